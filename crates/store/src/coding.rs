@@ -1,0 +1,1 @@
+//! Little-endian loads and stores at byte offsets.

@@ -1,0 +1,1 @@
+//! Order-preserving encodings of typed keys, and typed tables on top of the byte tables.

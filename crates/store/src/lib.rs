@@ -1,0 +1,16 @@
+//! Hedgerow: an embedded, ordered, transactional key-value store that counts.
+//!
+//! This crate is the library. [`tree`] is the engine: one file, a memory-mapped copy-on-write
+//! B+tree with many readers and one writer, in many threads and processes. [`key`] holds
+//! order-preserving encodings for typed keys.
+
+pub mod error;
+pub mod key;
+pub mod tree;
+
+mod checksum;
+mod coding;
+#[doc(hidden)]
+pub mod os;
+
+pub use error::{Error, Result};

@@ -1,0 +1,123 @@
+//! The only door to the system: files, maps, locks shared between processes, and a simulated disk.
+//!
+//! This module knows bytes and files. It knows no pages and no keys.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One open data file. All methods take `&self` and may be called from several threads.
+///
+/// The engine reads either through [`DataFile::map`] or, where that answers `None`, through
+/// [`DataFile::read_at`]; it writes only through [`DataFile::write_at`].
+pub trait DataFile: Send + Sync {
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Fills `buffer` from `offset`; an end of file before it is full is an error.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `parts`, one behind the other, from `offset` on. Short writes and EINTR are
+    /// repeated inside. The file grows if need be.
+    fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
+    /// Asks the system to begin writing a range back; never waits, never fails.
+    fn start_writeback(&self, offset: u64, len: u64);
+    /// Returns when everything written before, and the length, is on stable storage.
+    fn sync(&self) -> io::Result<()>;
+    /// Cuts or extends (with zeros that are really allocated, so that a full disk is an error
+    /// here and not later) the file to `len` bytes.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Maps the file read-only at a fixed address, reserving `reserve` bytes of address space (or
+    /// the largest half, quarter, ... of it that is granted), so that growth needs no remapping.
+    /// `None` where the reservation would be too small to be of use: then `read_at` serves.
+    fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
+    /// Evidence that what was written without a flush is still there: equal values mean that
+    /// neither the machine nor the mount was restarted in between. `None` where there is no such
+    /// evidence.
+    fn uptime_evidence(&self) -> Option<[u8; 24]>;
+}
+
+/// A read-only view of a file, valid up to the file's length, with address space to grow.
+pub struct Map {
+    /// The first byte.
+    pub base: *const u8,
+    /// The reserved length; only the part inside the file may be touched.
+    pub reserved: u64,
+    /// Unmaps on drop.
+    pub owner: Arc<dyn Send + Sync>,
+}
+
+/// How files are found, made and locked: the real system, or a simulated disk.
+pub trait System: Send + Sync {
+    /// Opens (or with `create`, makes: fails if it exists) a data file. `mode` are the permission
+    /// bits of a new file.
+    fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>>;
+    /// Opens or makes the lock file beside it and joins the processes that share it.
+    fn open_lock(&self, path: &Path, read_only: bool, mode: u32)
+    -> io::Result<Arc<dyn SharedLock>>;
+    /// Flushes the directory that holds `path`, so that a new file's name is on stable storage.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Renames a file over another one, atomically.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+}
+
+/// How to open a data file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// For reading; it must exist.
+    Read,
+    /// For reading and writing; it must exist.
+    Write,
+    /// For reading and writing; it must not exist.
+    Create,
+}
+
+/// What processes that have the same store open share: a few words, a table of readers, the
+/// writer's lock. Lives in the lock file; every part of it survives the death of any process at
+/// any instruction.
+pub trait SharedLock: Send + Sync {
+    /// True if no other live process had the file open when this one opened it: then this process
+    /// alone chooses the meta page and calls [`SharedLock::publish_opened`]. While true, other
+    /// openers wait inside `open_lock`.
+    fn is_first(&self) -> bool;
+    /// Ends the exclusive phase of opening.
+    fn publish_opened(&self);
+    /// A shared word by index 0..8 (latest commit, durable commit, ...).
+    fn word(&self, index: usize) -> &std::sync::atomic::AtomicU64;
+    /// Takes the writer's lock, waiting at most `wait` (`None`: for ever; zero: try). Returns
+    /// false if the time ran out. The lock of a process that died is taken over.
+    fn lock_writer(&self, wait: Option<std::time::Duration>) -> io::Result<bool>;
+    /// Gives the writer's lock back. Any thread of the process may do so.
+    fn unlock_writer(&self);
+    /// True if another process waits for the writer's lock.
+    fn writer_is_wanted(&self) -> bool;
+    /// Takes a reader slot (the table grows); the slot pins nothing yet.
+    fn take_slot(&self) -> io::Result<u32>;
+    /// Gives a slot back.
+    fn give_slot(&self, slot: u32);
+    /// The word of a slot that says which snapshot it pins: `u64::MAX` for none.
+    fn slot_word(&self, slot: u32) -> &std::sync::atomic::AtomicU64;
+    /// All slots of live processes that pin something now. Slots of dead processes are freed on
+    /// the way; the number of those is the second result.
+    fn readers(&self) -> (Vec<ReaderSlot>, usize);
+    /// Calls `f` with every pinned snapshot of a live process, cheaply (no allocation). Slots of
+    /// dead processes are freed on the way.
+    fn for_each_pinned(&self, f: &mut dyn FnMut(u64));
+    /// False after a fork, in the child: its handles are of no use.
+    fn is_same_process(&self) -> bool;
+}
+
+/// One reader as seen in the table.
+#[derive(Clone, Debug)]
+pub struct ReaderSlot {
+    /// The slot's number.
+    pub slot: u32,
+    /// The owner's process number.
+    pub process: u32,
+    /// The owner's thread number, as the system prints it.
+    pub thread: u64,
+    /// The snapshot.
+    pub snapshot: u64,
+    /// Since when, in nanoseconds of the wall clock since 1970.
+    pub since_unix_ns: u64,
+}

@@ -1,0 +1,264 @@
+//! How a store is opened and what a table is: every option and its meaning.
+
+use std::cmp::Ordering;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a commit promises when it returns. No mode can damage the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// The commit is on stable storage when it returns. One flush, shared by all who commit at
+    /// the same time.
+    #[default]
+    Durable,
+    /// The commit is visible and survives the death of the process; a background thread flushes
+    /// it soon. After a power loss a prefix of the commits survives.
+    Eventual,
+    /// As `Eventual`, but nothing is flushed before [`Store::sync`](crate::tree::Store::sync), a
+    /// durable commit, or the store is closed.
+    None,
+}
+
+/// A function that orders keys, or the values of one key.
+pub type Compare = Arc<dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync>;
+
+/// How keys, or the values of one key, are ordered.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum Order {
+    /// As byte strings, the shorter one first where one begins with the other.
+    #[default]
+    Bytewise,
+    /// As byte strings compared from their ends.
+    Reverse,
+    /// As native unsigned integers of 4 or 8 bytes; all of one table have the same size.
+    Integer,
+    /// By a function of the caller's. Only its name is stored; every opening must give a function
+    /// under the same name, and it must always order the same way.
+    Custom {
+        /// The name that is stored, at most 64 bytes.
+        name: String,
+        /// The function.
+        compare: Compare,
+    },
+}
+
+impl Order {
+    /// An order by a function of the caller's.
+    pub fn custom(
+        name: impl Into<String>,
+        compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,
+    ) -> Self {
+        Self::Custom { name: name.into(), compare: Arc::new(compare) }
+    }
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytewise => f.write_str("bytewise"),
+            Self::Reverse => f.write_str("reverse"),
+            Self::Integer => f.write_str("integer"),
+            Self::Custom { name, .. } => write!(f, "custom({name})"),
+        }
+    }
+}
+
+/// Whether a key may have several values, and how those are ordered.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Duplicates {
+    /// A key has one value.
+    #[default]
+    No,
+    /// A key has any number of distinct values, in the order given.
+    Any {
+        /// The order of the values of a key.
+        order: Order,
+    },
+    /// As `Any`, all values of the table having the same length. The length is that of the first
+    /// value put, if `size` is `None`.
+    Fixed {
+        /// The length of every value in bytes.
+        size: Option<u32>,
+        /// The order of the values of a key.
+        order: Order,
+    },
+}
+
+/// What a table is; stored when it is created and checked at each opening.
+///
+/// ```
+/// use hedgerow::tree::{Order, TableOptions};
+/// let options = TableOptions::new().duplicates();
+/// let numbers = TableOptions::new().order(Order::Integer);
+/// # let _ = (options, numbers);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TableOptions {
+    pub(crate) order: Order,
+    pub(crate) duplicates: Duplicates,
+    pub(crate) user_flags: u32,
+}
+
+impl TableOptions {
+    /// Bytewise order, one value a key.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the order of the keys.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Lets a key have several distinct values, ordered bytewise.
+    pub fn duplicates(self) -> Self {
+        self.duplicates_in(Duplicates::Any { order: Order::Bytewise })
+    }
+
+    /// Lets a key have several distinct values of one fixed size, ordered bytewise.
+    pub fn fixed_duplicates(self, size: u32) -> Self {
+        self.duplicates_in(Duplicates::Fixed { size: Some(size), order: Order::Bytewise })
+    }
+
+    /// Sets how duplicates are kept.
+    pub fn duplicates_in(mut self, duplicates: Duplicates) -> Self {
+        self.duplicates = duplicates;
+        self
+    }
+
+    /// 32 bits of the caller's own, stored with the table and given back by
+    /// [`TableInfo`](crate::tree::TableInfo); the engine does not read them.
+    pub fn user_flags(mut self, flags: u32) -> Self {
+        self.user_flags = flags;
+        self
+    }
+}
+
+/// Opens or creates a store.
+///
+/// ```
+/// # fn main() -> hedgerow::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("store");
+/// use hedgerow::tree::{Durability, Store};
+/// let store = Store::builder().durability(Durability::Eventual).open_or_create(&path)?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(crate) page_size: u32,
+    pub(crate) durability: Durability,
+    pub(crate) max_size: Option<u64>,
+    pub(crate) read_only: bool,
+    pub(crate) write_budget: usize,
+    pub(crate) file_mode: u32,
+    pub(crate) always_check: bool,
+    pub(crate) map: bool,
+    pub(crate) system: Option<SystemHandle>,
+}
+
+/// The system a store runs on; only tests set another one than the real one.
+#[derive(Clone)]
+pub(crate) struct SystemHandle(pub(crate) Arc<dyn crate::os::System>);
+
+impl std::fmt::Debug for SystemHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("system")
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// The defaults: pages of 4 KiB, durable commits, no maximum size, a write budget of 256 MiB,
+    /// files of mode 0600.
+    pub fn new() -> Self {
+        Self {
+            page_size: 4096,
+            durability: Durability::Durable,
+            max_size: None,
+            read_only: false,
+            write_budget: 256 << 20,
+            file_mode: 0o600,
+            always_check: false,
+            map: true,
+            system: None,
+        }
+    }
+
+    /// The page size in bytes of a store that is created: a power of two from 4,096 to 65,536.
+    pub fn page_size(mut self, bytes: u32) -> Self {
+        self.page_size = bytes;
+        self
+    }
+
+    /// What a commit promises; a single commit may differ
+    /// ([`WriteTxn::commit_with`](crate::tree::WriteTxn::commit_with)).
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The file never grows beyond this many bytes: a write that would is refused with
+    /// [`Error::StoreFull`](crate::Error::StoreFull).
+    pub fn max_size(mut self, bytes: u64) -> Self {
+        self.max_size = Some(bytes);
+        self
+    }
+
+    /// Opens for reading only.
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.read_only = yes;
+        self
+    }
+
+    /// How many bytes of changed pages a write transaction keeps in memory before it writes some
+    /// of them to the file early.
+    pub fn write_budget(mut self, bytes: usize) -> Self {
+        self.write_budget = bytes;
+        self
+    }
+
+    /// The permission bits of new files.
+    pub fn file_mode(mut self, mode: u32) -> Self {
+        self.file_mode = mode;
+        self
+    }
+
+    /// Checks a page's checksum on every access instead of the first one in this process.
+    pub fn always_check(mut self, yes: bool) -> Self {
+        self.always_check = yes;
+        self
+    }
+
+    /// Reads through a memory map (the default), or by positioned reads where address space is
+    /// short.
+    pub fn map(mut self, yes: bool) -> Self {
+        self.map = yes;
+        self
+    }
+
+    /// Runs on another system than the real one: a simulated disk.
+    #[doc(hidden)]
+    pub fn system(mut self, system: Arc<dyn crate::os::System>) -> Self {
+        self.system = Some(SystemHandle(system));
+        self
+    }
+}
+
+/// Where the files of a store are: for a folder `data.hdg` and `lock.hdg` in it, for a file
+/// itself and the same name followed by `-lock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    /// The data file.
+    pub data: PathBuf,
+    /// The lock file.
+    pub lock: PathBuf,
+}

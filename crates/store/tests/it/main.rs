@@ -1,0 +1,1 @@
+//! The one test binary of the library: whole stores through the public interface.
