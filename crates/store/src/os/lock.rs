@@ -31,6 +31,7 @@
 #![expect(unsafe_code, reason = "views of shared memory")]
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,9 +49,9 @@ pub(super) const PROCESSES: usize = 1024;
 /// As many reader slots can be taken at the same time.
 pub(super) const SLOTS_MAX: u32 = 1 << 16;
 /// The bytes before the reader slots.
-pub(super) const FIXED_LEN: usize = size_of::<Fixed>();
+const FIXED_LEN: usize = size_of::<Fixed>();
 /// The bytes of a table that has grown to its largest.
-pub(super) const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
+const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
 /// How long a waiter sleeps before it looks whether the owner is still alive.
 const ROUND: Duration = Duration::from_millis(20);
 /// The state of a process entry in use; any other value is a free one.
@@ -122,7 +123,8 @@ pub(super) enum Care {
 pub(super) trait Backing: Send + Sync {
     /// How many reader slots have memory behind them.
     fn slots(&self) -> u32;
-    /// Gives memory to more slots than `have`, and says how many have it now.
+    /// Gives memory to more slots than `have`, and says how many have it now. A new slot is free
+    /// and pins nothing.
     fn grow(&self, have: u32) -> io::Result<u32>;
     /// Whether the process that took this entry, another one than this, is still alive.
     fn is_alive(&self, index: usize, process: &Process, care: Care) -> bool;
@@ -136,9 +138,54 @@ pub(super) trait Backing: Send + Sync {
     fn is_same_process(&self) -> bool;
 }
 
+/// The memory that a table lies in. Only a part of it may have a file behind it so far.
+pub(super) struct Memory {
+    /// At least [`FULL_LEN`] bytes that may be read and written, and start at a page.
+    region: Region,
+}
+
+impl Memory {
+    /// Memory of this process.
+    pub(super) fn private() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { region: Region::memory(FULL_LEN)? }))
+    }
+
+    /// The memory of a file, shared with all who map it.
+    fn of_file(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { region: Region::file_shared(file, FULL_LEN)? }))
+    }
+
+    fn fixed(&self) -> &Fixed {
+        // SAFETY: the region holds at least FULL_LEN bytes and starts at a page, so that `Fixed`
+        // lies inside, aligned; it consists of atomic integers, which any bytes are a value of
+        // and which others may change; the region lives as long as the borrow of `self`.
+        unsafe { &*self.region.base().cast::<Fixed>() }
+    }
+
+    fn reader(&self, slot: u32) -> &Reader {
+        assert!(slot < SLOTS_MAX, "no reader slot {slot}");
+        // SAFETY: as the slot is below SLOTS_MAX, it lies inside of the region's FULL_LEN bytes;
+        // it is aligned, as the fixed part and every slot are multiples of 64 bytes; the rest is
+        // as in `fixed`.
+        unsafe {
+            let readers = self.region.base().add(FIXED_LEN).cast::<Reader>();
+            &*readers.add(slot as usize)
+        }
+    }
+
+    /// Makes slots free, and pin nothing.
+    pub(super) fn clear(&self, slots: std::ops::Range<u32>) {
+        for slot in slots {
+            let reader = self.reader(slot);
+            reader.pinned.store(NOTHING, Ordering::SeqCst);
+            reader.owner.store(0, Ordering::SeqCst);
+        }
+    }
+}
+
 /// One opener's view of a shared table.
 pub(super) struct Table {
-    region: Arc<Region>,
+    memory: Arc<Memory>,
     backing: Box<dyn Backing>,
     /// The index of this opener's process entry.
     entry: usize,
@@ -168,14 +215,10 @@ fn writer_name(entry: usize, generation: u32) -> u32 {
 
 impl Table {
     /// Joins the processes that share a table. Nobody else may be joining at the same time.
-    ///
-    /// `region` must be at least [`FULL_LEN`] bytes of readable and writable memory that starts at
-    /// a page, of which the fixed part and `backing.slots()` reader slots may be touched.
-    pub(super) fn join(region: Arc<Region>, backing: Box<dyn Backing>) -> io::Result<Self> {
-        assert!(region.len() >= FULL_LEN, "a table needs all of its address space");
+    pub(super) fn join(memory: Arc<Memory>, backing: Box<dyn Backing>) -> io::Result<Self> {
         let known = AtomicU32::new(backing.slots().min(SLOTS_MAX));
         let mut table = Self {
-            region,
+            memory,
             backing,
             entry: usize::MAX,
             owner: 0,
@@ -211,11 +254,7 @@ impl Table {
         for process in &fixed.processes {
             process.state.store(0, Ordering::Relaxed);
         }
-        for slot in 0..self.known.load(Ordering::Relaxed) {
-            let reader = self.reader(slot);
-            reader.pinned.store(NOTHING, Ordering::Relaxed);
-            reader.owner.store(0, Ordering::Relaxed);
-        }
+        self.memory.clear(0..self.known.load(Ordering::Relaxed));
         fixed.header.used.store(0, Ordering::SeqCst);
     }
 
@@ -246,22 +285,14 @@ impl Table {
     }
 
     fn fixed(&self) -> &Fixed {
-        // SAFETY: the region holds at least FULL_LEN bytes and starts at a page, so that `Fixed`
-        // lies inside, aligned; it consists of atomic integers, which any bytes are a value of
-        // and which others may change; the region lives as long as the borrow of `self`.
-        unsafe { &*self.region.base().cast::<Fixed>() }
+        self.memory.fixed()
     }
 
-    /// The slot of that number, which must have memory behind it.
+    /// The slot of that number, which must have something behind it: touching the map of a file
+    /// behind its end would be the end of the process.
     fn reader(&self, slot: u32) -> &Reader {
         assert!(slot < self.known.load(Ordering::Relaxed), "no reader slot {slot}");
-        // SAFETY: `known` is at most SLOTS_MAX, so that the slot lies inside of the region's
-        // FULL_LEN bytes, and `backing` gave memory to as many; it is aligned, as the fixed part
-        // and every slot are multiples of 64 bytes; the rest is as in `fixed`.
-        unsafe {
-            let readers = self.region.base().add(FIXED_LEN).cast::<Reader>();
-            &*readers.add(slot as usize)
-        }
+        self.memory.reader(slot)
     }
 
     /// How many slots have been in use so far; all of them can be touched.
@@ -292,7 +323,7 @@ impl Table {
         };
         let generation = (owner >> 32) as u32;
         process.generation.load(Ordering::SeqCst) == generation
-            && seen.ask(index, || self.entry_is_alive(index, process, care))
+            && seen.is_alive(index, || self.entry_is_alive(index, process, care))
     }
 
     /// Whether the owner that the writer's word names is alive.
@@ -349,6 +380,8 @@ impl Table {
                 Some(left) => left.min(ROUND),
                 None => ROUND,
             };
+            // Each round anew: one who saw the entry's last process dead may have lowered it.
+            self.raise_wanted(self.entry);
             let word = &self.fixed().writer;
             let seen = word.load(Ordering::SeqCst);
             if seen != 0 {
@@ -582,24 +615,21 @@ impl Drop for Table {
     }
 }
 
-/// Which processes were found alive or dead in one scan: each is asked for once.
+/// Which processes were found alive in one scan: each is asked for once. That one was dead is not
+/// remembered, since a living one may take its entry, and a slot, before the scan gets there.
 struct Seen {
-    asked: [u64; PROCESSES / 64],
     alive: [u64; PROCESSES / 64],
 }
 
 impl Seen {
     fn new() -> Self {
-        Self { asked: [0; PROCESSES / 64], alive: [0; PROCESSES / 64] }
+        Self { alive: [0; PROCESSES / 64] }
     }
 
-    fn ask(&mut self, index: usize, is_alive: impl FnOnce() -> bool) -> bool {
+    fn is_alive(&mut self, index: usize, ask: impl FnOnce() -> bool) -> bool {
         let (group, bit) = (index / 64, 1 << (index % 64));
-        if self.asked[group] & bit == 0 {
-            self.asked[group] |= bit;
-            if is_alive() {
-                self.alive[group] |= bit;
-            }
+        if self.alive[group] & bit == 0 && ask() {
+            self.alive[group] |= bit;
         }
         self.alive[group] & bit != 0
     }
@@ -659,5 +689,17 @@ mod fork_test {
         assert!(!other.is_first());
         assert!(!other.lock_writer(Some(Duration::ZERO)).unwrap());
         assert_eq!(other.readers().0.len(), 1);
+    }
+
+    /// Makes a child that inherits all open files and sleeps for a while.
+    pub(super) fn leave_a_child() {
+        // SAFETY: the child does nothing but sleep and end.
+        if unsafe { libc::fork() } == 0 {
+            // SAFETY: both calls take a plain number and touch nothing of this process.
+            unsafe {
+                libc::sleep(2);
+                libc::_exit(0)
+            }
+        }
     }
 }

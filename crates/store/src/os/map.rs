@@ -137,6 +137,11 @@ fn page_size() -> usize {
     usize::try_from(size).unwrap_or(1 << 16)
 }
 
+/// True if less address space may be granted where this much was not.
+fn is_too_long(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL | libc::EOVERFLOW))
+}
+
 /// Maps a data file of `file_len` bytes for reading under `reserve` bytes of address space, or the
 /// largest half, quarter, ... of it that the system grants. `None` if that is too little to be of
 /// use, or less than the file.
@@ -154,9 +159,9 @@ pub(super) fn reserve(
                 let base = region.base().cast_const();
                 return Ok(Some(Map { base, reserved: len, owner: Arc::new(region) }));
             }
-            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
-                len = len / 2 / page * page;
-            }
+            // A file system without maps.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
+            Err(error) if is_too_long(&error) => len = len / 2 / page * page,
             Err(error) => return Err(error),
         }
     }

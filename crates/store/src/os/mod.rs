@@ -22,6 +22,7 @@ pub use unix::RealSystem;
 ///
 /// The engine reads either through [`DataFile::map`] or, where that answers `None`, through
 /// [`DataFile::read_at`]; it writes only through [`DataFile::write_at`].
+#[expect(clippy::len_without_is_empty, reason = "the length of a file, not of a collection")]
 pub trait DataFile: Send + Sync {
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;

@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 
-use super::super::map::Region;
 use super::super::unix::{self, bytes};
 use super::process::{self, Identity};
-use super::{Backing, Care, FIXED_LEN, FULL_LEN, PROCESSES, Process, Reader, SLOTS_MAX, Table};
+use super::{
+    Backing, Care, FIXED_LEN, FULL_LEN, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
+};
 
 /// "hdg-lock".
 const MAGIC: [u8; 8] = *b"hdg-lock";
@@ -49,15 +50,15 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     if file_is_new(&file)? {
         initialise(&file)?;
     }
-    let region = Arc::new(Region::file_shared(file.as_fd(), FULL_LEN)?);
-    let token = process::token();
-    Table::join(region, Box::new(LockFile { file, growing: Mutex::new(()), token }))
+    let memory = Memory::of_file(file.as_fd())?;
+    let (this, token) = (process::this(), process::token());
+    Table::join(memory, Box::new(LockFile { file, growing: Mutex::new(()), this, token }))
 }
 
 /// A table in memory that nobody shares.
 fn stand_in() -> io::Result<Table> {
-    let region = Arc::new(Region::memory(FULL_LEN)?);
-    Table::join(region, Box::new(Alone { token: process::token() }))
+    let (memory, slots) = (Memory::private()?, Mutex::new(SLOTS_NEW));
+    Table::join(memory.clone(), Box::new(Alone { memory, slots, token: process::token() }))
 }
 
 fn is_denied(error: &io::Error) -> bool {
@@ -111,10 +112,23 @@ fn initialise(file: &OwnedFd) -> io::Result<()> {
     unix::sync(file)
 }
 
+/// A free slot that pins nothing: its first word is the pin.
+const FREE_SLOT: [u8; size_of::<Reader>()] = {
+    let mut slot = [0; size_of::<Reader>()];
+    let mut at = 0;
+    while at < size_of::<u64>() {
+        slot[at] = 0xff;
+        at += 1;
+    }
+    slot
+};
+const _: () = assert!(std::mem::offset_of!(Reader, pinned) == 0);
+
 struct LockFile {
     file: OwnedFd,
     /// The lock on the file's byte does not exclude threads that share the open file.
     growing: Mutex<()>,
+    this: Identity,
     token: u64,
 }
 
@@ -128,7 +142,8 @@ impl LockFile {
         let at = |slots: u32| (FIXED_LEN + slots as usize * size_of::<Reader>()) as u64;
         // Written, not only extended: a disk that is full says so here and not by a signal when
         // the slot is touched.
-        unix::write_zeros(&self.file, at(now), at(more))?;
+        let slots = FREE_SLOT.repeat((more - now) as usize);
+        unix::write_all(&self.file, &[io::IoSlice::new(&slots)], at(now))?;
         Ok(more)
     }
 }
@@ -158,7 +173,7 @@ impl Backing for LockFile {
             start: process.start.load(Ordering::Relaxed),
             namespace: process.namespace.load(Ordering::Relaxed),
         };
-        !process::is_dead(identity, care)
+        !process::is_dead(identity, self.this, care)
     }
 
     fn try_join(&self, index: usize) -> io::Result<bool> {
@@ -183,16 +198,24 @@ impl Backing for LockFile {
 
 /// Memory of this opener alone.
 struct Alone {
+    memory: Arc<Memory>,
+    slots: Mutex<u32>,
     token: u64,
 }
 
 impl Backing for Alone {
     fn slots(&self) -> u32 {
-        SLOTS_MAX
+        *self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn grow(&self, have: u32) -> io::Result<u32> {
-        Ok(have)
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if *slots <= have {
+            let more = (*slots + SLOTS_MORE).min(SLOTS_MAX);
+            self.memory.clear(*slots..more);
+            *slots = more;
+        }
+        Ok(*slots)
     }
 
     fn is_alive(&self, _index: usize, _process: &Process, _care: Care) -> bool {

@@ -27,9 +27,15 @@ pub(super) fn this() -> Identity {
     Identity { id, start, namespace: namespace() }
 }
 
+/// Where /proc shows another namespace than this process lives in, its numbers say nothing about
+/// other processes; the namespace then counts as unknown.
 #[cfg(target_os = "linux")]
 fn namespace() -> u64 {
     use std::os::unix::fs::MetadataExt as _;
+    let shown = std::fs::read_link("/proc/self").unwrap_or_default();
+    if shown.as_os_str() != std::process::id().to_string().as_str() {
+        return 0;
+    }
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
@@ -58,10 +64,9 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
     Some(Stat { state, start: fields.nth(18)?.parse().ok()? })
 }
 
-/// True if `other` is certainly dead. Numbers of other namespaces say nothing here.
-pub(super) fn is_dead(other: Identity, care: Care) -> bool {
-    static NAMESPACE: OnceLock<u64> = OnceLock::new();
-    if other.namespace == 0 || other.namespace != *NAMESPACE.get_or_init(namespace) {
+/// True if `other` is certainly dead. Numbers of other namespaces say nothing to `this` process.
+pub(super) fn is_dead(other: Identity, this: Identity, care: Care) -> bool {
+    if other.namespace == 0 || other.namespace != this.namespace {
         return false;
     }
     let Some(id) = i32::try_from(other.id).ok().filter(|&id| id > 0) else {
@@ -199,15 +204,15 @@ mod tests {
     fn another_start_or_no_such_process_is_dead() {
         let me = this();
         assert!(me.start != 0 && me.namespace != 0);
-        assert!(!is_dead(me, Care::Full));
-        assert!(is_dead(Identity { start: me.start + 1, ..me }, Care::Full));
-        assert!(!is_dead(Identity { namespace: me.namespace + 1, start: 1, ..me }, Care::Full));
-        assert!(!is_dead(Identity { id: 0, ..me }, Care::Full));
-        assert!(!is_dead(Identity { id: u32::MAX, ..me }, Care::Full));
+        assert!(!is_dead(me, me, Care::Full));
+        assert!(is_dead(Identity { start: me.start + 1, ..me }, me, Care::Full));
+        assert!(!is_dead(Identity { namespace: me.namespace + 1, start: 1, ..me }, me, Care::Full));
+        assert!(!is_dead(Identity { id: 0, ..me }, me, Care::Full));
+        assert!(!is_dead(Identity { id: u32::MAX, ..me }, me, Care::Full));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let id = child.id();
         child.wait().unwrap();
-        assert!(is_dead(Identity { id, ..me }, Care::Quick));
+        assert!(is_dead(Identity { id, ..me }, me, Care::Quick));
     }
 
     #[test]

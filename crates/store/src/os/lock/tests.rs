@@ -58,6 +58,10 @@ fn child() {
     match role.as_str() {
         "die while opening" => assert!(lock.is_first()),
         "write" => assert!(lock.lock_writer(None).unwrap()),
+        "write and leave a child" => {
+            assert!(lock.lock_writer(None).unwrap());
+            fork_test::leave_a_child();
+        }
         "wait to write" => {
             ready();
             assert!(lock.lock_writer(None).unwrap());
@@ -191,9 +195,21 @@ fn a_killed_writer_loses_its_lock() {
         kill(writer);
         assert!(waits.join().unwrap());
     });
-    assert_eq!(start_and_count(&path, 0), 0);
     lock.unlock_writer();
     assert!(lock.lock_writer(TRY).unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_does_not_keep_its_dead_parent_alive() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let writer = start("write and leave a child", &path);
+    kill(writer);
+    let start = Instant::now();
+    assert!(lock.lock_writer(Some(Duration::from_secs(1))).unwrap());
+    assert!(start.elapsed() < Duration::from_secs(1), "the child lives longer than that");
+    assert_eq!(opened(&path).entry, 2, "the entry is not taken while the child has its byte");
 }
 
 #[test]

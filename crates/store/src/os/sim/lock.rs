@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::super::lock as table;
-use super::super::lock::{Backing, Care, PROCESSES, SLOTS_MAX, Table};
-use super::super::map::Region;
+use super::super::lock::{Backing, Care, Memory, PROCESSES, SLOTS_MAX, Table};
 use super::Process;
 
 /// Slots of a new lock file: few, so that growth is exercised.
@@ -15,7 +14,7 @@ const SLOTS_NEW: u32 = 8;
 
 /// What all openers share.
 pub(super) struct LockFile {
-    region: Arc<Region>,
+    memory: Arc<Memory>,
     slots: AtomicU32,
     openers: Mutex<Openers>,
     changed: Condvar,
@@ -31,7 +30,7 @@ struct Openers {
 impl LockFile {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            region: Arc::new(Region::memory(table::FULL_LEN)?),
+            memory: Memory::private()?,
             slots: AtomicU32::new(SLOTS_NEW),
             openers: Mutex::new(Openers { opening: None, entries: vec![None; PROCESSES] }),
             changed: Condvar::new(),
@@ -66,7 +65,7 @@ impl LockFile {
 pub(super) fn open(file: Arc<LockFile>, process: &Arc<Process>) -> io::Result<Table> {
     file.begin_opening(process);
     let opener = Opener { file: file.clone(), process: process.clone() };
-    Table::join(file.region.clone(), Box::new(opener)).inspect_err(|_| file.end_opening())
+    Table::join(file.memory.clone(), Box::new(opener)).inspect_err(|_| file.end_opening())
 }
 
 /// One opener: a store in a simulated process.
@@ -81,8 +80,16 @@ impl Backing for Opener {
     }
 
     fn grow(&self, have: u32) -> io::Result<u32> {
-        let more = have.saturating_mul(2).min(SLOTS_MAX);
-        Ok(self.file.slots.fetch_max(more, Ordering::SeqCst).max(more))
+        // Who holds the openers is the only one to grow.
+        let _openers = self.file.openers();
+        let now = self.slots();
+        if now > have {
+            return Ok(now);
+        }
+        let more = now.saturating_mul(2).min(SLOTS_MAX);
+        self.file.memory.clear(now..more);
+        self.file.slots.store(more, Ordering::SeqCst);
+        Ok(more)
     }
 
     fn is_alive(&self, index: usize, _process: &table::Process, _care: Care) -> bool {

@@ -65,7 +65,9 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { reserve: 256 << 20, map: true, capacity: None }
+        // Where address space is short, many disks must still fit in it.
+        let reserve = if cfg!(target_pointer_width = "64") { 256 << 20 } else { 16 << 20 };
+        Self { reserve, map: true, capacity: None }
     }
 }
 
