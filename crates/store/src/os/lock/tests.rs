@@ -72,6 +72,10 @@ fn child() {
                 lock.slot_word(slot).store(1000 + snapshot, Ordering::SeqCst);
             }
         }
+        "exclude" => {
+            ready();
+            exclude(&lock)
+        }
         "count" => {
             for _ in 0..2000 {
                 assert!(lock.lock_writer(None).unwrap());
@@ -252,6 +256,51 @@ fn one_that_dies_while_opening_lets_the_next_one_be_first() {
     let living = start("read", &path);
     kill(living);
     assert!(open(&path, false, 0o600).unwrap().is_first(), "the dead do not count");
+}
+
+/// Takes the lock again and again, and ends if another process comes in while it has it.
+fn exclude(lock: &Table) -> ! {
+    let me = u64::from(std::process::id());
+    loop {
+        let slot = lock.take_slot().unwrap();
+        lock.slot_word(slot).store(me, Ordering::SeqCst);
+        assert!(lock.lock_writer(None).unwrap());
+        lock.word(1).store(me, Ordering::SeqCst);
+        for _ in 0..100 {
+            assert_eq!(lock.word(1).load(Ordering::SeqCst), me, "two have the lock");
+        }
+        lock.word(0).fetch_add(1, Ordering::SeqCst);
+        lock.unlock_writer();
+        lock.give_slot(slot);
+    }
+}
+
+#[test]
+fn processes_killed_at_random_break_nothing() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let mut children: Vec<Child> = (0..3).map(|_| start("exclude", &path)).collect();
+    for round in 0..24_usize {
+        let (victim, before) = (round % 3, lock.word(0).load(Ordering::SeqCst));
+        std::thread::sleep(Duration::from_micros(round as u64 * 700 % 5000));
+        let next = start("exclude", &path);
+        kill(std::mem::replace(&mut children[victim], next));
+        let end = Instant::now() + Duration::from_secs(20);
+        while lock.word(0).load(Ordering::SeqCst) == before {
+            assert!(Instant::now() < end, "nobody gets the lock any more");
+            std::thread::yield_now();
+        }
+        let living: Vec<_> = children.iter().map(Child::id).collect();
+        let (readers, _) = lock.readers();
+        assert!(readers.iter().all(|reader| living.contains(&reader.process)));
+    }
+    for mut child in children {
+        assert!(child.try_wait().unwrap().is_none(), "a child ended by itself");
+        kill(child);
+    }
+    assert!(lock.lock_writer(TRY).unwrap());
+    assert!(lock.readers().0.is_empty() && !lock.writer_is_wanted());
+    assert!(lock.used() < SLOTS_MAX / 100, "slots of the dead are used again");
 }
 
 /// Runs several processes that add to a word under the lock.

@@ -321,6 +321,18 @@ fn locks_tell_the_dead_from_the_living() {
 }
 
 #[test]
+fn the_table_of_processes_is_full_at_some_point() {
+    let system = SimSystem::new(1, Config::default());
+    let open = || system.open_lock(Path::new("/d/lock"), false, 0);
+    let first = open().unwrap();
+    first.publish_opened();
+    let others: Vec<_> = (1..1024).map(|_| open().unwrap()).collect();
+    assert!(open().err().unwrap().to_string().contains("1024 processes"));
+    drop(others);
+    assert!(!open().unwrap().is_first());
+}
+
+#[test]
 fn one_who_dies_while_opening_lets_the_next_one_in() {
     let system = SimSystem::new(1, Config::default());
     let path = Path::new("/d/lock");
