@@ -20,9 +20,7 @@ use super::image::{Image, Numbers, Pieces};
 use super::meta::{Kind, META_LEN, Meta, RUNS_MAX};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
-use super::store::{
-    Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of,
-};
+use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
 use crate::{Error, Result};
 
 /// The most pages of a commit of one flush: recovery reads them.
@@ -38,11 +36,7 @@ const CUT_BYTES: u64 = 8 << 20;
 /// # Errors
 /// Before the meta page is written, a failure leaves the store as it was. A failed flush or meta
 /// page poisons it.
-pub(crate) fn publish(
-    store: &Inner,
-    state: &mut WriteState,
-    durability: Durability,
-) -> Result<()> {
+pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durability) -> Result<()> {
     // 1. Number the changed pages and bring the free space to rest. Only memory changes: a crash
     //    here leaves nothing.
     let mut meta = store.newest()?.meta.clone();

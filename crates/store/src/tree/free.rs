@@ -189,12 +189,7 @@ impl FreeState {
     }
 
     /// Takes runs of the ready tree, next fit; returns how many pages are still missing.
-    fn take_ready(
-        &mut self,
-        pages: &mut WritePages,
-        missing: u32,
-        scattered: bool,
-    ) -> Result<u32> {
+    fn take_ready(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> Result<u32> {
         if self.ready_pages == 0 {
             return Ok(missing);
         }
@@ -222,9 +217,10 @@ impl FreeState {
             self.hint = last.start + last.len;
         }
         let mut left = missing;
-        for least in if scattered { &[good, 1][..] } else { &[good][..] } {
+        // Good runs first; of the others only where scattered pages are welcome.
+        for least in [good, if scattered { 1 } else { good }] {
             for run in &looked_at {
-                if left > 0 && run.len >= *least && self.taken.insert(run.start) {
+                if left > 0 && run.len >= least && self.taken.insert(run.start) {
                     left = left.saturating_sub(run.len);
                     self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
                     pages.pool.push(*run);
@@ -249,7 +245,10 @@ impl FreeState {
     fn remove_taken(&mut self, pages: &mut WritePages) -> Result<()> {
         for start in std::mem::take(&mut self.taken) {
             if !delete_plain(pages, &mut self.ready, &start.to_be_bytes())? {
-                return Err(pages.base.file.corrupt(start, "free pages that are not listed as free"));
+                return Err(pages
+                    .base
+                    .file
+                    .corrupt(start, "free pages that are not listed as free"));
             }
         }
         Ok(())
@@ -277,11 +276,7 @@ impl FreeState {
         Ok(())
     }
 
-    fn released_entries(
-        &self,
-        pages: &WritePages,
-        work: usize,
-    ) -> Result<Vec<(u64, FreeRun)>> {
+    fn released_entries(&self, pages: &WritePages, work: usize) -> Result<Vec<(u64, FreeRun)>> {
         let mut released = Vec::new();
         let mut next_holder = Some(0);
         while let Some(from) = next_holder.take() {
@@ -490,7 +485,8 @@ fn join_pool(pages: &mut WritePages) {
 fn join_freed(freed: &mut Vec<Freed>) {
     freed.sort_unstable_by_key(|freed| freed.run.start);
     freed.dedup_by(|next, before| {
-        let joins = before.run.start + before.run.len == next.run.start && before.birth == next.birth;
+        let joins =
+            before.run.start + before.run.len == next.run.start && before.birth == next.birth;
         if joins {
             before.run.len += next.run.len;
         }

@@ -309,8 +309,7 @@ impl Drop for Turn {
             drop(EndTurn::new(&self.store, true));
             return;
         };
-        let rolled_back =
-            group.state.rollback_to(mark).and_then(|()| group.state.release(mark));
+        let rolled_back = group.state.rollback_to(mark).and_then(|()| group.state.release(mark));
         match rolled_back {
             // What the others of the group committed is still to be written; they get the result.
             Ok(()) => drop(finish(&self.store, group, Durability::Durable)),

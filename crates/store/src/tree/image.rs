@@ -71,12 +71,7 @@ impl Image {
         }
     }
 
-    fn add_below(
-        &mut self,
-        pages: &mut WritePages,
-        at: PageRef,
-        numbers: &mut Numbers,
-    ) -> PageRef {
+    fn add_below(&mut self, pages: &mut WritePages, at: PageRef, numbers: &mut Numbers) -> PageRef {
         let page = pages.changed(at);
         if !page.is_leaf() {
             for i in 0..page.len() {

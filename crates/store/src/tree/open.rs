@@ -194,12 +194,7 @@ fn exists(paths: &Paths) -> Error {
 }
 
 /// The first opener chooses the newest commit and sets the shared words.
-fn first(
-    file: &dyn DataFile,
-    lock: &dyn SharedLock,
-    found: &Found,
-    path: &Path,
-) -> Result<u32> {
+fn first(file: &dyn DataFile, lock: &dyn SharedLock, found: &Found, path: &Path) -> Result<u32> {
     let choice = recover(file, found, path)?;
     let word = |slot: u32| {
         let number = found.metas[slot as usize].as_ref().map_or(0, |meta| meta.txn);

@@ -1,7 +1,7 @@
 //! Which data files this process has open: a file that is opened twice is one store. Locks that
 //! processes share cannot tell two openings of one process apart.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use super::Builder;
@@ -17,7 +17,7 @@ enum Identity {
     File(u64, u64),
     /// The path without links.
     #[cfg(not(unix))]
-    Path(PathBuf),
+    Path(std::path::PathBuf),
 }
 
 struct Entry {
