@@ -163,7 +163,8 @@ proptest! {
         ordered(&nested(&a), &nested(&b))?;
         let five = |t: &(Vec<u8>, String, i8)| (t.2, t.0.clone(), (), t.1.clone(), t.2);
         ordered(&five(&a), &five(&b))?;
-        let six = |t: &(Vec<u8>, String, i8)| (t.2, t.0.clone(), t.2, t.1.clone(), t.2, t.0.clone());
+        let six =
+            |t: &(Vec<u8>, String, i8)| (t.2, t.0.clone(), t.2, t.1.clone(), (), t.0.clone());
         ordered(&six(&a), &six(&b))?;
     }
 
@@ -178,7 +179,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered(bytes in prop_oneof![bytes(), prop::collection::vec(any::<u8>(), 0..40)]) {
+    fn any_bytes_are_answered(
+        bytes in prop_oneof![bytes(), prop::collection::vec(any::<u8>(), 0..40)],
+    ) {
         decodes_safely::<bool>(&bytes)?;
         decodes_safely::<char>(&bytes)?;
         decodes_safely::<u64>(&bytes)?;
