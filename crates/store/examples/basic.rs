@@ -47,3 +47,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(oaks, [-20, 1850]);
     Ok(())
 }
+
+#[test]
+fn runs() {
+    main().unwrap();
+}

@@ -48,3 +48,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(index.nth_key(&txn, 3)?, Some(("ash".to_string(), 1)));
     Ok(())
 }
+
+#[test]
+fn runs() {
+    main().unwrap();
+}

@@ -64,3 +64,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     assert_eq!(between, 1_000);
     Ok(())
 }
+
+#[test]
+fn runs() {
+    main().unwrap();
+}

@@ -70,3 +70,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     assert_eq!(sum(&new)?, sum(&old)?);
     Ok(())
 }
+
+#[test]
+fn runs() {
+    main().unwrap();
+}

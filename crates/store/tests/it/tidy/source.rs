@@ -52,7 +52,7 @@ impl Source {
 
 /// The root of the workspace.
 pub(super) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root")
 }
 
 /// All text files of the workspace in the order of their paths.
@@ -61,10 +61,10 @@ pub(super) fn workspace() -> Vec<Source> {
     let mut sources = Vec::new();
     let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let entry = entry.unwrap();
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let entry = entry.expect("an entry");
             let name = entry.file_name();
-            let kind = entry.file_type().unwrap();
+            let kind = entry.file_type().expect("its type");
             if SKIPPED.iter().any(|skipped| name == *skipped) {
                 continue;
             }
@@ -74,7 +74,8 @@ pub(super) fn workspace() -> Vec<Source> {
                 && let Ok(text) = std::fs::read_to_string(entry.path())
             {
                 let path = entry.path();
-                let path = path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
+                let path = path.strip_prefix(&root).expect("a path below the root");
+                let path = path.to_str().expect("a path in UTF-8").replace('\\', "/");
                 sources.push(Source::new(&path, &text));
             }
         }
@@ -136,7 +137,7 @@ fn mask(text: &str) -> String {
             out.push(if byte == b'\n' || fill == 0 || edge { byte } else { fill });
         }
     }
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out).expect("masks fill whole letters")
 }
 
 /// The length of the comment, string, character or plain piece that `rest` begins with, and what to
