@@ -6,6 +6,7 @@ use super::{DecodeError, KeyCode};
 
 const NONE: u8 = 0;
 const SOME: u8 = 1;
+const BAD_TAG: &str = "an option is 0 alone, or 1 and a value";
 
 impl<T: KeyCode> KeyCode for Option<T> {
     type Ref<'a> = Option<T::Ref<'a>>;
@@ -35,7 +36,25 @@ impl<T: KeyCode> KeyCode for Option<T> {
         match u8::decode_part(bytes)? {
             NONE => Ok(None),
             SOME => T::decode_part(bytes).map(Some),
-            _ => Err(DecodeError::new("an option begins with 0 or 1")),
+            _ => Err(DecodeError::new(BAD_TAG)),
+        }
+    }
+
+    fn encode(value: Self::Ref<'_>, out: &mut Vec<u8>) {
+        match value {
+            None => out.push(NONE),
+            Some(value) => {
+                out.push(SOME);
+                T::encode(value, out);
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes {
+            [NONE] => Ok(None),
+            [SOME, value @ ..] => T::decode(value).map(Some),
+            _ => Err(DecodeError::new(BAD_TAG)),
         }
     }
 }

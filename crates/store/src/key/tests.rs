@@ -209,6 +209,8 @@ fn known_encodings() {
     assert_eq!(alone(&"a\0b".to_string()), b"a\0b");
     assert_eq!(alone(&("a\0b".to_string(), true)), b"a\0\xFFb\0\0\x01");
     assert_eq!(alone(&Some(2u8)), [1, 2]);
+    assert_eq!(alone(&Some("a".to_string())), b"\x01a");
+    assert_eq!(part(&Some("a".to_string())), b"\x01a\0\0");
     assert_eq!(alone(&Reverse("a".to_string())), [0x9E, 0xFF, 0xFF]);
     assert_eq!(alone(&Duration::new(1, 2)), [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
     let before = UNIX_EPOCH - Duration::from_nanos(1);
