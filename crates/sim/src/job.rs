@@ -56,11 +56,12 @@ pub fn run_ops(
         result
     });
     let result = catch_unwind(run)
-        .unwrap_or_else(|panic| Err(Disagreement(format!("panic: {}", message(&*panic)))));
+        .unwrap_or_else(|panic| Err(Disagreement(format!("panic: {}", panic_message(&*panic)))));
     (done, result)
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+/// The text of a panic.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<String>()
         .cloned()
@@ -89,11 +90,11 @@ pub fn run_seed(seed: u64, ops: u64, folder: &Path, shrink_time: Duration) -> Se
 }
 
 /// Runs seeds on `jobs` threads and hands each report to `done` as it comes.
-pub fn run_seeds(
+pub fn run_seeds<R: Send>(
     seeds: &[u64],
     jobs: usize,
-    run: impl Fn(u64) -> SeedReport + Sync,
-    done: impl FnMut(SeedReport) + Send,
+    run: impl Fn(u64) -> R + Sync,
+    done: impl FnMut(R) + Send,
 ) {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(done);

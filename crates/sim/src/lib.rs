@@ -5,6 +5,7 @@
 //! [`op::Op`], and [`run`] drives engine and [`model`] through it. Nothing here knows pages.
 
 pub mod config;
+pub mod crash;
 pub mod generate;
 pub mod job;
 pub mod model;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
+use sim::crash::{CrashReport, crash_seed};
 use sim::job::{SeedReport, run_seed, run_seeds};
 
 /// Holds Hedgerow's engines against a reference model, and cuts their power.
@@ -21,6 +22,8 @@ struct Arguments {
 enum Command {
     /// Drives an engine and a model side by side through every operation.
     Model(Model),
+    /// Cuts the power of a simulated disk after every write and flush of random transactions.
+    Crash(Crash),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -53,6 +56,22 @@ struct Model {
     json: bool,
 }
 
+#[derive(Args)]
+struct Crash {
+    /// The engine to test.
+    #[arg(long, value_enum, default_value = "tree")]
+    engine: Engine,
+    /// Seeds, both ends included: `7` or `1..20`.
+    #[arg(long, default_value = "1..20", value_parser = seeds)]
+    seeds: Seeds,
+    /// Threads; as many as the machine has processors if not given.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Prints one JSON object instead of a report for people.
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Seeds(Vec<u64>);
 
@@ -66,25 +85,28 @@ fn seeds(text: &str) -> Result<Seeds, String> {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    // A panic of the engine is a finding like any other: its text is printed with that, once.
+    std::panic::set_hook(Box::new(|_| {}));
+    match arguments.command {
         Command::Model(arguments) => model(&arguments),
+        Command::Crash(arguments) => crash(&arguments),
     }
 }
 
+fn jobs(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 fn model(arguments: &Model) -> ExitCode {
-    // A panic of the engine becomes a disagreement; its text is printed with that, once.
-    std::panic::set_hook(Box::new(|_| {}));
     let Engine::Tree = arguments.engine;
     let Seeds(seeds) = &arguments.seeds;
-    let jobs = arguments
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let shrink_time = Duration::from_secs(arguments.shrink_seconds);
     let begin = Instant::now();
     let mut reports = Vec::with_capacity(seeds.len());
     run_seeds(
         seeds,
-        jobs,
+        jobs(arguments.jobs),
         |seed| run_seed(seed, arguments.ops, &arguments.folder, shrink_time),
         |report| {
             reports.push(report);
@@ -98,6 +120,66 @@ fn model(arguments: &Model) -> ExitCode {
         print_text(&reports, begin.elapsed());
     }
     if reports.iter().all(|r| r.failure.is_none()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn crash(arguments: &Crash) -> ExitCode {
+    let Engine::Tree = arguments.engine;
+    let Seeds(seeds) = &arguments.seeds;
+    let begin = Instant::now();
+    let mut reports = Vec::with_capacity(seeds.len());
+    run_seeds(seeds, jobs(arguments.jobs), crash_seed, |report| {
+        reports.push(report);
+        progress(reports.len(), seeds.len());
+    });
+    reports.sort_by_key(|r| r.seed);
+    print_crashes(&reports, begin.elapsed(), arguments.json);
+    if reports.iter().all(|r| r.violations.is_empty()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn print_crashes(reports: &[CrashReport], time: Duration, as_json: bool) {
+    let images: u64 = reports.iter().map(|r| r.images).sum();
+    let commits: u64 = reports.iter().map(|r| r.commits).sum();
+    let failing: Vec<&CrashReport> = reports.iter().filter(|r| !r.violations.is_empty()).collect();
+    let violations: usize = failing.iter().map(|r| r.violations.len()).sum();
+    let rate = images as f64 / time.as_secs_f64();
+    if as_json {
+        let first = |r: &&CrashReport| json!({"seed": r.seed, "violation": r.violations[0]});
+        println!(
+            "{}",
+            json!({
+                "command": "crash",
+                "engine": "tree",
+                "seeds": reports.len(),
+                "commits": commits,
+                "images": images,
+                "violations": violations,
+                "smallest_failing_seed": failing.first().map(|r| r.seed),
+                "seconds": time.as_secs_f64(),
+                "images_per_second": rate,
+                "failures": failing.iter().map(first).collect::<Vec<_>>(),
+            })
+        );
+        return;
+    }
+    for report in &failing {
+        println!("seed {}: {} violations", report.seed, report.violations.len());
+        for violation in report.violations.iter().take(5) {
+            println!("  {violation}");
+        }
+    }
+    println!(
+        "{} seeds, {commits} commits, {images} images, {violations} violations, {:.1} s, \
+         {rate:.0} images/s",
+        reports.len(),
+        time.as_secs_f64(),
+    );
+    if let Some(report) = failing.first() {
+        println!("smallest failing seed: {}", report.seed);
+    }
 }
 
 /// How far we are, on a terminal only.
