@@ -1,10 +1,11 @@
 //! Every read of a table, through a read or a write transaction.
 
+use std::io::{Read as _, Seek, SeekFrom};
 use std::ops::Bound;
 
 use hedgerow::tree::{Count, Entry, Rank, Snapshot, Table};
 
-use super::compare::{Outcome, differ, ok, same, same_entry};
+use super::compare::{Disagreement, Outcome, differ, ok, same, same_entry};
 use super::verify;
 use crate::config::{DuplicateSpec, TableSpec};
 use crate::model::{Pair, TableModel};
@@ -211,11 +212,22 @@ fn value_reader<S: Snapshot>(
     spec: &TableSpec,
     model: &TableModel,
     key: u32,
-    _part: u8,
+    part: u8,
 ) -> Outcome {
     let reader = ok("value_reader", txn.value_reader(handle, spec.keys.get(key)))?;
     let expected = model.get(key).map(|v| spec.values.get(v));
-    same("value_reader", reader.map(|r| r.len()), expected.map(|v| v.len() as u64))
+    same("length of value_reader", reader.as_ref().map(|r| r.len()), expected.map(len_of))?;
+    let (Some(mut reader), Some(expected)) = (reader, expected) else { return Ok(()) };
+    let from = expected.len() * usize::from(part) / 256;
+    let mut rest = Vec::new();
+    let read =
+        reader.seek(SeekFrom::Start(from as u64)).and_then(|_| reader.read_to_end(&mut rest));
+    read.map_err(|e| Disagreement(format!("read of a value_reader failed: {e}")))?;
+    same("value_reader", rest.as_slice(), &expected[from..])
+}
+
+fn len_of(value: &[u8]) -> u64 {
+    value.len() as u64
 }
 
 /// Takes entries from both ends of a range, as the pattern says.
