@@ -35,7 +35,7 @@ impl Runner<'_> {
     ) -> Outcome {
         match control {
             Control::Savepoint if savepoints.len() < SAVEPOINTS => {
-                savepoints.push((txn.savepoint(), side.state.clone()));
+                savepoints.push((txn.savepoint().expect("a savepoint of a sound transaction"), side.state.clone()));
                 Ok(())
             }
             Control::RollbackTo(back) => {
