@@ -73,7 +73,6 @@ pub(super) fn step<S: Snapshot>(
     let before = held.place;
     let found = call(txn, &mut held.cursor, spec, model, step);
     held.place = match (pair, &expected) {
-        (Some(_), _) if step == Move::Current => before,
         (Some(pair), _) => Place::At(pair),
         (None, Expected::Lost) => Place::Unknown,
         (None, _) => before,
