@@ -50,11 +50,13 @@ fn identify(path: &Path) -> Option<Identity> {
     std::fs::canonicalize(path).ok().map(Identity::Path)
 }
 
-/// Opens a data file with `open`, or answers the store of this process that has it open. A store on
-/// a simulated system is not listed: each opening stands for a process of its own.
+/// Opens a data file with `open`, or answers the store of this process that has it open if that is
+/// `welcome`. A store on a simulated system is not listed: each opening stands for a process of its
+/// own.
 pub(crate) fn open_once(
     path: &Path,
     options: &Builder,
+    welcome: impl FnOnce(Arc<Inner>) -> Result<Arc<Inner>>,
     open: impl FnOnce() -> Result<Inner>,
 ) -> Result<Arc<Inner>> {
     if options.system.is_some() {
@@ -68,7 +70,7 @@ pub(crate) fn open_once(
             Some(store) if store.lock.is_same_process() => {
                 // The guard is released first: the last handle may be dropped on the way out.
                 drop(list);
-                return agree(store, options);
+                return welcome(store);
             }
             // Copied by a fork: it belongs to the parent.
             Some(store) => {
@@ -90,7 +92,7 @@ pub(crate) fn open_once(
 }
 
 /// Answers a store that is open if it was opened in the same way.
-fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
+pub(crate) fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
     let open = &store.options;
     let differs = if open.read_only != wanted.read_only {
         "read-only"
