@@ -480,6 +480,8 @@ pub(crate) struct WritePages {
     pub(crate) extents: HashMap<PageNo, Box<[u8]>>,
     pub(crate) extent_bytes: usize,
     spare: Vec<Buffer>,
+    /// Memory for building records aside.
+    pub(crate) scratch: Vec<u8>,
 }
 
 impl WritePages {
@@ -500,6 +502,7 @@ impl WritePages {
             extents: HashMap::new(),
             extent_bytes: 0,
             spare: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -530,12 +533,20 @@ impl WritePages {
     }
 
     /// A changed page for changing it further. It must have gone through [`Self::touch`] or
-    /// [`Self::make`] since the last savepoint.
+    /// [`Self::place`] since the last savepoint.
     #[inline(always)]
     pub(crate) fn change(&mut self, at: PageRef) -> PageMut<'_> {
         match &mut self.slots[at.index()].page {
             Some(buffer) => PageMut::new(buffer.bytes_mut()),
             None => unreachable!("a reference to an unused slot"),
+        }
+    }
+
+    /// The value of a changed leaf's slot, for writing, if it is in the page and `len` bytes long.
+    pub(crate) fn into_value(&mut self, at: PageRef, slot: usize, len: usize) -> Option<&mut [u8]> {
+        match &mut self.slots[at.index()].page {
+            Some(buffer) => PageMut::new(buffer.bytes_mut()).into_value_of_len(slot, len),
+            None => None,
         }
     }
 
@@ -576,17 +587,37 @@ impl WritePages {
         Ok(self.place(copy))
     }
 
-    /// An empty changed page; the caller fills it. Its bytes are not zeroed if the buffer is used
-    /// again.
-    pub(crate) fn make(&mut self) -> Result<PageRef> {
-        let page = match self.spare.pop() {
-            Some(spare) => spare,
-            None => Buffer::new(self.page_size())?,
-        };
-        Ok(self.place(page))
+    /// A buffer for a page that will be built whole. What is in it is of no meaning.
+    pub(crate) fn new_buffer(&mut self) -> Result<Buffer> {
+        match self.spare.pop() {
+            Some(spare) => Ok(spare),
+            None => Buffer::new(self.page_size()),
+        }
     }
 
-    fn place(&mut self, page: Buffer) -> PageRef {
+    /// Puts a newly built page in the place of `at`; the caller tells the parent.
+    pub(crate) fn replace(&mut self, at: PageRef, level: u8, page: Buffer) -> Result<PageRef> {
+        if !at.is_changed() {
+            let birth = self.base.page(at, level)?.birth();
+            self.free_run(Run { start: at.0, len: 1 }, birth);
+            return Ok(self.place(page));
+        }
+        let (epoch, saved) = (self.epoch, self.savepoints > 0);
+        let slot = &mut self.slots[at.index()];
+        let old_epoch = std::mem::replace(&mut slot.epoch, epoch);
+        if let Some(old) = slot.page.replace(page) {
+            if saved && old_epoch != epoch {
+                let slot = at.index() as u32;
+                self.undo.push(Undo::Image { slot, page: old, epoch: old_epoch });
+            } else {
+                self.keep_spare(old);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Takes a newly built page in.
+    pub(crate) fn place(&mut self, page: Buffer) -> PageRef {
         let epoch = self.epoch;
         let slot = match self.unused.pop() {
             Some(slot) => {
@@ -673,6 +704,16 @@ impl WritePages {
             self.undo.push(Undo::Taken { run });
         }
         Ok(run)
+    }
+
+    /// The current epoch of the undo log: it changes with every savepoint and rollback.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Whether a savepoint is open.
+    pub(crate) fn has_savepoints(&self) -> bool {
+        self.savepoints > 0
     }
 
     /// Begins a savepoint. O(1).
