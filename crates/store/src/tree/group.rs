@@ -364,6 +364,11 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
         other => other,
     };
     drop(end);
+    // A durable commit makes those before it durable, also if it changed nothing itself.
+    let result = match result {
+        Ok(()) if !changed && durability == Durability::Durable => store.sync(),
+        other => other,
+    };
     group.tell(&result);
     if changed && result.is_ok() && durability == Durability::Eventual {
         store.flusher.wake(store);
