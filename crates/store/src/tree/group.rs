@@ -160,7 +160,10 @@ impl<G> Queue<G> {
     /// joins.
     pub(crate) fn hand_over(&self, group: G) -> Option<G> {
         let mut seats = locked(&self.seats);
-        match seats.waiting.pop_front_if(|seat| seat.joins) {
+        if !seats.waiting.front().is_some_and(|seat| seat.joins) {
+            return Some(group);
+        }
+        match seats.waiting.pop_front() {
             Some(seat) => {
                 seat.call(Entry::Joined(group));
                 None

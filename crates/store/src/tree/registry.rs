@@ -29,11 +29,11 @@ static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 static CLOSED: Condvar = Condvar::new();
 
 /// Removes the store from the list when it is dropped: after everything else of the store.
-pub(crate) struct Registered(Identity, Weak<Inner>);
+pub(crate) struct Registered(Weak<Inner>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        locked(&OPEN).retain(|entry| !entry.store.ptr_eq(&self.1));
+        locked(&OPEN).retain(|entry| !entry.store.ptr_eq(&self.0));
         CLOSED.notify_all();
     }
 }
@@ -84,9 +84,9 @@ pub(crate) fn open_once(
     let store = Arc::new(open()?);
     if let Some(identity) = identify(path) {
         let weak = Arc::downgrade(&store);
-        list.push(Entry { identity: identity.clone(), store: Weak::clone(&weak) });
+        list.push(Entry { identity, store: Weak::clone(&weak) });
         // It was made a moment ago and is registered once.
-        let _ = store.registered.set(Registered(identity, weak));
+        let _ = store.registered.set(Registered(weak));
     }
     Ok(store)
 }
