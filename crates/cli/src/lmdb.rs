@@ -22,6 +22,12 @@ use crate::exit::Failure;
 /// A record of the main database that stands for a named one has this length (`MDB_db`).
 const RECORD_BYTES: usize = 48;
 
+/// What is done with a key and a value.
+type Take<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), Failure> + 'a;
+
+/// A key and a value in LMDB's map.
+type Pair<'t> = (&'t [u8], &'t [u8]);
+
 /// One database: the main one, or a named one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Database {
@@ -94,11 +100,7 @@ impl Environment {
     }
 
     /// Calls `take` with every entry in order.
-    pub(crate) fn for_each(
-        &self,
-        database: &Database,
-        take: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    pub(crate) fn for_each(&self, database: &Database, take: &mut Take<'_>) -> Result<(), Failure> {
         let mut cursor = Cursor::open(&self.txn, database.handle).map_err(Failure::Other)?;
         while let Some((key, value)) = cursor.next().map_err(Failure::Other)? {
             if value.len() != RECORD_BYTES || !database.records.contains(key) {
@@ -275,7 +277,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// The next entry, or `None` at the end.
-    fn next(&mut self) -> Result<Option<(&'t [u8], &'t [u8])>, String> {
+    fn next(&mut self) -> Result<Option<Pair<'t>>, String> {
         let mut key = ffi::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
         let mut value = ffi::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
         // SAFETY: the cursor is open; LMDB fills the two values.

@@ -138,7 +138,7 @@ impl<'a> Load<'a> {
 
     fn step(&self) -> Result<(), Failure> {
         let loaded = self.loader.loaded();
-        if (loaded.put + loaded.kept) % STRIDE == 0 {
+        if (loaded.put + loaded.kept).is_multiple_of(STRIDE) {
             self.progress.at(self.bytes.load(Ordering::Relaxed));
             signals::check()?;
         }
