@@ -67,6 +67,9 @@ impl Environment {
         let length = std::fs::metadata(&file)
             .map_err(|error| format!("could not open {}: {error}", file.display()))?
             .len();
+        if length == 0 {
+            return Err(format!("{} is empty, not an LMDB database", file.display()));
+        }
         let probe = Env::open(path, &file, 0)?;
         let candidates = Txn::begin(&probe).and_then(|txn| {
             let main = txn.open_database(None)?;

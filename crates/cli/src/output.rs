@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use crate::exit::Failure;
@@ -13,12 +13,15 @@ use crate::exit::Failure;
 pub(crate) struct Output {
     writer: BufWriter<Box<dyn Write>>,
     name: String,
+    is_terminal: bool,
 }
 
 impl Output {
     /// Standard output.
     pub(crate) fn stdout() -> Self {
-        Self::new(Box::new(io::stdout()), "standard output".into())
+        let mut output = Self::new(Box::new(io::stdout()), "standard output".into());
+        output.is_terminal = io::stdout().is_terminal();
+        output
     }
 
     /// A file that is made or overwritten; `-` is standard output.
@@ -32,7 +35,12 @@ impl Output {
     }
 
     fn new(writer: Box<dyn Write>, name: String) -> Self {
-        Self { writer: BufWriter::with_capacity(64 << 10, writer), name }
+        Self { writer: BufWriter::with_capacity(64 << 10, writer), name, is_terminal: false }
+    }
+
+    /// Whether a person sees it at once.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     /// Writes bytes as they are.

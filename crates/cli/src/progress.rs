@@ -45,6 +45,11 @@ impl Progress {
         Self { bar }
     }
 
+    /// A line that is never shown: where results scroll over the same terminal.
+    pub(crate) fn silent() -> Self {
+        Self { bar: ProgressBar::hidden() }
+    }
+
     /// So much is done.
     pub(crate) fn at(&self, done: u64) {
         self.bar.set_position(done);

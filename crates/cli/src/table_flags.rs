@@ -22,7 +22,7 @@ pub(crate) struct TableFlags {
     pub(crate) order: Option<OrderFlag>,
     /// A key may have several values
     #[arg(long)]
-    duplicates: bool,
+    pub(crate) duplicates: bool,
     /// The values of a key all have this many bytes
     #[arg(long, value_name = "BYTES", requires = "duplicates")]
     value_size: Option<u32>,

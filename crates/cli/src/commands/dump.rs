@@ -83,7 +83,10 @@ struct Dump {
 
 impl Dump {
     fn table(&mut self, txn: &ReadTxn, info: &TableInfo) -> Result<(), Failure> {
-        let progress = Progress::new("dumping", Unit::Items, Some(info.count.values));
+        let progress = match self.out.is_terminal() {
+            true => Progress::silent(),
+            false => Progress::new("dumping", Unit::Items, Some(info.count.values)),
+        };
         progress.message(Format::Text.encode(&info.name));
         let table = open::table_to_walk(txn, info)?;
         self.writer.table(&TableHeader::of(info), &mut self.buffer);

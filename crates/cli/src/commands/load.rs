@@ -50,6 +50,9 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    if args.portable == Portable::Mdb && args.flags.duplicates {
+        return Err(Failure::usage("a dump of --as mdb says itself which tables have duplicates"));
+    }
     let input = Input::open(&args.from)?;
     let store = match args.store.store.exists() {
         true => args.store.write()?,

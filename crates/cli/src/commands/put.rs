@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The key
     key: OsString,
     /// The value; `-` takes the bytes of standard input as they are
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     value: OsString,
     /// Only if the key (with duplicates: the pair) is not there; else exit with 1
     #[arg(long)]
