@@ -99,7 +99,8 @@ impl<'a> Indexer<'a> {
         let longest = self.store.max_duplicate_size();
         let mut open = self.open()?;
         open.txn.put(open.files, path, &self.record)?;
-        if let Some(extension) = entry.path().extension() {
+        let extension = entry.path().extension().filter(|extension| !extension.is_empty());
+        if let Some(extension) = extension {
             if path.len() <= longest {
                 open.txn.put(open.extensions, extension.as_encoded_bytes(), path)?;
             } else {

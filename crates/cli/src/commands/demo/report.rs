@@ -12,9 +12,10 @@ use crate::json;
 use crate::numbers::{grouped, time};
 use crate::output::Output;
 
-/// Longer questions and answers are cut in the table, at their left end: of a path the right one
-/// says more.
+/// Longer questions and answers are cut in the table.
 const COLUMN_MAX: usize = 44;
+/// So much of their beginning is kept then; the rest goes to the end: of a path that says more.
+const BEGINNING_MAX: usize = 8;
 
 /// What the demo found.
 pub(super) struct Report<'a> {
@@ -62,7 +63,7 @@ impl Report<'_> {
     pub(super) fn print(&self, out: &mut Output) -> Result<(), Failure> {
         let (files, folder) = (grouped(self.indexed.files), self.folder.display());
         writeln!(out, "{files} files under {folder} indexed in {}\n", time(self.index_time))?;
-        let cut = |text: &str| cut_left(text, COLUMN_MAX);
+        let cut = |text: &str| cut_middle(text, COLUMN_MAX);
         let width = |column: &dyn Fn(&Answer) -> String| {
             let widths = self.answers.iter().map(|answer| column(answer).chars().count());
             widths.max().unwrap_or(0)
@@ -109,17 +110,18 @@ impl Report<'_> {
 
 /// An answer that fits into the table.
 fn short(answer: &Answer) -> String {
-    if answer.value.is_array() { "(below)".into() } else { cut_left(&answer.text, COLUMN_MAX) }
+    if answer.value.is_array() { "(below)".into() } else { cut_middle(&answer.text, COLUMN_MAX) }
 }
 
-/// The last `max` characters.
-fn cut_left(text: &str, max: usize) -> String {
+/// At most `max` characters: the first few and the last ones.
+fn cut_middle(text: &str, max: usize) -> String {
     let length = text.chars().count();
     if length <= max {
         return text.to_owned();
     }
-    let tail: String = text.chars().skip(length - max + 3).collect();
-    format!("...{tail}")
+    let head: String = text.chars().take(BEGINNING_MAX).collect();
+    let tail: String = text.chars().skip(length + BEGINNING_MAX + 3 - max).collect();
+    format!("{head}...{tail}")
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -131,8 +133,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_texts_keep_their_right_end() {
-        assert_eq!(cut_left("short", 5), "short");
-        assert_eq!(cut_left("/a/long/path", 8), ".../path");
+    fn long_texts_keep_both_ends() {
+        assert_eq!(cut_middle("rank of a", 9), "rank of a");
+        let cut = cut_middle("rank of /usr/share/doc/long/README", 18);
+        assert_eq!(cut, "rank of .../README");
     }
 }
