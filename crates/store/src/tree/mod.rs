@@ -10,6 +10,7 @@ mod snapshot;
 mod stat;
 mod store;
 mod txn;
+mod typed;
 
 pub use bytes::Bytes;
 pub use cursor::Cursor;
@@ -18,3 +19,4 @@ pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueR
 pub use stat::{CheckReport, CompactReport, CopyOptions, Reader, StoreStat, TableStat};
 pub use store::{Interrupt, Store};
 pub use txn::{Nested, ReadTxn, Savepoint, Update, ValueWriter, WriteTxn};
+pub use typed::{TypedMultimap, TypedRange, TypedTable};
