@@ -136,7 +136,7 @@ impl OrderName {
             "integer" => Self::Integer,
             custom => {
                 let bare = custom.strip_prefix("custom(").and_then(|rest| rest.strip_suffix(')'));
-                Self::Custom(bare.unwrap_or(custom).to_owned())
+                Self::Custom(unescaped(bare.unwrap_or(custom)))
             }
         }
     }
@@ -155,6 +155,28 @@ impl OrderName {
     }
 }
 
+/// Undoes [`u8::escape_ascii`], with which names of orders are shown.
+fn unescaped(shown: &str) -> String {
+    let mut bytes = Vec::with_capacity(shown.len());
+    let mut rest = shown.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let (byte, after) = match (byte, after) {
+            (b'\\', [b't', after @ ..]) => (b'\t', after),
+            (b'\\', [b'r', after @ ..]) => (b'\r', after),
+            (b'\\', [b'n', after @ ..]) => (b'\n', after),
+            (b'\\', [b'x', high, low, after @ ..]) => {
+                let digits = Format::Hex.decode(&[*high, *low]).unwrap_or_default();
+                (digits.first().copied().unwrap_or(b'?'), after)
+            }
+            (b'\\', [other, after @ ..]) => (*other, after),
+            (plain, after) => (plain, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Names the tables that there are, where the one asked for is not.
 fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
     if !matches!(error, Error::NoTable { .. }) {
@@ -171,18 +193,16 @@ fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
     Failure::from(error).and(&hint)
 }
 
-/// Until the builder opens stores itself: the inherent methods of the same names go first as soon
-/// as they are there.
-trait BuilderOpen {
-    fn open(self, path: &Path) -> StoreResult<Store>;
-    fn create(self, path: &Path) -> StoreResult<Store>;
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl BuilderOpen for Builder {
-    fn open(self, path: &Path) -> StoreResult<Store> {
-        Store::open(path)
-    }
-    fn create(self, path: &Path) -> StoreResult<Store> {
-        Store::create(path)
+    #[test]
+    fn names_of_orders_are_read_as_they_are_shown() {
+        for name in ["plain", "\u{fc}ber", "tab\tquote\"\'back\\slash\r\n", ""] {
+            let shown = format!("custom({})", name.as_bytes().escape_ascii());
+            assert_eq!(OrderName::of(&shown), OrderName::Custom(name.to_owned()));
+        }
+        assert_eq!(OrderName::of("integer"), OrderName::Integer);
     }
 }
