@@ -135,7 +135,8 @@ impl Stored {
             return Some(format!("its order is {}, not {}", order(self), order(asked)));
         }
         if self.duplicates != asked.duplicates {
-            let kind = |d: u8| ["no duplicates", "duplicates", "duplicates of fixed size"][usize::from(d)];
+            let kind =
+                |d: u8| ["no duplicates", "duplicates", "duplicates of fixed size"][usize::from(d)];
             let (has, wants) = (kind(self.duplicates), kind(asked.duplicates));
             return Some(format!("it has {has}, not {wants}"));
         }
@@ -394,7 +395,10 @@ impl Opened {
             return Err(Error::argument("too many tables are open in one transaction"));
         };
         let slots = slots.get_or_init(|| {
-            (0..FIRST_CHUNK << chunk).map(|_| OnceLock::new()).collect::<Vec<_>>().into_boxed_slice()
+            (0..FIRST_CHUNK << chunk)
+                .map(|_| OnceLock::new())
+                .collect::<Vec<_>>()
+                .into_boxed_slice()
         });
         if let Some(slot) = slots.get(at) {
             slot.get_or_init(|| table);

@@ -1,5 +1,7 @@
 //! Cursors: a place in a table, detached from the transaction's borrow.
 
+#![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
+
 use super::catalog::OpenTable;
 use super::page::search::{Side, leaf_slot, value_slot};
 use super::page::{Page, code};
@@ -152,7 +154,7 @@ impl Cursor {
         if !S::WRITES && self.stands(txn) && self.value + 1 == self.values {
             let slot = self.slot + 1;
             if slot < self.groups {
-                let record = self.page::<'t>().leaf_record(slot);
+                let record = self.page().leaf_record(slot);
                 self.slot = slot;
                 if record.value_code() < code::FIRST && !record.is_long_key() {
                     (self.values, self.value) = (1, 0);
@@ -182,7 +184,7 @@ impl Cursor {
     /// The first value of the next group, or (backwards) the last one of the group before; groups
     /// that continue count as groups.
     fn step_key<'t, S: Snapshot>(&mut self, txn: &'t S, forward: bool) -> Answer<'t> {
-        let page = self.page::<'t>();
+        let page = self.page();
         if forward {
             if self.slot + 1 < self.groups {
                 self.stand(txn, page, self.slot + 1, false);

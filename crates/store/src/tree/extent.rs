@@ -61,10 +61,15 @@ fn page_sum(no: PageNo, bytes: &[u8]) -> u32 {
 }
 
 /// Writes the trailer of an extent whose bytes stand in `run_bytes`; returns its name.
-pub(crate) fn finish(run_bytes: &mut [u8], first: PageNo, len: u32, plan: &Plan, txn: u64) -> ExtentRef {
-    let sums: Vec<u32> = (0..plan.sums)
-        .map(|i| page_sum(first + i as u32, &run_bytes[plan.covered(i)]))
-        .collect();
+pub(crate) fn finish(
+    run_bytes: &mut [u8],
+    first: PageNo,
+    len: u32,
+    plan: &Plan,
+    txn: u64,
+) -> ExtentRef {
+    let sums: Vec<u32> =
+        (0..plan.sums).map(|i| page_sum(first + i as u32, &run_bytes[plan.covered(i)])).collect();
     let trailer = &mut run_bytes[plan.trailer..];
     ExtentRef { first, len, sum: put_trailer(trailer, txn, &sums, first) }
 }
@@ -135,7 +140,9 @@ fn trailer<'p>(pages: &'p ReadPages, reference: &ExtentRef, plan: &Plan) -> Resu
     let start = u64::from(reference.first) + first_page as u64;
     let run = Run { start: start as PageNo, len: plan.pages - first_page as u32 };
     if start + u64::from(run.len) > u64::from(pages.end) {
-        return Err(pages.file.corrupt(reference.first, "a long value beyond the end of the store"));
+        return Err(pages
+            .file
+            .corrupt(reference.first, "a long value beyond the end of the store"));
     }
     let bytes = pages.run(run)?;
     let trailer = &bytes[plan.trailer - first_page * plan.page_size..];

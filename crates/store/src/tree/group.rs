@@ -275,9 +275,11 @@ impl Turn {
         let store = Arc::clone(&self.store);
         let mark = self.mark.take();
         let Some(mut group) = self.group.take() else { return Ok(()) };
-        if let Some(mark) = mark
-            && let Err(error) = group.state.release(mark)
-        {
+        let released = match mark {
+            Some(mark) => group.state.release(mark),
+            None => group.state.release_all(),
+        };
+        if let Err(error) = released {
             let _end = EndTurn::new(&store, true);
             return Err(error);
         }

@@ -5,8 +5,7 @@ use super::page::build::{Pair, build_leaf};
 use super::page::leaf::{GroupEdit, RestCell, single_len};
 use super::page::search::{Side, head_in, leaf_slot, value_slot};
 use super::page::{
-    CONTINUES, EXTENT_CELL, KeyCell, Page, ValueCell, length_len, max_inline_key,
-    max_inline_record,
+    CONTINUES, EXTENT_CELL, KeyCell, Page, ValueCell, length_len, max_inline_key, max_inline_record,
 };
 use super::pages::{Pages, WritePages};
 use super::path::{Path, Step};
@@ -262,7 +261,8 @@ fn add_pair(
     let page = pages.changed(place.path.steps[0].page);
     let len = page.len();
     let continues = place.slot == 0 && ends_before(pages, tree, &place.path, key)?;
-    let mut next = if place.slot == len { begins_behind(pages, tree, &place.path, key)? } else { None };
+    let mut next =
+        if place.slot == len { begins_behind(pages, tree, &place.path, key)? } else { None };
     if let Some(path) = &mut next {
         // That leaf's first group now goes on with ours: its key is counted here.
         touch_path(pages, tree, path)?;
@@ -298,12 +298,7 @@ fn ends_before(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Resu
 }
 
 /// The way to the leaf behind the path's, if that begins with `key`.
-fn begins_behind(
-    pages: &WritePages,
-    tree: &Tree,
-    path: &Path,
-    key: &[u8],
-) -> Result<Option<Path>> {
+fn begins_behind(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<Option<Path>> {
     let mut path = *path;
     let Some(page) = path.next_leaf(pages)? else { return Ok(None) };
     let found = leaf_slot(pages, &tree.form.keys, page, key)?;
@@ -370,4 +365,3 @@ pub(crate) fn last_path<'p, P: Pages>(
         (path, page)
     }))
 }
-

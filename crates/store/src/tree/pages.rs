@@ -5,9 +5,11 @@
 //! refers to it by a *slot* (a [`PageRef`] with the top bit set). The commit then numbers all
 //! changed pages at once, side by side and in key order.
 
+#![expect(unsafe_code, reason = "pages are read through a memory map")]
+
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::page::{self, Page, PageMut};
@@ -77,6 +79,8 @@ pub(crate) struct PageFile {
     /// because a damaged file may use one page as both.
     checked: Vec<AtomicU64>,
     checked_extents: Vec<AtomicU64>,
+    /// No word of the two from here on was ever set.
+    checked_end: AtomicUsize,
     always_check: bool,
     pub(crate) interrupt: Arc<AtomicBool>,
 }
@@ -101,8 +105,20 @@ impl PageFile {
         // Zeroed memory from the allocator is not touched before it is used, so that the bitmap of
         // a 1 TiB reservation costs address space only.
         let (checked, checked_extents) = (zeroed_words(words), zeroed_words(words));
+        let checked_end = AtomicUsize::new(0);
         let base = map.as_ref().map_or(std::ptr::null(), |m| m.base);
-        Self { file, map, base, shift, path, checked, checked_extents, always_check, interrupt }
+        Self {
+            file,
+            map,
+            base,
+            shift,
+            path,
+            checked,
+            checked_extents,
+            checked_end,
+            always_check,
+            interrupt,
+        }
     }
 
     #[inline(always)]
@@ -125,11 +141,9 @@ impl PageFile {
 
     /// Forgets which pages were checked: another process has written.
     pub(crate) fn forget_checked(&self) {
-        for word in self.checked.iter().chain(&self.checked_extents) {
-            // A word that is zero is left alone, so that untouched memory stays untouched.
-            if word.load(Ordering::Relaxed) != 0 {
-                word.store(0, Ordering::Relaxed);
-            }
+        let end = self.checked_end.load(Ordering::Relaxed);
+        for word in self.checked[..end].iter().chain(&self.checked_extents[..end]) {
+            word.store(0, Ordering::Relaxed);
         }
     }
 
@@ -142,9 +156,15 @@ impl PageFile {
     }
 
     fn set_checked(&self, no: PageNo) {
-        if let Some(word) = self.checked.get((no >> 6) as usize)
+        self.set_bit(&self.checked, no);
+    }
+
+    fn set_bit(&self, bits: &[AtomicU64], no: PageNo) {
+        let at = (no >> 6) as usize;
+        if let Some(word) = bits.get(at)
             && !self.always_check
         {
+            self.checked_end.fetch_max(at + 1, Ordering::Relaxed);
             word.fetch_or(1 << (no & 63), Ordering::Relaxed);
         }
     }
@@ -156,11 +176,7 @@ impl PageFile {
     }
 
     pub(crate) fn set_extent_checked(&self, no: PageNo) {
-        if let Some(word) = self.checked_extents.get((no >> 6) as usize)
-            && !self.always_check
-        {
-            word.fetch_or(1 << (no & 63), Ordering::Relaxed);
-        }
+        self.set_bit(&self.checked_extents, no);
     }
 
     /// The page will be written with other content by this process.
@@ -235,7 +251,7 @@ pub(crate) struct ExtentRef {
 }
 
 /// The pages of one snapshot.
-pub(crate) struct ReadPages {
+pub struct ReadPages {
     pub(crate) file: Arc<PageFile>,
     /// The first page number beyond the snapshot.
     pub(crate) end: PageNo,
@@ -455,11 +471,10 @@ enum Undo {
 pub(crate) struct UndoMark {
     undo: usize,
     freed: usize,
-    epoch: u32,
 }
 
 /// The pages of a write transaction: those of its snapshot, and its own changed copies of some.
-pub(crate) struct WritePages {
+pub struct WritePages {
     pub(crate) base: ReadPages,
     /// The number that the commit will have.
     pub(crate) txn: u64,
@@ -479,7 +494,8 @@ pub(crate) struct WritePages {
     /// Extents made by this transaction that are not in the file yet, by first page.
     pub(crate) extents: HashMap<PageNo, Box<[u8]>>,
     pub(crate) extent_bytes: usize,
-    spare: Vec<Buffer>,
+    /// Buffers for the next pages; behind a lock so that one can be had while pages are borrowed.
+    spare: Mutex<Vec<Buffer>>,
     /// Memory for building records aside.
     pub(crate) scratch: Vec<u8>,
 }
@@ -501,7 +517,7 @@ impl WritePages {
             max_size,
             extents: HashMap::new(),
             extent_bytes: 0,
-            spare: Vec::new(),
+            spare: Mutex::new(Vec::new()),
             scratch: Vec::new(),
         }
     }
@@ -576,7 +592,7 @@ impl WritePages {
         let page = self.base.page(at, level)?;
         let birth = page.birth();
         let bytes = page.bytes();
-        let copy = match self.spare.pop() {
+        let copy = match self.take_spare() {
             Some(mut spare) => {
                 spare.bytes_mut().copy_from_slice(bytes);
                 spare
@@ -588,11 +604,15 @@ impl WritePages {
     }
 
     /// A buffer for a page that will be built whole. What is in it is of no meaning.
-    pub(crate) fn new_buffer(&mut self) -> Result<Buffer> {
-        match self.spare.pop() {
+    pub(crate) fn new_buffer(&self) -> Result<Buffer> {
+        match self.take_spare() {
             Some(spare) => Ok(spare),
             None => Buffer::new(self.page_size()),
         }
+    }
+
+    fn take_spare(&self) -> Option<Buffer> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     /// Puts a newly built page in the place of `at`; the caller tells the parent.
@@ -647,8 +667,8 @@ impl WritePages {
             let epoch = self.slots[at.index()].epoch;
             if self.savepoints > 0 {
                 self.undo.push(Undo::Image { slot: at.index() as u32, page, epoch });
-            } else if self.spare.len() < 64 {
-                self.spare.push(page);
+            } else {
+                self.keep_spare(page);
             }
         }
         Ok(())
@@ -688,7 +708,8 @@ impl WritePages {
         }
         let end = self.base.end.checked_add(pages).filter(|end| *end <= self.max_pages);
         let Some(end) = end else {
-            let max_size = self.max_size.unwrap_or(u64::from(self.max_pages) << self.base.file.shift);
+            let max_size =
+                self.max_size.unwrap_or(u64::from(self.max_pages) << self.base.file.shift);
             return Err(Error::StoreFull { max_size });
         };
         let run = Run { start: self.base.end, len: pages };
@@ -718,7 +739,7 @@ impl WritePages {
 
     /// Begins a savepoint. O(1).
     pub(crate) fn mark(&mut self) -> UndoMark {
-        let mark = UndoMark { undo: self.undo.len(), freed: self.freed.len(), epoch: self.epoch };
+        let mark = UndoMark { undo: self.undo.len(), freed: self.freed.len() };
         self.savepoints += 1;
         self.epoch += 1;
         mark
@@ -784,8 +805,9 @@ impl WritePages {
 
     /// Keeps a buffer for the next changed page.
     pub(crate) fn keep_spare(&mut self, buffer: Buffer) {
-        if self.spare.len() < 64 {
-            self.spare.push(buffer);
+        let spare = self.spare.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < 64 {
+            spare.push(buffer);
         }
     }
 }
@@ -793,11 +815,7 @@ impl WritePages {
 impl Pages for WritePages {
     #[inline(always)]
     fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>> {
-        if at.is_changed() {
-            Ok(self.changed(at))
-        } else {
-            self.base.page(at, level)
-        }
+        if at.is_changed() { Ok(self.changed(at)) } else { self.base.page(at, level) }
     }
 
     fn extent(&self, reference: &ExtentRef) -> Result<&[u8]> {

@@ -7,9 +7,7 @@
 //! leaves to more than four fifths instead of the usual 69 %.
 
 use super::Count;
-use super::page::build::{
-    Child, Pair, branch_len, build_branch, build_leaf, cut_evenly, leaf_len,
-};
+use super::page::build::{Child, Pair, branch_len, build_branch, build_leaf, cut_evenly, leaf_len};
 use super::page::{KeyCell, Page, Record, ValueCell, max_inline_key};
 use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::{Path, Step};
@@ -526,7 +524,12 @@ pub(crate) fn close_gap(
 }
 
 /// The children of two neighbouring branches as one list.
-fn joined<'p>(pages: &'p WritePages, above: Page<'p>, level: u8, left: usize) -> Result<Vec<Child<'p>>> {
+fn joined<'p>(
+    pages: &'p WritePages,
+    above: Page<'p>,
+    level: u8,
+    left: usize,
+) -> Result<Vec<Child<'p>>> {
     let mut children = children_of(pages.page(above.child(left), level)?);
     let mut right = children_of(pages.page(above.child(left + 1), level)?);
     let record = above.record(left + 1);
@@ -536,7 +539,13 @@ fn joined<'p>(pages: &'p WritePages, above: Page<'p>, level: u8, left: usize) ->
     Ok(children)
 }
 
-fn merges(pages: &WritePages, tree: &Tree, above: Page<'_>, level: u8, left: usize) -> Result<bool> {
+fn merges(
+    pages: &WritePages,
+    tree: &Tree,
+    above: Page<'_>,
+    level: u8,
+    left: usize,
+) -> Result<bool> {
     let children = joined(pages, above, level, left)?;
     Ok(branch_len(&children, &tree.form, level) <= pages.page_size() * 9 / 10)
 }

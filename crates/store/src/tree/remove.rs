@@ -2,15 +2,17 @@
 
 use std::ops::Bound;
 
+use super::insert::{Place, locate, touch_path};
 use super::page::build::{Child, build_branch, build_leaf};
 use super::page::leaf::GroupEdit;
 use super::page::search::{Side, branch_slot, leaf_slot};
 use super::page::{CONTINUES, Page, Record};
 use super::pages::{ExtentRef, PageRef, Pages, Run, WritePages};
 use super::path::Path;
-use super::rebalance::{Change, add_above, children_of, close_gap, collect, lower_root, shrink_leaf};
+use super::rebalance::{
+    Change, add_above, children_of, close_gap, collect, lower_root, shrink_leaf,
+};
 use super::tree::{Root, Tree};
-use super::insert::{Place, locate, touch_path};
 use super::{Count, extent};
 use crate::Result;
 
@@ -185,11 +187,8 @@ fn cut(
     } else {
         cut(pages, tree, first_page, level - 1, from, None)?
     };
-    let kept_last = if first == last {
-        None
-    } else {
-        cut(pages, tree, last_page, level - 1, None, to)?
-    };
+    let kept_last =
+        if first == last { None } else { cut(pages, tree, last_page, level - 1, None, to)? };
     for child in between {
         release_below(pages, tree, child, level - 1)?;
     }

@@ -82,13 +82,21 @@ pub(crate) fn key_bytes<'p, P: Pages>(pages: &'p P, record: &Record<'p>) -> Resu
 
 /// The entry of value `i` of a record.
 #[inline(always)]
-pub(crate) fn entry<'p, P: Pages>(pages: &'p P, record: &Record<'p>, i: usize) -> Result<Entry<'p>> {
+pub(crate) fn entry<'p, P: Pages>(
+    pages: &'p P,
+    record: &Record<'p>,
+    i: usize,
+) -> Result<Entry<'p>> {
     Ok(Entry { key: key_bytes(pages, record)?, value: value_bytes(pages, record.value(i))? })
 }
 
 /// The (first) value of a key.
 #[inline]
-pub(crate) fn get<'p, P: Pages>(pages: &'p P, tree: &Tree, key: &[u8]) -> Result<Option<Bytes<'p>>> {
+pub(crate) fn get<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    key: &[u8],
+) -> Result<Option<Bytes<'p>>> {
     match find(pages, tree, key)? {
         Some((page, slot)) => value_bytes(pages, page.record(slot).value(0)).map(Some),
         None => Ok(None),

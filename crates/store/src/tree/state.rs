@@ -170,17 +170,10 @@ impl WriteState {
         Ok(())
     }
 
-    /// Forgets all savepoints opened after `kept` (the one under which a member of a group works).
-    pub(crate) fn release_after(&mut self, kept: Option<Savepoint>) -> Result<()> {
-        let keep = match kept {
-            Some(savepoint) => self.find_mark(savepoint)? + 1,
-            None => 0,
-        };
-        match self.marks.get(keep) {
-            Some(next) => {
-                let next = Savepoint { id: next.id };
-                self.release(next)
-            }
+    /// Forgets all savepoints; the changes stay.
+    pub(crate) fn release_all(&mut self) -> Result<()> {
+        match self.marks.first() {
+            Some(first) => self.release(Savepoint { id: first.id }),
             None => Ok(()),
         }
     }

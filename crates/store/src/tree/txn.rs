@@ -35,7 +35,6 @@ pub struct WriteTxn {
 struct Reserved {
     index: usize,
     key: Vec<u8>,
-    extent: ExtentRef,
 }
 
 /// A mark in a write transaction to roll back to. It is of no use once it was released or an
@@ -210,14 +209,15 @@ impl WriteTxn {
         if !stored.has_duplicates() {
             return check_plain_len(value.len() as u64);
         }
-        let most = self.turn.store.page_size() as u64 / 8;
+        let most = self.pages().page_size() as u64 / 8;
         if value.len() as u64 > most {
             return Err(size("value", value.len(), 0, most));
         }
         if stored.has_integer_values() {
             return check_integer("value", value.len(), stored.value_size);
         }
-        if stored.is_fixed() && stored.value_size != 0 && stored.value_size as usize != value.len() {
+        if stored.is_fixed() && stored.value_size != 0 && stored.value_size as usize != value.len()
+        {
             let exact = u64::from(stored.value_size);
             return Err(size("value", value.len(), exact, exact));
         }
@@ -226,7 +226,7 @@ impl WriteTxn {
 
     /// Before a long value: finds space for it that is free already.
     fn make_room(&mut self, table: Table, key: &[u8], len: u64) -> Result<()> {
-        let page_size = self.turn.store.page_size() as usize;
+        let page_size = self.pages().page_size();
         let short = usize::try_from(len).is_ok_and(|len| fits_inline(page_size, key.len(), len));
         if short && key.len() <= super::page::max_inline_key(page_size) {
             return Ok(());
@@ -271,7 +271,9 @@ impl WriteTxn {
         self.begin_change()?;
         let result = self.turn.state_mut().create_table(name, options);
         let index = match result {
-            Err(error @ (Error::TableOptions { .. } | Error::Argument { .. })) => return Err(error),
+            Err(error @ (Error::TableOptions { .. } | Error::Argument { .. })) => {
+                return Err(error);
+            }
             other => self.note(other)?,
         };
         Ok(self.handle(index))
@@ -361,12 +363,7 @@ impl WriteTxn {
 
     /// Stores only if the key is absent; else changes nothing and returns the (first) value that
     /// is there.
-    pub fn put_new(
-        &mut self,
-        table: Table,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<Option<Bytes<'_>>> {
+    pub fn put_new(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Bytes<'_>>> {
         self.check_key(table, key)?;
         self.check_value(table, value)?;
         if self.get(table, key)?.is_some() {
@@ -470,7 +467,7 @@ impl WriteTxn {
         })?;
         let index = table.index as usize;
         if let Some(extent) = extent {
-            self.reserved = Some(Reserved { index, key: key.to_vec(), extent });
+            self.reserved = Some(Reserved { index, key: key.to_vec() });
             let bytes = self.turn.state_mut().pages.extents.get_mut(&extent.first);
             return bytes.map(|bytes| &mut bytes[..len]).ok_or(Error::OutOfMemory);
         }
@@ -482,7 +479,7 @@ impl WriteTxn {
 
     /// A reserved long value has its bytes now: its sums are computed and stored.
     fn finish_reserved(&mut self) -> Result<()> {
-        let Some(Reserved { index, key, .. }) = self.reserved.take() else { return Ok(()) };
+        let Some(Reserved { index, key }) = self.reserved.take() else { return Ok(()) };
         let (pages, open) = self.turn.state_mut().change(index)?;
         let result = reseal(pages, &mut open.tree, &key);
         self.note(result)
@@ -498,7 +495,7 @@ impl WriteTxn {
         check_plain_len(len)?;
         self.begin_change()?;
         self.make_room(table, key, len)?;
-        let page_size = self.turn.store.page_size() as usize;
+        let page_size = self.pages().page_size();
         let short = usize::try_from(len).is_ok_and(|len| fits_inline(page_size, key.len(), len));
         let sink = if short {
             Sink::Short(Vec::new())
@@ -645,7 +642,7 @@ impl WriteTxn {
     pub fn commit_with(mut self, durability: Durability) -> Result<()> {
         self.check_failed()?;
         self.finish_reserved()?;
-        self.turn.pages_interrupted()?;
+        self.pages().interrupted()?;
         self.turn.commit(durability)
     }
 
@@ -680,9 +677,7 @@ fn note_sizes(open: &mut OpenTable, key: &[u8], value: &[u8]) {
     if open.stored.key_size == 0 && open.stored.has_integer_keys() {
         open.stored.key_size = key.len() as u32;
     }
-    if open.stored.value_size == 0
-        && (open.stored.is_fixed() || open.stored.has_integer_values())
-    {
+    if open.stored.value_size == 0 && (open.stored.is_fixed() || open.stored.has_integer_values()) {
         open.stored.value_size = value.len() as u32;
     }
 }

@@ -37,11 +37,7 @@ impl Page<'_> {
 
     #[inline(always)]
     fn counter(self, at: usize, i: usize) -> u64 {
-        if self.level() == 1 {
-            u64::from(self.word(at + 4 * i))
-        } else {
-            self.long(at + 8 * i)
-        }
+        if self.level() == 1 { u64::from(self.word(at + 4 * i)) } else { self.long(at + 8 * i) }
     }
 
     /// What lies below child `i`.

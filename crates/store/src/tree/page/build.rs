@@ -242,7 +242,9 @@ fn group_size(pairs: &[Pair<'_>], form: &Form) -> GroupSize {
         ValueCell::Extent(_) => 0,
     };
     let ends = match (pairs.first().map(|p| p.value), pairs.last().map(|p| p.value), &form.values) {
-        (Some(ValueCell::Inline(a)), Some(ValueCell::Inline(b)), Some(order)) => order.shared(&a, &b),
+        (Some(ValueCell::Inline(a)), Some(ValueCell::Inline(b)), Some(order)) => {
+            order.shared(&a, &b)
+        }
         _ => 0,
     };
     for pair in pairs {
@@ -338,7 +340,11 @@ fn branch_shared(children: &[Child<'_>], form: &Form) -> usize {
 pub(crate) fn branch_len(children: &[Child<'_>], form: &Form, level: u8) -> usize {
     let shared = branch_shared(children, form);
     let records: usize = children[1..].iter().map(|c| c.record_len(shared, &form.keys)).sum();
-    HEADER_LEN + pad4(shared) + slot_len(level, flags_of(form, level)) * children.len() + 2 + records
+    HEADER_LEN
+        + pad4(shared)
+        + slot_len(level, flags_of(form, level)) * children.len()
+        + 2
+        + records
 }
 
 /// Builds a branch of these children, which must fit. Returns its counters.

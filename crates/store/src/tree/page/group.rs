@@ -47,10 +47,6 @@ impl<'a> Group<'a> {
         self.count
     }
 
-    pub(crate) fn shared(&self) -> &'a [u8] {
-        self.shared
-    }
-
     /// What value `i` has besides the shared bytes.
     #[inline(always)]
     pub(crate) fn rest(&self, i: usize) -> &'a [u8] {

@@ -134,7 +134,13 @@ impl<'a> PageMut<'a> {
     }
 
     /// Inserts a record with one value at slot `i`.
-    pub(crate) fn insert_single(&mut self, i: usize, head: u32, key: &RestCell<'_>, value: &ValueCell<'_>) {
+    pub(crate) fn insert_single(
+        &mut self,
+        i: usize,
+        head: u32,
+        key: &RestCell<'_>,
+        value: &ValueCell<'_>,
+    ) {
         let at = self.open_slot(i, head, key.len() + single_len(value));
         self.put_single(at, key, value);
     }
@@ -217,7 +223,12 @@ impl<'a> PageMut<'a> {
     }
 
     /// Replaces the one value of slot `i`. `scratch` keeps the key's rest on the way.
-    pub(crate) fn replace_single(&mut self, i: usize, value: &ValueCell<'_>, scratch: &mut Vec<u8>) {
+    pub(crate) fn replace_single(
+        &mut self,
+        i: usize,
+        value: &ValueCell<'_>,
+        scratch: &mut Vec<u8>,
+    ) {
         let record = self.view().record(i);
         let extent = record.key_extent();
         scratch.clear();

@@ -30,6 +30,8 @@
 //! Shared bytes are the front of every key (or its tail, in a table ordered from the back:
 //! REVERSED). Where the order is a caller's function nothing is shared and heads are zero.
 
+#![expect(unsafe_code, reason = "views of validated pages read without bounds checks")]
+
 pub(crate) mod branch;
 pub(crate) mod build;
 pub(crate) mod group;
@@ -44,7 +46,7 @@ use super::{Bytes, Count};
 use crate::checksum::crc32c;
 use crate::coding::{put_u16, put_u32, put_u64, u32_at};
 
-pub(crate) use validate::{validate, validate_structure};
+pub(crate) use validate::validate;
 
 pub(crate) const CHECKSUM_OFFSET: usize = 0;
 pub(crate) const KIND_OFFSET: usize = CHECKSUM_OFFSET + 4;
@@ -290,12 +292,6 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The key of slot `i`.
-    #[inline(always)]
-    pub(crate) fn key(self, i: usize) -> KeyCell<'a> {
-        self.record(i).key_cell()
-    }
-
     /// Bytes of the page that are in use.
     pub(crate) fn used(self) -> usize {
         self.heads_at() + self.slot_len() * self.len() + self.heap_len()
@@ -425,10 +421,6 @@ impl<'a> PageMut<'a> {
     pub(crate) fn view(&self) -> Page<'_> {
         // SAFETY: every method of this type leaves the page well formed, and it borrows `self`.
         unsafe { Page::new(self.bytes.as_ptr(), self.bytes.len()) }
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        self.bytes
     }
 
     pub(crate) fn set_birth(&mut self, txn: u64) {

@@ -4,12 +4,14 @@
 //! sorted numbers below a bound is the branch-free search of the page-layout measurements in
 //! `docs/decisions`.
 
+#![expect(unsafe_code, reason = "four heads at a time by SSE2")]
+
 use std::cmp::Ordering;
 
 use super::group::Group;
 use super::{Page, Record, code, head_of, head_of_reversed};
 use crate::Result;
-use crate::tree::order::{KeyOrder, compare_front, compare_back};
+use crate::tree::order::{KeyOrder, compare_back, compare_front};
 use crate::tree::pages::Pages;
 use crate::tree::tree::Form;
 
@@ -235,11 +237,8 @@ pub(crate) fn branch_slot<P: Pages>(
     if low == n || page.head(low) != head {
         return Ok(low - 1);
     }
-    let mut high = if low + 1 == n || page.head(low + 1) != head {
-        low + 1
-    } else {
-        ties_end(page, low)
-    };
+    let mut high =
+        if low + 1 == n || page.head(low + 1) != head { low + 1 } else { ties_end(page, low) };
     while low < high {
         let middle = low + (high - low) / 2;
         if is_after(pages, form, page, middle, key, rest, side)? {

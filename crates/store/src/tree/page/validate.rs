@@ -22,7 +22,7 @@ pub(crate) fn validate(bytes: &[u8], no: PageNo, end: PageNo) -> Result<(), &'st
 }
 
 /// Checks everything but the checksum.
-pub(crate) fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
+fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
     let level = bytes[LEVEL_OFFSET];
     let kind = if level == 0 { KIND_LEAF } else { KIND_BRANCH };
     if bytes[KIND_OFFSET] != kind || usize::from(level) >= MAX_LEVELS {
@@ -55,12 +55,7 @@ pub(crate) fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'stat
 }
 
 /// Every record is well formed and the records fill the heap without gap or overlap.
-fn check_heap(
-    bytes: &[u8],
-    offsets: &[u8],
-    start: usize,
-    level: u8,
-) -> Result<(), &'static str> {
+fn check_heap(bytes: &[u8], offsets: &[u8], start: usize, level: u8) -> Result<(), &'static str> {
     // A page that was built whole has its records in order; then one pass is enough.
     let mut expected = start;
     let mut in_order = true;
