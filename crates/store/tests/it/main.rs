@@ -1,1 +1,101 @@
 //! The one test binary of the library: whole stores through the public interface.
+//!
+//! Each module begins with its reason to exist. What they share stands here: stores in folders of
+//! their own, and short ways to fill and read tables.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+
+use std::ops::Bound;
+use std::path::PathBuf;
+
+use hedgerow::tree::{Builder, Entry, Snapshot, Store, Table};
+use tempfile::TempDir;
+
+mod basic;
+mod concurrency;
+mod cursors;
+mod duplicates;
+mod files;
+mod large;
+mod memory;
+mod orders;
+mod processes;
+mod recovery;
+mod savepoints;
+mod statistics;
+mod tables;
+
+/// A store in a folder that goes away with it.
+struct Scratch {
+    store: Store,
+    folder: TempDir,
+}
+
+impl Scratch {
+    /// A fresh store with the default options.
+    fn new() -> Self {
+        Self::with(Store::builder())
+    }
+
+    /// A fresh store with these options.
+    fn with(builder: Builder) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = builder.create(folder.path().join("store")).unwrap();
+        Self { store, folder }
+    }
+
+    /// Where the store is.
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    /// A path beside the store.
+    fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Closes the store and opens it again.
+    fn reopen(self, builder: Builder) -> Self {
+        let Self { store, folder } = self;
+        drop(store);
+        let store = builder.open(folder.path().join("store")).unwrap();
+        Self { store, folder }
+    }
+
+    /// Fails unless every page is as it should be.
+    fn check(&self) {
+        assert_eq!(self.store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
+
+/// A copy of an entry.
+type Owned = (Vec<u8>, Vec<u8>);
+
+/// Copies an entry.
+fn owned(entry: Entry<'_>) -> Owned {
+    (entry.key.to_vec(), entry.value.to_vec())
+}
+
+/// An entry as the tests write it down.
+fn pair(key: &str, value: &str) -> Owned {
+    (key.into(), value.into())
+}
+
+/// All entries of a table.
+fn all<S: Snapshot>(txn: &S, table: Table) -> Vec<Owned> {
+    txn.range(table, Bound::Unbounded, Bound::Unbounded)
+        .unwrap()
+        .map(|entry| owned(entry.unwrap()))
+        .collect()
+}
+
+/// Numbers without a pattern, the same ones in each run: SplitMix64.
+fn numbers(mut state: u64) -> impl Iterator<Item = u64> {
+    std::iter::repeat_with(move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}

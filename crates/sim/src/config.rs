@@ -1,0 +1,272 @@
+//! What a seed chooses: the store's page size, budget and page source, and its tables.
+
+use hedgerow::tree::{Builder, Duplicates, Durability, Order, Store, TableOptions};
+
+use crate::pool::{OrderKind, Pool, Shape};
+use crate::rng::Rng;
+
+/// The longest key that a table takes.
+pub const MAX_KEY: u32 = 65_535;
+
+/// A table as a seed chose it.
+#[derive(Debug)]
+pub struct TableSpec {
+    /// The order of its keys.
+    pub order: OrderKind,
+    /// How it keeps duplicates.
+    pub duplicates: DuplicateSpec,
+    /// The keys that operations choose from.
+    pub keys: Pool,
+    /// The values that operations choose from; sorted by their order, if the table has duplicates.
+    pub values: Pool,
+    /// How the keys look; for messages.
+    pub key_shape: Shape,
+    /// How the values look; for messages.
+    pub value_shape: Shape,
+}
+
+/// How a table keeps duplicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DuplicateSpec {
+    /// One value a key.
+    No,
+    /// Any number, of any size, in an order.
+    Any(OrderKind),
+    /// Any number of this size. Whether the size is told when the table is created.
+    Fixed(OrderKind, u32, bool),
+}
+
+impl TableSpec {
+    /// Whether keys may have several values.
+    pub fn has_duplicates(&self) -> bool {
+        self.duplicates != DuplicateSpec::No
+    }
+
+    /// The options to create the table with.
+    pub fn options(&self, user_flags: u32) -> TableOptions {
+        let duplicates = match self.duplicates {
+            DuplicateSpec::No => Duplicates::No,
+            DuplicateSpec::Any(order) => Duplicates::Any { order: order.option() },
+            DuplicateSpec::Fixed(order, size, told) => {
+                Duplicates::Fixed { size: told.then_some(size), order: order.option() }
+            }
+        };
+        TableOptions::new()
+            .order(self.order.option())
+            .duplicates_in(duplicates)
+            .user_flags(user_flags)
+    }
+
+    /// Options that differ from the table's in the order of keys.
+    pub fn other_options(&self) -> TableOptions {
+        let order = if self.order == OrderKind::Reverse { Order::Bytewise } else { Order::Reverse };
+        self.options(0).order(order)
+    }
+
+    /// Whether it takes the caller's functions to open the table.
+    pub fn needs_functions(&self) -> bool {
+        let values = match self.duplicates {
+            DuplicateSpec::No => OrderKind::Bytewise,
+            DuplicateSpec::Any(order) | DuplicateSpec::Fixed(order, ..) => order,
+        };
+        self.order.is_custom() || values.is_custom()
+    }
+}
+
+/// What a seed chose.
+#[derive(Debug)]
+pub struct Config {
+    /// The seed.
+    pub seed: u64,
+    /// The page size in bytes.
+    pub page_size: u32,
+    /// The write budget in bytes.
+    pub write_budget: usize,
+    /// Whether the store reads through a map.
+    pub map: bool,
+    /// Whether every access checks the page.
+    pub always_check: bool,
+    /// The store's durability.
+    pub durability: Durability,
+    /// The tables.
+    pub tables: Vec<TableSpec>,
+}
+
+impl Config {
+    /// The configuration of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, 1);
+        let page_size = rng.weighted(&[(10, 4096), (7, 16_384), (1, 65_536)]);
+        let write_budget =
+            rng.weighted(&[(3, 64 << 10), (2, 256 << 10), (2, 2 << 20), (3, 256 << 20)]);
+        let tables = rng.between(1, 4);
+        Self {
+            seed,
+            page_size,
+            write_budget,
+            map: rng.chance(3, 4),
+            always_check: rng.chance(1, 5),
+            durability: rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]),
+            tables: (0..tables).map(|_| table(&mut rng, page_size)).collect(),
+        }
+    }
+
+    /// A builder with the chosen options.
+    pub fn builder(&self) -> Builder {
+        Store::builder()
+            .page_size(self.page_size)
+            .write_budget(self.write_budget)
+            .map(self.map)
+            .always_check(self.always_check)
+            .durability(self.durability)
+    }
+
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        let mut text = format!(
+            "pages of {} bytes, write budget {} KiB, {}, {:?}{}",
+            self.page_size,
+            self.write_budget >> 10,
+            if self.map { "mapped" } else { "read by position" },
+            self.durability,
+            if self.always_check { ", every access checked" } else { "" },
+        );
+        for (i, table) in self.tables.iter().enumerate() {
+            text.push_str(&format!(
+                "\n  table {i}: keys {:?} {:?} x {}, duplicates {:?}, values {:?} x {}",
+                table.order,
+                table.key_shape,
+                table.keys.len(),
+                table.duplicates,
+                table.value_shape,
+                table.values.len(),
+            ));
+        }
+        text
+    }
+}
+
+fn table(rng: &mut Rng, page: u32) -> TableSpec {
+    let order = rng.weighted(&[
+        (8, OrderKind::Bytewise),
+        (2, OrderKind::Reverse),
+        (2, OrderKind::Integer(4)),
+        (2, OrderKind::Integer(8)),
+        (2, OrderKind::ShortFirst),
+        (1, OrderKind::Descending),
+    ]);
+    let (key_shape, most_keys) = key_shape(rng, order, page);
+    let duplicates = duplicates(rng);
+    let (value_shape, value_order, values) = value_shape(rng, duplicates, page);
+    // A table with duplicates has many keys of few values or few keys of many.
+    let many_values = duplicates != DuplicateSpec::No && rng.chance(1, 2);
+    let keys = match (many_values, duplicates) {
+        (true, _) => rng.between(1, 40),
+        (false, DuplicateSpec::No) => {
+            rng.pick(&[50, 300, 300, 1000, 1000, 3000, 3000, 8000, 20_000])
+        }
+        (false, _) => rng.pick(&[50, 300, 1000, 3000]),
+    };
+    let values = if duplicates != DuplicateSpec::No && !many_values {
+        rng.between(2, 30).min(values)
+    } else {
+        values
+    };
+    TableSpec {
+        order,
+        duplicates,
+        keys: Pool::new(rng, key_shape, order, keys.min(most_keys)),
+        values: Pool::new(rng, value_shape, value_order, values),
+        key_shape,
+        value_shape,
+    }
+}
+
+/// A shape of keys, and how many of them memory and time allow.
+fn key_shape(rng: &mut Rng, order: OrderKind, page: u32) -> (Shape, usize) {
+    if let OrderKind::Integer(size) = order {
+        return (Shape::Integers(size), usize::MAX);
+    }
+    rng.weighted(&[
+        (4, (Shape::Short, usize::MAX)),
+        (3, (Shape::SharedPrefix { prefix: 16 }, usize::MAX)),
+        (1, (Shape::SharedPrefix { prefix: 700 }, 2000)),
+        (3, (Shape::Paths, usize::MAX)),
+        (2, (Shape::NearBound { page, most: MAX_KEY }, 400)),
+        (2, (Shape::Long { most: MAX_KEY }, 120)),
+        (1, (Shape::Long { most: 2 * page.min(16_384) }, 1000)),
+    ])
+}
+
+fn duplicates(rng: &mut Rng) -> DuplicateSpec {
+    let order = rng.weighted(&[
+        (6, OrderKind::Bytewise),
+        (2, OrderKind::Reverse),
+        (1, OrderKind::ShortFirst),
+        (1, OrderKind::Descending),
+    ]);
+    let told = rng.chance(2, 3);
+    match rng.index(10) {
+        0..5 => DuplicateSpec::No,
+        5..8 => DuplicateSpec::Any(order),
+        8 => DuplicateSpec::Fixed(order, rng.pick(&[1, 5, 16, 40, 200]), told),
+        _ => {
+            let size = rng.pick(&[4, 8]);
+            DuplicateSpec::Fixed(OrderKind::Integer(size), size, told)
+        }
+    }
+}
+
+/// A shape of values, their order, and how many of them.
+fn value_shape(rng: &mut Rng, spec: DuplicateSpec, page: u32) -> (Shape, OrderKind, usize) {
+    match spec {
+        DuplicateSpec::No => {
+            let most = rng.pick(&[100, 2000, 20_000, 300_000]);
+            (Shape::Values { most }, OrderKind::Bytewise, 300)
+        }
+        DuplicateSpec::Any(order) => {
+            let shape = rng.weighted(&[
+                (3, Shape::Short),
+                (2, Shape::SharedPrefix { prefix: 40 }),
+                (2, Shape::Paths),
+                (1, Shape::NearBound { page, most: page / 8 }),
+            ]);
+            (shape, order, rng.pick(&[100, 1000, 4000]))
+        }
+        DuplicateSpec::Fixed(order, size, _) => {
+            let shape = match order {
+                OrderKind::Integer(_) => Shape::Integers(size),
+                _ => Shape::Fixed(size),
+            };
+            (shape, order, rng.pick(&[100, 1000, 4000]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_seeds_choose_every_kind() {
+        let configs: Vec<Config> = (1..=20).map(Config::new).collect();
+        for page in [4096, 16_384] {
+            assert!(configs.iter().any(|c| c.page_size == page));
+        }
+        assert!(configs.iter().any(|c| !c.map) && configs.iter().any(|c| c.map));
+        let tables: Vec<&TableSpec> = configs.iter().flat_map(|c| &c.tables).collect();
+        for order in [
+            OrderKind::Bytewise,
+            OrderKind::Reverse,
+            OrderKind::Integer(4),
+            OrderKind::Integer(8),
+            OrderKind::ShortFirst,
+            OrderKind::Descending,
+        ] {
+            assert!(tables.iter().any(|t| t.order == order), "no table is {order:?}");
+        }
+        assert!(tables.iter().any(|t| matches!(t.duplicates, DuplicateSpec::Any(_))));
+        assert!(tables.iter().any(|t| matches!(t.duplicates, DuplicateSpec::Fixed(..))));
+        assert!(tables.iter().any(|t| matches!(t.key_shape, Shape::Long { most: MAX_KEY })));
+    }
+}

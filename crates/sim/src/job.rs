@@ -1,0 +1,112 @@
+//! Seeds as jobs: one seed from its configuration to its shrunk disagreement, and many on threads.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+use crate::generate::Generator;
+use crate::op::Op;
+use crate::run::{Disagreement, Runner};
+use crate::shrink::shrink;
+
+/// How a seed went.
+#[derive(Debug)]
+pub struct SeedReport {
+    /// The seed.
+    pub seed: u64,
+    /// Operations that were done.
+    pub ops: u64,
+    /// How long they took.
+    pub time: Duration,
+    /// What went wrong.
+    pub failure: Option<Failure>,
+}
+
+/// A disagreement and how to get there.
+#[derive(Debug)]
+pub struct Failure {
+    /// What engine and model disagree about.
+    pub disagreement: Disagreement,
+    /// What the seed chose.
+    pub config: String,
+    /// The shortest list of operations that was found to end in a disagreement.
+    pub ops: Vec<Op>,
+    /// What that list ends in.
+    pub shrunk: Disagreement,
+}
+
+/// Runs a list of operations in a fresh store below `folder`. A panic of the engine is a
+/// disagreement too.
+pub fn run_ops(
+    config: &Config,
+    folder: &Path,
+    ops: &mut dyn Iterator<Item = Op>,
+) -> (u64, Result<(), Disagreement>) {
+    let mut done = 0;
+    let run = AssertUnwindSafe(|| {
+        let folder = tempfile::tempdir_in(folder)
+            .map_err(|e| Disagreement(format!("no folder for a store: {e}")))?;
+        let mut runner = Runner::new(config, folder.path().to_path_buf())?;
+        let result = runner.run(ops);
+        done = runner.done();
+        result
+    });
+    let result = catch_unwind(run)
+        .unwrap_or_else(|panic| Err(Disagreement(format!("panic: {}", panic_message(&*panic)))));
+    (done, result)
+}
+
+/// The text of a panic.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
+        .unwrap_or_else(|| "without a message".to_owned())
+}
+
+/// Runs one seed; shrinks for at most `shrink_time` if it fails.
+pub fn run_seed(seed: u64, ops: u64, folder: &Path, shrink_time: Duration) -> SeedReport {
+    let config = Config::new(seed);
+    let begin = Instant::now();
+    let mut stream = Generator::new(&config).take(ops as usize);
+    let mut taken = 0;
+    let mut counted = (&mut stream).inspect(|_| taken += 1);
+    let (_, result) = run_ops(&config, folder, &mut counted);
+    let time = begin.elapsed();
+    let failure = result.err().map(|disagreement| {
+        let fails = |ops: &[Op]| run_ops(&config, folder, &mut ops.iter().copied()).1.is_err();
+        let failing: Vec<Op> = Generator::new(&config).take(taken as usize).collect();
+        let ops = shrink(failing, shrink_time, fails);
+        let again = run_ops(&config, folder, &mut ops.iter().copied()).1;
+        let shrunk = again.err().unwrap_or_else(|| disagreement.clone());
+        Failure { disagreement, config: config.describe(), ops, shrunk }
+    });
+    SeedReport { seed, ops: taken, time, failure }
+}
+
+/// Runs seeds on `jobs` threads and hands each report to `done` as it comes.
+pub fn run_seeds<R: Send>(
+    seeds: &[u64],
+    jobs: usize,
+    run: impl Fn(u64) -> R + Sync,
+    done: impl FnMut(R) + Send,
+) {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(done);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, seeds.len().max(1)) {
+            scope.spawn(|| {
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let report = run(seed);
+                    let mut done = done.lock().unwrap_or_else(|e| e.into_inner());
+                    done(report);
+                }
+            });
+        }
+    });
+}

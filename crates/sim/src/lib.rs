@@ -1,0 +1,16 @@
+//! The reference model, the generator of operations and the runners that hold the engine against
+//! them: `model` (every operation side by side) and `crash` (a power cut after every write).
+//!
+//! Data flows one way: a seed gives a [`config::Config`], seed and configuration give a stream of
+//! [`op::Op`], and [`run`] drives engine and [`model`] through it. Nothing here knows pages.
+
+pub mod config;
+pub mod crash;
+pub mod generate;
+pub mod job;
+pub mod model;
+pub mod op;
+pub mod pool;
+pub mod rng;
+pub mod run;
+pub mod shrink;

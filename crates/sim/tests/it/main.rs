@@ -1,0 +1,21 @@
+//! A short run of the model, so that the default tests hold the engine against it.
+
+use std::time::Duration;
+
+use sim::job::{Failure, run_seed};
+
+/// Hunts for any answer of the engine that a sorted list would not give.
+#[test]
+fn a_few_seeds_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    for seed in 101..=106 {
+        let report = run_seed(seed, 20_000, folder.path(), Duration::from_secs(30));
+        if let Some(Failure { disagreement, config, ops, shrunk }) = report.failure {
+            panic!(
+                "seed {seed}: {}\non {config}\nshrunk to {ops:#?}\n{}",
+                disagreement.0, shrunk.0
+            );
+        }
+        assert_eq!(report.ops, 20_000);
+    }
+}

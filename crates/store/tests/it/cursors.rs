@@ -1,0 +1,201 @@
+//! Cursors: every step, both ways, and cursors that stay right while others write.
+
+use hedgerow::Error;
+use hedgerow::tree::{Entry, Snapshot, Table, TableOptions, WriteTxn};
+
+use crate::{Owned, Scratch, owned, pair};
+
+/// A result of a step, copied.
+fn seen(step: hedgerow::Result<Option<Entry<'_>>>) -> Option<Owned> {
+    step.unwrap().map(owned)
+}
+
+/// A table with duplicates: a -> 1; b -> 1, 2, 3; d -> 1, 2.
+fn letters(txn: &mut WriteTxn) -> Table {
+    let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    for (key, value) in [("a", "1"), ("b", "1"), ("b", "2"), ("b", "3"), ("d", "1"), ("d", "2")] {
+        txn.put(table, key.as_bytes(), value.as_bytes()).unwrap();
+    }
+    table
+}
+
+#[test]
+fn steps_by_pair_by_key_and_by_value() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    let txn = &txn;
+    let mut cursor = txn.cursor(table).unwrap();
+    assert_eq!(seen(cursor.next(txn)), Some(pair("a", "1")));
+    assert_eq!(seen(cursor.next(txn)), Some(pair("b", "1")));
+    assert_eq!(seen(cursor.next_value(txn)), Some(pair("b", "2")));
+    assert_eq!(seen(cursor.last_value(txn)), Some(pair("b", "3")));
+    assert_eq!(seen(cursor.next_value(txn)), None);
+    assert_eq!(seen(cursor.current(txn)), Some(pair("b", "3")));
+    assert_eq!(cursor.value_count(txn).unwrap(), 3);
+    assert_eq!(seen(cursor.first_value(txn)), Some(pair("b", "1")));
+    assert_eq!(seen(cursor.prev_value(txn)), None);
+    assert_eq!(seen(cursor.next_key(txn)), Some(pair("d", "1")));
+    assert_eq!(seen(cursor.next_key(txn)), None);
+    assert_eq!(seen(cursor.prev_key(txn)), Some(pair("b", "3")));
+    assert_eq!(seen(cursor.prev_key(txn)), Some(pair("a", "1")));
+    assert_eq!(seen(cursor.prev_key(txn)), None);
+    assert_eq!(seen(cursor.last(txn)), Some(pair("d", "2")));
+    assert_eq!(seen(cursor.next(txn)), None);
+    assert_eq!(seen(cursor.prev(txn)), Some(pair("d", "1")));
+    assert_eq!(seen(cursor.first(txn)), Some(pair("a", "1")));
+    assert_eq!(seen(cursor.prev(txn)), None);
+    let mut fresh = txn.cursor(table).unwrap();
+    assert_eq!(seen(fresh.prev(txn)), Some(pair("d", "2")));
+}
+
+#[test]
+fn seeks() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    let txn = &txn;
+    let mut cursor = txn.cursor(table).unwrap();
+    assert_eq!(seen(cursor.seek(txn, b"b")), Some(pair("b", "1")));
+    assert_eq!(seen(cursor.seek(txn, b"c")), None);
+    assert_eq!(seen(cursor.seek_at_or_after(txn, b"c")), Some(pair("d", "1")));
+    assert_eq!(seen(cursor.seek_at_or_after(txn, b"e")), None);
+    assert_eq!(seen(cursor.seek_at_or_before(txn, b"c")), Some(pair("b", "3")));
+    assert_eq!(seen(cursor.seek_at_or_before(txn, b"")), None);
+    assert_eq!(seen(cursor.seek_pair(txn, b"b", b"2")), Some(pair("b", "2")));
+    assert_eq!(seen(cursor.seek_pair(txn, b"b", b"4")), None);
+    assert_eq!(seen(cursor.seek_value_at_or_after(txn, b"b", b"25")), Some(pair("b", "3")));
+    assert_eq!(seen(cursor.seek_value_at_or_after(txn, b"b", b"4")), None);
+    assert_eq!(seen(cursor.seek_nth(txn, 4)), Some(pair("d", "1")));
+    assert_eq!(seen(cursor.prev(txn)), Some(pair("b", "3")));
+    assert_eq!(seen(cursor.seek_nth(txn, 6)), None);
+}
+
+#[test]
+fn an_empty_table_has_nothing_at_either_end() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let mut cursor = txn.cursor(table).unwrap();
+    assert_eq!(seen(cursor.first(&txn)), None);
+    assert_eq!(seen(cursor.last(&txn)), None);
+    assert_eq!(seen(cursor.next(&txn)), None);
+    assert_eq!(seen(cursor.prev(&txn)), None);
+}
+
+#[test]
+fn deleting_while_walking_forgets_nothing() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    for i in 0..5000u32 {
+        txn.put(table, &i.to_be_bytes(), &[1; 60]).unwrap();
+    }
+    let mut cursor = txn.cursor(table).unwrap();
+    let mut visited = 0;
+    while let Some((key, _)) = seen(cursor.next(&txn)) {
+        let number = u32::from_be_bytes(key.try_into().unwrap());
+        assert_eq!(number, visited);
+        visited += 1;
+        if number % 3 != 0 {
+            assert!(cursor.delete(&mut txn).unwrap());
+        }
+    }
+    assert_eq!(visited, 5000);
+    assert_eq!(txn.count(table).unwrap().keys, 1667);
+    txn.commit().unwrap();
+    scratch.check();
+}
+
+#[test]
+fn after_its_own_delete_a_cursor_is_before_the_next_entry() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    let mut cursor = txn.cursor(table).unwrap();
+    cursor.seek_pair(&txn, b"b", b"2").unwrap();
+    assert!(cursor.delete(&mut txn).unwrap());
+    assert_eq!(seen(cursor.current(&txn)), Some(pair("b", "3")));
+    cursor.seek(&txn, b"b").unwrap();
+    assert!(cursor.delete_key(&mut txn).unwrap());
+    assert_eq!(seen(cursor.next(&txn)), Some(pair("d", "1")));
+    assert_eq!(seen(cursor.prev(&txn)), Some(pair("a", "1")));
+}
+
+/// A cursor whose entry another one deleted stands between its neighbours.
+#[test]
+fn a_cursor_outlives_its_entry() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    for forward in [true, false] {
+        let mut cursor = txn.cursor(table).unwrap();
+        cursor.seek_pair(&txn, b"b", b"2").unwrap();
+        assert!(txn.delete_pair(table, b"b", b"2").unwrap());
+        if forward {
+            assert_eq!(seen(cursor.next(&txn)), Some(pair("b", "3")));
+        } else {
+            assert_eq!(seen(cursor.prev(&txn)), Some(pair("b", "1")));
+        }
+        txn.put(table, b"b", b"2").unwrap();
+    }
+}
+
+/// Splits and merges below a cursor must not move it.
+#[test]
+fn a_cursor_stays_on_its_entry_while_pages_split_and_merge() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.put(table, &5000u32.to_be_bytes(), b"here").unwrap();
+    let mut cursor = txn.cursor(table).unwrap();
+    cursor.first(&txn).unwrap();
+    let here = (5000u32.to_be_bytes().to_vec(), b"here".to_vec());
+    for i in (0..10_000u32).filter(|i| *i != 5000) {
+        txn.put(table, &i.to_be_bytes(), &[2; 40]).unwrap();
+        if i % 500 == 0 {
+            assert_eq!(seen(cursor.current(&txn)), Some(here.clone()));
+        }
+    }
+    for i in (0..10_000u32).filter(|i| !(4999..=5001).contains(i)) {
+        assert!(txn.delete(table, &i.to_be_bytes()).unwrap());
+        if i % 500 == 0 {
+            assert_eq!(seen(cursor.current(&txn)), Some(here.clone()));
+        }
+    }
+    assert_eq!(seen(cursor.next(&txn)).unwrap().0, 5001u32.to_be_bytes());
+    assert_eq!(seen(cursor.prev(&txn)), Some(here));
+    assert_eq!(seen(cursor.prev(&txn)).unwrap().0, 4999u32.to_be_bytes());
+}
+
+#[test]
+fn writing_at_the_cursor() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    let mut cursor = txn.cursor(table).unwrap();
+    cursor.put(&mut txn, b"c", b"7").unwrap();
+    assert_eq!(seen(cursor.current(&txn)), Some(pair("c", "7")));
+    cursor.put_current(&mut txn, b"8").unwrap();
+    assert_eq!(seen(cursor.current(&txn)), Some(pair("c", "8")));
+    assert_eq!(txn.count_values(table, b"c").unwrap(), 1);
+    assert_eq!(seen(cursor.prev(&txn)), Some(pair("b", "3")));
+    cursor.put_current(&mut txn, b"0").unwrap();
+    assert_eq!(seen(cursor.current(&txn)), Some(pair("b", "0")));
+    assert_eq!(seen(cursor.next(&txn)), Some(pair("b", "1")));
+}
+
+#[test]
+fn a_cursor_belongs_to_its_transaction() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    let mut cursor = txn.cursor(table).unwrap();
+    cursor.first(&txn).unwrap();
+    txn.commit().unwrap();
+    let mut txn = scratch.store.begin_write().unwrap();
+    assert!(matches!(cursor.next(&txn), Err(Error::WrongTransaction)));
+    assert!(matches!(cursor.delete(&mut txn), Err(Error::WrongTransaction)));
+    let reader = scratch.store.begin_read().unwrap();
+    assert!(matches!(cursor.current(&reader), Err(Error::WrongTransaction)));
+}

@@ -1,0 +1,186 @@
+//! Large things: values of many pages, in parts and at once, long keys, a bulk load, a file that
+//! shrinks again.
+
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use hedgerow::tree::{CopyOptions, Snapshot, Store, TableOptions};
+
+use crate::{Scratch, all, numbers};
+
+fn content(len: usize, seed: u64) -> Vec<u8> {
+    numbers(seed).flat_map(u64::to_le_bytes).take(len).collect()
+}
+
+#[test]
+fn values_around_every_bound_of_a_page() {
+    for page in [4096, 16_384, 65_536] {
+        let scratch = Scratch::with(Store::builder().page_size(page));
+        let page = page as usize;
+        let mut txn = scratch.store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        let mut lens: Vec<usize> = [1, 2, 3, 4, 8]
+            .iter()
+            .flat_map(|part| (page / part).saturating_sub(70)..page / part + 3)
+            .step_by(3)
+            .collect();
+        lens.extend([2 * page - 1, 2 * page, 10 * page + 1, 1 << 20]);
+        lens.sort_unstable();
+        lens.dedup();
+        for &len in &lens {
+            txn.put(table, &(len as u32).to_be_bytes(), &content(len, len as u64)).unwrap();
+        }
+        txn.commit().unwrap();
+        let txn = scratch.store.begin_read().unwrap();
+        let table = txn.table("t").unwrap();
+        let read = all(&txn, table);
+        assert_eq!(read.len(), lens.len());
+        for (&len, (key, value)) in lens.iter().zip(read) {
+            assert_eq!(key, (len as u32).to_be_bytes());
+            assert!(value == content(len, len as u64), "value of {len} bytes, pages of {page}");
+        }
+        scratch.check();
+    }
+}
+
+#[test]
+fn a_value_written_and_read_in_parts() {
+    let scratch = Scratch::new();
+    let whole = content(5_000_003, 1);
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let mut writer = txn.value_writer(table, b"large", whole.len() as u64).unwrap();
+    for part in whole.chunks(70_001) {
+        writer.write_all(part).unwrap();
+    }
+    writer.finish().unwrap();
+    txn.commit().unwrap();
+
+    let txn = scratch.store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    assert!(txn.value_reader(table, b"absent").unwrap().is_none());
+    let mut reader = txn.value_reader(table, b"large").unwrap().unwrap();
+    assert_eq!(reader.len(), whole.len() as u64);
+    let mut part = [0; 1000];
+    for at in [4_999_000, 0, 4096, 1_234_567] {
+        reader.seek(SeekFrom::Start(at as u64)).unwrap();
+        reader.read_exact(&mut part).unwrap();
+        assert_eq!(part, whole[at..at + 1000]);
+    }
+    reader.seek(SeekFrom::Start(0)).unwrap();
+    let mut all = Vec::new();
+    reader.read_to_end(&mut all).unwrap();
+    assert!(all == whole);
+    scratch.check();
+}
+
+#[test]
+fn an_unfinished_value_is_not_there() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let mut writer = txn.value_writer(table, b"large", 100_000).unwrap();
+    writer.write_all(&[1; 50_000]).unwrap();
+    assert!(writer.finish().is_err());
+    let mut writer = txn.value_writer(table, b"large", 10).unwrap();
+    assert!(writer.write_all(&[1; 11]).is_err());
+    drop(writer);
+    assert!(txn.get(table, b"large").unwrap().is_none());
+    txn.put(table, b"small", b"1").unwrap();
+    txn.commit().unwrap();
+    scratch.check();
+}
+
+#[test]
+fn long_keys_that_share_long_prefixes() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let prefix = content(60_000, 2);
+    let mut keys: Vec<Vec<u8>> = numbers(3)
+        .take(300)
+        .map(|n| {
+            let mut key = prefix[..(n % 60_000) as usize].to_vec();
+            key.extend(n.to_be_bytes());
+            key
+        })
+        .collect();
+    for key in &keys {
+        txn.put(table, key, &key[key.len() - 8..]).unwrap();
+    }
+    txn.commit().unwrap();
+    keys.sort();
+    let txn = scratch.store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    let found: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|e| e.0).collect();
+    assert!(found == keys);
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(txn.rank(table, key).unwrap().keys, i as u64);
+    }
+    drop(txn);
+    scratch.check();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    for key in &keys {
+        assert!(txn.delete(table, key).unwrap());
+    }
+    txn.commit().unwrap();
+    scratch.check();
+}
+
+/// Sorted input is noticed: its pages are filled, not halved.
+#[test]
+fn sorted_input_fills_pages() {
+    let pages = |sorted: bool| {
+        let scratch = Scratch::new();
+        let mut txn = scratch.store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        for n in numbers(7).take(30_000).zip(0u64..) {
+            let key = if sorted { n.1 } else { n.0 };
+            txn.put(table, &key.to_be_bytes(), &[1; 50]).unwrap();
+        }
+        txn.commit().unwrap();
+        let txn = scratch.store.begin_read().unwrap();
+        txn.table_stat(txn.table("t").unwrap()).unwrap().leaf_pages
+    };
+    let full = 30_000 * 58 / 4096;
+    assert!(pages(true) < full * 13 / 10, "{} pages, {full} would be full", pages(true));
+    assert!(pages(true) < pages(false));
+}
+
+#[test]
+fn deleting_compacting_and_copying_give_space_back() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    for n in numbers(8).take(40_000) {
+        txn.put(table, &n.to_be_bytes(), &[3; 200]).unwrap();
+    }
+    txn.commit().unwrap();
+    let before = scratch.store.stat().unwrap().file_bytes;
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    let keys: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|e| e.0).collect();
+    for key in keys.iter().filter(|k| k[7] % 16 != 0) {
+        txn.delete(table, key).unwrap();
+    }
+    txn.commit().unwrap();
+    let entries = {
+        let txn = scratch.store.begin_read().unwrap();
+        all(&txn, txn.table("t").unwrap())
+    };
+
+    let copy = scratch.beside("copy");
+    scratch.store.copy_to(&copy, CopyOptions { compact: true }, &mut |_, _| {}).unwrap();
+    let copied = std::fs::metadata(&copy).unwrap().len();
+    assert!(copied < before / 4, "the copy has {copied} of {before} bytes");
+    let copy = Store::open(&copy).unwrap();
+    let txn = copy.begin_read().unwrap();
+    assert!(all(&txn, txn.table("t").unwrap()) == entries);
+
+    let report = scratch.store.compact(&mut |_, _| {}).unwrap();
+    assert_eq!(report.after, std::fs::metadata(scratch.path()).unwrap().len());
+    assert!(report.after < before / 2, "{} of {before} bytes are left", report.after);
+    let txn = scratch.store.begin_read().unwrap();
+    assert!(all(&txn, txn.table("t").unwrap()) == entries);
+    scratch.check();
+}

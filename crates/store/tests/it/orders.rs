@@ -1,0 +1,106 @@
+//! The orders of keys: each walks its table as a sort by the same rule would.
+
+use std::cmp::Ordering;
+
+use hedgerow::Error;
+use hedgerow::tree::{Order, Snapshot, Store, TableOptions};
+
+use crate::{Scratch, all, numbers};
+
+/// Puts keys in random order and compares the walk with a sort.
+fn walk(order: Order, keys: &[Vec<u8>], sort: impl Fn(&[u8], &[u8]) -> Ordering) {
+    let scratch = Scratch::new();
+    let options = TableOptions::new().order(order);
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &options).unwrap();
+    for key in keys {
+        txn.put(table, key, key).unwrap();
+    }
+    txn.commit().unwrap();
+    let mut sorted = keys.to_vec();
+    sorted.sort_by(|a, b| sort(a, b));
+    sorted.dedup();
+    let scratch = scratch.reopen(Store::builder());
+    let txn = scratch.store.begin_read().unwrap();
+    let table = txn.table_with("t", &options).unwrap();
+    let walked: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(walked, sorted);
+    for (i, key) in sorted.iter().enumerate().step_by(7) {
+        let rank = txn.rank(table, key).unwrap();
+        assert_eq!((rank.keys, rank.values, rank.found), (i as u64, i as u64, true));
+        assert_eq!(txn.get(table, key).unwrap().unwrap(), *key);
+    }
+    scratch.check();
+}
+
+fn strings() -> Vec<Vec<u8>> {
+    numbers(5)
+        .take(4000)
+        .map(|n| {
+            let len = (n >> 40) as usize % 12;
+            n.to_be_bytes().repeat(2)[..len].iter().map(|b| b % 5).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn bytewise() {
+    walk(Order::Bytewise, &strings(), <[u8]>::cmp);
+}
+
+#[test]
+fn reverse() {
+    walk(Order::Reverse, &strings(), |a, b| a.iter().rev().cmp(b.iter().rev()));
+}
+
+#[test]
+fn integers() {
+    let keys: Vec<Vec<u8>> =
+        numbers(6).take(3000).map(|n| (n as u32 >> (n >> 60)).to_ne_bytes().to_vec()).collect();
+    let four = |a: &[u8]| u32::from_ne_bytes(a.try_into().unwrap());
+    walk(Order::Integer, &keys, |a, b| four(a).cmp(&four(b)));
+    let keys: Vec<Vec<u8>> =
+        numbers(7).take(3000).map(|n| (n >> (n >> 58)).to_ne_bytes().to_vec()).collect();
+    let eight = |a: &[u8]| u64::from_ne_bytes(a.try_into().unwrap());
+    walk(Order::Integer, &keys, |a, b| eight(a).cmp(&eight(b)));
+}
+
+#[test]
+fn a_function_of_the_callers() {
+    let compare = |a: &[u8], b: &[u8]| a.len().cmp(&b.len()).then_with(|| b.cmp(a));
+    walk(Order::custom("short first", compare), &strings(), compare);
+}
+
+#[test]
+fn integers_of_other_sizes_are_refused() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new().order(Order::Integer)).unwrap();
+    for wrong in [0, 1, 3, 5, 7, 9, 16] {
+        let key = vec![1; wrong];
+        assert!(matches!(txn.put(table, &key, b""), Err(Error::Size { .. })), "{wrong} bytes");
+    }
+    txn.put(table, &7u32.to_ne_bytes(), b"").unwrap();
+    assert!(matches!(txn.put(table, &7u64.to_ne_bytes(), b""), Err(Error::Size { .. })));
+    assert_eq!(txn.count(table).unwrap().keys, 1);
+}
+
+#[test]
+fn a_custom_order_needs_its_function() {
+    let scratch = Scratch::new();
+    let down =
+        |name: &str| TableOptions::new().order(Order::custom(name, |a: &[u8], b: &[u8]| b.cmp(a)));
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &down("down")).unwrap();
+    for key in [b"a", b"c", b"b"] {
+        txn.put(table, key, b"").unwrap();
+    }
+    txn.commit().unwrap();
+    let scratch = scratch.reopen(Store::builder());
+    let txn = scratch.store.begin_read().unwrap();
+    assert!(matches!(txn.table("t"), Err(Error::TableOptions { .. })));
+    assert!(matches!(txn.table_with("t", &down("up")), Err(Error::TableOptions { .. })));
+    let table = txn.table_with("t", &down("down")).unwrap();
+    let keys: Vec<u8> = all(&txn, table).iter().map(|(key, _)| key[0]).collect();
+    assert_eq!(keys, b"cba");
+}

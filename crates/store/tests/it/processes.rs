@@ -1,0 +1,238 @@
+//! Several real processes on one store: this test binary runs itself again in the parts that
+//! other processes play.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+
+use crate::{Scratch, all};
+
+/// The variable that tells a child its part and its store.
+const PART: &str = "HEDGEROW_TEST_PART";
+const STORE: &str = "HEDGEROW_TEST_STORE";
+
+/// Starts this binary again to play a part.
+pub(crate) fn start(part: &str, store: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["processes::play_a_part", "--exact", "--ignored", "--nocapture"])
+        .args(["--test-threads", "1"])
+        .env(PART, part)
+        .env(STORE, store)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for a line of a child that begins with `word`, and returns the rest of it.
+pub(crate) fn line(child: &mut Child, word: &str) -> String {
+    let stdout = child.stdout.take().unwrap();
+    let mut lines = BufReader::new(stdout).lines();
+    let found = lines
+        .by_ref()
+        .map(Result::unwrap)
+        .find_map(|line| line.split(word).nth(1).map(|rest| rest.trim().to_owned()));
+    // Goes on reading, so that the child never waits for us.
+    std::thread::spawn(move || lines.for_each(drop));
+    found.unwrap_or_else(|| panic!("the child ended without saying \"{word}\""))
+}
+
+/// Not a test of its own: the part that another test gave to this process.
+#[test]
+#[ignore = "a part that other tests start"]
+fn play_a_part() {
+    let part = std::env::var(PART).expect("other tests start this one, with a part to play");
+    let path = PathBuf::from(std::env::var_os(STORE).unwrap());
+    match part.as_str() {
+        "count up" => count_up(&path, Durability::Durable),
+        "count up unsynced" => count_up(&path, Durability::None),
+        "hold a snapshot" => hold_a_snapshot(&path),
+        "hold the writer" => hold_the_writer(&path),
+        #[cfg(unix)]
+        "fork" => fork(&path),
+        "spill" => crate::memory::spill(&path),
+        other => panic!("no such part: {other}"),
+    }
+}
+
+/// Commits 1, 2, 3 ... for ever, each in two tables at once.
+fn count_up(path: &Path, durability: Durability) {
+    let store = Store::open(path).unwrap();
+    for i in 1u64.. {
+        let mut txn = store.begin_write().unwrap();
+        let last = txn.create_table("last", &TableOptions::new()).unwrap();
+        let all = txn.create_table("all", &TableOptions::new()).unwrap();
+        txn.put(last, b"last", &i.to_be_bytes()).unwrap();
+        txn.put(all, &i.to_be_bytes(), &[i as u8; 300]).unwrap();
+        txn.commit_with(durability).unwrap();
+        if i == 20 {
+            println!("counting");
+        }
+    }
+}
+
+fn hold_a_snapshot(path: &Path) {
+    let store = Store::open(path).unwrap();
+    let txn = store.begin_read().unwrap();
+    println!("holding {}", txn.id());
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+fn hold_the_writer(path: &Path) {
+    let store = Store::open(path).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.put(table, b"never", b"committed").unwrap();
+    println!("holding the writer");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+/// Ends a child at whatever instruction it is.
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The two tables of `count_up` agree, and hold at least `least` numbers.
+fn assert_counted<S: Snapshot>(txn: &S) -> u64 {
+    let last = txn.get(txn.table("last").unwrap(), b"last").unwrap().unwrap().to_vec();
+    let last = u64::from_be_bytes(last.try_into().unwrap());
+    let table = txn.table("all").unwrap();
+    assert_eq!(txn.count(table).unwrap().keys, last);
+    for (i, (key, value)) in (1..).zip(all(txn, table)) {
+        assert_eq!(key, u64::to_be_bytes(i));
+        assert_eq!(value, [i as u8; 300]);
+    }
+    last
+}
+
+#[test]
+fn a_reader_follows_a_writer_in_another_process() {
+    let scratch = Scratch::new();
+    let mut child = start("count up", &scratch.path());
+    line(&mut child, "counting");
+    let mut seen = 0;
+    for _ in 0..50 {
+        let txn = scratch.store.begin_read().unwrap();
+        let last = assert_counted(&txn);
+        assert!(last >= seen.max(20));
+        seen = last;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    kill(child);
+}
+
+/// A writer that dies at any instruction loses no commit and leaves no lock.
+#[test]
+fn killed_writers_lose_no_commit() {
+    for part in ["count up", "count up unsynced"] {
+        let scratch = Scratch::new();
+        for wait in 0..6 {
+            let mut child = start(part, &scratch.path());
+            line(&mut child, "counting");
+            std::thread::sleep(Duration::from_millis(7 * wait));
+            let before = {
+                let txn = scratch.store.begin_read().unwrap();
+                assert_counted(&txn)
+            };
+            kill(child);
+            // Dropped again: the child must start from its own beginning.
+            let mut txn = scratch.store.begin_write().unwrap();
+            assert!(assert_counted(&txn) >= before);
+            txn.drop_table("all").unwrap();
+            txn.drop_table("last").unwrap();
+            txn.commit().unwrap();
+            scratch.check();
+        }
+    }
+}
+
+/// As above, nobody else holding the store: the next opener recovers it alone.
+#[test]
+fn a_store_opens_after_its_only_process_was_killed() {
+    let scratch = Scratch::new();
+    let path = scratch.path();
+    let Scratch { store, folder: _folder } = scratch;
+    drop(store);
+    for part in ["count up", "count up unsynced"] {
+        let mut child = start(part, &path);
+        line(&mut child, "counting");
+        std::thread::sleep(Duration::from_millis(15));
+        kill(child);
+        let store = Store::open(&path).unwrap();
+        let mut txn = store.begin_write().unwrap();
+        assert!(assert_counted(&txn) >= 20);
+        txn.drop_table("all").unwrap();
+        txn.drop_table("last").unwrap();
+        txn.commit().unwrap();
+        assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_lock_of_a_dead_writer_is_taken_over() {
+    let scratch = Scratch::new();
+    let mut child = start("hold the writer", &scratch.path());
+    line(&mut child, "holding the writer");
+    assert!(scratch.store.try_begin_write().unwrap().is_none());
+    kill(child);
+    let txn = scratch.store.begin_write().unwrap();
+    assert!(txn.tables().unwrap().is_empty());
+}
+
+/// A reader in another process is seen and pins its pages; a dead one no longer.
+#[test]
+fn readers_are_visible_and_dead_ones_are_forgotten() {
+    let scratch = Scratch::new();
+    let mut child = start("hold a snapshot", &scratch.path());
+    let commit: u64 = line(&mut child, "holding").parse().unwrap();
+    let readers = scratch.store.readers().unwrap();
+    assert_eq!(readers.len(), 1);
+    assert_eq!((readers[0].process, readers[0].commit), (child.id(), commit));
+    for i in 0..20u8 {
+        let mut txn = scratch.store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        txn.put(table, b"k", &vec![i; 50_000]).unwrap();
+        txn.commit().unwrap();
+    }
+    kill(child);
+    let end = Instant::now() + Duration::from_secs(20);
+    while !scratch.store.readers().unwrap().is_empty() {
+        assert!(Instant::now() < end, "the reader of a dead process is still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    scratch.check();
+}
+
+/// A child that was forked must not use what it inherited: its parent's slots and locks.
+#[cfg(unix)]
+#[test]
+fn a_forked_child_is_refused() {
+    let scratch = Scratch::new();
+    let mut child = start("fork", &scratch.path());
+    let told = line(&mut child, "the fork was refused:");
+    assert_eq!(told, "true");
+    assert!(child.wait().unwrap().success());
+}
+
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "there is no safe way to fork")]
+fn fork(path: &Path) {
+    let store = Store::open(path).unwrap();
+    // SAFETY: the child only calls into the store, whose calls must answer at once in a fork, and
+    // leaves by `_exit`; the allocator is usable after a fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = store.begin_read().is_err() && store.begin_write().is_err();
+        // SAFETY: ends the process without running the parent's destructors.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a valid place to write to.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    store.begin_write().unwrap().abort();
+    println!("the fork was refused: {}", libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+}

@@ -1,0 +1,186 @@
+//! Power cuts, failing flushes and full disks, on the simulated disk: what was promised is there,
+//! what is there is whole.
+
+use std::sync::Arc;
+
+use hedgerow::Error;
+use hedgerow::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
+use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+
+use crate::{numbers, owned};
+
+const PATH: &str = "/disk/store";
+
+fn create(disk: &SimSystem) -> Store {
+    Store::builder().system(Arc::new(disk.clone())).create(PATH).unwrap()
+}
+
+fn open(disk: &SimSystem) -> hedgerow::Result<Store> {
+    Store::builder().system(Arc::new(disk.clone())).open(PATH)
+}
+
+/// Commit `number` puts its number below a few keys that all commits share, and one of its own.
+fn commit(store: &Store, number: u32, durability: Durability) -> hedgerow::Result<()> {
+    let mut txn = store.begin_write()?;
+    let table = txn.create_table("t", &TableOptions::new())?;
+    for n in numbers(u64::from(number)).take(8) {
+        txn.put(table, &[b'a' + (n % 26) as u8; 30], &vec![number as u8; (n >> 52) as usize])?;
+    }
+    for key in [b"last one".as_slice(), &number.to_be_bytes()] {
+        txn.put(table, key, &number.to_be_bytes())?;
+    }
+    txn.commit_with(durability)
+}
+
+/// The number of the last commit in a store; fails if anything of it or before it is missing.
+fn last(store: &Store) -> u32 {
+    assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+    let txn = store.begin_read().unwrap();
+    let Ok(table) = txn.table("t") else { return 0 };
+    let number = |key: &[u8]| {
+        let value = txn.get(table, key).unwrap().unwrap().to_vec();
+        u32::from_be_bytes(value.try_into().unwrap())
+    };
+    let last = number(b"last one");
+    for i in 1..=last {
+        assert_eq!(number(&i.to_be_bytes()), i);
+    }
+    assert!(txn.get(table, &(last + 1).to_be_bytes()).unwrap().is_none());
+    last
+}
+
+/// A power cut after every write and flush leaves a prefix with every durable commit in it.
+#[test]
+fn a_power_cut_at_any_time() {
+    for seed in 0..4 {
+        let disk = SimSystem::new(seed, Config::default());
+        disk.record(true);
+        let store = create(&disk);
+        disk.mark(0);
+        let mut durable = 0;
+        for (number, n) in (1..=20u32).zip(numbers(seed)) {
+            let durability = match n % 3 {
+                0 => Durability::Durable,
+                1 => Durability::Eventual,
+                _ => Durability::None,
+            };
+            disk.mark(u64::from(number) << 32 | u64::from(durable));
+            commit(&store, number, durability).unwrap();
+            if durability == Durability::Durable {
+                durable = number;
+            }
+            disk.mark(u64::from(number) << 32 | u64::from(durable));
+        }
+        for (cut, n) in (0..=disk.recorded()).zip(numbers(seed + 100)) {
+            let mode = CrashMode::ALL[(n % 5) as usize];
+            let image = disk.image_at(cut, mode, n);
+            let what = || format!("seed {seed}, cut {cut} {:?}, {mode:?} {n}", disk.describe(cut));
+            match (open(&image), disk.last_mark(cut)) {
+                (Ok(store), mark) => {
+                    let mark = mark.unwrap_or(0);
+                    let found = last(&store);
+                    assert!(u64::from(found) <= mark >> 32, "{}: holds {found}", what());
+                    assert!(found >= mark as u32, "{}: holds {found}", what());
+                    commit(&store, found + 1, Durability::Durable).unwrap();
+                }
+                // Before the creation was acknowledged there may be no store.
+                (Err(_), None) => {}
+                (Err(error), Some(_)) => panic!("{}: {error}", what()),
+            }
+        }
+    }
+}
+
+/// A dead process, unlike a dead machine, loses nothing that it committed.
+#[test]
+fn a_killed_process_loses_no_commit() {
+    for durability in [Durability::Durable, Durability::Eventual, Durability::None] {
+        let disk = SimSystem::new(7, Config::default());
+        let store = create(&disk);
+        for number in 1..=10 {
+            commit(&store, number, durability).unwrap();
+        }
+        let survivor = disk.restart_process();
+        assert_eq!(last(&open(&survivor).unwrap()), 10);
+        drop(store);
+    }
+}
+
+/// After a failed flush nothing is certain: the commit is refused, and so is all that would
+/// follow, until the store is opened anew.
+#[test]
+fn a_failing_flush_fails_the_commit_and_stops_the_store() {
+    for kept in [Kept::None, Kept::Some, Kept::All] {
+        let disk = SimSystem::new(3, Config::default());
+        let store = create(&disk);
+        for number in 1..=5 {
+            commit(&store, number, Durability::Durable).unwrap();
+        }
+        disk.fail(Operation::Sync, 1, 1, Fault::io(kept));
+        assert!(commit(&store, 6, Durability::Durable).is_err());
+        match commit(&store, 7, Durability::Durable) {
+            Err(Error::Poisoned { reason }) => assert!(!reason.is_empty()),
+            other => panic!("expected Poisoned, not {other:?}"),
+        }
+        let image = disk.crash(1, CrashMode::Torn512);
+        drop(store);
+        let found = last(&open(&image).unwrap());
+        assert!((5..=6).contains(&found), "holds {found}");
+    }
+}
+
+/// A full disk is an error of the write that does not fit, and of nothing else.
+#[test]
+fn a_full_disk_loses_nothing() {
+    let disk = SimSystem::new(4, Config::default());
+    let store = create(&disk);
+    for number in 1..=5 {
+        commit(&store, number, Durability::Durable).unwrap();
+    }
+    disk.set_capacity(Some(store.stat().unwrap().file_bytes + (1 << 20)));
+    let fill = || -> hedgerow::Result<()> {
+        let mut txn = store.begin_write()?;
+        let table = txn.create_table("fill", &TableOptions::new())?;
+        for n in numbers(2).take(50_000) {
+            txn.put(table, &n.to_be_bytes(), &[1; 400])?;
+        }
+        txn.commit_with(Durability::Durable)
+    };
+    let error = fill().unwrap_err();
+    assert!(matches!(error, Error::Io { .. } | Error::StoreFull { .. }), "{error:?}");
+    assert_eq!(last(&store), 5);
+    disk.set_capacity(None);
+    commit(&store, 6, Durability::Durable).unwrap();
+    let image = disk.crash(1, CrashMode::LoseAll);
+    assert_eq!(last(&open(&image).unwrap()), 6);
+}
+
+/// Where files cannot be mapped they are read, and a failing read is an error of that call only.
+#[test]
+fn a_failing_read_is_an_error_of_one_call() {
+    let disk = SimSystem::new(5, Config { map: false, ..Config::default() });
+    let store = create(&disk);
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    for n in numbers(3).take(5000) {
+        txn.put(table, &n.to_be_bytes(), &[1; 200]).unwrap();
+    }
+    txn.commit().unwrap();
+    drop(store);
+    let store = open(&disk).unwrap();
+    let txn = store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    let middle = owned(txn.nth(table, 2500).unwrap().unwrap()).0;
+    drop(txn);
+    drop(store);
+
+    let store = open(&disk).unwrap();
+    let txn = store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    disk.fail(Operation::Read, 1, 1, Fault::io(Kept::None));
+    match txn.get(table, &middle) {
+        Err(Error::Io { .. }) => {}
+        other => panic!("expected an error of the read, not {other:?}"),
+    }
+    assert!(txn.get(table, &middle).unwrap().is_some());
+}

@@ -1,0 +1,112 @@
+//! Named tables: created, listed, renamed, cleared and dropped, their options kept and checked.
+
+use hedgerow::Error;
+use hedgerow::tree::{Duplicates, Order, Snapshot, Store, TableOptions};
+
+use crate::{Scratch, all, pair};
+
+#[test]
+fn tables_are_listed_in_the_order_of_their_names() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let many: Vec<String> = (0..500).map(|i| format!("table {i:03}")).collect();
+    for name in many.iter().rev() {
+        let table = txn.create_table(name, &TableOptions::new().user_flags(7)).unwrap();
+        txn.put(table, name.as_bytes(), b"x").unwrap();
+    }
+    txn.commit().unwrap();
+    let scratch = scratch.reopen(Store::builder());
+    let txn = scratch.store.begin_read().unwrap();
+    let tables = txn.tables().unwrap();
+    let names: Vec<String> =
+        tables.iter().map(|t| String::from_utf8(t.name.clone()).unwrap()).collect();
+    assert_eq!(names, many);
+    assert!(tables.iter().all(|t| t.count.keys == 1 && t.user_flags == 7 && !t.duplicates));
+    assert_eq!(scratch.store.stat().unwrap().tables, 500);
+}
+
+#[test]
+fn rename_clear_and_drop() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    for name in ["a", "b"] {
+        let table = txn.create_table(name, &TableOptions::new()).unwrap();
+        txn.put(table, b"k", name.as_bytes()).unwrap();
+    }
+    assert!(matches!(txn.rename_table("a", "b"), Err(Error::TableExists { .. })));
+    assert!(matches!(txn.rename_table("x", "y"), Err(Error::NoTable { .. })));
+    txn.rename_table("a", "c").unwrap();
+    txn.commit().unwrap();
+
+    let mut txn = scratch.store.begin_write().unwrap();
+    assert!(matches!(txn.table("a"), Err(Error::NoTable { .. })));
+    let c = txn.table("c").unwrap();
+    assert_eq!(all(&txn, c), [pair("k", "a")]);
+    txn.clear_table(c).unwrap();
+    assert_eq!(all(&txn, c), []);
+    txn.put(c, b"new", b"1").unwrap();
+    assert!(txn.drop_table("b").unwrap());
+    assert!(!txn.drop_table("b").unwrap());
+    let again = txn.create_table("b", &TableOptions::new().duplicates()).unwrap();
+    assert_eq!(all(&txn, again), []);
+    txn.commit().unwrap();
+
+    let scratch = scratch.reopen(Store::builder());
+    let txn = scratch.store.begin_read().unwrap();
+    assert_eq!(all(&txn, txn.table("c").unwrap()), [pair("new", "1")]);
+    assert!(txn.table_info(txn.table("b").unwrap()).unwrap().duplicates);
+    scratch.check();
+}
+
+#[test]
+fn other_options_are_refused_by_name() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let options = TableOptions::new().order(Order::Reverse).fixed_duplicates(8);
+    txn.create_table("t", &options).unwrap();
+    txn.commit().unwrap();
+
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.create_table("t", &options).unwrap();
+    for other in [
+        TableOptions::new().order(Order::Bytewise).fixed_duplicates(8),
+        TableOptions::new().order(Order::Reverse),
+        TableOptions::new().order(Order::Reverse).fixed_duplicates(9),
+    ] {
+        match txn.create_table("t", &other) {
+            Err(Error::TableOptions { name, reason }) => {
+                assert_eq!(name, b"t");
+                assert!(!reason.is_empty());
+            }
+            unexpected => panic!("{other:?} gives {unexpected:?}"),
+        }
+    }
+    let info = txn.table_info(txn.table("t").unwrap()).unwrap();
+    assert_eq!((info.order.as_str(), info.value_size), ("reverse", Some(8)));
+}
+
+#[test]
+fn handles_of_another_transaction_are_refused() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let stale = txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.commit().unwrap();
+    let mut txn = scratch.store.begin_write().unwrap();
+    assert!(matches!(txn.get(stale, b"k"), Err(Error::WrongTransaction)));
+    assert!(matches!(txn.put(stale, b"k", b"v"), Err(Error::WrongTransaction)));
+    assert!(matches!(txn.cursor(stale), Err(Error::WrongTransaction)));
+}
+
+#[test]
+fn calls_that_do_not_fit_the_kind_of_table() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let plain = txn.create_table("plain", &TableOptions::new()).unwrap();
+    let many = Duplicates::Any { order: Order::Bytewise };
+    let many = txn.create_table("many", &TableOptions::new().duplicates_in(many)).unwrap();
+    assert!(matches!(txn.put_pair(plain, b"k", b"v"), Err(Error::WrongTable { .. })));
+    assert!(matches!(txn.replace(many, b"k", b"v"), Err(Error::WrongTable { .. })));
+    assert!(matches!(txn.reserve(many, b"k", 4), Err(Error::WrongTable { .. })));
+    assert!(txn.value_writer(many, b"k", 4).is_err_and(|e| matches!(e, Error::WrongTable { .. })));
+    assert_eq!(txn.count(many).unwrap().values, 0);
+}
