@@ -26,16 +26,15 @@ impl Progress {
             ),
             (Some(total), Unit::Items) => (
                 ProgressBar::new(total),
-                "{prefix} [{wide_bar}] {human_pos}/{human_len} {per_sec} {eta} {msg}",
+                "{prefix} [{wide_bar}] {human_pos}/{human_len} {eta} {msg}",
             ),
             (None, Unit::Bytes) => (
                 ProgressBar::new_spinner(),
                 "{spinner} {prefix} {bytes} {bytes_per_sec} {elapsed} {msg}",
             ),
-            (None, Unit::Items) => (
-                ProgressBar::new_spinner(),
-                "{spinner} {prefix} {human_pos} {per_sec} {elapsed} {msg}",
-            ),
+            (None, Unit::Items) => {
+                (ProgressBar::new_spinner(), "{spinner} {prefix} {human_pos} {elapsed} {msg}")
+            }
         };
         // The templates above are constants and tested; a wrong one would only cost the looks.
         if let Ok(style) = ProgressStyle::with_template(template) {
