@@ -283,8 +283,8 @@ fn to_table(rows: &[Row]) -> Result<String> {
     )?;
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     for Row { plan, generator, hedgerow, lmdb } in rows {
-        let limit = plan.limit.is_finite().then(|| plan.limit.to_string()).unwrap_or_default();
-        let over = if hedgerow.is_some_and(|value| value > plan.limit) { "!" } else { " " };
+        let over = plan.limit.is_some_and(|limit| hedgerow.is_some_and(|value| value > limit));
+        let (over, limit) = (if over { "!" } else { " " }, number(plan.limit));
         let (hedgerow, lmdb) = (number(*hedgerow), number(*lmdb));
         writeln!(
             text,

@@ -48,8 +48,11 @@ const SETS: [Set; 2] =
 
 impl Set {
     fn entry(self, number: u64) -> (Vec<u8>, Vec<u8>) {
-        let key = if self.duplicates { number / 20 } else { number };
-        (data::prefixed_key(key), data::prefixed_value(number))
+        if self.duplicates {
+            (data::prefixed_key(number / 20), data::prefixed_value(number))
+        } else {
+            (data::prefixed_key(number), data::value(number).to_vec())
+        }
     }
 }
 
@@ -74,7 +77,7 @@ impl Row {
 
 /// Loads both sets into both engines and prints their pages.
 pub(crate) fn main(options: &Options) -> Result<()> {
-    if options.entries == 0 || options.entries % 20 != 0 || options.entries > 1 << 32 {
+    if options.entries == 0 || !options.entries.is_multiple_of(20) || options.entries > 1 << 32 {
         return Err("--entries takes a multiple of 20 that is not 0, at most 2^32".into());
     }
     if options.batch == Some(0) {
