@@ -18,15 +18,23 @@ pub(crate) struct Options {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Entries of each set; a multiple of 20
-    #[arg(long, default_value_t = 1_000_000)]
+    /// Entries of each set, a multiple of 20
+    #[arg(long, default_value_t = 1_000_000, value_parser = entries)]
     entries: u64,
     /// Measure also with a commit after every N entries
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch: Option<u64>,
     /// Measure one engine only
     #[arg(long)]
     engine: Option<Name>,
+}
+
+/// Reads a number of entries that makes whole keys with duplicates.
+fn entries(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(number @ 20..=0xFFFF_FFFF) if number.is_multiple_of(20) => Ok(number),
+        _ => Err("it takes a multiple of 20, at least 20 and below 2^32".into()),
+    }
 }
 
 /// An engine by name.
@@ -77,12 +85,6 @@ impl Row {
 
 /// Loads both sets into both engines and prints their pages.
 pub(crate) fn main(options: &Options) -> Result<()> {
-    if options.entries == 0 || !options.entries.is_multiple_of(20) || options.entries > 1 << 32 {
-        return Err("--entries takes a multiple of 20 that is not 0, at most 2^32".into());
-    }
-    if options.batch == Some(0) {
-        return Err("--batch takes a number above 0".into());
-    }
     let batches = std::iter::once(None).chain(options.batch.map(Some));
     let mut rows = Vec::new();
     for batch in batches {
