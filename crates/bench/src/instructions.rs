@@ -16,13 +16,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::ValueEnum;
-use hedgerow::tree::Store;
 use serde_json::{Map, Value, json};
 
-use crate::engine::{Engine, Result};
-use crate::hollow::Hollow;
-use crate::lmdb::Environment;
+use crate::engine::Result;
+use crate::name::Name;
 use crate::workload::{self, PLANS, Plan, Workload};
 
 /// What is asked for.
@@ -51,16 +48,6 @@ pub(crate) struct RunOptions {
     folder: PathBuf,
 }
 
-/// An engine by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Name {
-    Hedgerow,
-    Lmdb,
-    /// Does nothing: the cost of the loop and the generator.
-    #[value(hide = true)]
-    Hollow,
-}
-
 /// A tool that is not installed.
 #[derive(Debug)]
 pub(crate) struct ToolMissing;
@@ -73,56 +60,10 @@ impl fmt::Display for ToolMissing {
 
 impl std::error::Error for ToolMissing {}
 
-impl Name {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Hedgerow => "hedgerow",
-            Self::Lmdb => "lmdb",
-            Self::Hollow => "hollow",
-        }
-    }
-
-    /// Whether it has the calls that a workload needs.
-    fn can(self, workload: Workload) -> bool {
-        match self {
-            Self::Hedgerow => true,
-            Self::Lmdb => !workload.counts(),
-            // A scan generates no keys, and this engine has nothing to scan.
-            Self::Hollow => workload != Workload::CursorNext,
-        }
-    }
-
-    fn prepare(self, folder: &Path) -> Result<()> {
-        match self {
-            Self::Hedgerow => workload::prepare::<Store>(folder),
-            Self::Lmdb => workload::prepare::<Environment>(folder),
-            Self::Hollow => Ok(()),
-        }
-    }
-
-    fn verify_writes(self, folder: &Path, plan: &Plan) -> Result<()> {
-        let (workload, operations) = (plan.workload, plan.operations[1]);
-        match self {
-            Self::Hedgerow => workload::verify_writes(&Store::open(folder)?, workload, operations),
-            Self::Lmdb => {
-                let store = <Environment as Engine>::open(folder)?;
-                workload::verify_writes(&store, workload, operations)
-            }
-            Self::Hollow => Ok(()),
-        }
-    }
-}
-
 /// Runs one workload on a prepared store and prints the sum of its answers.
 pub(crate) fn run(options: &RunOptions) -> Result<()> {
     let RunOptions { engine, workload, operations, folder } = options;
-    let sum = match engine {
-        Name::Hedgerow => {
-            workload::run_counting(&<Store as Engine>::open(folder)?, *workload, *operations)?
-        }
-        Name::Lmdb => workload::run(&Environment::open(folder)?, *workload, *operations)?,
-        Name::Hollow => workload::run_counting(&Hollow::open(folder)?, *workload, *operations)?,
-    };
+    let sum = engine.run(*workload, *operations, folder)?;
     println!("{sum}");
     // A write transaction was left as it is: nothing here waits for its end.
     std::process::exit(0)
@@ -133,9 +74,8 @@ struct Row {
     plan: &'static Plan,
     /// The loop and the generator alone.
     generator: f64,
-    /// Instructions per operation beyond those.
-    hedgerow: Option<f64>,
-    lmdb: Option<f64>,
+    /// Instructions per operation beyond those, of each engine that has the call.
+    costs: Vec<(Name, f64)>,
 }
 
 /// Measures and prints.
@@ -148,27 +88,24 @@ pub(crate) fn main(options: &Options) -> Result<()> {
     let bench = Bench { scratch: scratch.path(), profiles: options.profiles.as_deref() };
     let wanted =
         |plan: &&Plan| options.workload.is_empty() || options.workload.contains(&plan.workload);
-    let engines: Vec<Name> = [Name::Hedgerow, Name::Lmdb]
-        .into_iter()
-        .filter(|name| options.engine.is_none_or(|only| only == *name))
-        .collect();
+    let engines = Name::wanted(options.engine);
     for engine in engines.iter().chain([&Name::Hollow]) {
         let folder = bench.store(*engine);
-        fs::create_dir(&folder)?;
+        fs::create_dir_all(&folder)?;
         engine.prepare(&folder)?;
     }
     let mut rows = Vec::new();
     for plan in PLANS.iter().filter(wanted) {
         let generator = bench.measure(Name::Hollow, plan)?.unwrap_or(0.0);
-        let of = |name| -> Result<Option<f64>> {
-            if !engines.contains(&name) {
-                return Ok(None);
+        let mut costs = Vec::new();
+        for engine in &engines {
+            if let Some(all) = bench.measure(*engine, plan)? {
+                costs.push((*engine, all - generator));
             }
-            Ok(bench.measure(name, plan)?.map(|all| all - generator))
-        };
-        rows.push(Row { plan, generator, hedgerow: of(Name::Hedgerow)?, lmdb: of(Name::Lmdb)? });
+        }
+        rows.push(Row { plan, generator, costs });
     }
-    print!("{}", if options.json { to_json(&rows) } else { to_table(&rows)? });
+    print!("{}", if options.json { to_json(&rows) } else { to_table(&rows, &engines)? });
     Ok(())
 }
 
@@ -197,7 +134,9 @@ impl Bench<'_> {
             return Ok(None);
         }
         if plan.workload.writes() {
-            self.with_copy(engine, |folder| engine.verify_writes(folder, plan))?;
+            self.with_copy(engine, |folder| {
+                engine.verify_writes(plan.workload, plan.operations[1], folder)
+            })?;
         }
         let [few, many] = plan.operations;
         let fewer = self.instructions(engine, plan, few)?;
@@ -259,12 +198,13 @@ fn round(instructions: f64) -> Value {
 
 fn to_json(rows: &[Row]) -> String {
     let (mut object, mut generator) = (Map::new(), Map::new());
-    for Row { plan, generator: loop_alone, hedgerow, lmdb } in rows {
-        if let Some(instructions) = hedgerow {
-            object.insert(plan.name.into(), round(*instructions));
-        }
-        if let Some(instructions) = lmdb {
-            object.insert(format!("lmdb.{}", plan.name), round(*instructions));
+    for Row { plan, generator: loop_alone, costs } in rows {
+        for (engine, instructions) in costs {
+            let key = match engine {
+                Name::Hedgerow => plan.name.to_owned(),
+                other => format!("{}.{}", other.text(), plan.name),
+            };
+            object.insert(key, round(*instructions));
         }
         generator.insert(plan.name.into(), round(*loop_alone));
     }
@@ -273,24 +213,23 @@ fn to_json(rows: &[Row]) -> String {
     format!("{:#}\n", Value::Object(object))
 }
 
-fn to_table(rows: &[Row]) -> Result<String> {
+fn to_table(rows: &[Row], engines: &[Name]) -> Result<String> {
     let mut text = String::new();
-    writeln!(text, "Instructions per operation; {}", crate::lmdb::version())?;
-    writeln!(
-        text,
-        "{:<20} {:>9} {:>9} {:>9}   {:>9}",
-        "operation", "hedgerow", "at most", "lmdb", "generator"
-    )?;
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
-    for Row { plan, generator, hedgerow, lmdb } in rows {
-        let over = plan.limit.is_some_and(|limit| hedgerow.is_some_and(|value| value > limit));
-        let (over, limit) = (if over { "!" } else { " " }, number(plan.limit));
-        let (hedgerow, lmdb) = (number(*hedgerow), number(*lmdb));
-        writeln!(
-            text,
-            "{:<20} {hedgerow:>9}{over}{limit:>9} {lmdb:>9}   {generator:>9.1}",
-            plan.name
-        )?;
+    writeln!(text, "Instructions per operation; {}", crate::lmdb::version())?;
+    write!(text, "{:<20} {:>9} {:>9}", "operation", "generator", "at most")?;
+    for engine in engines {
+        write!(text, " {:>9} ", engine.text())?;
+    }
+    writeln!(text)?;
+    for Row { plan, generator, costs } in rows {
+        write!(text, "{:<20} {generator:>9.1} {:>9}", plan.name, number(plan.limit))?;
+        for engine in engines {
+            let cost = costs.iter().find(|(name, _)| name == engine).map(|(_, cost)| *cost);
+            let over = *engine == Name::Hedgerow && cost > plan.limit && plan.limit.is_some();
+            write!(text, " {:>9}{}", number(cost), if over { '!' } else { ' ' })?;
+        }
+        writeln!(text)?;
     }
     Ok(text)
 }

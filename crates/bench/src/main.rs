@@ -6,6 +6,7 @@ mod engine;
 mod hollow;
 mod instructions;
 mod lmdb;
+mod name;
 mod sizes;
 mod tree;
 mod workload;

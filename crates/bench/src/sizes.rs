@@ -1,14 +1,12 @@
 //! How many pages the same entries take in each engine.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use hedgerow::tree::Store;
 use serde_json::{Map, Value, json};
 
 use crate::data::{self, Generator};
-use crate::engine::{Cursor, Engine, Error, Pages, Reader, Result, Writer};
-use crate::lmdb::Environment;
+use crate::engine::{Cursor, Engine, Pages, Reader, Result, Writer};
+use crate::name::Name;
 
 const TABLE: &str = "table";
 
@@ -37,16 +35,9 @@ fn entries(text: &str) -> Result<u64, String> {
     }
 }
 
-/// An engine by name.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Name {
-    Hedgerow,
-    Lmdb,
-}
-
 /// A set of entries: a name, and whether keys have 20 values each.
 #[derive(Clone, Copy)]
-struct Set {
+pub(crate) struct Set {
     name: &'static str,
     duplicates: bool,
 }
@@ -64,47 +55,58 @@ impl Set {
     }
 }
 
-/// One set in both engines.
-struct Row {
+/// What is loaded, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Loading {
     set: Set,
+    entries: u64,
     /// Entries between two commits; none: one transaction.
     batch: Option<u64>,
-    hedgerow: Option<Pages>,
-    lmdb: Option<Pages>,
+}
+
+/// One loading in each engine.
+struct Row {
+    loading: Loading,
+    pages: Vec<(Name, Pages)>,
 }
 
 impl Row {
     fn name(&self) -> String {
-        format!("{}{}", self.set.name, if self.batch.is_some() { "_batched" } else { "" })
+        let batched = if self.loading.batch.is_some() { "_batched" } else { "" };
+        format!("{}{batched}", self.loading.set.name)
     }
 
+    /// Leaf pages of Hedgerow divided by those of LMDB, if both were measured.
     fn ratio(&self) -> Option<f64> {
-        Some(self.hedgerow?.leaf as f64 / self.lmdb?.leaf as f64)
+        let leaf = |wanted| {
+            let (_, pages) = self.pages.iter().find(|(name, _)| *name == wanted)?;
+            Some(pages.leaf as f64)
+        };
+        Some(leaf(Name::Hedgerow)? / leaf(Name::Lmdb)?)
     }
 }
 
-/// Loads both sets into both engines and prints their pages.
+/// Loads both sets into the engines and prints their pages.
 pub(crate) fn main(options: &Options) -> Result<()> {
     let batches = std::iter::once(None).chain(options.batch.map(Some));
     let mut rows = Vec::new();
     for batch in batches {
         for set in SETS {
-            let measure = |name| options.engine.is_none_or(|only| only == name);
-            let of = |name, load: fn(Set, u64, Option<u64>) -> Result<Pages>| {
-                measure(name).then(|| load(set, options.entries, batch)).transpose()
-            };
-            let hedgerow = of(Name::Hedgerow, load::<Store>)?;
-            let lmdb = of(Name::Lmdb, load::<Environment>)?;
-            rows.push(Row { set, batch, hedgerow, lmdb });
+            let loading = Loading { set, entries: options.entries, batch };
+            let load = |name: Name| Ok((name, name.load(loading)?));
+            let pages =
+                Name::wanted(options.engine).into_iter().map(load).collect::<Result<_>>()?;
+            rows.push(Row { loading, pages });
         }
     }
-    let text = if options.json { to_json(&rows, options) } else { to_table(&rows)? };
+    let text = if options.json { to_json(&rows, options.entries) } else { to_table(&rows)? };
     print!("{text}");
     Ok(())
 }
 
 /// Loads a set into a new store of one engine, in random order, and verifies it.
-fn load<E: Engine>(set: Set, entries: u64, batch: Option<u64>) -> Result<Pages> {
+pub(crate) fn load<E: Engine>(loading: Loading) -> Result<Pages> {
+    let Loading { set, entries, batch } = loading;
     let folder = tempfile::tempdir()?;
     let store = E::create(folder.path())?;
     let mut order: Vec<u32> = (0..entries).map(|number| number as u32).collect();
@@ -119,12 +121,8 @@ fn load<E: Engine>(set: Set, entries: u64, batch: Option<u64>) -> Result<Pages> 
         }
         txn.commit()?;
     }
-    let txn = store.read()?;
-    verify(&txn, set, entries).map_err(|error| name_of::<E>(folder.path(), error))
-}
-
-fn name_of<E>(folder: &Path, error: Error) -> Error {
-    format!("{} in {}: {error}", std::any::type_name::<E>(), folder.display()).into()
+    let pages = verify(&store.read()?, set, entries);
+    pages.map_err(|error| format!("{}: {error}", std::any::type_name::<E>()).into())
 }
 
 /// Counts the entries and looks up every thousandth; returns the table's pages.
@@ -150,21 +148,19 @@ fn verify<R: Reader>(txn: &R, set: Set, entries: u64) -> Result<Pages> {
     Ok(pages)
 }
 
-fn to_json(rows: &[Row], options: &Options) -> String {
+fn to_json(rows: &[Row], entries: u64) -> String {
     let mut object = Map::new();
-    object.insert("entries".into(), json!(options.entries));
+    object.insert("entries".into(), json!(entries));
     object.insert("page_size".into(), json!(4096));
     object.insert("lmdb_version".into(), json!(crate::lmdb::version()));
     for row in rows {
         let ratio = row.ratio().map(|ratio| (ratio * 1e4).round() / 1e4);
         object.insert(format!("{}_ratio", row.name()), json!(ratio));
         let mut engines = Map::new();
-        for (name, pages) in [("hedgerow", row.hedgerow), ("lmdb", row.lmdb)] {
-            if let Some(pages) = pages {
-                engines.insert(name.into(), pages_to_json(pages));
-            }
+        for (name, pages) in &row.pages {
+            engines.insert(name.text().into(), pages_to_json(*pages));
         }
-        if let Some(batch) = row.batch {
+        if let Some(batch) = row.loading.batch {
             engines.insert("batch".into(), json!(batch));
         }
         object.insert(row.name(), Value::Object(engines));
@@ -187,18 +183,18 @@ fn to_table(rows: &[Row]) -> Result<String> {
     writeln!(text, "Pages of 4 KiB; {}", crate::lmdb::version())?;
     writeln!(
         text,
-        "{:<20} {:<9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>6}",
-        "set", "engine", "entries", "leaf", "branch", "overflow", "depth", "ratio"
+        "{:<20} {:<9} {:>9} {:>9} {:>9} {:>9} {:>6}",
+        "set", "engine", "entries", "leaf", "branch", "overflow", "depth"
     )?;
     for row in rows {
-        for (engine, pages) in [("hedgerow", row.hedgerow), ("lmdb", row.lmdb)] {
-            let Some(pages) = pages else { continue };
+        for (engine, pages) in &row.pages {
             let Pages { depth, branch, leaf, overflow, entries } = pages;
-            let name = row.name();
+            let (name, engine) = (row.name(), engine.text());
             write!(text, "{name:<20} {engine:<9} {entries:>9} {leaf:>9} {branch:>9} ")?;
-            let ratio = row.ratio().filter(|_| engine == "hedgerow");
-            let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.3}"));
-            writeln!(text, "{overflow:>9} {depth:>6} {ratio:>6}")?;
+            writeln!(text, "{overflow:>9} {depth:>6}")?;
+        }
+        if let Some(ratio) = row.ratio() {
+            writeln!(text, "{:<20} {:<9} {:>9} {ratio:>9.3}", row.name(), "ratio", "")?;
         }
     }
     Ok(text)
