@@ -6,10 +6,23 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(unix)]
+mod lock;
+#[cfg(unix)]
+mod map;
+#[cfg(unix)]
+pub mod sim;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(unix)]
+pub use unix::RealSystem;
+
 /// One open data file. All methods take `&self` and may be called from several threads.
 ///
 /// The engine reads either through [`DataFile::map`] or, where that answers `None`, through
 /// [`DataFile::read_at`]; it writes only through [`DataFile::write_at`].
+#[expect(clippy::len_without_is_empty, reason = "the length of a file, not of a collection")]
 pub trait DataFile: Send + Sync {
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
@@ -93,6 +106,9 @@ pub trait SharedLock: Send + Sync {
     fn writer_is_wanted(&self) -> bool;
     /// Takes a reader slot (the table grows); the slot pins nothing yet.
     fn take_slot(&self) -> io::Result<u32>;
+    /// Notes that the calling thread begins to use a slot now, for [`SharedLock::readers`]. Costs
+    /// no system call.
+    fn touch_slot(&self, slot: u32);
     /// Gives a slot back.
     fn give_slot(&self, slot: u32);
     /// The word of a slot that says which snapshot it pins: `u64::MAX` for none.

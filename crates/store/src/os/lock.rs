@@ -1,0 +1,705 @@
+//! The table that processes with the same store share: words, processes, the writer's lock,
+//! readers.
+//!
+//! The table lies in memory that any of them may change at any time, and each may die at any
+//! instruction. Nothing in it is trusted for bounds: damaged contents give wrong answers, never a
+//! wild access or an endless loop. Where the memory comes from and who is alive is the business
+//! of a [`Backing`]: the lock file ([`open`]), memory that nobody shares (a stand-in), or the
+//! simulated disk.
+//!
+//! ```text
+//!      0  Header      magic, version, layout, slots used so far     64 bytes
+//!     64  words       8 x u64                                       64 bytes
+//!    128  writer      u32: the owner, a futex                       64 bytes
+//!    192  wanted      one bit per process: waits for the writer    128 bytes
+//!   4096  processes   1,024 x 64 bytes
+//!  69632  readers     up to 65,536 x 64 bytes
+//! ```
+//!
+//! **Owners.** A process entry has a generation, which grows each time the entry is taken. An owner
+//! is named by both, so that what a dead process left behind is known to be nobody's as soon as its
+//! entry is taken anew, and before that by asking the backing whether the process is alive.
+//!
+//! **Writer's lock.** Free is 0. It is taken and taken over by compare-and-swap from the value
+//! that was seen, so that of several who find a dead owner one wins. A waiter raises its process'
+//! bit, looks again, then sleeps; an owner frees the word, then looks at the bits: one of the two
+//! sees the other. Even if it died in between, the others look again after [`ROUND`].
+//!
+//! **Reader slots.** Free is owner 0. Who frees a dead owner's slot first makes it its own, then
+//! clears the pin, then frees it: two that do so at once cannot clear the pin of a third that took
+//! the slot meanwhile, and one that dies on the way leaves a dead owner's slot again.
+#![expect(unsafe_code, reason = "views of shared memory")]
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::map::Region;
+use super::{ReaderSlot, SharedLock};
+
+mod file;
+mod process;
+
+pub(super) use file::open;
+
+/// As many processes can have one store open at the same time.
+pub(super) const PROCESSES: usize = 1024;
+/// As many reader slots can be taken at the same time.
+pub(super) const SLOTS_MAX: u32 = 1 << 16;
+/// The bytes before the reader slots.
+const FIXED_LEN: usize = size_of::<Fixed>();
+/// The bytes of a table that has grown to its largest.
+const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
+/// How long a waiter sleeps before it looks whether the owner is still alive.
+const ROUND: Duration = Duration::from_millis(20);
+/// The state of a process entry in use; any other value is a free one.
+const LIVE: u32 = 1;
+/// A slot's pin while it pins nothing.
+const NOTHING: u64 = u64::MAX;
+/// Bits of the writer's word that name the process entry, plus one; the rest is its generation.
+const WRITER_ENTRY_BITS: u32 = 12;
+
+/// What identifies a lock file; see the layout above.
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    layout: AtomicU32,
+    used: AtomicU32,
+    rest: [AtomicU32; 11],
+}
+
+/// One process that has the store open.
+#[repr(C)]
+pub(super) struct Process {
+    state: AtomicU32,
+    generation: AtomicU32,
+    id: AtomicU32,
+    rest: AtomicU32,
+    start: AtomicU64,
+    namespace: AtomicU64,
+    more: [AtomicU64; 4],
+}
+
+/// One reader slot: a cache line, so that readers on different cores do not disturb each other.
+#[repr(C)]
+struct Reader {
+    pinned: AtomicU64,
+    owner: AtomicU64,
+    thread: AtomicU64,
+    since: AtomicU64,
+    rest: [AtomicU64; 4],
+}
+
+/// The part of the table before the reader slots.
+#[repr(C)]
+struct Fixed {
+    header: Header,
+    words: [AtomicU64; 8],
+    writer: AtomicU32,
+    rest: [AtomicU32; 15],
+    wanted: [AtomicU64; PROCESSES / 64],
+    more: [AtomicU64; 472],
+    processes: [Process; PROCESSES],
+}
+
+const _: () = assert!(size_of::<Header>() == 64 && size_of::<Reader>() == 64);
+const _: () = assert!(size_of::<Process>() == 64 && FIXED_LEN == 4096 + 64 * PROCESSES);
+const _: () = assert!(std::mem::offset_of!(Fixed, processes) == 4096);
+const _: () = assert!(PROCESSES < 1 << WRITER_ENTRY_BITS);
+
+/// How much a look at a process may cost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Care {
+    /// A system call or two.
+    Quick,
+    /// Reads what the system tells about the process.
+    Full,
+}
+
+/// What is behind a table: memory that can grow, and knowledge of who is alive.
+pub(super) trait Backing: Send + Sync {
+    /// How many reader slots have memory behind them.
+    fn slots(&self) -> u32;
+    /// Gives memory to more slots than `have`, and says how many have it now. A new slot is free
+    /// and pins nothing.
+    fn grow(&self, have: u32) -> io::Result<u32>;
+    /// Whether the process that took this entry, another one than this, is still alive.
+    fn is_alive(&self, index: usize, process: &Process, care: Care) -> bool;
+    /// Takes the entry for this opener, unless someone still holds on to it.
+    fn try_join(&self, index: usize) -> io::Result<bool>;
+    /// Lets the others, who wait to open, go on.
+    fn end_opening(&self);
+    /// Gives the entry back.
+    fn leave(&self, index: usize);
+    /// False where this opener is not to touch the table any more.
+    fn is_same_process(&self) -> bool;
+}
+
+/// The memory that a table lies in. Only a part of it may have a file behind it so far.
+pub(super) struct Memory {
+    /// At least [`FULL_LEN`] bytes that may be read and written, and start at a page.
+    region: Region,
+}
+
+impl Memory {
+    /// Memory of this process.
+    pub(super) fn private() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { region: Region::memory(FULL_LEN)? }))
+    }
+
+    /// The memory of a file, shared with all who map it.
+    fn of_file(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { region: Region::file_shared(file, FULL_LEN)? }))
+    }
+
+    fn fixed(&self) -> &Fixed {
+        // SAFETY: the region holds at least FULL_LEN bytes and starts at a page, so that `Fixed`
+        // lies inside, aligned; it consists of atomic integers, which any bytes are a value of
+        // and which others may change; the region lives as long as the borrow of `self`.
+        unsafe { &*self.region.base().cast::<Fixed>() }
+    }
+
+    fn reader(&self, slot: u32) -> &Reader {
+        assert!(slot < SLOTS_MAX, "no reader slot {slot}");
+        // SAFETY: as the slot is below SLOTS_MAX, it lies inside of the region's FULL_LEN bytes;
+        // it is aligned, as the fixed part and every slot are multiples of 64 bytes; the rest is
+        // as in `fixed`.
+        unsafe {
+            let readers = self.region.base().add(FIXED_LEN).cast::<Reader>();
+            &*readers.add(slot as usize)
+        }
+    }
+
+    /// Makes slots free, and pin nothing.
+    pub(super) fn clear(&self, slots: std::ops::Range<u32>) {
+        for slot in slots {
+            let reader = self.reader(slot);
+            reader.pinned.store(NOTHING, Ordering::SeqCst);
+            reader.owner.store(0, Ordering::SeqCst);
+        }
+    }
+}
+
+/// One opener's view of a shared table.
+pub(super) struct Table {
+    memory: Arc<Memory>,
+    backing: Box<dyn Backing>,
+    /// The index of this opener's process entry.
+    entry: usize,
+    /// The name of this opener in reader slots.
+    owner: u64,
+    /// The name of this opener in the writer's word.
+    writer: u32,
+    /// True from joining as the only one until the opening is published.
+    first: AtomicBool,
+    /// So many slots are known to have memory behind them.
+    known: AtomicU32,
+    /// The lowest slot that may be free.
+    hint: AtomicU32,
+    /// How many threads wait for the writer's lock through this opener.
+    waiting: Mutex<u32>,
+}
+
+/// The name of an owner in a reader slot.
+fn owner_name(entry: usize, generation: u32) -> u64 {
+    u64::from(generation) << 32 | (entry as u64 + 1)
+}
+
+/// The name of an owner in the writer's word: of the generation, its low bits.
+fn writer_name(entry: usize, generation: u32) -> u32 {
+    generation << WRITER_ENTRY_BITS | (entry as u32 + 1)
+}
+
+impl Table {
+    /// Joins the processes that share a table. Nobody else may be joining at the same time.
+    pub(super) fn join(memory: Arc<Memory>, backing: Box<dyn Backing>) -> io::Result<Self> {
+        let known = AtomicU32::new(backing.slots().min(SLOTS_MAX));
+        let mut table = Self {
+            memory,
+            backing,
+            entry: usize::MAX,
+            owner: 0,
+            writer: 0,
+            first: AtomicBool::new(false),
+            known,
+            hint: AtomicU32::new(0),
+            waiting: Mutex::new(0),
+        };
+        if !table.somebody_is_alive() {
+            table.reset();
+            table.first = AtomicBool::new(true);
+        }
+        table.take_entry()?;
+        if !table.is_first() {
+            table.backing.end_opening();
+        }
+        Ok(table)
+    }
+
+    fn somebody_is_alive(&self) -> bool {
+        let mut all = self.fixed().processes.iter().enumerate();
+        all.any(|(index, process)| self.entry_is_alive(index, process, Care::Full))
+    }
+
+    /// Clears what dead processes left. Generations stay: nothing old may be taken for new.
+    fn reset(&self) {
+        let fixed = self.fixed();
+        for word in fixed.words.iter().chain(&fixed.wanted) {
+            word.store(0, Ordering::Relaxed);
+        }
+        fixed.writer.store(0, Ordering::Relaxed);
+        for process in &fixed.processes {
+            process.state.store(0, Ordering::Relaxed);
+        }
+        self.memory.clear(0..self.known.load(Ordering::Relaxed));
+        fixed.header.used.store(0, Ordering::SeqCst);
+    }
+
+    /// Takes a process entry that is free, or whose process is dead.
+    fn take_entry(&mut self) -> io::Result<()> {
+        for index in 0..PROCESSES {
+            let process = &self.fixed().processes[index];
+            if self.entry_is_alive(index, process, Care::Full) || !self.backing.try_join(index)? {
+                continue;
+            }
+            let generation = process.generation.load(Ordering::Relaxed).wrapping_add(1);
+            let this = process::this();
+            // From here on, what the entry's last process left behind is known to be nobody's.
+            process.state.store(0, Ordering::SeqCst);
+            process.generation.store(generation, Ordering::SeqCst);
+            process.id.store(this.id, Ordering::Relaxed);
+            process.start.store(this.start, Ordering::Relaxed);
+            process.namespace.store(this.namespace, Ordering::Relaxed);
+            self.lower_wanted(index);
+            process.state.store(LIVE, Ordering::SeqCst);
+            self.entry = index;
+            self.owner = owner_name(index, generation);
+            self.writer = writer_name(index, generation);
+            return Ok(());
+        }
+        let message = format!("{PROCESSES} processes have the store open, and no more can");
+        Err(io::Error::other(message))
+    }
+
+    fn fixed(&self) -> &Fixed {
+        self.memory.fixed()
+    }
+
+    /// The slot of that number, which must have something behind it: touching the map of a file
+    /// behind its end would be the end of the process.
+    fn reader(&self, slot: u32) -> &Reader {
+        assert!(slot < self.known.load(Ordering::Relaxed), "no reader slot {slot}");
+        self.memory.reader(slot)
+    }
+
+    /// How many slots have been in use so far; all of them can be touched.
+    fn used(&self) -> u32 {
+        let used = self.fixed().header.used.load(Ordering::SeqCst);
+        let known = self.known.load(Ordering::Acquire);
+        if used <= known {
+            return used;
+        }
+        // Another process made the table grow; or the number is damaged.
+        let now = self.backing.slots().min(SLOTS_MAX);
+        used.min(self.known.fetch_max(now, Ordering::AcqRel).max(now))
+    }
+
+    fn entry_is_alive(&self, index: usize, process: &Process, care: Care) -> bool {
+        process.state.load(Ordering::SeqCst) == LIVE
+            && (index == self.entry || self.backing.is_alive(index, process, care))
+    }
+
+    /// Whether the owner that a slot names is alive. `seen` remembers what was found.
+    fn owner_is_alive(&self, owner: u64, seen: &mut Seen, care: Care) -> bool {
+        if owner == self.owner {
+            return true;
+        }
+        let index = (owner as u32 as usize).wrapping_sub(1);
+        let Some(process) = self.fixed().processes.get(index) else {
+            return false;
+        };
+        let generation = (owner >> 32) as u32;
+        process.generation.load(Ordering::SeqCst) == generation
+            && seen.is_alive(index, || self.entry_is_alive(index, process, care))
+    }
+
+    /// Whether the owner that the writer's word names is alive.
+    fn writer_is_alive(&self, writer: u32) -> bool {
+        if writer == self.writer {
+            return true;
+        }
+        let entry = writer & ((1 << WRITER_ENTRY_BITS) - 1);
+        let index = (entry as usize).wrapping_sub(1);
+        let Some(process) = self.fixed().processes.get(index) else {
+            return false;
+        };
+        writer_name(index, process.generation.load(Ordering::SeqCst)) == writer
+            && self.entry_is_alive(index, process, Care::Full)
+    }
+
+    /// Takes the writer's lock if it is free or its owner dead.
+    fn try_lock_writer(&self) -> bool {
+        let word = &self.fixed().writer;
+        let seen = word.load(Ordering::SeqCst);
+        (seen == 0 || !self.writer_is_alive(seen))
+            && word.compare_exchange(seen, self.writer, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    fn raise_wanted(&self, index: usize) {
+        self.fixed().wanted[index / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
+    }
+
+    fn lower_wanted(&self, index: usize) {
+        self.fixed().wanted[index / 64].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+    }
+
+    /// Counts a thread that begins or ends to wait, and shows the others whether there is one.
+    fn count_waiting(&self, change: impl FnOnce(u32) -> u32) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting = change(*waiting);
+        match *waiting {
+            0 => self.lower_wanted(self.entry),
+            _ => self.raise_wanted(self.entry),
+        }
+    }
+
+    fn wait_for_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
+        let end = wait.and_then(|wait| Instant::now().checked_add(wait));
+        loop {
+            if !self.is_same_process() {
+                return Err(not_ours());
+            }
+            if self.try_lock_writer() {
+                return Ok(true);
+            }
+            let round = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return Ok(false),
+                Some(left) => left.min(ROUND),
+                None => ROUND,
+            };
+            // Each round anew: one who saw the entry's last process dead may have lowered it.
+            self.raise_wanted(self.entry);
+            let word = &self.fixed().writer;
+            let seen = word.load(Ordering::SeqCst);
+            if seen != 0 {
+                process::wait(word, seen, round);
+            }
+        }
+    }
+
+    /// Frees a slot of a dead owner; false if another one was faster.
+    fn reclaim(&self, reader: &Reader, dead: u64) -> bool {
+        let order = Ordering::SeqCst;
+        if reader.owner.compare_exchange(dead, self.owner, order, order).is_err() {
+            return false;
+        }
+        reader.pinned.store(NOTHING, Ordering::SeqCst);
+        reader.owner.store(0, Ordering::SeqCst);
+        true
+    }
+
+    /// Takes a free slot in a range of those that can be touched.
+    fn take_in(&self, range: std::ops::Range<u32>) -> Option<u32> {
+        range.into_iter().find(|&slot| {
+            let owner = &self.reader(slot).owner;
+            owner.load(Ordering::Relaxed) == 0
+                && owner
+                    .compare_exchange(0, self.owner, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
+        })
+    }
+
+    /// Takes one of the slots that nobody used so far. The number in use grows first: a scan that
+    /// begins after the slot was taken must reach it.
+    fn take_unused(&self) -> Option<u32> {
+        loop {
+            let slot = self.used();
+            if slot >= self.known.load(Ordering::Acquire) {
+                return None;
+            }
+            self.fixed().header.used.fetch_max(slot + 1, Ordering::SeqCst);
+            if let Some(slot) = self.take_in(slot..slot + 1) {
+                return Some(slot);
+            }
+        }
+    }
+
+    fn find_slot(&self) -> io::Result<u32> {
+        let hint = self.hint.load(Ordering::Relaxed);
+        let found = self.take_in(hint..self.used().max(hint)).or_else(|| self.take_unused());
+        if let Some(slot) = found.or_else(|| self.take_in(0..self.used())) {
+            return Ok(slot);
+        }
+        self.readers();
+        loop {
+            if let Some(slot) = self.take_in(0..self.used()).or_else(|| self.take_unused()) {
+                return Ok(slot);
+            }
+            let known = self.known.load(Ordering::Acquire);
+            let grown = self.backing.grow(known)?.min(SLOTS_MAX);
+            if grown <= known {
+                return Err(io::Error::other(format!("all {SLOTS_MAX} reader slots are taken")));
+            }
+            self.known.fetch_max(grown, Ordering::AcqRel);
+        }
+    }
+}
+
+impl SharedLock for Table {
+    fn is_first(&self) -> bool {
+        self.first.load(Ordering::Acquire)
+    }
+
+    fn publish_opened(&self) {
+        if self.is_same_process() && self.first.swap(false, Ordering::AcqRel) {
+            self.backing.end_opening();
+        }
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        &self.fixed().words[index]
+    }
+
+    fn lock_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
+        if !self.is_same_process() {
+            return Err(not_ours());
+        }
+        if self.try_lock_writer() {
+            return Ok(true);
+        }
+        if wait == Some(Duration::ZERO) {
+            return Ok(false);
+        }
+        self.count_waiting(|waiting| waiting + 1);
+        let result = self.wait_for_writer(wait);
+        if self.is_same_process() {
+            self.count_waiting(|waiting| waiting - 1);
+        }
+        result
+    }
+
+    fn unlock_writer(&self) {
+        if !self.is_same_process() {
+            return;
+        }
+        let (fixed, order) = (self.fixed(), Ordering::SeqCst);
+        let freed = fixed.writer.compare_exchange(self.writer, 0, order, order).is_ok();
+        if freed && fixed.wanted.iter().any(|bits| bits.load(Ordering::SeqCst) != 0) {
+            process::wake_one(&fixed.writer);
+        }
+    }
+
+    fn writer_is_wanted(&self) -> bool {
+        let fixed = self.fixed();
+        for (group, bits) in fixed.wanted.iter().enumerate() {
+            let mut bits = bits.load(Ordering::SeqCst);
+            while bits != 0 {
+                let index = group * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if index == self.entry {
+                    continue;
+                }
+                if self.entry_is_alive(index, &fixed.processes[index], Care::Quick) {
+                    return true;
+                }
+                self.lower_wanted(index);
+            }
+        }
+        false
+    }
+
+    fn take_slot(&self) -> io::Result<u32> {
+        if !self.is_same_process() {
+            return Err(not_ours());
+        }
+        let slot = self.find_slot()?;
+        self.reader(slot).pinned.store(NOTHING, Ordering::SeqCst);
+        self.hint.store(slot + 1, Ordering::Relaxed);
+        self.touch_slot(slot);
+        Ok(slot)
+    }
+
+    fn touch_slot(&self, slot: u32) {
+        let reader = self.reader(slot);
+        reader.thread.store(process::thread(), Ordering::Relaxed);
+        reader.since.store(process::now_unix_ns(), Ordering::Relaxed);
+    }
+
+    fn give_slot(&self, slot: u32) {
+        if !self.is_same_process() {
+            return;
+        }
+        let reader = self.reader(slot);
+        if reader.owner.load(Ordering::Relaxed) == self.owner {
+            reader.pinned.store(NOTHING, Ordering::SeqCst);
+            reader.owner.store(0, Ordering::SeqCst);
+            self.hint.fetch_min(slot, Ordering::Relaxed);
+        }
+    }
+
+    fn slot_word(&self, slot: u32) -> &AtomicU64 {
+        &self.reader(slot).pinned
+    }
+
+    fn readers(&self) -> (Vec<ReaderSlot>, usize) {
+        let (mut found, mut freed, mut seen) = (Vec::new(), 0, Seen::new());
+        for slot in 0..self.used() {
+            let reader = self.reader(slot);
+            let snapshot = reader.pinned.load(Ordering::SeqCst);
+            let owner = reader.owner.load(Ordering::SeqCst);
+            if owner == 0 {
+                continue;
+            }
+            if !self.owner_is_alive(owner, &mut seen, Care::Full) {
+                freed += usize::from(self.reclaim(reader, owner));
+            } else if snapshot != NOTHING {
+                let index = (owner as u32 as usize).wrapping_sub(1);
+                let process = self.fixed().processes.get(index);
+                found.push(ReaderSlot {
+                    slot,
+                    process: process.map_or(0, |process| process.id.load(Ordering::Relaxed)),
+                    thread: reader.thread.load(Ordering::Relaxed),
+                    snapshot,
+                    since_unix_ns: reader.since.load(Ordering::Relaxed),
+                });
+            }
+        }
+        (found, freed)
+    }
+
+    fn for_each_pinned(&self, f: &mut dyn FnMut(u64)) {
+        let mut seen = Seen::new();
+        for slot in 0..self.used() {
+            let reader = self.reader(slot);
+            let snapshot = reader.pinned.load(Ordering::SeqCst);
+            if snapshot == NOTHING {
+                continue;
+            }
+            let owner = reader.owner.load(Ordering::SeqCst);
+            if owner == 0 {
+                continue;
+            }
+            if self.owner_is_alive(owner, &mut seen, Care::Quick) {
+                f(snapshot);
+            } else if !self.reclaim(reader, owner) {
+                // Freed by another and perhaps taken by a third: what it pins now counts.
+                let snapshot = reader.pinned.load(Ordering::SeqCst);
+                if snapshot != NOTHING {
+                    f(snapshot);
+                }
+            }
+        }
+    }
+
+    fn is_same_process(&self) -> bool {
+        self.backing.is_same_process()
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if self.entry == usize::MAX || !self.is_same_process() {
+            return;
+        }
+        for slot in 0..self.used() {
+            self.give_slot(slot);
+        }
+        self.unlock_writer();
+        self.lower_wanted(self.entry);
+        self.fixed().processes[self.entry].state.store(0, Ordering::SeqCst);
+        self.publish_opened();
+        self.backing.leave(self.entry);
+    }
+}
+
+/// Which processes were found alive in one scan: each is asked for once. That one was dead is not
+/// remembered, since a living one may take its entry, and a slot, before the scan gets there.
+struct Seen {
+    alive: [u64; PROCESSES / 64],
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self { alive: [0; PROCESSES / 64] }
+    }
+
+    fn is_alive(&mut self, index: usize, ask: impl FnOnce() -> bool) -> bool {
+        let (group, bit) = (index / 64, 1 << (index % 64));
+        if self.alive[group] & bit == 0 && ask() {
+            self.alive[group] |= bit;
+        }
+        self.alive[group] & bit != 0
+    }
+}
+
+/// A word that reads as 0 in a child after a fork, where the system has such memory.
+#[cfg(target_os = "linux")]
+fn wiped_word() -> Option<&'static AtomicU64> {
+    let region = Region::wiped_on_fork().ok()?;
+    let word = region.base().cast::<AtomicU64>();
+    std::mem::forget(region);
+    // SAFETY: the page is aligned, readable, writable and never unmapped, as its region was
+    // forgotten; an atomic integer may have any bytes.
+    Some(unsafe { &*word })
+}
+
+/// The refusal for a process that only inherited the handle.
+fn not_ours() -> io::Error {
+    io::Error::other("the store was opened before a fork: open it anew in the child")
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod fork_test {
+    //! A child after a fork neither uses nor releases what its parent has. Here and not with the
+    //! other tests, because forking is unsafe.
+
+    use super::*;
+
+    #[test]
+    fn a_child_leaves_its_parents_things_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = open(&folder.path().join("lock"), false, 0o600).unwrap();
+        lock.publish_opened();
+        assert!(lock.lock_writer(None).unwrap());
+        let slot = lock.take_slot().unwrap();
+        lock.slot_word(slot).store(7, Ordering::SeqCst);
+        // SAFETY: the child only reads memory, unmaps it, closes a file and ends at once; it takes
+        // no lock that another thread may have held at the fork.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = !lock.is_same_process() && lock.lock_writer(None).is_err();
+            lock.unlock_writer();
+            lock.give_slot(slot);
+            drop(lock);
+            // SAFETY: ends this process without running anything else.
+            unsafe { libc::_exit(i32::from(!refused)) }
+        }
+        let mut status = 0;
+        // SAFETY: `status` is a place for the result.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+        assert!(lock.is_same_process());
+        let other = open(&folder.path().join("lock"), false, 0o600).unwrap();
+        assert!(!other.is_first());
+        assert!(!other.lock_writer(Some(Duration::ZERO)).unwrap());
+        assert_eq!(other.readers().0.len(), 1);
+    }
+
+    /// Makes a child that inherits all open files and sleeps for a while.
+    pub(super) fn leave_a_child() {
+        // SAFETY: the child does nothing but sleep and end.
+        if unsafe { libc::fork() } == 0 {
+            // SAFETY: both calls take a plain number and touch nothing of this process.
+            unsafe {
+                libc::sleep(2);
+                libc::_exit(0)
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The lock file behind a table: how it is made and checked, how it grows, and who is alive.
+//!
+//! Liveness is kept by the system: each opener holds a lock on one byte of the file, far behind
+//! its contents, which vanishes with the process however it ends. A child that inherited the open
+//! file can keep that lock alive, so that the process number is asked for as well.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::OFlags;
+
+use super::super::unix::{self, bytes};
+use super::process::{self, Identity};
+use super::{
+    Backing, Care, FIXED_LEN, FULL_LEN, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
+};
+
+/// "hdg-lock".
+const MAGIC: [u8; 8] = *b"hdg-lock";
+/// Grows with every change of the layout or of what its parts mean.
+const VERSION: u32 = 1;
+/// Slots of a new lock file.
+const SLOTS_NEW: u32 = 64;
+/// Slots by which the table grows.
+const SLOTS_MORE: u32 = 256;
+/// The length of a new lock file.
+const NEW_LEN: usize = FIXED_LEN + SLOTS_NEW as usize * size_of::<Reader>();
+/// Locked while one opens.
+const OPENING: u64 = 0;
+/// Locked while one makes the file grow.
+const GROWING: u64 = 1;
+/// The first of the bytes that openers hold, one for each process entry.
+const ALIVE: u64 = 1 << 30;
+
+/// Opens or makes the lock file and joins those that share it.
+///
+/// A read-only opener that may not write the file, or not make it, gets a [`stand_in`]: it sees no
+/// other process, and none sees it, so that a writer may reuse the pages it reads. It is meant for
+/// media and folders that nobody writes.
+pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+    let file = match unix::open_regular(path, flags, mode) {
+        Err(error) if read_only && is_denied(&error) => return stand_in(),
+        other => other?,
+    };
+    bytes::lock(&file, OPENING)?;
+    if file_is_new(&file)? {
+        initialise(&file)?;
+    }
+    let memory = Memory::of_file(file.as_fd())?;
+    let (this, token) = (process::this(), process::token());
+    Table::join(memory, Box::new(LockFile { file, growing: Mutex::new(()), this, token }))
+}
+
+/// A table in memory that nobody shares.
+fn stand_in() -> io::Result<Table> {
+    let (memory, slots) = (Memory::private()?, Mutex::new(SLOTS_NEW));
+    Table::join(memory.clone(), Box::new(Alone { memory, slots, token: process::token() }))
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+/// The bytes that open a lock file.
+fn identity() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_ne_bytes());
+    bytes[12..].copy_from_slice(&(FULL_LEN as u32).to_ne_bytes());
+    bytes
+}
+
+/// True if the file has to be initialised, false if it is a lock file. One whose making was cut
+/// off by a crash holds zeros, and perhaps the identity already.
+fn file_is_new(file: &OwnedFd) -> io::Result<bool> {
+    let len = unix::file_len(file)?;
+    let mut head = [0; 16];
+    let head_len = len.min(16) as usize;
+    unix::read_all(file, &mut head[..head_len], 0)?;
+    let ours = head == identity();
+    if ours && len >= NEW_LEN as u64 {
+        return Ok(false);
+    }
+    if (ours || head == [0; 16]) && len <= FULL_LEN as u64 {
+        let mut rest = vec![0; (len as usize).saturating_sub(16)];
+        unix::read_all(file, &mut rest, 16)?;
+        if rest.iter().all(|&byte| byte == 0) {
+            return Ok(true);
+        }
+    }
+    let found = if ours {
+        "it is shorter than a lock file".to_owned()
+    } else if head[..8] == MAGIC {
+        "it belongs to another version".to_owned()
+    } else {
+        "it is a file of another kind".to_owned()
+    };
+    let advice = "if no process has the store open, remove it and open the store again";
+    Err(io::Error::new(io::ErrorKind::InvalidData, format!("{found}; {advice}")))
+}
+
+/// Writes a new lock file. The flush is so that, after a crash, what is found is either complete
+/// or not begun, but for zeros.
+fn initialise(file: &OwnedFd) -> io::Result<()> {
+    unix::write_zeros(file, 0, (NEW_LEN as u64).max(unix::file_len(file)?))?;
+    unix::write_all(file, &[io::IoSlice::new(&identity())], 0)?;
+    unix::sync(file)
+}
+
+/// A free slot that pins nothing: its first word is the pin.
+const FREE_SLOT: [u8; size_of::<Reader>()] = {
+    let mut slot = [0; size_of::<Reader>()];
+    let mut at = 0;
+    while at < size_of::<u64>() {
+        slot[at] = 0xff;
+        at += 1;
+    }
+    slot
+};
+const _: () = assert!(std::mem::offset_of!(Reader, pinned) == 0);
+
+struct LockFile {
+    file: OwnedFd,
+    /// The lock on the file's byte does not exclude threads that share the open file.
+    growing: Mutex<()>,
+    this: Identity,
+    token: u64,
+}
+
+impl LockFile {
+    fn grow_locked(&self, have: u32) -> io::Result<u32> {
+        let now = self.slots();
+        if now > have || now >= SLOTS_MAX {
+            return Ok(now);
+        }
+        let more = (now + SLOTS_MORE).min(SLOTS_MAX);
+        let at = |slots: u32| (FIXED_LEN + slots as usize * size_of::<Reader>()) as u64;
+        // Written, not only extended: a disk that is full says so here and not by a signal when
+        // the slot is touched.
+        let slots = FREE_SLOT.repeat((more - now) as usize);
+        unix::write_all(&self.file, &[io::IoSlice::new(&slots)], at(now))?;
+        Ok(more)
+    }
+}
+
+impl Backing for LockFile {
+    fn slots(&self) -> u32 {
+        let len = unix::file_len(&self.file).unwrap_or(0);
+        let slots = len.saturating_sub(FIXED_LEN as u64) / size_of::<Reader>() as u64;
+        slots.min(u64::from(SLOTS_MAX)) as u32
+    }
+
+    fn grow(&self, have: u32) -> io::Result<u32> {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes::lock(&self.file, GROWING)?;
+        let result = self.grow_locked(have);
+        bytes::unlock(&self.file, GROWING)?;
+        result
+    }
+
+    fn is_alive(&self, index: usize, process: &Process, care: Care) -> bool {
+        // If the system cannot tell, the process counts as alive: that costs space, not data.
+        if !bytes::is_locked(&self.file, ALIVE + index as u64, 1).unwrap_or(true) {
+            return false;
+        }
+        let identity = Identity {
+            id: process.id.load(Ordering::Relaxed),
+            start: process.start.load(Ordering::Relaxed),
+            namespace: process.namespace.load(Ordering::Relaxed),
+        };
+        !process::is_dead(identity, self.this, care)
+    }
+
+    fn try_join(&self, index: usize) -> io::Result<bool> {
+        debug_assert!(index < PROCESSES);
+        bytes::try_lock(&self.file, ALIVE + index as u64)
+    }
+
+    fn end_opening(&self) {
+        // Closing the file does it otherwise.
+        let _ = bytes::unlock(&self.file, OPENING);
+    }
+
+    fn leave(&self, index: usize) {
+        // Closing the file does it otherwise, unless a child inherited it.
+        let _ = bytes::unlock(&self.file, ALIVE + index as u64);
+    }
+
+    fn is_same_process(&self) -> bool {
+        process::token() == self.token
+    }
+}
+
+/// Memory of this opener alone.
+struct Alone {
+    memory: Arc<Memory>,
+    slots: Mutex<u32>,
+    token: u64,
+}
+
+impl Backing for Alone {
+    fn slots(&self) -> u32 {
+        *self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grow(&self, have: u32) -> io::Result<u32> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if *slots <= have {
+            let more = (*slots + SLOTS_MORE).min(SLOTS_MAX);
+            self.memory.clear(*slots..more);
+            *slots = more;
+        }
+        Ok(*slots)
+    }
+
+    fn is_alive(&self, _index: usize, _process: &Process, _care: Care) -> bool {
+        false
+    }
+
+    fn try_join(&self, _index: usize) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn end_opening(&self) {}
+
+    fn leave(&self, _index: usize) {}
+
+    fn is_same_process(&self) -> bool {
+        process::token() == self.token
+    }
+}

@@ -1,0 +1,224 @@
+//! Who this process and thread are, whether another one lives, and how one waits for another.
+//!
+//! Nothing here touches a lock file.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Care;
+
+/// What tells one process from all others, ever.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    /// The process number.
+    pub(super) id: u32,
+    /// When it started, in the system's ticks; 0 if unknown.
+    pub(super) start: u64,
+    /// The namespace that the number belongs to; 0 if unknown.
+    pub(super) namespace: u64,
+}
+
+/// This process.
+pub(super) fn this() -> Identity {
+    let id = std::process::id();
+    let start = stat(id).map_or(0, |stat| stat.start);
+    Identity { id, start, namespace: namespace() }
+}
+
+/// Where /proc shows another namespace than this process lives in, its numbers say nothing about
+/// other processes; the namespace then counts as unknown.
+#[cfg(target_os = "linux")]
+fn namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let shown = std::fs::read_link("/proc/self").unwrap_or_default();
+    if shown.as_os_str() != std::process::id().to_string().as_str() {
+        return 0;
+    }
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+}
+
+/// Other systems have one namespace.
+#[cfg(not(target_os = "linux"))]
+fn namespace() -> u64 {
+    1
+}
+
+/// What /proc tells about a process.
+struct Stat {
+    state: char,
+    start: u64,
+}
+
+fn stat(id: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read(format!("/proc/{id}/stat")).ok()?)
+}
+
+/// The second field is the program's name in parentheses and may hold anything, so that fields
+/// are counted from the last closing one: the third is the state, the 22nd the start.
+fn parse_stat(line: &[u8]) -> Option<Stat> {
+    let name_end = line.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = std::str::from_utf8(line.get(name_end + 1..)?).ok()?.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some(Stat { state, start: fields.nth(18)?.parse().ok()? })
+}
+
+/// True if `other` is certainly dead. Numbers of other namespaces say nothing to `this` process.
+pub(super) fn is_dead(other: Identity, this: Identity, care: Care) -> bool {
+    if other.namespace == 0 || other.namespace != this.namespace {
+        return false;
+    }
+    let Some(id) = i32::try_from(other.id).ok().filter(|&id| id > 0) else {
+        return false;
+    };
+    let Some(pid) = rustix::process::Pid::from_raw(id) else {
+        return false;
+    };
+    if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+        return true;
+    }
+    care == Care::Full
+        && stat(other.id).is_some_and(|now| {
+            let another = other.start != 0 && now.start != other.start;
+            another || matches!(now.state, 'Z' | 'X')
+        })
+}
+
+/// A number that differs between a process and its children, got without a system call.
+pub(super) fn token() -> u64 {
+    match token_word() {
+        Some(word) => match word.load(Ordering::Relaxed) {
+            0 => new_token(word),
+            token => token,
+        },
+        None => u64::from(std::process::id()),
+    }
+}
+
+/// Gives a token to a process that has none: it is the first, or a fork wiped its parent's.
+#[cold]
+fn new_token(word: &AtomicU64) -> u64 {
+    // Two processes of one number do not start within the same nanosecond.
+    let token = now_unix_ns() << 22 | u64::from(std::process::id()) & 0x3f_ffff | 1 << 63;
+    match word.compare_exchange(0, token, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => token,
+        Err(token) => token,
+    }
+}
+
+/// The word that holds the token, which reads as 0 in a child after a fork.
+#[cfg(target_os = "linux")]
+fn token_word() -> Option<&'static AtomicU64> {
+    static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
+    *WORD.get_or_init(super::wiped_word)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn token_word() -> Option<&'static AtomicU64> {
+    None
+}
+
+/// This thread's number, as the system prints it.
+pub(super) fn thread() -> u64 {
+    thread_local! {
+        static THREAD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    }
+    THREAD.with(|known| {
+        let (token, (at, thread)) = (token(), known.get());
+        if at == token {
+            return thread;
+        }
+        let thread = thread_number();
+        known.set((token, thread));
+        thread
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn thread_number() -> u64 {
+    rustix::thread::gettid().as_raw_pid() as u64
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The wall clock, to a few milliseconds, without a system call.
+pub(super) fn now_unix_ns() -> u64 {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::RealtimeCoarse;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Realtime;
+    let now = rustix::time::clock_gettime(clock);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}
+
+/// Sleeps until another process wakes this one or `word` is not `seen` any more, at most `most`;
+/// may return early.
+#[cfg(target_os = "linux")]
+pub(super) fn wait(word: &AtomicU32, seen: u32, most: Duration) {
+    use rustix::thread::futex;
+    let Ok(most) = futex::Timespec::try_from(most) else { return };
+    // The caller looks at the word again, whatever made this return.
+    let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&most));
+}
+
+/// Sleeps a little, at most `most`.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn wait(_word: &AtomicU32, _seen: u32, most: Duration) {
+    std::thread::sleep(most.min(Duration::from_millis(1)));
+}
+
+/// Wakes one of those that wait for `word`.
+#[cfg(target_os = "linux")]
+pub(super) fn wake_one(word: &AtomicU32) {
+    use rustix::thread::futex;
+    // Who is not woken looks again by itself before long.
+    let _ = futex::wake(word, futex::Flags::empty(), 1);
+}
+
+/// Those that wait look by themselves.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn wake_one(_word: &AtomicU32) {}
+
+#[cfg(test)]
+mod tests {
+    //! A process' line in /proc is read whatever its name, and the dead are told from the living.
+
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let line = b"12 (a) R 9 (\xff) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20\n";
+        let stat = parse_stat(line).unwrap();
+        assert_eq!((stat.state, stat.start), ('Z', 777));
+        assert!(parse_stat(b"12 (short) R 1 2").is_none());
+        assert!(parse_stat(b"").is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn another_start_or_no_such_process_is_dead() {
+        let me = this();
+        assert!(me.start != 0 && me.namespace != 0);
+        assert!(!is_dead(me, me, Care::Full));
+        assert!(is_dead(Identity { start: me.start + 1, ..me }, me, Care::Full));
+        assert!(!is_dead(Identity { namespace: me.namespace + 1, start: 1, ..me }, me, Care::Full));
+        assert!(!is_dead(Identity { id: 0, ..me }, me, Care::Full));
+        assert!(!is_dead(Identity { id: u32::MAX, ..me }, me, Care::Full));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let id = child.id();
+        child.wait().unwrap();
+        assert!(is_dead(Identity { id, ..me }, me, Care::Quick));
+    }
+
+    #[test]
+    fn a_token_is_steady() {
+        assert_eq!(token(), token());
+        assert_eq!(thread(), thread());
+        assert_ne!(thread(), std::thread::spawn(thread).join().unwrap());
+    }
+}

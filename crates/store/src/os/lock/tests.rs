@@ -1,0 +1,413 @@
+//! The lock file between openers in one process, between real processes that are killed, and
+//! with hostile contents.
+
+use std::io::{BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+const TRY: Option<Duration> = Some(Duration::ZERO);
+/// Tells a child what to do, see [`child`].
+const ROLE: &str = "HEDGEROW_TEST_LOCK_ROLE";
+const LOCK_PATH: &str = "HEDGEROW_TEST_LOCK_PATH";
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock");
+    (folder, path)
+}
+
+fn opened(path: &Path) -> Table {
+    let lock = open(path, false, 0o600).unwrap();
+    lock.publish_opened();
+    lock
+}
+
+/// Runs [`child`] in a process of its own, and returns when it said that it is ready.
+fn start(role: &str, path: &Path) -> Child {
+    let mut process = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "os::lock::tests::child", "--nocapture"])
+        .env(ROLE, role)
+        .env(LOCK_PATH, path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = std::io::BufReader::new(process.stdout.take().unwrap());
+    let ready = out.lines().any(|line| line.unwrap().contains("ready"));
+    assert!(ready, "the child ended before it was ready");
+    process
+}
+
+fn kill(mut process: Child) {
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+/// What a child process does; nothing in the run of all tests.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let path = PathBuf::from(std::env::var_os(LOCK_PATH).unwrap());
+    let ready = || {
+        println!("ready");
+        std::io::stdout().flush().unwrap();
+    };
+    let lock = open(&path, false, 0o600).unwrap();
+    match role.as_str() {
+        "die while opening" => assert!(lock.is_first()),
+        "write" => assert!(lock.lock_writer(None).unwrap()),
+        "write and leave a child" => {
+            assert!(lock.lock_writer(None).unwrap());
+            fork_test::leave_a_child();
+        }
+        "wait to write" => {
+            ready();
+            assert!(lock.lock_writer(None).unwrap());
+        }
+        "read" => {
+            for snapshot in 0..100 {
+                let slot = lock.take_slot().unwrap();
+                lock.slot_word(slot).store(1000 + snapshot, Ordering::SeqCst);
+            }
+        }
+        "exclude" => {
+            ready();
+            exclude(&lock)
+        }
+        "count" => {
+            for _ in 0..2000 {
+                assert!(lock.lock_writer(None).unwrap());
+                let word = lock.word(0);
+                let count = word.load(Ordering::Relaxed);
+                std::hint::spin_loop();
+                word.store(count + 1, Ordering::Relaxed);
+                lock.unlock_writer();
+            }
+            return;
+        }
+        other => panic!("no such role: {other}"),
+    }
+    ready();
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+}
+
+#[test]
+fn two_openers_in_one_process_are_two() {
+    let (_folder, path) = folder();
+    let first = open(&path, false, 0o600).unwrap();
+    assert!(first.is_first());
+    let in_between = std::thread::spawn({
+        let path = path.clone();
+        move || open(&path, false, 0o600).unwrap()
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!in_between.is_finished(), "others wait until the opening is published");
+    first.word(3).store(77, Ordering::SeqCst);
+    first.publish_opened();
+    let second = in_between.join().unwrap();
+    assert!(!second.is_first() && !first.is_first());
+    assert_eq!(second.word(3).load(Ordering::SeqCst), 77);
+    assert!(first.lock_writer(TRY).unwrap());
+    assert!(!second.lock_writer(TRY).unwrap() && !first.lock_writer(TRY).unwrap());
+    let start = Instant::now();
+    assert!(!second.lock_writer(Some(Duration::from_millis(60))).unwrap());
+    assert!(start.elapsed() >= Duration::from_millis(60));
+    second.unlock_writer();
+    assert!(!second.lock_writer(TRY).unwrap(), "only the owner unlocks");
+    drop(first);
+    assert!(second.lock_writer(TRY).unwrap(), "closing gives the lock back");
+    drop(second);
+    let third = opened(&path);
+    assert_eq!(third.word(3).load(Ordering::SeqCst), 0, "the first one resets the words");
+}
+
+#[test]
+fn a_waiter_is_seen_and_woken() {
+    let (_folder, path) = folder();
+    let (owner, waiter) = (opened(&path), opened(&path));
+    assert!(owner.lock_writer(TRY).unwrap());
+    assert!(!owner.writer_is_wanted());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| waiter.lock_writer(None).unwrap());
+        while !owner.writer_is_wanted() {
+            std::thread::yield_now();
+        }
+        assert!(!waiter.writer_is_wanted(), "one's own threads do not count");
+        owner.unlock_writer();
+        assert!(waits.join().unwrap());
+    });
+    assert!(!owner.writer_is_wanted());
+}
+
+#[test]
+fn slots_are_taken_given_back_and_grow() {
+    let (_folder, path) = folder();
+    let (one, two) = (opened(&path), opened(&path));
+    let taken: Vec<u32> = (0..500)
+        .map(|number| {
+            let lock = if number % 2 == 0 { &one } else { &two };
+            let slot = lock.take_slot().unwrap();
+            assert_eq!(lock.slot_word(slot).load(Ordering::SeqCst), NOTHING);
+            lock.slot_word(slot).store(number, Ordering::SeqCst);
+            slot
+        })
+        .collect();
+    let distinct: std::collections::BTreeSet<_> = taken.iter().collect();
+    assert_eq!(distinct.len(), 500);
+    for lock in [&one, &two] {
+        let (readers, freed) = lock.readers();
+        assert_eq!((readers.len(), freed), (500, 0));
+        let mut sum = 0;
+        lock.for_each_pinned(&mut |snapshot| sum += snapshot);
+        assert_eq!(sum, 499 * 500 / 2);
+        let me = &readers[0];
+        assert_eq!(me.process, std::process::id());
+        assert_eq!(me.thread, process::thread());
+        assert!(process::now_unix_ns() - me.since_unix_ns < 60_000_000_000);
+    }
+    one.give_slot(taken[0]);
+    one.give_slot(taken[1]);
+    assert_eq!(two.readers().0.len(), 499, "only the owner gives a slot back");
+    assert_eq!(one.take_slot().unwrap(), taken[0], "free slots are used again");
+    drop(two);
+    assert_eq!(one.readers().0.len(), 249);
+}
+
+#[test]
+fn threads_take_distinct_slots() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let all: Vec<u32> = std::thread::scope(|scope| {
+        let take = || (0..200).map(|_| lock.take_slot().unwrap()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), 1600);
+}
+
+#[test]
+fn a_killed_writer_loses_its_lock() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let writer = start("write", &path);
+    assert!(!lock.lock_writer(Some(Duration::from_millis(50))).unwrap());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| lock.lock_writer(Some(Duration::from_secs(20))).unwrap());
+        kill(writer);
+        assert!(waits.join().unwrap());
+    });
+    lock.unlock_writer();
+    assert!(lock.lock_writer(TRY).unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_does_not_keep_its_dead_parent_alive() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let writer = start("write and leave a child", &path);
+    kill(writer);
+    let start = Instant::now();
+    assert!(lock.lock_writer(Some(Duration::from_secs(1))).unwrap());
+    assert!(start.elapsed() < Duration::from_secs(1), "the child lives longer than that");
+    assert_eq!(opened(&path).entry, 2, "the entry is not taken while the child has its byte");
+}
+
+#[test]
+fn a_killed_waiter_is_forgotten() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    assert!(lock.lock_writer(TRY).unwrap());
+    let waiter = start("wait to write", &path);
+    while !lock.writer_is_wanted() {
+        std::thread::yield_now();
+    }
+    kill(waiter);
+    assert!(!lock.writer_is_wanted());
+    lock.unlock_writer();
+    assert!(lock.lock_writer(TRY).unwrap());
+}
+
+#[test]
+fn slots_of_a_killed_reader_are_freed() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let reader = start("read", &path);
+    let (readers, freed) = lock.readers();
+    assert_eq!((readers.len(), freed), (100, 0));
+    assert!(readers.iter().all(|slot| slot.process == reader.id()));
+    kill(reader);
+    let mut pinned = 0;
+    lock.for_each_pinned(&mut |_| pinned += 1);
+    assert_eq!(pinned, 0);
+    assert_eq!(lock.readers().1, 0, "the scan before has freed them");
+    kill(start("read", &path));
+    assert_eq!(lock.readers().1, 100);
+}
+
+#[test]
+fn one_that_dies_while_opening_lets_the_next_one_be_first() {
+    let (_folder, path) = folder();
+    kill(start("die while opening", &path));
+    assert!(open(&path, false, 0o600).unwrap().is_first());
+    let living = start("read", &path);
+    kill(living);
+    assert!(open(&path, false, 0o600).unwrap().is_first(), "the dead do not count");
+}
+
+/// Takes the lock again and again, and ends if another process comes in while it has it.
+fn exclude(lock: &Table) -> ! {
+    let me = u64::from(std::process::id());
+    loop {
+        let slot = lock.take_slot().unwrap();
+        lock.slot_word(slot).store(me, Ordering::SeqCst);
+        assert!(lock.lock_writer(None).unwrap());
+        lock.word(1).store(me, Ordering::SeqCst);
+        for _ in 0..100 {
+            assert_eq!(lock.word(1).load(Ordering::SeqCst), me, "two have the lock");
+        }
+        lock.word(0).fetch_add(1, Ordering::SeqCst);
+        lock.unlock_writer();
+        lock.give_slot(slot);
+    }
+}
+
+#[test]
+fn processes_killed_at_random_break_nothing() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let mut children: Vec<Child> = (0..3).map(|_| start("exclude", &path)).collect();
+    for round in 0..24_usize {
+        let (victim, before) = (round % 3, lock.word(0).load(Ordering::SeqCst));
+        std::thread::sleep(Duration::from_micros(round as u64 * 700 % 5000));
+        let next = start("exclude", &path);
+        kill(std::mem::replace(&mut children[victim], next));
+        let end = Instant::now() + Duration::from_secs(20);
+        while lock.word(0).load(Ordering::SeqCst) == before {
+            assert!(Instant::now() < end, "nobody gets the lock any more");
+            std::thread::yield_now();
+        }
+        let living: Vec<_> = children.iter().map(Child::id).collect();
+        let (readers, _) = lock.readers();
+        assert!(readers.iter().all(|reader| living.contains(&reader.process)));
+    }
+    for mut child in children {
+        assert!(child.try_wait().unwrap().is_none(), "a child ended by itself");
+        kill(child);
+    }
+    assert!(lock.lock_writer(TRY).unwrap());
+    assert!(lock.readers().0.is_empty() && !lock.writer_is_wanted());
+    assert!(lock.used() < SLOTS_MAX / 100, "slots of the dead are used again");
+}
+
+/// Runs several processes that add to a word under the lock.
+fn start_and_count(path: &Path, processes: usize) -> u64 {
+    let children: Vec<Child> = (0..processes)
+        .map(|_| {
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "os::lock::tests::child"])
+                .env(ROLE, "count")
+                .env(LOCK_PATH, path)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    children.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
+    processes as u64 * 2000
+}
+
+#[test]
+fn the_lock_excludes_processes() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    let expected = start_and_count(&path, 3);
+    assert_eq!(lock.word(0).load(Ordering::SeqCst), expected);
+}
+
+#[test]
+fn other_files_are_refused_and_half_made_ones_completed() {
+    let (_folder, path) = folder();
+    for content in [&b"some text that somebody wrote"[..], &[0xff; 100_000], b"hdg-lock\x02"] {
+        std::fs::write(&path, content).unwrap();
+        let error = open(&path, false, 0o600).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert_eq!(std::fs::read(&path).unwrap(), content, "a refused file is left alone");
+    }
+    std::fs::remove_file(&path).unwrap();
+    drop(opened(&path));
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..5000]).unwrap();
+    let error = open(&path, false, 0o600).err().unwrap();
+    assert!(error.to_string().contains("shorter"), "{error}");
+    for blank in [0, 3, 5000, whole.len()] {
+        std::fs::write(&path, vec![0; blank]).unwrap();
+        assert!(opened(&path).take_slot().is_ok());
+    }
+    std::fs::write(&path, &whole[..16]).unwrap();
+    assert!(opened(&path).take_slot().is_ok());
+}
+
+#[test]
+fn hostile_contents_do_no_harm() {
+    let (_folder, path) = folder();
+    let len = {
+        let lock = opened(&path);
+        (0..100).for_each(|_| assert!(lock.take_slot().is_ok()));
+        std::fs::metadata(&path).unwrap().len() as usize
+    };
+    let mut state = 1_u64;
+    for round in 0..60_u64 {
+        // The process joins first, so that nothing of the hostile contents is reset.
+        let lock = opened(&path);
+        let mut bytes = std::fs::read(&path).unwrap();
+        for at in (16..len).step_by(8) {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round | 1);
+            let word = match round % 4 {
+                0 => state,
+                1 => u64::MAX,
+                2 => state >> 62,
+                _ => 1 << 32 | state >> 60,
+            };
+            bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        // In place, as another process would: the length must not change under the map.
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes[16..], 16).unwrap();
+        use_everything(&lock);
+        drop(opened(&path));
+        drop(lock);
+    }
+    let lock = opened(&path);
+    assert!(lock.lock_writer(TRY).unwrap(), "the next first opener makes it whole");
+    assert_eq!(lock.readers().0.len(), 0);
+}
+
+fn use_everything(lock: &Table) {
+    let _ = lock.lock_writer(Some(Duration::from_millis(1))).unwrap();
+    let _ = lock.writer_is_wanted();
+    lock.unlock_writer();
+    if let Ok(slot) = lock.take_slot() {
+        lock.slot_word(slot).store(1, Ordering::SeqCst);
+        lock.for_each_pinned(&mut |_| {});
+        let _ = lock.readers();
+        lock.give_slot(slot);
+    }
+}
+
+#[test]
+fn who_may_only_read_gets_a_stand_in() {
+    // Nobody may make a file there, not even the superuser.
+    let path = Path::new("/sys/hedgerow-lock");
+    assert!(open(path, false, 0o600).is_err());
+    let lock = open(path, true, 0o600).unwrap();
+    assert!(lock.is_first());
+    lock.publish_opened();
+    let slots: Vec<_> = (0..1000).map(|_| lock.take_slot().unwrap()).collect();
+    lock.slot_word(slots[999]).store(5, Ordering::SeqCst);
+    assert_eq!(lock.readers().0.len(), 1);
+    assert!(lock.lock_writer(TRY).unwrap());
+}

@@ -1,0 +1,207 @@
+//! Address space: reservations that a file grows under, shared memory, and pages a fork wipes.
+//!
+//! This file hands out pointers and lengths. It decides nothing about what lies behind them.
+#![expect(unsafe_code, reason = "mapping memory is what this file is for")]
+
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
+
+use super::Map;
+
+/// Reservations smaller than this are not worth having: reading serves better.
+#[cfg(target_pointer_width = "64")]
+const RESERVE_MIN: u64 = 1 << 30;
+/// Reservations smaller than this are not worth having: reading serves better.
+#[cfg(not(target_pointer_width = "64"))]
+const RESERVE_MIN: u64 = 64 << 20;
+
+/// A piece of address space that is given back on drop.
+pub(super) struct Region {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a region is a range of addresses that no thread owns; what is done with the memory
+// behind it is `unsafe` at the place that does it.
+unsafe impl Send for Region {}
+// SAFETY: as above; `&Region` gives nothing but the address and the length.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps the first `len` bytes of a file, whether or not it is that long, for reading.
+    pub(super) fn file_read_only(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::of_file(file, len, ProtFlags::READ)
+    }
+
+    /// Maps the first `len` bytes of a file, whether or not it is that long, to share them with
+    /// other processes.
+    pub(super) fn file_shared(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::of_file(file, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    fn of_file(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> io::Result<Self> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: the address is left to the system, so that no other mapping is touched.
+        let base = unsafe { mm::mmap(ptr::null_mut(), len, access, flags, file, 0)? };
+        Self::granted(base, len)
+    }
+
+    /// Zeroed memory that may be read and written.
+    pub(super) fn memory(len: usize) -> io::Result<Self> {
+        Self::anonymous(len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// Address space with nothing behind it: touching it ends the process, as touching a mapped
+    /// file beyond its end does. [`Region::open`] opens the first part of it.
+    pub(super) fn closed(len: usize) -> io::Result<Self> {
+        Self::anonymous(len, ProtFlags::empty())
+    }
+
+    fn anonymous(len: usize, access: ProtFlags) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the address is left to the system, so that no other mapping is touched.
+        let base = unsafe { mm::mmap_anonymous(ptr::null_mut(), len, access, flags)? };
+        Self::granted(base, len)
+    }
+
+    fn granted(base: *mut c_void, len: usize) -> io::Result<Self> {
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, len })
+    }
+
+    /// One page of memory that reads as zeros in a child after a fork.
+    #[cfg(target_os = "linux")]
+    pub(super) fn wiped_on_fork() -> io::Result<Self> {
+        let region = Self::memory(page_size())?;
+        let base = region.base.as_ptr().cast();
+        // SAFETY: the range is the region's own, and nobody has a pointer into it yet.
+        unsafe { mm::madvise(base, region.len, mm::Advice::LinuxWipeOnFork)? };
+        Ok(region)
+    }
+
+    /// The first byte.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// The length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Makes exactly the pages that hold the first `len` bytes readable and writable.
+    ///
+    /// # Safety
+    /// Nobody may use the memory behind those pages, neither now nor later without another call.
+    pub(super) unsafe fn open(&self, len: usize) -> io::Result<()> {
+        let page = page_size();
+        let open = len.next_multiple_of(page).min(self.len);
+        let base = self.base.as_ptr();
+        let access = MprotectFlags::READ | MprotectFlags::WRITE;
+        if open > 0 {
+            // SAFETY: `open` is at most the length of the region.
+            unsafe { mm::mprotect(base.cast(), open, access)? };
+        }
+        if open < self.len {
+            // SAFETY: `open` is less than the length, so that both the pointer and the rest lie
+            // in the region; that nobody uses this part is the caller's promise.
+            unsafe {
+                let rest = base.add(open).cast();
+                mm::mprotect(rest, self.len - open, MprotectFlags::empty())?;
+                #[cfg(target_os = "linux")]
+                mm::madvise(rest, self.len - open, mm::Advice::LinuxDontNeed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the range was granted to this region alone, and whoever made a reference into
+        // it promised that the reference does not outlive the region.
+        // A failure would leave the range mapped, which harms nobody.
+        let _ = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// The system's page size in bytes.
+fn page_size() -> usize {
+    // SAFETY: the call takes and gives plain numbers.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(1 << 16)
+}
+
+/// True if less address space may be granted where this much was not.
+fn is_too_long(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL | libc::EOVERFLOW))
+}
+
+/// Maps a data file of `file_len` bytes for reading under `reserve` bytes of address space, or the
+/// largest half, quarter, ... of it that the system grants. `None` if that is too little to be of
+/// use, or less than the file.
+pub(super) fn reserve(
+    file: BorrowedFd<'_>,
+    file_len: u64,
+    reserve: u64,
+) -> io::Result<Option<Map>> {
+    let page = page_size() as u64;
+    let largest = (usize::MAX / 2) as u64;
+    let mut len = reserve.min(largest) / page * page;
+    while len >= RESERVE_MIN && len >= file_len {
+        match Region::file_read_only(file, len as usize) {
+            Ok(region) => {
+                let base = region.base().cast_const();
+                return Ok(Some(Map { base, reserved: len, owner: Arc::new(region) }));
+            }
+            // A file system without maps.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
+            Err(error) if is_too_long(&error) => len = len / 2 / page * page,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Reservations are granted, halved and refused; a file grows under its map.
+
+    use std::io::Write as _;
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_grows_under_its_map() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 4096]).unwrap();
+        let map = reserve(file.as_fd(), 4096, RESERVE_MIN).unwrap().unwrap();
+        file.write_all(&[2; 4096]).unwrap();
+        // SAFETY: the file holds 8,192 bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(map.base, 8192) };
+        assert_eq!((bytes[0], bytes[4095], bytes[4096], bytes[8191]), (1, 1, 2, 2));
+        assert_eq!(map.reserved, RESERVE_MIN);
+    }
+
+    #[test]
+    fn more_than_there_is_gets_halved() {
+        let file = tempfile::tempfile().unwrap();
+        let asked = (usize::MAX / 2) as u64;
+        if let Some(map) = reserve(file.as_fd(), 0, asked).unwrap() {
+            assert!(map.reserved < asked && map.reserved >= RESERVE_MIN);
+        }
+    }
+
+    #[test]
+    fn too_little_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(reserve(file.as_fd(), 0, RESERVE_MIN / 2).unwrap().is_none());
+        assert!(reserve(file.as_fd(), 2 * RESERVE_MIN, RESERVE_MIN).unwrap().is_none());
+    }
+}

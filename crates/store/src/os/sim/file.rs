@@ -1,0 +1,115 @@
+//! A data file on the simulated disk.
+
+use std::io;
+
+use super::super::{DataFile, Map};
+use super::fault::{Fault, Kept, Operation};
+use super::image::Event;
+use super::{SimSystem, State, unix};
+
+/// One open file of one process.
+pub(super) struct SimFile {
+    pub(super) system: SimSystem,
+    pub(super) file: usize,
+    pub(super) may_write: bool,
+}
+
+impl SimFile {
+    fn check_may_write(&self) -> io::Result<()> {
+        match self.may_write {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// Puts bytes in the cache and on their way to the disk.
+    fn put(&self, state: &mut State, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        state.files[self.file].write(offset, bytes)?;
+        state.note(Event::Write { file: self.file, offset, bytes: bytes.into() });
+        Ok(())
+    }
+}
+
+impl DataFile for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.system.state().files[self.file].len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let state = self.system.begin(Operation::Read)?;
+        state.files[self.file].read(offset, buffer)
+    }
+
+    fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.check_may_write()?;
+        let bytes = parts.iter().fold(Vec::new(), |mut all, part| {
+            all.extend_from_slice(part);
+            all
+        });
+        let mut state = self.system.state();
+        self.system.process.check()?;
+        if let Some(fault) = state.faults.next(Operation::Write) {
+            let kept = match fault.kept {
+                Kept::None => 0,
+                Kept::Some => state.faults.random().below(bytes.len() as u64 + 1) as usize,
+                Kept::All => bytes.len(),
+            };
+            self.put(&mut state, offset, &bytes[..kept])?;
+            return Err(fault.error());
+        }
+        let old = state.files[self.file].len();
+        let fits = old.saturating_add(state.room()).saturating_sub(offset);
+        if fits < bytes.len() as u64 && offset + bytes.len() as u64 > old {
+            self.put(&mut state, offset, &bytes[..fits as usize])?;
+            return Err(Fault::full(Kept::Some).error());
+        }
+        self.put(&mut state, offset, &bytes)
+    }
+
+    fn start_writeback(&self, _offset: u64, _len: u64) {}
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.system.state();
+        self.system.process.check()?;
+        match state.faults.next(Operation::Sync) {
+            Some(fault) => {
+                let seed = state.faults.random().next();
+                state.note(Event::SyncFailed { file: self.file, kept: fault.kept, seed });
+                Err(fault.error())
+            }
+            None => {
+                state.note(Event::Sync { file: self.file });
+                Ok(())
+            }
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check_may_write()?;
+        let mut state = self.system.begin(Operation::SetLen)?;
+        let old = state.files[self.file].len();
+        if len.saturating_sub(old) > state.room() {
+            return Err(Fault::full(Kept::None).error());
+        }
+        state.files[self.file].set_len(len)?;
+        state.note(Event::SetLen { file: self.file, len });
+        Ok(())
+    }
+
+    fn map(&self, _reserve: u64) -> io::Result<Option<Map>> {
+        let machine = &self.system.machine;
+        Ok(machine.config.map.then(|| self.system.state().files[self.file].map()))
+    }
+
+    fn uptime_evidence(&self) -> Option<[u8; 24]> {
+        let boot = self.system.machine.boot;
+        let mut evidence = [0; 24];
+        evidence[..8].copy_from_slice(&boot.to_le_bytes());
+        evidence[8..16].copy_from_slice(&unix::mix(boot).to_le_bytes());
+        evidence[16..].copy_from_slice(&(self.file as u64).to_le_bytes());
+        Some(evidence)
+    }
+}

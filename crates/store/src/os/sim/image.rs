@@ -1,0 +1,297 @@
+//! What is on the simulated disk, what is on its way there, and what a power cut makes of both.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::CrashMode;
+use super::fault::{Kept, Random};
+
+/// One thing that happens to the disk. Files are numbered in the order of their creation.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Create { file: usize, path: PathBuf },
+    Write { file: usize, offset: u64, bytes: Arc<[u8]> },
+    SetLen { file: usize, len: u64 },
+    Sync { file: usize },
+    SyncFailed { file: usize, kept: Kept, seed: u64 },
+    SyncDirectory { folder: PathBuf },
+    Remove { path: PathBuf },
+    Rename { file: usize, from: PathBuf, to: PathBuf },
+    Edit { file: usize, offset: u64, bytes: Arc<[u8]> },
+    Mark(u64),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { file, path } => write!(f, "create {} as file {file}", path.display()),
+            Self::Write { file, offset, bytes } => {
+                write!(f, "write {} bytes at {offset} of file {file}", bytes.len())
+            }
+            Self::SetLen { file, len } => write!(f, "set the length of file {file} to {len}"),
+            Self::Sync { file } => write!(f, "sync file {file}"),
+            Self::SyncFailed { file, kept, .. } => {
+                write!(f, "fail to sync file {file}, kept: {kept:?}")
+            }
+            Self::SyncDirectory { folder } => write!(f, "sync folder {}", folder.display()),
+            Self::Remove { path } => write!(f, "remove {}", path.display()),
+            Self::Rename { from, to, .. } => {
+                write!(f, "rename {} to {}", from.display(), to.display())
+            }
+            Self::Edit { file, offset, bytes } => {
+                write!(f, "edit {} bytes at {offset} of file {file}", bytes.len())
+            }
+            Self::Mark(mark) => write!(f, "mark {mark}"),
+        }
+    }
+}
+
+/// A disk: what is durable, and what is pending in the order in which it was done.
+#[derive(Clone, Default)]
+pub(super) struct Image {
+    files: Vec<File>,
+    names: BTreeMap<PathBuf, usize>,
+    pending_names: Vec<NameChange>,
+}
+
+/// A change of names that happens wholly or not at all.
+#[derive(Clone)]
+struct NameChange {
+    unlink: Option<PathBuf>,
+    link: Option<(PathBuf, usize)>,
+}
+
+impl NameChange {
+    fn touches(&self, folder: &Path) -> bool {
+        let linked = self.link.as_ref().map(|(path, _)| path);
+        let mut paths = self.unlink.iter().chain(linked);
+        paths.any(|path| path.parent().unwrap_or(Path::new("")) == folder)
+    }
+
+    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
+        if let Some(path) = &self.unlink {
+            names.remove(path);
+        }
+        if let Some((path, file)) = &self.link {
+            names.insert(path.clone(), *file);
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct File {
+    durable: Vec<u8>,
+    /// The length as processes see it.
+    len: u64,
+    pending: Vec<Change>,
+}
+
+#[derive(Clone)]
+enum Change {
+    Write { offset: u64, bytes: Arc<[u8]> },
+    SetLen(u64),
+}
+
+impl Image {
+    /// Does what happened.
+    pub(super) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Create { file, path } => {
+                debug_assert_eq!(*file, self.files.len());
+                self.files.push(File::default());
+                let link = Some((path.clone(), *file));
+                self.pending_names.push(NameChange { unlink: None, link });
+            }
+            Event::Write { file, offset, bytes } => {
+                let file = &mut self.files[*file];
+                file.len = file.len.max(offset + bytes.len() as u64);
+                file.pending.push(Change::Write { offset: *offset, bytes: bytes.clone() });
+            }
+            Event::SetLen { file, len } => {
+                let file = &mut self.files[*file];
+                file.len = *len;
+                file.pending.push(Change::SetLen(*len));
+            }
+            Event::Sync { file } => self.files[*file].sync(),
+            Event::SyncFailed { file, kept, seed } => self.files[*file].fail_sync(*kept, *seed),
+            Event::SyncDirectory { folder } => {
+                let last = self.pending_names.iter().rposition(|change| change.touches(folder));
+                for change in self.pending_names.drain(..last.map_or(0, |last| last + 1)) {
+                    change.apply(&mut self.names);
+                }
+            }
+            Event::Remove { path } => {
+                self.pending_names.push(NameChange { unlink: Some(path.clone()), link: None });
+            }
+            Event::Rename { file, from, to } => {
+                let link = Some((to.clone(), *file));
+                self.pending_names.push(NameChange { unlink: Some(from.clone()), link });
+            }
+            Event::Edit { file, offset, bytes } => self.files[*file].edit(*offset, bytes),
+            Event::Mark(_) => {}
+        }
+    }
+
+    /// What a power cut now may leave, with nothing pending. Files without a name are gone.
+    pub(super) fn after_crash(&self, mode: CrashMode, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut kept = self.names.clone();
+        let pending = self.pending_names.len();
+        for change in &self.pending_names[..mode.up_to(pending, &mut random)] {
+            change.apply(&mut kept);
+        }
+        let (mut files, mut names, mut moved) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        for (path, file) in kept {
+            let number = *moved.entry(file).or_insert_with(|| {
+                let durable = self.files[file].after_crash(mode, &mut random);
+                files.push(File { len: durable.len() as u64, durable, pending: Vec::new() });
+                files.len() - 1
+            });
+            names.insert(path, number);
+        }
+        Self { files, names, pending_names: Vec::new() }
+    }
+
+    /// The durable contents by number, and the durable names.
+    pub(super) fn contents(&self) -> (impl Iterator<Item = &[u8]>, BTreeMap<PathBuf, usize>) {
+        (self.files.iter().map(|file| &file.durable[..]), self.names.clone())
+    }
+}
+
+impl File {
+    /// Makes all that is pending durable.
+    fn sync(&mut self) {
+        // In place: a copy of a large file for each sync would be slow.
+        for change in self.pending.drain(..) {
+            match change {
+                Change::Write { offset, bytes } => put(&mut self.durable, offset, &bytes),
+                Change::SetLen(len) => self.durable.resize(len as usize, 0),
+            }
+        }
+        debug_assert_eq!(self.durable.len() as u64, self.len);
+    }
+
+    /// Decides what reached the disk of what is pending, and forgets the rest, but for the length.
+    fn fail_sync(&mut self, kept: Kept, seed: u64) {
+        let mut random = Random::new(seed);
+        match kept {
+            Kept::All => self.sync(),
+            Kept::Some => {
+                self.durable = self.settle(usize::MAX, Tearing::Sectors(512), &mut random);
+                self.pending.clear();
+            }
+            Kept::None => {
+                let shortest = self.lengths().min().unwrap_or(self.len);
+                self.pending = vec![Change::SetLen(shortest), Change::SetLen(self.len)];
+            }
+        }
+    }
+
+    fn edit(&mut self, offset: u64, bytes: &Arc<[u8]>) {
+        self.len = self.len.max(offset + bytes.len() as u64);
+        put(&mut self.durable, offset, bytes);
+        self.pending.push(Change::Write { offset, bytes: bytes.clone() });
+    }
+
+    /// The lengths that the file had, from the durable one on, one for each change.
+    fn lengths(&self) -> impl Iterator<Item = u64> {
+        let durable = self.durable.len() as u64;
+        let changes = self.pending.iter().scan(durable, |len, change| {
+            *len = match change {
+                Change::Write { offset, bytes } => (*len).max(offset + bytes.len() as u64),
+                Change::SetLen(new) => *new,
+            };
+            Some(*len)
+        });
+        std::iter::once(durable).chain(changes)
+    }
+
+    fn after_crash(&self, mode: CrashMode, random: &mut Random) -> Vec<u8> {
+        let lengths = mode.up_to(self.pending.len(), random);
+        let tearing = match mode {
+            CrashMode::LoseAll => return self.durable.clone(),
+            CrashMode::KeepAll => Tearing::Never,
+            CrashMode::Whole => Tearing::Writes,
+            CrashMode::Torn512 => Tearing::Sectors(512),
+            CrashMode::Torn4096 => Tearing::Sectors(4096),
+        };
+        self.settle(lengths, tearing, random)
+    }
+
+    /// The content that arises if the lengths of the first `lengths` changes take effect, and of
+    /// all writes the parts that `tearing` and chance keep.
+    fn settle(&self, lengths: usize, tearing: Tearing, random: &mut Random) -> Vec<u8> {
+        let mut content = self.durable.clone();
+        let mut kept_len = self.durable.len();
+        // Now and then nearly everything or nearly nothing, else about the half.
+        let odds = [1, 4, 7][random.below(3) as usize];
+        for (index, (change, len)) in self.pending.iter().zip(self.lengths().skip(1)).enumerate() {
+            if index < lengths {
+                kept_len = len as usize;
+            }
+            match change {
+                Change::Write { offset, bytes } => {
+                    for range in tearing.pieces(*offset, bytes.len()) {
+                        if matches!(tearing, Tearing::Never) || random.below(8) < odds {
+                            put(&mut content, offset + range.start as u64, &bytes[range]);
+                        }
+                    }
+                }
+                Change::SetLen(len) if index < lengths => {
+                    let end = content.len().min(*len as usize);
+                    content.truncate(end);
+                }
+                Change::SetLen(_) => {}
+            }
+        }
+        content.resize(kept_len, 0);
+        content
+    }
+}
+
+/// In which pieces a write may survive.
+#[derive(Clone, Copy)]
+enum Tearing {
+    Never,
+    Writes,
+    Sectors(usize),
+}
+
+impl Tearing {
+    /// The pieces of a write of `len` bytes at `offset`, as ranges of its bytes.
+    fn pieces(self, offset: u64, len: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let (first, size) = match self {
+            Self::Never | Self::Writes => (len, len.max(1)),
+            Self::Sectors(size) => (size - (offset % size as u64) as usize, size),
+        };
+        let mut start = 0;
+        std::iter::from_fn(move || {
+            let end = if start == 0 { first } else { start + size }.min(len);
+            let piece = start..end;
+            start = end;
+            (!piece.is_empty()).then_some(piece)
+        })
+    }
+}
+
+impl CrashMode {
+    /// How many of `count` changes that survive in their order do.
+    fn up_to(self, count: usize, random: &mut Random) -> usize {
+        match self {
+            Self::LoseAll => 0,
+            Self::KeepAll => count,
+            _ => random.below(count as u64 + 1) as usize,
+        }
+    }
+}
+
+/// Writes into a content, which grows if need be.
+fn put(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    let (start, end) = (offset as usize, offset as usize + bytes.len());
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[start..end].copy_from_slice(bytes);
+}

@@ -1,0 +1,101 @@
+//! The cached content of a simulated file, at an address that never changes.
+//!
+//! The engine reads a simulated file through the same raw pointers as a real one. The pages behind
+//! the end are closed, so that a read there ends the process as it would on a mapped file.
+#![expect(unsafe_code, reason = "the content lies behind a raw pointer, as a mapped file does")]
+
+use std::io;
+use std::sync::Arc;
+
+use super::super::Map;
+use super::super::map::Region;
+
+/// A file's content.
+pub(super) struct Memory {
+    region: Arc<Region>,
+    len: u64,
+}
+
+impl Memory {
+    /// A file with a content, which can grow to `reserve` bytes.
+    pub(super) fn holding(reserve: u64, content: &[u8]) -> io::Result<Self> {
+        let reserve = usize::try_from(reserve).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let region = Arc::new(Region::closed(reserve)?);
+        let mut memory = Self { region, len: 0 };
+        memory.write(0, content)?;
+        Ok(memory)
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The bytes that a file may have at most.
+    pub(super) fn len_max(&self) -> u64 {
+        self.region.len() as u64
+    }
+
+    /// A view of the file for the engine.
+    pub(super) fn map(&self) -> Map {
+        let base = self.region.base().cast_const();
+        Map { base, reserved: self.len_max(), owner: self.region.clone() }
+    }
+
+    /// Fills `buffer`, all of which must lie inside the file.
+    pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.len) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // SAFETY: the range lies inside of the file, which lies inside of the region and is
+        // readable; nobody writes meanwhile, as writing takes `&mut self`.
+        unsafe {
+            let from = self.region.base().add(offset as usize);
+            std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), buffer.len());
+        }
+        Ok(())
+    }
+
+    /// Writes, growing the file if need be.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = offset.checked_add(bytes.len() as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        if end > self.len {
+            self.set_len(end)?;
+        }
+        // SAFETY: the range lies inside of the file, which lies inside of the region and is
+        // writable. Readers of the map read only what no write changes under them: that is the
+        // engine's promise for real files too.
+        unsafe {
+            let to = self.region.base().add(offset as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        Ok(())
+    }
+
+    /// Cuts the file, or extends it with zeros.
+    pub(super) fn set_len(&mut self, len: u64) -> io::Result<()> {
+        if len > self.len_max() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        if len < self.len {
+            // SAFETY: the range lies inside of the old length; the engine reads nothing behind
+            // the end that it sets.
+            unsafe {
+                let from = self.region.base().add(len as usize);
+                std::ptr::write_bytes(from, 0, (self.len - len) as usize);
+            }
+        }
+        // SAFETY: as above for a cut; growing takes nothing from anybody.
+        unsafe { self.region.open(len as usize)? };
+        self.len = len;
+        Ok(())
+    }
+}
+
+/// The bytes that a map shows, for tests.
+#[cfg(test)]
+pub(super) fn bytes_of(map: &Map, offset: usize, len: usize) -> Vec<u8> {
+    assert!((offset + len) as u64 <= map.reserved);
+    // SAFETY: the range lies inside of the reservation, and a test asks only for what the file
+    // holds.
+    unsafe { std::slice::from_raw_parts(map.base.add(offset), len).to_vec() }
+}

@@ -1,0 +1,425 @@
+//! A disk and a file system in memory that lose power, run full and fail on command.
+//!
+//! Everything is deterministic: the same seed and the same calls give the same disk.
+//!
+//! # The fault model
+//!
+//! A power cut ([`SimSystem::crash`], [`SimSystem::image_at`]) leaves for each file
+//! - all that was written and cut before its last successful `sync`, always;
+//! - of each later write, by [`CrashMode`]: nothing, everything, or a random subset, of whole
+//!   writes or of the sectors that they touch. Which parts survive has nothing to do with the
+//!   order of the writes, but a sector never holds an older write *over* a newer one that
+//!   survived, since there is one cached copy of it; a sector itself is never torn; and bytes that
+//!   nobody wrote do not change;
+//! - one of the lengths that the file had since then, chosen apart from the data: data behind it
+//!   are gone, and a length that survived without its data reads as zeros. Lengths are kept in
+//!   order: a later one is never kept without the effect of an earlier cut.
+//!
+//! Names (created, renamed, removed) survive in their order up to some point, which is at least
+//! the last change that touches a folder of which `sync_directory` was called since. A file whose
+//! name did not survive is gone, however often it was synced. A rename is never half done.
+//!
+//! A `sync` that fails leaves of the pending writes none, all or some on the disk, *and forgets
+//! that the rest is pending*, as Linux does: reads still show it, a later sync that succeeds does
+//! not bring it to the disk. The length stays pending or was kept.
+//!
+//! A process that dies ([`SimSystem::kill`]) leaves the files as they are in the cache, and its
+//! entries in lock files as those of a dead process; nothing that it does afterwards has an
+//! effect.
+//!
+//! What does not happen here: synced bytes that change by themselves (tests flip them with
+//! [`SimSystem::edit`]), writes that land in a wrong place, mapped reads that fail.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{DataFile, Open, SharedLock, System, unix};
+
+mod fault;
+mod file;
+mod image;
+mod lock;
+mod memory;
+#[cfg(test)]
+mod tests;
+
+use fault::Faults;
+pub use fault::{Fault, Kept, Operation};
+use file::SimFile;
+use image::{Event, Image};
+use memory::Memory;
+
+/// What a simulated machine has.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Address space of each file, which is also the longest a file can be.
+    pub reserve: u64,
+    /// Whether files can be mapped; if not, they are read.
+    pub map: bool,
+    /// The size of the disk in bytes: no more than this can be in all files together.
+    pub capacity: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        // Where address space is short, many disks must still fit in it.
+        let reserve = if cfg!(target_pointer_width = "64") { 256 << 20 } else { 16 << 20 };
+        Self { reserve, map: true, capacity: None }
+    }
+}
+
+/// What a power cut does to writes that were not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CrashMode {
+    /// All of them are lost.
+    LoseAll,
+    /// All of them survive.
+    KeepAll,
+    /// Each survives or not as a whole.
+    Whole,
+    /// Of each, every sector of 512 bytes survives or not.
+    Torn512,
+    /// Of each, every sector of 4,096 bytes survives or not.
+    Torn4096,
+}
+
+impl CrashMode {
+    /// All modes.
+    pub const ALL: [Self; 5] =
+        [Self::LoseAll, Self::KeepAll, Self::Whole, Self::Torn512, Self::Torn4096];
+}
+
+/// A simulated process on a simulated machine. Clones are the same process;
+/// [`SimSystem::process`] starts another one on the same machine.
+#[derive(Clone)]
+pub struct SimSystem {
+    machine: Arc<Machine>,
+    process: Arc<Process>,
+}
+
+/// A simulated process.
+#[derive(Default)]
+struct Process {
+    dead: AtomicBool,
+}
+
+impl Process {
+    fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+}
+
+struct Machine {
+    config: Config,
+    /// Tells this run of the machine from all others.
+    boot: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What is on the disk, and what is on its way there.
+    image: Image,
+    /// What processes see: the cached files and their names.
+    files: Vec<Memory>,
+    names: BTreeMap<PathBuf, usize>,
+    locks: BTreeMap<PathBuf, Arc<lock::LockFile>>,
+    faults: Faults,
+    capacity: Option<u64>,
+    events: u64,
+    recorder: Option<Recorder>,
+}
+
+/// A log of all that happened to the disk, and an image that follows it.
+struct Recorder {
+    start: Image,
+    log: Vec<Event>,
+    image: Image,
+    at: usize,
+}
+
+impl Recorder {
+    /// The image after the first `cut` events.
+    fn advance(&mut self, cut: usize) -> &Image {
+        if cut < self.at {
+            self.image = self.start.clone();
+            self.at = 0;
+        }
+        for event in &self.log[self.at..cut] {
+            self.image.apply(event);
+        }
+        self.at = cut;
+        &self.image
+    }
+}
+
+impl State {
+    /// Notes what happens to the disk.
+    fn note(&mut self, event: Event) {
+        self.image.apply(&event);
+        self.events += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.log.push(event);
+        }
+    }
+
+    /// The bytes that still fit on the disk.
+    fn room(&self) -> u64 {
+        let used: u64 = self.files.iter().map(|file| file.len()).sum();
+        self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(used))
+    }
+
+    fn find(&self, path: &Path) -> io::Result<usize> {
+        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl SimSystem {
+    /// A machine with an empty disk.
+    pub fn new(seed: u64, config: Config) -> Self {
+        Self::boot(Image::default(), seed, config)
+    }
+
+    /// Starts a machine with what is on a disk, nothing of which is pending.
+    fn boot(image: Image, seed: u64, config: Config) -> Self {
+        let (contents, names) = image.contents();
+        let load = |content| Memory::holding(config.reserve, content);
+        let files = contents.map(load).collect::<io::Result<_>>();
+        let state = State {
+            files: files.expect("a simulated disk needs its address space"),
+            names,
+            image,
+            locks: BTreeMap::new(),
+            faults: Faults::new(seed),
+            capacity: config.capacity,
+            events: 0,
+            recorder: None,
+        };
+        let machine = Machine { config, boot: unix::mix(seed), state: Mutex::new(state) };
+        Self { machine: Arc::new(machine), process: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.machine.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another process on the same machine.
+    pub fn process(&self) -> Self {
+        Self { machine: self.machine.clone(), process: Arc::default() }
+    }
+
+    /// Ends this process at once: what it still does has no effect, its locks are those of a dead
+    /// process. What it had not yet handed to the system in writes is lost with it.
+    pub fn kill(&self) {
+        let state = self.state();
+        self.process.dead.store(true, Ordering::SeqCst);
+        for lock in state.locks.values() {
+            lock.someone_died();
+        }
+    }
+
+    /// Kills this process and starts another one on the same machine.
+    pub fn restart_process(&self) -> Self {
+        self.kill();
+        self.process()
+    }
+
+    /// What a power cut now may leave: a new machine with that disk. This one goes on.
+    pub fn crash(&self, seed: u64, mode: CrashMode) -> Self {
+        let state = self.state();
+        let config = Config { capacity: state.capacity, ..self.machine.config };
+        Self::boot(state.image.after_crash(mode, seed), self.next_boot(seed), config)
+    }
+
+    /// A boot seed unlike this machine's own.
+    fn next_boot(&self, seed: u64) -> u64 {
+        self.machine.boot ^ unix::mix(seed | 1)
+    }
+
+    /// How many changes reached the disk's queue so far: writes, changes of length, syncs, names,
+    /// marks.
+    pub fn op_count(&self) -> u64 {
+        self.state().events
+    }
+
+    /// How many operations of a kind were called so far, those that failed included.
+    pub fn calls(&self, operation: Operation) -> u64 {
+        self.state().faults.calls(operation)
+    }
+
+    /// Lets the `nth` operation of a kind from now on (1 is the next one) fail, and the
+    /// `times - 1` ones behind it.
+    pub fn fail(&self, operation: Operation, nth: u64, times: u64, fault: Fault) {
+        self.state().faults.add(operation, nth, times, fault);
+    }
+
+    /// Forgets all faults that did not happen yet.
+    pub fn heal(&self) {
+        self.state().faults.clear();
+    }
+
+    /// Sets the size of the disk.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state().capacity = bytes;
+    }
+
+    /// Begins to keep a log of everything that happens to the disk from now on, or ends it.
+    pub fn record(&self, yes: bool) {
+        let mut state = self.state();
+        let (start, image) = (state.image.clone(), state.image.clone());
+        state.recorder = yes.then(|| Recorder { start, log: Vec::new(), image, at: 0 });
+    }
+
+    /// The number of events in the log; cuts go from 0 to this number.
+    pub fn recorded(&self) -> usize {
+        self.state().recorder.as_ref().map_or(0, |recorder| recorder.log.len())
+    }
+
+    /// Puts a mark of the caller's in the log, for example "commit n was acknowledged".
+    pub fn mark(&self, mark: u64) {
+        self.state().note(Event::Mark(mark));
+    }
+
+    /// The last mark among the first `cut` events of the log.
+    pub fn last_mark(&self, cut: usize) -> Option<u64> {
+        let state = self.state();
+        let log = &state.recorder.as_ref()?.log;
+        log[..cut].iter().rev().find_map(|event| match event {
+            Event::Mark(mark) => Some(*mark),
+            _ => None,
+        })
+    }
+
+    /// The event before which a cut comes, in words; `None` at the end of the log.
+    pub fn describe(&self, cut: usize) -> Option<String> {
+        let state = self.state();
+        state.recorder.as_ref()?.log.get(cut).map(Event::to_string)
+    }
+
+    /// What a power cut between the first `cut` events of the log and the rest may have left, as
+    /// a new machine. Cheap when `cut` goes up from call to call.
+    ///
+    /// # Panics
+    /// If nothing is recorded, or less than `cut` events are.
+    pub fn image_at(&self, cut: usize, mode: CrashMode, seed: u64) -> Self {
+        let mut state = self.state();
+        let config = Config { capacity: state.capacity, ..self.machine.config };
+        let recorder = state.recorder.as_mut().expect("record(true) comes before image_at");
+        let image = recorder.advance(cut).after_crash(mode, seed);
+        Self::boot(image, self.next_boot(seed ^ (cut as u64) << 1), config)
+    }
+
+    /// Changes a file behind everybody's back, in the cache and on the disk, as a failing medium
+    /// or another program would.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn edit(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let file = state.find(path)?;
+        state.files[file].write(offset, bytes)?;
+        state.note(Event::Edit { file, offset, bytes: bytes.into() });
+        Ok(())
+    }
+
+    /// The content of a file as processes see it.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn content(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let state = self.state();
+        let memory = &state.files[state.find(path)?];
+        let mut content = vec![0; memory.len() as usize];
+        memory.read(0, &mut content)?;
+        Ok(content)
+    }
+
+    /// The names of all files.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.state().names.keys().cloned().collect()
+    }
+
+    /// Begins an operation: takes the machine, unless the process is dead or a fault is due.
+    fn begin(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        self.process.check()?;
+        match state.faults.next(operation) {
+            Some(fault) => Err(fault.error()),
+            None => Ok(state),
+        }
+    }
+}
+
+impl Process {
+    fn check(&self) -> io::Result<()> {
+        match self.is_dead() {
+            true => Err(io::Error::other("the simulated process was killed")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl System for SimSystem {
+    fn open_data(&self, path: &Path, how: Open, _mode: u32) -> io::Result<Arc<dyn DataFile>> {
+        let mut state = self.begin(Operation::Open)?;
+        let file = match (how, state.find(path)) {
+            (Open::Create, Ok(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Open::Create, Err(_)) => {
+                let file = state.files.len();
+                state.files.push(Memory::holding(self.machine.config.reserve, &[])?);
+                state.names.insert(path.to_path_buf(), file);
+                state.note(Event::Create { file, path: path.to_path_buf() });
+                file
+            }
+            (_, found) => found?,
+        };
+        let may_write = how != Open::Read;
+        Ok(Arc::new(SimFile { system: self.clone(), file, may_write }))
+    }
+
+    fn open_lock(
+        &self,
+        path: &Path,
+        _read_only: bool,
+        _mode: u32,
+    ) -> io::Result<Arc<dyn SharedLock>> {
+        let mut state = self.begin(Operation::Open)?;
+        let lock = match state.locks.get(path) {
+            Some(lock) => lock.clone(),
+            None => Arc::new(lock::LockFile::new()?),
+        };
+        state.locks.insert(path.to_path_buf(), lock.clone());
+        // Who waits for another one to finish opening must not hold the machine.
+        drop(state);
+        Ok(Arc::new(lock::open(lock, &self.process)?))
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.begin(Operation::SyncDirectory)?;
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        state.note(Event::SyncDirectory { folder });
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.begin(Operation::Name)?;
+        if state.locks.remove(path).is_some() {
+            return Ok(());
+        }
+        state.find(path)?;
+        state.names.remove(path);
+        state.note(Event::Remove { path: path.to_path_buf() });
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.begin(Operation::Name)?;
+        let file = state.find(from)?;
+        state.names.remove(from);
+        state.names.insert(to.to_path_buf(), file);
+        state.note(Event::Rename { file, from: from.to_path_buf(), to: to.to_path_buf() });
+        Ok(())
+    }
+}

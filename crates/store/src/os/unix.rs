@@ -1,0 +1,346 @@
+//! The real system on Unix: files, their flushes, and the byte-range locks of the lock file.
+//!
+//! Every method here is one system call repeated until it is done. No policy lives here.
+#![expect(unsafe_code, reason = "some calls are not in rustix")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+
+use super::{DataFile, Map, Open, SharedLock, System, lock, map};
+
+/// The system's own files, maps and locks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealSystem;
+
+/// As many parts go into one call as every system takes (IOV_MAX).
+const PARTS_MAX: usize = 1024;
+/// At most this many bytes go into one call; systems refuse or cut what is longer than 2 GiB.
+const CALL_MAX: usize = 1 << 30;
+/// Zeros to write; one call writes `ZERO_PARTS` times these.
+static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+/// So that one call writes 1 MiB.
+const ZERO_PARTS: usize = 64;
+
+impl System for RealSystem {
+    fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>> {
+        let flags = match how {
+            Open::Read => OFlags::RDONLY,
+            Open::Write => OFlags::RDWR,
+            Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
+        };
+        Ok(Arc::new(RealFile { file: open_regular(path, flags, mode)? }))
+    }
+
+    fn open_lock(
+        &self,
+        path: &Path,
+        read_only: bool,
+        mode: u32,
+    ) -> io::Result<Arc<dyn SharedLock>> {
+        Ok(Arc::new(lock::open(path, read_only, mode)?))
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = again(|| fs::open(parent, flags, Mode::empty()))?;
+        again(|| fs::fsync(&directory))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+}
+
+/// Opens a regular file; anything else that has the name is refused and never waited for.
+pub(super) fn open_regular(path: &Path, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
+    // Without NONBLOCK, opening a pipe would wait for its other end.
+    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = again(|| fs::open(path, flags, Mode::from_raw_mode(mode as _)))?;
+    let kind = FileType::from_raw_mode(fs::fstat(&file)?.st_mode);
+    if kind != FileType::RegularFile {
+        let message = format!("a regular file is needed here, and this is a {kind:?}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(file)
+}
+
+/// Repeats a call that a signal interrupted.
+fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// The length of a file.
+pub(super) fn file_len(file: &impl AsFd) -> io::Result<u64> {
+    Ok(fs::fstat(file)?.st_size as u64)
+}
+
+/// Writes all of `parts` from `offset` on.
+pub(super) fn write_all(
+    file: &impl AsFd,
+    parts: &[io::IoSlice<'_>],
+    mut offset: u64,
+) -> io::Result<()> {
+    let (mut first, mut skip) = (0, 0);
+    advance(parts, &mut first, &mut skip, 0);
+    while let Some(part) = parts.get(first) {
+        let several = &parts[first..parts.len().min(first + PARTS_MAX)];
+        let sum = several.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        let written = if skip == 0 && sum <= CALL_MAX {
+            again(|| rustix::io::pwritev(file, several, offset))?
+        } else {
+            let end = part.len().min(skip.saturating_add(CALL_MAX));
+            again(|| rustix::io::pwrite(file, &part[skip..end], offset))?
+        };
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        offset += written as u64;
+        advance(parts, &mut first, &mut skip, written);
+    }
+    Ok(())
+}
+
+/// Moves a position in `parts` (a part, and bytes of it to skip) on by `count` bytes, and over
+/// empty parts.
+fn advance(parts: &[io::IoSlice<'_>], first: &mut usize, skip: &mut usize, mut count: usize) {
+    while let Some(part) = parts.get(*first) {
+        let left = part.len() - *skip;
+        if left > count {
+            *skip += count;
+            return;
+        }
+        count -= left;
+        *skip = 0;
+        *first += 1;
+    }
+}
+
+/// Writes zeros from `from` to `to`.
+pub(super) fn write_zeros(file: &impl AsFd, from: u64, to: u64) -> io::Result<()> {
+    let mut at = from;
+    while at < to {
+        let part = (to - at).min(ZEROS.len() as u64) as usize;
+        let count = ((to - at) / ZEROS.len() as u64).clamp(1, ZERO_PARTS as u64) as usize;
+        let parts = [io::IoSlice::new(&ZEROS[..part]); ZERO_PARTS];
+        write_all(file, &parts[..count], at)?;
+        at += (part * count) as u64;
+    }
+    Ok(())
+}
+
+/// Fills `buffer` from `offset`.
+pub(super) fn read_all(file: &impl AsFd, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        let end = buffer.len().min(CALL_MAX);
+        let count = again(|| rustix::io::pread(file, &mut buffer[..end], offset))?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer = &mut buffer[count..];
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+/// Returns when the file's content and length are on stable storage.
+pub(super) fn sync(file: &impl AsFd) -> io::Result<()> {
+    #[cfg(target_vendor = "apple")]
+    return again(|| fs::fcntl_fullfsync(file));
+    #[cfg(not(target_vendor = "apple"))]
+    again(|| fs::fdatasync(file))
+}
+
+struct RealFile {
+    file: OwnedFd,
+}
+
+impl DataFile for RealFile {
+    fn len(&self) -> io::Result<u64> {
+        file_len(&self.file)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        read_all(&self.file, buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
+        write_all(&self.file, parts, offset)
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: the call takes plain numbers and an open file. It only gives the system a hint,
+        // so that its result does not matter.
+        unsafe {
+            let (fd, flags) = (self.file.as_raw_fd(), libc::SYNC_FILE_RANGE_WRITE);
+            libc::sync_file_range(fd, offset as _, len as _, flags);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, len);
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        sync(&self.file)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let old = self.len()?;
+        if len <= old {
+            return again(|| fs::ftruncate(&self.file, len));
+        }
+        write_zeros(&self.file, old, len).inspect_err(|_| {
+            // The first error is the one to report; a tail of zeros that stays does no harm.
+            let _ = again(|| fs::ftruncate(&self.file, old));
+        })
+    }
+
+    fn map(&self, reserve: u64) -> io::Result<Option<Map>> {
+        map::reserve(self.file.as_fd(), self.len()?, reserve)
+    }
+
+    fn uptime_evidence(&self) -> Option<[u8; 24]> {
+        let boot = boot_id(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)?;
+        let (mount, inode) = mount_and_inode(self.file.as_fd())?;
+        let mut evidence = [0; 24];
+        evidence[..16].copy_from_slice(&boot);
+        evidence[16..].copy_from_slice(&mix(mix(mount).wrapping_add(inode)).to_le_bytes());
+        Some(evidence)
+    }
+}
+
+/// Parses the 32 hexadecimal digits of a boot identity, dashes left out.
+fn boot_id(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.trim().chars().filter(|&digit| digit != '-').collect();
+    (digits.len() == 32).then_some(())?;
+    Some(u128::from_str_radix(&digits, 16).ok()?.to_be_bytes())
+}
+
+/// What tells this mount of the file system from another one, and the file's number in it.
+#[cfg(target_os = "linux")]
+fn mount_and_inode(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    use rustix::fs::StatxFlags;
+    /// STATX_MNT_ID_UNIQUE (Linux 6.8): unlike the older number it is never used again.
+    const UNIQUE: u32 = 0x4000;
+    for (wanted, tag) in [(UNIQUE, 1 << 63), (StatxFlags::MNT_ID.bits(), 1 << 62)] {
+        let flags = StatxFlags::from_bits_retain(wanted) | StatxFlags::INO;
+        match fs::statx(file, c"", AtFlags::EMPTY_PATH, flags) {
+            Ok(found) if found.stx_mask & wanted != 0 => {
+                return Some((found.stx_mnt_id ^ tag, found.stx_ino));
+            }
+            _ => {}
+        }
+    }
+    let found = fs::fstat(file).ok()?;
+    Some((found.st_dev as u64, found.st_ino as u64))
+}
+
+/// What tells this mount of the file system from another one, and the file's number in it.
+#[cfg(not(target_os = "linux"))]
+fn mount_and_inode(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let found = fs::fstat(file).ok()?;
+    Some((found.st_dev as u64, found.st_ino as u64))
+}
+
+/// Spreads a number over 64 bits (the finaliser of SplitMix64).
+pub(super) fn mix(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Locks on ranges of bytes that belong to an open file, not to a process as POSIX locks do: two
+/// openers in one process exclude each other, and closing another descriptor loses nothing.
+pub(super) mod bytes {
+    use super::{AsFd, io};
+    use std::os::fd::AsRawFd as _;
+
+    #[cfg(target_vendor = "apple")]
+    mod command {
+        pub(super) const SET: libc::c_int = 90;
+        pub(super) const SET_WAIT: libc::c_int = 91;
+        pub(super) const GET: libc::c_int = 92;
+    }
+    #[cfg(not(target_vendor = "apple"))]
+    mod command {
+        pub(super) const SET: libc::c_int = libc::F_OFD_SETLK;
+        pub(super) const SET_WAIT: libc::c_int = libc::F_OFD_SETLKW;
+        pub(super) const GET: libc::c_int = libc::F_OFD_GETLK;
+    }
+
+    /// Locks one byte, waiting for it.
+    pub(in super::super) fn lock(file: &impl AsFd, byte: u64) -> io::Result<()> {
+        call(file, command::SET_WAIT, libc::F_WRLCK as _, byte, 1).map(drop)
+    }
+
+    /// Locks one byte if nobody has it.
+    pub(in super::super) fn try_lock(file: &impl AsFd, byte: u64) -> io::Result<bool> {
+        match call(file, command::SET, libc::F_WRLCK as _, byte, 1) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Unlocks one byte.
+    pub(in super::super) fn unlock(file: &impl AsFd, byte: u64) -> io::Result<()> {
+        call(file, command::SET, libc::F_UNLCK as _, byte, 1).map(drop)
+    }
+
+    /// True if another open file has a lock in the range.
+    pub(in super::super) fn is_locked(file: &impl AsFd, byte: u64, len: u64) -> io::Result<bool> {
+        let found = call(file, command::GET, libc::F_WRLCK as _, byte, len)?;
+        Ok(found != libc::F_UNLCK as libc::c_short)
+    }
+
+    /// One call of fcntl; returns the kind of lock that it left in the structure.
+    fn call(
+        file: &impl AsFd,
+        command: libc::c_int,
+        kind: libc::c_short,
+        byte: u64,
+        len: u64,
+    ) -> io::Result<libc::c_short> {
+        // SAFETY: the structure consists of integers, for which zeros are a value.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        range.l_type = kind;
+        range.l_whence = libc::SEEK_SET as _;
+        range.l_start = byte as _;
+        range.l_len = len as _;
+        loop {
+            // SAFETY: the descriptor is open for the length of the borrow, and these commands
+            // take a pointer to the structure that `range` is.
+            let result = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), command, &mut range) };
+            if result != -1 {
+                return Ok(range.l_type);
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "unix/tests.rs"]
+mod tests;
