@@ -93,7 +93,7 @@ impl<'a> LeafSize<'a> {
                 None => whole.len(),
             };
             if pair.key.extent.is_some() {
-                self.known_min = self.known_min.min(pair.key.known.len());
+                self.known_min = self.known_min.min(shareable(&pair.key));
             }
             self.first = self.first.or(Some(pair.key));
             self.last = Some(pair.key);
@@ -212,7 +212,12 @@ pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Cou
 }
 
 fn known_min<'p, 'a: 'p>(keys: impl Iterator<Item = &'p KeyCell<'a>>) -> usize {
-    keys.filter(|key| key.extent.is_some()).map(|key| key.known.len()).min().unwrap_or(usize::MAX)
+    keys.filter(|key| key.extent.is_some()).map(shareable).min().unwrap_or(usize::MAX)
+}
+
+/// How many bytes of a long key may be shared: the head needs four more that are known.
+fn shareable(key: &KeyCell<'_>) -> usize {
+    key.known.len().saturating_sub(4)
 }
 
 /// Writes the shared bytes of a page.
@@ -335,6 +340,7 @@ fn branch_shared(children: &[Child<'_>], form: &Form, page_size: usize) -> usize
         }
         [_, only] => match form.keys {
             KeyOrder::Custom(_) => 0,
+            _ if only.separator.extent.is_some() => shareable(&only.separator).min(max_inline_key(page_size)),
             _ => only.separator.known.len().min(max_inline_key(page_size)),
         },
         _ => 0,
