@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use hedgerow::Error;
-use hedgerow::tree::Entry;
+use hedgerow::tree::{Bytes, Entry};
 
 use crate::config::TableSpec;
 use crate::model::Pair;
@@ -78,6 +78,22 @@ pub(super) fn refused<T>(what: &str, result: hedgerow::Result<T>, kind: Kind) ->
 /// Two answers that must be equal.
 pub(super) fn same<T: PartialEq + Debug>(what: &str, engine: T, model: T) -> Outcome {
     if engine == model { Ok(()) } else { differ(what, engine, model) }
+}
+
+/// A value, or none, that must be the model's.
+pub(super) fn same_value(
+    what: &str,
+    spec: &TableSpec,
+    engine: Option<Bytes<'_>>,
+    model: Option<u32>,
+) -> Outcome {
+    let expected = model.map(|v| spec.values.get(v));
+    let equal = match (&engine, expected) {
+        (Some(engine), Some(expected)) => engine == expected,
+        (None, None) => true,
+        _ => false,
+    };
+    if equal { Ok(()) } else { differ(what, engine, expected.map(Bytes::from)) }
 }
 
 /// An entry, or none, that must be the model's.

@@ -87,7 +87,21 @@ fn random_ranges<S: Snapshot>(
     Ok(())
 }
 
-/// Compares every table that a transaction sees.
+/// Scans every table that a transaction sees.
+pub(super) fn scans<S: Snapshot>(config: &Config, txn: &S, side: &mut Side) -> Outcome {
+    tables(txn, &side.state)?;
+    for (number, spec) in config.tables.iter().enumerate() {
+        if let Some(handle) = side.handle(config, txn, number as u8)?
+            && let Some(model) = side.state.table(number as u8)
+        {
+            scan(txn, handle, spec, model)
+                .map_err(|d| Disagreement(format!("table {number}: {}", d.0)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares every table that a transaction sees, and all of their counters.
 pub(super) fn state<S: Snapshot>(
     config: &Config,
     txn: &S,
