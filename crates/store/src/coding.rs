@@ -1,1 +1,44 @@
-//! Little-endian loads and stores at byte offsets.
+//! Little-endian loads and stores at byte offsets. Out of range is a panic here: callers on paths
+//! that read bytes from a disk check lengths first.
+
+/// The 16 bits at `at`.
+#[inline(always)]
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    let mut raw = [0; 2];
+    raw.copy_from_slice(&bytes[at..at + 2]);
+    u16::from_le_bytes(raw)
+}
+
+/// The 32 bits at `at`.
+#[inline(always)]
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut raw = [0; 4];
+    raw.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(raw)
+}
+
+/// The 64 bits at `at`.
+#[inline(always)]
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(raw)
+}
+
+/// Stores 16 bits at `at`.
+#[inline(always)]
+pub(crate) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Stores 32 bits at `at`.
+#[inline(always)]
+pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Stores 64 bits at `at`.
+#[inline(always)]
+pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}

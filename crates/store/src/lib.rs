@@ -14,3 +14,8 @@ mod coding;
 pub mod os;
 
 pub use error::{Error, Result};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

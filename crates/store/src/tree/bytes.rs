@@ -100,6 +100,59 @@ impl<'t> Bytes<'t> {
         self.first[..in_first] == prefix[..in_first] && self.second.starts_with(&prefix[in_first..])
     }
 
+    /// The bytes from `from` up to `to`, which must lie inside.
+    #[inline(always)]
+    pub(crate) fn sub(&self, from: usize, to: usize) -> Self {
+        let cut = self.first.len();
+        let first = &self.first[from.min(cut)..to.min(cut)];
+        let second = &self.second[from.max(cut) - cut..to.max(cut) - cut];
+        Self { first, second }
+    }
+
+    /// Copies the string into `out` from `at` on.
+    #[inline(always)]
+    pub(crate) fn write(&self, out: &mut [u8], at: usize) {
+        let cut = at + self.first.len();
+        out[at..cut].copy_from_slice(self.first);
+        out[cut..cut + self.second.len()].copy_from_slice(self.second);
+    }
+
+    /// How many bytes two strings share at their fronts.
+    pub(crate) fn shared_front(&self, other: &Self) -> usize {
+        let mut done = 0;
+        loop {
+            let (a, b) = (self.piece_from(done), other.piece_from(done));
+            let n = a.len().min(b.len());
+            // Two keys of one page have the very same shared bytes.
+            let same = std::ptr::eq(a.as_ptr(), b.as_ptr());
+            let shared = if same { n } else { shared_front(&a[..n], &b[..n]) };
+            done += shared;
+            if shared < n || n == 0 {
+                return done;
+            }
+        }
+    }
+
+    /// What lies in one piece from `at` on; empty at the end.
+    fn piece_from(&self, at: usize) -> &'t [u8] {
+        match self.first.get(at..) {
+            Some(piece) if !piece.is_empty() => piece,
+            _ => self.second.get(at - self.first.len()..).unwrap_or_default(),
+        }
+    }
+
+    /// How many bytes two strings share at their ends.
+    pub(crate) fn shared_back(&self, other: &Self) -> usize {
+        self.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count()
+    }
+
+    /// Compares from the end with a string in one piece.
+    pub(crate) fn cmp_slice_reversed(&self, other: &[u8]) -> Ordering {
+        let cut = other.len().saturating_sub(self.second.len());
+        let behind = self.second.iter().rev().cmp(other[cut..].iter().rev());
+        behind.then_with(|| self.first.iter().rev().cmp(other[..cut].iter().rev()))
+    }
+
     /// Compares bytewise with a string in one piece.
     #[inline]
     pub fn cmp_slice(&self, other: &[u8]) -> Ordering {
@@ -109,6 +162,23 @@ impl<'t> Bytes<'t> {
             unequal => unequal,
         }
     }
+}
+
+/// How many bytes two slices share at their fronts, eight at a time.
+pub(crate) fn shared_front(a: &[u8], b: &[u8]) -> usize {
+    let mut done = 0;
+    let mut pairs = a.chunks_exact(8).zip(b.chunks_exact(8));
+    for (x, y) in &mut pairs {
+        let (mut p, mut q) = ([0; 8], [0; 8]);
+        p.copy_from_slice(x);
+        q.copy_from_slice(y);
+        let differ = u64::from_le_bytes(p) ^ u64::from_le_bytes(q);
+        if differ != 0 {
+            return done + differ.trailing_zeros() as usize / 8;
+        }
+        done += 8;
+    }
+    done + a[done..].iter().zip(&b[done..]).take_while(|(x, y)| x == y).count()
 }
 
 impl<'t> From<&'t [u8]> for Bytes<'t> {

@@ -1,112 +1,635 @@
 //! Cursors: a place in a table, detached from the transaction's borrow.
 
-use super::{Entry, Snapshot, WriteTxn};
+#![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
+
+use super::catalog::OpenTable;
+use super::page::search::{Side, leaf_slot, value_slot};
+use super::page::{Page, code};
+use super::pages::Pages;
+use super::path::Path;
+use super::snapshot::sealed::Sealed;
+use super::{Entry, Snapshot, Table, WriteTxn, rank, search};
 use crate::Result;
 
-/// A place in one table of one transaction. Every call names the transaction; a cursor used with
-/// another one answers [`Error::WrongTransaction`](crate::Error::WrongTransaction). It stays right
-/// when the table is changed through the transaction or another cursor.
-#[derive(Clone, Debug)]
-pub struct Cursor {}
+/// Where a cursor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nowhere yet.
+    Nowhere,
+    /// On an entry.
+    On,
+    /// Where its entry was before it was deleted: between the neighbours.
+    Gap,
+}
 
-#[allow(unused_variables, missing_docs)]
+/// A place in one table of one transaction.
+///
+/// Every call names the transaction; a cursor used with another one answers
+/// [`Error::WrongTransaction`](crate::Error::WrongTransaction). A cursor of a write transaction
+/// stays right when the table is changed through the transaction or another cursor: if its entry is
+/// deleted it stands between the neighbours, [`Cursor::next`] giving the one behind.
+///
+/// ```
+/// # fn main() -> hedgerow::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// use hedgerow::tree::{Snapshot, TableOptions};
+/// let mut txn = store.begin_write()?;
+/// let table = txn.create_table("t", &TableOptions::new())?;
+/// for key in [b"a", b"b", b"c"] {
+///     txn.put(table, key, b"")?;
+/// }
+/// let mut cursor = txn.cursor(table)?;
+/// assert_eq!(cursor.seek_at_or_after(&txn, b"b")?.unwrap().key, b"b");
+/// assert_eq!(cursor.next(&txn)?.unwrap().key, b"c");
+/// assert!(cursor.next(&txn)?.is_none());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    table: Table,
+    /// The transaction, and its number of changes when the place was last right.
+    unique: u64,
+    changes: u64,
+    state: State,
+    /// The leaf, its number of groups, the group, its number of values, the value.
+    leaf: Leaf,
+    groups: usize,
+    slot: usize,
+    values: usize,
+    value: usize,
+    path: Path,
+    /// The entry, kept in write transactions to find the place again.
+    key: Vec<u8>,
+    data: Vec<u8>,
+}
+
+/// The address and size of the leaf on which a cursor stands.
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    base: *const u8,
+    size: usize,
+}
+
+// SAFETY: the address is followed only while the transaction that it belongs to is borrowed
+// (`Cursor::stands`), and is only read through.
+unsafe impl Send for Leaf {}
+// SAFETY: as above.
+unsafe impl Sync for Leaf {}
+
+/// What a step answers.
+type Answer<'t> = Result<Option<Entry<'t>>>;
+
 impl Cursor {
-    pub fn first<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+    pub(crate) fn new<S: Snapshot>(txn: &S, table: Table) -> Result<Self> {
+        txn.open_table(table)?;
+        Ok(Self {
+            table,
+            unique: txn.unique(),
+            changes: txn.changes(),
+            state: State::Nowhere,
+            leaf: Leaf { base: std::ptr::null(), size: 0 },
+            groups: 0,
+            slot: 0,
+            values: 0,
+            value: 0,
+            path: Path::EMPTY,
+            key: Vec::new(),
+            data: Vec::new(),
+        })
     }
-    pub fn last<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+
+    /// The table that it is a cursor of.
+    pub fn table(&self) -> Table {
+        self.table
     }
-    /// Next pair; the first one if the cursor stands nowhere. At the end: `None`, the cursor stays.
+
+    /// Whether the cursor stands on an entry of `txn`, which has not changed since.
+    #[inline(always)]
+    fn stands<S: Sealed>(&self, txn: &S) -> bool {
+        self.unique == txn.unique() && self.changes == txn.changes() && self.state == State::On
+    }
+
+    /// The leaf. Only to be called while `stands` holds for a transaction borrowed for `'t`.
+    #[inline(always)]
+    fn page<'t>(&self) -> Page<'t> {
+        // SAFETY: the cursor stands, so the leaf is a page that the borrowed transaction handed out
+        // and that has not been written or freed since (its number of changes is the same).
+        unsafe { Page::new(self.leaf.base, self.leaf.size) }
+    }
+
+    /// The entry under the cursor.
+    #[inline(always)]
+    fn give<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
+        let record = self.page().leaf_record(self.slot);
+        let entry = search::entry(txn.pages(), &record, self.value)?;
+        if S::WRITES {
+            entry.key.copy_to(&mut self.key);
+            if txn.open_table(self.table)?.tree.form.values.is_some() {
+                entry.value.copy_to(&mut self.data);
+            }
+        }
+        Ok(Some(entry))
+    }
+
+    /// Stands on a group of a leaf; on its first value, or with `last` on its last one.
+    #[inline(always)]
+    fn stand<S: Snapshot>(&mut self, txn: &S, page: Page<'_>, slot: usize, last: bool) {
+        self.leaf = Leaf { base: page.address(), size: page.bytes().len() };
+        self.groups = page.len();
+        self.slot = slot;
+        self.values = page.leaf_record(slot).value_count();
+        self.value = if last { self.values - 1 } else { 0 };
+        self.state = State::On;
+        self.changes = txn.changes();
+    }
+
+    /// Next pair; the first one if the cursor stands nowhere. At the end: `None`, and the cursor
+    /// stays on the last pair.
+    ///
+    /// # Errors
+    /// A damaged page, the interruption flag, another transaction.
+    #[inline(always)]
     pub fn next<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        if !S::WRITES && self.stands(txn) && self.value + 1 == self.values {
+            let slot = self.slot + 1;
+            if slot < self.groups {
+                let record = self.page().leaf_record(slot);
+                self.slot = slot;
+                if record.value_code() < code::FIRST && !record.is_long_key() {
+                    (self.values, self.value) = (1, 0);
+                    let value = super::Bytes::from(record.inline_value());
+                    return Ok(Some(Entry { key: record.key_cell().known, value }));
+                }
+                (self.values, self.value) = (record.value_count(), 0);
+                return self.give(txn);
+            }
+        }
+        self.next_slow(txn)
     }
+
+    #[inline(never)]
+    fn next_slow<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
+        match self.settle(txn)? {
+            State::Nowhere => self.first(txn),
+            State::Gap => self.seek_saved(txn, false),
+            State::On if self.value + 1 < self.values => {
+                self.value += 1;
+                self.give(txn)
+            }
+            State::On => self.step_key(txn, true),
+        }
+    }
+
+    /// The first value of the next group, or (backwards) the last one of the group before; groups
+    /// that continue count as groups.
+    fn step_key<'t, S: Snapshot>(&mut self, txn: &'t S, forward: bool) -> Answer<'t> {
+        let page = self.page();
+        if forward {
+            if self.slot + 1 < self.groups {
+                self.stand(txn, page, self.slot + 1, false);
+                return self.give(txn);
+            }
+            let Some(page) = self.path.next_leaf(txn.pages())? else { return Ok(None) };
+            self.stand(txn, page, 0, false);
+            return self.give(txn);
+        }
+        if self.slot > 0 {
+            self.stand(txn, page, self.slot - 1, true);
+            return self.give(txn);
+        }
+        let Some(page) = self.path.previous_leaf(txn.pages())? else { return Ok(None) };
+        self.stand(txn, page, page.len() - 1, true);
+        self.give(txn)
+    }
+
+    /// Previous pair; the last one if the cursor stands nowhere. At the beginning: `None`, and the
+    /// cursor stays on the first pair.
+    #[inline]
     pub fn prev<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        if !S::WRITES && self.stands(txn) && self.value == 0 && self.slot > 0 {
+            self.stand(txn, self.page(), self.slot - 1, true);
+            return self.give(txn);
+        }
+        match self.settle(txn)? {
+            State::Nowhere => self.last(txn),
+            State::Gap => self.seek_saved(txn, true),
+            State::On if self.value > 0 => {
+                self.value -= 1;
+                self.give(txn)
+            }
+            State::On => self.step_key(txn, false),
+        }
     }
-    /// First value of the next key.
-    pub fn next_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+
+    /// Makes the place right again after changes of the transaction.
+    fn settle<S: Snapshot>(&mut self, txn: &S) -> Result<State> {
+        let table = txn.open_table(self.table)?;
+        if self.unique != txn.unique() {
+            return Err(crate::Error::WrongTransaction);
+        }
+        if self.changes == txn.changes() || self.state != State::On {
+            return Ok(self.state);
+        }
+        let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
+        let found = self.place(txn, table, &key, &data);
+        (self.key, self.data) = (key, data);
+        if !found? {
+            self.state = State::Gap;
+        }
+        Ok(self.state)
     }
-    /// Last value of the previous key.
-    pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+
+    /// Stands on a pair (in a table without duplicates: on a key), if it is there.
+    fn place<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        table: &OpenTable,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        let place = super::insert::locate(txn.pages(), &table.tree, key, value)?;
+        if !place.found {
+            return Ok(false);
+        }
+        self.path = place.path;
+        let page = txn.pages().page(self.path.steps[0].page, 0)?;
+        self.stand(txn, page, place.slot, false);
+        self.value = place.value;
+        Ok(true)
     }
-    /// Next value of this key.
-    pub fn next_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+
+    /// The pair at or after (backwards: before) the entry that was deleted.
+    fn seek_saved<'t, S: Snapshot>(&mut self, txn: &'t S, backwards: bool) -> Answer<'t> {
+        let table = txn.open_table(self.table)?;
+        let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
+        let side = if table.tree.form.values.is_some() { Side::At(&data) } else { Side::First };
+        let state = self.state;
+        let found = match self.seek_side(txn, table, &key, side, backwards) {
+            Ok(true) => return self.give(txn),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
+        (self.key, self.data, self.state) = (key, data, state);
+        found
     }
-    pub fn prev_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+
+    /// Stands on the first pair at or after (`key`, `side`), or with `before` on the last one
+    /// before it. False (and the cursor is anywhere) if there is none.
+    fn seek_side<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        table: &OpenTable,
+        key: &[u8],
+        side: Side<'_>,
+        before: bool,
+    ) -> Result<bool> {
+        let (pages, tree) = (txn.pages(), &table.tree);
+        let Some(mut page) = self.path.seek(pages, tree, key, side)? else { return Ok(false) };
+        let (mut slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+        let mut value = 0;
+        if found {
+            let record = page.leaf_record(slot);
+            value = match (side, &tree.form.values) {
+                (Side::First, _) => 0,
+                (Side::Last, _) | (Side::At(_), None) => record.value_count(),
+                (Side::At(value), Some(order)) => value_slot(order, &record, value).0,
+            };
+            if value == record.value_count() {
+                (slot, value) = (slot + 1, 0);
+            }
+        }
+        if before {
+            return self.stand_before(txn, page, slot, value);
+        }
+        if slot == page.len() {
+            match self.path.next_leaf(pages)? {
+                Some(next) => (page, slot) = (next, 0),
+                None => return Ok(false),
+            }
+        }
+        self.stand(txn, page, slot, false);
+        self.value = value;
+        Ok(true)
     }
-    pub fn first_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+
+    /// Stands on the pair before value `value` of group `slot`.
+    fn stand_before<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        page: Page<'_>,
+        slot: usize,
+        value: usize,
+    ) -> Result<bool> {
+        if value > 0 {
+            self.stand(txn, page, slot, false);
+            self.value = value - 1;
+            return Ok(true);
+        }
+        if slot > 0 {
+            self.stand(txn, page, slot - 1, true);
+            return Ok(true);
+        }
+        let Some(page) = self.path.previous_leaf(txn.pages())? else { return Ok(false) };
+        self.stand(txn, page, page.len() - 1, true);
+        Ok(true)
     }
-    pub fn last_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+
+    /// Seeks, and gives what is there; where there is nothing the cursor stands nowhere.
+    pub(crate) fn seek_and_give<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        side: Side<'_>,
+        before: bool,
+    ) -> Answer<'t> {
+        let table = self.check(txn)?;
+        self.state = State::Nowhere;
+        if self.seek_side(txn, table, key, side, before)? { self.give(txn) } else { Ok(None) }
     }
+
+    fn check<'t, S: Snapshot>(&self, txn: &'t S) -> Result<&'t OpenTable> {
+        if self.unique != txn.unique() {
+            return Err(crate::Error::WrongTransaction);
+        }
+        txn.open_table(self.table)
+    }
+
+    /// The first pair.
+    pub fn first<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        let table = self.check(txn)?;
+        self.state = State::Nowhere;
+        match self.path.descend(txn.pages(), &table.tree, |_| Ok(0))? {
+            Some(page) => {
+                self.stand(txn, page, 0, false);
+                self.give(txn)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The last pair.
+    pub fn last<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        let table = self.check(txn)?;
+        self.state = State::Nowhere;
+        match self.path.descend(txn.pages(), &table.tree, |page| Ok(page.len() - 1))? {
+            Some(page) => {
+                self.stand(txn, page, page.len() - 1, true);
+                self.give(txn)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The pair under the cursor. Where it was deleted the cursor moves on to the next one; `None`
+    /// if there is none, or if the cursor stands nowhere.
     pub fn current<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        match self.settle(txn)? {
+            State::Nowhere => Ok(None),
+            State::Gap => self.seek_saved(txn, false),
+            State::On => self.give(txn),
+        }
     }
-    /// Exactly this key.
+
+    /// A copy of the key under (or, deleted, last under) the cursor.
+    fn saved_key<S: Snapshot>(&mut self, txn: &S) -> Result<Option<Vec<u8>>> {
+        Ok(match self.settle(txn)? {
+            State::Nowhere => None,
+            State::Gap => Some(self.key.clone()),
+            State::On => {
+                let record = self.page().leaf_record(self.slot);
+                Some(search::key_bytes(txn.pages(), &record)?.to_vec())
+            }
+        })
+    }
+
+    /// First value of the next key; of the first key if the cursor stands nowhere.
+    pub fn next_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        let Some(key) = self.saved_key(txn)? else { return self.first(txn) };
+        self.move_or_stay(txn, &key, Side::Last, false)
+    }
+
+    /// Last value of the previous key; of the last key if the cursor stands nowhere.
+    pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        let Some(key) = self.saved_key(txn)? else { return self.last(txn) };
+        self.move_or_stay(txn, &key, Side::First, true)
+    }
+
+    /// Seeks; where there is nothing the cursor stays as it is.
+    fn move_or_stay<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        side: Side<'_>,
+        before: bool,
+    ) -> Answer<'t> {
+        let table = self.check(txn)?;
+        let mut moved = self.clone();
+        if !moved.seek_side(txn, table, key, side, before)? {
+            return Ok(None);
+        }
+        *self = moved;
+        self.give(txn)
+    }
+
+    /// Next value of this key; `None` at its last one, where the cursor stays.
+    pub fn next_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        self.within_key(txn, |cursor| cursor.next(txn))
+    }
+
+    /// Previous value of this key; `None` at its first one, where the cursor stays.
+    pub fn prev_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        self.within_key(txn, |cursor| cursor.prev(txn))
+    }
+
+    /// Makes a step, and takes it back if it leads to another key.
+    fn within_key<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        step: impl FnOnce(&mut Self) -> Answer<'t>,
+    ) -> Answer<'t> {
+        let Some(key) = self.saved_key(txn)? else { return Ok(None) };
+        let mut moved = self.clone();
+        match step(&mut moved)? {
+            Some(entry) if entry.key == key[..] => {
+                *self = moved;
+                Ok(Some(entry))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// First value of this key.
+    pub fn first_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        let Some(key) = self.saved_key(txn)? else { return Ok(None) };
+        self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::First, false))
+    }
+
+    /// Last value of this key.
+    pub fn last_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        let Some(key) = self.saved_key(txn)? else { return Ok(None) };
+        self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::Last, true))
+    }
+
+    /// Exactly this key, its first value. Not found, the cursor stands nowhere.
     pub fn seek<'t, S: Snapshot>(&mut self, txn: &'t S, key: &[u8]) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        let table = self.check(txn)?;
+        match self.seek_and_give(txn, key, Side::First, false)? {
+            Some(entry) if table.tree.form.keys.compare_bytes(&entry.key, key).is_eq() => {
+                Ok(Some(entry))
+            }
+            _ => {
+                self.state = State::Nowhere;
+                Ok(None)
+            }
+        }
     }
-    /// First entry whose key is at or after `key`.
+
+    /// The first pair whose key is at or after `key`.
     pub fn seek_at_or_after<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
         key: &[u8],
     ) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        self.seek_and_give(txn, key, Side::First, false)
     }
-    /// Last entry whose key is at or before `key`.
+
+    /// The last pair whose key is at or before `key`.
     pub fn seek_at_or_before<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
         key: &[u8],
     ) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        self.seek_and_give(txn, key, Side::Last, true)
     }
+
+    /// Exactly this pair.
     pub fn seek_pair<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
         key: &[u8],
         value: &[u8],
     ) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        let table = self.check(txn)?;
+        self.state = State::Nowhere;
+        if !self.place(txn, table, key, value)? {
+            return Ok(None);
+        }
+        match self.give(txn)? {
+            // Without duplicates only the key was looked for.
+            Some(entry) if table.tree.form.values.is_some() || entry.value == *value => {
+                Ok(Some(entry))
+            }
+            _ => {
+                self.state = State::Nowhere;
+                Ok(None)
+            }
+        }
     }
-    /// This key, first value at or after `value`.
+
+    /// This key, its first value at or after `value`.
     pub fn seek_value_at_or_after<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
         key: &[u8],
         value: &[u8],
     ) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        let table = self.check(txn)?;
+        let duplicates = table.tree.form.values.is_some();
+        let side = if duplicates { Side::At(value) } else { Side::First };
+        match self.seek_and_give(txn, key, side, false)? {
+            Some(entry)
+                if table.tree.form.keys.compare_bytes(&entry.key, key).is_eq()
+                    && (duplicates || entry.value.cmp_slice(value).is_ge()) =>
+            {
+                Ok(Some(entry))
+            }
+            _ => {
+                self.state = State::Nowhere;
+                Ok(None)
+            }
+        }
     }
-    /// The entry with `n` entries before it.
+
+    /// The pair with exactly `n` pairs before it.
     pub fn seek_nth<'t, S: Snapshot>(&mut self, txn: &'t S, n: u64) -> Result<Option<Entry<'t>>> {
-        unimplemented!()
+        let table = self.check(txn)?;
+        self.state = State::Nowhere;
+        match rank::seek_nth(txn.pages(), &table.tree, n, &mut self.path)? {
+            Some(nth) => {
+                self.stand(txn, nth.page, nth.slot, false);
+                self.value = nth.value;
+                self.give(txn)
+            }
+            None => Ok(None),
+        }
     }
-    /// Number of values of the current key.
+
+    /// How many values the current key has; 0 if the cursor stands nowhere.
     pub fn value_count<S: Snapshot>(&mut self, txn: &S) -> Result<u64> {
-        unimplemented!()
+        match self.saved_key(txn)? {
+            Some(key) => txn.count_values(self.table, &key),
+            None => Ok(0),
+        }
     }
-    /// Replaces the value at the cursor (with duplicates: deletes the pair and puts the new one).
-    pub fn put_current(&mut self, txn: &mut WriteTxn, value: &[u8]) -> Result<()> {
-        unimplemented!()
+
+    /// Stands on an entry that was just put.
+    fn stand_on_put(&mut self, txn: &WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
+        let table = txn.open_table(self.table)?;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.data.clear();
+        self.data.extend_from_slice(value);
+        let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
+        let found = self.place(txn, table, &key, &data);
+        (self.key, self.data) = (key, data);
+        found.map(|_| ())
     }
+
     /// Puts an entry and stands on it.
     pub fn put(&mut self, txn: &mut WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
-        unimplemented!()
+        self.check(txn)?;
+        txn.put(self.table, key, value)?;
+        self.stand_on_put(txn, key, value)
     }
-    /// Deletes the pair at the cursor; `next` then gives its successor.
+
+    /// Replaces the value at the cursor (with duplicates: deletes the pair and puts the new one).
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) if the cursor does not stand on an entry.
+    pub fn put_current(&mut self, txn: &mut WriteTxn, value: &[u8]) -> Result<()> {
+        if self.settle(txn)? != State::On {
+            return Err(crate::Error::argument("the cursor does not stand on an entry"));
+        }
+        let key = self.key.clone();
+        if txn.open_table(self.table)?.tree.form.values.is_some() {
+            let data = self.data.clone();
+            txn.check_value(self.table, value)?;
+            txn.delete_pair(self.table, &key, &data)?;
+        }
+        txn.put(self.table, &key, value)?;
+        self.stand_on_put(txn, &key, value)
+    }
+
+    /// Deletes the pair at the cursor; [`Cursor::next`] then gives its successor. False if the
+    /// cursor does not stand on one.
     pub fn delete(&mut self, txn: &mut WriteTxn) -> Result<bool> {
-        unimplemented!()
+        if self.settle(txn)? != State::On {
+            return Ok(false);
+        }
+        self.state = State::Gap;
+        if txn.open_table(self.table)?.tree.form.values.is_some() {
+            return txn.delete_pair(self.table, &self.key, &self.data);
+        }
+        txn.delete(self.table, &self.key)
     }
-    /// Deletes the key at the cursor with all values.
+
+    /// Deletes the key at the cursor with all its values.
     pub fn delete_key(&mut self, txn: &mut WriteTxn) -> Result<bool> {
-        unimplemented!()
+        if self.settle(txn)? != State::On {
+            return Ok(false);
+        }
+        self.state = State::Gap;
+        txn.delete(self.table, &self.key)
     }
 }

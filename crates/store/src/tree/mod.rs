@@ -4,12 +4,38 @@
 //! and positions in logarithmic time.
 
 mod bytes;
+mod catalog;
+mod commit;
 mod cursor;
+mod extent;
+mod flush;
+mod free;
+mod group;
+mod image;
+mod insert;
+mod meta;
+mod open;
 mod options;
+mod order;
+mod page;
+mod pages;
+mod path;
+mod rank;
+mod rebalance;
+mod recover;
+mod registry;
+mod remove;
+mod search;
 mod snapshot;
+mod spill;
 mod stat;
+mod state;
 mod store;
+#[expect(clippy::module_inception, reason = "the module is the tree of the tree engine")]
+mod tree;
 mod txn;
+mod txn_read;
+mod typed;
 
 pub use bytes::Bytes;
 pub use cursor::Cursor;
@@ -17,4 +43,6 @@ pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableO
 pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueReader};
 pub use stat::{CheckReport, CompactReport, CopyOptions, Reader, StoreStat, TableStat};
 pub use store::{Interrupt, Store};
-pub use txn::{Nested, ReadTxn, Savepoint, Update, ValueWriter, WriteTxn};
+pub use txn::{Nested, Savepoint, Update, ValueWriter, WriteTxn};
+pub use txn_read::ReadTxn;
+pub use typed::{TypedMultimap, TypedRange, TypedTable};

@@ -2,8 +2,12 @@
 
 use std::ops::Bound;
 
-use super::{Bytes, Cursor, Order, TableStat};
-use crate::Result;
+use super::catalog::{self, OpenTable};
+use super::page::ValueCell;
+use super::page::search::Side;
+use super::pages::{ExtentRef, Pages};
+use super::{Bytes, Cursor, Order, ReadTxn, TableOptions, TableStat, WriteTxn, rank, search};
+use crate::{Error, Result};
 
 /// A table as seen by one transaction: a small handle, valid in that transaction only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,45 +64,137 @@ pub struct TableInfo {
     pub count: Count,
 }
 
+pub(crate) mod sealed {
+    //! What the engine knows of a transaction and its users do not.
+
+    use super::super::catalog::{OpenTable, Opened};
+    use super::super::pages::Pages;
+    use super::super::tree::Tree;
+    use super::Table;
+    use crate::{Error, Result};
+
+    /// The inside of a transaction.
+    pub trait Sealed {
+        /// Whether keys and values live only until the next write.
+        #[doc(hidden)]
+        const WRITES: bool;
+        /// Where pages come from.
+        #[doc(hidden)]
+        #[expect(private_bounds, reason = "the trait is sealed")]
+        type Source: Pages;
+        #[doc(hidden)]
+        fn pages(&self) -> &Self::Source;
+        /// Unlike that of any other transaction of the process; 0 if there is no snapshot.
+        #[doc(hidden)]
+        fn unique(&self) -> u64;
+        /// How often the transaction has changed something.
+        #[doc(hidden)]
+        fn changes(&self) -> u64;
+        #[doc(hidden)]
+        #[expect(private_interfaces, reason = "the trait is sealed")]
+        fn opened(&self) -> &Opened;
+        #[doc(hidden)]
+        #[expect(private_interfaces, reason = "the trait is sealed")]
+        fn catalog(&self) -> Tree;
+
+        /// The table of a handle.
+        #[doc(hidden)]
+        #[inline(always)]
+        #[expect(private_interfaces, reason = "the trait is sealed")]
+        fn open_table(&self, table: Table) -> Result<&OpenTable> {
+            if table.txn == self.unique() as u32
+                && let Some(open) = self.opened().get(table.index as usize)
+                && !open.gone
+            {
+                return Ok(open);
+            }
+            Err(Error::WrongTransaction)
+        }
+
+        /// A handle for the open table of an index.
+        #[doc(hidden)]
+        fn handle(&self, index: usize) -> Table {
+            Table { index: index as u32, txn: self.unique() as u32 }
+        }
+    }
+}
+
+/// Opens a table of any transaction.
+fn open<S: Snapshot>(txn: &S, name: &[u8], options: Option<&TableOptions>) -> Result<Table> {
+    if txn.unique() == 0 {
+        return Err(Error::WrongTransaction);
+    }
+    if let Some(index) = txn.opened().find(name) {
+        if let (Some(options), Some(table)) = (options, txn.opened().get(index)) {
+            table.expect(options)?;
+        }
+        return Ok(txn.handle(index));
+    }
+    match catalog::load(txn.pages(), &txn.catalog(), name, options)? {
+        Some(table) => Ok(txn.handle(txn.opened().add(table)?)),
+        None => Err(Error::NoTable { name: name.to_vec() }),
+    }
+}
+
 /// The reading half of a transaction, of both kinds.
 ///
-/// Keys, values and entries that are handed out borrow the transaction: of a [`super::ReadTxn`]
-/// they live as long as it, of a [`super::WriteTxn`] until its next write.
-#[allow(unused_variables)]
+/// Keys, values and entries that are handed out borrow the transaction: of a [`ReadTxn`] they live
+/// as long as it, of a [`WriteTxn`] until its next write. Every call may fail with
+/// [`Error::Corrupt`] (a damaged page), [`Error::Interrupted`] and, given a handle of another
+/// transaction, [`Error::WrongTransaction`]; only further errors are named below.
 pub trait Snapshot: sealed::Sealed + Sized {
-    /// Opens a table. Custom orders are looked up with [`Snapshot::table_with`].
+    /// Opens a table; one with custom orders needs [`Snapshot::table_with`].
+    ///
+    /// # Errors
+    /// [`Error::NoTable`]; [`Error::TableOptions`] for a custom order.
     fn table(&self, name: impl AsRef<[u8]>) -> Result<Table> {
-        unimplemented!()
+        open(self, name.as_ref(), None)
     }
+
     /// Opens a table, giving the functions of its custom orders; all options are checked.
-    fn table_with(&self, name: impl AsRef<[u8]>, options: &super::TableOptions) -> Result<Table> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// [`Error::NoTable`]; [`Error::TableOptions`] if an option differs.
+    fn table_with(&self, name: impl AsRef<[u8]>, options: &TableOptions) -> Result<Table> {
+        open(self, name.as_ref(), Some(options))
     }
+
     /// All tables in bytewise order of their names.
     fn tables(&self) -> Result<Vec<TableInfo>> {
-        unimplemented!()
+        let mut all = Vec::new();
+        catalog::for_each(self.pages(), &self.catalog(), |name, root, stored| {
+            let open = self.opened().find(name).and_then(|index| self.opened().get(index));
+            all.push(open.map_or_else(|| stored.info(name, &root), OpenTable::info));
+        })?;
+        Ok(all)
     }
+
     /// Name, options and size of a table.
     fn table_info(&self, table: Table) -> Result<TableInfo> {
-        unimplemented!()
+        self.open_table(table).map(OpenTable::info)
     }
+
     /// The order of a table's keys.
     fn order(&self, table: Table) -> Result<Order> {
-        unimplemented!()
+        Ok(self.open_table(table)?.order.clone())
     }
-    /// Pages by kind, depth, fill of a table.
+
+    /// Pages by kind and depth of a table.
     fn table_stat(&self, table: Table) -> Result<TableStat> {
-        unimplemented!()
+        Ok(TableStat::of(&self.open_table(table)?.tree.root))
     }
 
     /// The value of a key; its first one if it has several.
+    #[inline]
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes<'_>>> {
-        unimplemented!()
+        search::get(self.pages(), &self.open_table(table)?.tree, key)
     }
+
     /// Whether a pair is there.
     fn contains_pair(&self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
-        unimplemented!()
+        search::contains_pair(self.pages(), &self.open_table(table)?.tree, key, value)
     }
+
     /// The (first) values of many keys; their cache misses overlap. `found` is cleared first.
     fn get_many<'t>(
         &'t self,
@@ -106,8 +202,9 @@ pub trait Snapshot: sealed::Sealed + Sized {
         keys: &[&[u8]],
         found: &mut Vec<Option<Bytes<'t>>>,
     ) -> Result<()> {
-        unimplemented!()
+        search::get_many(self.pages(), &self.open_table(table)?.tree, keys, found)
     }
+
     /// Calls `f` with every value of a key in order; returns how many there were.
     fn for_each_value<'t>(
         &'t self,
@@ -115,108 +212,270 @@ pub trait Snapshot: sealed::Sealed + Sized {
         key: &[u8],
         f: impl FnMut(Bytes<'t>),
     ) -> Result<u64> {
-        unimplemented!()
+        search::for_each_value(self.pages(), &self.open_table(table)?.tree, key, f)
     }
-    /// A reader over one large value.
+
+    /// A reader over one large value, which need not fit in memory.
     fn value_reader(&self, table: Table, key: &[u8]) -> Result<Option<ValueReader<'_>>> {
-        unimplemented!()
+        let found = search::find(self.pages(), &self.open_table(table)?.tree, key)?;
+        Ok(found.map(|(page, slot)| ValueReader {
+            pages: self.pages(),
+            value: page.leaf_record(slot).value(0),
+            at: 0,
+        }))
     }
 
     /// A cursor; it stands nowhere yet.
     fn cursor(&self, table: Table) -> Result<Cursor> {
-        unimplemented!()
-    }
-    /// Iterates over the entries whose keys lie in a range, from both ends.
-    fn range<'t, 'k>(
-        &'t self,
-        table: Table,
-        low: Bound<&'k [u8]>,
-        high: Bound<&'k [u8]>,
-    ) -> Result<Range<'t, Self>> {
-        unimplemented!()
+        Cursor::new(self, table)
     }
 
-    /// All entries of a table.
+    /// Iterates over the entries whose keys lie in a range, from both ends.
+    fn range<'t>(
+        &'t self,
+        table: Table,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) -> Result<Range<'t, Self>> {
+        Range::new(self, table, low, high)
+    }
+
+    /// All entries of a table. O(1).
     fn count(&self, table: Table) -> Result<Count> {
-        unimplemented!()
+        Ok(self.open_table(table)?.tree.root.count)
     }
-    /// The entries whose keys lie in a range. Two descents.
+
+    /// The entries whose keys lie in a range. Two descents, whatever its length.
     fn count_range(&self, table: Table, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<Count> {
-        unimplemented!()
+        rank::count_range(self.pages(), &self.open_table(table)?.tree, low, high)
     }
-    /// The entries between two pairs (key, value).
+
+    /// The entries between two pairs (key, value). Two descents.
     fn count_pairs(
         &self,
         table: Table,
         low: Bound<(&[u8], &[u8])>,
         high: Bound<(&[u8], &[u8])>,
     ) -> Result<u64> {
-        unimplemented!()
+        rank::count_pairs(self.pages(), &self.open_table(table)?.tree, low, high)
     }
+
     /// How many values a key has.
     fn count_values(&self, table: Table, key: &[u8]) -> Result<u64> {
-        unimplemented!()
+        rank::count_values(self.pages(), &self.open_table(table)?.tree, key)
     }
-    /// The entry with exactly `n` entries before it.
+
+    /// The entry with exactly `n` entries before it. One descent.
+    #[inline]
     fn nth(&self, table: Table, n: u64) -> Result<Option<Entry<'_>>> {
-        unimplemented!()
+        nth(self, table, n, false)
     }
-    /// The first entry of the key with exactly `n` distinct keys before it.
+
+    /// The first entry of the key with exactly `n` distinct keys before it. One descent.
     fn nth_key(&self, table: Table, n: u64) -> Result<Option<Entry<'_>>> {
-        unimplemented!()
+        nth(self, table, n, true)
     }
-    /// Where a key stands or would stand.
+
+    /// Where a key stands or would stand. One descent.
     fn rank(&self, table: Table, key: &[u8]) -> Result<Rank> {
-        unimplemented!()
+        rank::rank_key(self.pages(), &self.open_table(table)?.tree, key)
     }
+
     /// Where a pair stands or would stand.
     fn rank_pair(&self, table: Table, key: &[u8], value: &[u8]) -> Result<Rank> {
-        unimplemented!()
+        rank::rank_pair(self.pages(), &self.open_table(table)?.tree, key, value)
     }
-    /// `n` entries at even distances (all entries, if there are no more than `n`).
+
+    /// `n` entries at even distances, the first one among them (all entries, if there are no more
+    /// than `n`).
     fn sample(&self, table: Table, n: usize) -> Result<Vec<Entry<'_>>> {
-        unimplemented!()
+        let total = self.count(table)?.values;
+        let n = total.min(n as u64);
+        (0..n).filter_map(|i| self.nth(table, part(total, i, n)).transpose()).collect()
     }
-    /// `n` entries drawn at random, with repetition, from a seed.
+
+    /// `n` entries drawn at random, with repetition; the same seed draws the same places.
     fn sample_random(&self, table: Table, n: usize, seed: u64) -> Result<Vec<Entry<'_>>> {
-        unimplemented!()
+        let total = self.count(table)?.values;
+        let mut state = seed;
+        let mut draw = move || (u128::from(split_mix(&mut state)) * u128::from(total) >> 64) as u64;
+        (0..n).filter_map(|_| self.nth(table, draw()).transpose()).collect()
     }
+
     /// At most `n - 1` entries that cut the table into `n` parts whose numbers of entries differ by
-    /// at most one: part `i` begins with the `i`-th of them.
+    /// at most one: part `i` begins with the `i`-th of them. A table of fewer than `n` entries has
+    /// empty parts, for which no entry is answered.
     fn split(&self, table: Table, n: usize) -> Result<Vec<Entry<'_>>> {
-        unimplemented!()
+        let total = self.count(table)?.values;
+        let n = total.min(n as u64);
+        (1..n).filter_map(|i| self.nth(table, part(total, i, n)).transpose()).collect()
     }
 }
 
-/// Iterates over a range of entries from both ends.
-pub struct Range<'t, S> {
-    _txn: &'t S,
+/// Where part `i` of `n` begins.
+fn part(total: u64, i: u64, n: u64) -> u64 {
+    (u128::from(total) * u128::from(i) / u128::from(n)) as u64
 }
+
+/// The next number of the SplitMix64 sequence (Steele, Lea, Flood 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+
+#[inline(always)]
+fn nth<S: Snapshot>(txn: &S, table: Table, n: u64, by_keys: bool) -> Result<Option<Entry<'_>>> {
+    let tree = &txn.open_table(table)?.tree;
+    match rank::nth(txn.pages(), tree, n, by_keys, |_, _| {})? {
+        Some(nth) => {
+            search::entry(txn.pages(), &nth.page.leaf_record(nth.slot), nth.value).map(Some)
+        }
+        None => Ok(None),
+    }
+}
+
+impl Snapshot for ReadTxn {}
+impl Snapshot for WriteTxn {}
+
+/// Iterates over a range of entries from both ends; knows how many are left.
+#[derive(Debug)]
+pub struct Range<'t, S> {
+    txn: &'t S,
+    front: Cursor,
+    back: Cursor,
+    low: Bound<Vec<u8>>,
+    high: Bound<Vec<u8>>,
+    left: u64,
+    front_began: bool,
+    back_began: bool,
+}
+
+impl<'t, S: Snapshot> Range<'t, S> {
+    fn new(txn: &'t S, table: Table, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<Self> {
+        Ok(Self {
+            txn,
+            front: txn.cursor(table)?,
+            back: txn.cursor(table)?,
+            low: low.map(<[u8]>::to_vec),
+            high: high.map(<[u8]>::to_vec),
+            left: txn.count_range(table, low, high)?.values,
+            front_began: false,
+            back_began: false,
+        })
+    }
+
+    fn step(&mut self) -> Result<Option<Entry<'t>>> {
+        if self.front_began {
+            return self.front.next(self.txn);
+        }
+        self.front_began = true;
+        match &self.low {
+            Bound::Unbounded => self.front.first(self.txn),
+            Bound::Included(key) => self.front.seek_and_give(self.txn, key, Side::First, false),
+            Bound::Excluded(key) => self.front.seek_and_give(self.txn, key, Side::Last, false),
+        }
+    }
+
+    fn step_back(&mut self) -> Result<Option<Entry<'t>>> {
+        if self.back_began {
+            return self.back.prev(self.txn);
+        }
+        self.back_began = true;
+        match &self.high {
+            Bound::Unbounded => self.back.last(self.txn),
+            Bound::Included(key) => self.back.seek_and_give(self.txn, key, Side::Last, true),
+            Bound::Excluded(key) => self.back.seek_and_give(self.txn, key, Side::First, true),
+        }
+    }
+
+    fn count_down(&mut self, step: Result<Option<Entry<'t>>>) -> Option<Result<Entry<'t>>> {
+        // An error ends the iteration.
+        self.left = if step.is_ok() { self.left - 1 } else { 0 };
+        step.transpose()
+    }
+}
+
 impl<'t, S: Snapshot> Iterator for Range<'t, S> {
     type Item = Result<Entry<'t>>;
+
     fn next(&mut self) -> Option<Self::Item> {
-        unimplemented!()
+        if self.left == 0 {
+            return None;
+        }
+        let step = self.step();
+        self.count_down(step)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.left).ok();
+        (left.unwrap_or(usize::MAX), left)
     }
 }
+
 impl<S: Snapshot> DoubleEndedIterator for Range<'_, S> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        unimplemented!()
+        if self.left == 0 {
+            return None;
+        }
+        let step = self.step_back();
+        self.count_down(step)
     }
 }
+
 /// Reads one large value in parts (`io::Read` and `io::Seek`), checking only the pages it touches.
 pub struct ValueReader<'t> {
-    _p: &'t (),
+    pages: &'t dyn Pages,
+    value: ValueCell<'t>,
+    at: u64,
 }
-#[allow(missing_docs)]
+
 impl ValueReader<'_> {
+    /// The length of the value in bytes.
     pub fn len(&self) -> u64 {
-        unimplemented!()
+        match &self.value {
+            ValueCell::Inline(bytes) => bytes.len() as u64,
+            ValueCell::Extent(ExtentRef { len, .. }) => u64::from(*len),
+        }
+    }
+
+    /// Whether the value is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
-pub(crate) mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::super::ReadTxn {}
-    impl Sealed for super::super::WriteTxn {}
+
+impl std::io::Read for ValueReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.len().saturating_sub(self.at);
+        let n = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        match &self.value {
+            ValueCell::Inline(bytes) => {
+                let from = self.at.min(bytes.len() as u64) as usize;
+                bytes.sub(from, from + n).write(out, 0);
+            }
+            ValueCell::Extent(extent) if n > 0 => {
+                let part = self.pages.extent_part(extent, self.at, &mut out[..n]);
+                part.map_err(std::io::Error::other)?;
+            }
+            ValueCell::Extent(_) => {}
+        }
+        self.at += n as u64;
+        Ok(n)
+    }
 }
-impl Snapshot for super::ReadTxn {}
-impl Snapshot for super::WriteTxn {}
+
+impl std::io::Seek for ValueReader<'_> {
+    fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+        let (base, by) = match to {
+            std::io::SeekFrom::Start(at) => (0, i64::try_from(at).ok()),
+            std::io::SeekFrom::End(by) => (self.len(), Some(by)),
+            std::io::SeekFrom::Current(by) => (self.at, Some(by)),
+        };
+        let at = by.and_then(|by| base.checked_add_signed(by));
+        self.at = at.ok_or(std::io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}

@@ -1,6 +1,7 @@
 //! Reports: what a store, a table, its readers look like; what check, copy and compact found and did.
 
 use super::Count;
+use super::tree::Root;
 
 /// A table in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,20 @@ pub struct TableStat {
     pub leaf_pages: u64,
     /// Overflow pages (long values and keys).
     pub overflow_pages: u64,
+}
+
+impl TableStat {
+    /// What a root record says.
+    pub(crate) fn of(root: &Root) -> Self {
+        let depth = if root.page.is_none() { 0 } else { u32::from(root.level) + 1 };
+        Self {
+            count: root.count,
+            depth,
+            branch_pages: root.branch_pages,
+            leaf_pages: root.leaf_pages,
+            overflow_pages: root.overflow_pages,
+        }
+    }
 }
 
 /// A store in numbers.

@@ -1,195 +1,887 @@
-//! Read and write transactions.
+//! The write transaction: what it changes, and how that is taken back or committed.
 
-use std::ops::Bound;
+use std::io::{self, Write};
+use std::ops::{Bound, Deref, DerefMut};
 
-use super::{Bytes, Count, Durability, Table, TableOptions};
-use crate::Result;
+use super::catalog::{OpenTable, Opened};
+use super::group::Turn;
+use super::insert::{Place, append, fits_inline, last_path, locate, put_at, put_cell};
+use super::page::ValueCell;
+use super::pages::{ExtentRef, Pages, WritePages};
+use super::remove::{clear, delete_at, delete_key, delete_range};
+use super::snapshot::sealed::Sealed;
+use super::tree::Tree;
+use super::txn_read::{ReadTxn, unique};
+use super::{Bytes, Count, Durability, Snapshot, Table, TableOptions, extent, search, spill};
+use crate::{Error, Result};
 
-/// A snapshot of the store. Owned, `Send` and `Sync`; as cheap as a few loads and stores to begin.
-pub struct ReadTxn {}
+/// The longest key in bytes.
+pub(crate) const KEY_MAX: usize = 65_535;
 
-/// The one write transaction. Dropped without commit it leaves no trace.
-pub struct WriteTxn {}
-
-/// A nested transaction: all of [`WriteTxn`]'s calls (it derefs to it), and gone without trace
-/// unless committed.
-pub struct Nested<'p> {
-    _parent: &'p mut WriteTxn,
+/// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
+///
+/// Keys and values that it hands out borrow it, so that they are gone before its next write. If a
+/// write fails half-way (a full disk, a damaged page) the transaction can only be dropped: every
+/// later call answers [`Error::CommitFailed`]. Errors about arguments change nothing.
+pub struct WriteTxn {
+    turn: Turn,
+    unique: u64,
+    changes: u64,
+    failed: Option<String>,
+    /// A long value whose bytes the caller may still be writing.
+    reserved: Option<Reserved>,
 }
 
-/// A mark in a write transaction to roll back to.
+struct Reserved {
+    index: usize,
+    key: Vec<u8>,
+}
+
+/// A mark in a write transaction to roll back to. It is of no use once it was released or an
+/// earlier one was rolled back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint {}
+pub struct Savepoint {
+    pub(crate) id: u64,
+}
 
 /// What [`WriteTxn::update`] does with an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /** leave as is */
+    /// Leave it as it is.
     Keep,
-    /** store */
+    /// Store this value.
     Put(Vec<u8>),
-    /** remove */
+    /// Remove it.
     Delete,
 }
 
-/// Writes one large value in parts (`io::Write`); `finish` puts it.
-pub struct ValueWriter<'t> {
-    _txn: &'t mut WriteTxn,
+impl Sealed for ReadTxn {
+    const WRITES: bool = false;
+    type Source = super::pages::ReadPages;
+
+    #[inline(always)]
+    fn pages(&self) -> &Self::Source {
+        &self.pages
+    }
+
+    #[inline(always)]
+    fn unique(&self) -> u64 {
+        self.unique
+    }
+
+    #[inline(always)]
+    fn changes(&self) -> u64 {
+        0
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    #[inline(always)]
+    fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn catalog(&self) -> Tree {
+        Tree::new(self.meta.meta.catalog, super::tree::Form::PLAIN)
+    }
 }
 
-#[allow(unused_variables, missing_docs)]
-impl ReadTxn {
-    /// The number of the commit it reads.
-    pub fn id(&self) -> u64 {
-        unimplemented!()
+impl Sealed for WriteTxn {
+    const WRITES: bool = true;
+    type Source = WritePages;
+
+    #[inline(always)]
+    fn pages(&self) -> &Self::Source {
+        &self.turn.state().pages
     }
-    /// Lets the snapshot go but keeps the slot, for a cheap `renew`. Handles become invalid.
-    pub fn reset(&mut self) {
-        unimplemented!()
+
+    #[inline(always)]
+    fn unique(&self) -> u64 {
+        self.unique
     }
-    /// Takes the newest snapshot.
-    pub fn renew(&mut self) -> Result<()> {
-        unimplemented!()
+
+    #[inline(always)]
+    fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    #[inline(always)]
+    fn opened(&self) -> &Opened {
+        &self.turn.state().tables
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn catalog(&self) -> Tree {
+        self.turn.state().catalog.clone()
     }
 }
 
-#[allow(unused_variables, missing_docs)]
 impl WriteTxn {
-    pub fn id(&self) -> u64 {
-        unimplemented!()
+    pub(crate) fn new(turn: Turn) -> Self {
+        Self { turn, unique: unique(), changes: 0, failed: None, reserved: None }
     }
+
+    /// The number that its commit will have.
+    pub fn id(&self) -> u64 {
+        self.turn.state().pages.txn
+    }
+
+    /// What every write begins with.
+    #[inline(always)]
+    fn begin_change(&mut self) -> Result<()> {
+        if self.failed.is_some() || self.reserved.is_some() {
+            self.begin_change_slow()?;
+        }
+        self.changes += 1;
+        let state = self.turn.state_mut();
+        state.pages.interrupted()?;
+        if state.pages.changed_bytes() > self.turn.store.options.write_budget {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn begin_change_slow(&mut self) -> Result<()> {
+        self.check_failed()?;
+        self.finish_reserved()
+    }
+
+    fn check_failed(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(reason) => Err(Error::CommitFailed { reason: reason.clone() }),
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self) -> Result<()> {
+        let budget = self.turn.store.options.write_budget;
+        let state = self.turn.state_mut();
+        for table in state.tables.iter_mut() {
+            table.tail = None;
+        }
+        let result = spill::spill(state, budget / 2);
+        self.note(result)
+    }
+
+    /// A failure inside a change leaves it half done: only dropping the transaction is left.
+    #[inline(always)]
+    fn note<R>(&mut self, result: Result<R>) -> Result<R> {
+        if let Err(error) = &result {
+            self.failed = Some(error.to_string());
+        }
+        result
+    }
+
+    /// Changes a table. The arguments were checked: an error means that the change is half done.
+    #[inline(always)]
+    fn change<R>(
+        &mut self,
+        table: Table,
+        f: impl FnOnce(&mut WritePages, &mut OpenTable) -> Result<R>,
+    ) -> Result<R> {
+        let state = self.turn.state_mut();
+        let (pages, open) = state.change(table.index as usize)?;
+        let result = f(pages, open);
+        self.note(result)
+    }
+
+    /// Checks handle, key and transaction before a write.
+    #[inline(always)]
+    fn check_key(&self, table: Table, key: &[u8]) -> Result<&OpenTable> {
+        let open = self.open_table(table)?;
+        if key.len() > KEY_MAX {
+            return Err(size("key", key.len(), 0, KEY_MAX as u64));
+        }
+        if open.stored.has_integer_keys() {
+            check_integer("key", key.len(), open.stored.key_size)?;
+        }
+        Ok(open)
+    }
+
+    /// Checks a value before it is written.
+    #[inline(always)]
+    pub(crate) fn check_value(&self, table: Table, value: &[u8]) -> Result<()> {
+        let open = self.open_table(table)?;
+        let stored = &open.stored;
+        if !stored.has_duplicates() {
+            return check_plain_len(value.len() as u64);
+        }
+        let most = self.pages().page_size() as u64 / 8;
+        if value.len() as u64 > most {
+            return Err(size("value", value.len(), 0, most));
+        }
+        if stored.has_integer_values() {
+            return check_integer("value", value.len(), stored.value_size);
+        }
+        if stored.is_fixed() && stored.value_size != 0 && stored.value_size as usize != value.len()
+        {
+            let exact = u64::from(stored.value_size);
+            return Err(size("value", value.len(), exact, exact));
+        }
+        Ok(())
+    }
+
+    /// Before a long value: finds space for it that is free already.
+    fn make_room(&mut self, table: Table, key: &[u8], len: u64) -> Result<()> {
+        let page_size = self.pages().page_size();
+        let short = usize::try_from(len).is_ok_and(|len| fits_inline(page_size, key.len(), len));
+        if short && key.len() <= super::page::max_inline_key(page_size) {
+            return Ok(());
+        }
+        let _ = table;
+        let want = extent::Plan::new(len.max(key.len() as u64), page_size).pages;
+        let state = self.turn.state_mut();
+        if !state.pages.has_savepoints() {
+            let result = state.free.refill(&mut state.pages, want);
+            return self.note(result);
+        }
+        Ok(())
+    }
+
     /// Opens the table, creating it if it is not there; options are checked if it is.
+    ///
+    /// # Errors
+    /// [`Error::TableOptions`] if it exists with other options.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::tree::{Snapshot, TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// let words = txn.create_table("words", &TableOptions::new().duplicates())?;
+    /// txn.put(words, b"tree", b"oak")?;
+    /// txn.put(words, b"tree", b"ash")?;
+    /// assert_eq!(txn.count(words)?.values, 2);
+    /// txn.commit()?;
+    /// # Ok(()) }
+    /// ```
     pub fn create_table(
         &mut self,
         name: impl AsRef<[u8]>,
         options: &TableOptions,
     ) -> Result<Table> {
-        unimplemented!()
-    }
-    pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
-        unimplemented!()
-    }
-    pub fn rename_table(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
-        unimplemented!()
-    }
-    /// Deletes all entries; costs the pages freed.
-    pub fn clear_table(&mut self, table: Table) -> Result<()> {
-        unimplemented!()
+        let name = name.as_ref();
+        if name.len() > KEY_MAX {
+            return Err(size("key", name.len(), 0, KEY_MAX as u64));
+        }
+        self.begin_change()?;
+        let result = self.turn.state_mut().create_table(name, options);
+        let index = match result {
+            Err(error @ (Error::TableOptions { .. } | Error::Argument { .. })) => {
+                return Err(error);
+            }
+            other => self.note(other)?,
+        };
+        Ok(self.handle(index))
     }
 
-    /// Stores a value (replacing the old one), or adds a pair to a table with duplicates.
+    /// Opens a table to change it as a whole, whatever its orders: their functions are not needed.
+    fn open_for_whole(&mut self, name: &[u8]) -> Result<Option<Table>> {
+        match self.table(name) {
+            Ok(table) => Ok(Some(table)),
+            Err(Error::NoTable { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a table with all its entries; false if there is none of that name. A table with a
+    /// custom order must be open in the transaction.
+    ///
+    /// # Errors
+    /// [`Error::TableOptions`] for a custom order whose function is not known here.
+    pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
+        self.begin_change()?;
+        let Some(table) = self.open_for_whole(name.as_ref())? else { return Ok(false) };
+        let result = self.turn.state_mut().drop_table(table.index as usize);
+        self.note(result).map(|()| true)
+    }
+
+    /// Gives a table another name.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`]; [`Error::TableExists`] if the new name is taken.
+    pub fn rename_table(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        if to.len() > KEY_MAX {
+            return Err(size("key", to.len(), 0, KEY_MAX as u64));
+        }
+        self.begin_change()?;
+        let Some(table) = self.open_for_whole(from)? else {
+            return Err(Error::NoTable { name: from.to_vec() });
+        };
+        let state = self.turn.state();
+        if state.tables.find(to).is_some()
+            || search::get(&state.pages, &state.catalog, to)?.is_some()
+        {
+            return Err(Error::TableExists { name: to.to_vec() });
+        }
+        let result = self.turn.state_mut().rename_table(table.index as usize, to);
+        self.note(result)
+    }
+
+    /// Deletes all entries; costs the pages freed.
+    pub fn clear_table(&mut self, table: Table) -> Result<()> {
+        self.open_table(table)?;
+        self.begin_change()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            clear(pages, &mut open.tree)
+        })
+    }
+
+    /// Stores a value (replacing the old one), or adds a pair to a table with duplicates (which
+    /// has no effect if it is there).
+    ///
+    /// # Errors
+    /// [`Error::Size`]; [`Error::StoreFull`] and [`Error::Io`] when the file cannot grow.
+    #[inline]
     pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        unimplemented!()
+        self.check_key(table, key)?;
+        self.check_value(table, value)?;
+        self.begin_change()?;
+        self.make_room(table, key, value.len() as u64)?;
+        self.change(table, |pages, open| {
+            note_sizes(open, key, value);
+            if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
+                return Ok(());
+            }
+            let place = locate(pages, &open.tree, key, value)?;
+            let at_end = !place.found && is_last(pages, &place)?;
+            put_at(pages, &mut open.tree, place, key, value)?;
+            // Sorted input is noticed: the next entry is tried at the end first.
+            open.tail = match at_end {
+                true => last_path(pages, &open.tree)?.map(|(path, _)| path),
+                false => None,
+            };
+            Ok(())
+        })
     }
-    /// Stores only if the key is absent; else returns the (first) value that is there.
+
+    /// Stores only if the key is absent; else changes nothing and returns the (first) value that
+    /// is there.
     pub fn put_new(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Bytes<'_>>> {
-        unimplemented!()
+        self.check_key(table, key)?;
+        self.check_value(table, value)?;
+        if self.get(table, key)?.is_some() {
+            return self.get(table, key);
+        }
+        self.put(table, key, value)?;
+        Ok(None)
     }
+
     /// Adds a pair to a table with duplicates; false if it was there.
+    ///
+    /// # Errors
+    /// [`Error::WrongTable`] for a table without duplicates.
     pub fn put_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
-        unimplemented!()
+        if self.open_table(table)?.tree.form.values.is_none() {
+            return Err(Error::WrongTable { reason: "the table has no duplicates" });
+        }
+        let before = self.count(table)?.values;
+        self.put(table, key, value)?;
+        Ok(self.count(table)?.values > before)
     }
-    /// Stores and returns a copy of the value that was there. Not for tables with duplicates.
+
+    /// Stores and returns a copy of the value that was there.
+    ///
+    /// # Errors
+    /// [`Error::WrongTable`] for a table with duplicates.
     pub fn replace(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
-        unimplemented!()
+        self.check_single(table)?;
+        let old = self.get(table, key)?.map(|old| old.to_vec());
+        self.put(table, key, value)?;
+        Ok(old)
     }
-    /// As `put`, but the entry must come after the last one (else `Error::NotLast`).
+
+    fn check_single(&self, table: Table) -> Result<()> {
+        match self.open_table(table)?.tree.form.values {
+            None => Ok(()),
+            Some(_) => Err(Error::WrongTable { reason: "the table has duplicates" }),
+        }
+    }
+
+    /// As [`WriteTxn::put`], but the entry must come after the last one.
+    ///
+    /// # Errors
+    /// [`Error::NotLast`] if it does not; nothing is changed then.
+    #[inline]
     pub fn append(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        unimplemented!()
+        self.check_key(table, key)?;
+        self.check_value(table, value)?;
+        self.begin_change()?;
+        self.make_room(table, key, value.len() as u64)?;
+        self.change(table, |pages, open| {
+            note_sizes(open, key, value);
+            if open.tail.is_none() {
+                open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+            }
+            append_at_tail(pages, open, key, value)
+        })
+        .and_then(|done| if done { Ok(()) } else { self.append_pair_or_first(table, key, value) })
     }
-    /// Makes room for a value of `len` bytes and returns it for writing. Not for duplicates.
+
+    /// Appends to an empty table, or another value to the last key.
+    #[cold]
+    fn append_pair_or_first(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let open = self.open_table(table)?;
+        let form = &open.tree.form;
+        let mut cursor = self.cursor(table)?;
+        let behind = match cursor.last(self)? {
+            None => true,
+            Some(last) => match &form.values {
+                Some(order) if form.keys.compare_bytes(&last.key, key).is_eq() => {
+                    order.compare_bytes(&last.value, value).is_lt()
+                }
+                _ => form.keys.compare_bytes(&last.key, key).is_lt(),
+            },
+        };
+        if !behind {
+            return Err(Error::NotLast);
+        }
+        self.change(table, |pages, open| {
+            let place = locate(pages, &open.tree, key, value)?;
+            put_at(pages, &mut open.tree, place, key, value)?;
+            open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+            Ok(())
+        })
+    }
+
+    /// Makes room for a value of `len` bytes and returns it (zeros or old bytes) for writing.
+    ///
+    /// # Errors
+    /// [`Error::WrongTable`] for a table with duplicates.
     pub fn reserve(&mut self, table: Table, key: &[u8], len: usize) -> Result<&mut [u8]> {
-        unimplemented!()
+        self.check_single(table)?;
+        self.check_key(table, key)?;
+        check_plain_len(len as u64)?;
+        self.begin_change()?;
+        self.make_room(table, key, len as u64)?;
+        let extent = self.change(table, |pages, open| {
+            open.tail = None;
+            note_sizes(open, key, &[]);
+            reserve(pages, &mut open.tree, key, len)
+        })?;
+        let index = table.index as usize;
+        if let Some(extent) = extent {
+            self.reserved = Some(Reserved { index, key: key.to_vec() });
+            let bytes = self.turn.state_mut().pages.extents.get_mut(&extent.first);
+            return bytes.map(|bytes| &mut bytes[..len]).ok_or(Error::OutOfMemory);
+        }
+        let (pages, open) = self.turn.state_mut().change(index)?;
+        let place = locate(pages, &open.tree, key, &[])?;
+        let leaf = place.path.steps[0].page;
+        pages.into_value(leaf, place.slot, len).ok_or(Error::OutOfMemory)
     }
+
+    /// A reserved long value has its bytes now: its sums are computed and stored.
+    fn finish_reserved(&mut self) -> Result<()> {
+        let Some(Reserved { index, key }) = self.reserved.take() else { return Ok(()) };
+        let (pages, open) = self.turn.state_mut().change(index)?;
+        let result = reseal(pages, &mut open.tree, &key);
+        self.note(result)
+    }
+
     /// Writes a value of `len` bytes in parts, never holding it in memory.
+    ///
+    /// # Errors
+    /// [`Error::WrongTable`] for a table with duplicates.
     pub fn value_writer(&mut self, table: Table, key: &[u8], len: u64) -> Result<ValueWriter<'_>> {
-        unimplemented!()
+        self.check_single(table)?;
+        self.check_key(table, key)?;
+        check_plain_len(len)?;
+        self.begin_change()?;
+        self.make_room(table, key, len)?;
+        let page_size = self.pages().page_size();
+        let short = usize::try_from(len).is_ok_and(|len| fits_inline(page_size, key.len(), len));
+        let sink = if short {
+            Sink::Short(Vec::new())
+        } else {
+            let writer = extent::Writer::new(&mut self.turn.state_mut().pages, len);
+            Sink::Long(self.note(writer)?)
+        };
+        Ok(ValueWriter { txn: self, table, key: key.to_vec(), len, sink: Some(sink) })
     }
-    /// Reads, decides and writes one entry in one descent.
+
+    /// Reads, decides and writes one entry, finding its place once. With duplicates the first value
+    /// is shown, `Put` adds a value and `Delete` removes the first one.
     pub fn update(
         &mut self,
         table: Table,
         key: &[u8],
         f: impl FnOnce(Option<Bytes<'_>>) -> Update,
     ) -> Result<()> {
-        unimplemented!()
+        let old = self.get(table, key)?;
+        match f(old) {
+            Update::Keep => Ok(()),
+            Update::Put(value) => self.put(table, key, &value),
+            Update::Delete => {
+                let first = match &self.open_table(table)?.tree.form.values {
+                    Some(_) => self.get(table, key)?.map(|first| first.to_vec()),
+                    None => None,
+                };
+                match first {
+                    Some(first) => self.delete_pair(table, key, &first).map(|_| ()),
+                    None => self.delete(table, key).map(|_| ()),
+                }
+            }
+        }
     }
+
     /// Deletes a key with all its values; false if it was not there.
+    #[inline]
     pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool> {
-        unimplemented!()
+        self.open_table(table)?;
+        self.begin_change()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            Ok(delete_key(pages, &mut open.tree, key)? > 0)
+        })
     }
-    /// Deletes one value of a key.
+
+    /// Deletes one value of a key; in a table without duplicates the entry, if its value is equal.
     pub fn delete_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
-        unimplemented!()
+        if self.open_table(table)?.tree.form.values.is_none() {
+            let equal = self.contains_pair(table, key, value)?;
+            return if equal { self.delete(table, key) } else { Ok(false) };
+        }
+        self.begin_change()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            let place = locate(pages, &open.tree, key, value)?;
+            let found = place.found;
+            if found {
+                delete_at(pages, &mut open.tree, place)?;
+            }
+            Ok(found)
+        })
     }
-    /// Deletes all entries whose keys lie in a range; whole pages go unread.
+
+    /// Deletes all entries whose keys lie in a range; costs the pages touched, whole ones inside
+    /// the range go unread (where the table has no long values).
     pub fn delete_range(
         &mut self,
         table: Table,
         low: Bound<&[u8]>,
         high: Bound<&[u8]>,
     ) -> Result<Count> {
-        unimplemented!()
+        self.open_table(table)?;
+        self.begin_change()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            delete_range(pages, &mut open.tree, low, high)
+        })
     }
 
-    pub fn savepoint(&mut self) -> Savepoint {
-        unimplemented!()
+    /// Opens a savepoint: O(1).
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::tree::{Snapshot, TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// let table = txn.create_table("t", &TableOptions::new())?;
+    /// let before = txn.savepoint()?;
+    /// txn.put(table, b"k", b"v")?;
+    /// txn.rollback_to(before)?;
+    /// assert!(txn.get(table, b"k")?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn savepoint(&mut self) -> Result<Savepoint> {
+        self.check_failed()?;
+        self.finish_reserved()?;
+        Ok(self.turn.state_mut().savepoint())
     }
-    /// Undoes everything since; the savepoint stays.
+
+    /// Undoes everything since the savepoint, which stays open. Costs the pages touched since.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if the savepoint was released.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        unimplemented!()
-    }
-    /// Forgets the savepoint (and later ones); the changes stay.
-    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
-        unimplemented!()
-    }
-    pub fn begin_nested(&mut self) -> Result<Nested<'_>> {
-        unimplemented!()
-    }
-    /// With the store's durability.
-    pub fn commit(self) -> Result<()> {
-        unimplemented!()
-    }
-    pub fn commit_with(self, durability: Durability) -> Result<()> {
-        unimplemented!()
-    }
-    pub fn abort(self) {
-        unimplemented!()
-    }
-}
-
-#[allow(unused_variables, missing_docs)]
-impl Nested<'_> {
-    pub fn commit(self) -> Result<()> {
-        unimplemented!()
-    }
-    pub fn abort(self) {
-        unimplemented!()
-    }
-}
-impl std::ops::Deref for Nested<'_> {
-    type Target = WriteTxn;
-    fn deref(&self) -> &WriteTxn {
-        self._parent
-    }
-}
-impl std::ops::DerefMut for Nested<'_> {
-    fn deref_mut(&mut self) -> &mut WriteTxn {
-        self._parent
-    }
-}
-
-#[allow(unused_variables, missing_docs)]
-impl ValueWriter<'_> {
-    /// Puts the entry; all `len` bytes must have been written.
-    pub fn finish(self) -> Result<()> {
-        unimplemented!()
-    }
-}
-impl std::io::Write for ValueWriter<'_> {
-    fn write(&mut self, _b: &[u8]) -> std::io::Result<usize> {
-        unimplemented!()
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
+        self.reserved = None;
+        self.changes += 1;
+        self.turn.state_mut().rollback_to(savepoint)?;
+        // What failed was after the savepoint, or this would have been refused.
+        self.failed = None;
         Ok(())
+    }
+
+    /// Forgets the savepoint and later ones; the changes stay.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if the savepoint was released already.
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.turn.state_mut().release(savepoint)
+    }
+
+    /// Begins a nested transaction: all of this one's calls, and gone without trace unless
+    /// committed.
+    pub fn begin_nested(&mut self) -> Result<Nested<'_>> {
+        let savepoint = self.savepoint()?;
+        Ok(Nested { parent: self, savepoint, done: false })
+    }
+
+    /// Commits with the store's durability.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::StoreFull`]: nothing was committed. After a failed flush every later
+    /// write is refused ([`Error::Poisoned`]) until the store is opened anew.
+    pub fn commit(self) -> Result<()> {
+        let durability = self.turn.store.options.durability;
+        self.commit_with(durability)
+    }
+
+    /// Commits with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`WriteTxn::commit`].
+    pub fn commit_with(mut self, durability: Durability) -> Result<()> {
+        self.check_failed()?;
+        self.finish_reserved()?;
+        self.pages().interrupted()?;
+        self.turn.commit(durability)
+    }
+
+    /// Drops the transaction; it leaves no trace.
+    pub fn abort(self) {}
+}
+
+fn size(what: &'static str, len: usize, min: u64, max: u64) -> Error {
+    Error::Size { what, len: len as u64, min, max }
+}
+
+fn check_plain_len(len: u64) -> Result<()> {
+    if len > u64::from(u32::MAX) {
+        return Err(Error::Size { what: "value", len, min: 0, max: u64::from(u32::MAX) });
+    }
+    Ok(())
+}
+
+/// Integers have 4 or 8 bytes, all of one table the same.
+fn check_integer(what: &'static str, len: usize, fixed: u32) -> Result<()> {
+    let right = if fixed == 0 { len == 4 || len == 8 } else { len == fixed as usize };
+    if right {
+        return Ok(());
+    }
+    let (min, max) = if fixed == 0 { (4, 8) } else { (u64::from(fixed), u64::from(fixed)) };
+    Err(size(what, len, min, max))
+}
+
+/// Fixes the sizes that the first entry of a table decides.
+#[inline(always)]
+fn note_sizes(open: &mut OpenTable, key: &[u8], value: &[u8]) {
+    if open.stored.key_size == 0 && open.stored.has_integer_keys() {
+        open.stored.key_size = key.len() as u32;
+    }
+    if open.stored.value_size == 0 && (open.stored.is_fixed() || open.stored.has_integer_values()) {
+        open.stored.value_size = value.len() as u32;
+    }
+}
+
+/// Whether a place is behind all entries of the tree.
+fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
+    let path = &place.path;
+    if path.depth == 0 || place.key_found {
+        return Ok(false);
+    }
+    for level in (0..path.depth).rev() {
+        let len = pages.page(path.steps[level].page, level as u8)?.len();
+        let slot = path.steps[level].slot as usize;
+        if slot + usize::from(level > 0) != len {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Appends where the table's tail stands, if the key comes after the last one.
+#[inline(always)]
+fn append_at_tail(
+    pages: &mut WritePages,
+    open: &mut OpenTable,
+    key: &[u8],
+    value: &[u8],
+) -> Result<bool> {
+    let Some(path) = &mut open.tail else { return Ok(false) };
+    let page = pages.page(path.steps[0].page, 0)?;
+    let record = page.leaf_record(page.len() - 1);
+    let last = search::key_bytes(pages, &record)?;
+    if open.tree.form.keys.compare_bytes(&last, key).is_ge() {
+        open.tail = None;
+        return Ok(false);
+    }
+    if !append(pages, &mut open.tree, path, key, value)? {
+        open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+    }
+    Ok(true)
+}
+
+/// Puts a value of `len` bytes that the caller will fill; its extent if it has one.
+fn reserve(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    key: &[u8],
+    len: usize,
+) -> Result<Option<ExtentRef>> {
+    let place = locate(pages, tree, key, &[])?;
+    if fits_inline(pages.page_size(), key.len(), len) {
+        let zeros = vec![0; len];
+        put_cell(pages, tree, place, key, ValueCell::Inline(Bytes::from(&zeros[..])))?;
+        return Ok(None);
+    }
+    let extent = extent::reserve(pages, len)?;
+    tree.root.overflow_pages += u64::from(extent::run_of(&extent, pages.page_size()).len);
+    put_cell(pages, tree, place, key, ValueCell::Extent(extent))?;
+    Ok(Some(extent))
+}
+
+/// Computes the sums of a reserved value and stores them in its leaf.
+fn reseal(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) -> Result<()> {
+    let mut place = locate(pages, tree, key, &[])?;
+    if !place.found {
+        return Ok(());
+    }
+    super::insert::touch_path(pages, tree, &mut place.path)?;
+    let leaf = place.path.steps[0].page;
+    let Some(old) = pages.changed(leaf).leaf_record(place.slot).value_extent() else {
+        return Ok(());
+    };
+    if let Some(new) = extent::reseal(pages, &old) {
+        pages.change(leaf).set_value_extent(place.slot, &new);
+    }
+    Ok(())
+}
+
+/// A nested transaction: derefs to [`WriteTxn`]. Dropped without [`Nested::commit`] everything
+/// done through it is undone.
+pub struct Nested<'p> {
+    parent: &'p mut WriteTxn,
+    savepoint: Savepoint,
+    done: bool,
+}
+
+impl Nested<'_> {
+    /// Keeps the changes, as part of the parent.
+    ///
+    /// # Errors
+    /// If a change through the nested transaction failed half-way.
+    pub fn commit(mut self) -> Result<()> {
+        self.parent.check_failed()?;
+        self.parent.finish_reserved()?;
+        self.done = true;
+        self.parent.release(self.savepoint)
+    }
+
+    /// Undoes the changes.
+    pub fn abort(self) {}
+}
+
+impl Drop for Nested<'_> {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let undone = self.parent.rollback_to(self.savepoint);
+        let released = undone.and_then(|()| self.parent.release(self.savepoint));
+        if let Err(error) = released {
+            self.parent.failed = Some(error.to_string());
+        }
+    }
+}
+
+impl Deref for Nested<'_> {
+    type Target = WriteTxn;
+
+    fn deref(&self) -> &WriteTxn {
+        self.parent
+    }
+}
+
+impl DerefMut for Nested<'_> {
+    fn deref_mut(&mut self) -> &mut WriteTxn {
+        self.parent
+    }
+}
+
+/// Where the parts of a value go.
+enum Sink {
+    Short(Vec<u8>),
+    Long(extent::Writer),
+}
+
+/// Writes one value in parts (`io::Write`); [`ValueWriter::finish`] puts it. Dropped before that
+/// nothing is put.
+pub struct ValueWriter<'t> {
+    txn: &'t mut WriteTxn,
+    table: Table,
+    key: Vec<u8>,
+    len: u64,
+    sink: Option<Sink>,
+}
+
+impl ValueWriter<'_> {
+    fn left(&self) -> u64 {
+        match &self.sink {
+            Some(Sink::Short(bytes)) => self.len - bytes.len() as u64,
+            Some(Sink::Long(writer)) => writer.left(),
+            None => 0,
+        }
+    }
+
+    /// Puts the entry.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if not all bytes were written.
+    pub fn finish(mut self) -> Result<()> {
+        let left = self.left();
+        if left > 0 {
+            let reason = format!("{left} bytes of the value are missing");
+            return Err(Error::Argument { reason });
+        }
+        let key = std::mem::take(&mut self.key);
+        match self.sink.take() {
+            Some(Sink::Short(bytes)) => self.txn.put(self.table, &key, &bytes),
+            Some(Sink::Long(writer)) => self.txn.change(self.table, |pages, open| {
+                open.tail = None;
+                note_sizes(open, &key, &[]);
+                let extent = writer.finish(pages)?;
+                let run = extent::run_of(&extent, pages.page_size());
+                open.tree.root.overflow_pages += u64::from(run.len);
+                let place = locate(pages, &open.tree, &key, &[])?;
+                put_cell(pages, &mut open.tree, place, &key, ValueCell::Extent(extent))
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Write for ValueWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = bytes.len().min(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        match &mut self.sink {
+            Some(Sink::Short(value)) => value.extend_from_slice(&bytes[..n]),
+            Some(Sink::Long(writer)) => {
+                let written = writer.write(&self.txn.turn.state().pages, &bytes[..n]);
+                written.map_err(io::Error::other)?;
+            }
+            None => {}
+        }
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for ValueWriter<'_> {
+    fn drop(&mut self) {
+        if let Some(Sink::Long(writer)) = self.sink.take() {
+            writer.abandon(&mut self.txn.turn.state_mut().pages);
+        }
     }
 }

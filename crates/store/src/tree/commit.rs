@@ -1,0 +1,228 @@
+//! The commit, from top to bottom: [`publish`]. And [`Inner::clean`], which removes what a writer
+//! that died (or a power cut) left in the meta pages.
+//!
+//! # What holds while a commit runs
+//!
+//! Let D be the newest commit known to be on stable storage and L the newest one; they may be the
+//! same. A commit writes only pages that no protected snapshot uses, D and L among them, and of the
+//! three meta pages the one that holds neither. So whatever happens at whatever instruction, D can
+//! be read after a power cut, and L after the death of the process.
+//!
+//! A meta record that is in the file but was never published is dangerous: recovery might take it,
+//! although a later writer has reused its pages. Therefore the shared word [`WORD_DIRTY`] is raised
+//! before a meta page is written and lowered after its publication; a writer that finds it raised
+//! removes such records before it does anything else.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::Durability;
+use super::image::{Image, Numbers, Pieces};
+use super::meta::{Kind, META_LEN, Meta, RUNS_MAX};
+use super::recover::{META_SLOTS, read_metas};
+use super::state::WriteState;
+use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
+use crate::{Error, Result};
+
+/// The most pages of a commit of one flush: recovery reads them.
+const ONE_FLUSH_PAGES: usize = 1024;
+/// The file grows ahead of small commits by an eighth of itself within these bounds.
+const GROW_PAGES_MIN: u64 = 16;
+const GROW_BYTES_MAX: u64 = 4 << 20;
+/// The file is cut when it is longer than the store by this and by a quarter.
+const CUT_BYTES: u64 = 8 << 20;
+
+/// Commits a write transaction whose savepoints are all released. The caller has the writer's turn.
+///
+/// # Errors
+/// Before the meta page is written, a failure leaves the store as it was. A failed flush or meta
+/// page poisons it.
+pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durability) -> Result<()> {
+    // 1. Number the changed pages and bring the free space to rest. Only memory changes: a crash
+    //    here leaves nothing.
+    let mut meta = store.newest()?.meta.clone();
+    let image = number(state, &mut meta)?;
+
+    // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
+    //    and L untouched.
+    let pieces = Pieces::new(&image, &state.pages);
+    let small = pieces.len() <= ONE_FLUSH_PAGES;
+    if small {
+        grow_ahead(store, &meta)?;
+    }
+    pieces.write(&store.pages)?;
+    grow(store, meta.file_len())?;
+
+    // 3. Write the meta record. Its kind says what recovery has to make sure before it takes it.
+    let durable = durability == Durability::Durable;
+    let runs = pieces.runs();
+    let one_flush = small
+        && runs.len() <= RUNS_MAX
+        && !state.free.written_early
+        && store.durable_number() == store.latest_number();
+    meta.kind = match (durable, one_flush) {
+        (false, _) => Kind::Unsynced { evidence: store.pages.file.uptime_evidence() },
+        (true, true) => Kind::OneFlush { digest: pieces.digest(), runs },
+        (true, false) => {
+            store.flush()?;
+            Kind::Flushed
+        }
+    };
+    let slot = store.free_slot();
+    write_meta(store, &meta, slot)?;
+
+    // 4. One flush. A crash before its end leaves a record that recovery can judge: of one flush by
+    //    the digest, flushed by its own checksum.
+    if durable && let Err(error) = store.flush() {
+        withdraw(store, slot);
+        return Err(error);
+    }
+
+    // 5. Publish. From here on readers and the next writer see the commit.
+    store.free_hint.store(state.free.hint, SeqCst);
+    announce(store, SnapshotMeta { meta, slot }, durable);
+    image.keep_spare(&mut state.pages);
+    if durable {
+        cut(store);
+    }
+    Ok(())
+}
+
+/// Gives every changed page its number and fills in the new commit's record.
+fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
+    let changed_tables = state.tables.iter().filter(|table| table.changed).count();
+    let (pages, free) = (&mut state.pages, &mut state.free);
+    // The catalog's path and a page or two of the free-space trees come on top of what is changed.
+    let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 4;
+    let need = pages.changed_pages() + more;
+    free.begin_commit(pages, need as u32)?;
+    let mut image = Image::default();
+    let mut numbers = Numbers::take(pages, need);
+    for table in state.tables.iter_mut().filter(|table| table.changed) {
+        image.add_tree(pages, &mut table.tree, &mut numbers);
+    }
+    numbers.give_back(pages);
+    state.store_records()?;
+
+    let (pages, free) = (&mut state.pages, &mut state.free);
+    free.settle(pages)?;
+    let mut numbers = Numbers::take(pages, pages.changed_pages());
+    for tree in [&mut state.catalog, &mut free.ready, &mut free.pending] {
+        image.add_tree(pages, tree, &mut numbers);
+    }
+    numbers.give_back(pages);
+    debug_assert_eq!(pages.changed_pages(), 0, "a changed page that no tree refers to");
+    free.finish_commit(pages);
+
+    meta.txn = pages.txn;
+    meta.end = pages.base.end;
+    meta.catalog = state.catalog.root;
+    meta.ready = free.ready.root;
+    meta.pending = free.pending.root;
+    meta.ready_pages = free.ready_pages;
+    meta.pending_pages = free.pending_pages;
+    meta.recent = std::mem::take(&mut free.recent);
+    Ok(image)
+}
+
+/// Makes the file long enough for a small commit, and somewhat longer: a flush into space that is
+/// written already costs less.
+fn grow_ahead(store: &Inner, meta: &Meta) -> Result<()> {
+    let len = store.file_len()?;
+    if len >= meta.file_len() {
+        return Ok(());
+    }
+    let least = GROW_PAGES_MIN * u64::from(meta.page_size);
+    let ahead = len + (len / 8).clamp(least, GROW_BYTES_MAX.max(least));
+    let ahead = ahead.min(store.options.max_size.unwrap_or(u64::MAX));
+    let ahead = ahead - ahead % u64::from(meta.page_size);
+    if grow(store, ahead.max(meta.file_len())).is_ok() {
+        return Ok(());
+    }
+    // A disk that is nearly full may still have room for what is needed.
+    grow(store, meta.file_len())
+}
+
+fn grow(store: &Inner, wanted: u64) -> Result<()> {
+    if store.file_len()? < wanted {
+        let file = &store.pages.file;
+        file.set_len(wanted).map_err(|e| Error::io("extend", &store.pages.path, e))?;
+    }
+    Ok(())
+}
+
+/// Cuts the file where it is much longer than the store. All pages beyond the end of both D and L
+/// are free in every protected snapshot, so no reader touches them.
+fn cut(store: &Inner) {
+    let (Ok(len), Ok(newest)) = (store.file_len(), store.newest()) else { return };
+    if store.durable_number() != newest.meta.txn {
+        return;
+    }
+    let needed = newest.meta.file_len();
+    if len > needed + CUT_BYTES && len > needed + needed / 4 {
+        // A file that stays long is no failure.
+        let _ = store.pages.file.set_len(needed);
+    }
+}
+
+/// Writes a record into a meta page that holds neither D's nor L's. A failure poisons the store:
+/// what the page holds then is not known.
+pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32) -> Result<()> {
+    store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
+    store.lock.word(WORD_DIRTY).store(1, SeqCst);
+    let result = write_slot(store, &meta.encode(slot), slot);
+    result.map_err(|e| {
+        withdraw(store, slot);
+        store.poison(e)
+    })
+}
+
+fn write_slot(store: &Inner, bytes: &[u8], slot: u32) -> Result<()> {
+    let offset = u64::from(slot) * store.pages.page_size() as u64;
+    store
+        .pages
+        .file
+        .write_at(&[std::io::IoSlice::new(bytes)], offset)
+        .map_err(|e| Error::io("write a meta page of", &store.pages.path, e))
+}
+
+/// After a failure: tries to take an unpublished record back. If it fails too, recovery judges.
+pub(crate) fn withdraw(store: &Inner, slot: u32) {
+    let _ = write_slot(store, &[0; META_LEN], slot);
+}
+
+/// Publishes a commit whose record is written (and flushed, if `durable`).
+pub(crate) fn announce(store: &Inner, snapshot: SnapshotMeta, durable: bool) {
+    let word = word_of(snapshot.meta.txn, snapshot.slot);
+    store.set_newest(snapshot);
+    if durable {
+        store.lock.word(WORD_DURABLE).store(word, SeqCst);
+    }
+    store.lock.word(WORD_DIRTY).store(0, SeqCst);
+}
+
+impl Inner {
+    /// Removes meta records that were never published. The caller has the writer's lock.
+    pub(crate) fn clean(&self) -> Result<()> {
+        if self.lock.word(WORD_DIRTY).load(SeqCst) == 0 {
+            return Ok(());
+        }
+        // What the record of one flush refers to may be in the system's memory only.
+        self.flush()?;
+        let durable = self.durable_number();
+        let found = read_metas(&*self.pages.file, &self.pages.path)?;
+        let mut removed = false;
+        for (slot, meta) in (0..META_SLOTS).zip(&found.metas) {
+            let counts = self.is_slot_in_use(slot);
+            if !counts && meta.as_ref().is_some_and(|meta| meta.txn >= durable) {
+                write_slot(self, &[0; META_LEN], slot).map_err(|e| self.poison(e))?;
+                removed = true;
+            }
+        }
+        if removed {
+            self.flush()?;
+        }
+        self.lock.word(WORD_NUMBER).fetch_max(found.highest, SeqCst);
+        self.lock.word(WORD_DIRTY).store(0, SeqCst);
+        Ok(())
+    }
+}

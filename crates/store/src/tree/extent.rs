@@ -1,0 +1,319 @@
+//! Extents: runs of pages that hold one long key or value each.
+//!
+//! ```text
+//! | bytes of the value, from the start of the run in one piece ... | zeros                       |
+//! | ... trailer in the last bytes of the run: birth u64, then a CRC-32C for each page of the run  |
+//! |     up to where the trailer begins, over what of the page lies before the trailer             |
+//! ```
+//!
+//! The cell that names an extent carries the CRC-32C of the trailer, so that a part of a long value
+//! is verified by reading that part and the trailer only.
+
+use super::pages::{ExtentRef, PageNo, Pages, ReadPages, Run, WritePages};
+use crate::checksum::crc32c;
+use crate::coding::{put_u32, put_u64, u32_at, u64_at};
+use crate::{Error, Result};
+
+/// Where things stand in an extent of `len` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Pages of the run.
+    pub(crate) pages: u32,
+    /// Where the trailer begins.
+    trailer: usize,
+    /// Checksums in the trailer.
+    sums: usize,
+    page_size: usize,
+}
+
+impl Plan {
+    /// The layout for `len` bytes. The last page may hold bytes and trailer both.
+    pub(crate) fn new(len: u64, page_size: usize) -> Self {
+        let size = page_size as u64;
+        // Each page adds a sum; the fixed point is reached after one step or two.
+        let mut sums = len.div_ceil(size);
+        loop {
+            let pages = (len + 8 + 4 * sums).div_ceil(size);
+            let trailer = pages * size - 8 - 4 * sums;
+            let covered = trailer.div_ceil(size);
+            if covered <= sums {
+                let sums = sums as usize;
+                return Self { pages: pages as u32, trailer: trailer as usize, sums, page_size };
+            }
+            sums = covered;
+        }
+    }
+
+    fn trailer_len(&self) -> usize {
+        8 + 4 * self.sums
+    }
+
+    /// What of page `i` of the run its sum covers.
+    fn covered(&self, i: usize) -> std::ops::Range<usize> {
+        let start = (i * self.page_size).min(self.trailer);
+        start..((i + 1) * self.page_size).min(self.trailer)
+    }
+}
+
+/// The sum of the part of page `no` that holds bytes.
+fn page_sum(no: PageNo, bytes: &[u8]) -> u32 {
+    crc32c(u64::from(no), bytes)
+}
+
+/// Writes the trailer of an extent whose bytes stand in `run_bytes`; returns its name.
+pub(crate) fn finish(
+    run_bytes: &mut [u8],
+    first: PageNo,
+    len: u32,
+    plan: &Plan,
+    txn: u64,
+) -> ExtentRef {
+    let sums: Vec<u32> =
+        (0..plan.sums).map(|i| page_sum(first + i as u32, &run_bytes[plan.covered(i)])).collect();
+    let trailer = &mut run_bytes[plan.trailer..];
+    ExtentRef { first, len, sum: put_trailer(trailer, txn, &sums, first) }
+}
+
+/// Fills a trailer in; returns its sum.
+fn put_trailer(trailer: &mut [u8], txn: u64, sums: &[u32], first: PageNo) -> u32 {
+    put_u64(trailer, 0, txn);
+    for (i, sum) in sums.iter().enumerate() {
+        put_u32(trailer, 8 + 4 * i, *sum);
+    }
+    crc32c(u64::from(first), trailer)
+}
+
+/// Puts a long key or value into pages of its own.
+pub(crate) fn store(pages: &mut WritePages, bytes: &[u8]) -> Result<ExtentRef> {
+    let (mut whole, run, plan) = make(pages, bytes.len())?;
+    whole[..bytes.len()].copy_from_slice(bytes);
+    let reference = finish(&mut whole, run.start, bytes.len() as u32, &plan, pages.txn);
+    pages.extent_bytes += whole.len();
+    pages.extents.insert(run.start, whole);
+    Ok(reference)
+}
+
+fn make(pages: &mut WritePages, len: usize) -> Result<(Box<[u8]>, Run, Plan)> {
+    let plan = Plan::new(len as u64, pages.page_size());
+    let run = pages.take_extent(plan.pages)?;
+    let mut whole = Vec::new();
+    let size = plan.pages as usize * pages.page_size();
+    whole.try_reserve_exact(size).map_err(|_| Error::OutOfMemory)?;
+    whole.resize(size, 0);
+    Ok((whole.into_boxed_slice(), run, plan))
+}
+
+/// Takes an extent of zeros whose content the caller fills later through
+/// [`WritePages::extents`]; [`reseal`] must follow.
+pub(crate) fn reserve(pages: &mut WritePages, len: usize) -> Result<ExtentRef> {
+    store(pages, &vec![0; len])
+}
+
+/// Computes the sums of an extent in memory anew, after its bytes were changed in place.
+pub(crate) fn reseal(pages: &mut WritePages, reference: &ExtentRef) -> Option<ExtentRef> {
+    let plan = Plan::new(u64::from(reference.len), pages.page_size());
+    let txn = pages.txn;
+    let whole = pages.extents.get_mut(&reference.first)?;
+    Some(finish(whole, reference.first, reference.len, &plan, txn))
+}
+
+/// Gives the pages of an extent back.
+pub(crate) fn free(pages: &mut WritePages, reference: &ExtentRef) -> Result<()> {
+    let run = run_of(reference, pages.page_size());
+    let birth = match pages.extents.get(&reference.first) {
+        Some(_) => pages.txn,
+        None => birth(&pages.base, reference)?,
+    };
+    pages.free_run(run, birth);
+    Ok(())
+}
+
+/// The pages of an extent.
+pub(crate) fn run_of(reference: &ExtentRef, page_size: usize) -> Run {
+    let plan = Plan::new(u64::from(reference.len), page_size);
+    Run { start: reference.first, len: plan.pages }
+}
+
+/// The trailer of an extent, verified.
+fn trailer<'p>(pages: &'p ReadPages, reference: &ExtentRef, plan: &Plan) -> Result<&'p [u8]> {
+    let first_page = plan.trailer / plan.page_size;
+    let start = u64::from(reference.first) + first_page as u64;
+    let run = Run { start: start as PageNo, len: plan.pages - first_page as u32 };
+    if start + u64::from(run.len) > u64::from(pages.end) {
+        return Err(pages
+            .file
+            .corrupt(reference.first, "a long value beyond the end of the store"));
+    }
+    let bytes = pages.run(run)?;
+    let trailer = &bytes[plan.trailer - first_page * plan.page_size..];
+    debug_assert_eq!(trailer.len(), plan.trailer_len());
+    if crc32c(u64::from(reference.first), trailer) != reference.sum {
+        return Err(pages.file.corrupt(run.start, "the checksums of a long value are damaged"));
+    }
+    Ok(trailer)
+}
+
+/// The commit that wrote an extent.
+fn birth(pages: &ReadPages, reference: &ExtentRef) -> Result<u64> {
+    let plan = Plan::new(u64::from(reference.len), pages.page_size());
+    Ok(u64_at(trailer(pages, reference, &plan)?, 0))
+}
+
+/// The bytes of an extent of a snapshot, every page verified (each once in a process).
+pub(crate) fn read_whole<'p>(pages: &'p ReadPages, reference: &ExtentRef) -> Result<&'p [u8]> {
+    let plan = Plan::new(u64::from(reference.len), pages.page_size());
+    let bytes = pages.run(Run { start: reference.first, len: plan.pages })?;
+    let all = 0..(reference.len as usize).div_ceil(plan.page_size);
+    if !all.clone().all(|i| pages.file.is_extent_checked(reference.first + i as u32)) {
+        let trailer = trailer(pages, reference, &plan)?;
+        for i in all {
+            let no = reference.first + i as u32;
+            verify(pages, no, &bytes[plan.covered(i)], u32_at(trailer, 8 + 4 * i))?;
+        }
+    }
+    Ok(&bytes[..reference.len as usize])
+}
+
+fn verify(pages: &ReadPages, no: PageNo, covered: &[u8], sum: u32) -> Result<()> {
+    if page_sum(no, covered) != sum {
+        return Err(pages.file.corrupt(no, "the checksum of a page of a long value is wrong"));
+    }
+    if pages.file.is_mapped() {
+        pages.file.set_extent_checked(no);
+    }
+    Ok(())
+}
+
+/// Copies `out.len()` bytes from `offset` on out of an extent.
+pub(crate) fn read_part(
+    pages: &ReadPages,
+    reference: &ExtentRef,
+    offset: u64,
+    out: &mut [u8],
+) -> Result<()> {
+    let plan = Plan::new(u64::from(reference.len), pages.page_size());
+    let trailer = trailer(pages, reference, &plan)?;
+    let (mut at, mut done) = (offset as usize, 0);
+    while done < out.len() {
+        pages.interrupted()?;
+        let i = at / plan.page_size;
+        let no = reference.first + i as u32;
+        let covered = plan.covered(i);
+        let page = pages.run(Run { start: no, len: 1 })?;
+        if !pages.file.is_extent_checked(no) {
+            verify(pages, no, &page[..covered.len()], u32_at(trailer, 8 + 4 * i))?;
+        }
+        let from = at - covered.start;
+        let n = (covered.len() - from).min(out.len() - done);
+        out[done..done + n].copy_from_slice(&page[from..from + n]);
+        (at, done) = (at + n, done + n);
+    }
+    Ok(())
+}
+
+/// Writes one long value in parts straight into the file.
+pub(crate) struct Writer {
+    run: Run,
+    plan: Plan,
+    len: u64,
+    written: u64,
+    sums: Vec<u32>,
+    /// Bytes of the piece that is being filled.
+    piece: Vec<u8>,
+}
+
+/// How many bytes are gathered before they are written.
+const PIECE: usize = 512 << 10;
+
+impl Writer {
+    pub(crate) fn new(pages: &mut WritePages, len: u64) -> Result<Self> {
+        let plan = Plan::new(len, pages.page_size());
+        let run = pages.take_extent(plan.pages)?;
+        Ok(Self { run, plan, len, written: 0, sums: Vec::new(), piece: Vec::new() })
+    }
+
+    /// How many bytes are still to come.
+    pub(crate) fn left(&self) -> u64 {
+        self.len - self.written
+    }
+
+    /// Takes the next bytes, which must not be more than are left.
+    pub(crate) fn write(&mut self, pages: &WritePages, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let n = (PIECE - self.piece.len()).min(bytes.len());
+            self.piece.extend_from_slice(&bytes[..n]);
+            self.written += n as u64;
+            bytes = &bytes[n..];
+            if self.piece.len() == PIECE {
+                self.flush(pages)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the gathered piece, which begins at a page of the run.
+    fn flush(&mut self, pages: &WritePages) -> Result<()> {
+        pages.interrupted()?;
+        let first = self.sums.len();
+        let size = self.plan.page_size;
+        let start = first * size;
+        let whole = self.piece.len() / size;
+        for i in 0..whole {
+            let no = self.run.start + (first + i) as u32;
+            let covered = self.plan.covered(first + i).len();
+            self.sums.push(page_sum(no, &self.piece[i * size..i * size + covered]));
+        }
+        let offset = u64::from(self.run.start) * size as u64 + start as u64;
+        write(pages, &self.piece, offset)?;
+        self.piece.clear();
+        Ok(())
+    }
+
+    /// Writes the rest and the trailer.
+    pub(crate) fn finish(mut self, pages: &WritePages) -> Result<ExtentRef> {
+        let size = self.plan.page_size;
+        let start = self.sums.len() * size;
+        let end = self.plan.pages as usize * size;
+        self.piece.resize(end - start, 0);
+        for i in self.sums.len()..self.plan.sums {
+            let covered = self.plan.covered(i);
+            let part = &self.piece[covered.start - start..covered.end - start];
+            self.sums.push(page_sum(self.run.start + i as u32, part));
+        }
+        let trailer = &mut self.piece[self.plan.trailer - start..];
+        let sum = put_trailer(trailer, pages.txn, &self.sums, self.run.start);
+        write(pages, &self.piece, u64::from(self.run.start) * size as u64 + start as u64)?;
+        Ok(ExtentRef { first: self.run.start, len: self.len as u32, sum })
+    }
+
+    /// Gives the pages back after a failure.
+    pub(crate) fn abandon(self, pages: &mut WritePages) {
+        let txn = pages.txn;
+        pages.free_run(self.run, txn);
+    }
+}
+
+fn write(pages: &WritePages, bytes: &[u8], offset: u64) -> Result<()> {
+    let file = &pages.base.file;
+    let part = [std::io::IoSlice::new(bytes)];
+    file.file.write_at(&part, offset).map_err(|e| Error::io("write a long value to", &file.path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_before_the_trailer_is_covered_by_one_sum() {
+        for page_size in [4096_usize, 65536] {
+            for len in (0..200).chain(4060..4110).chain(65500..65560).chain([1 << 20, 4_190_000]) {
+                let plan = Plan::new(len, page_size);
+                let end = plan.pages as usize * page_size;
+                assert_eq!(plan.trailer + plan.trailer_len(), end, "{len}");
+                assert!(plan.trailer as u64 >= len, "{len}");
+                let covered: usize = (0..plan.sums).map(|i| plan.covered(i).len()).sum();
+                assert_eq!(covered, plan.trailer, "{len}");
+            }
+        }
+    }
+}

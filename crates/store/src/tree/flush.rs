@@ -1,0 +1,145 @@
+//! Making commits durable after the fact: `sync`, and the background thread that calls it soon after
+//! an eventual commit.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::commit::{announce, withdraw, write_meta};
+use super::group::{EndTurn, Entry, locked};
+use super::meta::Kind;
+use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, word_of};
+use crate::{Error, Result};
+
+/// How long after an eventual commit the flush begins: commits until then share it.
+const DELAY: Duration = Duration::from_millis(20);
+
+impl Inner {
+    /// Makes all commits so far durable. Writers go on while the bulk is flushed.
+    ///
+    /// 1. The newest commit N is pinned, so that its pages stay, and everything is flushed.
+    /// 2. With the writer's lock, N's record is written once more, as a flushed one, into the meta
+    ///    page that holds neither the durable record nor the newest one, and flushed: a short flush,
+    ///    since nearly everything is on the disk already. The lock is kept meanwhile, because now all
+    ///    three meta pages are in use.
+    ///
+    /// A crash in between leaves the older durable record, and the newest one under its evidence.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_process()?;
+        if self.durable_number() >= self.latest_number() {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let (newest, slot) = self.pin()?;
+        let result = self.flush().and_then(|()| self.make_durable(&newest));
+        self.unpin(slot);
+        result
+    }
+
+    fn make_durable(&self, flushed: &SnapshotMeta) -> Result<()> {
+        let Entry::Alone = self.queue.enter(false) else {
+            unreachable!("a thread that does not join was handed a group");
+        };
+        let mut end = EndTurn::new(self, false);
+        end.lock(true)?;
+        self.check_writable()?;
+        self.clean()?;
+        if self.durable_number() >= flushed.meta.txn {
+            return Ok(());
+        }
+        let mut meta = flushed.meta.clone();
+        meta.kind = Kind::Flushed;
+        let slot = self.free_slot();
+        write_meta(self, &meta, slot)?;
+        if let Err(error) = self.flush() {
+            withdraw(self, slot);
+            return Err(error);
+        }
+        if self.latest_number() == meta.txn {
+            announce(self, SnapshotMeta { meta, slot }, true);
+        } else {
+            self.lock.word(WORD_DURABLE).store(word_of(meta.txn, slot), SeqCst);
+            self.lock.word(WORD_DIRTY).store(0, SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Flushes the data file. A failure poisons the store: what the system still holds, and what of
+    /// it is on the disk, is not known then.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let result = self.pages.file.sync();
+        result.map_err(|e| self.poison(Error::io("flush", &self.pages.path, e)))
+    }
+}
+
+/// The background thread. It is started by the first eventual commit and ends with the store.
+#[derive(Default)]
+pub(crate) struct Flusher {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Wishes {
+    flush: bool,
+    stop: bool,
+}
+
+impl Flusher {
+    /// Asks for a flush soon.
+    pub(crate) fn wake(&self, store: &Arc<Inner>) {
+        if !std::mem::replace(&mut locked(&self.shared.wishes).flush, true) {
+            self.shared.changed.notify_one();
+        }
+        let mut thread = locked(&self.thread);
+        if thread.is_none() {
+            let (shared, store) = (Arc::clone(&self.shared), Arc::downgrade(store));
+            let name = "hedgerow flusher".to_string();
+            // Without the thread the commits become durable by `sync`, the next durable commit, or
+            // when the store is closed; the next eventual commit tries again.
+            *thread = std::thread::Builder::new().name(name).spawn(move || shared.run(&store)).ok();
+        }
+    }
+
+    /// Ends the thread and waits for it.
+    pub(crate) fn stop(&self) {
+        locked(&self.shared.wishes).stop = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = locked(&self.thread).take()
+            // The store's last owner may be the thread itself.
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // It returns nothing, and a panic in it was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, store: &Weak<Inner>) {
+        while self.next_flush() {
+            let Some(store) = store.upgrade() else { return };
+            // A failure has poisoned the store; the next writer is told.
+            let _ = store.sync();
+        }
+    }
+
+    /// Waits until a flush is due; false if the thread shall end.
+    fn next_flush(&self) -> bool {
+        let mut wishes = locked(&self.wishes);
+        while !wishes.flush && !wishes.stop {
+            wishes = self.changed.wait(wishes).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited = self.changed.wait_timeout_while(wishes, DELAY, |wishes| !wishes.stop);
+        let (mut wishes, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        wishes.flush = false;
+        !wishes.stop
+    }
+}

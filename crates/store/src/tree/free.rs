@@ -1,0 +1,560 @@
+//! Free space: which pages a transaction may write, and where those that it frees are noted.
+//!
+//! # Concept
+//!
+//! A page is used by the snapshots from its *birth* (the commit that wrote it) up to, but not
+//! including, the commit that *freed* it. The protected snapshots are the newest commit, the newest
+//! durable one, and each one that a reader has pinned. A freed run may be written again exactly if
+//! no protected snapshot lies in its interval; so one forgotten reader holds the pages of its own
+//! snapshot, not all that were freed since.
+//!
+//! Free runs are noted in three places:
+//!
+//! - `recent`, a short unsorted list in the meta record: small commits change nothing else;
+//! - the *ready* tree (start → length): runs that nobody holds, neighbours joined;
+//! - the *pending* tree ((holder, start) → length, birth, freed): runs that some snapshot holds,
+//!   under the newest one that does. When the holder goes, its runs become ready or move to their
+//!   next older holder, so that a run is looked at once for each of its holders, not at each commit.
+//!
+//! # The trees that describe free space use it
+//!
+//! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two rules
+//! keep that in bounds. The trees change only inside a commit; what a running transaction takes from
+//! the ready tree is remembered in `taken` and removed from the tree at the commit, so that rolling
+//! back to a savepoint never has to undo a change of free space. And [`FreeState::settle`] repeats
+//! "take what is needed, note what was freed" until nothing is left to do: a page of the trees is
+//! copied at most once a transaction, so each round has less to do than the one before.
+
+use std::collections::BTreeSet;
+
+use super::insert::put_plain;
+use super::meta::{FreeRun, Meta, RECENT_MAX};
+use super::pages::{Freed, PageNo, Run, WritePages};
+use super::remove::delete_plain;
+use super::search::{scan_plain, scan_plain_back};
+use super::tree::{Form, Tree};
+use crate::{Error, Result};
+
+/// How many entries of the ready tree one search looks at.
+const LOOKED_AT_MAX: usize = 256;
+/// A run of this many pages is as good as any longer one.
+const GOOD_RUN: u32 = 32;
+/// The most runs that may stay in the pool when a commit is done; they go to the recent list.
+const LEFTOVER_MAX: usize = 24;
+/// After so many rounds of settling, space is taken from the end of the store only.
+const ROUNDS_WITH_TREES: usize = 6;
+/// The least number of bytes for which the end of the store is lowered.
+const LOWER_END_BYTES: u64 = 1 << 20;
+
+/// The free space of a write transaction.
+pub(crate) struct FreeState {
+    pub(crate) ready: Tree,
+    pub(crate) pending: Tree,
+    pub(crate) recent: Vec<FreeRun>,
+    /// Pages in the ready tree, not counting those in `taken`.
+    pub(crate) ready_pages: u64,
+    pub(crate) pending_pages: u64,
+    /// Where the next search of the ready tree begins.
+    pub(crate) hint: PageNo,
+    /// Whether pages were written before the commit.
+    pub(crate) written_early: bool,
+    /// Starts of runs that were taken from the ready tree and still stand in it.
+    taken: BTreeSet<PageNo>,
+    /// The protected snapshots, ascending.
+    protected: Vec<u64>,
+}
+
+/// True if a protected snapshot uses pages of the interval. `protected` is ascending.
+pub(crate) fn is_held(protected: &[u64], birth: u64, freed: u64) -> bool {
+    newest_holder(protected, birth, freed).is_some()
+}
+
+/// The newest protected snapshot that uses pages of the interval.
+pub(crate) fn newest_holder(protected: &[u64], birth: u64, freed: u64) -> Option<u64> {
+    let below = protected.partition_point(|snapshot| *snapshot < freed);
+    let newest = *protected.get(below.checked_sub(1)?)?;
+    (newest >= birth).then_some(newest)
+}
+
+/// Sorts runs and joins neighbours that have the same interval.
+fn join_neighbours(runs: &mut Vec<FreeRun>) {
+    runs.sort_unstable_by_key(|free| free.run.start);
+    runs.dedup_by(|next, before| {
+        let joins = before.run.start + before.run.len == next.run.start
+            && (before.birth, before.freed) == (next.birth, next.freed);
+        if joins {
+            before.run.len += next.run.len;
+        }
+        joins
+    });
+}
+
+/// Indices of the runs to take for `need` pages: the shortest one that is long enough, else the
+/// longest ones if there are few of them. Empty if what is there would be too scattered.
+fn choose_runs(runs: &[Run], need: u32, scattered: bool) -> Vec<usize> {
+    let enough = (0..runs.len()).filter(|i| runs[*i].len >= need);
+    if let Some(best) = enough.min_by_key(|i| runs[*i].len) {
+        return vec![best];
+    }
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by_key(|i| std::cmp::Reverse(runs[*i].len));
+    let pieces_max = if scattered { usize::MAX } else { (need as usize / 8).max(2) };
+    let mut sum = 0;
+    let mut chosen = Vec::new();
+    for i in order {
+        if sum >= need || chosen.len() == pieces_max {
+            break;
+        }
+        sum = sum.saturating_add(runs[i].len);
+        chosen.push(i);
+    }
+    if sum >= need || scattered { chosen } else { Vec::new() }
+}
+
+fn pool_pages(pages: &WritePages) -> u64 {
+    pages.pool.iter().map(|run| u64::from(run.len)).sum()
+}
+
+impl FreeState {
+    /// The free space as a commit left it, under the snapshots that are protected now.
+    pub(crate) fn new(meta: &Meta, mut protected: Vec<u64>, hint: PageNo) -> Self {
+        protected.sort_unstable();
+        protected.dedup();
+        Self {
+            ready: Tree::new(meta.ready, Form::PLAIN),
+            pending: Tree::new(meta.pending, Form::PLAIN),
+            recent: meta.recent.clone(),
+            ready_pages: meta.ready_pages,
+            pending_pages: meta.pending_pages,
+            hint,
+            written_early: false,
+            taken: BTreeSet::new(),
+            protected,
+        }
+    }
+
+    /// Puts at least `want` pages into the pool, for extents and for pages that are written early.
+    /// Changes no tree.
+    pub(crate) fn refill(&mut self, pages: &mut WritePages, want: u32) -> Result<()> {
+        let have = pool_pages(pages);
+        if have >= u64::from(want) {
+            return Ok(());
+        }
+        self.take(pages, want - have as u32)
+    }
+
+    /// Adds `missing` pages to the pool: from the recent list, from the ready tree, from the end.
+    fn take(&mut self, pages: &mut WritePages, missing: u32) -> Result<()> {
+        let free = self.ready_pages + self.recent_ready_pages();
+        let mut scattered = free > u64::from(pages.base.end) / 4;
+        if end_after(pages, missing).is_err() {
+            scattered = true;
+        }
+        let left = self.take_recent(pages, missing, scattered);
+        let left = if left == 0 { 0 } else { self.take_ready(pages, left, scattered)? };
+        extend_end(pages, left)
+    }
+
+    fn recent_ready_pages(&self) -> u64 {
+        let ready = self.recent.iter().filter(|free| !self.holds(free));
+        ready.map(|free| u64::from(free.run.len)).sum()
+    }
+
+    fn holds(&self, free: &FreeRun) -> bool {
+        is_held(&self.protected, free.birth, free.freed)
+    }
+
+    /// Takes runs of the recent list; returns how many pages are still missing.
+    fn take_recent(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> u32 {
+        let (mut ready, held): (Vec<FreeRun>, Vec<FreeRun>) =
+            self.recent.drain(..).partition(|f| !is_held(&self.protected, f.birth, f.freed));
+        self.recent = held;
+        for free in &mut ready {
+            (free.birth, free.freed) = (0, 0);
+        }
+        join_neighbours(&mut ready);
+        let runs: Vec<Run> = ready.iter().map(|free| free.run).collect();
+        let mut chosen = choose_runs(&runs, missing, scattered);
+        chosen.sort_unstable();
+        let mut left = missing;
+        for (i, free) in ready.into_iter().enumerate() {
+            if chosen.binary_search(&i).is_ok() {
+                left = left.saturating_sub(free.run.len);
+                pages.pool.push(free.run);
+            } else {
+                self.recent.push(free);
+            }
+        }
+        left
+    }
+
+    /// Takes runs of the ready tree, next fit; returns how many pages are still missing.
+    fn take_ready(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> Result<u32> {
+        if self.ready_pages == 0 {
+            return Ok(missing);
+        }
+        let good = missing.min(GOOD_RUN);
+        let mut looked_at: Vec<Run> = Vec::new();
+        let mut sum = 0;
+        for from in [self.hint, 0] {
+            let upper = if from == 0 { self.hint } else { PageNo::MAX };
+            let taken = &self.taken;
+            scan_plain(pages, &self.ready, &from.to_be_bytes(), &mut |key, value| {
+                let Some(run) = ready_entry(key, value).filter(|run| run.start < upper) else {
+                    return false;
+                };
+                if !taken.contains(&run.start) {
+                    looked_at.push(run);
+                    sum += if run.len >= good { run.len.min(missing) } else { 0 };
+                }
+                sum < missing && looked_at.len() < LOOKED_AT_MAX
+            })?;
+            if sum >= missing || looked_at.len() >= LOOKED_AT_MAX || self.hint == 0 {
+                break;
+            }
+        }
+        if let Some(last) = looked_at.last() {
+            self.hint = last.start + last.len;
+        }
+        let mut left = missing;
+        // Good runs first; of the others only where scattered pages are welcome.
+        for least in [good, if scattered { 1 } else { good }] {
+            for run in &looked_at {
+                if left > 0 && run.len >= least && self.taken.insert(run.start) {
+                    left = left.saturating_sub(run.len);
+                    self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
+                    pages.pool.push(*run);
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// The first part of a commit: frees what this transaction made and dropped, gives back what
+    /// holders let go, and puts about `need` pages into the pool, side by side if possible.
+    pub(crate) fn begin_commit(&mut self, pages: &mut WritePages, need: u32) -> Result<()> {
+        drop_own(pages);
+        self.remove_taken(pages)?;
+        let work = (4 * pages.freed.len()).max(256);
+        self.release_pending(pages, work)?;
+        self.lower_end(pages)?;
+        self.refill(pages, need)
+    }
+
+    /// Removes the runs that were taken from the ready tree.
+    fn remove_taken(&mut self, pages: &mut WritePages) -> Result<()> {
+        for start in std::mem::take(&mut self.taken) {
+            if !delete_plain(pages, &mut self.ready, &start.to_be_bytes())? {
+                return Err(pages
+                    .base
+                    .file
+                    .corrupt(start, "free pages that are not listed as free"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at pending runs whose holder is no longer protected, at most `work` of them.
+    fn release_pending(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
+        if self.pending_pages == 0 {
+            return Ok(());
+        }
+        let released = self.released_entries(pages, work)?;
+        let mut ready = Vec::new();
+        for (holder, free) in released {
+            delete_plain(pages, &mut self.pending, &pending_key(holder, free.run.start))?;
+            self.pending_pages = self.pending_pages.saturating_sub(u64::from(free.run.len));
+            match newest_holder(&self.protected, free.birth, free.freed) {
+                Some(holder) => self.put_pending(pages, holder, &free)?,
+                None => ready.push(FreeRun { run: free.run, birth: 0, freed: 0 }),
+            }
+        }
+        join_neighbours(&mut ready);
+        // Through the recent list, so that a commit that needs pages now takes them without a
+        // detour through the ready tree; what is too much for the list is noted in `settle`.
+        self.recent.append(&mut ready);
+        Ok(())
+    }
+
+    fn released_entries(&self, pages: &WritePages, work: usize) -> Result<Vec<(u64, FreeRun)>> {
+        let mut released = Vec::new();
+        let mut next_holder = Some(0);
+        while let Some(from) = next_holder.take() {
+            let mut damaged = None;
+            scan_plain(pages, &self.pending, &pending_key(from, 0), &mut |key, value| {
+                let Some((holder, free)) = pending_entry(key, value) else {
+                    damaged = Some(());
+                    return false;
+                };
+                if self.protected.binary_search(&holder).is_ok() {
+                    next_holder = holder.checked_add(1);
+                    return false;
+                }
+                released.push((holder, free));
+                released.len() < work
+            })?;
+            if damaged.is_some() {
+                return Err(self.damaged(pages));
+            }
+        }
+        Ok(released)
+    }
+
+    fn damaged(&self, pages: &WritePages) -> Error {
+        let root = self.pending.root.page;
+        let page = if root.is_changed() { 0 } else { root.0 };
+        pages.base.file.corrupt(page, "an entry of the free-space trees that no store wrote")
+    }
+
+    fn put_pending(&mut self, pages: &mut WritePages, holder: u64, free: &FreeRun) -> Result<()> {
+        let mut value = [0; 20];
+        value[..4].copy_from_slice(&free.run.len.to_be_bytes());
+        value[4..12].copy_from_slice(&free.birth.to_be_bytes());
+        value[12..].copy_from_slice(&free.freed.to_be_bytes());
+        self.pending_pages += u64::from(free.run.len);
+        put_plain(pages, &mut self.pending, &pending_key(holder, free.run.start), &value)
+    }
+
+    /// Notes a run in the ready tree, joined with its neighbours there.
+    fn put_ready(&mut self, pages: &mut WritePages, run: Run) -> Result<()> {
+        self.ready_pages += u64::from(run.len);
+        let (mut start, mut end) = (run.start, run.start + run.len);
+        let before = self.ready_before(pages, start)?;
+        let after = self.ready_from(pages, start)?;
+        if before.is_some_and(|b| b.start + b.len > start) || after.is_some_and(|a| a.start < end) {
+            return Err(pages.base.file.corrupt(run.start, "a page that is free twice"));
+        }
+        if let Some(after) = after.filter(|after| after.start == end) {
+            end += after.len;
+            delete_plain(pages, &mut self.ready, &after.start.to_be_bytes())?;
+        }
+        if let Some(before) = before.filter(|before| before.start + before.len == start) {
+            start = before.start;
+        }
+        let len = (end - start).to_be_bytes();
+        put_plain(pages, &mut self.ready, &start.to_be_bytes(), &len)
+    }
+
+    /// The last ready run that starts before `start`.
+    fn ready_before(&self, pages: &WritePages, start: PageNo) -> Result<Option<Run>> {
+        let mut found = None;
+        scan_plain_back(pages, &self.ready, &(start - 1).to_be_bytes(), &mut |key, value| {
+            found = ready_entry(key, value);
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// The first ready run that starts at or after `start`.
+    fn ready_from(&self, pages: &WritePages, start: PageNo) -> Result<Option<Run>> {
+        let mut found = None;
+        scan_plain(pages, &self.ready, &start.to_be_bytes(), &mut |key, value| {
+            found = ready_entry(key, value);
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// Lowers the end of the store if a long free run stands there.
+    fn lower_end(&mut self, pages: &mut WritePages) -> Result<()> {
+        let end = pages.base.end;
+        let Some(run) = self.ready_before(pages, end)? else { return Ok(()) };
+        let bytes = u64::from(run.len) * pages.base.file.page_size() as u64;
+        if run.start + run.len != end || run.len < end / 4 || bytes < LOWER_END_BYTES {
+            return Ok(());
+        }
+        delete_plain(pages, &mut self.ready, &run.start.to_be_bytes())?;
+        self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
+        self.hint = self.hint.min(run.start);
+        pages.base.end = run.start;
+        Ok(())
+    }
+
+    /// The second part of a commit: brings the free space to rest. Afterwards the pool holds a page
+    /// for each changed page, and all that was freed will fit into the recent list.
+    pub(crate) fn settle(&mut self, pages: &mut WritePages) -> Result<()> {
+        for round in 0.. {
+            drop_own(pages);
+            join_pool(pages);
+            self.remove_taken(pages)?;
+            let need = pages.changed_pages() as u64;
+            let have = pool_pages(pages);
+            if have < need {
+                let missing = (need - have) as u32;
+                if round < ROUNDS_WITH_TREES {
+                    self.take(pages, missing)?;
+                } else {
+                    extend_end(pages, missing)?;
+                }
+                continue;
+            }
+            join_freed(&mut pages.freed);
+            let spare = spare_runs(&pages.pool, need as u32);
+            if spare.len() > LEFTOVER_MAX {
+                self.file_spare(pages, &spare)?;
+            } else if self.recent.len() + pages.freed.len() + spare.len() + 1 > RECENT_MAX {
+                self.file(pages)?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the recent list and what was freed into the two trees.
+    fn file(&mut self, pages: &mut WritePages) -> Result<()> {
+        let txn = pages.txn;
+        let mut runs = std::mem::take(&mut self.recent);
+        runs.extend(std::mem::take(&mut pages.freed).into_iter().map(|f| freed_run(f, txn)));
+        let (mut ready, held): (Vec<_>, Vec<_>) = runs.into_iter().partition(|f| !self.holds(f));
+        for free in &mut ready {
+            (free.birth, free.freed) = (0, 0);
+        }
+        join_neighbours(&mut ready);
+        for free in ready {
+            self.put_ready(pages, free.run)?;
+        }
+        let mut keyed: Vec<(u64, FreeRun)> = held
+            .into_iter()
+            .filter_map(|f| Some((newest_holder(&self.protected, f.birth, f.freed)?, f)))
+            .collect();
+        // In the order of the tree, so that each of its pages is changed once.
+        keyed.sort_unstable_by_key(|(holder, free)| (*holder, free.run.start));
+        for (holder, free) in keyed {
+            self.put_pending(pages, holder, &free)?;
+        }
+        Ok(())
+    }
+
+    /// Moves runs of the pool that the commit will not use into the ready tree.
+    fn file_spare(&mut self, pages: &mut WritePages, spare: &[usize]) -> Result<()> {
+        let gone: Vec<Run> = spare.iter().rev().map(|i| pages.pool.swap_remove(*i)).collect();
+        for run in gone {
+            self.put_ready(pages, run)?;
+        }
+        Ok(())
+    }
+
+    /// The last part of a commit, when every changed page has its number: what is left goes to the
+    /// recent list.
+    pub(crate) fn finish_commit(&mut self, pages: &mut WritePages) {
+        let txn = pages.txn;
+        self.recent.extend(pages.freed.drain(..).map(|freed| freed_run(freed, txn)));
+        let left = pages.pool.drain(..).map(|run| FreeRun { run, birth: 0, freed: 0 });
+        self.recent.extend(left);
+        join_neighbours(&mut self.recent);
+    }
+
+    /// Free pages: those for the next transaction, and those that some snapshot holds.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let recent: u64 = self.recent.iter().map(|free| u64::from(free.run.len)).sum();
+        let ready = self.recent_ready_pages();
+        (self.ready_pages + ready, self.pending_pages + recent - ready)
+    }
+}
+
+/// Pages that this transaction wrote early and dropped again: nobody else ever saw them.
+fn drop_own(pages: &mut WritePages) {
+    let txn = pages.txn;
+    if pages.freed.iter().all(|freed| freed.birth != txn) {
+        return;
+    }
+    for freed in std::mem::take(&mut pages.freed) {
+        if freed.birth == txn {
+            if let Some(bytes) = pages.extents.remove(&freed.run.start) {
+                pages.extent_bytes -= bytes.len();
+            }
+            pages.pool.push(freed.run);
+        } else {
+            pages.freed.push(freed);
+        }
+    }
+}
+
+fn join_pool(pages: &mut WritePages) {
+    pages.pool.sort_unstable_by_key(|run| run.start);
+    pages.pool.dedup_by(|next, before| {
+        let joins = before.start + before.len == next.start;
+        if joins {
+            before.len += next.len;
+        }
+        joins
+    });
+}
+
+fn join_freed(freed: &mut Vec<Freed>) {
+    freed.sort_unstable_by_key(|freed| freed.run.start);
+    freed.dedup_by(|next, before| {
+        let joins =
+            before.run.start + before.run.len == next.run.start && before.birth == next.birth;
+        if joins {
+            before.run.len += next.run.len;
+        }
+        joins
+    });
+}
+
+fn freed_run(freed: Freed, txn: u64) -> FreeRun {
+    FreeRun { run: freed.run, birth: freed.birth, freed: txn }
+}
+
+/// The runs of the pool from which `need` pages are numbered, in ascending order of their starts.
+pub(crate) fn numbering_runs(pool: &[Run], need: u32) -> Vec<usize> {
+    let mut chosen = choose_runs(pool, need, true);
+    chosen.sort_unstable();
+    chosen
+}
+
+/// The other runs of the pool, in ascending order of their indices.
+fn spare_runs(pool: &[Run], need: u32) -> Vec<usize> {
+    let chosen = numbering_runs(pool, need);
+    (0..pool.len()).filter(|i| chosen.binary_search(i).is_err()).collect()
+}
+
+/// The end of the store after `more` pages were added to it.
+fn end_after(pages: &WritePages, more: u32) -> Result<PageNo> {
+    let end = pages.base.end.checked_add(more).filter(|end| *end <= pages.max_pages);
+    end.ok_or_else(|| {
+        let all = u64::from(pages.max_pages) * pages.base.file.page_size() as u64;
+        Error::StoreFull { max_size: pages.max_size.unwrap_or(all) }
+    })
+}
+
+fn extend_end(pages: &mut WritePages, more: u32) -> Result<()> {
+    if more > 0 {
+        let start = pages.base.end;
+        pages.base.end = end_after(pages, more)?;
+        pages.pool.push(Run { start, len: more });
+    }
+    Ok(())
+}
+
+/// An entry of the ready tree; `None` if no store wrote it.
+pub(crate) fn ready_entry(key: &[u8], value: &[u8]) -> Option<Run> {
+    let start = u32::from_be_bytes(key.try_into().ok()?);
+    let len = u32::from_be_bytes(value.try_into().ok()?);
+    start.checked_add(len)?;
+    (len > 0).then_some(Run { start, len })
+}
+
+fn pending_key(holder: u64, start: PageNo) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&holder.to_be_bytes());
+    key[8..].copy_from_slice(&start.to_be_bytes());
+    key
+}
+
+/// An entry of the pending tree: its holder and the run; `None` if no store wrote it.
+pub(crate) fn pending_entry(key: &[u8], value: &[u8]) -> Option<(u64, FreeRun)> {
+    let key: &[u8; 12] = key.try_into().ok()?;
+    let value: &[u8; 20] = value.try_into().ok()?;
+    let holder = u64::from_be_bytes(key[..8].try_into().ok()?);
+    let run = ready_entry(&key[8..], &value[..4])?;
+    let birth = u64::from_be_bytes(value[4..12].try_into().ok()?);
+    let freed = u64::from_be_bytes(value[12..].try_into().ok()?);
+    Some((holder, FreeRun { run, birth, freed }))
+}
+
+#[cfg(test)]
+#[path = "free/tests.rs"]
+mod tests;

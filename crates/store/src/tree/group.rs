@@ -1,0 +1,443 @@
+//! The writer's turn, and commits that share a flush.
+//!
+//! # Concept
+//!
+//! There is one writer at a time. Threads of this process queue for the turn, first come first
+//! served; who has it takes the writer's lock that all processes share. A durable commit costs a
+//! flush, and a flush costs the same for one transaction as for a hundred. So a thread that commits
+//! durably while others of its process wait does not write: it hands its changed pages, unwritten, to
+//! the next one, which continues in them under a savepoint of its own, and waits for the outcome. The
+//! last one of such a *group* writes and flushes for all.
+//!
+//! # Invariants
+//!
+//! 1. A group is one commit with one number: all members are published, or none.
+//! 2. The group belongs to exactly one place: a [`Turn`], a waiter's seat, or [`finish`]. Wherever
+//!    it is dropped, its members are told that it failed; nobody waits for ever.
+//! 3. An aborted member leaves no trace: its savepoint is rolled back, then the group goes on.
+//! 4. The writer's lock is held from the group's first member to its publication.
+//! 5. A group with members that wait is always committed durably.
+//!
+//! # Why this way
+//!
+//! To let every thread write its own meta page and share only the flush would need a free meta page
+//! for each; there are three, and two of them must stay. Merging changes of transactions that ran at
+//! the same time would need locks on keys. Handing the pages on needs neither, and saves the copies of
+//! the upper pages of the tree, which all members change. The price: a commit returns only after the
+//! transactions that joined it are done. So a thread must not, while it writes, wait for another
+//! thread's commit to return; that thread could not have begun a transaction of its own either.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::commit::publish;
+use super::free::FreeState;
+use super::pages::{ReadPages, WritePages};
+use super::state::WriteState;
+use super::store::{Inner, WORD_NUMBER};
+use super::tree::{Form, Tree};
+use super::{Durability, Savepoint};
+use crate::{Error, Result};
+
+/// The most transactions of a group.
+const MEMBERS_MAX: usize = 256;
+
+/// Locks; what a panic left behind is whole, since no lock is held while it changes in steps.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changed pages of one or more transactions that will be one commit.
+pub(crate) struct Group {
+    state: WriteState,
+    members: Vec<Arc<Outcome>>,
+}
+
+impl Group {
+    fn tell(&mut self, result: &Result<()>) {
+        for member in self.members.drain(..) {
+            member.set(result.as_ref().map_err(ToString::to_string).copied());
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let reason = "a later transaction of the group did not finish".to_string();
+        self.tell(&Err(Error::CommitFailed { reason }));
+    }
+}
+
+/// What became of a group; its members wait for it.
+#[derive(Default)]
+struct Outcome {
+    result: Mutex<Option<std::result::Result<(), String>>>,
+    told: Condvar,
+}
+
+impl Outcome {
+    fn set(&self, result: std::result::Result<(), String>) {
+        *locked(&self.result) = Some(result);
+        self.told.notify_all();
+    }
+
+    fn wait(&self) -> Result<()> {
+        let mut result = locked(&self.result);
+        loop {
+            if let Some(result) = result.take() {
+                return result.map_err(|reason| Error::CommitFailed { reason });
+            }
+            result = self.told.wait(result).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The threads of this process that wait for the writer's turn.
+pub(crate) struct Queue<G> {
+    seats: Mutex<Seats<G>>,
+}
+
+struct Seats<G> {
+    /// Somebody has the turn.
+    taken: bool,
+    waiting: VecDeque<Arc<Seat<G>>>,
+}
+
+/// Where a thread waits, and where it finds the turn.
+struct Seat<G> {
+    /// Whether it may be handed a group.
+    joins: bool,
+    turn: Mutex<Option<Entry<G>>>,
+    called: Condvar,
+}
+
+/// How a thread came to its turn.
+pub(crate) enum Entry<G> {
+    /// With nothing.
+    Alone,
+    /// With the changed pages of those before.
+    Joined(G),
+}
+
+impl<G> Queue<G> {
+    pub(crate) fn new() -> Self {
+        Self { seats: Mutex::new(Seats { taken: false, waiting: VecDeque::new() }) }
+    }
+
+    /// Takes the turn if nobody has it.
+    pub(crate) fn try_enter(&self) -> bool {
+        let mut seats = locked(&self.seats);
+        !std::mem::replace(&mut seats.taken, true)
+    }
+
+    /// Waits for the turn. Only a thread that `joins` is handed a group.
+    pub(crate) fn enter(&self, joins: bool) -> Entry<G> {
+        let seat = {
+            let mut seats = locked(&self.seats);
+            if !std::mem::replace(&mut seats.taken, true) {
+                return Entry::Alone;
+            }
+            let seat = Arc::new(Seat { joins, turn: Mutex::new(None), called: Condvar::new() });
+            seats.waiting.push_back(Arc::clone(&seat));
+            seat
+        };
+        let mut turn = locked(&seat.turn);
+        loop {
+            if let Some(entry) = turn.take() {
+                return entry;
+            }
+            turn = seat.called.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether the thread that comes next would join a group.
+    pub(crate) fn next_joins(&self) -> bool {
+        locked(&self.seats).waiting.front().is_some_and(|seat| seat.joins)
+    }
+
+    /// Gives the turn and a group to the next thread; gives the group back if there is none that
+    /// joins.
+    pub(crate) fn hand_over(&self, group: G) -> Option<G> {
+        let mut seats = locked(&self.seats);
+        match seats.waiting.pop_front_if(|seat| seat.joins) {
+            Some(seat) => {
+                seat.call(Entry::Joined(group));
+                None
+            }
+            None => Some(group),
+        }
+    }
+
+    /// Gives the turn to the next thread, or leaves it to whoever comes.
+    pub(crate) fn leave(&self) {
+        let mut seats = locked(&self.seats);
+        match seats.waiting.pop_front() {
+            Some(seat) => seat.call(Entry::Alone),
+            None => seats.taken = false,
+        }
+    }
+}
+
+impl<G> Seat<G> {
+    fn call(&self, entry: Entry<G>) {
+        *locked(&self.turn) = Some(entry);
+        self.called.notify_one();
+    }
+}
+
+/// Ends the turn on drop: gives back the writer's lock, if it is held, and calls the next thread.
+pub(crate) struct EndTurn<'s> {
+    store: &'s Inner,
+    locked: bool,
+}
+
+impl<'s> EndTurn<'s> {
+    /// The calling thread has the turn; `locked` says whether also the lock.
+    pub(crate) fn new(store: &'s Inner, locked: bool) -> Self {
+        Self { store, locked }
+    }
+
+    /// Takes the lock that all processes share; false if it is taken and `wait` is not.
+    pub(crate) fn lock(&mut self, wait: bool) -> Result<bool> {
+        let wait = if wait { None } else { Some(Duration::ZERO) };
+        let lock = self.store.lock.lock_writer(wait);
+        self.locked = lock.map_err(|e| Error::io("lock", &self.store.paths.lock, e))?;
+        Ok(self.locked)
+    }
+}
+
+impl Drop for EndTurn<'_> {
+    fn drop(&mut self) {
+        if self.locked {
+            self.store.lock.unlock_writer();
+        }
+        self.store.queue.leave();
+    }
+}
+
+/// The writer's turn with the changed pages. Dropped without commit it leaves no trace.
+pub(crate) struct Turn {
+    /// `None` only after the end.
+    group: Option<Box<Group>>,
+    /// Where this transaction began in a group that it joined.
+    mark: Option<Savepoint>,
+    pub(crate) store: Arc<Inner>,
+}
+
+impl Turn {
+    /// Waits for the turn and begins; `None` if `wait` is false and another writer is at work.
+    pub(crate) fn begin(store: &Arc<Inner>, wait: bool) -> Result<Option<Self>> {
+        store.check_writable()?;
+        let entry = match wait {
+            true => store.queue.enter(true),
+            false if store.queue.try_enter() => Entry::Alone,
+            false => return Ok(None),
+        };
+        let (group, mark) = match entry {
+            Entry::Joined(mut group) => {
+                let mark = group.state.savepoint();
+                (group, Some(mark))
+            }
+            Entry::Alone => {
+                let mut end = EndTurn::new(store, false);
+                if !end.lock(wait)? {
+                    return Ok(None);
+                }
+                let group = Group { state: first_state(store)?, members: Vec::new() };
+                std::mem::forget(end);
+                (Box::new(group), None)
+            }
+        };
+        Ok(Some(Self { group: Some(group), mark, store: Arc::clone(store) }))
+    }
+
+    /// The pages, trees and free space of the transaction.
+    #[inline(always)]
+    pub(crate) fn state(&self) -> &WriteState {
+        match &self.group {
+            Some(group) => &group.state,
+            None => unreachable!("a writer's turn that has ended"),
+        }
+    }
+
+    /// The same, for changing it.
+    #[inline(always)]
+    pub(crate) fn state_mut(&mut self) -> &mut WriteState {
+        match &mut self.group {
+            Some(group) => &mut group.state,
+            None => unreachable!("a writer's turn that has ended"),
+        }
+    }
+
+    /// Commits. All savepoints of the caller's are released.
+    pub(crate) fn commit(mut self, durability: Durability) -> Result<()> {
+        let store = Arc::clone(&self.store);
+        let mark = self.mark.take();
+        let Some(mut group) = self.group.take() else { return Ok(()) };
+        let released = match mark {
+            Some(mark) => group.state.release(mark),
+            None => group.state.release_all(),
+        };
+        if let Err(error) = released {
+            let _end = EndTurn::new(&store, true);
+            return Err(error);
+        }
+        if durability == Durability::Durable && may_share(&store, &group) {
+            let outcome = Arc::new(Outcome::default());
+            group.members.push(Arc::clone(&outcome));
+            match store.queue.hand_over(group) {
+                None => return outcome.wait(),
+                Some(mut back) => {
+                    back.members.pop();
+                    group = back;
+                }
+            }
+        }
+        finish(&store, group, durability)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(mut group) = self.group.take() else { return };
+        if !self.store.lock.is_same_process() {
+            // The turn, its lock and those who wait belong to the parent.
+            std::mem::forget(group);
+            return;
+        }
+        let Some(mark) = self.mark.take() else {
+            drop(group);
+            drop(EndTurn::new(&self.store, true));
+            return;
+        };
+        let rolled_back = group.state.rollback_to(mark).and_then(|()| group.state.release(mark));
+        match rolled_back {
+            // What the others of the group committed is still to be written; they get the result.
+            Ok(()) => drop(finish(&self.store, group, Durability::Durable)),
+            Err(error) => {
+                group.tell(&Err(error));
+                drop(EndTurn::new(&self.store, true));
+            }
+        }
+    }
+}
+
+/// The state of a transaction that begins alone. The caller has the writer's lock.
+fn first_state(store: &Inner) -> Result<WriteState> {
+    store.check_writable()?;
+    store.clean()?;
+    let newest = store.newest()?;
+    let meta = &newest.meta;
+    let number = store.lock.word(WORD_NUMBER).load(std::sync::atomic::Ordering::SeqCst);
+    let base = ReadPages::new(Arc::clone(&store.pages), meta.end);
+    let max_size = store.options.max_size;
+    let page_size = store.pages.page_size() as u64;
+    let most = max_size.map_or(u64::MAX, |bytes| bytes / page_size);
+    let max_pages = u64::from(store.pages.max_pages()).min(most) as u32;
+    let pages = WritePages::new(base, number.max(meta.txn) + 1, max_pages, max_size);
+    let hint = store.free_hint.load(std::sync::atomic::Ordering::SeqCst);
+    let free = FreeState::new(meta, store.protected(), hint);
+    Ok(WriteState::new(pages, free, Tree::new(meta.catalog, Form::PLAIN)))
+}
+
+/// Whether the group may go on with the next thread instead of being written now.
+fn may_share(store: &Inner, group: &Group) -> bool {
+    group.members.len() + 1 < MEMBERS_MAX
+        && group.state.pages.changed_bytes() < store.options.write_budget / 2
+        && store.queue.next_joins()
+        && !store.lock.writer_is_wanted()
+}
+
+/// Whether there is anything to write.
+fn is_changed(state: &WriteState) -> bool {
+    state.pages.changed_pages() > 0
+        || !state.pages.freed.is_empty()
+        || state.tables.iter().any(|table| table.changed)
+}
+
+/// Writes a group, ends the turn and tells the members.
+fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> Result<()> {
+    let end = EndTurn::new(store, true);
+    let durability = if group.members.is_empty() { durability } else { Durability::Durable };
+    let changed = is_changed(&group.state);
+    let result = match store.check_writable() {
+        Ok(()) if changed => publish(store, &mut group.state, durability),
+        other => other,
+    };
+    drop(end);
+    group.tell(&result);
+    if changed && result.is_ok() && durability == Durability::Eventual {
+        store.flusher.wake(store);
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    //! The queue: order, handing over, and who does not join.
+
+    use super::*;
+
+    #[test]
+    fn the_turn_is_taken_once() {
+        let queue = Queue::<u32>::new();
+        assert!(queue.try_enter());
+        assert!(!queue.try_enter());
+        queue.leave();
+        assert!(queue.try_enter());
+    }
+
+    /// Starts a thread and returns when it waits as the `n`-th.
+    fn wait_as<'s>(
+        scope: &'s std::thread::Scope<'s, '_>,
+        queue: &'s Queue<u32>,
+        joins: bool,
+        n: usize,
+    ) -> std::thread::ScopedJoinHandle<'s, Option<u32>> {
+        let thread = scope.spawn(move || match queue.enter(joins) {
+            Entry::Alone => None,
+            Entry::Joined(group) => Some(group),
+        });
+        while locked(&queue.seats).waiting.len() < n {
+            std::thread::yield_now();
+        }
+        thread
+    }
+
+    #[test]
+    fn waiters_come_in_order_and_only_those_who_join_get_the_group() {
+        let queue = Queue::new();
+        assert!(queue.try_enter());
+        assert_eq!(queue.hand_over(1), Some(1), "nobody waits");
+        std::thread::scope(|scope| {
+            let first = wait_as(scope, &queue, true, 1);
+            let second = wait_as(scope, &queue, false, 2);
+            let third = wait_as(scope, &queue, true, 3);
+            assert!(queue.next_joins());
+            assert_eq!(queue.hand_over(7), None);
+            assert_eq!(first.join().ok(), Some(Some(7)));
+            assert!(!queue.next_joins());
+            assert_eq!(queue.hand_over(8), Some(8), "the second one flushes only");
+            queue.leave();
+            assert_eq!(second.join().ok(), Some(None));
+            queue.leave();
+            assert_eq!(third.join().ok(), Some(None));
+        });
+        queue.leave();
+        assert!(queue.try_enter());
+    }
+
+    #[test]
+    fn an_outcome_reaches_its_waiter_from_before_and_after() {
+        let outcome = Outcome::default();
+        outcome.set(Ok(()));
+        assert!(outcome.wait().is_ok());
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| outcome.wait());
+            outcome.set(Err("no".into()));
+            let result = waiter.join().ok();
+            assert!(matches!(result, Some(Err(Error::CommitFailed { reason })) if reason == "no"));
+        });
+    }
+}

@@ -1,0 +1,205 @@
+//! Changed pages on their way to the file: giving them numbers, side by side and in key order, and
+//! writing them in few large pieces. Shared by the commit and by early writing (`spill`).
+
+use std::io::IoSlice;
+
+use super::free::numbering_runs;
+use super::page::{PageMut, seal};
+use super::pages::{Buffer, PageFile, PageNo, PageRef, Run, WritePages};
+use super::tree::Tree;
+use crate::checksum::Crc64;
+use crate::{Error, Result};
+
+/// How much one call of the system writes.
+const PIECE_BYTES: usize = 512 << 10;
+/// From this size on the system is asked to begin writing each piece at once.
+const LARGE_BYTES: usize = 4 << 20;
+
+/// Page numbers for changed pages, ascending.
+pub(crate) struct Numbers {
+    runs: std::collections::VecDeque<Run>,
+}
+
+impl Numbers {
+    /// Takes at least `need` numbers out of the pool, in as few runs as possible.
+    pub(crate) fn take(pages: &mut WritePages, need: usize) -> Self {
+        let chosen = numbering_runs(&pages.pool, need as u32);
+        let mut runs: Vec<Run> = chosen.iter().map(|i| pages.pool[*i]).collect();
+        for i in chosen.iter().rev() {
+            pages.pool.swap_remove(*i);
+        }
+        runs.sort_unstable_by_key(|run| run.start);
+        Self { runs: runs.into() }
+    }
+
+    fn next(&mut self) -> PageNo {
+        let Some(run) = self.runs.front_mut() else {
+            unreachable!("a commit brought fewer pages to the pool than it changed");
+        };
+        let no = run.start;
+        run.start += 1;
+        run.len -= 1;
+        if run.len == 0 {
+            self.runs.pop_front();
+        }
+        no
+    }
+
+    /// Gives back what was not used.
+    pub(crate) fn give_back(self, pages: &mut WritePages) {
+        pages.pool.extend(self.runs);
+    }
+}
+
+/// Pages that have their numbers and checksums and wait for being written.
+#[derive(Default)]
+pub(crate) struct Image {
+    pages: Vec<(PageNo, Buffer)>,
+}
+
+impl Image {
+    /// Numbers all changed pages of a tree: its leaves from left to right, each branch behind what
+    /// is below it.
+    pub(crate) fn add_tree(
+        &mut self,
+        pages: &mut WritePages,
+        tree: &mut Tree,
+        numbers: &mut Numbers,
+    ) {
+        if is_changed(tree.root.page) {
+            tree.root.page = self.add_below(pages, tree.root.page, numbers);
+        }
+    }
+
+    fn add_below(&mut self, pages: &mut WritePages, at: PageRef, numbers: &mut Numbers) -> PageRef {
+        let page = pages.changed(at);
+        if !page.is_leaf() {
+            for i in 0..page.len() {
+                let child = pages.changed(at).child(i);
+                if is_changed(child) {
+                    let numbered = self.add_below(pages, child, numbers);
+                    pages.change(at).set_child(i, numbered);
+                }
+            }
+        }
+        let no = numbers.next();
+        self.add_page(pages, at, no, false);
+        PageRef(no)
+    }
+
+    /// Finishes one changed page as page `no`; nothing below it is changed any more.
+    pub(crate) fn add_page(
+        &mut self,
+        pages: &mut WritePages,
+        at: PageRef,
+        no: PageNo,
+        spilled: bool,
+    ) {
+        let txn = pages.txn;
+        pages.base.forget(Run { start: no, len: 1 });
+        if let Some(mut buffer) = pages.number(at, no, spilled) {
+            PageMut::new(buffer.bytes_mut()).set_birth(txn);
+            seal(buffer.bytes_mut(), no);
+            self.pages.push((no, buffer));
+        }
+    }
+
+    /// How many bytes wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.iter().map(|(_, page)| page.bytes().len()).sum()
+    }
+
+    /// Gives the buffers back for the next changed pages.
+    pub(crate) fn keep_spare(self, pages: &mut WritePages) {
+        for (_, buffer) in self.pages {
+            pages.keep_spare(buffer);
+        }
+    }
+}
+
+fn is_changed(at: PageRef) -> bool {
+    at.is_changed() && !at.is_none()
+}
+
+/// The pages of an image together with new extents, in the order of the file.
+pub(crate) struct Pieces<'p> {
+    /// First page and bytes.
+    pieces: Vec<(PageNo, &'p [u8])>,
+    page_size: usize,
+}
+
+impl<'p> Pieces<'p> {
+    pub(crate) fn new(image: &'p Image, pages: &'p WritePages) -> Self {
+        let mut pieces: Vec<(PageNo, &[u8])> =
+            image.pages.iter().map(|(no, page)| (*no, page.bytes())).collect();
+        pieces.extend(pages.extents.iter().map(|(first, bytes)| (*first, &bytes[..])));
+        pieces.sort_unstable_by_key(|(no, _)| *no);
+        Self { pieces, page_size: pages.base.file.page_size() }
+    }
+
+    /// How many pages they are.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes() / self.page_size
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    /// The pages as runs, ascending.
+    pub(crate) fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (start, bytes) in &self.pieces {
+            let len = (bytes.len() / self.page_size) as u32;
+            match runs.last_mut() {
+                Some(last) if last.start + last.len == *start => last.len += len,
+                _ => runs.push(Run { start: *start, len }),
+            }
+        }
+        runs
+    }
+
+    /// CRC-64 of all bytes, in the order of [`Self::runs`].
+    pub(crate) fn digest(&self) -> u64 {
+        let mut digest = Crc64::new();
+        for (_, bytes) in &self.pieces {
+            digest.update(bytes);
+        }
+        digest.finish()
+    }
+
+    /// Writes them.
+    pub(crate) fn write(&self, file: &PageFile) -> Result<()> {
+        let large = self.bytes() >= LARGE_BYTES;
+        let mut rest = &self.pieces[..];
+        while let Some((start, _)) = rest.first() {
+            let (count, bytes) = self.piece(rest);
+            let (now, later) = rest.split_at(count);
+            let slices: Vec<IoSlice<'_>> = now.iter().map(|(_, b)| IoSlice::new(b)).collect();
+            let offset = u64::from(*start) * self.page_size as u64;
+            file.file
+                .write_at(&slices, offset)
+                .map_err(|e| Error::io("write pages to", &file.path, e))?;
+            if large {
+                file.file.start_writeback(offset, bytes as u64);
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// How many of `rest` go into one call: neighbours, up to the size of a piece. At least one.
+    fn piece(&self, rest: &[(PageNo, &[u8])]) -> (usize, usize) {
+        let (mut count, mut bytes) = (0, 0);
+        let mut next = rest[0].0;
+        for (start, part) in rest {
+            if *start != next || (count > 0 && bytes + part.len() > PIECE_BYTES) {
+                break;
+            }
+            next = start + (part.len() / self.page_size) as u32;
+            bytes += part.len();
+            count += 1;
+        }
+        (count, bytes)
+    }
+}

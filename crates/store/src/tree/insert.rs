@@ -1,0 +1,367 @@
+//! Putting one entry in: find its place, make the path writable, change the leaf, count.
+
+use super::Count;
+use super::page::build::{Pair, build_leaf};
+use super::page::leaf::{GroupEdit, RestCell, single_len};
+use super::page::search::{Side, head_in, leaf_slot, value_slot};
+use super::page::{
+    CONTINUES, EXTENT_CELL, KeyCell, Page, ValueCell, length_len, max_inline_key, max_inline_record,
+};
+use super::pages::{Pages, WritePages};
+use super::path::{Path, Step};
+use super::rebalance::{Change, spread_leaf};
+use super::tree::Tree;
+use super::{Bytes, extent};
+use crate::Result;
+
+/// Where a pair stands in a tree, or would stand.
+pub(crate) struct Place {
+    pub(crate) path: Path,
+    /// The group's slot in the leaf.
+    pub(crate) slot: usize,
+    /// Whether the key is in this leaf.
+    pub(crate) key_found: bool,
+    /// The value's position in the group.
+    pub(crate) value: usize,
+    /// Whether the pair (in a tree without duplicates: the key) is there.
+    pub(crate) found: bool,
+}
+
+/// Finds the place of a pair; of a key in a tree without duplicates.
+pub(crate) fn locate<P: Pages>(pages: &P, tree: &Tree, key: &[u8], value: &[u8]) -> Result<Place> {
+    let mut path = Path::EMPTY;
+    let side = if tree.form.values.is_some() { Side::At(value) } else { Side::First };
+    let Some(page) = path.seek(pages, tree, key, side)? else {
+        return Ok(Place { path, slot: 0, key_found: false, value: 0, found: false });
+    };
+    let (slot, key_found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+    path.steps[0].slot = slot as u32;
+    let (value, found) = match &tree.form.values {
+        Some(order) if key_found => value_slot(order, &page.record(slot), value),
+        _ => (0, key_found),
+    };
+    Ok(Place { path, slot, key_found, value, found })
+}
+
+/// Makes every page of the path a changed one, the root first.
+pub(crate) fn touch_path(pages: &mut WritePages, tree: &mut Tree, path: &mut Path) -> Result<()> {
+    for level in (0..path.depth).rev() {
+        let old = path.steps[level].page;
+        let page = pages.touch(old, level as u8)?;
+        if page == old {
+            continue;
+        }
+        path.steps[level].page = page;
+        if level + 1 == path.depth {
+            tree.root.page = page;
+        } else {
+            let above = path.steps[level + 1];
+            pages.change(above.page).set_child(above.slot as usize, page);
+        }
+    }
+    Ok(())
+}
+
+/// Puts an entry of a plain tree, replacing the value that is there.
+pub(crate) fn put_plain(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    let place = locate(pages, tree, key, value)?;
+    put_at(pages, tree, place, key, value)
+}
+
+/// Puts an entry at its place. A pair that is there already is left alone; in a tree without
+/// duplicates its value is replaced.
+pub(crate) fn put_at(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    place: Place,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    if tree.form.values.is_some() {
+        return if place.found { Ok(()) } else { add_pair(pages, tree, place, key, value) };
+    }
+    let cell = value_cell(pages, tree, key, value)?;
+    put_cell(pages, tree, place, key, cell)
+}
+
+/// The value as a leaf will hold it: in an extent if it is long.
+fn value_cell<'v>(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    key: &[u8],
+    value: &'v [u8],
+) -> Result<ValueCell<'v>> {
+    if fits_inline(pages.page_size(), key.len(), value.len()) {
+        return Ok(ValueCell::Inline(Bytes::from(value)));
+    }
+    let reference = extent::store(pages, value)?;
+    tree.root.overflow_pages += u64::from(extent::run_of(&reference, pages.page_size()).len);
+    Ok(ValueCell::Extent(reference))
+}
+
+/// Whether a value stands beside its key in a leaf.
+pub(crate) fn fits_inline(page_size: usize, key_len: usize, value_len: usize) -> bool {
+    key_len.min(max_inline_key(page_size)) + value_len + 8 + EXTENT_CELL
+        <= max_inline_record(page_size)
+}
+
+/// Puts an entry of a tree without duplicates, its value prepared.
+pub(crate) fn put_cell(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    mut place: Place,
+    key: &[u8],
+    value: ValueCell<'_>,
+) -> Result<()> {
+    if place.path.depth == 0 {
+        return first_entry(pages, tree, key, value);
+    }
+    touch_path(pages, tree, &mut place.path)?;
+    if place.found {
+        return replace_value(pages, tree, place, value);
+    }
+    let one = Count { keys: 1, values: 1 };
+    insert_group(pages, tree, &mut place, key, value, true, one)?;
+    tree.root.count.keys += 1;
+    tree.root.count.values += 1;
+    Ok(())
+}
+
+/// The key as a new leaf record will hold it: in an extent if it is long.
+fn key_cell<'k>(pages: &mut WritePages, tree: &mut Tree, key: &'k [u8]) -> Result<KeyCell<'k>> {
+    let extent = if key.len() > max_inline_key(pages.page_size()) {
+        let reference = extent::store(pages, key)?;
+        tree.root.overflow_pages += u64::from(extent::run_of(&reference, pages.page_size()).len);
+        Some(reference)
+    } else {
+        None
+    };
+    Ok(KeyCell { known: Bytes::from(key), extent })
+}
+
+fn first_entry(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    key: &[u8],
+    value: ValueCell<'_>,
+) -> Result<()> {
+    let key = key_cell(pages, tree, key)?;
+    let mut buffer = pages.new_buffer()?;
+    build_leaf(buffer.bytes_mut(), &[Pair { key, value, starts: true }], &tree.form);
+    tree.root.page = pages.place(buffer);
+    tree.root.level = 0;
+    tree.root.leaf_pages = 1;
+    tree.root.count = Count { keys: 1, values: 1 };
+    Ok(())
+}
+
+/// Inserts a group of one value at the place's slot. The path is writable.
+fn insert_group(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    place: &mut Place,
+    key: &[u8],
+    value: ValueCell<'_>,
+    starts: bool,
+    delta: Count,
+) -> Result<()> {
+    let cell = key_cell(pages, tree, key)?;
+    let leaf = place.path.steps[0].page;
+    let view = pages.changed(leaf);
+    let shared = view.shared().len();
+    if tree.form.keys.begins(key, view.shared()) {
+        let rest = RestCell::of(&cell, shared, &tree.form.keys);
+        let mut page = pages.change(leaf);
+        if page.has_room(rest.len() + single_len(&value)) {
+            let head = match rest.rest.as_slice() {
+                Some(rest) => head_in(&tree.form.keys, rest),
+                None => head_in(&tree.form.keys, &rest.rest.to_vec()),
+            };
+            page.insert_single(place.slot, head, &rest, &value);
+            if place.slot == 0 {
+                page.set_flag(CONTINUES, !starts);
+            }
+            super::rebalance::add_above(pages, &place.path, 0, delta);
+            return Ok(());
+        }
+    }
+    let pair = Pair { key: cell, value, starts };
+    let change = Change::Insert { slot: place.slot, value: None, pair };
+    spread_leaf(pages, tree, &mut place.path, change, delta)
+}
+
+/// Gives an entry of a tree without duplicates another value.
+fn replace_value(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    mut place: Place,
+    value: ValueCell<'_>,
+) -> Result<()> {
+    let leaf = place.path.steps[0].page;
+    let record = pages.changed(leaf).record(place.slot);
+    if let Some(old) = record.value_extent() {
+        extent::free(pages, &old)?;
+        tree.root.overflow_pages -= u64::from(extent::run_of(&old, pages.page_size()).len);
+    }
+    if let ValueCell::Inline(bytes) = &value {
+        let mut page = pages.change(leaf);
+        if let Some(old) = page.value_of_len(place.slot, bytes.len()) {
+            bytes.write(old, 0);
+            return Ok(());
+        }
+    }
+    let record = pages.changed(leaf).record(place.slot);
+    let key_len = record.len() - behind_len(&record);
+    let mut scratch = std::mem::take(&mut pages.scratch);
+    let mut page = pages.change(leaf);
+    let fits = page.has_room_instead(place.slot, key_len + single_len(&value));
+    if fits {
+        page.replace_single(place.slot, &value, &mut scratch);
+    }
+    pages.scratch = scratch;
+    if fits {
+        return Ok(());
+    }
+    let change = Change::Replace { slot: place.slot, value };
+    spread_leaf(pages, tree, &mut place.path, change, Count::default())
+}
+
+/// What of a record belongs to its single value.
+fn behind_len(record: &super::page::Record<'_>) -> usize {
+    match record.value(0) {
+        ValueCell::Inline(bytes) => length_len(bytes.len()) + bytes.len(),
+        ValueCell::Extent(_) => 2 + EXTENT_CELL,
+    }
+}
+
+/// Adds a pair that is not there to a tree with duplicates.
+fn add_pair(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    mut place: Place,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    let cell = ValueCell::Inline(Bytes::from(value));
+    if place.path.depth == 0 {
+        return first_entry(pages, tree, key, cell);
+    }
+    touch_path(pages, tree, &mut place.path)?;
+    tree.root.count.values += 1;
+    if place.key_found {
+        let delta = Count { keys: 0, values: 1 };
+        return add_value(pages, tree, &mut place, value, delta);
+    }
+    // The key's other values may stand at the end of the leaf before or the beginning of the next.
+    let page = pages.changed(place.path.steps[0].page);
+    let len = page.len();
+    let continues = place.slot == 0 && ends_before(pages, tree, &place.path, key)?;
+    let mut next =
+        if place.slot == len { begins_behind(pages, tree, &place.path, key)? } else { None };
+    if let Some(path) = &mut next {
+        // That leaf's first group now goes on with ours: its key is counted here.
+        touch_path(pages, tree, path)?;
+        pages.change(path.steps[0].page).set_flag(CONTINUES, true);
+        super::rebalance::add_above(pages, path, 0, Count { keys: u64::MAX, values: 0 });
+        refresh(pages, tree, &mut place.path)?;
+    }
+    if !continues && next.is_none() {
+        tree.root.count.keys += 1;
+    }
+    let delta = Count { keys: u64::from(!continues), values: 1 };
+    insert_group(pages, tree, &mut place, key, cell, !continues, delta)
+}
+
+/// Follows the path's slots down again: pages on it may have been copied meanwhile.
+fn refresh(pages: &WritePages, tree: &Tree, path: &mut Path) -> Result<()> {
+    let mut at = tree.root.page;
+    for level in (0..path.depth).rev() {
+        path.steps[level].page = at;
+        if level > 0 {
+            at = pages.page(at, level as u8)?.child(path.steps[level].slot as usize);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the leaf before the path's ends with `key`.
+fn ends_before(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<bool> {
+    let mut path = *path;
+    let Some(page) = path.previous_leaf(pages)? else { return Ok(false) };
+    let found = leaf_slot(pages, &tree.form.keys, page, key)?;
+    Ok(found == (page.len() - 1, true))
+}
+
+/// The way to the leaf behind the path's, if that begins with `key`.
+fn begins_behind(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<Option<Path>> {
+    let mut path = *path;
+    let Some(page) = path.next_leaf(pages)? else { return Ok(None) };
+    let found = leaf_slot(pages, &tree.form.keys, page, key)?;
+    Ok((found == (0, true)).then_some(path))
+}
+
+/// Adds a value to the group at the place.
+fn add_value(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    place: &mut Place,
+    value: &[u8],
+    delta: Count,
+) -> Result<()> {
+    let Some(order) = tree.form.values.clone() else { return Ok(()) };
+    let leaf = place.path.steps[0].page;
+    let mut scratch = std::mem::take(&mut pages.scratch);
+    let edit = GroupEdit::Put(place.value, value);
+    let done = pages.change(leaf).edit_group(place.slot, edit, &order, &mut scratch);
+    if done {
+        pages.scratch = scratch;
+        super::rebalance::add_above(pages, &place.path, 0, delta);
+        return Ok(());
+    }
+    // The key's bytes are taken from the record; only the value is new.
+    scratch.clear();
+    let record = pages.changed(leaf).record(place.slot);
+    record.key_cell().known.append_to(&mut scratch);
+    let key = KeyCell { known: Bytes::from(&scratch[..]), extent: record.key_extent() };
+    let pair = Pair { key, value: ValueCell::Inline(Bytes::from(value)), starts: false };
+    let change = Change::Insert { slot: place.slot, value: Some(place.value), pair };
+    let result = spread_leaf(pages, tree, &mut place.path, change, delta);
+    pages.scratch = scratch;
+    result
+}
+
+/// Puts an entry behind all others, the caller having compared it with the last one. `path` leads
+/// to the last leaf and stays right as long as no leaf is added; returns whether it did.
+pub(crate) fn append(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    path: &mut Path,
+    key: &[u8],
+    value: &[u8],
+) -> Result<bool> {
+    let page = pages.page(path.steps[0].page, 0)?;
+    let slot = page.len();
+    path.steps[0].slot = slot as u32;
+    let place = Place { path: *path, slot, key_found: false, value: 0, found: false };
+    let before = tree.root.leaf_pages;
+    put_at(pages, tree, place, key, value)?;
+    Ok(tree.root.leaf_pages == before)
+}
+
+/// The path to the last leaf.
+pub(crate) fn last_path<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+) -> Result<Option<(Path, Page<'p>)>> {
+    let mut path = Path::EMPTY;
+    let page = path.descend(pages, tree, |page| Ok(page.len() - 1))?;
+    Ok(page.map(|page| {
+        path.steps[0] = Step { slot: page.len() as u32, ..path.steps[0] };
+        (path, page)
+    }))
+}

@@ -1,0 +1,235 @@
+//! Opening and creating a store: paths, locks, recovery, the map.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::meta::{META_LEN, Meta};
+use super::options::Paths;
+use super::pages::PageFile;
+use super::recover::{Found, META_SLOTS, read_metas, recover};
+use super::registry::open_once;
+use super::store::{
+    Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_NUMBER, WORD_POISON, word_of,
+};
+use super::{Builder, Store};
+use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
+use crate::{Error, Result};
+
+/// How much address space is asked for: the file grows inside it without a new map.
+const RESERVE_BYTES: u64 = 1 << 40;
+
+impl Paths {
+    /// Where the files of the store at `path` are, or would be: inside it, if it is a folder.
+    pub fn of(path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref();
+        if path.is_dir() { Self::in_folder(path) } else { Self::beside(path) }
+    }
+
+    fn in_folder(folder: &Path) -> Self {
+        Self { data: folder.join("data.hdg"), lock: folder.join("lock.hdg") }
+    }
+
+    fn beside(file: &Path) -> Self {
+        let mut lock = file.as_os_str().to_owned();
+        lock.push("-lock");
+        Self { data: file.to_path_buf(), lock: PathBuf::from(lock) }
+    }
+}
+
+impl Builder {
+    /// Creates a store: a file, or two files in a folder that exists.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size,
+    /// [`Error::Io`] if the system refuses.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
+        let paths = self.paths(path.as_ref());
+        if !self.page_size.is_power_of_two() || !(4096..=65536).contains(&self.page_size) {
+            let size = self.page_size;
+            return Err(Error::argument(format!(
+                "a page size of {size} bytes was given; it must be a power of two from 4096 to 65536"
+            )));
+        }
+        if self.read_only {
+            return Err(Error::argument("a store cannot be created for reading only"));
+        }
+        self.opened(&paths, || self.create_files(&paths))
+    }
+
+    /// Opens a store that exists.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if there is none, [`Error::NotAStore`], [`Error::Unsupported`] or
+    /// [`Error::Corrupt`] if the file is something else, newer, or damaged, [`Error::Locked`] if
+    /// this process has it open with other options, [`Error::Io`] if the system refuses.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
+        let paths = self.paths(path.as_ref());
+        self.opened(&paths, || self.open_files(&paths))
+    }
+
+    /// Opens a store, creating it if there is none.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`] and [`Builder::create`].
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
+        match self.open(&path) {
+            Err(Error::Path { .. }) if !self.read_only => {}
+            other => return other,
+        }
+        match self.create(&path) {
+            // Another process was faster.
+            Err(Error::Path { .. }) => self.open(&path),
+            other => other,
+        }
+    }
+
+    fn opened(&self, paths: &Paths, open: impl FnOnce() -> Result<Inner>) -> Result<Store> {
+        open_once(&paths.data, self, open).map(|inner| Store { inner })
+    }
+
+    fn paths(&self, path: &Path) -> Paths {
+        // A simulated disk has no folders.
+        if self.system.is_some() { Paths::beside(path) } else { Paths::of(path) }
+    }
+
+    fn system_in_use(&self) -> Arc<dyn System> {
+        match &self.system {
+            Some(handle) => Arc::clone(&handle.0),
+            None => Arc::new(RealSystem),
+        }
+    }
+
+    fn lock(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn SharedLock>> {
+        let lock = system.open_lock(&paths.lock, self.read_only, self.file_mode);
+        lock.map_err(|e| Error::io("open the lock file", &paths.lock, e))
+    }
+
+    fn create_files(&self, paths: &Paths) -> Result<Inner> {
+        let system = self.system_in_use();
+        if system.open_data(&paths.data, Open::Read, self.file_mode).is_ok() {
+            return Err(exists(paths));
+        }
+        // Locked first: whoever finds the data file then waits until it is complete.
+        let lock = self.lock(&*system, paths)?;
+        let file = match system.open_data(&paths.data, Open::Create, self.file_mode) {
+            Ok(file) => file,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(exists(paths)),
+            Err(e) => return Err(Error::io("create", &paths.data, e)),
+        };
+        let written = write_new(&*file, self.page_size, store_id())
+            .and_then(|()| system.sync_directory(&paths.data));
+        if let Err(e) = written {
+            // Half a store is worse than none; if even this fails, opening says what is wrong.
+            let _ = system.remove(&paths.data);
+            return Err(Error::io("create", &paths.data, e));
+        }
+        self.start(paths, file, lock)
+    }
+
+    fn open_files(&self, paths: &Paths) -> Result<Inner> {
+        let system = self.system_in_use();
+        let how = if self.read_only { Open::Read } else { Open::Write };
+        let file = match system.open_data(&paths.data, how, self.file_mode) {
+            Ok(file) => file,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let reason = "there is no store here; create one first";
+                return Err(Error::Path { path: paths.data.clone(), reason });
+            }
+            Err(e) => return Err(Error::io("open", &paths.data, e)),
+        };
+        // Refused before a lock file is made beside what is no store. A store that is being created
+        // by another process is empty or half written now: the lock waits for that process.
+        if let Err(error @ (Error::NotAStore { .. } | Error::Unsupported { .. })) =
+            read_metas(&*file, &paths.data)
+            && file.len().is_ok_and(|len| len > u64::from(META_SLOTS) * 65536)
+        {
+            return Err(error);
+        }
+        let lock = self.lock(&*system, paths)?;
+        self.start(paths, file, lock)
+    }
+
+    /// Chooses the newest commit, or learns it from those who have the store open, and maps the
+    /// file.
+    fn start(
+        &self,
+        paths: &Paths,
+        file: Arc<dyn DataFile>,
+        lock: Arc<dyn SharedLock>,
+    ) -> Result<Inner> {
+        let mut found = read_metas(&*file, &paths.data)?;
+        let slot = if lock.is_first() {
+            first(&*file, &*lock, &found, &paths.data)?
+        } else {
+            (lock.word(WORD_LATEST).load(SeqCst) & 3) as u32
+        };
+        let newest = match found.metas.get_mut(slot as usize).and_then(Option::take) {
+            Some(meta) => SnapshotMeta { meta, slot },
+            // Written by another process while it was read: any number that is not the newest
+            // makes the first transaction read it again.
+            None => SnapshotMeta { meta: Meta::empty(found.page_size, [0; 16]), slot },
+        };
+        let len = file.len().map_err(|e| Error::io("read the length of", &paths.data, e))?;
+        let map = if self.map { file.map(RESERVE_BYTES) } else { Ok(None) };
+        let map = map.map_err(|e| Error::io("map", &paths.data, e))?;
+        let map = map.filter(|map| map.reserved >= len);
+        let pages = PageFile::new(
+            file,
+            map,
+            found.page_size,
+            paths.data.clone(),
+            self.always_check,
+            Arc::new(AtomicBool::new(false)),
+        );
+        Ok(Inner::new(self.clone(), paths.clone(), Arc::new(pages), lock, newest))
+    }
+}
+
+fn exists(paths: &Paths) -> Error {
+    let reason = "it exists already; open it, or choose another path";
+    Error::Path { path: paths.data.clone(), reason }
+}
+
+/// The first opener chooses the newest commit and sets the shared words.
+fn first(file: &dyn DataFile, lock: &dyn SharedLock, found: &Found, path: &Path) -> Result<u32> {
+    let choice = recover(file, found, path)?;
+    let word = |slot: u32| {
+        let number = found.metas[slot as usize].as_ref().map_or(0, |meta| meta.txn);
+        word_of(number, slot)
+    };
+    lock.word(WORD_DURABLE).store(word(choice.durable), SeqCst);
+    lock.word(WORD_DIRTY).store(u64::from(choice.unclean), SeqCst);
+    lock.word(WORD_NUMBER).store(found.highest, SeqCst);
+    lock.word(WORD_POISON).store(0, SeqCst);
+    lock.word(WORD_LATEST).store(word(choice.latest), SeqCst);
+    lock.publish_opened();
+    Ok(choice.latest)
+}
+
+/// Writes the meta pages of an empty store. All three are valid, with different numbers, so that
+/// any two of them may be damaged.
+fn write_new(file: &dyn DataFile, page_size: u32, id: [u8; 16]) -> io::Result<()> {
+    let mut bytes = vec![0; (META_SLOTS * page_size) as usize];
+    for slot in 0..META_SLOTS {
+        let mut meta = Meta::empty(page_size, id);
+        meta.txn = u64::from(META_SLOTS - slot);
+        let at = (slot * page_size) as usize;
+        bytes[at..at + META_LEN].copy_from_slice(&meta.encode(slot));
+    }
+    file.write_at(&[IoSlice::new(&bytes)], 0)?;
+    file.sync()
+}
+
+/// Sixteen random bytes; the standard library seeds its hash maps from the system's source.
+fn store_id() -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    let state = RandomState::new();
+    let mut id = [0; 16];
+    for (i, half) in id.chunks_exact_mut(8).enumerate() {
+        half.copy_from_slice(&state.hash_one(i).to_le_bytes());
+    }
+    id
+}

@@ -1,0 +1,141 @@
+//! How keys compare: the three orders that pages know, their heads and common parts.
+//!
+//! Native integers of one size on a little-endian machine are byte strings compared from their
+//! ends, so that [`KeyOrder::Reverse`] serves them too.
+
+use std::cmp::Ordering;
+
+use super::Bytes;
+use super::options::Compare;
+
+/// An order of byte strings.
+#[derive(Clone)]
+pub(crate) enum KeyOrder {
+    /// From the front.
+    Bytewise,
+    /// From the back.
+    Reverse,
+    /// By a function. Nothing is known of what equal or neighbouring keys share.
+    Custom(Compare),
+}
+
+impl KeyOrder {
+    pub(crate) fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Self::Bytewise => a.cmp(b),
+            Self::Reverse => a.iter().rev().cmp(b.iter().rev()),
+            Self::Custom(compare) => compare(a, b),
+        }
+    }
+}
+
+impl KeyOrder {
+    /// As [`Self::compare`], with a string in two pieces.
+    #[inline]
+    pub(crate) fn compare_bytes(&self, a: &Bytes<'_>, b: &[u8]) -> Ordering {
+        match self {
+            Self::Bytewise => a.cmp_slice(b),
+            Self::Reverse => a.cmp_slice_reversed(b),
+            Self::Custom(compare) => compare(&a.to_cow(), b),
+        }
+    }
+
+    /// How many bytes two strings share on the side from which they are compared.
+    pub(crate) fn shared(&self, a: &Bytes<'_>, b: &Bytes<'_>) -> usize {
+        match self {
+            Self::Bytewise => a.shared_front(b),
+            Self::Reverse => a.shared_back(b),
+            Self::Custom(_) => 0,
+        }
+    }
+
+    /// Whether a key has the shared bytes of a page.
+    #[inline]
+    pub(crate) fn begins(&self, key: &[u8], shared: &[u8]) -> bool {
+        match self {
+            Self::Bytewise => key.starts_with(shared),
+            Self::Reverse => key.ends_with(shared),
+            Self::Custom(_) => true,
+        }
+    }
+
+    pub(crate) fn is_reverse(&self) -> bool {
+        matches!(self, Self::Reverse)
+    }
+}
+
+/// Compares two slices from the front, eight bytes at a time: keys are short.
+#[inline(always)]
+pub(crate) fn compare_front(a: &[u8], b: &[u8]) -> Ordering {
+    let n = a.len().min(b.len());
+    let mut at = 0;
+    while at + 8 <= n {
+        let (x, y) = (front(a, at), front(b, at));
+        if x != y {
+            return x.cmp(&y);
+        }
+        at += 8;
+    }
+    if n >= 8 {
+        // The bytes before are equal, so that looking at some of them again does no harm.
+        let (x, y) = (front(a, n - 8), front(b, n - 8));
+        if x != y {
+            return x.cmp(&y);
+        }
+    } else {
+        while at < n {
+            if a[at] != b[at] {
+                return a[at].cmp(&b[at]);
+            }
+            at += 1;
+        }
+    }
+    a.len().cmp(&b.len())
+}
+
+#[inline(always)]
+fn front(bytes: &[u8], at: usize) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(raw)
+}
+
+/// Compares two slices from the back, eight bytes at a time.
+#[inline(always)]
+pub(crate) fn compare_back(a: &[u8], b: &[u8]) -> Ordering {
+    let (mut i, mut j) = (a.len(), b.len());
+    while i >= 8 && j >= 8 {
+        let (x, y) = (front(a, i - 8).swap_bytes(), front(b, j - 8).swap_bytes());
+        if x != y {
+            return x.cmp(&y);
+        }
+        (i, j) = (i - 8, j - 8);
+    }
+    a[..i].iter().rev().cmp(b[..j].iter().rev())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fast_compares_agree_with_plain_ones() {
+        let mut seed = 1_u64;
+        let mut next = move || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) as usize
+        };
+        for _ in 0..20_000 {
+            let a: Vec<u8> = (0..next() % 20).map(|_| (next() % 2) as u8 * 255).collect();
+            let b: Vec<u8> = (0..next() % 20).map(|_| (next() % 2) as u8 * 255).collect();
+            assert_eq!(compare_front(&a, &b), a.cmp(&b));
+            let reversed = a.iter().rev().cmp(b.iter().rev());
+            assert_eq!(compare_back(&a, &b), reversed);
+            for cut in 0..=a.len() {
+                let parts = Bytes::new(&a[..cut], &a[cut..]);
+                assert_eq!(parts.cmp_slice(&b), a.cmp(&b));
+                assert_eq!(parts.cmp_slice_reversed(&b), reversed);
+            }
+        }
+    }
+}

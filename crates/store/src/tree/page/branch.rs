@@ -1,0 +1,149 @@
+//! Branches: children, their counters, and sums over them.
+
+use super::{Count, PAIRED, Page, PageMut, count_width};
+use crate::coding::{put_u32, put_u64};
+use crate::tree::pages::PageRef;
+
+impl Page<'_> {
+    #[inline(always)]
+    fn children_at(self) -> usize {
+        self.heads_at() + 4 * self.len()
+    }
+
+    #[inline(always)]
+    fn keys_at(self) -> usize {
+        self.heads_at() + 8 * self.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_paired(self) -> bool {
+        self.flags() & PAIRED != 0
+    }
+
+    /// Where the counters of values stand: those of keys, unless the two are apart.
+    #[inline(always)]
+    fn values_at(self) -> usize {
+        if self.is_paired() {
+            self.keys_at() + count_width(self.level()) * self.len()
+        } else {
+            self.keys_at()
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn child(self, i: usize) -> PageRef {
+        PageRef(self.word(self.children_at() + 4 * i))
+    }
+
+    #[inline(always)]
+    fn counter(self, at: usize, i: usize) -> u64 {
+        if self.level() == 1 { u64::from(self.word(at + 4 * i)) } else { self.long(at + 8 * i) }
+    }
+
+    /// What lies below child `i`.
+    #[inline(always)]
+    pub(crate) fn child_count(self, i: usize) -> Count {
+        let keys = self.counter(self.keys_at(), i);
+        let values = if self.is_paired() { self.counter(self.values_at(), i) } else { keys };
+        Count { keys, values }
+    }
+
+    /// What lies below the children before `i`.
+    #[inline]
+    pub(crate) fn count_before(self, i: usize) -> Count {
+        let keys = self.sum(self.keys_at(), i);
+        let values = if self.is_paired() { self.sum(self.values_at(), i) } else { keys };
+        Count { keys, values }
+    }
+
+    #[inline(always)]
+    fn sum(self, at: usize, n: usize) -> u64 {
+        if self.level() == 1 {
+            // Sums of one level-1 page fit 32 bits: fewer than 2^14 children of less than 2^16.
+            (0..n).map(|i| self.word(at + 4 * i)).fold(0_u32, u32::wrapping_add).into()
+        } else {
+            (0..n).map(|i| self.long(at + 8 * i)).fold(0_u64, u64::wrapping_add)
+        }
+    }
+
+    /// The child below which entry number `n` stands (counting values or keys), and the number of
+    /// entries of that kind before it. The last child, if there are not so many.
+    #[inline]
+    pub(crate) fn child_of_nth(self, n: u64, by_keys: bool) -> (usize, u64) {
+        let at = if by_keys { self.keys_at() } else { self.values_at() };
+        if self.level() == 1 {
+            // Past the end of 32 bits there is no such entry; the last child is answered.
+            let (i, before) = self.find_nth_short(at, u32::try_from(n).unwrap_or(u32::MAX));
+            return (i, u64::from(before));
+        }
+        let (mut i, mut before) = (0, 0);
+        let last = self.len() - 1;
+        while i < last {
+            let next = before + self.long(at + 8 * i);
+            if next > n {
+                break;
+            }
+            (i, before) = (i + 1, next);
+        }
+        (i, before)
+    }
+
+    #[inline(always)]
+    fn find_nth_short(self, at: usize, n: u32) -> (usize, u32) {
+        const BLOCK: usize = 16;
+        let last = self.len() - 1;
+        let (mut i, mut before) = (0, 0_u32);
+        // Whole blocks are summed four numbers at a time, then the block is walked.
+        while i + BLOCK <= last {
+            let sum: u32 = (i..i + BLOCK).map(|j| self.word(at + 4 * j)).fold(0, u32::wrapping_add);
+            let next = before.wrapping_add(sum);
+            if next > n {
+                break;
+            }
+            (i, before) = (i + BLOCK, next);
+        }
+        while i < last {
+            let next = before.wrapping_add(self.word(at + 4 * i));
+            if next > n {
+                break;
+            }
+            (i, before) = (i + 1, next);
+        }
+        (i, before)
+    }
+}
+
+impl PageMut<'_> {
+    #[inline(always)]
+    pub(crate) fn set_child(&mut self, i: usize, child: PageRef) {
+        let at = self.view().children_at() + 4 * i;
+        put_u32(self.bytes, at, child.0);
+    }
+
+    /// Stores what lies below child `i`.
+    pub(crate) fn set_child_count(&mut self, i: usize, count: Count) {
+        let view = self.view();
+        let (keys, values, wide) = (view.keys_at(), view.values_at(), view.level() > 1);
+        self.put_counter(keys, i, wide, count.keys);
+        if values != keys {
+            self.put_counter(values, i, wide, count.values);
+        }
+    }
+
+    fn put_counter(&mut self, at: usize, i: usize, wide: bool, value: u64) {
+        if wide {
+            put_u64(self.bytes, at + 8 * i, value);
+        } else {
+            put_u32(self.bytes, at + 4 * i, value as u32);
+        }
+    }
+
+    /// Adds to (two's complement: or subtracts from) what lies below child `i`.
+    #[inline]
+    pub(crate) fn add_child_count(&mut self, i: usize, by: Count) {
+        let old = self.view().child_count(i);
+        let keys = old.keys.wrapping_add(by.keys);
+        let values = old.values.wrapping_add(by.values);
+        self.set_child_count(i, Count { keys, values });
+    }
+}

@@ -1,0 +1,396 @@
+//! Building whole pages from lists of entries, and deciding where to cut such a list: pure
+//! functions over data.
+
+use super::group::{GroupSize, put_group};
+use super::leaf::{RestCell, single_len};
+use super::search::head_in;
+use super::{
+    CONTINUES, Count, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
+    code, length_len, pad4, slot_len,
+};
+use crate::coding::{put_u16, put_u32};
+use crate::tree::Bytes;
+use crate::tree::order::KeyOrder;
+use crate::tree::pages::PageRef;
+use crate::tree::tree::Form;
+
+/// A key and one of its values on the way into a leaf.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair<'a> {
+    pub(crate) key: KeyCell<'a>,
+    pub(crate) value: ValueCell<'a>,
+    /// False if the key is that of the pair before.
+    pub(crate) starts: bool,
+}
+
+/// The flags of a leaf or branch of a tree of this form.
+pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
+    let mut flags = 0;
+    if form.keys.is_reverse() {
+        flags |= REVERSED;
+    }
+    if let Some(values) = &form.values {
+        if values.is_reverse() {
+            flags |= VALUES_REVERSED;
+        }
+        if level > 0 {
+            flags |= PAIRED;
+        }
+    }
+    flags
+}
+
+/// How many bytes all of a sorted list of keys share: what its ends share, and no more than is
+/// known of any.
+fn shared_by(order: &KeyOrder, first: &KeyCell<'_>, last: &KeyCell<'_>, known_min: usize) -> usize {
+    order.shared(&first.known, &last.known).min(known_min)
+}
+
+/// The size of a leaf, fed pair by pair.
+#[derive(Clone, Copy)]
+pub(crate) struct LeafSize<'a> {
+    first: Option<KeyCell<'a>>,
+    last: Option<KeyCell<'a>>,
+    known_min: usize,
+    groups: usize,
+    keys_len: usize,
+    closed: usize,
+    group: GroupSize,
+    first_value: Bytes<'a>,
+    single: usize,
+}
+
+impl<'a> LeafSize<'a> {
+    pub(crate) fn new() -> Self {
+        Self {
+            first: None,
+            last: None,
+            known_min: usize::MAX,
+            groups: 0,
+            keys_len: 0,
+            closed: 0,
+            group: GroupSize::default(),
+            first_value: Bytes::default(),
+            single: 0,
+        }
+    }
+
+    /// Adds a pair behind the ones before.
+    pub(crate) fn push(&mut self, pair: &Pair<'a>, form: &Form) {
+        if pair.starts || self.first.is_none() {
+            self.closed += self.open_group();
+            self.group = GroupSize::default();
+            self.groups += 1;
+            let whole = RestCell::of(&pair.key, 0, &KeyOrder::Bytewise);
+            // An upper bound: taking shared bytes off never makes the length longer.
+            self.keys_len += match pair.key.extent {
+                Some(_) => whole.len() - whole.rest.len() + super::KNOWN_MAX,
+                None => whole.len(),
+            };
+            if pair.key.extent.is_some() {
+                self.known_min = self.known_min.min(pair.key.known.len());
+            }
+            self.first = self.first.or(Some(pair.key));
+            self.last = Some(pair.key);
+            self.single = single_len(&pair.value);
+        }
+        if let (Some(order), ValueCell::Inline(value)) = (&form.values, &pair.value) {
+            let shared = if self.group.count == 0 {
+                self.first_value = *value;
+                value.len()
+            } else {
+                order.shared(&self.first_value, value)
+            };
+            self.group.push(value.len(), shared);
+        }
+    }
+
+    fn open_group(&self) -> usize {
+        if self.group.count > 1 { 2 + self.group.body() } else { self.single }
+    }
+
+    /// The size in bytes of a page of all pairs so far; an upper bound.
+    pub(crate) fn len(&self, form: &Form) -> usize {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else { return HEADER_LEN };
+        let shared = shared_by(&form.keys, first, last, self.known_min);
+        // Of long keys only the known part is kept, so nothing is saved on them.
+        let saved = if self.known_min == usize::MAX { self.groups * shared } else { 0 };
+        HEADER_LEN + pad4(shared) + slot_len(0, 0) * self.groups + self.keys_len - saved
+            + self.closed
+            + self.open_group()
+    }
+}
+
+/// The size of a leaf of these pairs.
+pub(crate) fn leaf_len(pairs: &[Pair<'_>], form: &Form) -> usize {
+    let mut size = LeafSize::new();
+    for pair in pairs {
+        size.push(pair, form);
+    }
+    size.len(form)
+}
+
+/// Where to cut a sorted list of pairs into `pages` leaves of about the same fill, none larger
+/// than a page: the index of the first pair of each leaf but the first. `None` if they do not fit.
+pub(crate) fn cut_evenly(
+    pairs: &[Pair<'_>],
+    form: &Form,
+    pages: usize,
+    page_size: usize,
+) -> Option<Vec<usize>> {
+    let mut size = LeafSize::new();
+    let ends: Vec<usize> = pairs
+        .iter()
+        .map(|pair| {
+            size.push(pair, form);
+            size.closed + size.open_group() + size.keys_len + slot_len(0, 0) * size.groups
+        })
+        .collect();
+    let total = *ends.last()?;
+    let mut cuts = Vec::with_capacity(pages - 1);
+    let mut from = 0;
+    for page in 1..=pages {
+        let to = if page == pages {
+            pairs.len()
+        } else {
+            let bound = total * page / pages;
+            // The pair that crosses the bound goes to the side on which more of it lies.
+            let at = ends.partition_point(|end| *end <= bound);
+            let start = if at == 0 { 0 } else { ends[at - 1] };
+            let at = if at < ends.len() && bound - start > ends[at] - bound { at + 1 } else { at };
+            at.clamp(from + 1, pairs.len().checked_sub(pages - page)?)
+        };
+        if from >= to || leaf_len(&pairs[from..to], form) > page_size {
+            return None;
+        }
+        if page < pages {
+            cuts.push(to);
+        }
+        from = to;
+    }
+    Some(cuts)
+}
+
+/// Builds a leaf of these pairs, which must fit. Returns its counters.
+pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Count {
+    let mut page = PageMut::new(out);
+    page.format(0, flags_of(form, 0));
+    let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
+        return Count::default();
+    };
+    page.set_flag(CONTINUES, !first.starts);
+    let known_min = known_min(pairs.iter().map(|pair| &pair.key));
+    let shared = shared_by(&form.keys, &first.key, &last.key, known_min);
+    let groups = pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1;
+    put_shared(page.bytes, &form.keys, &first.key, shared);
+    page.set_len(groups);
+    let heads = HEADER_LEN + pad4(shared);
+    let offsets = heads + 4 * groups;
+    // Records stand in key order, the first one at the lowest address: scans run forward.
+    let end = page.bytes.len();
+    let records: usize = leaf_records(pairs, form, shared);
+    let mut at = end - records;
+    put_u16(page.bytes, super::HEAP_OFFSET, records as u16);
+    page.bytes[offsets + 2 * groups..at].fill(0);
+    let mut from = 0;
+    for slot in 0..groups {
+        let to = group_end(pairs, from);
+        let key = RestCell::of(&pairs[from].key, shared, &form.keys);
+        put_u32(page.bytes, heads + 4 * slot, head_of_cell(&form.keys, &key));
+        put_u16(page.bytes, offsets + 2 * slot, at as u16);
+        at = put_record(page.bytes, at, &key, &pairs[from..to], form);
+        from = to;
+    }
+    debug_assert_eq!(at, end);
+    let keys = groups as u64 - u64::from(!first.starts);
+    Count { keys, values: pairs.len() as u64 }
+}
+
+fn known_min<'p, 'a: 'p>(keys: impl Iterator<Item = &'p KeyCell<'a>>) -> usize {
+    keys.filter(|key| key.extent.is_some()).map(|key| key.known.len()).min().unwrap_or(usize::MAX)
+}
+
+/// Writes the shared bytes of a page.
+fn put_shared(out: &mut [u8], order: &KeyOrder, key: &KeyCell<'_>, shared: usize) {
+    put_u16(out, super::SHARED_OFFSET, shared as u16);
+    out[HEADER_LEN..HEADER_LEN + pad4(shared)].fill(0);
+    let len = key.known.len();
+    let part = match order {
+        KeyOrder::Reverse => key.known.sub(len - shared, len),
+        _ => key.known.sub(0, shared),
+    };
+    part.write(out, HEADER_LEN);
+}
+
+fn head_of_cell(order: &KeyOrder, key: &RestCell<'_>) -> u32 {
+    match key.rest.as_slice() {
+        Some(rest) => head_in(order, rest),
+        None => head_in(order, &key.rest.to_vec()),
+    }
+}
+
+/// The end of the group that begins at `from`.
+fn group_end(pairs: &[Pair<'_>], from: usize) -> usize {
+    let more = pairs[from + 1..].iter().take_while(|pair| !pair.starts).count();
+    from + 1 + more
+}
+
+fn group_size(pairs: &[Pair<'_>], form: &Form) -> GroupSize {
+    let mut size = GroupSize::default();
+    let inline = |pair: &Pair<'_>| match pair.value {
+        ValueCell::Inline(bytes) => bytes.len(),
+        ValueCell::Extent(_) => 0,
+    };
+    let ends = match (pairs.first().map(|p| p.value), pairs.last().map(|p| p.value), &form.values) {
+        (Some(ValueCell::Inline(a)), Some(ValueCell::Inline(b)), Some(order)) => {
+            order.shared(&a, &b)
+        }
+        _ => 0,
+    };
+    for pair in pairs {
+        size.push(inline(pair), ends);
+    }
+    size
+}
+
+/// Bytes of all records of a leaf.
+fn leaf_records(pairs: &[Pair<'_>], form: &Form, shared: usize) -> usize {
+    let mut total = 0;
+    let mut from = 0;
+    while from < pairs.len() {
+        let to = group_end(pairs, from);
+        let key = RestCell::of(&pairs[from].key, shared, &form.keys).len();
+        total += key
+            + if to - from == 1 {
+                single_len(&pairs[from].value)
+            } else {
+                2 + group_size(&pairs[from..to], form).body()
+            };
+        from = to;
+    }
+    total
+}
+
+/// Writes one record at `at`; returns its end.
+fn put_record(
+    out: &mut [u8],
+    at: usize,
+    key: &RestCell<'_>,
+    pairs: &[Pair<'_>],
+    form: &Form,
+) -> usize {
+    if let [one] = pairs {
+        return match &one.value {
+            ValueCell::Inline(bytes) => {
+                let at = key.put(out, at, bytes.len() as u32);
+                bytes.write(out, at);
+                at + bytes.len()
+            }
+            ValueCell::Extent(extent) => {
+                let at = key.put(out, at, code::EXTENT);
+                super::put_extent(out, at, extent);
+                at + super::EXTENT_CELL
+            }
+        };
+    }
+    let at = key.put(out, at, code::GROUP);
+    let values = pairs.iter().map(|pair| match pair.value {
+        ValueCell::Inline(bytes) => bytes,
+        ValueCell::Extent(_) => Bytes::default(),
+    });
+    let reversed = form.values.as_ref().is_some_and(KeyOrder::is_reverse);
+    at + put_group(out, at, &group_size(pairs, form), reversed, values)
+}
+
+/// A child on the way into a branch.
+#[derive(Clone, Copy)]
+pub(crate) struct Child<'a> {
+    /// The least pair below it; not looked at for the first child of a page.
+    pub(crate) separator: KeyCell<'a>,
+    /// The value part, where two children divide the values of one key.
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) page: PageRef,
+    pub(crate) count: Count,
+}
+
+impl Child<'_> {
+    fn record_len(&self, shared: usize, order: &KeyOrder) -> usize {
+        let value = self.value.map_or(0, <[u8]>::len);
+        let code = self.value.map_or(0, |v| v.len() + 1);
+        RestCell::of(&self.separator, shared, order).len() + length_len(code) + value
+    }
+}
+
+/// What the separators of a branch share.
+fn branch_shared(children: &[Child<'_>], form: &Form) -> usize {
+    match children {
+        [_, first, .., last] => {
+            let known = known_min(children[1..].iter().map(|child| &child.separator));
+            shared_by(&form.keys, &first.separator, &last.separator, known)
+        }
+        [_, only] => match form.keys {
+            KeyOrder::Custom(_) => 0,
+            _ => only.separator.known.len(),
+        },
+        _ => 0,
+    }
+}
+
+/// The size of a branch of these children.
+pub(crate) fn branch_len(children: &[Child<'_>], form: &Form, level: u8) -> usize {
+    let shared = branch_shared(children, form);
+    let records: usize = children[1..].iter().map(|c| c.record_len(shared, &form.keys)).sum();
+    HEADER_LEN
+        + pad4(shared)
+        + slot_len(level, flags_of(form, level)) * children.len()
+        + 2
+        + records
+}
+
+/// Builds a branch of these children, which must fit. Returns its counters.
+pub(crate) fn build_branch(
+    out: &mut [u8],
+    children: &[Child<'_>],
+    form: &Form,
+    level: u8,
+) -> Count {
+    let flags = flags_of(form, level);
+    let shared = branch_shared(children, form);
+    let mut page = PageMut::new(out);
+    page.format(level, flags);
+    match children.get(1) {
+        Some(child) => put_shared(page.bytes, &form.keys, &child.separator, shared),
+        None => put_u16(page.bytes, super::SHARED_OFFSET, 0),
+    }
+    let n = children.len();
+    page.set_len(n);
+    let heads = HEADER_LEN + pad4(shared);
+    let offsets = heads + (slot_len(level, flags) - 2) * n;
+    let size = page.bytes.len();
+    let records: usize =
+        2 + children[1..].iter().map(|c| c.record_len(shared, &form.keys)).sum::<usize>();
+    let mut at = size - records;
+    put_u16(page.bytes, super::HEAP_OFFSET, records as u16);
+    page.bytes[offsets + 2 * n..at].fill(0);
+    let mut total = Count::default();
+    for (i, child) in children.iter().enumerate() {
+        put_u16(page.bytes, offsets + 2 * i, at as u16);
+        if i == 0 {
+            put_u32(page.bytes, heads, 0);
+            page.bytes[at..at + 2].fill(0);
+            at += 2;
+        } else {
+            let key = RestCell::of(&child.separator, shared, &form.keys);
+            put_u32(page.bytes, heads + 4 * i, head_of_cell(&form.keys, &key));
+            let value = child.value.unwrap_or_default();
+            at = key.put(page.bytes, at, child.value.map_or(0, |v| v.len() as u32 + 1));
+            page.bytes[at..at + value.len()].copy_from_slice(value);
+            at += value.len();
+        }
+        page.set_child(i, child.page);
+        page.set_child_count(i, child.count);
+        total = super::add(total, child.count);
+    }
+    debug_assert_eq!(at, size);
+    total
+}

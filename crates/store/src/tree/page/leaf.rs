@@ -1,0 +1,334 @@
+//! Leaves: reading entries, and changing one group in place.
+
+use super::group::{GroupSize, put_group};
+use super::{
+    CONTINUES, Count, EXTENT_CELL, KEY_EXTENT_CELL, KNOWN_MAX, KeyCell, Page, PageMut, Record,
+    ValueCell, code, length_len, put_extent, put_length,
+};
+use crate::coding::{put_u16, put_u32};
+use crate::tree::Bytes;
+use crate::tree::order::KeyOrder;
+use crate::tree::pages::ExtentRef;
+
+impl<'a> Page<'a> {
+    /// Whether the first group of the leaf goes on with the last key of the leaf before it.
+    #[inline(always)]
+    pub(crate) fn continues(self) -> bool {
+        self.flags() & CONTINUES != 0
+    }
+
+    /// The keys and values of a leaf: a continuing group's key is counted where it began.
+    pub(crate) fn leaf_count(self, duplicates: bool) -> Count {
+        let n = self.len() as u64;
+        if !duplicates {
+            return Count { keys: n, values: n };
+        }
+        let values = (0..self.len()).map(|i| self.record(i).value_count() as u64).sum();
+        Count { keys: n - u64::from(self.continues()), values }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The value of a record that has one in the page.
+    #[inline(always)]
+    pub(crate) fn inline_value(&self) -> &'a [u8] {
+        if self.value_code() >= code::FIRST {
+            return &[];
+        }
+        self.page.slice(self.value_at(), self.value_code() as usize)
+    }
+
+    /// The extent of a record whose value stands in one.
+    #[inline(always)]
+    pub(crate) fn value_extent(&self) -> Option<ExtentRef> {
+        (self.value_code() == code::EXTENT).then(|| self.page.extent_at(self.value_at()))
+    }
+
+    /// Value `i` of the record.
+    #[inline(always)]
+    pub(crate) fn value(&self, i: usize) -> ValueCell<'a> {
+        match self.value_code() {
+            code::EXTENT => ValueCell::Extent(self.page.extent_at(self.value_at())),
+            code::GROUP => match self.group() {
+                Some(group) => ValueCell::Inline(group.value(i)),
+                None => ValueCell::Inline(Bytes::default()),
+            },
+            _ => ValueCell::Inline(Bytes::from(self.inline_value())),
+        }
+    }
+}
+
+/// The rest of a key behind `shared` bytes, as it stands in a record.
+#[derive(Clone, Copy)]
+pub(crate) struct RestCell<'a> {
+    pub(crate) rest: Bytes<'a>,
+    pub(crate) extent: Option<ExtentRef>,
+}
+
+impl<'a> RestCell<'a> {
+    /// Takes `shared` bytes off a key. Of a long key at most [`KNOWN_MAX`] more are kept.
+    pub(crate) fn of(key: &KeyCell<'a>, shared: usize, order: &KeyOrder) -> Self {
+        let len = key.known.len();
+        let keep = match key.extent {
+            Some(_) => (len - shared).min(KNOWN_MAX),
+            None => len - shared,
+        };
+        let rest = match order {
+            KeyOrder::Reverse => key.known.sub(len - shared - keep, len - shared),
+            _ => key.known.sub(shared, shared + keep),
+        };
+        Self { rest, extent: key.extent }
+    }
+
+    /// The bytes that it takes in a record, its length included.
+    pub(crate) fn len(&self) -> usize {
+        match self.extent {
+            Some(_) => 2 + KEY_EXTENT_CELL + self.rest.len(),
+            None => length_len(self.rest.len()) + self.rest.len(),
+        }
+    }
+
+    /// Writes length, code and rest. Returns where the behind begins.
+    pub(crate) fn put(&self, out: &mut [u8], at: usize, behind: u32) -> usize {
+        let key = self.extent.map_or(self.rest.len() as u32, |_| code::EXTENT);
+        let mut at = at + put_length(out, at, key);
+        at += put_length(out, at, behind);
+        if let Some(extent) = &self.extent {
+            put_extent(out, at, extent);
+            put_u16(out, at + EXTENT_CELL, self.rest.len() as u16);
+            at += KEY_EXTENT_CELL;
+        }
+        self.rest.write(out, at);
+        at + self.rest.len()
+    }
+}
+
+/// What a leaf's record takes for one value, the key's part aside.
+pub(crate) fn single_len(value: &ValueCell<'_>) -> usize {
+    match value {
+        ValueCell::Inline(bytes) => length_len(bytes.len()) + bytes.len(),
+        ValueCell::Extent(_) => 2 + EXTENT_CELL,
+    }
+}
+
+impl<'a> PageMut<'a> {
+    /// Whether a new record of `len` bytes fits.
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        self.view().free() >= len + super::slot_len(0, 0)
+    }
+
+    /// Opens slot `i` of a leaf for a record of `len` bytes with the given head; returns where the
+    /// record stands. There must be room.
+    fn open_slot(&mut self, i: usize, head: u32, len: usize) -> usize {
+        let view = self.view();
+        let (n, heads) = (view.len(), view.heads_at());
+        let offsets = heads + 4 * n;
+        // Offsets behind slot i, then heads behind it together with the offsets before it.
+        self.bytes.copy_within(offsets + 2 * i..offsets + 2 * n, offsets + 2 * i + 6);
+        self.bytes.copy_within(heads + 4 * i..offsets + 2 * i, heads + 4 * i + 4);
+        put_u32(self.bytes, heads + 4 * i, head);
+        self.set_len(n + 1);
+        let at = self.grow_heap(len);
+        put_u16(self.bytes, offsets + 4 + 2 * i, at as u16);
+        at
+    }
+
+    /// Inserts a record with one value at slot `i`.
+    pub(crate) fn insert_single(
+        &mut self,
+        i: usize,
+        head: u32,
+        key: &RestCell<'_>,
+        value: &ValueCell<'_>,
+    ) {
+        let at = self.open_slot(i, head, key.len() + single_len(value));
+        self.put_single(at, key, value);
+    }
+
+    fn put_single(&mut self, at: usize, key: &RestCell<'_>, value: &ValueCell<'_>) {
+        match value {
+            ValueCell::Inline(bytes) => {
+                let at = key.put(self.bytes, at, bytes.len() as u32);
+                bytes.write(self.bytes, at);
+            }
+            ValueCell::Extent(extent) => {
+                let at = key.put(self.bytes, at, code::EXTENT);
+                put_extent(self.bytes, at, extent);
+            }
+        }
+    }
+
+    /// Takes slot `i` of a leaf out, with its record.
+    pub(crate) fn remove_slot(&mut self, i: usize) {
+        let (at, len) = self.record_place(i);
+        self.cut_heap(at, len);
+        let view = self.view();
+        let (n, heads) = (view.len(), view.heads_at());
+        let offsets = heads + 4 * n;
+        self.bytes.copy_within(heads + 4 * (i + 1)..offsets + 2 * i, heads + 4 * i);
+        self.bytes.copy_within(offsets + 2 * (i + 1)..offsets + 2 * n, offsets + 2 * i - 4);
+        self.set_len(n - 1);
+    }
+
+    fn record_place(&self, i: usize) -> (usize, usize) {
+        let record = self.view().record(i);
+        (record.at, record.len())
+    }
+
+    /// Takes the record of slot `i` out and opens room for another of `len` bytes in its place.
+    fn replace_record(&mut self, i: usize, len: usize) -> usize {
+        let (at, old) = self.record_place(i);
+        if old == len {
+            return at;
+        }
+        self.cut_heap(at, old);
+        let at = self.grow_heap(len);
+        let view = self.view();
+        let offsets = view.heads_at() + 4 * view.len();
+        put_u16(self.bytes, offsets + 2 * i, at as u16);
+        at
+    }
+
+    /// Whether slot `i` can be given a record of `len` bytes.
+    pub(crate) fn has_room_instead(&self, i: usize, len: usize) -> bool {
+        self.view().free() + self.record_place(i).1 >= len
+    }
+
+    /// Where the value of slot `i` stands, if it is in the page and `len` bytes long.
+    pub(crate) fn value_of_len(&mut self, i: usize, len: usize) -> Option<&mut [u8]> {
+        let record = self.view().record(i);
+        let at = record.value_at();
+        if record.value_code() < code::FIRST && record.value_code() as usize == len {
+            Some(&mut self.bytes[at..at + len])
+        } else {
+            None
+        }
+    }
+
+    /// As [`Self::value_of_len`], for as long as the page is borrowed.
+    pub(crate) fn into_value_of_len(self, i: usize, len: usize) -> Option<&'a mut [u8]> {
+        let record = self.view().record(i);
+        let (at, code) = (record.value_at(), record.value_code());
+        if code < super::code::FIRST && code as usize == len {
+            Some(&mut self.bytes[at..at + len])
+        } else {
+            None
+        }
+    }
+
+    /// Names another extent, of the same pages, as the value of slot `i`.
+    pub(crate) fn set_value_extent(&mut self, i: usize, extent: &ExtentRef) {
+        let at = self.view().record(i).value_at();
+        put_extent(self.bytes, at, extent);
+    }
+
+    /// Replaces the one value of slot `i`. `scratch` keeps the key's rest on the way.
+    pub(crate) fn replace_single(
+        &mut self,
+        i: usize,
+        value: &ValueCell<'_>,
+        scratch: &mut Vec<u8>,
+    ) {
+        let record = self.view().record(i);
+        let extent = record.key_extent();
+        scratch.clear();
+        scratch.extend_from_slice(record.rest());
+        let key = RestCell { rest: Bytes::from(&scratch[..]), extent };
+        let at = self.replace_record(i, key.len() + single_len(value));
+        self.put_single(at, &key, value);
+    }
+
+    /// Puts one value into the group of slot `i`, or takes one out; `aside` is scratch. Returns false (and changes nothing) if it does not fit.
+    pub(crate) fn edit_group(
+        &mut self,
+        i: usize,
+        edit: GroupEdit<'_>,
+        order: &KeyOrder,
+        aside: &mut Vec<u8>,
+    ) -> bool {
+        // The new record is built aside: at most a page.
+        aside.resize(self.bytes.len().max(aside.len()), 0);
+        let len = {
+            let record = self.view().record(i);
+            let key = RestCell { rest: Bytes::from(record.rest()), extent: record.key_extent() };
+            let size = edit.size(&record, order);
+            let len = if size.count == 1 {
+                key.len() + length_len(size.single()) + size.single()
+            } else {
+                key.len() + 2 + size.body()
+            };
+            if !self.has_room_instead(i, len) {
+                return false;
+            }
+            if size.count == 1 {
+                let at = key.put(aside, 0, size.single() as u32);
+                for value in edit.values(&record) {
+                    value.write(aside, at);
+                }
+            } else {
+                let at = key.put(aside, 0, code::GROUP);
+                put_group(aside, at, &size, order.is_reverse(), edit.values(&record));
+            }
+            len
+        };
+        let at = self.replace_record(i, len);
+        self.bytes[at..at + len].copy_from_slice(&aside[..len]);
+        true
+    }
+}
+
+/// One change of a group's values.
+#[derive(Clone, Copy)]
+pub(crate) enum GroupEdit<'v> {
+    /// Put a value in before position `.0`.
+    Put(usize, &'v [u8]),
+    /// Leave the value at this position out.
+    Cut(usize),
+}
+
+impl<'v> GroupEdit<'v> {
+    /// The values after the change, in order.
+    pub(crate) fn values<'p: 'v>(self, record: &Record<'p>) -> impl Iterator<Item = Bytes<'v>> {
+        let record = *record;
+        let n = record.value_count();
+        let (put, total) = match self {
+            Self::Put(..) => (true, n + 1),
+            Self::Cut(_) => (false, n - 1),
+        };
+        (0..total).map(move |i| match self {
+            Self::Put(at, value) if put && i == at => Bytes::from(value),
+            Self::Put(at, _) => inline(&record, if i > at { i - 1 } else { i }),
+            Self::Cut(at) => inline(&record, if i >= at { i + 1 } else { i }),
+        })
+    }
+
+    fn size(self, record: &Record<'_>, order: &KeyOrder) -> GroupSize {
+        let mut size = GroupSize::default();
+        let mut first: Option<Bytes<'_>> = None;
+        let n = record.value_count();
+        // All values of a group share what its ends share; so only the ends are compared.
+        let total = match self {
+            Self::Put(..) => n + 1,
+            Self::Cut(_) => n - 1,
+        };
+        for (i, value) in self.values(record).enumerate() {
+            let shared = match &first {
+                None => {
+                    first = Some(value);
+                    value.len()
+                }
+                Some(first) if i + 1 == total => order.shared(first, &value),
+                Some(_) => usize::MAX,
+            };
+            size.push(value.len(), shared);
+        }
+        size
+    }
+}
+
+fn inline<'a>(record: &Record<'a>, i: usize) -> Bytes<'a> {
+    match record.value(i) {
+        ValueCell::Inline(bytes) => bytes,
+        ValueCell::Extent(_) => Bytes::default(),
+    }
+}

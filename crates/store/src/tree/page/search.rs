@@ -1,0 +1,321 @@
+//! Finding a key inside one page: heads first, bytes only among equal heads.
+//!
+//! The heads are bisected down to a few cache lines and the rest counted four at a time. Counting
+//! sorted numbers below a bound is the branch-free search of the page-layout measurements in
+//! `docs/decisions`.
+
+#![expect(unsafe_code, reason = "four heads at a time by SSE2")]
+
+use std::cmp::Ordering;
+
+use super::group::Group;
+use super::{Page, Record, code, head_of, head_of_reversed};
+use crate::Result;
+use crate::tree::order::{KeyOrder, compare_back, compare_front};
+use crate::tree::pages::Pages;
+use crate::tree::tree::Form;
+
+/// Where among the values of a key a search aims.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side<'k> {
+    /// Before the first value.
+    First,
+    /// At this value.
+    At(&'k [u8]),
+    /// Behind the last value.
+    Last,
+}
+
+/// The window in which heads are counted instead of bisected.
+const WINDOW: usize = 32;
+
+/// How many of the `n` heads from slot `from` on are below `head`.
+#[inline(always)]
+fn below(page: Page<'_>, from: usize, n: usize, head: u32) -> usize {
+    let heads = page.heads_at();
+    let (mut start, mut len) = (from, n);
+    while len > WINDOW {
+        let half = len / 2;
+        if page.word(heads + 4 * (start + half)) < head {
+            start += half + 1;
+            len -= half + 1;
+        } else {
+            len = half;
+        }
+    }
+    start - from + count_below(page, heads + 4 * start, len, head)
+}
+
+/// Counts the `len` numbers at `at` that are below `head`.
+#[inline(always)]
+fn count_below(page: Page<'_>, at: usize, len: usize, head: u32) -> usize {
+    let mut i = 0;
+    let mut count = 0;
+    #[cfg(target_arch = "x86_64")]
+    if len >= 4 {
+        use std::arch::x86_64::*;
+        // SAFETY: SSE2 is part of the architecture; `at + 4 * len` lies inside the page.
+        unsafe {
+            let flip = _mm_set1_epi32(i32::MIN);
+            let bound = _mm_xor_si128(_mm_set1_epi32(head as i32), flip);
+            let mut sum = _mm_setzero_si128();
+            while i + 4 <= len {
+                let four = _mm_loadu_si128(page.base.add(at + 4 * i).cast());
+                sum = _mm_sub_epi32(sum, _mm_cmplt_epi32(_mm_xor_si128(four, flip), bound));
+                i += 4;
+            }
+            let pair = _mm_add_epi32(sum, _mm_shuffle_epi32::<0b1110>(sum));
+            let one = _mm_add_epi32(pair, _mm_shuffle_epi32::<0b01>(pair));
+            count = _mm_cvtsi128_si32(one) as usize;
+        }
+    }
+    while i < len {
+        count += usize::from(page.word(at + 4 * i) < head);
+        i += 1;
+    }
+    count
+}
+
+/// Compares the key of a record with `key`, of which `rest` is what follows the shared bytes.
+#[inline(always)]
+fn compare_record<P: Pages>(
+    pages: &P,
+    order: &KeyOrder,
+    record: Record<'_>,
+    key: &[u8],
+    rest: &[u8],
+) -> Result<Ordering> {
+    if record.is_long_key() {
+        return compare_long(pages, order, record, key, rest);
+    }
+    Ok(match order {
+        KeyOrder::Bytewise => compare_front(record.rest(), rest),
+        KeyOrder::Reverse => compare_back(record.rest(), rest),
+        KeyOrder::Custom(compare) => compare(record.rest(), key),
+    })
+}
+
+/// The same for a key whose end stands in an extent: the known part decides where it can.
+#[cold]
+fn compare_long<P: Pages>(
+    pages: &P,
+    order: &KeyOrder,
+    record: Record<'_>,
+    key: &[u8],
+    rest: &[u8],
+) -> Result<Ordering> {
+    let known = record.rest();
+    let n = known.len().min(rest.len());
+    let decided = match order {
+        KeyOrder::Bytewise => known[..n].cmp(&rest[..n]),
+        KeyOrder::Reverse => compare_back(&known[known.len() - n..], &rest[rest.len() - n..]),
+        KeyOrder::Custom(_) => Ordering::Equal,
+    };
+    if decided != Ordering::Equal {
+        return Ok(decided);
+    }
+    match record.key_extent() {
+        Some(extent) => Ok(order.compare(pages.extent(&extent)?, key)),
+        None => Ok(Ordering::Equal),
+    }
+}
+
+/// What of `key` follows the page's shared bytes; or on which side of all keys of the page it is.
+#[inline(always)]
+fn strip<'k>(page: Page<'_>, order: &KeyOrder, key: &'k [u8]) -> Result<&'k [u8], Ordering> {
+    let shared = page.shared();
+    if shared.is_empty() {
+        return Ok(key);
+    }
+    match order {
+        KeyOrder::Bytewise => {
+            let n = shared.len().min(key.len());
+            match compare_front(&key[..n], &shared[..n]) {
+                Ordering::Equal if key.len() >= shared.len() => Ok(&key[n..]),
+                Ordering::Equal => Err(Ordering::Less),
+                unequal => Err(unequal),
+            }
+        }
+        KeyOrder::Reverse => {
+            let n = shared.len().min(key.len());
+            let cut = key.len() - n;
+            match compare_back(&key[cut..], &shared[shared.len() - n..]) {
+                Ordering::Equal if key.len() >= shared.len() => Ok(&key[..cut]),
+                Ordering::Equal => Err(Ordering::Less),
+                unequal => Err(unequal),
+            }
+        }
+        KeyOrder::Custom(_) => Ok(key),
+    }
+}
+
+/// The head of what follows the shared bytes.
+#[inline(always)]
+pub(crate) fn head_in(order: &KeyOrder, rest: &[u8]) -> u32 {
+    match order {
+        KeyOrder::Bytewise => head_of(rest),
+        KeyOrder::Reverse => head_of_reversed(rest),
+        KeyOrder::Custom(_) => 0,
+    }
+}
+
+/// The first slot of a leaf whose key is at or after `key`, and whether it is equal.
+#[inline(always)]
+pub(crate) fn leaf_slot<P: Pages>(
+    pages: &P,
+    order: &KeyOrder,
+    page: Page<'_>,
+    key: &[u8],
+) -> Result<(usize, bool)> {
+    let n = page.len();
+    let rest = match strip(page, order, key) {
+        Ok(rest) => rest,
+        Err(Ordering::Less) => return Ok((0, false)),
+        Err(_) => return Ok((n, false)),
+    };
+    let head = head_in(order, rest);
+    let slot = below(page, 0, n, head);
+    if slot == n || page.head(slot) != head {
+        return Ok((slot, false));
+    }
+    if slot + 1 == n || page.head(slot + 1) != head {
+        let seen = compare_record(pages, order, page.record(slot), key, rest)?;
+        return Ok((slot + usize::from(seen.is_lt()), seen.is_eq()));
+    }
+    leaf_ties(pages, order, page, key, rest, slot)
+}
+
+/// The end of the slots from `slot` on that have the head of `slot`.
+fn ties_end(page: Page<'_>, slot: usize) -> usize {
+    let (n, head) = (page.len(), page.head(slot));
+    match head.checked_add(1) {
+        Some(next) => slot + below(page, slot, n - slot, next),
+        None => n,
+    }
+}
+
+/// Bisects among equal heads.
+#[cold]
+fn leaf_ties<P: Pages>(
+    pages: &P,
+    order: &KeyOrder,
+    page: Page<'_>,
+    key: &[u8],
+    rest: &[u8],
+    slot: usize,
+) -> Result<(usize, bool)> {
+    let (mut low, mut high) = (slot, ties_end(page, slot));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match compare_record(pages, order, page.record(middle), key, rest)? {
+            Ordering::Less => low = middle + 1,
+            Ordering::Equal => return Ok((middle, true)),
+            Ordering::Greater => high = middle,
+        }
+    }
+    Ok((low, false))
+}
+
+/// The child of a branch below which the pair (`key`, `side`) stands or would stand.
+#[inline(always)]
+pub(crate) fn branch_slot<P: Pages>(
+    pages: &P,
+    form: &Form,
+    page: Page<'_>,
+    key: &[u8],
+    side: Side<'_>,
+) -> Result<usize> {
+    let n = page.len();
+    let rest = match strip(page, &form.keys, key) {
+        Ok(rest) => rest,
+        Err(Ordering::Less) => return Ok(0),
+        Err(_) => return Ok(n - 1),
+    };
+    let head = head_in(&form.keys, rest);
+    // Slot 0 has no separator: it takes all that is below the first one.
+    let mut low = 1 + below(page, 1, n - 1, head);
+    if low == n || page.head(low) != head {
+        return Ok(low - 1);
+    }
+    let mut high =
+        if low + 1 == n || page.head(low + 1) != head { low + 1 } else { ties_end(page, low) };
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_after(pages, form, page, middle, key, rest, side)? {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low - 1)
+}
+
+/// Whether the separator of slot `i` is after the pair.
+#[inline(always)]
+fn is_after<P: Pages>(
+    pages: &P,
+    form: &Form,
+    page: Page<'_>,
+    i: usize,
+    key: &[u8],
+    rest: &[u8],
+    side: Side<'_>,
+) -> Result<bool> {
+    let record = page.record(i);
+    match compare_record(pages, &form.keys, record, key, rest)? {
+        Ordering::Less => Ok(false),
+        Ordering::Greater => Ok(true),
+        Ordering::Equal => {
+            // Equal keys: a separator without a value stands before all values of the key.
+            let (Some(order), true) = (&form.values, record.value_code() > 0) else {
+                return Ok(false);
+            };
+            Ok(match side {
+                Side::First => true,
+                Side::At(value) => order.compare(record.separator_value(), value).is_gt(),
+                Side::Last => false,
+            })
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The value part of a branch's separator; empty if it has none.
+    pub(crate) fn separator_value(&self) -> &'a [u8] {
+        let len = self.value.saturating_sub(1) as usize;
+        self.page.slice(self.value_at(), len)
+    }
+
+    /// The group of values of a leaf's record, if it has more than one.
+    #[inline(always)]
+    pub(crate) fn group(&self) -> Option<Group<'a>> {
+        (self.value == code::GROUP).then(|| Group::at(self.page, self.value_at()))
+    }
+
+    /// How many values a leaf's record has.
+    #[inline(always)]
+    pub(crate) fn value_count(&self) -> usize {
+        self.group().map_or(1, |group| group.count())
+    }
+}
+
+/// The first of a record's values that is at or after `value`, and whether it is equal.
+pub(crate) fn value_slot(order: &KeyOrder, record: &Record<'_>, value: &[u8]) -> (usize, bool) {
+    let Some(group) = record.group() else {
+        return match order.compare(record.inline_value(), value) {
+            Ordering::Less => (1, false),
+            Ordering::Equal => (0, true),
+            Ordering::Greater => (0, false),
+        };
+    };
+    let (mut low, mut high) = (0, group.count());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match order.compare_bytes(&group.value(middle), value) {
+            Ordering::Less => low = middle + 1,
+            Ordering::Equal => return (middle, true),
+            Ordering::Greater => high = middle,
+        }
+    }
+    (low, false)
+}

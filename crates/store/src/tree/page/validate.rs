@@ -1,0 +1,143 @@
+//! Deciding whether bytes are a well-formed page, so that the views may read without checks.
+//!
+//! Nothing here trusts a byte. What is not checked is only what the views do not rely on: that
+//! keys ascend and that counters are right (`Store::check` looks at those).
+
+use super::group::{GROUP_HEADER, VARIED};
+use super::{
+    CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KEY_EXTENT_CELL,
+    KIND_BRANCH, KIND_LEAF, KIND_OFFSET, LEVEL_OFFSET, PAIRED, REVERSED, SHARED_OFFSET,
+    VALUES_REVERSED, code, is_sealed, pad4, slot_len,
+};
+use crate::coding::{u16_at, u32_at};
+use crate::tree::pages::{FIRST_PAGE, PageNo};
+use crate::tree::tree::MAX_LEVELS;
+
+/// Checks the bytes of page `no` of a store whose pages end before `end`.
+pub(crate) fn validate(bytes: &[u8], no: PageNo, end: PageNo) -> Result<(), &'static str> {
+    if !is_sealed(bytes, no) {
+        return Err("the checksum is wrong");
+    }
+    validate_structure(bytes, end)
+}
+
+/// Checks everything but the checksum.
+fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
+    let level = bytes[LEVEL_OFFSET];
+    let kind = if level == 0 { KIND_LEAF } else { KIND_BRANCH };
+    if bytes[KIND_OFFSET] != kind || usize::from(level) >= MAX_LEVELS {
+        return Err("not a tree page");
+    }
+    let flags = bytes[FLAGS_OFFSET];
+    let allowed = if level == 0 { CONTINUES } else { PAIRED } | REVERSED | VALUES_REVERSED;
+    if flags & !allowed != 0 {
+        return Err("unknown page flags");
+    }
+    let n = usize::from(u16_at(bytes, COUNT_OFFSET));
+    let heads = HEADER_LEN + pad4(usize::from(u16_at(bytes, SHARED_OFFSET)));
+    let arrays_end = heads + n * slot_len(level, flags);
+    let heap = usize::from(u16_at(bytes, HEAP_OFFSET));
+    if n == 0 {
+        return Err("an empty tree page");
+    }
+    if arrays_end + heap > bytes.len() {
+        return Err("the parts of a page overlap");
+    }
+    let offsets = &bytes[arrays_end - 2 * n..arrays_end];
+    if level > 0 {
+        let children = &bytes[heads + 4 * n..heads + 8 * n];
+        let outside = |child: &[u8]| !(FIRST_PAGE..end).contains(&u32_at(child, 0));
+        if children.chunks_exact(4).any(outside) {
+            return Err("a child beyond the end of the store");
+        }
+    }
+    check_heap(bytes, offsets, bytes.len() - heap, level)
+}
+
+/// Every record is well formed and the records fill the heap without gap or overlap.
+fn check_heap(bytes: &[u8], offsets: &[u8], start: usize, level: u8) -> Result<(), &'static str> {
+    // A page that was built whole has its records in order; then one pass is enough.
+    let mut expected = start;
+    let mut in_order = true;
+    for raw in offsets.chunks_exact(2) {
+        let offset = usize::from(u16_at(raw, 0));
+        if offset < start || offset + 2 > bytes.len() {
+            return Err("a record outside of the page's heap");
+        }
+        in_order &= offset == expected;
+        expected = record_end(bytes, offset, level)?;
+    }
+    if in_order {
+        return if expected == bytes.len() { Ok(()) } else { Err("a gap between records") };
+    }
+    let mut sorted: Vec<u16> = offsets.chunks_exact(2).map(|raw| u16_at(raw, 0)).collect();
+    sorted.sort_unstable();
+    let mut expected = start;
+    for offset in sorted {
+        if usize::from(offset) != expected {
+            return Err("a gap or overlap between records");
+        }
+        expected = record_end(bytes, expected, level)?;
+    }
+    if expected == bytes.len() { Ok(()) } else { Err("a gap between records") }
+}
+
+const TOO_LONG: &str = "a record reaches beyond its page";
+
+/// Where the record at `at` ends.
+fn record_end(bytes: &[u8], at: usize, level: u8) -> Result<usize, &'static str> {
+    let (key, at) = length(bytes, at)?;
+    let (value, at) = length(bytes, at)?;
+    let at = if key == code::EXTENT {
+        let known = half(bytes, at + EXTENT_CELL)?;
+        at + KEY_EXTENT_CELL + known
+    } else if key < code::FIRST {
+        at + key as usize
+    } else {
+        return Err("an unknown code in a record");
+    };
+    let end = match value {
+        _ if level > 0 && value < code::FIRST => at + value.saturating_sub(1) as usize,
+        code::GROUP if level == 0 => group_end(bytes, at)?,
+        code::EXTENT if level == 0 => at + EXTENT_CELL,
+        len if len < code::FIRST => at + len as usize,
+        _ => return Err("an unknown code in a record"),
+    };
+    if end > bytes.len() { Err(TOO_LONG) } else { Ok(end) }
+}
+
+fn half(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
+    if at + 2 > bytes.len() {
+        return Err(TOO_LONG);
+    }
+    Ok(usize::from(u16_at(bytes, at)))
+}
+
+fn length(bytes: &[u8], at: usize) -> Result<(u32, usize), &'static str> {
+    match bytes.get(at..) {
+        Some([short @ 0..0x80, ..]) => Ok((u32::from(*short), at + 1)),
+        Some([high, low, ..]) => Ok((u32::from(high & 0x7F) << 8 | u32::from(*low), at + 2)),
+        _ => Err(TOO_LONG),
+    }
+}
+
+fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
+    let (count, shared, stride) = (half(bytes, at)?, half(bytes, at + 2)?, half(bytes, at + 4)?);
+    if count < 2 {
+        return Err("a group of less than two values");
+    }
+    let ends = at + GROUP_HEADER + shared;
+    if stride != VARIED {
+        return Ok(ends + count * stride);
+    }
+    let data = ends + 2 * count;
+    let mut last = 0;
+    for i in 0..count {
+        let end = half(bytes, ends + 2 * i)?;
+        if end < last {
+            return Err("the values of a group overlap");
+        }
+        last = end;
+    }
+    Ok(data + last)
+}

@@ -1,0 +1,126 @@
+//! The way from the root to a leaf.
+
+use super::page::Page;
+use super::page::search::{Side, branch_slot};
+use super::pages::{PageRef, Pages};
+use super::tree::{MAX_LEVELS, Tree};
+use crate::Result;
+
+/// One step: a page and the slot in it (of a branch the child, of a leaf the group).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) page: PageRef,
+    pub(crate) slot: u32,
+}
+
+/// The steps by level: `steps[0]` is the leaf, `steps[depth - 1]` the root.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub(crate) steps: [Step; MAX_LEVELS],
+    /// Number of levels; 0 for an empty tree.
+    pub(crate) depth: usize,
+}
+
+impl Path {
+    pub(crate) const EMPTY: Self =
+        Self { steps: [Step { page: PageRef::NONE, slot: 0 }; MAX_LEVELS], depth: 0 };
+
+    /// Goes down from the root, `choose` naming the child of each branch. Leaves the leaf's slot
+    /// at 0 and returns the leaf; `None` for an empty tree.
+    #[inline(always)]
+    pub(crate) fn descend<'p, P: Pages>(
+        &mut self,
+        pages: &'p P,
+        tree: &Tree,
+        mut choose: impl FnMut(Page<'p>) -> Result<usize>,
+    ) -> Result<Option<Page<'p>>> {
+        let mut at = tree.root.page;
+        if at.is_none() {
+            self.depth = 0;
+            return Ok(None);
+        }
+        let mut level = tree.root.level;
+        self.depth = usize::from(level) + 1;
+        loop {
+            let page = pages.page(at, level)?;
+            let slot = if level == 0 { 0 } else { choose(page)? };
+            self.steps[usize::from(level)] = Step { page: at, slot: slot as u32 };
+            if level == 0 {
+                return Ok(Some(page));
+            }
+            at = page.child(slot);
+            level -= 1;
+        }
+    }
+
+    /// Goes down to the leaf where a pair stands or would stand.
+    #[inline(always)]
+    pub(crate) fn seek<'p, P: Pages>(
+        &mut self,
+        pages: &'p P,
+        tree: &Tree,
+        key: &[u8],
+        side: Side<'_>,
+    ) -> Result<Option<Page<'p>>> {
+        self.descend(pages, tree, |page| branch_slot(pages, &tree.form, page, key, side))
+    }
+
+    /// Goes on to the next leaf; `None` (and no change) at the end.
+    pub(crate) fn next_leaf<'p, P: Pages>(&mut self, pages: &'p P) -> Result<Option<Page<'p>>> {
+        pages.interrupted()?;
+        for level in 1..self.depth {
+            let page = pages.page(self.steps[level].page, level as u8)?;
+            let slot = self.steps[level].slot as usize + 1;
+            if slot < page.len() {
+                self.steps[level].slot = slot as u32;
+                return self.down(pages, level, |_| 0).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes back to the leaf before; `None` (and no change) at the beginning.
+    pub(crate) fn previous_leaf<'p, P: Pages>(&mut self, pages: &'p P) -> Result<Option<Page<'p>>> {
+        pages.interrupted()?;
+        for level in 1..self.depth {
+            let slot = self.steps[level].slot;
+            if slot > 0 {
+                self.steps[level].slot = slot - 1;
+                return self.down(pages, level, |page| page.len() - 1).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes down from the slot of the branch at `level`.
+    fn down<'p, P: Pages>(
+        &mut self,
+        pages: &'p P,
+        level: usize,
+        choose: impl Fn(Page<'_>) -> usize,
+    ) -> Result<Page<'p>> {
+        let step = self.steps[level];
+        let mut page = pages.page(step.page, level as u8)?;
+        let mut slot = step.slot as usize;
+        for below in (0..level).rev() {
+            let at = page.child(slot);
+            page = pages.page(at, below as u8)?;
+            slot = choose(page);
+            self.steps[below] = Step { page: at, slot: slot as u32 };
+        }
+        if level > 1 {
+            self.fetch_ahead(pages);
+        }
+        Ok(page)
+    }
+
+    /// Nothing to do on most leaves; entering a new level-1 branch its first children are fetched.
+    fn fetch_ahead<P: Pages>(&self, pages: &P) {
+        let step = self.steps[1];
+        if let Ok(page) = pages.page(step.page, 1) {
+            for i in step.slot as usize + 1..(step.slot as usize + 3).min(page.len()) {
+                pages.prefetch(page.child(i));
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Recovery: which of the three meta records of a file is the newest commit, and which is known to
+//! be on stable storage. No log is replayed and no tree is read, so that opening costs the same for
+//! every size. [`choose`] decides over data; the rest reads the data.
+//!
+//! # Why the choice is right
+//!
+//! The record of the last durable commit is never overwritten before a newer durable one is on
+//! stable storage, and no page of its snapshot is. So there is always a record that can be taken,
+//! and everything newer may be refused on the smallest doubt:
+//!
+//! - *flushed*: its pages were on stable storage before it was written. It is taken.
+//! - *one flush*: record and pages were handed to the disk together, which may have kept any part
+//!   of them. Its digest says whether all pages of it are there. All pages it refers to and did not
+//!   write itself belong to commits that were durable before it.
+//! - *unsynced*: it is taken only while the system's memory, in which everything written still
+//!   stands, is the one it was written in.
+//!
+//! A record that is refused may be valid in form and have a greater number than the one taken. The
+//! next writer removes it before it reuses pages (see `commit`), and no number is given twice.
+
+use std::path::Path;
+
+use super::meta::{Kind, META_LEN, Meta, Refusal};
+use super::pages::Run;
+use crate::checksum::Crc64;
+use crate::os::DataFile;
+use crate::{Error, Result};
+
+/// The number of meta pages.
+pub(crate) const META_SLOTS: u32 = 3;
+
+/// What the meta pages of a file hold.
+pub(crate) struct Found {
+    pub(crate) metas: [Option<Meta>; META_SLOTS as usize],
+    pub(crate) page_size: u32,
+    /// The greatest commit number in any record, also in damaged ones.
+    pub(crate) highest: u64,
+}
+
+/// Which records count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The meta page of the newest commit.
+    pub(crate) latest: u32,
+    /// The meta page of the newest commit on stable storage.
+    pub(crate) durable: u32,
+    /// The next writer has to flush, and to remove records that do not count.
+    pub(crate) unclean: bool,
+}
+
+/// Chooses among the records of a file. `evidence` is the system's present one, `verify` says
+/// whether the pages of a commit of one flush have its digest. `None` if no record can be taken.
+pub(crate) fn choose(
+    metas: &[Option<Meta>; META_SLOTS as usize],
+    evidence: Option<[u8; 24]>,
+    verify: &mut dyn FnMut(&Meta) -> bool,
+) -> Option<Choice> {
+    let mut candidates: Vec<(u32, &Meta)> =
+        (0..).zip(metas).filter_map(|(slot, meta)| Some((slot, meta.as_ref()?))).collect();
+    // Of two records of one commit the flushed one is a later copy of the other.
+    let rank = |meta: &Meta| (meta.txn, meta.kind == Kind::Flushed);
+    candidates.sort_by_key(|(_, meta)| std::cmp::Reverse(rank(meta)));
+    let mut latest = None;
+    for (slot, meta) in &candidates {
+        let durable = match &meta.kind {
+            Kind::Flushed => true,
+            Kind::OneFlush { .. } => verify(meta),
+            Kind::Unsynced { evidence: known } => {
+                if latest.is_none() && known.is_some() && *known == evidence {
+                    latest = Some(*slot);
+                }
+                false
+            }
+        };
+        if durable {
+            let latest = latest.unwrap_or(*slot);
+            let counts = |slot: u32, of: u32| slot == latest || slot == of;
+            let stale = candidates.iter().any(|(s, m)| m.txn >= meta.txn && !counts(*s, *slot));
+            let unclean = stale || meta.kind != Kind::Flushed;
+            return Some(Choice { latest, durable: *slot, unclean });
+        }
+    }
+    None
+}
+
+/// Reads the meta pages.
+///
+/// # Errors
+/// [`Error::NotAStore`], [`Error::Unsupported`] or [`Error::Corrupt`] if none of them is usable.
+pub(crate) fn read_metas(file: &dyn DataFile, path: &Path) -> Result<Found> {
+    let len = file.len().map_err(|e| Error::io("read the length of", path, e))?;
+    let read = |slot: u32, page_size: u32| -> Result<Result<Meta, Refusal>> {
+        let offset = u64::from(slot) * u64::from(page_size);
+        let wanted = len.saturating_sub(offset).min(META_LEN as u64) as usize;
+        let mut bytes = vec![0; wanted];
+        file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", path, e))?;
+        Ok(Meta::decode(&bytes, slot))
+    };
+    let first = read(0, 4096)?;
+    if let Err(Refusal::Unsupported(reason)) = first {
+        return Err(Error::Unsupported { path: path.into(), reason });
+    }
+    let page_size = match &first {
+        Ok(meta) => meta.page_size,
+        Err(refusal) => match probe_page_size(&read)? {
+            Some(page_size) => page_size,
+            None => return Err(refused(refusal.clone(), path)),
+        },
+    };
+    let mut found = Found { metas: [None, None, None], page_size, highest: 0 };
+    for (slot, place) in (0..META_SLOTS).zip(&mut found.metas) {
+        match read(slot, page_size)? {
+            Ok(meta) if meta.page_size == page_size => {
+                found.highest = found.highest.max(meta.txn);
+                *place = Some(meta);
+            }
+            Err(Refusal::Damaged { txn: Some(txn), .. }) => found.highest = found.highest.max(txn),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Finds the page size by the other two records where the first one is damaged.
+fn probe_page_size(
+    read: &dyn Fn(u32, u32) -> Result<Result<Meta, Refusal>>,
+) -> Result<Option<u32>> {
+    for shift in 12..=16 {
+        for slot in 1..META_SLOTS {
+            if let Ok(meta) = read(slot, 1 << shift)?
+                && meta.page_size == 1 << shift
+            {
+                return Ok(Some(meta.page_size));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn refused(refusal: Refusal, path: &Path) -> Error {
+    let path = path.to_path_buf();
+    match refusal {
+        Refusal::NotAStore(reason) => Error::NotAStore { path, reason },
+        Refusal::Unsupported(reason) => Error::Unsupported { path, reason },
+        Refusal::Damaged { reason, .. } => Error::Corrupt { path, page: 0, reason },
+    }
+}
+
+/// What the first opener of a file does: reads the meta pages and chooses.
+pub(crate) fn recover(file: &dyn DataFile, found: &Found, path: &Path) -> Result<Choice> {
+    let mut verify = |meta: &Meta| match &meta.kind {
+        Kind::OneFlush { runs, digest } => {
+            digest_of(file, runs, found.page_size).is_some_and(|sum| sum == *digest)
+        }
+        _ => false,
+    };
+    let choice = choose(&found.metas, file.uptime_evidence(), &mut verify);
+    let reason = "none of its three meta records can be used";
+    let choice = choice.ok_or_else(|| whole_file(path, reason))?;
+    let len = file.len().map_err(|e| Error::io("read the length of", path, e))?;
+    for slot in [choice.latest, choice.durable] {
+        if found.metas[slot as usize].as_ref().is_some_and(|meta| meta.file_len() > len) {
+            return Err(whole_file(path, "it is shorter than its newest commit says; cut off?"));
+        }
+    }
+    Ok(choice)
+}
+
+fn whole_file(path: &Path, reason: &'static str) -> Error {
+    Error::Corrupt { path: path.into(), page: u64::MAX, reason }
+}
+
+/// The digest of runs as they stand in the file; `None` if they cannot be read.
+fn digest_of(file: &dyn DataFile, runs: &[Run], page_size: u32) -> Option<u64> {
+    let mut digest = Crc64::new();
+    let mut page = vec![0; page_size as usize];
+    for run in runs {
+        for no in run.start..run.start + run.len {
+            file.read_at(&mut page, u64::from(no) * u64::from(page_size)).ok()?;
+            digest.update(&page);
+        }
+    }
+    Some(digest.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    //! The planner, case by case.
+
+    use super::*;
+
+    const HERE: [u8; 24] = [1; 24];
+
+    fn meta(txn: u64, kind: Kind) -> Option<Meta> {
+        Some(Meta { txn, kind, ..Meta::empty(4096, [0; 16]) })
+    }
+
+    fn flushed(txn: u64) -> Option<Meta> {
+        meta(txn, Kind::Flushed)
+    }
+
+    /// The digest says in these tests whether verification succeeds.
+    fn one_flush(txn: u64, whole: bool) -> Option<Meta> {
+        meta(txn, Kind::OneFlush { runs: Vec::new(), digest: u64::from(whole) })
+    }
+
+    fn unsynced(txn: u64, evidence: Option<[u8; 24]>) -> Option<Meta> {
+        meta(txn, Kind::Unsynced { evidence })
+    }
+
+    fn chosen(metas: [Option<Meta>; 3]) -> Option<(u32, u32, bool)> {
+        let mut verify = |m: &Meta| matches!(m.kind, Kind::OneFlush { digest: 1, .. });
+        let choice = choose(&metas, Some(HERE), &mut verify)?;
+        Some((choice.latest, choice.durable, choice.unclean))
+    }
+
+    #[test]
+    fn the_newest_record_that_counts_is_taken() {
+        let here = Some(HERE);
+        let away = Some([2; 24]);
+        let cases = [
+            ("only one", [flushed(4), None, None], Some((0, 0, false))),
+            ("newest flushed", [flushed(4), flushed(6), flushed(5)], Some((1, 1, false))),
+            ("whole one flush", [flushed(4), one_flush(5, true), None], Some((1, 1, true))),
+            ("torn one flush", [flushed(4), one_flush(5, false), None], Some((0, 0, true))),
+            ("unsynced, same uptime", [flushed(4), unsynced(5, here), None], Some((1, 0, false))),
+            ("unsynced, restarted", [flushed(4), unsynced(5, away), None], Some((0, 0, true))),
+            ("unsynced, no evidence", [flushed(4), unsynced(5, None), None], Some((0, 0, true))),
+            (
+                "two unsynced: the older one no longer counts",
+                [flushed(4), unsynced(5, here), unsynced(6, here)],
+                Some((2, 0, true)),
+            ),
+            (
+                "unsynced above a torn one flush",
+                [flushed(4), one_flush(5, false), unsynced(6, here)],
+                Some((2, 0, true)),
+            ),
+            (
+                "a flushed copy of an unsynced record",
+                [flushed(4), unsynced(6, here), flushed(6)],
+                Some((2, 2, true)),
+            ),
+            (
+                "a flushed copy below the newest",
+                [flushed(4), flushed(5), unsynced(6, here)],
+                Some((2, 1, false)),
+            ),
+            ("unsynced without a base", [None, unsynced(5, here), None], None),
+            ("nothing", [None, None, None], None),
+        ];
+        for (name, metas, expected) in cases {
+            assert_eq!(chosen(metas), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which data files this process has open: a file that is opened twice is one store. Locks that
+//! processes share cannot tell two openings of one process apart.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+
+use super::Builder;
+use super::group::locked;
+use super::store::Inner;
+use crate::{Error, Result};
+
+/// What makes two paths the same file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Identity {
+    /// Device and number of the file.
+    #[cfg(unix)]
+    File(u64, u64),
+    /// The path without links.
+    #[cfg(not(unix))]
+    Path(std::path::PathBuf),
+}
+
+struct Entry {
+    identity: Identity,
+    store: Weak<Inner>,
+}
+
+static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static CLOSED: Condvar = Condvar::new();
+
+/// Removes the store from the list when it is dropped: after everything else of the store.
+pub(crate) struct Registered(Identity, Weak<Inner>);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        locked(&OPEN).retain(|entry| !entry.store.ptr_eq(&self.1));
+        CLOSED.notify_all();
+    }
+}
+
+#[cfg(unix)]
+fn identify(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path).ok()?;
+    Some(Identity::File(found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identify(path: &Path) -> Option<Identity> {
+    std::fs::canonicalize(path).ok().map(Identity::Path)
+}
+
+/// Opens a data file with `open`, or answers the store of this process that has it open. A store on
+/// a simulated system is not listed: each opening stands for a process of its own.
+pub(crate) fn open_once(
+    path: &Path,
+    options: &Builder,
+    open: impl FnOnce() -> Result<Inner>,
+) -> Result<Arc<Inner>> {
+    if options.system.is_some() {
+        return open().map(Arc::new);
+    }
+    let mut list = locked(&OPEN);
+    while let Some(identity) = identify(path)
+        && let Some(at) = list.iter().position(|entry| entry.identity == identity)
+    {
+        match list[at].store.upgrade() {
+            Some(store) if store.lock.is_same_process() => {
+                // The guard is released first: the last handle may be dropped on the way out.
+                drop(list);
+                return agree(store, options);
+            }
+            // Copied by a fork: it belongs to the parent.
+            Some(store) => {
+                list.swap_remove(at);
+                std::mem::forget(store);
+            }
+            // It is being closed at this moment.
+            None => list = CLOSED.wait(list).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+    let store = Arc::new(open()?);
+    if let Some(identity) = identify(path) {
+        let weak = Arc::downgrade(&store);
+        list.push(Entry { identity: identity.clone(), store: Weak::clone(&weak) });
+        // It was made a moment ago and is registered once.
+        let _ = store.registered.set(Registered(identity, weak));
+    }
+    Ok(store)
+}
+
+/// Answers a store that is open if it was opened in the same way.
+fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
+    let open = &store.options;
+    let differs = if open.read_only != wanted.read_only {
+        "read-only"
+    } else if open.durability != wanted.durability {
+        "durability"
+    } else if open.max_size != wanted.max_size {
+        "maximum size"
+    } else if open.write_budget != wanted.write_budget {
+        "write budget"
+    } else if (open.map, open.always_check) != (wanted.map, wanted.always_check) {
+        "way of reading"
+    } else {
+        return Ok(store);
+    };
+    let reason = format!(
+        "this process has it open with another option ({differs}); use a clone of that store"
+    );
+    Err(Error::Locked { path: store.paths.data.clone(), reason })
+}

@@ -1,0 +1,288 @@
+//! Looking entries up: single gets, batches whose cache misses overlap, and plain scans.
+
+use super::page::search::{Side, branch_slot, leaf_slot, value_slot};
+use super::page::{Page, Record, ValueCell};
+use super::pages::{PageRef, Pages};
+use super::path::Path;
+use super::tree::Tree;
+use super::{Bytes, Entry};
+use crate::Result;
+
+/// A leaf and a slot in it.
+type Found<'p> = (Page<'p>, usize);
+
+/// Finds the leaf and slot of a key.
+#[inline(always)]
+pub(crate) fn find<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    key: &[u8],
+) -> Result<Option<Found<'p>>> {
+    let mut at = tree.root.page;
+    if at.is_none() {
+        return Ok(None);
+    }
+    let mut level = tree.root.level;
+    loop {
+        let page = pages.page(at, level)?;
+        if level == 0 {
+            return find_in_leaf(pages, tree, page, key);
+        }
+        at = page.child(branch_slot(pages, &tree.form, page, key, Side::First)?);
+        level -= 1;
+    }
+}
+
+/// The descent aims before the key's first value, so that a key of a tree with duplicates may
+/// stand at the very beginning of the next leaf; `first_of` handles that.
+#[inline(always)]
+fn find_in_leaf<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    page: Page<'p>,
+    key: &[u8],
+) -> Result<Option<Found<'p>>> {
+    let (slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+    if found {
+        return Ok(Some((page, slot)));
+    }
+    if slot == page.len() && tree.form.values.is_some() {
+        return find_in_next(pages, tree, key);
+    }
+    Ok(None)
+}
+
+/// With duplicates a separator may be (key, value): all of the key's values then stand behind it.
+#[cold]
+fn find_in_next<'p, P: Pages>(pages: &'p P, tree: &Tree, key: &[u8]) -> Result<Option<Found<'p>>> {
+    let mut path = Path::EMPTY;
+    path.seek(pages, tree, key, Side::First)?;
+    let Some(page) = path.next_leaf(pages)? else { return Ok(None) };
+    let (slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+    Ok(found.then_some((page, slot)))
+}
+
+/// The bytes of a value.
+#[inline(always)]
+pub(crate) fn value_bytes<'p, P: Pages>(pages: &'p P, value: ValueCell<'p>) -> Result<Bytes<'p>> {
+    match value {
+        ValueCell::Inline(bytes) => Ok(bytes),
+        ValueCell::Extent(extent) => Ok(Bytes::from(pages.extent(&extent)?)),
+    }
+}
+
+/// The bytes of a record's key.
+#[inline(always)]
+pub(crate) fn key_bytes<'p, P: Pages>(pages: &'p P, record: &Record<'p>) -> Result<Bytes<'p>> {
+    match record.key_extent() {
+        None => Ok(record.key_cell().known),
+        Some(extent) => Ok(Bytes::from(pages.extent(&extent)?)),
+    }
+}
+
+/// The entry of value `i` of a record.
+#[inline(always)]
+pub(crate) fn entry<'p, P: Pages>(
+    pages: &'p P,
+    record: &Record<'p>,
+    i: usize,
+) -> Result<Entry<'p>> {
+    Ok(Entry { key: key_bytes(pages, record)?, value: value_bytes(pages, record.value(i))? })
+}
+
+/// The (first) value of a key.
+#[inline]
+pub(crate) fn get<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    key: &[u8],
+) -> Result<Option<Bytes<'p>>> {
+    match find(pages, tree, key)? {
+        Some((page, slot)) => value_bytes(pages, page.record(slot).value(0)).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Whether a pair is there.
+pub(crate) fn contains_pair<P: Pages>(
+    pages: &P,
+    tree: &Tree,
+    key: &[u8],
+    value: &[u8],
+) -> Result<bool> {
+    let Some(order) = &tree.form.values else {
+        let found = get(pages, tree, key)?;
+        return Ok(found.is_some_and(|bytes| bytes == *value));
+    };
+    let mut path = Path::EMPTY;
+    let Some(page) = path.seek(pages, tree, key, Side::At(value))? else { return Ok(false) };
+    let (slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+    Ok(found && value_slot(order, &page.record(slot), value).1)
+}
+
+/// How many look-ups of a batch are in flight at a time.
+const IN_FLIGHT: usize = 32;
+
+/// Looks many keys up, level by level in groups, so that the cache misses of a group overlap.
+pub(crate) fn get_many<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    keys: &[&[u8]],
+    found: &mut Vec<Option<Bytes<'p>>>,
+) -> Result<()> {
+    found.clear();
+    found.reserve(keys.len());
+    if tree.root.page.is_none() {
+        found.resize(keys.len(), None);
+        return Ok(());
+    }
+    for group in keys.chunks(IN_FLIGHT) {
+        pages.interrupted()?;
+        let mut at = [tree.root.page; IN_FLIGHT];
+        for level in (1..=tree.root.level).rev() {
+            for (at, key) in at.iter_mut().zip(group) {
+                let page = pages.page(*at, level)?;
+                *at = page.child(branch_slot(pages, &tree.form, page, key, Side::First)?);
+                pages.prefetch(*at);
+            }
+        }
+        for (at, key) in at.iter().zip(group) {
+            let page = pages.page(*at, 0)?;
+            found.push(match find_in_leaf(pages, tree, page, key)? {
+                Some((page, slot)) => Some(value_bytes(pages, page.record(slot).value(0))?),
+                None => None,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Calls `f` with all values of a key in order, whatever number of leaves they fill.
+pub(crate) fn for_each_value<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    key: &[u8],
+    mut f: impl FnMut(Bytes<'p>),
+) -> Result<u64> {
+    let Some((page, slot)) = find(pages, tree, key)? else { return Ok(0) };
+    let record = page.record(slot);
+    let count = record.value_count();
+    match record.group() {
+        Some(group) => (0..count).for_each(|i| f(group.value(i))),
+        None => f(value_bytes(pages, record.value(0))?),
+    }
+    // Only the last group of a leaf can go on in the next one.
+    if slot + 1 < page.len() {
+        return Ok(count as u64);
+    }
+    Ok(count as u64 + more_values(pages, tree, key, &mut f)?)
+}
+
+/// The values of a key in the leaves behind the one where it begins.
+fn more_values<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    key: &[u8],
+    f: &mut impl FnMut(Bytes<'p>),
+) -> Result<u64> {
+    if tree.form.values.is_none() || tree.root.level == 0 {
+        return Ok(0);
+    }
+    let mut path = Path::EMPTY;
+    let Some(mut page) = path.seek(pages, tree, key, Side::First)? else { return Ok(0) };
+    if leaf_slot(pages, &tree.form.keys, page, key)?.0 == page.len() {
+        // The key begins in the next leaf.
+        match path.next_leaf(pages)? {
+            Some(next) => page = next,
+            None => return Ok(0),
+        }
+    }
+    let mut count = 0;
+    let (slot, _) = leaf_slot(pages, &tree.form.keys, page, key)?;
+    if slot + 1 < page.len() {
+        return Ok(0);
+    }
+    while let Some(next) = path.next_leaf(pages)? {
+        if !next.continues() {
+            break;
+        }
+        let record = next.record(0);
+        for i in 0..record.value_count() {
+            f(value_bytes(pages, record.value(i))?);
+        }
+        count += record.value_count() as u64;
+        if next.len() > 1 {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+/// Calls `f` with the entries of a plain tree from `from` on, until it answers false.
+pub(crate) fn scan_plain<P: Pages>(
+    pages: &P,
+    tree: &Tree,
+    from: &[u8],
+    f: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+) -> Result<()> {
+    let mut path = Path::EMPTY;
+    let Some(mut page) = path.seek(pages, tree, from, Side::First)? else { return Ok(()) };
+    let (mut slot, _) = leaf_slot(pages, &tree.form.keys, page, from)?;
+    loop {
+        while slot < page.len() {
+            let entry = entry(pages, &page.record(slot), 0)?;
+            if !f(&entry.key.to_cow(), &entry.value.to_cow()) {
+                return Ok(());
+            }
+            slot += 1;
+        }
+        match path.next_leaf(pages)? {
+            Some(next) => (page, slot) = (next, 0),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Calls `f` with the entries of a plain tree from the last one at or before `from` backwards,
+/// until it answers false.
+pub(crate) fn scan_plain_back<P: Pages>(
+    pages: &P,
+    tree: &Tree,
+    from: &[u8],
+    f: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+) -> Result<()> {
+    let mut path = Path::EMPTY;
+    let Some(mut page) = path.seek(pages, tree, from, Side::First)? else { return Ok(()) };
+    let (slot, found) = leaf_slot(pages, &tree.form.keys, page, from)?;
+    let mut behind = slot + usize::from(found);
+    loop {
+        while behind > 0 {
+            behind -= 1;
+            let entry = entry(pages, &page.record(behind), 0)?;
+            if !f(&entry.key.to_cow(), &entry.value.to_cow()) {
+                return Ok(());
+            }
+        }
+        match path.previous_leaf(pages)? {
+            Some(previous) => (page, behind) = (previous, previous.len()),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The pages of a tree in post-order (children before their parent), each with its level.
+pub(crate) fn for_each_page<P: Pages>(
+    pages: &P,
+    at: PageRef,
+    level: u8,
+    f: &mut dyn FnMut(PageRef, Page<'_>) -> Result<()>,
+) -> Result<()> {
+    pages.interrupted()?;
+    let page = pages.page(at, level)?;
+    if level > 0 {
+        for i in 0..page.len() {
+            for_each_page(pages, page.child(i), level - 1, f)?;
+        }
+    }
+    f(at, page)
+}

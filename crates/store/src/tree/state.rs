@@ -1,0 +1,192 @@
+//! What a write transaction changes: pages, free space, the catalog, open tables; and how a
+//! savepoint takes all of that back.
+
+use super::catalog::{OpenTable, Opened, Stored};
+use super::free::FreeState;
+use super::insert::put_plain;
+use super::pages::{UndoMark, WritePages};
+use super::remove::{clear, delete_plain};
+use super::tree::{Root, Tree};
+use super::txn::Savepoint;
+use super::{TableOptions, catalog};
+use crate::{Error, Result};
+
+/// How to take back a change of an open table.
+struct SavedTable {
+    index: usize,
+    root: Root,
+    stored: Stored,
+    name: Vec<u8>,
+    changed: bool,
+    gone: bool,
+    saved_in: u32,
+}
+
+/// A savepoint that is open.
+struct Mark {
+    id: u64,
+    pages: UndoMark,
+    tables: usize,
+    catalog: Root,
+}
+
+/// The state of a write transaction, or of a group of them.
+pub(crate) struct WriteState {
+    pub(crate) pages: WritePages,
+    pub(crate) free: FreeState,
+    pub(crate) catalog: Tree,
+    pub(crate) tables: Opened,
+    saved: Vec<SavedTable>,
+    marks: Vec<Mark>,
+    next_mark: u64,
+}
+
+impl WriteState {
+    pub(crate) fn new(pages: WritePages, free: FreeState, catalog: Tree) -> Self {
+        Self {
+            pages,
+            free,
+            catalog,
+            tables: Opened::default(),
+            saved: Vec::new(),
+            marks: Vec::new(),
+            next_mark: 1,
+        }
+    }
+
+    /// Writes the records of changed tables into the catalog; their roots have page numbers.
+    pub(crate) fn store_records(&mut self) -> Result<()> {
+        for table in self.tables.iter_mut().filter(|table| table.changed && !table.gone) {
+            put_plain(&mut self.pages, &mut self.catalog, &table.name, &table.record())?;
+        }
+        Ok(())
+    }
+
+    /// A table of this transaction, about to be changed.
+    pub(crate) fn change(&mut self, index: usize) -> Result<(&mut WritePages, &mut OpenTable)> {
+        let epoch = self.pages.epoch();
+        let table = self.tables.get_mut(index).ok_or(Error::WrongTransaction)?;
+        if table.saved_in != epoch && !self.marks.is_empty() {
+            self.saved.push(save(index, table));
+            table.saved_in = epoch;
+        }
+        table.changed = true;
+        Ok((&mut self.pages, table))
+    }
+
+    /// Opens or creates a table.
+    pub(crate) fn create_table(&mut self, name: &[u8], options: &TableOptions) -> Result<usize> {
+        if let Some(index) = self.tables.find(name) {
+            if let Some(table) = self.tables.get(index) {
+                table.expect(options)?;
+            }
+            return Ok(index);
+        }
+        if let Some(table) = catalog::load(&self.pages, &self.catalog, name, Some(options))? {
+            return self.tables.add(table);
+        }
+        let table = OpenTable { changed: true, ..OpenTable::create(name, options)? };
+        put_plain(&mut self.pages, &mut self.catalog, name, &table.record())?;
+        let index = self.tables.add(table)?;
+        // Undone, the table was never there.
+        if let Some(table) = self.tables.get_mut(index)
+            && !self.marks.is_empty()
+        {
+            let saved = SavedTable { gone: true, ..save(index, table) };
+            self.saved.push(saved);
+            table.saved_in = self.pages.epoch();
+        }
+        Ok(index)
+    }
+
+    /// Drops the table at `index`.
+    pub(crate) fn drop_table(&mut self, index: usize) -> Result<()> {
+        let (pages, table) = self.change(index)?;
+        clear(pages, &mut table.tree)?;
+        table.gone = true;
+        table.tail = None;
+        let name = table.name.clone();
+        delete_plain(&mut self.pages, &mut self.catalog, &name)?;
+        Ok(())
+    }
+
+    /// Gives the table at `index` another name, which must be free.
+    pub(crate) fn rename_table(&mut self, index: usize, to: &[u8]) -> Result<()> {
+        let (_, table) = self.change(index)?;
+        let from = std::mem::replace(&mut table.name, to.to_vec());
+        // The root is written at the commit; until then the open table counts.
+        let record = table.stored.encode(&Root::EMPTY);
+        delete_plain(&mut self.pages, &mut self.catalog, &from)?;
+        put_plain(&mut self.pages, &mut self.catalog, to, &record)
+    }
+
+    /// Opens a savepoint: O(1).
+    pub(crate) fn savepoint(&mut self) -> Savepoint {
+        let id = self.next_mark;
+        self.next_mark += 1;
+        let pages = self.pages.mark();
+        let (tables, catalog) = (self.saved.len(), self.catalog.root);
+        self.marks.push(Mark { id, pages, tables, catalog });
+        Savepoint { id }
+    }
+
+    fn find_mark(&self, savepoint: Savepoint) -> Result<usize> {
+        let found = self.marks.iter().rposition(|mark| mark.id == savepoint.id);
+        found.ok_or_else(|| Error::argument("the savepoint was released or rolled back over"))
+    }
+
+    /// Undoes everything since the savepoint, which stays open; later ones are forgotten.
+    pub(crate) fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.find_mark(savepoint)?;
+        self.marks.truncate(at + 1);
+        let Some(mark) = self.marks.last() else { return Ok(()) };
+        self.pages.roll_back(&mark.pages)?;
+        self.pages.release_mark(at as u32 + 1);
+        self.catalog.root = mark.catalog;
+        for saved in self.saved.drain(mark.tables..).rev() {
+            if let Some(table) = self.tables.get_mut(saved.index) {
+                table.tree.root = saved.root;
+                table.stored = saved.stored;
+                table.name = saved.name;
+                table.changed = saved.changed;
+                table.gone = saved.gone;
+                table.saved_in = saved.saved_in;
+            }
+        }
+        for table in self.tables.iter_mut() {
+            table.tail = None;
+        }
+        Ok(())
+    }
+
+    /// Forgets the savepoint and later ones; the changes stay.
+    pub(crate) fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.find_mark(savepoint)?;
+        self.marks.truncate(at);
+        self.pages.release_mark(at as u32);
+        if at == 0 {
+            self.saved.clear();
+        }
+        Ok(())
+    }
+
+    /// Forgets all savepoints; the changes stay.
+    pub(crate) fn release_all(&mut self) -> Result<()> {
+        match self.marks.first() {
+            Some(first) => self.release(Savepoint { id: first.id }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn save(index: usize, table: &OpenTable) -> SavedTable {
+    SavedTable {
+        index,
+        root: table.tree.root,
+        stored: table.stored.clone(),
+        name: table.name.clone(),
+        changed: table.changed,
+        gone: table.gone,
+        saved_in: table.saved_in,
+    }
+}

@@ -1,0 +1,94 @@
+//! A tree as a value: where its root is, how it is ordered, what it counts and how many pages it
+//! has. The algorithms on it stand in `search`, `insert`, `remove`, `rank` and `cursor`.
+
+use super::Count;
+use super::order::KeyOrder;
+use super::pages::PageRef;
+use crate::coding::{put_u32, put_u64, u32_at, u64_at};
+
+/// The most levels that a tree can have; a page that says otherwise is damaged.
+pub(crate) const MAX_LEVELS: usize = 32;
+
+/// Root, counters and page counts of a tree, as they stand in the catalog and in meta pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    /// [`PageRef::NONE`] for an empty tree.
+    pub(crate) page: PageRef,
+    /// The level of the root page; 0 if it is a leaf or there is none.
+    pub(crate) level: u8,
+    pub(crate) count: Count,
+    pub(crate) branch_pages: u64,
+    pub(crate) leaf_pages: u64,
+    pub(crate) overflow_pages: u64,
+}
+
+impl Root {
+    /// The length of a root record in bytes.
+    pub(crate) const LEN: usize = 48;
+
+    pub(crate) const EMPTY: Self = Self {
+        page: PageRef::NONE,
+        level: 0,
+        count: Count { keys: 0, values: 0 },
+        branch_pages: 0,
+        leaf_pages: 0,
+        overflow_pages: 0,
+    };
+
+    /// Writes the record: page u32, level u32, keys, values, branch, leaf, overflow pages u64 each.
+    pub(crate) fn encode(&self, out: &mut [u8]) {
+        put_u32(out, 0, self.page.0);
+        put_u32(out, 4, u32::from(self.level));
+        put_u64(out, 8, self.count.keys);
+        put_u64(out, 16, self.count.values);
+        put_u64(out, 24, self.branch_pages);
+        put_u64(out, 32, self.leaf_pages);
+        put_u64(out, 40, self.overflow_pages);
+    }
+
+    /// Reads a record; `None` if no store can have written it.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < Self::LEN {
+            return None;
+        }
+        let page = PageRef(u32_at(bytes, 0));
+        let level = u32_at(bytes, 4);
+        if level as usize >= MAX_LEVELS || (page.is_changed() && !page.is_none()) {
+            return None;
+        }
+        Some(Self {
+            page,
+            level: level as u8,
+            count: Count { keys: u64_at(bytes, 8), values: u64_at(bytes, 16) },
+            branch_pages: u64_at(bytes, 24),
+            leaf_pages: u64_at(bytes, 32),
+            overflow_pages: u64_at(bytes, 40),
+        })
+    }
+}
+
+/// How the pairs of a tree are ordered.
+#[derive(Clone)]
+pub(crate) struct Form {
+    pub(crate) keys: KeyOrder,
+    /// `Some` if a key may have several values.
+    pub(crate) values: Option<KeyOrder>,
+}
+
+impl Form {
+    /// Bytewise order, one value a key: the form of the catalog and of the free-space trees.
+    pub(crate) const PLAIN: Self = Self { keys: KeyOrder::Bytewise, values: None };
+}
+
+/// A tree.
+#[derive(Clone)]
+pub(crate) struct Tree {
+    pub(crate) root: Root,
+    pub(crate) form: Form,
+}
+
+impl Tree {
+    pub(crate) fn new(root: Root, form: Form) -> Self {
+        Self { root, form }
+    }
+}

@@ -1,0 +1,133 @@
+//! Typed tables: a table of bytes seen through a pair of [`KeyCode`] and [`ValueCode`] types.
+//!
+//! Everything here is translation on top of the public interface of the engine; it decides nothing
+//! about pages, order or counts. The types of a table are held as a fingerprint in the table's user
+//! flags, so that it cannot be opened as something else by mistake.
+
+mod multimap;
+mod table;
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+pub use multimap::TypedMultimap;
+pub use table::TypedTable;
+
+use super::{Entry, Range, Snapshot, Table};
+use crate::checksum::crc32c;
+use crate::key::{KeyCode, ValueCode};
+use crate::{Error, Result};
+
+/// Iterates over the entries of a typed table from both ends.
+///
+/// Made by [`TypedTable::range`] and [`TypedMultimap::range`].
+pub struct TypedRange<'t, S, K, V> {
+    entries: Range<'t, S>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<'t, S: Snapshot, K: KeyCode, V: ValueCode> TypedRange<'t, S, K, V> {
+    fn new<'k>(txn: &'t S, table: Table, keys: impl RangeBounds<K::Ref<'k>>) -> Result<Self> {
+        let (low, high) = encode_bounds::<K>(&keys);
+        let entries = txn.range(table, slice(&low), slice(&high))?;
+        Ok(Self { entries, types: PhantomData })
+    }
+}
+
+impl<S: Snapshot, K: KeyCode, V: ValueCode> Iterator for TypedRange<'_, S, K, V> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.entries.next().map(|entry| entry.and_then(decode_entry))
+    }
+}
+
+impl<S: Snapshot, K: KeyCode, V: ValueCode> DoubleEndedIterator for TypedRange<'_, S, K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.entries.next_back().map(|entry| entry.and_then(decode_entry))
+    }
+}
+
+/// The bytes of a key or value.
+fn encode<T: ValueCode>(value: T::Ref<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(T::FIXED_WIDTH.unwrap_or(32));
+    T::encode(value, &mut out);
+    out
+}
+
+fn decode_entry<K: KeyCode, V: ValueCode>(entry: Entry<'_>) -> Result<(K, V)> {
+    let key = <K as KeyCode>::decode(&entry.key.to_cow())?;
+    Ok((key, V::decode(&entry.value.to_cow())?))
+}
+
+fn encode_bounds<'k, K: KeyCode>(
+    keys: &impl RangeBounds<K::Ref<'k>>,
+) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let encoded = |bound: Bound<&K::Ref<'k>>| bound.map(|key| encode::<K>(*key));
+    (encoded(keys.start_bound()), encoded(keys.end_bound()))
+}
+
+fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+/// What is stored of the types of a table. Never 0, which is what an untyped table has.
+fn fingerprint<K: KeyCode, V: ValueCode>(kind: &str) -> u32 {
+    crc32c(0, type_names::<K, V>(kind).as_bytes()).max(1)
+}
+
+/// For example "table string -> u64".
+fn type_names<K: KeyCode, V: ValueCode>(kind: &str) -> String {
+    let mut names = format!("{kind} ");
+    <K as KeyCode>::type_name(&mut names);
+    names.push_str(" -> ");
+    V::type_name(&mut names);
+    names
+}
+
+/// Refuses a table that was made for other types.
+fn check<K: KeyCode, V: ValueCode>(txn: &impl Snapshot, table: Table, kind: &str) -> Result<Table> {
+    let info = txn.table_info(table)?;
+    if info.user_flags == fingerprint::<K, V>(kind) {
+        return Ok(table);
+    }
+    let was = if info.user_flags == 0 { "without types" } else { "for other types" };
+    let reason = format!("it was created {was}, not as a {}", type_names::<K, V>(kind));
+    Err(Error::TableOptions { name: info.name, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_tell_types_and_kinds_apart() {
+        let all = [
+            fingerprint::<String, u64>("table"),
+            fingerprint::<String, u32>("table"),
+            fingerprint::<Vec<u8>, u64>("table"),
+            fingerprint::<String, u64>("multimap"),
+            fingerprint::<(String, u64), ()>("table"),
+            fingerprint::<(), (String, u64)>("table"),
+        ];
+        for (i, a) in all.iter().enumerate() {
+            assert!(*a != 0 && !all[..i].contains(a), "fingerprint {i} is not its own");
+        }
+    }
+
+    /// Stored in every typed table: it never changes.
+    #[test]
+    fn a_known_fingerprint() {
+        assert_eq!(type_names::<String, u64>("table"), "table string -> u64");
+        assert_eq!(fingerprint::<String, u64>("table"), crc32c(0, b"table string -> u64"));
+    }
+
+    #[test]
+    fn bounds_are_encoded_as_keys_that_stand_alone() {
+        let (low, high) = encode_bounds::<String>(&("a".."b\0"));
+        assert_eq!(low, Bound::Included(b"a".to_vec()));
+        assert_eq!(high, Bound::Excluded(b"b\0".to_vec()));
+        let (low, high) = encode_bounds::<i16>(&(..=-1));
+        assert_eq!((low, high), (Bound::Unbounded, Bound::Included(vec![0x7F, 0xFF])));
+    }
+}
