@@ -12,6 +12,15 @@ use crate::model::Pair;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disagreement(pub String);
 
+impl Disagreement {
+    /// What it is about, without the numbers and strings that differ from run to run: two
+    /// disagreements of one kind most probably have one cause.
+    pub fn kind(&self) -> String {
+        let (about, _) = self.0.split_once(": the engine says").unwrap_or((&self.0, ""));
+        about.chars().filter(|c| !c.is_ascii_digit()).take(80).collect()
+    }
+}
+
 /// A result of a step.
 pub type Outcome<T = ()> = Result<T, Disagreement>;
 
