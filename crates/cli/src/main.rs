@@ -1,2 +1,58 @@
-//! Placeholder entry point.
-fn main() {}
+//! The `hedgerow` command: its entry point and the one `match` over its subcommands. What a
+//! subcommand does stands in its own file under `commands`.
+
+mod codec;
+mod commands;
+mod exit;
+mod input;
+mod json;
+#[cfg(feature = "lmdb")]
+mod lmdb;
+mod loader;
+mod numbers;
+mod open;
+mod output;
+mod portable;
+mod progress;
+mod range;
+mod signals;
+mod table_flags;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use commands::{Cli, Command};
+use exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let exit = run(cli).unwrap_or_else(|failure| failure.report());
+    exit.into()
+}
+
+fn run(Cli { command, json }: Cli) -> Result<Exit, Failure> {
+    signals::catch()?;
+    match command {
+        Command::Demo(args) => commands::demo::run(args, json),
+        Command::Create(args) => commands::create::run(args, json),
+        Command::Tables(args) => commands::tables::run(args, json),
+        Command::Put(args) => commands::put::run(args, json),
+        Command::Get(args) => commands::get::run(args, json),
+        Command::Delete(args) => commands::delete::run(args, json),
+        Command::Scan(args) => commands::scan::run(args, json),
+        Command::Count(args) => commands::count::run(args, json),
+        Command::Rank(args) => commands::rank::run(args, json),
+        Command::Nth(args) => commands::nth::run(args, json),
+        Command::Sample(args) => commands::sample::run(args, json),
+        Command::Stat(args) => commands::stat::run(args, json),
+        Command::Check(args) => commands::check::run(args, json),
+        Command::Copy(args) => commands::copy::run(args, json),
+        Command::Compact(args) => commands::compact::run(args, json),
+        Command::Dump(args) => commands::dump::run(args, json),
+        Command::Load(args) => commands::load::run(args, json),
+        Command::Convert(args) => commands::convert::run(args, json),
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(args),
+    }
+}

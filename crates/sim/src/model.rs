@@ -207,17 +207,18 @@ pub enum Place {
     Nowhere,
     /// On this pair.
     At(Pair),
-    /// Where this pair was when it was deleted: between its neighbours, before whatever is put
-    /// there since.
+    /// Where this pair was before it was deleted: between its neighbours.
     Gap(Pair),
 }
 
 impl Place {
-    /// The place after changes of the table: a pair that is gone leaves a gap.
+    /// The place after changes of the table: a pair that is gone leaves a gap, which it fills if
+    /// it comes back.
     pub fn settled(self, model: &TableModel) -> Self {
         match self {
-            Self::At(pair) if model.find_pair(pair).is_none() => Self::Gap(pair),
-            other => other,
+            Self::Nowhere => self,
+            Self::At(pair) | Self::Gap(pair) if model.find_pair(pair).is_some() => Self::At(pair),
+            Self::At(pair) | Self::Gap(pair) => Self::Gap(pair),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Cursors: where the model says that each one stands, steps, and writes through them.
 //!
-//! A cursor remembers an entry. While that entry is in the table the cursor stands on it; once the
-//! cursor finds it deleted (by itself or otherwise) it stands in the gap between the neighbours.
+//! A cursor remembers an entry. While that entry is in the table the cursor stands on it; while it
+//! is not (deleted through the cursor or otherwise) the cursor stands between the neighbours.
 
 use hedgerow::tree::{Cursor, Snapshot, WriteTxn};
 

@@ -18,7 +18,8 @@ enum State {
     Nowhere,
     /// On an entry.
     On,
-    /// Where its entry was before it was deleted: between the neighbours.
+    /// Where its entry was before it was deleted: between the neighbours. If the entry comes back
+    /// the cursor is on it again.
     Gap,
 }
 
@@ -228,7 +229,7 @@ impl Cursor {
         if self.unique != txn.unique() {
             return Err(crate::Error::WrongTransaction);
         }
-        if self.changes == txn.changes() || self.state != State::On {
+        if self.changes == txn.changes() || self.state == State::Nowhere {
             return Ok(self.state);
         }
         let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
@@ -236,6 +237,7 @@ impl Cursor {
         (self.key, self.data) = (key, data);
         if !found? {
             self.state = State::Gap;
+            self.changes = txn.changes();
         }
         Ok(self.state)
     }

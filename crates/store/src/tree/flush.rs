@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::commit::{announce, withdraw, write_meta};
 use super::group::{EndTurn, Entry, locked};
-use super::meta::Kind;
+use super::meta::{Kind, Meta};
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, word_of};
 use crate::{Error, Result};
 
@@ -62,6 +62,27 @@ impl Inner {
             self.lock.word(WORD_DURABLE).store(word_of(meta.txn, slot), SeqCst);
             self.lock.word(WORD_DIRTY).store(0, SeqCst);
         }
+        Ok(())
+    }
+
+    /// When the store is closed: notes that the pages of the newest commit are on the disk, so that
+    /// the next opening need not read them. The copy of the record is not published, and needs no
+    /// flush: if it does not reach the disk, the original is still there.
+    pub(crate) fn note_clean_close(&self) -> Result<()> {
+        let newest = self.newest()?;
+        let flushed = newest.meta.txn == self.durable_number();
+        if !flushed || !matches!(newest.meta.kind, Kind::OneFlush { .. }) || !self.queue.try_enter()
+        {
+            return Ok(());
+        }
+        let mut end = EndTurn::new(self, false);
+        if !end.lock(false)? || self.latest_number() != newest.meta.txn {
+            return Ok(());
+        }
+        self.clean()?;
+        let meta = Meta { kind: Kind::Flushed, ..newest.meta.clone() };
+        write_meta(self, &meta, self.free_slot())?;
+        self.lock.word(WORD_DIRTY).store(0, SeqCst);
         Ok(())
     }
 

@@ -355,18 +355,37 @@ impl FreeState {
         Ok(found)
     }
 
-    /// Lowers the end of the store if a long free run stands there.
+    /// Lowers the end of the store if many free pages stand there.
     fn lower_end(&mut self, pages: &mut WritePages) -> Result<()> {
-        let end = pages.base.end;
-        let Some(run) = self.ready_before(pages, end)? else { return Ok(()) };
-        let bytes = u64::from(run.len) * pages.base.file.page_size() as u64;
-        if run.start + run.len != end || run.len < end / 4 || bytes < LOWER_END_BYTES {
+        let old_end = pages.base.end;
+        let mut end = old_end;
+        let mut in_tree = Vec::new();
+        loop {
+            let recent = self.recent.iter().filter(|free| !self.holds(free)).map(|free| free.run);
+            if let Some(run) = recent.rev().find(|run| run.start + run.len == end) {
+                end = run.start;
+                continue;
+            }
+            match self.ready_before(pages, end)? {
+                Some(run) if run.start + run.len == end => {
+                    in_tree.push(run);
+                    end = run.start;
+                }
+                _ => break,
+            }
+        }
+        let gain = old_end - end;
+        let bytes = u64::from(gain) * pages.base.file.page_size() as u64;
+        if gain < old_end / 4 || bytes < LOWER_END_BYTES {
             return Ok(());
         }
-        delete_plain(pages, &mut self.ready, &run.start.to_be_bytes())?;
-        self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
-        self.hint = self.hint.min(run.start);
-        pages.base.end = run.start;
+        for run in in_tree {
+            delete_plain(pages, &mut self.ready, &run.start.to_be_bytes())?;
+            self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
+        }
+        self.recent.retain(|free| free.run.start < end);
+        self.hint = self.hint.min(end);
+        pages.base.end = end;
         Ok(())
     }
 
@@ -443,13 +462,6 @@ impl FreeState {
         let left = pages.pool.drain(..).map(|run| FreeRun { run, birth: 0, freed: 0 });
         self.recent.extend(left);
         join_neighbours(&mut self.recent);
-    }
-
-    /// Free pages: those for the next transaction, and those that some snapshot holds.
-    pub(crate) fn totals(&self) -> (u64, u64) {
-        let recent: u64 = self.recent.iter().map(|free| u64::from(free.run.len)).sum();
-        let ready = self.recent_ready_pages();
-        (self.ready_pages + ready, self.pending_pages + recent - ready)
     }
 }
 

@@ -160,7 +160,10 @@ impl<G> Queue<G> {
     /// joins.
     pub(crate) fn hand_over(&self, group: G) -> Option<G> {
         let mut seats = locked(&self.seats);
-        match seats.waiting.pop_front_if(|seat| seat.joins) {
+        if !seats.waiting.front().is_some_and(|seat| seat.joins) {
+            return Some(group);
+        }
+        match seats.waiting.pop_front() {
             Some(seat) => {
                 seat.call(Entry::Joined(group));
                 None
@@ -366,6 +369,11 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
         other => other,
     };
     drop(end);
+    // A durable commit makes those before it durable, also if it changed nothing itself.
+    let result = match result {
+        Ok(()) if !changed && durability == Durability::Durable => store.sync(),
+        other => other,
+    };
     group.tell(&result);
     if changed && result.is_ok() && durability == Durability::Eventual {
         store.flusher.wake(store);

@@ -344,8 +344,8 @@ pub(crate) fn append(
     key: &[u8],
     value: &[u8],
 ) -> Result<bool> {
-    let page = pages.page(path.steps[0].page, 0)?;
-    let slot = page.len();
+    touch_path(pages, tree, path)?;
+    let slot = pages.changed(path.steps[0].page).len();
     path.steps[0].slot = slot as u32;
     let place = Place { path: *path, slot, key_found: false, value: 0, found: false };
     let before = tree.root.leaf_pages;

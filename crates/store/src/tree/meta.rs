@@ -30,8 +30,13 @@
 //!    264    512  runs written by the commit: start u32, length u32 each, at most 64
 //!    776   3312  recent free runs: start u32, length u32, birth u64, freed u64 each, at most 138
 //!   4088      4  zero
-//!   4092      4  CRC-32C of the 4,092 bytes before, seeded with the number of the meta page
+//!   4092      4  CRC-32C of the bytes from 260 to here, seeded with the number of the meta page (upper
+//!                half of the seed) and the sum at 256 (lower half)
 //! ```
+//!
+//! The second sum must not simply run over the first one and what it covers: the CRC of a message
+//! followed by its own CRC is the same for every message, so that a record of which only the first
+//! sectors were written would pass.
 
 use super::pages::{FIRST_PAGE, PAGE_NO_END, Run};
 use super::tree::Root;
@@ -193,10 +198,7 @@ impl Meta {
             put_u64(out, at + 8, free.birth);
             put_u64(out, at + 16, free.freed);
         }
-        let core = crc32c(u64::from(slot), &out[..CORE_SUM_OFFSET]);
-        put_u32(out, CORE_SUM_OFFSET, core);
-        let sum = crc32c(u64::from(slot), &out[..SUM_OFFSET]);
-        put_u32(out, SUM_OFFSET, sum);
+        put_sums(out, slot);
         bytes
     }
 
@@ -236,12 +238,11 @@ impl Meta {
                 "its format version is {version}, this build reads version {VERSION}"
             )));
         }
-        let core = crc32c(u64::from(slot), &bytes[..CORE_SUM_OFFSET]);
-        if core != u32_at(bytes, CORE_SUM_OFFSET) {
+        if core_sum(bytes, slot) != u32_at(bytes, CORE_SUM_OFFSET) {
             return Err(damaged("the checksum of a meta record is wrong", None));
         }
         let txn = u64_at(bytes, TXN_OFFSET);
-        if crc32c(u64::from(slot), &bytes[..SUM_OFFSET]) != u32_at(bytes, SUM_OFFSET) {
+        if rest_sum(bytes, slot) != u32_at(bytes, SUM_OFFSET) {
             return Err(damaged("a meta record was written in part only", Some(txn)));
         }
         let unknown = u64_at(bytes, FEATURES_OFFSET) & !KNOWN_FEATURES;
@@ -296,6 +297,22 @@ impl Meta {
             recent,
         })
     }
+}
+
+fn core_sum(bytes: &[u8], slot: u32) -> u32 {
+    crc32c(u64::from(slot), &bytes[..CORE_SUM_OFFSET])
+}
+
+fn rest_sum(bytes: &[u8], slot: u32) -> u32 {
+    let core = u64::from(u32_at(bytes, CORE_SUM_OFFSET));
+    crc32c(u64::from(slot) << 32 | core, &bytes[CORE_SUM_OFFSET + 4..SUM_OFFSET])
+}
+
+fn put_sums(out: &mut [u8], slot: u32) {
+    let core = core_sum(out, slot);
+    put_u32(out, CORE_SUM_OFFSET, core);
+    let rest = rest_sum(out, slot);
+    put_u32(out, SUM_OFFSET, rest);
 }
 
 fn decode_kind(bytes: &[u8], end: u32) -> Option<Kind> {

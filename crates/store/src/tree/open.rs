@@ -10,7 +10,7 @@ use super::meta::{META_LEN, Meta};
 use super::options::Paths;
 use super::pages::PageFile;
 use super::recover::{Found, META_SLOTS, read_metas, recover};
-use super::registry::open_once;
+use super::registry::{agree, open_once};
 use super::store::{
     Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_NUMBER, WORD_POISON, word_of,
 };
@@ -56,7 +56,9 @@ impl Builder {
         if self.read_only {
             return Err(Error::argument("a store cannot be created for reading only"));
         }
-        self.opened(&paths, || self.create_files(&paths))
+        let welcome = |_| Err(exists(&paths));
+        let opened = open_once(&paths.data, self, welcome, || self.create_files(&paths));
+        opened.map(|inner| Store { inner })
     }
 
     /// Opens a store that exists.
@@ -67,7 +69,9 @@ impl Builder {
     /// this process has it open with other options, [`Error::Io`] if the system refuses.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
         let paths = self.paths(path.as_ref());
-        self.opened(&paths, || self.open_files(&paths))
+        let welcome = |store| agree(store, self);
+        let opened = open_once(&paths.data, self, welcome, || self.open_files(&paths));
+        opened.map(|inner| Store { inner })
     }
 
     /// Opens a store, creating it if there is none.
@@ -84,10 +88,6 @@ impl Builder {
             Err(Error::Path { .. }) => self.open(&path),
             other => other,
         }
-    }
-
-    fn opened(&self, paths: &Paths, open: impl FnOnce() -> Result<Inner>) -> Result<Store> {
-        open_once(&paths.data, self, open).map(|inner| Store { inner })
     }
 
     fn paths(&self, path: &Path) -> Paths {
@@ -140,11 +140,10 @@ impl Builder {
             }
             Err(e) => return Err(Error::io("open", &paths.data, e)),
         };
-        // Refused before a lock file is made beside what is no store. A store that is being created
-        // by another process is empty or half written now: the lock waits for that process.
-        if let Err(error @ (Error::NotAStore { .. } | Error::Unsupported { .. })) =
-            read_metas(&*file, &paths.data)
-            && file.len().is_ok_and(|len| len > u64::from(META_SLOTS) * 65536)
+        // Refused before a lock file is made beside what is no store. An empty file may be a store
+        // that another process is creating: the lock waits for that process.
+        if file.len().is_ok_and(|len| len > 0)
+            && let Err(error @ Error::NotAStore { .. }) = read_metas(&*file, &paths.data)
         {
             return Err(error);
         }

@@ -69,15 +69,30 @@ pub(crate) fn spread_leaf(
     change: Change<'_>,
     delta: Count,
 ) -> Result<()> {
+    let alone = Window { first: slot_above(path, 0), len: 1 };
     let appends = is_at_end(pages, path, &change)?;
-    let (window, wanted) = if appends {
-        (Window { first: slot_above(path, 0), len: 1 }, 2)
+    let (window, wanted) = if fits_alone(pages, tree, path, change)? {
+        (alone, 1)
+    } else if appends {
+        (alone, 2)
     } else {
         choose_window(pages, path)?
     };
     let spread = lay_out(pages, tree, path, window, change, wanted, appends)?;
     tree.root.leaf_pages = tree.root.leaf_pages + spread.len() as u64 - window.len as u64;
     replace_children(pages, tree, path, 1, Swap { window, new: spread, moved: None }, delta)
+}
+
+/// Whether the leaf has room after all, once its shared bytes are chosen anew.
+fn fits_alone(
+    pages: &WritePages,
+    tree: &Tree,
+    path: &Path,
+    change: Change<'_>,
+) -> Result<bool> {
+    let mut pairs = Vec::with_capacity(128);
+    collect(pages.page(path.steps[0].page, 0)?, change, &mut pairs);
+    Ok(leaf_len(&pairs, &tree.form, pages.page_size()) <= pages.page_size())
 }
 
 /// Whether the change adds a pair behind all others of the tree.
@@ -231,7 +246,7 @@ fn choose_cuts(
     appends: bool,
     page_size: usize,
 ) -> Result<Vec<usize>> {
-    if appends && pairs.len() > 1 && leaf_len(&pairs[..pairs.len() - 1], &tree.form) <= page_size {
+    if appends && wanted > 1 && pairs.len() > 1 && leaf_len(&pairs[..pairs.len() - 1], &tree.form, page_size) <= page_size {
         return Ok(vec![pairs.len() - 1]);
     }
     (wanted..=pairs.len())
@@ -427,7 +442,7 @@ fn rebuild_branch(
     children.splice(range, new_children(&swap.new, Some(first)));
     let page_size = pages.page_size();
     let mut buffer = pages.new_buffer()?;
-    if branch_len(&children, &tree.form, level as u8) <= page_size {
+    if branch_len(&children, &tree.form, level as u8, page_size) <= page_size {
         build_branch(buffer.bytes_mut(), &children, &tree.form, level as u8);
         drop(children);
         pages.replace(at, level as u8, buffer)?;
@@ -484,7 +499,7 @@ fn cut_branch(
     page_size: usize,
     appends: bool,
 ) -> usize {
-    let fits = |part: &[Child<'_>]| branch_len(part, &tree.form, level) <= page_size;
+    let fits = |part: &[Child<'_>]| branch_len(part, &tree.form, level, page_size) <= page_size;
     let last = children.len() - 1;
     if appends && last >= 2 && fits(&children[..last - 1]) {
         return last - 1;
@@ -547,7 +562,7 @@ fn merges(
     left: usize,
 ) -> Result<bool> {
     let children = joined(pages, above, level, left)?;
-    Ok(branch_len(&children, &tree.form, level) <= pages.page_size() * 9 / 10)
+    Ok(branch_len(&children, &tree.form, level, pages.page_size()) <= pages.page_size() * 9 / 10)
 }
 
 fn merge_branches(

@@ -148,16 +148,18 @@ fn refused(refusal: Refusal, path: &Path) -> Error {
 
 /// What the first opener of a file does: reads the meta pages and chooses.
 pub(crate) fn recover(file: &dyn DataFile, found: &Found, path: &Path) -> Result<Choice> {
+    let len = file.len().map_err(|e| Error::io("read the length of", path, e))?;
     let mut verify = |meta: &Meta| match &meta.kind {
+        // The length is flushed with the pages: free pages at the end may be missing.
         Kind::OneFlush { runs, digest } => {
-            digest_of(file, runs, found.page_size).is_some_and(|sum| sum == *digest)
+            meta.file_len() <= len
+                && digest_of(file, runs, found.page_size).is_some_and(|sum| sum == *digest)
         }
         _ => false,
     };
     let choice = choose(&found.metas, file.uptime_evidence(), &mut verify);
     let reason = "none of its three meta records can be used";
     let choice = choice.ok_or_else(|| whole_file(path, reason))?;
-    let len = file.len().map_err(|e| Error::io("read the length of", path, e))?;
     for slot in [choice.latest, choice.durable] {
         if found.metas[slot as usize].as_ref().is_some_and(|meta| meta.file_len() > len) {
             return Err(whole_file(path, "it is shorter than its newest commit says; cut off?"));

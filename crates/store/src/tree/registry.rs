@@ -29,11 +29,11 @@ static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 static CLOSED: Condvar = Condvar::new();
 
 /// Removes the store from the list when it is dropped: after everything else of the store.
-pub(crate) struct Registered(Identity, Weak<Inner>);
+pub(crate) struct Registered(Weak<Inner>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        locked(&OPEN).retain(|entry| !entry.store.ptr_eq(&self.1));
+        locked(&OPEN).retain(|entry| !entry.store.ptr_eq(&self.0));
         CLOSED.notify_all();
     }
 }
@@ -50,11 +50,13 @@ fn identify(path: &Path) -> Option<Identity> {
     std::fs::canonicalize(path).ok().map(Identity::Path)
 }
 
-/// Opens a data file with `open`, or answers the store of this process that has it open. A store on
-/// a simulated system is not listed: each opening stands for a process of its own.
+/// Opens a data file with `open`, or answers the store of this process that has it open if that is
+/// `welcome`. A store on a simulated system is not listed: each opening stands for a process of its
+/// own.
 pub(crate) fn open_once(
     path: &Path,
     options: &Builder,
+    welcome: impl FnOnce(Arc<Inner>) -> Result<Arc<Inner>>,
     open: impl FnOnce() -> Result<Inner>,
 ) -> Result<Arc<Inner>> {
     if options.system.is_some() {
@@ -68,7 +70,7 @@ pub(crate) fn open_once(
             Some(store) if store.lock.is_same_process() => {
                 // The guard is released first: the last handle may be dropped on the way out.
                 drop(list);
-                return agree(store, options);
+                return welcome(store);
             }
             // Copied by a fork: it belongs to the parent.
             Some(store) => {
@@ -82,15 +84,15 @@ pub(crate) fn open_once(
     let store = Arc::new(open()?);
     if let Some(identity) = identify(path) {
         let weak = Arc::downgrade(&store);
-        list.push(Entry { identity: identity.clone(), store: Weak::clone(&weak) });
+        list.push(Entry { identity, store: Weak::clone(&weak) });
         // It was made a moment ago and is registered once.
-        let _ = store.registered.set(Registered(identity, weak));
+        let _ = store.registered.set(Registered(weak));
     }
     Ok(store)
 }
 
 /// Answers a store that is open if it was opened in the same way.
-fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
+pub(crate) fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
     let open = &store.options;
     let differs = if open.read_only != wanted.read_only {
         "read-only"

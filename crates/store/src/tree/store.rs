@@ -267,7 +267,7 @@ impl Drop for Inner {
         if self.check_writable().is_ok() {
             // The commits are in the system's hands already; this makes them safe from a power
             // cut. There is nobody left to tell of a failure.
-            let _ = self.sync();
+            let _ = self.sync().and_then(|()| self.note_clean_close());
         }
         for slot in locked(&self.readers).slots.drain(..) {
             self.lock.give_slot(slot);
@@ -462,3 +462,7 @@ impl Store {
         unimplemented!()
     }
 }
+
+#[cfg(test)]
+#[path = "store/tests.rs"]
+mod tests;

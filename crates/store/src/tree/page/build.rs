@@ -6,7 +6,7 @@ use super::leaf::{RestCell, single_len};
 use super::search::head_in;
 use super::{
     CONTINUES, Count, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
-    code, length_len, pad4, slot_len,
+    code, length_len, max_inline_key, pad4, slot_len,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
@@ -40,10 +40,15 @@ pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
     flags
 }
 
-/// How many bytes all of a sorted list of keys share: what its ends share, and no more than is
-/// known of any.
-fn shared_by(order: &KeyOrder, first: &KeyCell<'_>, last: &KeyCell<'_>, known_min: usize) -> usize {
-    order.shared(&first.known, &last.known).min(known_min)
+/// How many bytes all of a sorted list of keys share: what its ends share, no more than is known of
+/// any, and no more than a key in a page can have.
+fn shared_by(
+    order: &KeyOrder,
+    (first, last): (&KeyCell<'_>, &KeyCell<'_>),
+    known_min: usize,
+    page_size: usize,
+) -> usize {
+    order.shared(&first.known, &last.known).min(known_min).min(max_inline_key(page_size))
 }
 
 /// The size of a leaf, fed pair by pair.
@@ -110,9 +115,9 @@ impl<'a> LeafSize<'a> {
     }
 
     /// The size in bytes of a page of all pairs so far; an upper bound.
-    pub(crate) fn len(&self, form: &Form) -> usize {
+    pub(crate) fn len(&self, form: &Form, page_size: usize) -> usize {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return HEADER_LEN };
-        let shared = shared_by(&form.keys, first, last, self.known_min);
+        let shared = shared_by(&form.keys, (first, last), self.known_min, page_size);
         // Of long keys only the known part is kept, so nothing is saved on them.
         let saved = if self.known_min == usize::MAX { self.groups * shared } else { 0 };
         HEADER_LEN + pad4(shared) + slot_len(0, 0) * self.groups + self.keys_len - saved
@@ -122,12 +127,12 @@ impl<'a> LeafSize<'a> {
 }
 
 /// The size of a leaf of these pairs.
-pub(crate) fn leaf_len(pairs: &[Pair<'_>], form: &Form) -> usize {
+pub(crate) fn leaf_len(pairs: &[Pair<'_>], form: &Form, page_size: usize) -> usize {
     let mut size = LeafSize::new();
     for pair in pairs {
         size.push(pair, form);
     }
-    size.len(form)
+    size.len(form, page_size)
 }
 
 /// Where to cut a sorted list of pairs into `pages` leaves of about the same fill, none larger
@@ -160,7 +165,7 @@ pub(crate) fn cut_evenly(
             let at = if at < ends.len() && bound - start > ends[at] - bound { at + 1 } else { at };
             at.clamp(from + 1, pairs.len().checked_sub(pages - page)?)
         };
-        if from >= to || leaf_len(&pairs[from..to], form) > page_size {
+        if from >= to || leaf_len(&pairs[from..to], form, page_size) > page_size {
             return None;
         }
         if page < pages {
@@ -180,7 +185,7 @@ pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Cou
     };
     page.set_flag(CONTINUES, !first.starts);
     let known_min = known_min(pairs.iter().map(|pair| &pair.key));
-    let shared = shared_by(&form.keys, &first.key, &last.key, known_min);
+    let shared = shared_by(&form.keys, (&first.key, &last.key), known_min, page.bytes.len());
     let groups = pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1;
     put_shared(page.bytes, &form.keys, &first.key, shared);
     page.set_len(groups);
@@ -322,23 +327,28 @@ impl Child<'_> {
 }
 
 /// What the separators of a branch share.
-fn branch_shared(children: &[Child<'_>], form: &Form) -> usize {
+fn branch_shared(children: &[Child<'_>], form: &Form, page_size: usize) -> usize {
     match children {
         [_, first, .., last] => {
             let known = known_min(children[1..].iter().map(|child| &child.separator));
-            shared_by(&form.keys, &first.separator, &last.separator, known)
+            shared_by(&form.keys, (&first.separator, &last.separator), known, page_size)
         }
         [_, only] => match form.keys {
             KeyOrder::Custom(_) => 0,
-            _ => only.separator.known.len(),
+            _ => only.separator.known.len().min(max_inline_key(page_size)),
         },
         _ => 0,
     }
 }
 
 /// The size of a branch of these children.
-pub(crate) fn branch_len(children: &[Child<'_>], form: &Form, level: u8) -> usize {
-    let shared = branch_shared(children, form);
+pub(crate) fn branch_len(
+    children: &[Child<'_>],
+    form: &Form,
+    level: u8,
+    page_size: usize,
+) -> usize {
+    let shared = branch_shared(children, form, page_size);
     let records: usize = children[1..].iter().map(|c| c.record_len(shared, &form.keys)).sum();
     HEADER_LEN
         + pad4(shared)
@@ -355,7 +365,7 @@ pub(crate) fn build_branch(
     level: u8,
 ) -> Count {
     let flags = flags_of(form, level);
-    let shared = branch_shared(children, form);
+    let shared = branch_shared(children, form, out.len());
     let mut page = PageMut::new(out);
     page.format(level, flags);
     match children.get(1) {

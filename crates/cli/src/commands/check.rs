@@ -1,0 +1,57 @@
+//! `check`: verifies every page of a store.
+
+use hedgerow::Error;
+use hedgerow::tree::CheckReport;
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::StoreArg;
+use crate::output::Output;
+use crate::progress::{Progress, Unit};
+
+/// Verify every page, the order of the entries and every counter
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let report = match check(&args.store) {
+        // Damage that stops the check is what it was to find.
+        Err(Failure::Store(error @ Error::Corrupt { .. })) => {
+            CheckReport { problems: vec![error.to_string()], ..CheckReport::default() }
+        }
+        other => other?,
+    };
+    let sound = report.problems.is_empty();
+    let mut out = Output::stdout();
+    if json {
+        let (pages, entries) = (report.pages, report.entries);
+        let problems = &report.problems;
+        let report = json!({
+            "sound": sound, "pages": pages, "entries": entries, "problems": problems,
+        });
+        json::print(&mut out, &report)?;
+    } else {
+        for problem in &report.problems {
+            writeln!(out, "{problem}")?;
+        }
+        let verdict = match report.problems.len() {
+            0 => "all is well".to_owned(),
+            1 => "1 problem".to_owned(),
+            many => format!("{many} problems"),
+        };
+        writeln!(out, "{} pages, {} entries: {verdict}", report.pages, report.entries)?;
+    }
+    out.finish()?;
+    Ok(if sound { Exit::Done } else { Exit::No })
+}
+
+fn check(store: &StoreArg) -> Result<CheckReport, Failure> {
+    let store = store.read()?;
+    let progress = Progress::new("checking pages", Unit::Items, Some(0));
+    Ok(store.check(&mut |done, total| progress.at_of(done, total))?)
+}

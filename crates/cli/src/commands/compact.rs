@@ -1,0 +1,39 @@
+//! `compact`: makes the file smaller while it is in use.
+
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::StoreArg;
+use crate::output::Output;
+use crate::progress::{Progress, Unit};
+
+/// Move pages towards the front in small steps and cut the file, while others use it
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.store.write()?;
+    let progress = Progress::new("compacting", Unit::Items, Some(0));
+    let report = store.compact(&mut |done, total| progress.at_of(done, total))?;
+    drop(progress);
+    let (before, after, pages, steps) =
+        (report.before, report.after, report.moved_pages, report.steps);
+    let mut out = Output::stdout();
+    if json {
+        let report =
+            json!({ "before": before, "after": after, "moved_pages": pages, "steps": steps });
+        json::print(&mut out, &report)?;
+    } else {
+        writeln!(
+            out,
+            "{before} bytes before, {after} after; {pages} pages moved in {steps} steps"
+        )?;
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,176 @@
+//! `convert`: a store from another system's files.
+
+use std::path::PathBuf;
+
+use crate::exit::{Exit, Failure};
+
+/// Make a store from an LMDB database
+///
+/// The entries of the main database go to the table "main", each named database to a table of its
+/// name, with its options. The number of entries of each is compared at the end.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// LMDB's folder (with its data.mdb) or data file
+    #[arg(long, value_name = "PATH", required = true)]
+    from_lmdb: PathBuf,
+    /// The new store
+    store: PathBuf,
+    /// The table that takes the entries of the main database, in the text format
+    #[arg(long, default_value = crate::open::MAIN, value_name = "NAME",
+        value_parser = crate::open::parse_name)]
+    main_table: crate::open::Name,
+}
+
+/// Runs the subcommand.
+#[cfg(not(feature = "lmdb"))]
+pub(crate) fn run(args: Args, _json: bool) -> Result<Exit, Failure> {
+    let Args { from_lmdb, store, main_table: _ } = args;
+    Err(Failure::other(format!(
+        "this build of hedgerow cannot read {}: it was made without the feature \"lmdb\"; either use \
+         one that has it, or: mdb_dump -a {} | hedgerow load {}",
+        from_lmdb.display(),
+        from_lmdb.display(),
+        store.display()
+    )))
+}
+
+/// Runs the subcommand.
+#[cfg(feature = "lmdb")]
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    from_lmdb::run(&args, json)
+}
+
+#[cfg(feature = "lmdb")]
+mod from_lmdb {
+    use hedgerow::tree::Store;
+    use serde_json::json;
+
+    use super::Args;
+    use crate::codec::Format;
+    use crate::exit::{Exit, Failure};
+    use crate::json;
+    use crate::lmdb::{Database, Environment};
+    use crate::loader::{Loader, Target};
+    use crate::open::{self, Name, OrderName};
+    use crate::output::Output;
+    use crate::portable::{DuplicatesHeader, TableHeader};
+    use crate::progress::{Progress, Unit};
+    use crate::table_flags::TableFlags;
+
+    pub(super) fn run(args: &Args, json: bool) -> Result<Exit, Failure> {
+        let environment = Environment::open(&args.from_lmdb).map_err(Failure::Other)?;
+        let databases = environment.databases().map_err(Failure::Other)?;
+        check_names(&databases, &args.main_table)?;
+        let store = open::create(Store::builder(), &args.store)?;
+        let total = databases.iter().map(|database| database.entries).sum();
+        let progress = Progress::new("converting", Unit::Items, Some(total));
+        let mut loader = Loader::new(store.clone(), false);
+        for database in &databases {
+            convert(&environment, database, table_name(database, args), &mut loader, &progress)
+                .map_err(|failure| told(failure, args))?;
+        }
+        loader.finish().map_err(|failure| told(failure, args))?;
+        drop(progress);
+        compare(&store, &databases, args)?;
+        report(&databases, args, json)?;
+        Ok(Exit::Done)
+    }
+
+    fn told(failure: Failure, args: &Args) -> Failure {
+        failure.and(&format!("{} is incomplete; delete it", args.store.display()))
+    }
+
+    fn table_name(database: &Database, args: &Args) -> Name {
+        database.name.clone().map_or_else(|| args.main_table.clone(), Name)
+    }
+
+    fn check_names(databases: &[Database], main: &Name) -> Result<(), Failure> {
+        let clash = databases.iter().any(|database| database.name.as_ref() == Some(&main.0));
+        let has_main = databases.iter().any(|database| database.name.is_none());
+        if clash && has_main {
+            let main = Format::Text.encode(&main.0);
+            return Err(Failure::other(format!(
+                "there are both entries in the main database and a database named \"{main}\"; give \
+                 the main one another table with --main-table"
+            )));
+        }
+        Ok(())
+    }
+
+    fn convert(
+        environment: &Environment,
+        database: &Database,
+        name: Name,
+        loader: &mut Loader,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        progress.message(Format::Text.encode(&name.0));
+        let options = header(database).options(&TableFlags::default()).map_err(Failure::Other)?;
+        loader.begin_table(name, &Target::Exactly(&options))?;
+        environment.for_each(database, &mut |key, value| {
+            loader.put(key, value)?;
+            let put = loader.loaded().put;
+            if put.is_multiple_of(1 << 12) {
+                progress.at(put);
+                crate::signals::check()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// LMDB's flags in our words.
+    fn header(database: &Database) -> TableHeader {
+        let order = |integer: bool, reverse: bool| match (integer, reverse) {
+            (true, _) => OrderName::Integer,
+            (false, true) => OrderName::Reverse,
+            (false, false) => OrderName::Bytewise,
+        };
+        let duplicates = database.duplicates.then(|| DuplicatesHeader {
+            order: order(database.integer_values, database.reverse_values),
+            fixed: database.fixed_values,
+            size: None,
+        });
+        let order = order(database.integer_keys, database.reverse_keys);
+        TableHeader { name: None, order, duplicates, user_flags: 0 }
+    }
+
+    /// Every table must have the entries that its database says it has.
+    fn compare(store: &Store, databases: &[Database], args: &Args) -> Result<(), Failure> {
+        let txn = store.begin_read()?;
+        for database in databases {
+            let name = table_name(database, args);
+            let count = open::info(&txn, &name)?.count.values;
+            if count != database.entries {
+                let failure = Failure::Other(format!(
+                    "{}: LMDB counts {} entries in {}, but {count} came over; the file may be \
+                     damaged, or written by a variant of LMDB with another page layout",
+                    args.from_lmdb.display(),
+                    database.entries,
+                    Format::Text.encode(&name.0),
+                ));
+                return Err(told(failure, args));
+            }
+        }
+        Ok(())
+    }
+
+    fn report(databases: &[Database], args: &Args, json: bool) -> Result<(), Failure> {
+        let mut out = Output::stdout();
+        if json {
+            let tables: Vec<_> = databases
+                .iter()
+                .map(|database| {
+                    let name = Format::Text.encode(&table_name(database, args).0);
+                    json!({ "name": name, "values": database.entries })
+                })
+                .collect();
+            json::print(&mut out, &json!({ "tables": tables }))?;
+        } else {
+            for database in databases {
+                let name = Format::Text.encode(&table_name(database, args).0);
+                writeln!(out, "{name}: {} entries", database.entries)?;
+            }
+        }
+        out.finish()
+    }
+}

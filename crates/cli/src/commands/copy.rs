@@ -1,0 +1,60 @@
+//! `copy`: a hot copy of the newest snapshot.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use hedgerow::tree::{CopyOptions, Store};
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::StoreArg;
+use crate::output::Output;
+use crate::progress::{Progress, Unit};
+
+/// Copy a store while it is in use
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+    /// The new file; `-` is standard output
+    to: PathBuf,
+    /// Leave out free pages and fill the others anew
+    #[arg(long)]
+    compact: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.store.read()?;
+    let options = CopyOptions { compact: args.compact };
+    if args.to == Path::new("-") {
+        return to_stdout(&store, options);
+    }
+    copy(&store, &args.to, options)?;
+    if json {
+        let size = fs::metadata(&args.to).map(|meta| meta.len());
+        let size = size.map_err(|error| Failure::io("look at", args.to.display(), &error))?;
+        let mut out = Output::stdout();
+        json::print(&mut out, &json!({ "store": args.to.to_string_lossy(), "bytes": size }))?;
+        out.finish()?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A copy is not written from its first byte to its last, so it goes through a temporary file.
+fn to_stdout(store: &Store, options: CopyOptions) -> Result<Exit, Failure> {
+    let refused = |error| Failure::io("use", "a temporary folder", &error);
+    let folder = tempfile::tempdir().map_err(refused)?;
+    let path = folder.path().join("copy");
+    copy(store, &path, options)?;
+    let mut out = Output::stdout();
+    out.copy(&mut File::open(&path).map_err(refused)?)?;
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+fn copy(store: &Store, to: &Path, options: CopyOptions) -> Result<(), Failure> {
+    let progress = Progress::new("copying", Unit::Bytes, Some(0));
+    Ok(store.copy_to(to, options, &mut |done, total| progress.at_of(done, total))?)
+}

@@ -1,0 +1,45 @@
+//! `count`: how many entries a table or a range has.
+
+use hedgerow::tree::Snapshot;
+
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::{self, TableArg};
+use crate::output::Output;
+use crate::range::RangeArgs;
+
+/// Count the entries of a table or of a range, without reading them
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Count distinct keys instead of values
+    #[arg(long)]
+    keys: bool,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.table.store.read()?;
+    let txn = store.begin_read()?;
+    let count = if args.range.is_everything() {
+        open::info(&txn, &args.table.table)?.count
+    } else {
+        let table = open::table(&txn, &args.table.table)?;
+        let keys = args.range.keys(&txn, table, args.formats.key())?;
+        txn.count_range(table, keys.low(), keys.high())?
+    };
+    let mut out = Output::stdout();
+    if json {
+        json::print(&mut out, &json::count(count))?;
+    } else {
+        writeln!(out, "{}", if args.keys { count.keys } else { count.values })?;
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}

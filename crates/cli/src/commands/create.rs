@@ -1,0 +1,81 @@
+//! `create`: makes a store, or a table in one that exists.
+
+use hedgerow::Error;
+use hedgerow::tree::{Snapshot, Store};
+use serde_json::json;
+
+use crate::codec::Format;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::{self, MAIN, Name, StoreArg};
+use crate::output::Output;
+use crate::table_flags::TableFlags;
+
+/// Make a store; with --table, make a table, in a new store or in one that exists
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+    /// Page size in bytes: a power of two from 4096 to 65536
+    #[arg(long, value_name = "BYTES")]
+    page_size: Option<u32>,
+    /// The file never grows beyond this
+    #[arg(long, value_name = "BYTES")]
+    max_size: Option<u64>,
+    /// The table to make, in the text format [default, if another option says what it is: main]
+    #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
+    table: Option<Name>,
+    #[command(flatten)]
+    flags: TableFlags,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let main = || args.flags.any().then(|| Name(MAIN.into()));
+    let name = args.table.clone().or_else(main);
+    let exists = args.store.store.is_file() || has_store(&args.store.store);
+    let store = match &name {
+        Some(_) if exists => {
+            if args.page_size.is_some() || args.max_size.is_some() {
+                return Err(Failure::usage(
+                    "--page-size and --max-size are for a new store; this one exists",
+                ));
+            }
+            args.store.write()?
+        }
+        _ => new_store(&args)?,
+    };
+    if let Some(name) = &name {
+        let mut txn = store.begin_write()?;
+        if txn.tables()?.iter().any(|info| info.name == name.0) {
+            return Err(Error::TableExists { name: name.0.clone() }.into());
+        }
+        txn.create_table(&name.0, &args.flags.options())?;
+        txn.commit()?;
+    }
+    if json {
+        let mut out = Output::stdout();
+        let table = name.map(|name| Format::Text.encode(&name.0));
+        let path = store.path().display().to_string();
+        let page_size = store.page_size();
+        json::print(&mut out, &json!({ "store": path, "page_size": page_size, "table": table }))?;
+        out.finish()?;
+    }
+    Ok(Exit::Done)
+}
+
+fn new_store(args: &Args) -> Result<Store, Failure> {
+    let mut builder = Store::builder();
+    if let Some(bytes) = args.page_size {
+        builder = builder.page_size(bytes);
+    }
+    if let Some(bytes) = args.max_size {
+        builder = builder.max_size(bytes);
+    }
+    open::create(builder, &args.store.store)
+}
+
+/// Whether a folder holds anything; an empty one takes a new store.
+fn has_store(path: &std::path::Path) -> bool {
+    path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+}

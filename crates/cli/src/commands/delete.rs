@@ -1,0 +1,69 @@
+//! `delete`: removes a key, one value of a key, or a range of keys.
+
+use std::ffi::OsString;
+
+use hedgerow::tree::{Count, Snapshot};
+use serde_json::json;
+
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::{self, TableArg};
+use crate::output::Output;
+use crate::range::RangeArgs;
+
+/// Delete a key with its values, one value of a key, or a range of keys
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true)
+    .args(["key", "from", "after", "to", "before", "prefix"]))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    /// The key
+    #[arg(conflicts_with_all = ["from", "after", "to", "before", "prefix"])]
+    key: Option<OsString>,
+    /// Only this value of the key
+    #[arg(requires = "key")]
+    value: Option<OsString>,
+    #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.table.store.write()?;
+    let mut txn = store.begin_write()?;
+    let table = open::table(&txn, &args.table.table)?;
+    let deleted = match &args.key {
+        None => {
+            let keys = args.range.keys(&txn, table, args.formats.key())?;
+            txn.delete_range(table, keys.low(), keys.high())?
+        }
+        Some(key) => {
+            let key = open::argument(key, args.formats.key(), "key")?;
+            let values = txn.count_values(table, &key)?;
+            match &args.value {
+                None => {
+                    let found = txn.delete(table, &key)?;
+                    Count { keys: found.into(), values }
+                }
+                Some(value) => {
+                    let value = open::argument(value, args.formats.value(), "value")?;
+                    let found = txn.delete_pair(table, &key, &value)?;
+                    Count { keys: u64::from(found && values == 1), values: found.into() }
+                }
+            }
+        }
+    };
+    txn.commit()?;
+    if json {
+        let mut out = Output::stdout();
+        json::print(&mut out, &json!({ "deleted": json::count(deleted) }))?;
+        out.finish()?;
+    } else if deleted.values == 0 {
+        eprintln!("not found");
+    }
+    Ok(if deleted.values == 0 { Exit::No } else { Exit::Done })
+}

@@ -1,0 +1,61 @@
+//! `get`: prints the value, or all values, of a key.
+
+use std::ffi::OsString;
+
+use hedgerow::tree::Snapshot;
+use serde_json::json;
+
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::{self, TableArg};
+use crate::output::Output;
+
+/// Print the value of a key (with duplicates: all of them, one a line)
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    /// The key
+    key: OsString,
+    /// Print the bytes of the (first) value as they are, without a line end
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let key = open::argument(&args.key, args.formats.key(), "key")?;
+    let store = args.table.store.read()?;
+    let txn = store.begin_read()?;
+    let table = open::table(&txn, &args.table.table)?;
+    let mut out = Output::stdout();
+    let Some(first) = txn.get(table, &key)? else {
+        if json {
+            json::print(&mut out, &json!({ "found": false, "values": [] }))?;
+            out.finish()?;
+        } else {
+            eprintln!("not found");
+        }
+        return Ok(Exit::No);
+    };
+    if args.raw {
+        let (head, tail) = first.parts();
+        out.bytes(head)?;
+        out.bytes(tail)?;
+    } else {
+        let mut values = Vec::new();
+        txn.for_each_value(table, &key, |value| {
+            values.push(args.formats.value().encode(&value.to_cow()));
+        })?;
+        if json {
+            json::print(&mut out, &json!({ "found": true, "values": values }))?;
+        } else {
+            values.iter().try_for_each(|value| writeln!(out, "{value}"))?;
+        }
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}

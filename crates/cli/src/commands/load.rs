@@ -1,0 +1,183 @@
+//! `load`: tables from portable text.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow::tree::Store;
+use serde_json::json;
+
+use crate::codec::{Format, FormatArgs};
+use crate::exit::{Exit, Failure};
+use crate::input::Input;
+use crate::json;
+use crate::loader::{Loaded, Loader, Target};
+use crate::open::{self, MAIN, Name, StoreArg};
+use crate::output::Output;
+use crate::portable::{BadInput, Event, Portable, Reader, TableHeader};
+use crate::progress::{Progress, Unit};
+use crate::signals;
+use crate::table_flags::TableFlags;
+
+/// The progress is shown, and Ctrl-C looked for, once in so many entries.
+const STRIDE: u64 = 1 << 12;
+
+/// Read tables from portable text: what `dump`, mdb_dump or another program wrote
+///
+/// The store and its tables are made if they are not there. Entries are committed in batches: after
+/// an error, or Ctrl-C, what was committed is kept and said.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+    /// The file to read; `-` is standard input
+    #[arg(default_value = "-")]
+    from: PathBuf,
+    /// The table to fill, where the input names none [default: main]
+    #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
+    table: Option<Name>,
+    /// Which format
+    #[arg(long = "as", value_enum, default_value_t, value_name = "PORTABLE")]
+    portable: Portable,
+    /// Keys that are there keep their values
+    #[arg(short, long)]
+    keep: bool,
+    #[command(flatten)]
+    flags: TableFlags,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    if args.portable == Portable::Mdb && args.flags.duplicates {
+        return Err(Failure::usage("a dump of --as mdb says itself which tables have duplicates"));
+    }
+    let input = Input::open(&args.from)?;
+    let store = match args.store.store.exists() {
+        true => args.store.write()?,
+        false => open::create(Store::builder(), &args.store.store)?,
+    };
+    let loaded = Load::new(&args, input, store).run()?;
+    if json {
+        let mut out = Output::stdout();
+        let (entries, kept, tables) = (loaded.committed, loaded.kept, loaded.tables);
+        json::print(&mut out, &json!({ "entries": entries, "kept": kept, "tables": tables }))?;
+        out.finish()?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A load under way.
+struct Load<'a> {
+    args: &'a Args,
+    input_name: String,
+    reader: Reader,
+    loader: Loader,
+    progress: Progress,
+    bytes: Arc<AtomicU64>,
+    committed_line: u64,
+}
+
+impl<'a> Load<'a> {
+    fn new(args: &'a Args, input: Input, store: Store) -> Self {
+        Self {
+            args,
+            input_name: input.name.clone(),
+            progress: Progress::new("loading", Unit::Bytes, input.length),
+            bytes: input.counter(),
+            reader: Reader::new(Box::new(input), args.portable, args.formats),
+            loader: Loader::new(store, args.keep),
+            committed_line: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<Loaded, Failure> {
+        match self.entries() {
+            Ok(()) => self.loader.finish(),
+            Err(failure) => Err(self.told(failure)),
+        }
+    }
+
+    fn entries(&mut self) -> Result<(), Failure> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        if self.args.portable != Portable::Mdb {
+            self.begin_headless()?;
+        }
+        loop {
+            match self.reader.next(&mut key, &mut value).map_err(|bad| self.bad(bad))? {
+                Event::End => return Ok(()),
+                Event::Table(header) => self.begin_table(header)?,
+                Event::Entry => {
+                    if self.loader.put(&key, &value).map_err(|failure| self.at_line(failure))? {
+                        self.committed_line = self.reader.line();
+                    }
+                    self.step()?;
+                }
+            }
+        }
+    }
+
+    /// A table of a format that says nothing about tables.
+    fn begin_headless(&mut self) -> Result<(), Failure> {
+        let name = self.args.table.clone().unwrap_or_else(|| Name(MAIN.into()));
+        let options = self.args.flags.options();
+        let target = match self.args.flags.any() {
+            true => Target::Exactly(&options),
+            false => Target::AsItIs,
+        };
+        self.loader.begin_table(name, &target)
+    }
+
+    fn begin_table(&mut self, header: TableHeader) -> Result<(), Failure> {
+        let options = header.options(&self.args.flags).map_err(Failure::Other);
+        let options = options.map_err(|failure| self.at_line(failure))?;
+        let given = self.args.table.clone();
+        let name = header.name.map(Name).or(given).unwrap_or_else(|| Name(MAIN.into()));
+        self.progress.message(Format::Text.encode(&name.0));
+        let begun = self.loader.begin_table(name, &Target::Exactly(&options));
+        begun.map_err(|failure| self.at_line(failure))
+    }
+
+    fn step(&self) -> Result<(), Failure> {
+        let loaded = self.loader.loaded();
+        if (loaded.put + loaded.kept).is_multiple_of(STRIDE) {
+            self.progress.at(self.bytes.load(Ordering::Relaxed));
+            signals::check()?;
+        }
+        Ok(())
+    }
+
+    fn bad(&self, BadInput { line, reason }: BadInput) -> Failure {
+        if signals::is_raised() {
+            return Failure::Interrupted(None);
+        }
+        Failure::Other(format!("{}, line {line}: {reason}", self.input_name))
+    }
+
+    fn at_line(&self, failure: Failure) -> Failure {
+        let line = self.reader.line();
+        match failure {
+            Failure::Store(error) => {
+                Failure::Other(format!("{}, line {line}: {error}", self.input_name))
+            }
+            Failure::Other(message) => {
+                Failure::Other(format!("{}, line {line}: {message}", self.input_name))
+            }
+            other => other,
+        }
+    }
+
+    /// Adds what was committed: after a failure that is what a person must know.
+    fn told(&self, failure: Failure) -> Failure {
+        let committed = self.loader.loaded().committed;
+        failure.and(&match committed {
+            0 => "nothing of this input was committed; what was in the store before is unchanged"
+                .to_owned(),
+            _ => format!(
+                "{committed} entries, up to line {} of the input, are committed; nothing after it",
+                self.committed_line
+            ),
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! The subcommands, one file each: a struct of arguments and a `run`.
+
+pub(crate) mod check;
+pub(crate) mod compact;
+pub(crate) mod completions;
+pub(crate) mod convert;
+pub(crate) mod copy;
+pub(crate) mod count;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod demo;
+pub(crate) mod dump;
+pub(crate) mod get;
+pub(crate) mod load;
+pub(crate) mod man;
+pub(crate) mod nth;
+pub(crate) mod put;
+pub(crate) mod rank;
+pub(crate) mod sample;
+pub(crate) mod scan;
+pub(crate) mod stat;
+pub(crate) mod tables;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit;
+
+/// Makes, fills, asks, checks and moves Hedgerow stores
+#[derive(Parser, Debug)]
+#[command(name = "hedgerow", version, after_help = exit::HELP, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Demo(demo::Args),
+    Create(create::Args),
+    Tables(tables::Args),
+    Put(put::Args),
+    Get(get::Args),
+    Delete(delete::Args),
+    Scan(scan::Args),
+    Count(count::Args),
+    Rank(rank::Args),
+    Nth(nth::Args),
+    Sample(sample::Args),
+    Stat(stat::Args),
+    Check(check::Args),
+    Copy(copy::Args),
+    Compact(compact::Args),
+    Dump(dump::Args),
+    Load(load::Args),
+    Convert(convert::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

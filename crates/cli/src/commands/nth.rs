@@ -1,0 +1,49 @@
+//! `nth`: the entry at a position.
+
+use hedgerow::tree::Snapshot;
+use serde_json::Value;
+
+use super::scan::Printer;
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::{self, TableArg};
+use crate::output::Output;
+
+/// Print the entry that has exactly so many entries before it
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    /// The position, counted from 0
+    position: u64,
+    /// Count distinct keys instead of values
+    #[arg(long)]
+    keys: bool,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.table.store.read()?;
+    let txn = store.begin_read()?;
+    let table = open::table_to_walk(&txn, &open::info(&txn, &args.table.table)?)?;
+    let entry = match args.keys {
+        true => txn.nth_key(table, args.position)?,
+        false => txn.nth(table, args.position)?,
+    };
+    if json {
+        let mut out = Output::stdout();
+        let value = entry.as_ref().map_or(Value::Null, |entry| json::entry(entry, args.formats));
+        json::print(&mut out, &value)?;
+        out.finish()?;
+    } else if let Some(entry) = &entry {
+        let mut printer = Printer::new(false, args.formats, false);
+        printer.print(entry)?;
+        printer.finish()?;
+    } else {
+        eprintln!("the table ends before position {}", args.position);
+    }
+    Ok(if entry.is_some() { Exit::Done } else { Exit::No })
+}

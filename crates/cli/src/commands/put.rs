@@ -1,0 +1,76 @@
+//! `put`: stores one entry.
+
+use std::ffi::OsString;
+
+use hedgerow::Error;
+use hedgerow::tree::{Snapshot, Table, TableOptions, WriteTxn};
+use serde_json::json;
+
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::json;
+use crate::open::{self, MAIN, Name, TableArg};
+use crate::output::Output;
+
+/// Store a value under a key; in a table with duplicates, add it
+///
+/// The table "main" is made if it is not there; others are made by `create` or with --create-table.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    /// The key
+    key: OsString,
+    /// The value; `-` takes the bytes of standard input as they are
+    #[arg(allow_negative_numbers = true)]
+    value: OsString,
+    /// Only if the key (with duplicates: the pair) is not there; else exit with 1
+    #[arg(long)]
+    new: bool,
+    /// Make the table, plain, if it is not there
+    #[arg(long)]
+    create_table: bool,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let key = open::argument(&args.key, args.formats.key(), "key")?;
+    let value = match args.value.as_encoded_bytes() {
+        b"-" => input::read_stdin()?,
+        _ => open::argument(&args.value, args.formats.value(), "value")?,
+    };
+    let store = args.table.store.write()?;
+    let mut txn = store.begin_write()?;
+    let create = args.create_table || args.table.table.0 == MAIN.as_bytes();
+    let table = table(&mut txn, &args.table.table, create)?;
+    let put = if !args.new {
+        txn.put(table, &key, &value)?;
+        true
+    } else if txn.table_info(table)?.duplicates {
+        txn.put_pair(table, &key, &value)?
+    } else {
+        txn.put_new(table, &key, &value)?.is_none()
+    };
+    txn.commit()?;
+    if json {
+        let mut out = Output::stdout();
+        json::print(&mut out, &json!({ "put": put }))?;
+        out.finish()?;
+    } else if !put {
+        eprintln!("the key is there already; nothing was changed");
+    }
+    Ok(if put { Exit::Done } else { Exit::No })
+}
+
+fn table(txn: &mut WriteTxn, name: &Name, create: bool) -> Result<Table, Failure> {
+    match txn.table(&name.0) {
+        Ok(table) => Ok(table),
+        Err(Error::NoTable { .. }) if create => {
+            Ok(txn.create_table(&name.0, &TableOptions::new())?)
+        }
+        Err(_) => open::table(txn, name),
+    }
+}

@@ -1,0 +1,54 @@
+//! `rank`: where a key or a pair stands.
+
+use std::ffi::OsString;
+
+use hedgerow::tree::Snapshot;
+use serde_json::json;
+
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::{self, TableArg};
+use crate::output::Output;
+
+/// Print how many entries come before a key, or before one value of a key
+///
+/// Where the key is absent: how many would, and exit with 1.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    /// The key
+    key: OsString,
+    /// One of its values
+    value: Option<OsString>,
+    /// Count the distinct keys before it instead of the values
+    #[arg(long)]
+    keys: bool,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let key = open::argument(&args.key, args.formats.key(), "key")?;
+    let value = args.value.as_ref();
+    let value =
+        value.map(|value| open::argument(value, args.formats.value(), "value")).transpose()?;
+    let store = args.table.store.read()?;
+    let txn = store.begin_read()?;
+    let table = open::table(&txn, &args.table.table)?;
+    let rank = match &value {
+        Some(value) => txn.rank_pair(table, &key, value)?,
+        None => txn.rank(table, &key)?,
+    };
+    let mut out = Output::stdout();
+    if json {
+        let rank = json!({ "found": rank.found, "keys": rank.keys, "values": rank.values });
+        json::print(&mut out, &rank)?;
+    } else {
+        writeln!(out, "{}", if args.keys { rank.keys } else { rank.values })?;
+    }
+    out.finish()?;
+    Ok(if rank.found { Exit::Done } else { Exit::No })
+}

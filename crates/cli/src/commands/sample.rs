@@ -1,0 +1,40 @@
+//! `sample`: entries at even distances, or at random.
+
+use hedgerow::tree::Snapshot;
+
+use super::scan::Printer;
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::open::{self, TableArg};
+
+/// Print a sample of the entries: at even distances, or drawn at random
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    /// How many
+    number: usize,
+    /// Draw them at random, with repetition
+    #[arg(long)]
+    random: bool,
+    /// Where the drawing begins: the same seed draws the same entries
+    #[arg(long, default_value_t = 1, requires = "random")]
+    seed: u64,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.table.store.read()?;
+    let txn = store.begin_read()?;
+    let table = open::table_to_walk(&txn, &open::info(&txn, &args.table.table)?)?;
+    let entries = match args.random {
+        true => txn.sample_random(table, args.number, args.seed)?,
+        false => txn.sample(table, args.number)?,
+    };
+    let mut printer = Printer::new(json, args.formats, false);
+    entries.iter().try_for_each(|entry| printer.print(entry))?;
+    printer.finish()?;
+    Ok(Exit::Done)
+}

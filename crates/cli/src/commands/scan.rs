@@ -1,0 +1,138 @@
+//! `scan`: prints the entries of a table or of a range.
+
+use hedgerow::tree::{Entry, Snapshot, Table};
+use serde_json::json;
+
+use crate::codec::FormatArgs;
+use crate::exit::{Exit, Failure};
+use crate::json::{self, Array};
+use crate::open::{self, TableArg};
+use crate::output::Output;
+use crate::range::RangeArgs;
+
+/// Print entries in order: key, tab, value
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    table: TableArg,
+    #[command(flatten)]
+    range: RangeArgs,
+    /// Stop after so many
+    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = u64::MAX, hide_default_value = true)]
+    limit: u64,
+    /// From the last to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Keys only, each once
+    #[arg(long)]
+    keys_only: bool,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.table.store.read()?;
+    let txn = store.begin_read()?;
+    let mut printer = Printer::new(json, args.formats, args.keys_only);
+    if args.range.is_everything() {
+        let table = open::table_to_walk(&txn, &open::info(&txn, &args.table.table)?)?;
+        walk(&txn, table, &args, &mut printer)?;
+    } else {
+        let table = open::table(&txn, &args.table.table)?;
+        scan_range(&txn, table, &args, &mut printer)?;
+    }
+    printer.finish()?;
+    Ok(Exit::Done)
+}
+
+/// All of the table, in an order that may be unknown to us.
+fn walk<S: Snapshot>(
+    txn: &S,
+    table: Table,
+    args: &Args,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let mut cursor = txn.cursor(table)?;
+    let mut entry = if args.reverse { cursor.last(txn)? } else { cursor.first(txn)? };
+    while let Some(found) = entry {
+        if printer.printed >= args.limit {
+            break;
+        }
+        printer.print(&found)?;
+        entry = match (args.keys_only, args.reverse) {
+            (false, false) => cursor.next(txn)?,
+            (false, true) => cursor.prev(txn)?,
+            (true, false) => cursor.next_key(txn)?,
+            (true, true) => cursor.prev_key(txn)?,
+        };
+    }
+    Ok(())
+}
+
+fn scan_range<S: Snapshot>(
+    txn: &S,
+    table: Table,
+    args: &Args,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let keys = args.range.keys(txn, table, args.formats.key())?;
+    let mut range = txn.range(table, keys.low(), keys.high())?;
+    let mut last = None;
+    while printer.printed < args.limit {
+        let entry = if args.reverse { range.next_back() } else { range.next() };
+        let Some(entry) = entry.transpose()? else { break };
+        if args.keys_only && last.replace(entry.key) == Some(entry.key) {
+            continue;
+        }
+        printer.print(&entry)?;
+    }
+    Ok(())
+}
+
+/// Prints entries, or keys, as lines or as one JSON array.
+pub(crate) struct Printer {
+    out: Output,
+    array: Option<Array>,
+    formats: FormatArgs,
+    keys_only: bool,
+    line: Vec<u8>,
+    pub(crate) printed: u64,
+}
+
+impl Printer {
+    /// To standard output.
+    pub(crate) fn new(json: bool, formats: FormatArgs, keys_only: bool) -> Self {
+        let array = json.then(Array::default);
+        let (out, line) = (Output::stdout(), Vec::new());
+        Self { out, array, formats, keys_only, line, printed: 0 }
+    }
+
+    /// Prints one entry.
+    pub(crate) fn print(&mut self, entry: &Entry<'_>) -> Result<(), Failure> {
+        self.printed += 1;
+        if let Some(array) = &mut self.array {
+            let object = match self.keys_only {
+                true => json!({ "key": self.formats.key().encode(&entry.key.to_cow()) }),
+                false => json::entry(entry, self.formats),
+            };
+            return array.push(&mut self.out, &object);
+        }
+        self.line.clear();
+        self.formats.key().encode_to(&entry.key.to_cow(), &mut self.line);
+        if !self.keys_only {
+            self.line.push(b'\t');
+            self.formats.value().encode_to(&entry.value.to_cow(), &mut self.line);
+        }
+        self.line.push(b'\n');
+        self.out.bytes(&self.line)
+    }
+
+    /// Ends the output.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        if let Some(array) = self.array.take() {
+            array.end(&mut self.out)?;
+        }
+        self.out.finish()
+    }
+}

@@ -1,0 +1,335 @@
+//! The page of `stat --html`: one file, its pictures drawn as inline SVG, no script and nothing
+//! from elsewhere. It follows the reader's light or dark setting.
+
+use std::fmt::Write;
+
+use hedgerow::tree::{Reader, TableInfo, TableStat};
+
+use super::Picture;
+use crate::codec::Format;
+use crate::commands::tables::kind;
+use crate::numbers::{bytes, grouped};
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ground:#fbfbf8;--panel:#fff;--ink:#1d2320;--soft:#66706a;\
+--line:#dfe3de;--leaf:#3f8f4f;--branch:#8a5a2b;--overflow:#3b79b8;--own:#8d6bb5;--free:#d5dad3;\
+--pinned:#d08a2e}\
+@media(prefers-color-scheme:dark){:root{--ground:#141815;--panel:#1c211d;--ink:#e7ece8;\
+--soft:#98a39b;--line:#303731;--leaf:#5fb36f;--branch:#b98550;--overflow:#69a5e0;--own:#b193d6;\
+--free:#3a423c;--pinned:#e0a552}}\
+*{box-sizing:border-box}\
+body{margin:0 auto;max-width:62rem;padding:2rem 1.25rem;background:var(--ground);\
+color:var(--ink);font:16px/1.5 system-ui,sans-serif}\
+h1{font-size:1.5rem;margin:0;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:2rem 0 .75rem}\
+p{margin:.25rem 0;color:var(--soft)}\
+.panel{background:var(--panel);border:1px solid var(--line);border-radius:.6rem;padding:1rem;\
+margin:0 0 1rem}.panel h3{margin:0;font-size:1rem;overflow-wrap:anywhere}\
+svg{display:block;width:100%;height:auto;margin:.6rem 0}\
+.legend{display:flex;flex-wrap:wrap;gap:.35rem 1.25rem;font-size:.9rem}\
+.legend i{display:inline-block;width:.8em;height:.8em;border-radius:.2em;margin-right:.45em}\
+table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}\
+td,th{text-align:right;padding:.3rem .6rem;border-bottom:1px solid var(--line)}\
+td:first-child,th:first-child{text-align:left}\
+text{font:13px system-ui,sans-serif;fill:var(--ink)}text.soft{fill:var(--soft)}";
+
+/// The width of every picture in its own units.
+const WIDTH: f64 = 900.0;
+
+/// The whole page.
+pub(super) fn page(picture: &Picture) -> String {
+    let mut body = String::new();
+    heading(&mut body, picture);
+    space(&mut body, picture);
+    trees(&mut body, picture);
+    readers(&mut body, &picture.store.readers);
+    let title = escape(&picture.path);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body>\n{body}</body></html>\n"
+    )
+}
+
+fn heading(out: &mut String, picture: &Picture) {
+    let store = &picture.store;
+    put(out, format_args!("<h1>{}</h1>", escape(&picture.path)));
+    put(
+        out,
+        format_args!(
+            "<p>{} in pages of {}; commit {}, durable up to {}; {} tables</p>",
+            bytes(store.file_bytes),
+            bytes(store.page_size.into()),
+            grouped(store.commit),
+            grouped(store.durable_commit),
+            grouped(store.tables)
+        ),
+    );
+}
+
+/// One bar: what the file's pages are used for.
+fn space(out: &mut String, picture: &Picture) {
+    let store = &picture.store;
+    let parts = [
+        ("leaf", store.table_pages.leaf_pages, "leaves: keys and values"),
+        ("branch", store.table_pages.branch_pages, "branches: the ways and the counters"),
+        ("overflow", store.table_pages.overflow_pages, "overflow: long keys and values"),
+        ("own", store.own_pages, "the store's own: catalog and free space"),
+        ("pinned", store.pinned_pages, "freed, but some reader still sees them"),
+        ("free", store.free_pages, "free for the next transaction"),
+    ];
+    let total = parts.iter().map(|part| part.1).sum::<u64>().max(1) as f64;
+    put(out, format_args!("<h2>Space</h2><div class=\"panel\">"));
+    put(out, format_args!("<svg viewBox=\"0 0 {WIDTH} 44\" role=\"img\" aria-label=\"pages\">"));
+    let mut x = 0.0;
+    for (color, pages, what) in parts {
+        let width = pages as f64 / total * WIDTH;
+        if pages > 0 {
+            put(
+                out,
+                format_args!(
+                    "<rect x=\"{x:.2}\" width=\"{width:.2}\" height=\"44\" \
+                     fill=\"var(--{color})\"><title>{what}: {} pages</title></rect>",
+                    grouped(pages)
+                ),
+            );
+        }
+        x += width;
+    }
+    put(out, format_args!("</svg><div class=\"legend\">"));
+    for (color, pages, what) in parts {
+        let share = pages as f64 / total * 100.0;
+        put(
+            out,
+            format_args!(
+                "<span><i style=\"background:var(--{color})\"></i>{what}: {} pages, {}, \
+                 {share:.1} %</span>",
+                grouped(pages),
+                bytes(pages * u64::from(store.page_size))
+            ),
+        );
+    }
+    put(out, format_args!("</div></div>"));
+}
+
+/// A picture for each table, all on one scale so that they can be compared.
+fn trees(out: &mut String, picture: &Picture) {
+    put(out, format_args!("<h2>Tables</h2>"));
+    if picture.tables.is_empty() {
+        put(out, format_args!("<div class=\"panel\"><p>There are none.</p></div>"));
+    }
+    let levels = picture.tables.iter().flat_map(|(_, stat)| levels(stat));
+    let widest = levels.map(|level| level.pages).max().unwrap_or(1);
+    for (info, stat) in &picture.tables {
+        tree(out, info, stat, widest, picture.store.page_size);
+    }
+}
+
+fn tree(out: &mut String, info: &TableInfo, stat: &TableStat, widest: u64, page_size: u32) {
+    let name = escape(&Format::Text.encode(&info.name));
+    put(out, format_args!("<div class=\"panel\"><h3>{name}</h3>"));
+    put(
+        out,
+        format_args!(
+            "<p>{} keys, {} values; {}; {} levels</p>",
+            grouped(stat.count.keys),
+            grouped(stat.count.values),
+            escape(&kind(info)),
+            stat.depth
+        ),
+    );
+    let levels = levels(stat);
+    let height = levels.len() * 34;
+    put(
+        out,
+        format_args!(
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"tree of {name}\">"
+        ),
+    );
+    for (index, level) in levels.iter().enumerate() {
+        level.draw(out, index, widest);
+    }
+    put(out, format_args!("</svg><p>{}</p></div>", per_page(stat, page_size)));
+}
+
+/// What a leaf holds on average, and what an entry takes.
+fn per_page(stat: &TableStat, page_size: u32) -> String {
+    if stat.leaf_pages == 0 || stat.count.values == 0 {
+        return "No entries yet.".to_owned();
+    }
+    let pages = stat.leaf_pages + stat.branch_pages + stat.overflow_pages;
+    let values = stat.count.values as f64;
+    format!(
+        "A leaf holds {:.1} entries on average; an entry takes {:.1} bytes of all pages.",
+        values / stat.leaf_pages as f64,
+        pages as f64 * f64::from(page_size) / values
+    )
+}
+
+/// One or several levels of a tree, drawn as one bar.
+struct Level {
+    color: &'static str,
+    label: String,
+    pages: u64,
+}
+
+/// From the root down. How the pages of three and more levels of branches spread is not known: those
+/// between the root and the leaves are one bar.
+fn levels(stat: &TableStat) -> Vec<Level> {
+    let mut levels = Vec::new();
+    let mut add = |color, label: String, pages| levels.push(Level { color, label, pages });
+    if stat.depth > 1 {
+        add("branch", "root".into(), 1);
+    }
+    match stat.depth {
+        0..=2 => {}
+        3 => add("branch", "branches".into(), stat.branch_pages.saturating_sub(1)),
+        depth => {
+            let label = format!("branches of {} levels", depth - 2);
+            add("branch", label, stat.branch_pages.saturating_sub(1));
+        }
+    }
+    if stat.leaf_pages > 0 {
+        add("leaf", "leaves".into(), stat.leaf_pages);
+    }
+    if stat.overflow_pages > 0 {
+        add("overflow", "overflow".into(), stat.overflow_pages);
+    }
+    levels
+}
+
+impl Level {
+    /// A bar in the middle; its width goes with the logarithm, or the root would be invisible.
+    fn draw(&self, out: &mut String, index: usize, widest: u64) {
+        const LABELS: f64 = 300.0;
+        let log = |pages: u64| (pages as f64 + 1.0).ln();
+        let room = WIDTH - LABELS;
+        let width = (room * log(self.pages) / log(widest.max(1))).max(4.0);
+        let x = (room - width) / 2.0;
+        let y = index * 34 + 4;
+        put(
+            out,
+            format_args!(
+                "<rect x=\"{x:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"26\" rx=\"4\" \
+                 fill=\"var(--{})\"/><text x=\"{}\" y=\"{}\">{}: {} pages</text>",
+                self.color,
+                room + 16.0,
+                y + 18,
+                self.label,
+                grouped(self.pages)
+            ),
+        );
+    }
+}
+
+fn readers(out: &mut String, readers: &[Reader]) {
+    put(out, format_args!("<h2>Readers</h2><div class=\"panel\">"));
+    if readers.is_empty() {
+        put(out, format_args!("<p>There are none: every freed page can be used again.</p>"));
+    } else {
+        put(out, format_args!("<table><tr><th>process</th><th>thread</th><th>reads commit</th>"));
+        put(out, format_args!("<th>since</th><th></th></tr>"));
+        let oldest = readers.iter().map(|reader| reader.age).max().unwrap_or_default();
+        for reader in readers {
+            let age = reader.age.as_secs_f64();
+            let share = age / oldest.as_secs_f64().max(1e-9);
+            put(
+                out,
+                format_args!(
+                    "<tr><td>{}</td><td>{}</td><td>{}</td><td>{age:.1} s</td><td>\
+                     <svg viewBox=\"0 0 200 12\" role=\"img\" aria-label=\"age\"><rect \
+                     width=\"{:.1}\" height=\"12\" rx=\"3\" fill=\"var(--pinned)\"/></svg></td></tr>",
+                    reader.process,
+                    reader.thread,
+                    grouped(reader.commit),
+                    share * 200.0
+                ),
+            );
+        }
+        put(out, format_args!("</table>"));
+    }
+    put(out, format_args!("</div>"));
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = out.write_fmt(text);
+    out.push('\n');
+}
+
+/// Text as HTML shows it.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow::tree::{Count, StoreStat};
+
+    use super::*;
+
+    fn picture() -> Picture {
+        let stat = TableStat {
+            count: Count { keys: 5, values: 1_234_567 },
+            depth: 4,
+            branch_pages: 90,
+            leaf_pages: 12_345,
+            overflow_pages: 3,
+        };
+        let info = TableInfo {
+            name: b"<table> & \"co\"".to_vec(),
+            order: "bytewise".into(),
+            duplicates: true,
+            value_size: Some(8),
+            value_order: "integer".into(),
+            user_flags: 3,
+            count: stat.count,
+        };
+        let reader =
+            Reader { process: 17, thread: 18, commit: 1, age: std::time::Duration::from_secs(9) };
+        let store = StoreStat {
+            page_size: 4096,
+            pages: 13_000,
+            free_pages: 100,
+            table_pages: stat.clone(),
+            readers: vec![reader],
+            ..StoreStat::default()
+        };
+        let empty = TableInfo { name: b"empty".to_vec(), ..info.clone() };
+        Picture {
+            path: "/a/<b>".into(),
+            store,
+            tables: vec![(info, stat), (empty, TableStat::default())],
+        }
+    }
+
+    #[test]
+    fn the_page_stands_alone_and_shows_everything() {
+        let page = page(&picture());
+        for foreign in ["http", "src=", "href=", "url(", "<script", "@import"] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+        for shown in ["/a/&lt;b&gt;", "&lt;table&gt; &amp; &quot;co&quot;", "12,345", "9.0 s"] {
+            assert!(page.contains(shown), "{shown}");
+        }
+    }
+
+    #[test]
+    fn every_element_that_is_opened_is_closed() {
+        let page = page(&picture());
+        for element in ["svg", "div", "table", "tr", "td", "text", "p", "h1", "h2", "h3", "span"] {
+            let opened = page.matches(&format!("<{element}>")).count()
+                + page.matches(&format!("<{element} ")).count();
+            assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `tables`: lists the tables of a store.
+
+use hedgerow::tree::{Snapshot, TableInfo};
+use serde_json::Value;
+
+use crate::codec::Format;
+use crate::exit::{Exit, Failure};
+use crate::json::{self, Array};
+use crate::open::StoreArg;
+use crate::output::Output;
+
+/// List the tables with their sizes and options
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.store.read()?;
+    let tables = store.begin_read()?.tables()?;
+    let mut out = Output::stdout();
+    if json {
+        let mut array = Array::default();
+        for info in &tables {
+            array.push(&mut out, &Value::Object(json::table(info)))?;
+        }
+        array.end(&mut out)?;
+    } else {
+        let names: Vec<String> =
+            tables.iter().map(|info| Format::Text.encode(&info.name)).collect();
+        let width = names.iter().map(String::len).max().unwrap_or(0);
+        for (info, name) in tables.iter().zip(&names) {
+            let (keys, values) = (info.count.keys, info.count.values);
+            writeln!(out, "{name:width$}  {keys:>12} keys  {values:>12} values  {}", kind(info))?;
+        }
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+/// A table's options in words.
+pub(crate) fn kind(info: &TableInfo) -> String {
+    let mut words = vec![format!("order {}", info.order)];
+    if info.duplicates {
+        words.push(match info.value_size {
+            Some(size) => format!("duplicates of {size} bytes"),
+            None => "duplicates".to_owned(),
+        });
+        words.push(format!("values {}", info.value_order));
+    }
+    if info.user_flags != 0 {
+        words.push(format!("flags {:#x}", info.user_flags));
+    }
+    words.join(", ")
+}

@@ -1,0 +1,112 @@
+//! How the command ends: its exit codes, and failures with the message that a person gets.
+
+use std::io;
+use std::process::ExitCode;
+
+/// The exit codes, as `--help` and the man page give them.
+pub(crate) const HELP: &str = "\
+Exit codes:
+    0  done
+    1  not found; `check` found damage; an answer of `demo` differs
+    2  wrong usage
+    3  the store or the system refused
+  130  interrupted (Ctrl-C); everything that was committed is kept";
+
+/// An exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// The answer is no: not found, damaged, different.
+    No = 1,
+    /// Wrong usage.
+    Usage = 2,
+    /// The store or the system refused.
+    Failed = 3,
+    /// Stopped by Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a subcommand stopped before its end.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments make no sense together or cannot be read.
+    Usage(String),
+    /// The store refused.
+    Store(hedgerow::Error),
+    /// The system refused, or the input is not what it should be.
+    Other(String),
+    /// Ctrl-C, and what is worth saying about it.
+    Interrupted(Option<String>),
+    /// Whoever read our standard output has had enough.
+    ClosedPipe,
+}
+
+impl Failure {
+    /// A [`Failure::Usage`].
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    /// A [`Failure::Other`].
+    pub(crate) fn other(message: impl Into<String>) -> Self {
+        Self::Other(message.into())
+    }
+
+    /// A failed system call on a file: "could not {doing} {name}: ...".
+    pub(crate) fn io(doing: &str, name: impl std::fmt::Display, error: &io::Error) -> Self {
+        Self::Other(format!("could not {doing} {name}: {error}"))
+    }
+
+    /// Adds a sentence to the message, if there is one to add to.
+    pub(crate) fn and(self, sentence: &str) -> Self {
+        match self {
+            Self::Usage(message) => Self::Usage(format!("{message}\n{sentence}")),
+            Self::Store(error) => Self::Other(format!("{error}\n{sentence}")),
+            Self::Other(message) => Self::Other(format!("{message}\n{sentence}")),
+            Self::Interrupted(_) => Self::Interrupted(Some(sentence.to_owned())),
+            Self::ClosedPipe => Self::ClosedPipe,
+        }
+    }
+
+    /// Tells the person on standard error and gives the exit code.
+    pub(crate) fn report(self) -> Exit {
+        match self {
+            Self::Usage(message) => {
+                eprintln!("error: {message}\nFor more information, try '--help'.");
+                Exit::Usage
+            }
+            Self::Store(error) => {
+                eprintln!("error: {error}");
+                Exit::Failed
+            }
+            Self::Other(message) => {
+                eprintln!("error: {message}");
+                Exit::Failed
+            }
+            Self::Interrupted(note) => {
+                eprintln!("interrupted");
+                if let Some(note) = note {
+                    eprintln!("{note}");
+                }
+                Exit::Interrupted
+            }
+            Self::ClosedPipe => Exit::Done,
+        }
+    }
+}
+
+impl From<hedgerow::Error> for Failure {
+    fn from(error: hedgerow::Error) -> Self {
+        match error {
+            hedgerow::Error::Interrupted => Self::Interrupted(None),
+            error => Self::Store(error),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Where input comes from: standard input or a file. Waiting for standard input ends at Ctrl-C.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::exit::Failure;
+use crate::signals;
+
+/// An input that counts what was read of it.
+pub(crate) struct Input {
+    reader: Box<dyn Read>,
+    done: Arc<AtomicU64>,
+    /// What messages call it.
+    pub(crate) name: String,
+    /// Its length in bytes, where that is known.
+    pub(crate) length: Option<u64>,
+}
+
+impl Input {
+    /// Opens a file; `-` is standard input.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            let name = "standard input".to_owned();
+            return Ok(Self::new(Box::new(Stdin), name, None));
+        }
+        let refused = |error| Failure::io("open", path.display(), &error);
+        let file = File::open(path).map_err(refused)?;
+        let meta = file.metadata().map_err(refused)?;
+        let length = meta.is_file().then_some(meta.len());
+        Ok(Self::new(Box::new(file), path.display().to_string(), length))
+    }
+
+    fn new(reader: Box<dyn Read>, name: String, length: Option<u64>) -> Self {
+        Self { reader, done: Arc::default(), name, length }
+    }
+
+    /// A counter of the bytes that were read, which may outlive the input's being lent to a parser.
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.done.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Reads all of standard input.
+pub(crate) fn read_stdin() -> Result<Vec<u8>, Failure> {
+    let mut all = Vec::new();
+    let result = Stdin.read_to_end(&mut all);
+    signals::check()?;
+    result.map_err(|error| Failure::io("read", "standard input", &error))?;
+    Ok(all)
+}
+
+/// Standard input that gives up waiting once the command was asked to stop.
+struct Stdin;
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        wait_for_stdin()?;
+        io::stdin().lock().read(buffer)
+    }
+}
+
+/// A blocked `read` is resumed by the system after a signal, so we wait in short steps beside the
+/// flag instead.
+#[cfg(unix)]
+fn wait_for_stdin() -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let step = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let stdin = io::stdin();
+    loop {
+        if signals::is_raised() {
+            return Err(io::Error::other("interrupted"));
+        }
+        let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut waiting, Some(&step)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn wait_for_stdin() -> io::Result<()> {
+    if signals::is_raised() { Err(io::Error::other("interrupted")) } else { Ok(()) }
+}

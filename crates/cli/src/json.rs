@@ -1,0 +1,60 @@
+//! Results as JSON: entries, and arrays that are written as they come.
+
+use hedgerow::tree::{Count, Entry, TableInfo};
+use serde_json::{Map, Value, json};
+
+use crate::codec::{Format, FormatArgs};
+use crate::exit::Failure;
+use crate::output::Output;
+
+/// One entry as an object.
+pub(crate) fn entry(entry: &Entry<'_>, formats: FormatArgs) -> Value {
+    json!({
+        "key": formats.key().encode(&entry.key.to_cow()),
+        "value": formats.value().encode(&entry.value.to_cow()),
+    })
+}
+
+/// A table's name, options and size.
+pub(crate) fn table(info: &TableInfo) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert("name".into(), Format::Text.encode(&info.name).into());
+    map.insert("keys".into(), info.count.keys.into());
+    map.insert("values".into(), info.count.values.into());
+    map.insert("order".into(), info.order.clone().into());
+    map.insert("duplicates".into(), info.duplicates.into());
+    map.insert("value_size".into(), info.value_size.into());
+    map.insert("value_order".into(), info.value_order.clone().into());
+    map.insert("user_flags".into(), info.user_flags.into());
+    map
+}
+
+/// A count.
+pub(crate) fn count(count: Count) -> Value {
+    json!({ "keys": count.keys, "values": count.values })
+}
+
+/// Writes one value on a line of its own.
+pub(crate) fn print(out: &mut Output, value: &Value) -> Result<(), Failure> {
+    writeln!(out, "{value}")
+}
+
+/// An array that is written element by element.
+#[derive(Default)]
+pub(crate) struct Array {
+    begun: bool,
+}
+
+impl Array {
+    /// Writes one element.
+    pub(crate) fn push(&mut self, out: &mut Output, value: &Value) -> Result<(), Failure> {
+        let before = if self.begun { "," } else { "[" };
+        self.begun = true;
+        write!(out, "{before}\n{value}")
+    }
+
+    /// Writes the end.
+    pub(crate) fn end(self, out: &mut Output) -> Result<(), Failure> {
+        out.bytes(if self.begun { b"\n]\n" } else { b"[]\n" })
+    }
+}

@@ -1,0 +1,128 @@
+//! Fills tables from a stream of entries, committing in batches of bounded size: `load` and
+//! `convert` differ only in where the entries come from.
+
+use hedgerow::Error;
+use hedgerow::tree::{Snapshot, Store, Table, TableOptions, WriteTxn};
+
+use crate::exit::Failure;
+use crate::open::{self, Name};
+
+/// A batch is committed when its keys and values reach this many bytes: few enough to stay in
+/// memory, many enough that the flushes do not count.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// What was put so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    /// Entries that are committed.
+    pub(crate) committed: u64,
+    /// Entries that are put, committed or not.
+    pub(crate) put: u64,
+    /// Entries left alone because their key was there.
+    pub(crate) kept: u64,
+    /// Tables begun.
+    pub(crate) tables: u64,
+}
+
+/// How a table that entries go to is had.
+pub(crate) enum Target<'a> {
+    /// With these options: made, or checked if it is there.
+    Exactly(&'a TableOptions),
+    /// As it is; made plain if it is not there.
+    AsItIs,
+}
+
+/// Fills tables of a store.
+pub(crate) struct Loader {
+    store: Store,
+    name: Option<Name>,
+    /// Keys that are there keep their values.
+    keep: bool,
+    batch: Option<Batch>,
+    loaded: Loaded,
+}
+
+/// What will be committed together.
+struct Batch {
+    txn: WriteTxn,
+    table: Option<Table>,
+    bytes: usize,
+}
+
+impl Loader {
+    /// Begins. With `keep`, keys that are there keep their values.
+    pub(crate) fn new(store: Store, keep: bool) -> Self {
+        Self { store, name: None, keep, batch: None, loaded: Loaded::default() }
+    }
+
+    /// The entries that follow go to this table.
+    pub(crate) fn begin_table(&mut self, name: Name, target: &Target<'_>) -> Result<(), Failure> {
+        self.name = None;
+        let Batch { txn, table, .. } = self.batch()?;
+        *table = Some(match target {
+            Target::Exactly(options) => txn.create_table(&name.0, options)?,
+            Target::AsItIs => match txn.table(&name.0) {
+                Err(Error::NoTable { .. }) => txn.create_table(&name.0, &TableOptions::new())?,
+                there => there?,
+            },
+        });
+        self.name = Some(name);
+        self.loaded.tables += 1;
+        Ok(())
+    }
+
+    /// Puts one entry. Sorted input needs nothing of us: the engine notices it.
+    ///
+    /// True if a batch was committed.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
+        let keep = self.keep;
+        let batch = self.batch()?;
+        let Some(table) = batch.table else {
+            return Err(Failure::other("an entry came before its table"));
+        };
+        if keep && batch.txn.get(table, key)?.is_some() {
+            self.loaded.kept += 1;
+            return Ok(false);
+        }
+        batch.txn.put(table, key, value)?;
+        batch.bytes += key.len() + value.len();
+        let full = batch.bytes >= BATCH_BYTES;
+        self.loaded.put += 1;
+        if full {
+            self.commit()?;
+        }
+        Ok(full)
+    }
+
+    /// Commits what is left.
+    pub(crate) fn finish(mut self) -> Result<Loaded, Failure> {
+        self.commit()?;
+        Ok(self.loaded)
+    }
+
+    /// What was put so far.
+    pub(crate) fn loaded(&self) -> Loaded {
+        self.loaded
+    }
+
+    /// The batch that is being filled; waits for other writers where one begins.
+    fn batch(&mut self) -> Result<&mut Batch, Failure> {
+        let batch = match self.batch.take() {
+            Some(batch) => batch,
+            None => {
+                let txn = self.store.begin_write()?;
+                let table = self.name.as_ref().map(|name| open::table(&txn, name)).transpose()?;
+                Batch { txn, table, bytes: 0 }
+            }
+        };
+        Ok(self.batch.insert(batch))
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        if let Some(batch) = self.batch.take() {
+            batch.txn.commit()?;
+            self.loaded.committed = self.loaded.put;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Numbers as a person reads them.
+
+use std::time::Duration;
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number of bytes in the unit that suits it.
+pub(crate) fn bytes(number: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut size = number as f64;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{number} bytes") } else { format!("{size:.1} {}", UNITS[unit]) }
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match time.as_nanos() {
+        0..=9_999 => format!("{} ns", time.as_nanos()),
+        10_000..=9_999_999 => format!("{:.1} us", seconds * 1e6),
+        10_000_000..=9_999_999_999 => format!("{:.1} ms", seconds * 1e3),
+        _ => format!("{seconds:.1} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(bytes(100), "100 bytes");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(time(Duration::from_nanos(850)), "850 ns");
+        assert_eq!(time(Duration::from_micros(850)), "850.0 us");
+        assert_eq!(time(Duration::from_millis(850)), "850.0 ms");
+        assert_eq!(time(Duration::from_secs(85)), "85.0 s");
+    }
+}

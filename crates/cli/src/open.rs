@@ -1,0 +1,208 @@
+//! Opening stores and tables for a subcommand, with the hint that a person needs when they are not
+//! there.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hedgerow::tree::{Builder, Order, Snapshot, Store, Table, TableInfo, TableOptions};
+use hedgerow::{Error, Result as StoreResult};
+
+use crate::codec::Format;
+use crate::exit::Failure;
+use crate::signals;
+
+/// The table that is meant where none is named.
+pub(crate) const MAIN: &str = "main";
+
+/// The store that a subcommand works on.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StoreArg {
+    /// The store: a file, or a folder that holds one
+    pub(crate) store: PathBuf,
+}
+
+/// The store and the table that a subcommand works on.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TableArg {
+    #[command(flatten)]
+    pub(crate) store: StoreArg,
+    /// The table, in the text format
+    #[arg(short, long, default_value = MAIN, value_name = "NAME", value_parser = parse_name)]
+    pub(crate) table: Name,
+}
+
+/// A table's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name(pub(crate) Vec<u8>);
+
+/// Reads a table's name from the command line.
+pub(crate) fn parse_name(written: &str) -> Result<Name, String> {
+    Format::Text.decode(written.as_bytes()).map(Name)
+}
+
+/// Reads a key or value from the command line.
+pub(crate) fn argument(written: &OsStr, format: Format, what: &str) -> Result<Vec<u8>, Failure> {
+    format
+        .decode(written.as_encoded_bytes())
+        .map_err(|error| Failure::usage(format!("the {what} cannot be read: {error}")))
+}
+
+impl StoreArg {
+    /// Opens the store for reading.
+    pub(crate) fn read(&self) -> Result<Store, Failure> {
+        self.open(Store::builder().read_only(true))
+    }
+
+    /// Opens the store for reading and writing.
+    pub(crate) fn write(&self) -> Result<Store, Failure> {
+        self.open(Store::builder())
+    }
+
+    fn open(&self, builder: Builder) -> Result<Store, Failure> {
+        if !self.store.try_exists().unwrap_or(true) {
+            let path = self.store.display();
+            return Err(Failure::other(format!(
+                "there is no store at {path}; make one with: hedgerow create {path}"
+            )));
+        }
+        Ok(watched(builder.open(&self.store)?))
+    }
+}
+
+/// Creates a store.
+pub(crate) fn create(builder: Builder, path: &Path) -> Result<Store, Failure> {
+    Ok(watched(builder.create(path)?))
+}
+
+/// Has Ctrl-C interrupt the store.
+fn watched(store: Store) -> Store {
+    signals::attach(store.interrupt());
+    store
+}
+
+/// Opens a table whose keys will be compared with keys of the caller's.
+pub(crate) fn table<S: Snapshot>(txn: &S, name: &Name) -> Result<Table, Failure> {
+    txn.table(&name.0).map_err(|error| explained(txn, error))
+}
+
+/// Opens a table that will only be walked and counted as a whole, which needs no comparison: so it
+/// opens even where its order is a function of another program's.
+pub(crate) fn table_to_walk<S: Snapshot>(txn: &S, info: &TableInfo) -> StoreResult<Table> {
+    let mut options = TableOptions::new().order(stand_in(&info.order)).user_flags(info.user_flags);
+    if info.duplicates {
+        let order = stand_in(&info.value_order);
+        options = options.duplicates_in(match info.value_size {
+            Some(size) => hedgerow::tree::Duplicates::Fixed { size: Some(size), order },
+            None => hedgerow::tree::Duplicates::Any { order },
+        });
+    }
+    txn.table_with(&info.name, &options)
+}
+
+/// The table's name, options and size, found without opening it.
+pub(crate) fn info<S: Snapshot>(txn: &S, name: &Name) -> Result<TableInfo, Failure> {
+    let found = txn.tables()?.into_iter().find(|info| info.name == name.0);
+    found.ok_or_else(|| explained(txn, Error::NoTable { name: name.0.clone() }))
+}
+
+/// An order under its stored name; a custom one compares nothing.
+fn stand_in(name: &str) -> Order {
+    match OrderName::of(name) {
+        OrderName::Bytewise => Order::Bytewise,
+        OrderName::Reverse => Order::Reverse,
+        OrderName::Integer => Order::Integer,
+        OrderName::Custom(name) => Order::custom(name, |_, _| std::cmp::Ordering::Equal),
+    }
+}
+
+/// An order as [`TableInfo`] names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OrderName {
+    #[default]
+    Bytewise,
+    Reverse,
+    Integer,
+    /// A function of another program's, under this name.
+    Custom(String),
+}
+
+impl OrderName {
+    /// Reads what [`TableInfo`] shows.
+    pub(crate) fn of(shown: &str) -> Self {
+        match shown {
+            "bytewise" => Self::Bytewise,
+            "reverse" => Self::Reverse,
+            "integer" => Self::Integer,
+            custom => {
+                let bare = custom.strip_prefix("custom(").and_then(|rest| rest.strip_suffix(')'));
+                Self::Custom(unescaped(bare.unwrap_or(custom)))
+            }
+        }
+    }
+
+    /// The order, unless it is a function that this command does not have.
+    pub(crate) fn order(&self) -> Result<Order, String> {
+        match self {
+            Self::Bytewise => Ok(Order::Bytewise),
+            Self::Reverse => Ok(Order::Reverse),
+            Self::Integer => Ok(Order::Integer),
+            Self::Custom(name) => Err(format!(
+                "the order \"{name}\" is a function of another program's; give --order to keep the \
+                 entries in another one"
+            )),
+        }
+    }
+}
+
+/// Undoes [`u8::escape_ascii`], with which names of orders are shown.
+fn unescaped(shown: &str) -> String {
+    let mut bytes = Vec::with_capacity(shown.len());
+    let mut rest = shown.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let (byte, after) = match (byte, after) {
+            (b'\\', [b't', after @ ..]) => (b'\t', after),
+            (b'\\', [b'r', after @ ..]) => (b'\r', after),
+            (b'\\', [b'n', after @ ..]) => (b'\n', after),
+            (b'\\', [b'x', high, low, after @ ..]) => {
+                let digits = Format::Hex.decode(&[*high, *low]).unwrap_or_default();
+                (digits.first().copied().unwrap_or(b'?'), after)
+            }
+            (b'\\', [other, after @ ..]) => (*other, after),
+            (plain, after) => (plain, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Names the tables that there are, where the one asked for is not.
+fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
+    if !matches!(error, Error::NoTable { .. }) {
+        return error.into();
+    }
+    let Ok(tables) = txn.tables() else { return error.into() };
+    let names: Vec<String> =
+        tables.iter().take(10).map(|info| Format::Text.encode(&info.name)).collect();
+    let more = if tables.len() > names.len() { ", ..." } else { "" };
+    let hint = match names.len() {
+        0 => "the store has no tables yet".to_owned(),
+        _ => format!("the store's tables are: {}{more}", names.join(", ")),
+    };
+    Failure::from(error).and(&hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_orders_are_read_as_they_are_shown() {
+        for name in ["plain", "\u{fc}ber", "tab\tquote\"\'back\\slash\r\n", ""] {
+            let shown = format!("custom({})", name.as_bytes().escape_ascii());
+            assert_eq!(OrderName::of(&shown), OrderName::Custom(name.to_owned()));
+        }
+        assert_eq!(OrderName::of("integer"), OrderName::Integer);
+    }
+}

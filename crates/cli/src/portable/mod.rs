@@ -1,0 +1,194 @@
+//! Entries as portable text: the formats of `dump` and `load`. Every format is a reader of
+//! [`Event`]s and a writer that adds to a buffer; none of them knows a store or does output.
+
+pub(crate) mod csv;
+pub(crate) mod jsonl;
+pub(crate) mod lines;
+pub(crate) mod mdb;
+mod text_lines;
+
+use std::io::Read;
+
+use clap::ValueEnum;
+use hedgerow::tree::{Duplicates, TableInfo, TableOptions};
+
+use crate::codec::FormatArgs;
+use crate::open::OrderName;
+use crate::table_flags::TableFlags;
+
+/// The portable formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Portable {
+    /// The text format of mdb_dump and mdb_load: any number of tables with their options.
+    #[default]
+    Mdb,
+    /// One entry a line: key, tab, value.
+    Lines,
+    /// Comma-separated, with a heading: key,value.
+    Csv,
+    /// One object a line: {"key": ..., "value": ...}.
+    Jsonl,
+}
+
+/// What a dump says about a table, beside its entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableHeader {
+    /// Its name, where the dump gives one.
+    pub(crate) name: Option<Vec<u8>>,
+    /// The order of its keys.
+    pub(crate) order: OrderName,
+    /// How it keeps several values of a key, if it does.
+    pub(crate) duplicates: Option<DuplicatesHeader>,
+    /// The caller's own bits.
+    pub(crate) user_flags: u32,
+}
+
+/// How several values of a key are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DuplicatesHeader {
+    /// The order of the values.
+    pub(crate) order: OrderName,
+    /// All of one size.
+    pub(crate) fixed: bool,
+    /// That size, where it is known.
+    pub(crate) size: Option<u32>,
+}
+
+impl TableHeader {
+    /// What a dump of this table says.
+    pub(crate) fn of(info: &TableInfo) -> Self {
+        let duplicates = info.duplicates.then(|| DuplicatesHeader {
+            order: OrderName::of(&info.value_order),
+            fixed: info.value_size.is_some(),
+            size: info.value_size,
+        });
+        Self {
+            name: Some(info.name.clone()),
+            order: OrderName::of(&info.order),
+            duplicates,
+            user_flags: info.user_flags,
+        }
+    }
+
+    /// The options of a table that takes the entries; orders given as flags win.
+    pub(crate) fn options(&self, flags: &TableFlags) -> Result<TableOptions, String> {
+        let order = match flags.order {
+            Some(flag) => flag.order(),
+            None => self.order.order()?,
+        };
+        let options = TableOptions::new().order(order).user_flags(self.user_flags);
+        let Some(duplicates) = &self.duplicates else { return Ok(options) };
+        let order = match flags.value_order {
+            Some(flag) => flag.order(),
+            None => duplicates.order.order()?,
+        };
+        Ok(options.duplicates_in(match duplicates.fixed {
+            true => Duplicates::Fixed { size: duplicates.size, order },
+            false => Duplicates::Any { order },
+        }))
+    }
+}
+
+/// What comes next in a dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A table begins.
+    Table(TableHeader),
+    /// An entry, in the buffers that were given.
+    Entry,
+    /// The end.
+    End,
+}
+
+/// Why a dump cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadInput {
+    /// The line, counted from 1.
+    pub(crate) line: u64,
+    /// What is wrong with it.
+    pub(crate) reason: String,
+}
+
+/// Reads one of the formats.
+pub(crate) enum Reader {
+    Mdb(mdb::Reader),
+    Lines(lines::Reader),
+    Csv(csv::Reader),
+    Jsonl(jsonl::Reader),
+}
+
+impl Reader {
+    /// Reads `input`.
+    pub(crate) fn new(input: Box<dyn Read>, portable: Portable, formats: FormatArgs) -> Self {
+        match portable {
+            Portable::Mdb => Self::Mdb(mdb::Reader::new(input)),
+            Portable::Lines => Self::Lines(lines::Reader::new(input, formats)),
+            Portable::Csv => Self::Csv(csv::Reader::new(input, formats)),
+            Portable::Jsonl => Self::Jsonl(jsonl::Reader::new(input, formats)),
+        }
+    }
+
+    /// What comes next; an entry replaces the content of `key` and `value`.
+    pub(crate) fn next(
+        &mut self,
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<Event, BadInput> {
+        match self {
+            Self::Mdb(reader) => reader.next(key, value),
+            Self::Lines(reader) => reader.next(key, value),
+            Self::Csv(reader) => reader.next(key, value),
+            Self::Jsonl(reader) => reader.next(key, value),
+        }
+    }
+
+    /// The last line that was read.
+    pub(crate) fn line(&self) -> u64 {
+        match self {
+            Self::Mdb(reader) => reader.line(),
+            Self::Lines(reader) => reader.line(),
+            Self::Csv(reader) => reader.line(),
+            Self::Jsonl(reader) => reader.line(),
+        }
+    }
+}
+
+/// Writes one of the formats.
+pub(crate) enum Writer {
+    Mdb(mdb::Writer),
+    Lines(lines::Writer),
+    Csv(csv::Writer),
+    Jsonl(jsonl::Writer),
+}
+
+impl Writer {
+    /// A table begins.
+    pub(crate) fn table(&mut self, header: &TableHeader, out: &mut Vec<u8>) {
+        match self {
+            Self::Mdb(writer) => writer.table(header, out),
+            Self::Csv(_) => out.extend_from_slice(csv::HEADING),
+            Self::Lines(_) | Self::Jsonl(_) => {}
+        }
+    }
+
+    /// An entry of the table that was begun.
+    pub(crate) fn entry(&mut self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Self::Mdb(writer) => writer.entry(key, value, out),
+            Self::Lines(writer) => writer.entry(key, value, out),
+            Self::Csv(writer) => writer.entry(key, value, out),
+            Self::Jsonl(writer) => writer.entry(key, value, out),
+        }
+    }
+
+    /// The table ends.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Mdb(_) => out.extend_from_slice(mdb::DATA_END),
+            Self::Lines(_) | Self::Csv(_) | Self::Jsonl(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Every portable format: what it looks like, that it gives back what went in, and that nonsense is
+//! refused with the number of its line.
+
+use clap::Parser;
+
+use super::*;
+use crate::open::OrderName;
+
+#[derive(Parser)]
+struct Formats {
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+fn formats(arguments: &[&str]) -> FormatArgs {
+    Formats::parse_from(std::iter::once(&"test").chain(arguments)).formats
+}
+
+const ENTRIES: [(&[u8], &[u8]); 6] = [
+    (b"", b"empty key"),
+    (b"a,\"b\"", b"comma, \"quotes\""),
+    (b"back\\slash", b""),
+    (b"bytes \x00\x01\r\n\t\xff", b"\\00"),
+    (b"same", b"1"),
+    (b"same", b"2"),
+];
+
+fn written(writer: &mut Writer, header: &TableHeader) -> Vec<u8> {
+    let mut out = Vec::new();
+    writer.table(header, &mut out);
+    for (key, value) in ENTRIES {
+        writer.entry(key, value, &mut out);
+    }
+    writer.end(&mut out);
+    out
+}
+
+type Dump = Result<(Vec<TableHeader>, Vec<(Vec<u8>, Vec<u8>)>), BadInput>;
+
+fn read(portable: Portable, formats: FormatArgs, input: &[u8]) -> Dump {
+    let mut reader = Reader::new(Box::new(std::io::Cursor::new(input.to_vec())), portable, formats);
+    let (mut tables, mut entries) = (Vec::new(), Vec::new());
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    loop {
+        match reader.next(&mut key, &mut value)? {
+            Event::Table(header) => tables.push(header),
+            Event::Entry => entries.push((key.clone(), value.clone())),
+            Event::End => return Ok((tables, entries)),
+        }
+    }
+}
+
+fn owned() -> Vec<(Vec<u8>, Vec<u8>)> {
+    ENTRIES.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+}
+
+#[test]
+fn entries_survive_every_format() {
+    for arguments in [
+        &[][..],
+        &["--format", "hex"],
+        &["--format", "base64"],
+        &["--key-format", "base64", "--value-format", "hex"],
+    ] {
+        let formats = formats(arguments);
+        for (portable, mut writer) in [
+            (Portable::Lines, Writer::Lines(lines::Writer::new(formats))),
+            (Portable::Csv, Writer::Csv(csv::Writer::new(formats))),
+            (Portable::Jsonl, Writer::Jsonl(jsonl::Writer::new(formats))),
+        ] {
+            let out = written(&mut writer, &TableHeader::default());
+            assert_eq!(read(portable, formats, &out).unwrap(), (Vec::new(), owned()));
+        }
+    }
+}
+
+#[test]
+fn tables_and_their_options_survive_mdb() {
+    let orders = [
+        OrderName::Bytewise,
+        OrderName::Reverse,
+        OrderName::Integer,
+        OrderName::Custom("by \u{fc}ber\n".into()),
+    ];
+    for name in [&b"main"[..], b"other", "\u{fc}ber".as_bytes(), b"two\nlines", b"\xff\\", b""] {
+        for order in &orders {
+            for duplicates in [
+                None,
+                Some(DuplicatesHeader { order: order.clone(), fixed: false, size: None }),
+                Some(DuplicatesHeader { order: order.clone(), fixed: true, size: Some(8) }),
+            ] {
+                let header = TableHeader {
+                    name: Some(name.to_vec()),
+                    order: order.clone(),
+                    duplicates,
+                    user_flags: 7,
+                };
+                for print in [true, false] {
+                    let mut writer = Writer::Mdb(mdb::Writer::new(print, 1, 4096, true));
+                    let out = written(&mut writer, &header);
+                    let back = read(Portable::Mdb, formats(&[]), &out).unwrap();
+                    assert_eq!(back, (vec![header.clone()], owned()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn mdb_is_what_mdb_dump_prints() {
+    let header = TableHeader {
+        name: Some(b"main".to_vec()),
+        duplicates: Some(DuplicatesHeader::default()),
+        ..TableHeader::default()
+    };
+    let mut out = Vec::new();
+    let mut writer = Writer::Mdb(mdb::Writer::new(true, 0, 4096, false));
+    writer.table(&header, &mut out);
+    writer.entry(b"a\\b", b"\x00z", &mut out);
+    writer.end(&mut out);
+    let expected = "VERSION=3\nformat=print\ntype=btree\nmapsize=67108864\nmaxreaders=126\n\
+                    duplicates=1\ndupsort=1\ndb_pagesize=4096\nHEADER=END\n a\\\\b\n \\00z\n\
+                    DATA=END\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+#[test]
+fn a_dump_of_several_databases_is_read() {
+    let dump = b"VERSION=3\nformat=bytevalue\ndatabase=one\ntype=btree\nmapsize=1048576\n\
+                 mapaddr=0x7f0000000000\nmaxreaders=126\ninteger=1\nintegerkey=1\n\
+                 db_pagesize=4096\nHEADER=END\n 01000000\n 61\nDATA=END\n\
+                 VERSION=3\nformat=print\ndatabase=two\ntype=btree\nduplicates=1\ndupsort=1\n\
+                 dupfixed=1\nintegerdup=1\nHEADER=END\n k\n \\01\\00\\00\\00\n k\n \\5c123\n\
+                 DATA=END\n";
+    let (tables, entries) = read(Portable::Mdb, formats(&[]), dump).unwrap();
+    let [one, two] = &tables[..] else { panic!("{tables:?}") };
+    assert_eq!((one.name.as_deref(), &one.order), (Some(&b"one"[..]), &OrderName::Integer));
+    assert_eq!(one.duplicates, None);
+    let values = DuplicatesHeader { order: OrderName::Integer, fixed: true, size: None };
+    assert_eq!((two.name.as_deref(), &two.duplicates), (Some(&b"two"[..]), &Some(values)));
+    let pair = |key: &[u8], value: &[u8]| (key.to_vec(), value.to_vec());
+    let expected = [pair(b"\x01\0\0\0", b"a"), pair(b"k", b"\x01\0\0\0"), pair(b"k", b"\\123")];
+    assert_eq!(entries, expected);
+}
+
+#[test]
+fn nonsense_is_refused_with_its_line() {
+    let head = "VERSION=3\nformat=bytevalue\ntype=btree\nHEADER=END\n";
+    for (portable, input, line) in [
+        (Portable::Mdb, "hello\n".to_owned(), 1),
+        (Portable::Mdb, "VERSION=4\n".to_owned(), 1),
+        (Portable::Mdb, "VERSION=3\nformat=octal\n".to_owned(), 2),
+        (Portable::Mdb, "VERSION=3\ntype=hash\n".to_owned(), 2),
+        (Portable::Mdb, "VERSION=3\n".to_owned(), 1),
+        (Portable::Mdb, format!("{head} 00\n"), 5),
+        (Portable::Mdb, format!("{head} 00\nDATA=END\n"), 6),
+        (Portable::Mdb, format!("{head} 00\n 0\n"), 6),
+        (Portable::Mdb, format!("{head} 00\n zz\n"), 6),
+        (Portable::Mdb, format!("{head}00\n"), 5),
+        (Portable::Lines, "a\tb\nc\n".to_owned(), 2),
+        (Portable::Lines, "a\tb\\\n".to_owned(), 1),
+        (Portable::Csv, "a,b\n".to_owned(), 1),
+        (Portable::Csv, "key,value\na,b\nc\n".to_owned(), 3),
+        (Portable::Csv, "key,value\na,\\x\n".to_owned(), 2),
+        (Portable::Jsonl, "{\"key\":\"a\",\"value\":\"b\"}\n{\"key\":\"a\"}\n".to_owned(), 2),
+        (Portable::Jsonl, "[1]\n".to_owned(), 1),
+        (Portable::Jsonl, "{\n".to_owned(), 1),
+    ] {
+        let result = read(portable, formats(&[]), input.as_bytes());
+        assert_eq!(result.map_err(|bad| bad.line), Err(line), "{portable:?} {input}");
+    }
+}

@@ -1,0 +1,47 @@
+//! Ctrl-C (and a polite `kill`): raises the interruption flag of every open store once, so that
+//! the work stops at the next safe point; asked a second time, the command leaves at once. Either
+//! way nothing that was committed is lost.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hedgerow::tree::Interrupt;
+
+use crate::exit::{Exit, Failure};
+
+static RAISED: AtomicBool = AtomicBool::new(false);
+static STORES: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
+
+/// Begins to catch the signals.
+pub(crate) fn catch() -> Result<(), Failure> {
+    ctrlc::set_handler(on_signal)
+        .map_err(|error| Failure::other(format!("could not catch Ctrl-C: {error}")))
+}
+
+/// Has the flag of a store raised as well.
+pub(crate) fn attach(interrupt: Interrupt) {
+    if is_raised() {
+        interrupt.set(true);
+    }
+    STORES.lock().unwrap_or_else(PoisonError::into_inner).push(interrupt);
+}
+
+/// Whether the command was asked to stop.
+pub(crate) fn is_raised() -> bool {
+    RAISED.load(Ordering::Relaxed)
+}
+
+/// An error if the command was asked to stop: for loops that do not call the store.
+pub(crate) fn check() -> Result<(), Failure> {
+    if is_raised() { Err(Failure::Interrupted(None)) } else { Ok(()) }
+}
+
+/// Runs on a thread of its own, not in the signal handler, so that it may lock.
+fn on_signal() {
+    if RAISED.swap(true, Ordering::Relaxed) {
+        std::process::exit(Exit::Interrupted as i32);
+    }
+    for interrupt in STORES.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        interrupt.set(true);
+    }
+}

@@ -1,0 +1,64 @@
+//! The options that say what a new table is, shared by `create` and `load`.
+
+use clap::{Args, ValueEnum};
+use hedgerow::tree::{Duplicates, Order, TableOptions};
+
+/// An order that needs no function of the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderFlag {
+    /// As byte strings.
+    Bytewise,
+    /// As byte strings compared from their ends.
+    Reverse,
+    /// As native unsigned integers of 4 or 8 bytes.
+    Integer,
+}
+
+/// What a new table is.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TableFlags {
+    /// How its keys are ordered (bytewise, unless said otherwise)
+    #[arg(long, value_enum)]
+    pub(crate) order: Option<OrderFlag>,
+    /// A key may have several values
+    #[arg(long)]
+    pub(crate) duplicates: bool,
+    /// The values of a key all have this many bytes
+    #[arg(long, value_name = "BYTES", requires = "duplicates")]
+    value_size: Option<u32>,
+    /// How the values of a key are ordered (bytewise, unless said otherwise)
+    #[arg(long, value_enum, requires = "duplicates", value_name = "ORDER")]
+    pub(crate) value_order: Option<OrderFlag>,
+}
+
+impl OrderFlag {
+    /// The order.
+    pub(crate) fn order(self) -> Order {
+        match self {
+            Self::Bytewise => Order::Bytewise,
+            Self::Reverse => Order::Reverse,
+            Self::Integer => Order::Integer,
+        }
+    }
+}
+
+impl TableFlags {
+    /// Whether any of them was given.
+    pub(crate) fn any(&self) -> bool {
+        self.order.is_some() || self.duplicates
+    }
+
+    /// The table's options.
+    pub(crate) fn options(&self) -> TableOptions {
+        let order = self.order.map_or(Order::Bytewise, OrderFlag::order);
+        let options = TableOptions::new().order(order);
+        if !self.duplicates {
+            return options;
+        }
+        let order = self.value_order.map_or(Order::Bytewise, OrderFlag::order);
+        options.duplicates_in(match self.value_size {
+            Some(size) => Duplicates::Fixed { size: Some(size), order },
+            None => Duplicates::Any { order },
+        })
+    }
+}

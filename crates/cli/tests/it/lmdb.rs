@@ -1,0 +1,138 @@
+//! convert --from-lmdb on environments that the test makes with LMDB itself. The only test file with
+//! `unsafe`, for LMDB's C functions.
+
+#![expect(unsafe_code, reason = "LMDB is a C library")]
+
+use std::ffi::{CStr, CString};
+use std::path::Path;
+use std::ptr;
+
+use lmdb_master_sys as ffi;
+
+use crate::sandbox::Sandbox;
+
+/// Databases to make: a name (none for the main one), flags, entries.
+type Databases<'a> = [(Option<&'a str>, u32, &'a [(&'a [u8], &'a [u8])])];
+
+/// Makes an environment in a folder.
+fn make(folder: &Path, databases: &Databases<'_>) {
+    std::fs::create_dir_all(folder).unwrap();
+    let path = CString::new(folder.to_str().unwrap()).unwrap();
+    let mut env = ptr::null_mut();
+    let mut txn = ptr::null_mut();
+    // SAFETY: the calls come in the order that LMDB asks for, with pointers to places of our own
+    // and strings that end with a zero byte.
+    unsafe {
+        check(ffi::mdb_env_create(&raw mut env));
+        check(ffi::mdb_env_set_maxdbs(env, 16));
+        check(ffi::mdb_env_set_mapsize(env, 16 << 20));
+        check(ffi::mdb_env_open(env, path.as_ptr(), 0, 0o600));
+        check(ffi::mdb_txn_begin(env, ptr::null_mut(), 0, &raw mut txn));
+    }
+    for (name, flags, entries) in databases {
+        let name = name.map(|name| CString::new(name).unwrap());
+        let name = name.as_deref().map_or(ptr::null(), CStr::as_ptr);
+        let mut handle = 0;
+        // SAFETY: the transaction is live; the name is null or ends with a zero byte.
+        check(unsafe { ffi::mdb_dbi_open(txn, name, flags | ffi::MDB_CREATE, &raw mut handle) });
+        for (key, value) in *entries {
+            let (mut key, mut value) = (val(key), val(value));
+            // SAFETY: the transaction and the handle are live; LMDB only reads the bytes.
+            check(unsafe { ffi::mdb_put(txn, handle, &raw mut key, &raw mut value, 0) });
+        }
+    }
+    // SAFETY: both are live and not used again.
+    unsafe {
+        check(ffi::mdb_txn_commit(txn));
+        ffi::mdb_env_close(env);
+    }
+}
+
+fn val(bytes: &[u8]) -> ffi::MDB_val {
+    ffi::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
+}
+
+#[track_caller]
+fn check(code: i32) {
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn all_databases_come_over_with_their_options() {
+    let sandbox = Sandbox::new();
+    let record = [7_u8; 48];
+    let (one, two) = (1_u32.to_ne_bytes(), 2_u32.to_ne_bytes());
+    make(
+        &sandbox.path("old"),
+        &[
+            (Some("plain"), 0, &[(b"a", b"1"), (b"b", b"\x00\xff")]),
+            (Some("many"), ffi::MDB_DUPSORT, &[(b"a", b"2"), (b"a", b"1"), (b"b", b"1")]),
+            (Some("numbers"), ffi::MDB_INTEGERKEY, &[(&two, b"two"), (&one, b"one")]),
+            (
+                Some("fixed"),
+                ffi::MDB_DUPSORT | ffi::MDB_DUPFIXED | ffi::MDB_INTEGERDUP,
+                &[(b"k", &two), (b"k", &one)],
+            ),
+            (Some("ends"), ffi::MDB_REVERSEKEY, &[(b"ab", b"1"), (b"ba", b"2")]),
+            // Values of the length of a named database's record are entries all the same.
+            (None, 0, &[(b"entry", b"of main"), (b"looks like one", &record)]),
+        ],
+    );
+    let report = sandbox.json(&["convert", "--from-lmdb", "old", "s"]);
+    assert_eq!(report["tables"].as_array().unwrap().len(), 6);
+    assert_eq!(sandbox.ok(&["scan", "s", "-t", "plain"]), "a\t1\nb\t\\00\\ff\n");
+    assert_eq!(sandbox.ok(&["scan", "s", "-t", "many"]), "a\t1\na\t2\nb\t1\n");
+    assert_eq!(sandbox.ok(&["scan", "s", "-t", "ends", "--keys-only"]), "ba\nab\n");
+    let numbers = sandbox.ok(&["scan", "s", "-t", "numbers", "--key-format", "hex"]);
+    let values: Vec<_> = numbers.lines().map(|line| line.split('\t').nth(1).unwrap()).collect();
+    assert_eq!(values, ["one", "two"]);
+    assert_eq!(sandbox.ok(&["count", "s"]), "2\n");
+    assert_eq!(sandbox.ok(&["get", "s", "looks like one", "--format", "text"]).len(), 48 * 3 + 1);
+    let tables = sandbox.json(&["tables", "s"]);
+    let fixed = tables.as_array().unwrap().iter().find(|table| table["name"] == "fixed").unwrap();
+    assert_eq!(fixed["value_size"], 4);
+    assert_eq!(fixed["value_order"], "integer");
+    sandbox.check("s");
+    let left: Vec<_> = std::fs::read_dir(sandbox.path("old")).unwrap().collect();
+    assert_eq!(left.len(), 2, "data.mdb and lock.mdb, as LMDB left them");
+}
+
+#[test]
+fn a_data_file_alone_is_enough() {
+    let sandbox = Sandbox::new();
+    let entries: Vec<(Vec<u8>, Vec<u8>)> =
+        (0..5000).map(|n| (format!("{n:05}").into_bytes(), vec![b'v'; n % 3000])).collect();
+    let borrowed: Vec<(&[u8], &[u8])> =
+        entries.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+    make(&sandbox.path("old"), &[(None, 0, &borrowed)]);
+    std::fs::copy(sandbox.path("old/data.mdb"), sandbox.path("alone")).unwrap();
+    sandbox.ok(&["convert", "--from-lmdb", "alone", "s"]);
+    assert_eq!(sandbox.ok(&["count", "s"]), "5000\n");
+    assert!(!sandbox.path("alone-lock").exists());
+    assert_eq!(sandbox.json(&["tables", "s"]).as_array().unwrap().len(), 1);
+    let bytes = std::fs::read(sandbox.path("alone")).unwrap();
+    sandbox.write("cut", &bytes[..bytes.len() / 2]);
+    sandbox.run(&["convert", "--from-lmdb", "cut", "t"]).is(3).says("cut off");
+    sandbox.run(&["convert", "--from-lmdb", "alone", "s"]).is(3).says("s");
+}
+
+#[test]
+fn what_is_no_lmdb_database_is_refused() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    sandbox.write("text", "this is no database\n".repeat(1000));
+    sandbox.write("empty", "");
+    for path in ["text", "empty", "missing", "s"] {
+        sandbox.run(&["convert", "--from-lmdb", path, "new"]).is(3).says(path);
+        assert!(!sandbox.path("new").exists(), "{path}");
+    }
+}
+
+#[test]
+fn a_database_named_like_the_main_table_is_a_clash_with_a_way_out() {
+    let sandbox = Sandbox::new();
+    make(&sandbox.path("old"), &[(Some("main"), 0, &[(b"a", b"1")]), (None, 0, &[(b"b", b"2")])]);
+    sandbox.run(&["convert", "--from-lmdb", "old", "s"]).is(3).says("--main-table");
+    sandbox.ok(&["convert", "--from-lmdb", "old", "s", "--main-table", "top"]);
+    assert_eq!(sandbox.ok(&["scan", "s"]), "a\t1\n");
+    assert_eq!(sandbox.ok(&["scan", "s", "-t", "top"]), "b\t2\n");
+}

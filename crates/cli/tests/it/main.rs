@@ -1,0 +1,13 @@
+//! The `hedgerow` binary as its users run it: arguments and standard input in, exit code and output
+//! out. Nothing here looks inside.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad_input;
+mod demo;
+mod entries;
+#[cfg(feature = "lmdb")]
+mod lmdb;
+mod portable;
+mod sandbox;
+mod whole;

@@ -1,0 +1,160 @@
+//! dump and load: every format there and back, options of tables, and what an error leaves behind.
+
+use crate::sandbox::Sandbox;
+
+const FORMATS: [&[&str]; 8] = [
+    &["--as", "mdb"],
+    &["--as", "mdb", "--print"],
+    &["--as", "lines"],
+    &["--as", "lines", "--format", "hex"],
+    &["--as", "csv"],
+    &["--as", "csv", "--key-format", "base64"],
+    &["--as", "jsonl"],
+    &["--as", "jsonl", "--value-format", "hex"],
+];
+
+/// A table "main" with every byte, commas, quotes, line ends, and empty values.
+fn binary() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "s"]);
+    let mut lines = String::new();
+    for byte in 0..=255_u8 {
+        lines.push_str(&format!("6b{byte:02x}0a2c22\t{byte:02x}0d0a09{byte:02x}5c\n"));
+    }
+    lines.push_str("656d707479\t\n");
+    sandbox.feed(&["load", "s", "--as", "lines", "--format", "hex"], lines.as_bytes()).is(0);
+    sandbox
+}
+
+fn scan(sandbox: &Sandbox, store: &str, table: &str) -> String {
+    sandbox.ok(&["scan", store, "-t", table, "--format", "hex"])
+}
+
+#[test]
+fn every_format_goes_there_and_back() {
+    let sandbox = binary();
+    let original = scan(&sandbox, "s", "main");
+    assert_eq!(original.lines().count(), 257);
+    for (index, arguments) in FORMATS.iter().enumerate() {
+        let dump = sandbox.run(&[&["dump", "s"], *arguments].concat()).is(0).out;
+        let store = format!("copy{index}");
+        let without_print = arguments.iter().filter(|argument| **argument != "--print");
+        let load: Vec<&str> = ["load", &store].into_iter().chain(without_print.copied()).collect();
+        sandbox.feed(&load, &dump).is(0);
+        assert_eq!(scan(&sandbox, &store, "main"), original, "{arguments:?}");
+        sandbox.check(&store);
+    }
+}
+
+#[test]
+fn files_do_as_well_as_pipes() {
+    let sandbox = binary();
+    sandbox.ok(&["dump", "s", "dump.txt"]);
+    sandbox.ok(&["load", "copy", "dump.txt"]);
+    assert_eq!(scan(&sandbox, "copy", "main"), scan(&sandbox, "s", "main"));
+    sandbox.run(&["load", "copy", "missing.txt"]).is(3).says("missing.txt");
+    sandbox.run(&["dump", "s", "missing/dump.txt"]).is(3).says("missing/dump.txt");
+}
+
+#[test]
+fn json_asks_dump_for_json_lines() {
+    let sandbox = Sandbox::with(&[("a", "1"), ("b", "2")]);
+    let out = sandbox.ok(&["dump", "s", "--json"]);
+    assert_eq!(out, "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"b\",\"value\":\"2\"}\n");
+}
+
+#[test]
+fn all_tables_keep_their_options() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    sandbox.ok(&["create", "s", "-t", "z-many", "--duplicates", "--value-order", "reverse"]);
+    sandbox.ok(&["put", "s", "-t", "z-many", "k", "ab"]);
+    sandbox.ok(&["put", "s", "-t", "z-many", "k", "ba"]);
+    sandbox.ok(&["create", "s", "-t", "a-fixed", "--duplicates", "--value-size", "2"]);
+    sandbox.ok(&["put", "s", "-t", "a-fixed", "k", "xy"]);
+    sandbox.ok(&["create", "s", "-t", "numbers\\0a", "--order", "integer"]);
+    sandbox.ok(&["put", "s", "-t", "numbers\\0a", "--format", "hex", "01000000", "00"]);
+    let dump = sandbox.run(&["dump", "s", "--all"]).is(0).out;
+    sandbox.feed(&["load", "copy"], &dump).is(0);
+    assert_eq!(sandbox.json(&["tables", "copy"]), sandbox.json(&["tables", "s"]));
+    for table in ["main", "z-many", "a-fixed", "numbers\\0a"] {
+        assert_eq!(scan(&sandbox, "copy", table), scan(&sandbox, "s", table), "{table}");
+    }
+    sandbox.run(&["dump", "s", "--all", "--as", "csv"]).is(2);
+    sandbox.run(&["dump", "s", "--all", "-t", "main"]).is(2);
+}
+
+#[test]
+fn a_dump_of_mdb_dump_is_loaded() {
+    let dump = "VERSION=3\nformat=print\ndatabase=many\ntype=btree\nmapsize=1048576\n\
+                mapaddr=0x7f5200000000\nmaxreaders=126\nduplicates=1\ndupsort=1\ndupfixed=1\n\
+                integerdup=1\ndb_pagesize=4096\nHEADER=END\n k\\5ck\n \\02\\00\\00\\00\n k\\5ck\n \
+                \\01\\00\\00\\00\nDATA=END\n";
+    let sandbox = Sandbox::new();
+    sandbox.feed(&["load", "s"], dump.as_bytes()).is(0);
+    let tables = sandbox.json(&["tables", "s"]);
+    assert_eq!(tables[0]["name"], "many");
+    assert_eq!(tables[0]["value_size"], 4);
+    assert_eq!(tables[0]["value_order"], "integer");
+    let values = sandbox.ok(&["get", "s", "-t", "many", "k\\\\k"]);
+    assert_eq!(values, "\\01\\00\\00\\00\n\\02\\00\\00\\00\n");
+}
+
+#[test]
+fn an_order_of_another_program_needs_one_of_ours() {
+    let dump = "VERSION=3\nformat=print\ntype=btree\nhedgerow_order=by tail\nHEADER=END\n b\n 1\n \
+                a\n 2\nDATA=END\n";
+    let sandbox = Sandbox::new();
+    sandbox.feed(&["load", "s"], dump.as_bytes()).is(3).says("by tail");
+    sandbox.feed(&["load", "s", "--order", "bytewise"], dump.as_bytes()).is(0);
+    assert_eq!(sandbox.ok(&["scan", "s"]), "a\t2\nb\t1\n");
+}
+
+#[test]
+fn a_malformed_input_leaves_what_was_there() {
+    let sandbox = Sandbox::with(&[("a", "old")]);
+    for (format, input, line) in [
+        ("lines", "a\tnew\nb\t1\nnonsense\n", "line 3"),
+        ("lines", "a\tnew\nb\t\\zz\n", "line 2"),
+        ("csv", "key,value\na,new\nb\n", "line 3"),
+        ("jsonl", "{\"key\":\"a\",\"value\":\"new\"}\n{\n", "line 2"),
+        ("mdb", "VERSION=3\nformat=print\nHEADER=END\n a\n new\n b\n", "line 6"),
+        ("mdb", "nonsense\n", "line 1"),
+    ] {
+        let load = ["load", "s", "--as", format];
+        sandbox.feed(&load, input.as_bytes()).is(3).says(line).says("nothing of this input");
+        assert_eq!(sandbox.ok(&["scan", "s"]), "a\told\n", "{format}");
+    }
+    sandbox.check("s");
+}
+
+#[test]
+fn what_was_committed_before_an_error_is_said_and_kept() {
+    let sandbox = Sandbox::new();
+    // A value of 1 MiB for each of 70 keys: more than one batch.
+    let mut input = Vec::new();
+    for key in 0..70 {
+        input.extend_from_slice(format!("{key:04}\t").as_bytes());
+        input.resize(input.len() + (1 << 20), b'v');
+        input.push(b'\n');
+    }
+    input.extend_from_slice(b"nonsense\n");
+    let run = sandbox.feed(&["load", "s", "--as", "lines"], &input).is(3).says("line 71");
+    let kept: u64 = sandbox.ok(&["count", "s"]).trim().parse().unwrap();
+    assert!((1..70).contains(&kept), "{kept}");
+    run.says(&format!("{kept} entries, up to line {kept} of the input, are committed"));
+    sandbox.check("s");
+}
+
+#[test]
+fn load_keeps_values_when_asked_and_puts_into_other_tables() {
+    let sandbox = Sandbox::with(&[("a", "old")]);
+    let input = b"a\tnew\nb\tnew\n";
+    let loaded = sandbox.feed(&["load", "s", "--as", "lines", "--keep", "--json"], input).is(0);
+    assert_eq!(loaded.json(), serde_json::json!({"entries": 1, "kept": 1, "tables": 1}));
+    assert_eq!(sandbox.ok(&["scan", "s"]), "a\told\nb\tnew\n");
+    let other = ["load", "s", "-t", "other", "--as", "lines", "--duplicates"];
+    sandbox.feed(&other, b"a\t2\na\t1\n").is(0);
+    assert_eq!(sandbox.ok(&["get", "s", "-t", "other", "a"]), "1\n2\n");
+    let clash = ["load", "s", "-t", "main", "--as", "lines", "--duplicates"];
+    sandbox.feed(&clash, b"a\t2\n").is(3).says("main");
+}

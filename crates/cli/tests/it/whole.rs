@@ -1,0 +1,113 @@
+//! The subcommands about a store as a whole: stat, check, copy, compact; and completions, man,
+//! help.
+
+use crate::sandbox::Sandbox;
+
+fn filled() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let lines: String = (0..20_000).map(|n| format!("/some/path/{n:06}\tvalue {n}\n")).collect();
+    sandbox.feed(&["load", "s", "--as", "lines"], lines.as_bytes()).is(0);
+    sandbox
+}
+
+#[test]
+fn stat_counts_pages() {
+    let sandbox = filled();
+    let stat = sandbox.json(&["stat", "s"]);
+    let table = &stat["tables"][0];
+    assert_eq!(table["name"], "main");
+    assert_eq!(table["values"], 20_000);
+    assert!(table["leaf_pages"].as_u64().unwrap() > 50);
+    assert!(table["depth"].as_u64().unwrap() >= 2);
+    assert_eq!(stat["leaf_pages"], table["leaf_pages"]);
+    let text = sandbox.ok(&["stat", "s"]);
+    assert!(text.contains("page size       4096"), "{text}");
+    assert!(text.contains("main: order bytewise"), "{text}");
+}
+
+#[test]
+fn stat_draws_a_page_that_stands_alone() {
+    let sandbox = filled();
+    sandbox.ok(&["stat", "s", "--html", "stat.html"]);
+    let page = std::fs::read_to_string(sandbox.path("stat.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>"), "{page}");
+    assert!(page.contains("20,000 keys"), "{page}");
+    for foreign in ["http", "src=", "href=", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert_eq!(sandbox.ok(&["stat", "s", "--html", "-"]).matches("<h1>").count(), 1);
+}
+
+#[test]
+fn check_finds_a_flipped_byte() {
+    let sandbox = filled();
+    sandbox.check("s");
+    assert_eq!(sandbox.json(&["check", "s"])["sound"], true);
+    let mut bytes = std::fs::read(sandbox.path("s")).unwrap();
+    let found = bytes.windows(6).position(|window| window == b"value ").unwrap();
+    bytes[found] ^= 1;
+    std::fs::write(sandbox.path("s"), bytes).unwrap();
+    let out = sandbox.run(&["check", "s"]).is(1).text();
+    assert!(out.contains("problem"), "{out}");
+    let report = sandbox.run(&["check", "s", "--json"]).is(1).json();
+    assert_eq!(report["sound"], false);
+    assert!(!report["problems"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn copies_hold_the_same() {
+    let sandbox = filled();
+    let original = sandbox.ok(&["scan", "s"]);
+    sandbox.ok(&["copy", "s", "plain"]);
+    let report = sandbox.json(&["copy", "s", "compact", "--compact"]);
+    assert!(report["bytes"].as_u64().unwrap() > 100_000);
+    let piped = sandbox.run(&["copy", "s", "-", "--compact"]).is(0).out;
+    sandbox.write("piped", piped);
+    for copy in ["plain", "compact", "piped"] {
+        assert_eq!(sandbox.ok(&["scan", copy]), original);
+        sandbox.check(copy);
+    }
+    sandbox.run(&["copy", "s", "plain"]).is(3).says("plain");
+}
+
+#[test]
+fn compact_gives_space_back() {
+    let sandbox = filled();
+    sandbox.ok(&["delete", "s", "--before", "/some/path/019000"]);
+    let before = std::fs::metadata(sandbox.path("s")).unwrap().len();
+    let report = sandbox.json(&["compact", "s"]);
+    let after = std::fs::metadata(sandbox.path("s")).unwrap().len();
+    assert!(after < before, "{before} {after}");
+    assert_eq!(report["after"], after);
+    assert_eq!(sandbox.ok(&["count", "s"]), "1000\n");
+    sandbox.check("s");
+    assert!(sandbox.ok(&["compact", "s"]).contains("pages moved"));
+}
+
+#[test]
+fn shells_complete_and_man_explains() {
+    let sandbox = Sandbox::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(sandbox.ok(&["completions", shell]).contains("hedgerow"), "{shell}");
+    }
+    let man = sandbox.ok(&["man"]);
+    assert!(man.contains(".TH hedgerow 1") && man.contains("130"), "{man}");
+    std::fs::create_dir(sandbox.path("man")).unwrap();
+    sandbox.ok(&["man", "--folder", "man"]);
+    for page in ["hedgerow.1", "hedgerow-scan.1", "hedgerow-demo.1"] {
+        assert!(sandbox.path("man").join(page).is_file(), "{page}");
+    }
+    sandbox.run(&["man", "--folder", "missing"]).is(3).says("missing");
+}
+
+#[test]
+fn help_gives_the_exit_codes() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.ok(&["--help"]);
+    for words in ["Exit codes", "130", "demo", "convert"] {
+        assert!(help.contains(words), "{help}");
+    }
+    sandbox.run(&["nonsense"]).is(2);
+    sandbox.run(&["count"]).is(2);
+    assert!(sandbox.ok(&["--version"]).starts_with("hedgerow "));
+}

@@ -1,0 +1,545 @@
+//! Commit, recovery and free space on a simulated disk, seen from below: the catalog's tree serves as
+//! the data, so that nothing but the store side and the plain trees is at work.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::free::{pending_entry, ready_entry};
+use super::super::insert::put_plain;
+use super::super::pages::{PageNo, PageRef, Pages};
+use super::super::remove::delete_plain;
+use super::super::search::scan_plain;
+use super::super::spill::spill;
+use super::super::tree::{Form, Root, Tree};
+use super::super::{Durability, ReadTxn};
+use super::*;
+use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const PATH: &str = "/store";
+
+fn builder(system: &SimSystem) -> Builder {
+    Builder::new().system(Arc::new(system.clone()))
+}
+
+fn created(system: &SimSystem) -> Store {
+    builder(system).create(PATH).unwrap()
+}
+
+fn opened(system: &SimSystem) -> Store {
+    builder(system).open(PATH).unwrap()
+}
+
+/// A small generator; the numbers need not be good.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Changes `n` random keys below `keys` in a transaction and in the model; a third is deleted.
+fn change(turn: &mut Turn, model: &mut Model, random: &mut Random, n: u64, keys: u64) {
+    let state = turn.state_mut();
+    for _ in 0..n {
+        let key = (random.below(keys) as u32).to_be_bytes();
+        if random.below(3) == 0 {
+            delete_plain(&mut state.pages, &mut state.catalog, &key).unwrap();
+            model.remove(&key[..]);
+        } else {
+            let value = [random.below(256) as u8; 50];
+            put_plain(&mut state.pages, &mut state.catalog, &key, &value).unwrap();
+            model.insert(key.to_vec(), value.to_vec());
+        }
+    }
+}
+
+fn begin(store: &Store) -> Turn {
+    Turn::begin(&store.inner, true).unwrap().unwrap()
+}
+
+fn content(txn: &ReadTxn) -> Model {
+    let mut model = Model::new();
+    let tree = Tree::new(txn.meta.meta.catalog, Form::PLAIN);
+    scan_plain(&txn.pages, &tree, &[], &mut |key, value| {
+        model.insert(key.to_vec(), value.to_vec());
+        true
+    })
+    .unwrap();
+    model
+}
+
+fn newest_content(store: &Store) -> Model {
+    content(&store.begin_read().unwrap())
+}
+
+fn collect_pages(pages: &impl Pages, at: PageRef, level: u8, found: &mut Vec<PageNo>) {
+    found.push(at.0);
+    if level > 0 {
+        for i in 0..pages.page(at, level).unwrap().len() {
+            let child = pages.page(at, level).unwrap().child(i);
+            collect_pages(pages, child, level - 1, found);
+        }
+    }
+}
+
+/// Every page is used once or free once.
+fn check_space(store: &Store) {
+    let txn = store.begin_read().unwrap();
+    let meta = &txn.meta.meta;
+    let mut found: Vec<PageNo> = (0..FIRST_PAGE).collect();
+    let collect_root = |root: &Root, found: &mut Vec<PageNo>| {
+        if !root.page.is_none() {
+            collect_pages(&txn.pages, root.page, root.level, found);
+        }
+    };
+    for root in [&meta.catalog, &meta.ready, &meta.pending] {
+        collect_root(root, &mut found);
+    }
+    let mut free = meta.recent.iter().map(|free| free.run).collect::<Vec<_>>();
+    let (mut ready_pages, mut pending_pages) = (0, 0);
+    scan_plain(&txn.pages, &Tree::new(meta.ready, Form::PLAIN), &[], &mut |key, value| {
+        let run = ready_entry(key, value).unwrap();
+        ready_pages += u64::from(run.len);
+        free.push(run);
+        true
+    })
+    .unwrap();
+    scan_plain(&txn.pages, &Tree::new(meta.pending, Form::PLAIN), &[], &mut |key, value| {
+        let run = pending_entry(key, value).unwrap().1.run;
+        pending_pages += u64::from(run.len);
+        free.push(run);
+        true
+    })
+    .unwrap();
+    assert_eq!((meta.ready_pages, meta.pending_pages), (ready_pages, pending_pages));
+    found.extend(free.iter().flat_map(|run| run.start..run.start + run.len));
+    found.sort_unstable();
+    assert!(found.iter().copied().eq(0..meta.end), "pages {found:?} of {}", meta.end);
+}
+
+#[test]
+fn commits_are_seen_and_every_page_is_used_once() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (mut model, mut random) = (Model::new(), Random(7));
+    let mut readers: Vec<(ReadTxn, Model)> = Vec::new();
+    for round in 0..400_u64 {
+        let mut turn = begin(&store);
+        let n = if round % 50 == 49 { 3000 } else { 1 + random.below(20) };
+        change(&mut turn, &mut model, &mut random, n, 4000);
+        let modes = [Durability::Durable, Durability::Eventual, Durability::None];
+        turn.commit(modes[random.below(3) as usize]).unwrap();
+        assert_eq!(newest_content(&store), model, "round {round}");
+        check_space(&store);
+        if random.below(8) == 0 {
+            readers.push((store.begin_read().unwrap(), model.clone()));
+        }
+        if readers.len() > 4 {
+            let at = random.below(5) as usize;
+            let (reader, seen) = readers.swap_remove(at);
+            assert_eq!(content(&reader), seen, "an old snapshot in round {round}");
+        }
+    }
+    drop(readers);
+    drop(store);
+    let store = opened(&system);
+    assert_eq!(newest_content(&store), model);
+    check_space(&store);
+}
+
+#[test]
+fn a_store_that_is_overwritten_again_and_again_stays_small() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (mut model, mut random) = (Model::new(), Random(3));
+    let mut ends = Vec::new();
+    for _ in 0..1500 {
+        let mut turn = begin(&store);
+        change(&mut turn, &mut model, &mut random, 5, 3000);
+        turn.commit(Durability::Durable).unwrap();
+        ends.push(store.inner.newest().unwrap().meta.end);
+    }
+    check_space(&store);
+    assert!(ends[1499] < 2 * ends[700], "grew from {} to {} pages", ends[700], ends[1499]);
+}
+
+#[test]
+fn an_aborted_transaction_leaves_no_trace() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (mut model, mut random) = (Model::new(), Random(5));
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model, &mut random, 100, 100);
+    turn.commit(Durability::Durable).unwrap();
+    let number = store.inner.latest_number();
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model.clone(), &mut random, 100, 100);
+    drop(turn);
+    assert!(Turn::begin(&store.inner, false).unwrap().is_some(), "the turn was given back");
+    assert_eq!(store.inner.latest_number(), number);
+    assert_eq!(newest_content(&store), model);
+}
+
+#[test]
+fn pages_written_early_are_part_of_the_commit() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (mut model, mut random) = (Model::new(), Random(5));
+    for _ in 0..3 {
+        let mut turn = begin(&store);
+        for _ in 0..10 {
+            change(&mut turn, &mut model, &mut random, 500, 5000);
+            spill(turn.state_mut(), 10 * 4096).unwrap();
+            assert!(turn.state().pages.changed_pages() <= 12);
+        }
+        turn.commit(Durability::Durable).unwrap();
+        assert_eq!(newest_content(&store), model);
+        check_space(&store);
+    }
+}
+
+/// Every cut of a run must open to the state after some commit, at or behind the last durable one.
+#[test]
+fn a_power_cut_at_any_point_leaves_a_prefix_with_all_durable_commits() {
+    for seed in 1..=3 {
+        cut_everywhere(seed);
+    }
+}
+
+fn cut_everywhere(seed: u64) {
+    let system = SimSystem::new(seed, Config::default());
+    let mut store = created(&system);
+    system.record(true);
+    let (mut model, mut random) = (Model::new(), Random(seed));
+    let mut states = vec![Model::new()];
+    system.mark(0);
+    for round in 1..=60_u64 {
+        let mut turn = begin(&store);
+        let n = if round % 20 == 9 { 1500 } else { 1 + random.below(10) };
+        change(&mut turn, &mut model, &mut random, n, 2000);
+        let durability = if random.below(2) == 0 { Durability::Durable } else { Durability::None };
+        turn.commit(durability).unwrap();
+        states.push(model.clone());
+        if durability == Durability::Durable {
+            system.mark(round);
+        } else if random.below(3) == 0 {
+            store.sync().unwrap();
+            system.mark(round);
+        }
+        if round % 15 == 0 {
+            drop(store);
+            system.mark(round);
+            store = opened(&system);
+        }
+    }
+    let all = system.recorded();
+    assert!(all > 200);
+    for cut in 0..=all {
+        let mode = CrashMode::ALL[(cut + seed as usize) % 5];
+        let durable = system.last_mark(cut).unwrap_or(0) as usize;
+        let after = system.image_at(cut, mode, cut as u64 ^ seed);
+        let store = opened(&after);
+        let found = newest_content(&store);
+        let at = states.iter().rposition(|state| *state == found);
+        assert!(at >= Some(durable), "cut {cut} {mode:?}: {at:?}, durable {durable}");
+        check_space(&store);
+        let mut turn = begin(&store);
+        let mut model = found;
+        change(&mut turn, &mut model, &mut Random(cut as u64), 20, 2000);
+        turn.commit(Durability::Durable).unwrap();
+        drop(store);
+        let store = opened(&after.crash(3, CrashMode::LoseAll));
+        assert_eq!(newest_content(&store), model, "cut {cut} {mode:?}, after going on");
+        check_space(&store);
+    }
+}
+
+#[test]
+fn a_process_that_dies_loses_no_commit_and_leaves_no_record_behind() {
+    let system = SimSystem::new(1, Config::default());
+    let (mut model, mut random) = (Model::new(), Random(9));
+    drop(created(&system));
+    let mut process = system.process();
+    for round in 0..40 {
+        let store = opened(&process);
+        assert_eq!(newest_content(&store), model, "round {round}");
+        check_space(&store);
+        for _ in 0..3 {
+            let mut turn = begin(&store);
+            change(&mut turn, &mut model, &mut random, 8, 500);
+            turn.commit(Durability::None).unwrap();
+        }
+        let mut turn = begin(&store);
+        change(&mut turn, &mut model.clone(), &mut random, 30, 500);
+        process = process.restart_process();
+    }
+}
+
+#[test]
+fn another_process_sees_commits_and_takes_over() {
+    let system = SimSystem::new(1, Config::default());
+    let (mut model, mut random) = (Model::new(), Random(9));
+    let first = created(&system);
+    let second = opened(&system.process());
+    let mut reader = second.begin_read().unwrap();
+    for round in 0..60 {
+        let store = if round % 3 == 0 { &second } else { &first };
+        let before = content(&reader);
+        assert_eq!(before, model);
+        let mut turn = begin(store);
+        change(&mut turn, &mut model, &mut random, 8, 500);
+        turn.commit(if round % 2 == 0 { Durability::Durable } else { Durability::None }).unwrap();
+        assert_eq!(content(&reader), before, "a snapshot changed in round {round}");
+        reader.renew().unwrap();
+        check_space(&first);
+    }
+}
+
+#[test]
+fn a_failed_flush_ends_all_writing_until_the_store_is_opened_again() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (mut model, mut random) = (Model::new(), Random(9));
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model, &mut random, 8, 500);
+    turn.commit(Durability::Durable).unwrap();
+    system.fail(Operation::Sync, 1, 1, Fault::io(Kept::Some));
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model.clone(), &mut random, 8, 500);
+    assert!(matches!(turn.commit(Durability::Durable), Err(Error::Io { .. })));
+    assert!(matches!(Turn::begin(&store.inner, true), Err(Error::Poisoned { .. })));
+    assert_eq!(newest_content(&store), model, "reading goes on");
+    drop(store);
+    let store = opened(&system);
+    assert_eq!(newest_content(&store), model);
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model, &mut random, 8, 500);
+    turn.commit(Durability::Durable).unwrap();
+    assert_eq!(newest_content(&store), model);
+    check_space(&store);
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_nothing_is_lost() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (mut model, mut random) = (Model::new(), Random(9));
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model, &mut random, 300, 500);
+    turn.commit(Durability::Durable).unwrap();
+    let used: usize = system.files().iter().map(|file| system.content(file).unwrap().len()).sum();
+    system.set_capacity(Some(used as u64 + 8192));
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model.clone(), &mut random, 5000, 5000);
+    assert!(matches!(turn.commit(Durability::Durable), Err(Error::Io { .. })));
+    assert_eq!(newest_content(&store), model);
+    system.set_capacity(None);
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model, &mut random, 5000, 5000);
+    turn.commit(Durability::Durable).unwrap();
+    assert_eq!(newest_content(&store), model);
+    check_space(&store);
+}
+
+#[test]
+fn the_maximum_size_is_kept() {
+    let system = SimSystem::new(1, Config::default());
+    let store = builder(&system).max_size(64 * 4096).create(PATH).unwrap();
+    let mut turn = begin(&store);
+    change(&mut turn, &mut Model::new(), &mut Random(1), 20_000, 20_000);
+    assert!(matches!(turn.commit(Durability::Durable), Err(Error::StoreFull { .. })));
+    assert!(store.inner.file_len().unwrap() <= 64 * 4096);
+}
+
+#[test]
+fn a_store_that_was_emptied_is_cut() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (mut model, mut random) = (Model::new(), Random(9));
+    let mut turn = begin(&store);
+    for key in 0..16_000_u32 {
+        let state = turn.state_mut();
+        let (key, value) = (key.to_be_bytes(), [7; 900]);
+        put_plain(&mut state.pages, &mut state.catalog, &key, &value).unwrap();
+        model.insert(key.to_vec(), value.to_vec());
+    }
+    turn.commit(Durability::Durable).unwrap();
+    let long = store.inner.file_len().unwrap();
+    let mut turn = begin(&store);
+    for key in model.keys() {
+        let state = turn.state_mut();
+        delete_plain(&mut state.pages, &mut state.catalog, key).unwrap();
+    }
+    turn.commit(Durability::Durable).unwrap();
+    for _ in 0..10 {
+        let mut turn = begin(&store);
+        change(&mut turn, &mut Model::new(), &mut random, 1, 1);
+        turn.commit(Durability::Durable).unwrap();
+        check_space(&store);
+    }
+    let short = store.inner.file_len().unwrap();
+    assert!(short < long / 2, "{long} bytes, then {short}");
+}
+
+#[test]
+fn threads_that_write_at_the_same_time_lose_nothing() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let first = begin(&store);
+    std::thread::scope(|scope| {
+        for thread in 0..8_u32 {
+            let store = &store;
+            scope.spawn(move || {
+                for i in 0..20_u32 {
+                    let mut turn = begin(store);
+                    let state = turn.state_mut();
+                    let key = (thread * 1000 + i).to_be_bytes();
+                    put_plain(&mut state.pages, &mut state.catalog, &key, b"x").unwrap();
+                    if i % 5 == 4 {
+                        drop(turn);
+                    } else {
+                        turn.commit(Durability::Durable).unwrap();
+                    }
+                }
+            });
+        }
+        drop(first);
+    });
+    let found = newest_content(&store);
+    let expected =
+        (0..8_u32).flat_map(|t| (0..20).filter(|i| i % 5 != 4).map(move |i| t * 1000 + i));
+    assert!(found.keys().cloned().eq(expected.map(|key| key.to_be_bytes().to_vec())));
+    check_space(&store);
+}
+
+/// Puts a key in a transaction of its own and says how it ended.
+fn put_one(mut turn: Turn, key: &[u8]) -> Result<()> {
+    let state = turn.state_mut();
+    put_plain(&mut state.pages, &mut state.catalog, key, b"x")?;
+    turn.commit(Durability::Durable)
+}
+
+/// Runs `second` in a transaction that joins the group of another one; answers both results and how
+/// many flushes they took.
+fn grouped(
+    system: &SimSystem,
+    store: &Store,
+    second: impl FnOnce(Turn) -> Result<()> + Send,
+) -> (Result<()>, Result<()>, u64) {
+    let before = system.calls(Operation::Sync);
+    let first = begin(store);
+    let (first, second) = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| second(begin(store)));
+        while !store.inner.queue.next_joins() {
+            std::thread::yield_now();
+        }
+        (put_one(first, b"first"), thread.join().unwrap())
+    });
+    (first, second, system.calls(Operation::Sync) - before)
+}
+
+#[test]
+fn commits_of_a_group_share_a_flush_and_an_outcome() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let (first, second, flushes) = grouped(&system, &store, |turn| put_one(turn, b"second"));
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(flushes, 1);
+    assert!(newest_content(&store).into_keys().eq([b"first".to_vec(), b"second".to_vec()]));
+
+    // The second one aborts: the first one is committed nevertheless, and without its changes.
+    let (first, _, _) = grouped(&system, &store, |mut turn| {
+        let state = turn.state_mut();
+        put_plain(&mut state.pages, &mut state.catalog, b"third", b"x")
+    });
+    assert!(first.is_ok());
+    assert_eq!(newest_content(&store).len(), 2);
+
+    // A flush that fails is everybody's failure.
+    system.fail(Operation::Sync, 1, 1, Fault::io(Kept::None));
+    let (first, second, _) = grouped(&system, &store, |turn| put_one(turn, b"fourth"));
+    assert!(matches!(first, Err(Error::CommitFailed { .. })));
+    assert!(matches!(second, Err(Error::Io { .. })));
+    assert_eq!(newest_content(&store).len(), 2);
+    check_space(&store);
+}
+
+#[test]
+fn an_eventual_commit_is_flushed_soon() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let mut turn = begin(&store);
+    change(&mut turn, &mut Model::new(), &mut Random(1), 8, 500);
+    turn.commit(Durability::Eventual).unwrap();
+    let began = std::time::Instant::now();
+    while store.inner.durable_number() < store.inner.latest_number() {
+        assert!(began.elapsed() < Duration::from_secs(20), "never flushed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn closing_makes_everything_durable() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let mut model = Model::new();
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model, &mut Random(1), 8, 500);
+    turn.commit(Durability::None).unwrap();
+    drop(store);
+    assert_eq!(newest_content(&opened(&system.crash(1, CrashMode::LoseAll))), model);
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_named_damaged() {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    let mut turn = begin(&store);
+    change(&mut turn, &mut Model::new(), &mut Random(1), 2000, 5000);
+    turn.commit(Durability::Durable).unwrap();
+    store.sync().unwrap();
+    store.inner.pages.file.set_len(5 * 4096).unwrap();
+    drop(store);
+    let error = builder(&system).open(PATH).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+#[test]
+fn opening_what_is_no_store_says_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    std::fs::write(&text, "some words\n").unwrap();
+    let error = Store::open(&text).unwrap_err();
+    assert!(matches!(error, Error::NotAStore { .. }), "{error}");
+    assert!(!folder.path().join("text-lock").exists(), "no lock file beside a text file");
+    let error = Store::open(folder.path().join("nothing")).unwrap_err();
+    assert!(matches!(error, Error::Path { .. }), "{error}");
+    assert!(!folder.path().join("nothing-lock").exists());
+}
+
+#[test]
+fn a_real_file_opened_twice_is_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path()).unwrap();
+    assert!(folder.path().join("data.hdg").exists());
+    assert!(matches!(Store::create(folder.path()), Err(Error::Path { .. })));
+    let again = Store::open(folder.path()).unwrap();
+    assert!(Arc::ptr_eq(&store.inner, &again.inner));
+    let other = Store::builder().read_only(true).open(folder.path());
+    assert!(matches!(other, Err(Error::Locked { .. })));
+    let (mut model, mut random) = (Model::new(), Random(2));
+    let mut turn = begin(&store);
+    change(&mut turn, &mut model, &mut random, 2000, 5000);
+    turn.commit(Durability::Durable).unwrap();
+    drop((store, again));
+    let store = Store::builder().read_only(true).open(folder.path()).unwrap();
+    assert_eq!(newest_content(&store), model);
+    assert!(matches!(store.begin_write(), Err(Error::ReadOnly)));
+    assert_eq!(store.path(), Path::new(&folder.path().join("data.hdg")));
+}
