@@ -340,7 +340,9 @@ fn branch_shared(children: &[Child<'_>], form: &Form, page_size: usize) -> usize
         }
         [_, only] => match form.keys {
             KeyOrder::Custom(_) => 0,
-            _ if only.separator.extent.is_some() => shareable(&only.separator).min(max_inline_key(page_size)),
+            _ if only.separator.extent.is_some() => {
+                shareable(&only.separator).min(max_inline_key(page_size))
+            }
             _ => only.separator.known.len().min(max_inline_key(page_size)),
         },
         _ => 0,
