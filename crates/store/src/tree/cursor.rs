@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
 
 use super::catalog::OpenTable;
+use super::page::Page;
 use super::page::search::{Side, leaf_slot, value_slot};
-use super::page::{Page, code};
 use super::pages::Pages;
 use super::path::Path;
 use super::snapshot::sealed::Sealed;
@@ -53,23 +53,34 @@ pub struct Cursor {
     unique: u64,
     changes: u64,
     state: State,
-    /// The leaf, its number of groups, the group, its number of values, the value.
+    /// The leaf, the group, its number of values, the value.
     leaf: Leaf,
-    groups: usize,
     slot: usize,
     values: usize,
     value: usize,
+    /// The leaf's number of groups if the next entry is the first of the next group, else 0: so one
+    /// comparison decides whether a step stays in the leaf.
+    limit: usize,
     path: Path,
     /// The entry, kept in write transactions to find the place again.
     key: Vec<u8>,
     data: Vec<u8>,
 }
 
-/// The address and size of the leaf on which a cursor stands.
+/// The address and size of the leaf on which a cursor stands, and what every step needs of it.
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
     base: *const u8,
     size: usize,
+    groups: usize,
+    offsets: usize,
+    shared: usize,
+    reversed: bool,
+}
+
+impl Leaf {
+    const NONE: Self =
+        Self { base: std::ptr::null(), size: 0, groups: 0, offsets: 0, shared: 0, reversed: false };
 }
 
 // SAFETY: the address is followed only while the transaction that it belongs to is borrowed
@@ -89,11 +100,11 @@ impl Cursor {
             unique: txn.unique(),
             changes: txn.changes(),
             state: State::Nowhere,
-            leaf: Leaf { base: std::ptr::null(), size: 0 },
-            groups: 0,
+            leaf: Leaf::NONE,
             slot: 0,
             values: 0,
             value: 0,
+            limit: 0,
             path: Path::EMPTY,
             key: Vec::new(),
             data: Vec::new(),
@@ -134,15 +145,34 @@ impl Cursor {
     }
 
     /// Stands on a group of a leaf; on its first value, or with `last` on its last one.
-    #[inline(always)]
+    #[inline]
     fn stand<S: Snapshot>(&mut self, txn: &S, page: Page<'_>, slot: usize, last: bool) {
-        self.leaf = Leaf { base: page.address(), size: page.bytes().len() };
-        self.groups = page.len();
+        self.leaf = Leaf {
+            base: page.address(),
+            size: page.bytes().len(),
+            groups: page.len(),
+            offsets: page.leaf_offsets_at(),
+            shared: page.shared().len(),
+            reversed: page.is_reversed(),
+        };
         self.slot = slot;
         self.values = page.leaf_record(slot).value_count();
-        self.value = if last { self.values - 1 } else { 0 };
         self.state = State::On;
         self.changes = txn.changes();
+        self.set_value(if last { self.values - 1 } else { 0 });
+    }
+
+    /// Stands on another value of the group.
+    #[inline(always)]
+    fn set_value(&mut self, value: usize) {
+        self.value = value;
+        self.limit = if value + 1 == self.values { self.leaf.groups } else { 0 };
+    }
+
+    /// No longer on an entry.
+    fn leave(&mut self, state: State) {
+        self.state = state;
+        self.limit = 0;
     }
 
     /// Next pair; the first one if the cursor stands nowhere. At the end: `None`, and the cursor
@@ -152,19 +182,24 @@ impl Cursor {
     /// A damaged page, the interruption flag, another transaction.
     #[inline(always)]
     pub fn next<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        if !S::WRITES && self.stands(txn) && self.value + 1 == self.values {
-            let slot = self.slot + 1;
-            if slot < self.groups {
-                let record = self.page().leaf_record(slot);
-                self.slot = slot;
-                if record.value_code() < code::FIRST && !record.is_long_key() {
-                    (self.values, self.value) = (1, 0);
-                    let value = super::Bytes::from(record.inline_value());
-                    return Ok(Some(Entry { key: record.key_cell().known, value }));
-                }
-                (self.values, self.value) = (record.value_count(), 0);
-                return self.give(txn);
+        let slot = self.slot + 1;
+        if !S::WRITES && slot < self.limit && self.unique == txn.unique() {
+            // The cursor stands on the last value of its group: the next entry begins the next one.
+            let page: Page<'t> = self.page();
+            let record = page.record_at(page.offset_at(self.leaf.offsets, slot));
+            self.slot = slot;
+            if record.is_plain() {
+                (self.values, self.value) = (1, 0);
+                let (shared, rest) = (page.shared_of(self.leaf.shared), record.short_key());
+                let key = match self.leaf.reversed {
+                    false => super::Bytes::new(shared, rest),
+                    true => super::Bytes::new(rest, shared),
+                };
+                return Ok(Some(Entry { key, value: record.plain_value().into() }));
             }
+            self.values = record.value_count();
+            self.set_value(0);
+            return self.give(txn);
         }
         self.next_slow(txn)
     }
@@ -175,7 +210,7 @@ impl Cursor {
             State::Nowhere => self.first(txn),
             State::Gap => self.seek_saved(txn, false),
             State::On if self.value + 1 < self.values => {
-                self.value += 1;
+                self.set_value(self.value + 1);
                 self.give(txn)
             }
             State::On => self.step_key(txn, true),
@@ -187,7 +222,7 @@ impl Cursor {
     fn step_key<'t, S: Snapshot>(&mut self, txn: &'t S, forward: bool) -> Answer<'t> {
         let page = self.page();
         if forward {
-            if self.slot + 1 < self.groups {
+            if self.slot + 1 < self.leaf.groups {
                 self.stand(txn, page, self.slot + 1, false);
                 return self.give(txn);
             }
@@ -216,7 +251,7 @@ impl Cursor {
             State::Nowhere => self.last(txn),
             State::Gap => self.seek_saved(txn, true),
             State::On if self.value > 0 => {
-                self.value -= 1;
+                self.set_value(self.value - 1);
                 self.give(txn)
             }
             State::On => self.step_key(txn, false),
@@ -236,7 +271,7 @@ impl Cursor {
         let found = self.place(txn, table, &key, &data);
         (self.key, self.data) = (key, data);
         if !found? {
-            self.state = State::Gap;
+            self.leave(State::Gap);
             self.changes = txn.changes();
         }
         Ok(self.state)
@@ -257,7 +292,7 @@ impl Cursor {
         self.path = place.path;
         let page = txn.pages().page(self.path.steps[0].page, 0)?;
         self.stand(txn, page, place.slot, false);
-        self.value = place.value;
+        self.set_value(place.value);
         Ok(true)
     }
 
@@ -272,7 +307,8 @@ impl Cursor {
             Ok(false) => Ok(None),
             Err(error) => Err(error),
         };
-        (self.key, self.data, self.state) = (key, data, state);
+        (self.key, self.data) = (key, data);
+        self.leave(state);
         found
     }
 
@@ -311,7 +347,7 @@ impl Cursor {
             }
         }
         self.stand(txn, page, slot, false);
-        self.value = value;
+        self.set_value(value);
         Ok(true)
     }
 
@@ -325,7 +361,7 @@ impl Cursor {
     ) -> Result<bool> {
         if value > 0 {
             self.stand(txn, page, slot, false);
-            self.value = value - 1;
+            self.set_value(value - 1);
             return Ok(true);
         }
         if slot > 0 {
@@ -346,7 +382,7 @@ impl Cursor {
         before: bool,
     ) -> Answer<'t> {
         let table = self.check(txn)?;
-        self.state = State::Nowhere;
+        self.leave(State::Nowhere);
         if self.seek_side(txn, table, key, side, before)? { self.give(txn) } else { Ok(None) }
     }
 
@@ -360,7 +396,7 @@ impl Cursor {
     /// The first pair.
     pub fn first<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         let table = self.check(txn)?;
-        self.state = State::Nowhere;
+        self.leave(State::Nowhere);
         match self.path.descend(txn.pages(), &table.tree, |_| Ok(0))? {
             Some(page) => {
                 self.stand(txn, page, 0, false);
@@ -373,7 +409,7 @@ impl Cursor {
     /// The last pair.
     pub fn last<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         let table = self.check(txn)?;
-        self.state = State::Nowhere;
+        self.leave(State::Nowhere);
         match self.path.descend(txn.pages(), &table.tree, |page| Ok(page.len() - 1))? {
             Some(page) => {
                 self.stand(txn, page, page.len() - 1, true);
@@ -481,7 +517,7 @@ impl Cursor {
                 Ok(Some(entry))
             }
             _ => {
-                self.state = State::Nowhere;
+                self.leave(State::Nowhere);
                 Ok(None)
             }
         }
@@ -513,7 +549,7 @@ impl Cursor {
         value: &[u8],
     ) -> Result<Option<Entry<'t>>> {
         let table = self.check(txn)?;
-        self.state = State::Nowhere;
+        self.leave(State::Nowhere);
         if !self.place(txn, table, key, value)? {
             return Ok(None);
         }
@@ -523,7 +559,7 @@ impl Cursor {
                 Ok(Some(entry))
             }
             _ => {
-                self.state = State::Nowhere;
+                self.leave(State::Nowhere);
                 Ok(None)
             }
         }
@@ -547,7 +583,7 @@ impl Cursor {
                 Ok(Some(entry))
             }
             _ => {
-                self.state = State::Nowhere;
+                self.leave(State::Nowhere);
                 Ok(None)
             }
         }
@@ -556,11 +592,11 @@ impl Cursor {
     /// The pair with exactly `n` pairs before it.
     pub fn seek_nth<'t, S: Snapshot>(&mut self, txn: &'t S, n: u64) -> Result<Option<Entry<'t>>> {
         let table = self.check(txn)?;
-        self.state = State::Nowhere;
+        self.leave(State::Nowhere);
         match rank::seek_nth(txn.pages(), &table.tree, n, &mut self.path)? {
             Some(nth) => {
                 self.stand(txn, nth.page, nth.slot, false);
-                self.value = nth.value;
+                self.set_value(nth.value);
                 self.give(txn)
             }
             None => Ok(None),
@@ -619,7 +655,7 @@ impl Cursor {
         if self.settle(txn)? != State::On {
             return Ok(false);
         }
-        self.state = State::Gap;
+        self.leave(State::Gap);
         if txn.open_table(self.table)?.tree.form.values.is_some() {
             return txn.delete_pair(self.table, &self.key, &self.data);
         }
@@ -631,7 +667,7 @@ impl Cursor {
         if self.settle(txn)? != State::On {
             return Ok(false);
         }
-        self.state = State::Gap;
+        self.leave(State::Gap);
         txn.delete(self.table, &self.key)
     }
 }

@@ -176,7 +176,8 @@ fn insert_group(
     let leaf = place.path.steps[0].page;
     let view = pages.changed(leaf);
     let shared = view.shared().len();
-    if tree.form.keys.begins(key, view.shared()) {
+    let begins = tree.form.keys.begins(key, view.shared());
+    if begins {
         let rest = RestCell::of(&cell, shared, &tree.form.keys);
         let mut page = pages.change(leaf);
         if page.has_room(rest.len() + single_len(&value)) {
@@ -194,7 +195,7 @@ fn insert_group(
     }
     let pair = Pair { key: cell, value, starts };
     let change = Change::Insert { slot: place.slot, value: None, pair };
-    spread_leaf(pages, tree, &mut place.path, change, delta)
+    spread_leaf(pages, tree, &mut place.path, change, begins, delta)
 }
 
 /// Gives an entry of a tree without duplicates another value.
@@ -230,7 +231,7 @@ fn replace_value(
         return Ok(());
     }
     let change = Change::Replace { slot: place.slot, value };
-    spread_leaf(pages, tree, &mut place.path, change, Count::default())
+    spread_leaf(pages, tree, &mut place.path, change, true, Count::default())
 }
 
 /// What of a record belongs to its single value.
@@ -354,7 +355,7 @@ fn add_value(
     let key = KeyCell { known: Bytes::from(&scratch[..]), extent: record.key_extent() };
     let pair = Pair { key, value: ValueCell::Inline(Bytes::from(value)), starts: false };
     let change = Change::Insert { slot: place.slot, value: Some(place.value), pair };
-    let result = spread_leaf(pages, tree, &mut place.path, change, delta);
+    let result = spread_leaf(pages, tree, &mut place.path, change, true, delta);
     pages.scratch = scratch;
     result
 }

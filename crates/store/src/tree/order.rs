@@ -68,6 +68,8 @@ impl KeyOrder {
 #[inline(always)]
 pub(crate) fn compare_front(a: &[u8], b: &[u8]) -> Ordering {
     let n = a.len().min(b.len());
+    let lengths = a.len().cmp(&b.len());
+    let (a, b) = (&a[..n], &b[..n]);
     let mut at = 0;
     while at + 8 <= n {
         let (x, y) = (front(a, at), front(b, at));
@@ -83,14 +85,13 @@ pub(crate) fn compare_front(a: &[u8], b: &[u8]) -> Ordering {
             return x.cmp(&y);
         }
     } else {
-        while at < n {
-            if a[at] != b[at] {
-                return a[at].cmp(&b[at]);
+        for (x, y) in a.iter().zip(b) {
+            if x != y {
+                return x.cmp(y);
             }
-            at += 1;
         }
     }
-    a.len().cmp(&b.len())
+    lengths
 }
 
 #[inline(always)]

@@ -7,7 +7,9 @@
 //! leaves to more than four fifths instead of the usual 69 %.
 
 use super::Count;
-use super::page::build::{Child, Pair, branch_len, build_branch, build_leaf, cut_evenly, leaf_len};
+use super::page::build::{
+    Child, Pair, Sizes, branch_len, build_branch, build_leaf, build_leaf_sharing,
+};
 use super::page::{KeyCell, Page, Record, ValueCell, max_inline_key};
 use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::{Path, Step};
@@ -61,24 +63,28 @@ struct Window {
 const WORTH_SHARING: usize = 6;
 
 /// Lays the leaf at the end of `path` out anew together with some of its siblings. All pages of the
-/// path must be changed ones. `delta` is what the change adds to the counters.
+/// path must be changed ones. `delta` is what the change adds to the counters. Unless the leaf is
+/// known to be `full` it may turn out to have room, once its shared bytes are chosen anew.
 pub(crate) fn spread_leaf(
     pages: &mut WritePages,
     tree: &mut Tree,
     path: &mut Path,
     change: Change<'_>,
+    full: bool,
     delta: Count,
 ) -> Result<()> {
     let alone = Window { first: slot_above(path, 0), len: 1 };
-    let appends = is_at_end(pages, path, &change)?;
-    let (window, wanted) = if fits_alone(pages, tree, path, change)? {
+    let (window, wanted) = if !full && fits_alone(pages, tree, path, change)? {
         (alone, 1)
-    } else if appends {
+    } else if is_at_end(pages, path, &change)? {
+        if let Change::Insert { value: None, pair, .. } = change {
+            return add_leaf(pages, tree, path, &pair, delta);
+        }
         (alone, 2)
     } else {
         choose_window(pages, path)?
     };
-    let spread = lay_out(pages, tree, path, window, change, wanted, appends)?;
+    let spread = lay_out(pages, tree, path, window, change, wanted)?;
     tree.root.leaf_pages = tree.root.leaf_pages + spread.len() as u64 - window.len as u64;
     replace_children(pages, tree, path, 1, Swap { window, new: spread, moved: None }, delta)
 }
@@ -87,7 +93,8 @@ pub(crate) fn spread_leaf(
 fn fits_alone(pages: &WritePages, tree: &Tree, path: &Path, change: Change<'_>) -> Result<bool> {
     let mut pairs = Vec::with_capacity(128);
     collect(pages.page(path.steps[0].page, 0)?, change, &mut pairs);
-    Ok(leaf_len(&pairs, &tree.form, pages.page_size()) <= pages.page_size())
+    let sizes = Sizes::new(&pairs, &tree.form, pages.page_size());
+    Ok(sizes.leaf_len(0..pairs.len()) <= pages.page_size())
 }
 
 /// Whether the change adds a pair behind all others of the tree.
@@ -139,7 +146,6 @@ fn lay_out(
     window: Window,
     change: Change<'_>,
     wanted: usize,
-    appends: bool,
 ) -> Result<Vec<NewChild>> {
     let old = window_pages(pages, path, window)?;
     let mut built = Vec::with_capacity(wanted);
@@ -149,7 +155,10 @@ fn lay_out(
             let change = if *at == path.steps[0].page { change } else { Change::None };
             collect(pages.page(*at, 0)?, change, &mut pairs);
         }
-        let cuts = choose_cuts(&pairs, tree, wanted, appends, pages.page_size())?;
+        let sizes = Sizes::new(&pairs, &tree.form, pages.page_size());
+        let cuts = (wanted..=pairs.len())
+            .find_map(|leaves| sizes.cut_evenly(leaves))
+            .ok_or_else(|| Error::argument("an entry does not fit in a page"))?;
         let mut from = 0;
         for to in cuts.into_iter().chain([pairs.len()]) {
             let separator = match from {
@@ -233,24 +242,32 @@ fn collect_record<'a>(
     }
 }
 
-/// Where to cut: evenly, or (appending) so that only the last pair moves.
-fn choose_cuts(
-    pairs: &[Pair<'_>],
-    tree: &Tree,
-    wanted: usize,
-    appends: bool,
-    page_size: usize,
-) -> Result<Vec<usize>> {
-    if appends
-        && wanted > 1
-        && pairs.len() > 1
-        && leaf_len(&pairs[..pairs.len() - 1], &tree.form, page_size) <= page_size
-    {
-        return Ok(vec![pairs.len() - 1]);
-    }
-    (wanted..=pairs.len())
-        .find_map(|pages| cut_evenly(pairs, &tree.form, pages, page_size))
-        .ok_or(Error::Argument { reason: "an entry does not fit in a page".to_owned() })
+/// A pair behind all others gets a leaf of its own, and the full one stays full.
+fn add_leaf(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    path: &mut Path,
+    pair: &Pair<'_>,
+    delta: Count,
+) -> Result<()> {
+    let old = path.steps[0].page;
+    let page = pages.changed(old);
+    let last = page.leaf_record(page.len() - 1);
+    let left = Pair { key: last.key_cell(), value: last.value(0), starts: true };
+    let separator = separate(pages, tree, &left, pair)?;
+    // Keys to come will share about as much with this one as it does with the one before.
+    let most = tree.form.keys.shared(&left.key.known, &pair.key.known);
+    let count = page.leaf_count(tree.form.values.is_some());
+    let mut buffer = pages.new_buffer()?;
+    let own = build_leaf_sharing(buffer.bytes_mut(), std::slice::from_ref(pair), &tree.form, most);
+    let separator = separator.shorten_long(pages)?;
+    let new = vec![
+        NewChild { separator: None, page: old, count },
+        NewChild { separator: Some(separator), page: pages.place(buffer), count: own },
+    ];
+    tree.root.leaf_pages += 1;
+    let window = Window { first: slot_above(path, 0), len: 1 };
+    replace_children(pages, tree, path, 1, Swap { window, new, moved: None }, delta)
 }
 
 /// The shortest separator between two neighbouring pairs.
@@ -306,6 +323,11 @@ impl Separator {
         let cell = record.key_cell();
         let value = (record.value_code() > 0).then(|| record.separator_value().to_vec());
         Self { key: cell.known.to_vec(), extent: cell.extent, value }
+    }
+
+    /// What it takes in a branch that shares `shared` bytes, at most.
+    fn cell_len(&self, shared: usize) -> usize {
+        self.key.len() - shared + 4 + self.value.as_ref().map_or(0, Vec::len)
     }
 
     fn cell(&self) -> KeyCell<'_> {
@@ -432,6 +454,9 @@ fn rebuild_branch(
     swap: Swap,
 ) -> Result<Option<Vec<NewChild>>> {
     let at = path.steps[level].page;
+    if swap.new.len() >= swap.window.len && swap_in_place(pages, tree, at, &swap)? {
+        return Ok(None);
+    }
     let page = branch(pages, path, level)?;
     let mut children = children_of(page);
     let dropped = dropped_extents(&children, &swap);
@@ -468,6 +493,45 @@ fn rebuild_branch(
         NewChild { separator: None, page, count },
         NewChild { separator: Some(separator), page: other, count: other_count },
     ]))
+}
+
+/// Replaces the window without building the branch anew, if the new separators have what the
+/// others share and there is room. False, and no change, otherwise.
+fn swap_in_place(pages: &mut WritePages, tree: &Tree, at: PageRef, swap: &Swap) -> Result<bool> {
+    let page = pages.changed(at);
+    let Window { first, len } = swap.window;
+    let shared = page.shared();
+    let old_len: usize = (first + 1..first + len).map(|i| page.record(i).len()).sum();
+    let mut new_len = 0;
+    for separator in swap.new[1..].iter().filter_map(|child| child.separator.as_ref()) {
+        if separator.extent.is_some() || !tree.form.keys.begins(&separator.key, shared) {
+            return Ok(false);
+        }
+        new_len += separator.cell_len(shared.len());
+    }
+    let slots = (swap.new.len() - len) * page.slot_len();
+    let has_extents = (first + 1..first + len).any(|i| page.record(i).is_long_key());
+    if has_extents || new_len + slots > page.free() + old_len || page.len() < 2 {
+        return Ok(false);
+    }
+    let shared = shared.len();
+    let mut page = pages.change(at);
+    for i in (first + 1..first + len).rev() {
+        page.clear_separator(i);
+    }
+    for (k, child) in swap.new.iter().enumerate() {
+        let i = first + k;
+        if k >= len {
+            page.open_child(i);
+        }
+        if let (true, Some(separator)) = (k > 0, &child.separator) {
+            let value = separator.value.as_deref();
+            page.set_separator(i, &separator.cell(), value, shared, &tree.form.keys);
+        }
+        page.set_child(i, child.page);
+        page.set_child_count(i, child.count);
+    }
+    Ok(true)
 }
 
 /// The extents of separators that are no longer referred to once the window is replaced.
@@ -642,7 +706,7 @@ fn merge_leaves(
     window: Window,
     delta: Count,
 ) -> Result<()> {
-    let merged = lay_out(pages, tree, path, window, Change::None, 1, false)?;
+    let merged = lay_out(pages, tree, path, window, Change::None, 1)?;
     tree.root.leaf_pages = tree.root.leaf_pages + merged.len() as u64 - window.len as u64;
     replace_children(pages, tree, path, 1, Swap { window, new: merged, moved: None }, delta)
 }

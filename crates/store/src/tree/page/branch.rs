@@ -1,7 +1,11 @@
 //! Branches: children, their counters, and sums over them.
 
-use super::{Count, PAIRED, Page, PageMut, count_width};
-use crate::coding::{put_u32, put_u64};
+use super::build::head_of_cell;
+use super::leaf::RestCell;
+use super::search::{sum_longs, sum_words};
+use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width, length_len};
+use crate::coding::{put_u16, put_u32, put_u64};
+use crate::tree::order::KeyOrder;
 use crate::tree::pages::PageRef;
 
 impl Page<'_> {
@@ -60,9 +64,9 @@ impl Page<'_> {
     fn sum(self, at: usize, n: usize) -> u64 {
         if self.level() == 1 {
             // Sums of one level-1 page fit 32 bits: fewer than 2^14 children of less than 2^16.
-            (0..n).map(|i| self.word(at + 4 * i)).fold(0_u32, u32::wrapping_add).into()
+            sum_words(self, at, n).into()
         } else {
-            (0..n).map(|i| self.long(at + 8 * i)).fold(0_u64, u64::wrapping_add)
+            sum_longs(self, at, n)
         }
     }
 
@@ -76,10 +80,17 @@ impl Page<'_> {
             let (i, before) = self.find_nth_short(at, u32::try_from(n).unwrap_or(u32::MAX));
             return (i, u64::from(before));
         }
-        let (mut i, mut before) = (0, 0);
         let last = self.len() - 1;
+        let (mut i, mut before) = (0, 0_u64);
+        while i + 8 <= last {
+            let next = before.wrapping_add(sum_longs(self, at + 8 * i, 8));
+            if next > n {
+                break;
+            }
+            (i, before) = (i + 8, next);
+        }
         while i < last {
-            let next = before + self.long(at + 8 * i);
+            let next = before.wrapping_add(self.long(at + 8 * i));
             if next > n {
                 break;
             }
@@ -88,15 +99,14 @@ impl Page<'_> {
         (i, before)
     }
 
+    /// The same on level 1. Blocks are summed four numbers at a time, then one is walked.
     #[inline(always)]
     fn find_nth_short(self, at: usize, n: u32) -> (usize, u32) {
         const BLOCK: usize = 16;
         let last = self.len() - 1;
         let (mut i, mut before) = (0, 0_u32);
-        // Whole blocks are summed four numbers at a time, then the block is walked.
         while i + BLOCK <= last {
-            let sum: u32 = (i..i + BLOCK).map(|j| self.word(at + 4 * j)).fold(0, u32::wrapping_add);
-            let next = before.wrapping_add(sum);
+            let next = before.wrapping_add(sum_words(self, at + 4 * i, BLOCK));
             if next > n {
                 break;
             }
@@ -114,6 +124,60 @@ impl Page<'_> {
 }
 
 impl PageMut<'_> {
+    /// Takes the separator of slot `i` out of the heap; [`Self::set_separator`] must follow.
+    pub(crate) fn clear_separator(&mut self, i: usize) {
+        let (at, len) = self.record_place(i);
+        self.cut_heap(at, len);
+        let offsets = self.view().offsets_at();
+        put_u16(self.bytes, offsets + 2 * i, 0);
+    }
+
+    /// Opens slot `i` in all arrays; child, counters and separator must be set.
+    pub(crate) fn open_child(&mut self, i: usize) {
+        let view = self.view();
+        let (n, level, flags) = (view.len(), view.level(), view.flags());
+        let width = count_width(level);
+        let counts = if flags & PAIRED != 0 { 2 } else { 1 };
+        let heads = view.heads_at();
+        // The arrays one behind the other, with the widths of their elements: from the last one on
+        // each moves up by what those before it grow, its upper part by one element more.
+        let widths = [4, 4, width, width * (counts - 1), 2];
+        let mut end = heads + widths.iter().sum::<usize>() * n;
+        let mut grown: usize = widths.iter().sum();
+        for size in widths.into_iter().rev() {
+            let start = end - size * n;
+            let cut = start + size * i;
+            self.bytes.copy_within(cut..end, cut + grown);
+            grown -= size;
+            self.bytes.copy_within(start..cut, start + grown);
+            end = start;
+        }
+        self.set_len(n + 1);
+        let offsets = self.view().offsets_at();
+        put_u16(self.bytes, offsets + 2 * i, 0);
+    }
+
+    /// Gives slot `i` (whose separator was cleared or never set) a separator. It must begin with
+    /// the `shared` bytes of the page, and there must be room.
+    pub(crate) fn set_separator(
+        &mut self,
+        i: usize,
+        key: &KeyCell<'_>,
+        value: Option<&[u8]>,
+        shared: usize,
+        order: &KeyOrder,
+    ) {
+        let rest = RestCell::of(key, shared, order);
+        let code = value.map_or(0, |value| value.len() + 1);
+        let value = value.unwrap_or_default();
+        let at = self.grow_heap(rest.len() + length_len(code) + value.len());
+        let behind = rest.put(self.bytes, at, code as u32);
+        self.bytes[behind..behind + value.len()].copy_from_slice(value);
+        let (heads, offsets) = (self.view().heads_at(), self.view().offsets_at());
+        put_u32(self.bytes, heads + 4 * i, head_of_cell(order, &rest));
+        put_u16(self.bytes, offsets + 2 * i, at as u16);
+    }
+
     #[inline(always)]
     pub(crate) fn set_child(&mut self, i: usize, child: PageRef) {
         let at = self.view().children_at() + 4 * i;

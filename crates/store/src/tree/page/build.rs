@@ -126,67 +126,110 @@ impl<'a> LeafSize<'a> {
     }
 }
 
-/// The size of a leaf of these pairs.
-pub(crate) fn leaf_len(pairs: &[Pair<'_>], form: &Form, page_size: usize) -> usize {
-    let mut size = LeafSize::new();
-    for pair in pairs {
-        size.push(pair, form);
-    }
-    size.len(form, page_size)
+/// The sizes of all leaves that a sorted list of pairs can be cut into.
+pub(crate) struct Sizes<'l, 'a> {
+    pairs: &'l [Pair<'a>],
+    form: &'l Form,
+    page_size: usize,
+    /// What the pairs up to and including each take in one leaf, shared bytes not taken off.
+    ends: Vec<usize>,
+    /// Whether a part's size is the difference of two ends: no groups of several values, no long
+    /// keys.
+    additive: bool,
 }
 
-/// Where to cut a sorted list of pairs into `pages` leaves of about the same fill, none larger
-/// than a page: the index of the first pair of each leaf but the first. `None` if they do not fit.
-pub(crate) fn cut_evenly(
-    pairs: &[Pair<'_>],
-    form: &Form,
-    pages: usize,
-    page_size: usize,
-) -> Option<Vec<usize>> {
-    let mut size = LeafSize::new();
-    let ends: Vec<usize> = pairs
-        .iter()
-        .map(|pair| {
-            size.push(pair, form);
-            size.closed + size.open_group() + size.keys_len + slot_len(0, 0) * size.groups
-        })
-        .collect();
-    let total = *ends.last()?;
-    let mut cuts = Vec::with_capacity(pages - 1);
-    let mut from = 0;
-    for page in 1..=pages {
-        let to = if page == pages {
-            pairs.len()
+impl<'l, 'a> Sizes<'l, 'a> {
+    pub(crate) fn new(pairs: &'l [Pair<'a>], form: &'l Form, page_size: usize) -> Self {
+        let mut ends = Vec::with_capacity(pairs.len());
+        let additive = form.values.is_none() && pairs.iter().all(|pair| pair.key.extent.is_none());
+        if additive {
+            let mut end = 0;
+            ends.extend(pairs.iter().map(|pair| {
+                let key = pair.key.known.len();
+                end += slot_len(0, 0) + length_len(key) + key + single_len(&pair.value);
+                end
+            }));
         } else {
-            let bound = total * page / pages;
-            // The pair that crosses the bound goes to the side on which more of it lies.
-            let at = ends.partition_point(|end| *end <= bound);
-            let start = if at == 0 { 0 } else { ends[at - 1] };
-            let at = if at < ends.len() && bound - start > ends[at] - bound { at + 1 } else { at };
-            at.clamp(from + 1, pairs.len().checked_sub(pages - page)?)
-        };
-        if from >= to || leaf_len(&pairs[from..to], form, page_size) > page_size {
-            return None;
+            let mut size = LeafSize::new();
+            ends.extend(pairs.iter().map(|pair| {
+                size.push(pair, form);
+                size.closed + size.open_group() + size.keys_len + slot_len(0, 0) * size.groups
+            }));
         }
-        if page < pages {
-            cuts.push(to);
-        }
-        from = to;
+        Self { pairs, form, page_size, ends, additive }
     }
-    Some(cuts)
+
+    /// The size of a leaf of the pairs in a range; an upper bound.
+    pub(crate) fn leaf_len(&self, range: std::ops::Range<usize>) -> usize {
+        let part = &self.pairs[range.clone()];
+        let (Some(first), Some(last)) = (part.first(), part.last()) else { return HEADER_LEN };
+        if !self.additive {
+            let mut size = LeafSize::new();
+            for pair in part {
+                size.push(pair, self.form);
+            }
+            return size.len(self.form, self.page_size);
+        }
+        let ends = (&first.key, &last.key);
+        let shared = shared_by(&self.form.keys, ends, usize::MAX, self.page_size);
+        let before = if range.start == 0 { 0 } else { self.ends[range.start - 1] };
+        HEADER_LEN + pad4(shared) + self.ends[range.end - 1] - before - part.len() * shared
+    }
+
+    /// Where to cut the list into `pages` leaves of about the same fill, none larger than a page:
+    /// the index of the first pair of each leaf but the first. `None` if they do not fit.
+    pub(crate) fn cut_evenly(&self, pages: usize) -> Option<Vec<usize>> {
+        let (ends, len) = (&self.ends, self.pairs.len());
+        let total = *ends.last()?;
+        let mut cuts = Vec::with_capacity(pages - 1);
+        let mut from = 0;
+        for page in 1..=pages {
+            let to = if page == pages {
+                len
+            } else {
+                let bound = total * page / pages;
+                // The pair that crosses the bound goes to the side on which more of it lies.
+                let at = ends.partition_point(|end| *end <= bound);
+                let start = if at == 0 { 0 } else { ends[at - 1] };
+                let more = at < ends.len() && bound - start > ends[at] - bound;
+                (at + usize::from(more)).clamp(from + 1, len.checked_sub(pages - page)?)
+            };
+            if from >= to || self.leaf_len(from..to) > self.page_size {
+                return None;
+            }
+            if page < pages {
+                cuts.push(to);
+            }
+            from = to;
+        }
+        Some(cuts)
+    }
 }
 
 /// Builds a leaf of these pairs, which must fit. Returns its counters.
 pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Count {
+    build_leaf_sharing(out, pairs, form, usize::MAX)
+}
+
+/// The same, taking no more than `most` shared bytes off the keys.
+pub(crate) fn build_leaf_sharing(
+    out: &mut [u8],
+    pairs: &[Pair<'_>],
+    form: &Form,
+    most: usize,
+) -> Count {
     let mut page = PageMut::new(out);
     page.format(0, flags_of(form, 0));
     let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
         return Count::default();
     };
     page.set_flag(CONTINUES, !first.starts);
-    let known_min = known_min(pairs.iter().map(|pair| &pair.key));
+    let known_min = known_min(pairs.iter().map(|pair| &pair.key)).min(most);
     let shared = shared_by(&form.keys, (&first.key, &last.key), known_min, page.bytes.len());
-    let groups = pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1;
+    let groups = match form.values {
+        Some(_) => pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1,
+        None => pairs.len(),
+    };
     put_shared(page.bytes, &form.keys, &first.key, shared);
     page.set_len(groups);
     let heads = HEADER_LEN + pad4(shared);
@@ -199,7 +242,7 @@ pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Cou
     page.bytes[offsets + 2 * groups..at].fill(0);
     let mut from = 0;
     for slot in 0..groups {
-        let to = group_end(pairs, from);
+        let to = if form.values.is_some() { group_end(pairs, from) } else { from + 1 };
         let key = RestCell::of(&pairs[from].key, shared, &form.keys);
         put_u32(page.bytes, heads + 4 * slot, head_of_cell(&form.keys, &key));
         put_u16(page.bytes, offsets + 2 * slot, at as u16);
@@ -232,7 +275,7 @@ fn put_shared(out: &mut [u8], order: &KeyOrder, key: &KeyCell<'_>, shared: usize
     part.write(out, HEADER_LEN);
 }
 
-fn head_of_cell(order: &KeyOrder, key: &RestCell<'_>) -> u32 {
+pub(crate) fn head_of_cell(order: &KeyOrder, key: &RestCell<'_>) -> u32 {
     match key.rest.as_slice() {
         Some(rest) => head_in(order, rest),
         None => head_in(order, &key.rest.to_vec()),
@@ -265,6 +308,16 @@ fn group_size(pairs: &[Pair<'_>], form: &Form) -> GroupSize {
 
 /// Bytes of all records of a leaf.
 fn leaf_records(pairs: &[Pair<'_>], form: &Form, shared: usize) -> usize {
+    if form.values.is_none() {
+        let len = |pair: &Pair<'_>| match pair.key.extent {
+            None => {
+                let rest = pair.key.known.len() - shared;
+                length_len(rest) + rest + single_len(&pair.value)
+            }
+            Some(_) => RestCell::of(&pair.key, shared, &form.keys).len() + single_len(&pair.value),
+        };
+        return pairs.iter().map(len).sum();
+    }
     let mut total = 0;
     let mut from = 0;
     while from < pairs.len() {

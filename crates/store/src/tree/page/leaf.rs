@@ -170,7 +170,7 @@ impl<'a> PageMut<'a> {
         self.set_len(n - 1);
     }
 
-    fn record_place(&self, i: usize) -> (usize, usize) {
+    pub(crate) fn record_place(&self, i: usize) -> (usize, usize) {
         let record = self.view().record(i);
         (record.at, record.len())
     }

@@ -240,7 +240,7 @@ impl<'a> Page<'a> {
 
     /// Bytes for one slot in all arrays.
     #[inline(always)]
-    fn slot_len(self) -> usize {
+    pub(crate) fn slot_len(self) -> usize {
         slot_len(self.level(), self.flags())
     }
 
@@ -266,6 +266,24 @@ impl<'a> Page<'a> {
     pub(crate) fn leaf_record(self, i: usize) -> Record<'a> {
         debug_assert!(self.is_leaf());
         self.record_at(self.half(self.heads_at() + 4 * self.len() + 2 * i))
+    }
+
+    /// Where a leaf's offsets stand.
+    #[inline(always)]
+    pub(crate) fn leaf_offsets_at(self) -> usize {
+        self.heads_at() + 4 * self.len()
+    }
+
+    /// Offset `i` of those that stand at `offsets`.
+    #[inline(always)]
+    pub(crate) fn offset_at(self, offsets: usize, i: usize) -> usize {
+        self.half(offsets + 2 * i)
+    }
+
+    /// The shared bytes, whose number the caller knows.
+    #[inline(always)]
+    pub(crate) fn shared_of(self, len: usize) -> &'a [u8] {
+        self.slice(HEADER_LEN, len)
     }
 
     /// The record at a byte offset.
@@ -342,6 +360,24 @@ impl<'a> Record<'a> {
     #[inline(always)]
     pub(crate) fn is_long_key(&self) -> bool {
         self.key >= code::FIRST
+    }
+
+    /// Whether both key and value stand in the record, alone.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.key < code::FIRST && self.value < code::FIRST
+    }
+
+    /// The key's rest in a record whose key is not long.
+    #[inline(always)]
+    pub(crate) fn short_key(&self) -> &'a [u8] {
+        self.page.slice(self.data, self.key as usize)
+    }
+
+    /// The value of a plain record.
+    #[inline(always)]
+    pub(crate) fn plain_value(&self) -> &'a [u8] {
+        self.page.slice(self.data + self.key as usize, self.value as usize)
     }
 
     /// What follows the shared bytes in the key; of a long key the known part of that.

@@ -27,7 +27,7 @@ pub(crate) enum Side<'k> {
 }
 
 /// The window in which heads are counted instead of bisected.
-const WINDOW: usize = 32;
+const WINDOW: usize = 16;
 
 /// How many of the `n` heads from slot `from` on are below `head`.
 #[inline(always)]
@@ -44,6 +44,59 @@ fn below(page: Page<'_>, from: usize, n: usize, head: u32) -> usize {
         }
     }
     start - from + count_below(page, heads + 4 * start, len, head)
+}
+
+/// The sum of the `len` 32-bit numbers at `at`, modulo 2^32.
+#[inline(always)]
+pub(crate) fn sum_words(page: Page<'_>, at: usize, len: usize) -> u32 {
+    let mut i = 0;
+    let mut sum = 0_u32;
+    #[cfg(target_arch = "x86_64")]
+    if len >= 4 {
+        use std::arch::x86_64::*;
+        // SAFETY: SSE2 is part of the architecture; `at + 4 * len` lies inside the page.
+        unsafe {
+            let mut four = _mm_setzero_si128();
+            while i + 4 <= len {
+                four = _mm_add_epi32(four, _mm_loadu_si128(page.base.add(at + 4 * i).cast()));
+                i += 4;
+            }
+            let pair = _mm_add_epi32(four, _mm_shuffle_epi32::<0b1110>(four));
+            let one = _mm_add_epi32(pair, _mm_shuffle_epi32::<0b01>(pair));
+            sum = _mm_cvtsi128_si32(one) as u32;
+        }
+    }
+    while i < len {
+        sum = sum.wrapping_add(page.word(at + 4 * i));
+        i += 1;
+    }
+    sum
+}
+
+/// The sum of the `len` 64-bit numbers at `at`, modulo 2^64.
+#[inline(always)]
+pub(crate) fn sum_longs(page: Page<'_>, at: usize, len: usize) -> u64 {
+    let mut i = 0;
+    let mut sum = 0_u64;
+    #[cfg(target_arch = "x86_64")]
+    if len >= 2 {
+        use std::arch::x86_64::*;
+        // SAFETY: SSE2 is part of the architecture; `at + 8 * len` lies inside the page.
+        unsafe {
+            let mut two = _mm_setzero_si128();
+            while i + 2 <= len {
+                two = _mm_add_epi64(two, _mm_loadu_si128(page.base.add(at + 8 * i).cast()));
+                i += 2;
+            }
+            let one = _mm_add_epi64(two, _mm_shuffle_epi32::<0b1110>(two));
+            sum = _mm_cvtsi128_si64(one) as u64;
+        }
+    }
+    while i < len {
+        sum = sum.wrapping_add(page.long(at + 8 * i));
+        i += 1;
+    }
+    sum
 }
 
 /// Counts the `len` numbers at `at` that are below `head`.
@@ -127,25 +180,29 @@ fn strip<'k>(page: Page<'_>, order: &KeyOrder, key: &'k [u8]) -> Result<&'k [u8]
     if shared.is_empty() {
         return Ok(key);
     }
-    match order {
-        KeyOrder::Bytewise => {
-            let n = shared.len().min(key.len());
-            match compare_front(&key[..n], &shared[..n]) {
-                Ordering::Equal if key.len() >= shared.len() => Ok(&key[n..]),
-                Ordering::Equal => Err(Ordering::Less),
-                unequal => Err(unequal),
-            }
-        }
-        KeyOrder::Reverse => {
-            let n = shared.len().min(key.len());
-            let cut = key.len() - n;
-            match compare_back(&key[cut..], &shared[shared.len() - n..]) {
-                Ordering::Equal if key.len() >= shared.len() => Ok(&key[..cut]),
-                Ordering::Equal => Err(Ordering::Less),
-                unequal => Err(unequal),
-            }
-        }
-        KeyOrder::Custom(_) => Ok(key),
+    // Short shared bytes, compared as one number.
+    if let (KeyOrder::Bytewise, Some(front), 1..=8) = (order, key.first_chunk::<8>(), shared.len())
+    {
+        let behind = 64 - 8 * shared.len() as u32;
+        let a = u64::from_be_bytes(*front) >> behind;
+        let b = page.long(super::HEADER_LEN).swap_bytes() >> behind;
+        return if a == b { Ok(&key[shared.len()..]) } else { Err(a.cmp(&b)) };
+    }
+    strip_long(shared, order, key)
+}
+
+fn strip_long<'k>(shared: &[u8], order: &KeyOrder, key: &'k [u8]) -> Result<&'k [u8], Ordering> {
+    let n = shared.len().min(key.len());
+    let cut = key.len() - n;
+    let (seen, rest) = match order {
+        KeyOrder::Bytewise => (compare_front(&key[..n], &shared[..n]), &key[n..]),
+        KeyOrder::Reverse => (compare_back(&key[cut..], &shared[shared.len() - n..]), &key[..cut]),
+        KeyOrder::Custom(_) => return Ok(key),
+    };
+    match seen {
+        Ordering::Equal if n == shared.len() => Ok(rest),
+        Ordering::Equal => Err(Ordering::Less),
+        unequal => Err(unequal),
     }
 }
 
