@@ -53,34 +53,44 @@ pub struct Cursor {
     unique: u64,
     changes: u64,
     state: State,
-    /// The leaf, the group, its number of values, the value.
     leaf: Leaf,
+    /// A group of the leaf, its number of values, and the one under the cursor. Steps over groups
+    /// of one value move `leaf.next` only: where that has gone further, the group before it is the
+    /// cursor's, and has one value ([`Cursor::catch_up`]).
     slot: usize,
     values: usize,
     value: usize,
-    /// The leaf's number of groups if the next entry is the first of the next group, else 0: so one
-    /// comparison decides whether a step stays in the leaf.
-    limit: usize,
     path: Path,
     /// The entry, kept in write transactions to find the place again.
     key: Vec<u8>,
     data: Vec<u8>,
 }
 
-/// The address and size of the leaf on which a cursor stands, and what every step needs of it.
+/// The leaf on which a cursor stands, and what every step needs of it.
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
     base: *const u8,
     size: usize,
+    /// Where the offset of the next group stands.
+    next: *const u8,
+    /// The end of the offsets; null unless the cursor is on the last value of its group: so one
+    /// comparison decides whether a step leads to the next group of this leaf.
+    end: *const u8,
     groups: usize,
-    offsets: usize,
     shared: usize,
     reversed: bool,
 }
 
 impl Leaf {
-    const NONE: Self =
-        Self { base: std::ptr::null(), size: 0, groups: 0, offsets: 0, shared: 0, reversed: false };
+    const NONE: Self = Self {
+        base: std::ptr::null(),
+        size: 0,
+        next: std::ptr::null(),
+        end: std::ptr::null(),
+        groups: 0,
+        shared: 0,
+        reversed: false,
+    };
 }
 
 // SAFETY: the address is followed only while the transaction that it belongs to is borrowed
@@ -104,7 +114,6 @@ impl Cursor {
             slot: 0,
             values: 0,
             value: 0,
-            limit: 0,
             path: Path::EMPTY,
             key: Vec::new(),
             data: Vec::new(),
@@ -150,8 +159,9 @@ impl Cursor {
         self.leaf = Leaf {
             base: page.address(),
             size: page.bytes().len(),
+            next: page.offset_address(slot + 1),
+            end: std::ptr::null(),
             groups: page.len(),
-            offsets: page.leaf_offsets_at(),
             shared: page.shared().len(),
             reversed: page.is_reversed(),
         };
@@ -166,13 +176,28 @@ impl Cursor {
     #[inline(always)]
     fn set_value(&mut self, value: usize) {
         self.value = value;
-        self.limit = if value + 1 == self.values { self.leaf.groups } else { 0 };
+        self.leaf.end = match value + 1 == self.values {
+            true => self.page().offset_address(self.leaf.groups),
+            false => std::ptr::null(),
+        };
+    }
+
+    /// Takes note of the steps that moved `leaf.next` only.
+    #[inline(always)]
+    fn catch_up(&mut self) {
+        if self.state == State::On {
+            let first = self.page().offset_address(0) as usize;
+            let slot = (self.leaf.next as usize - first) / 2 - 1;
+            if slot != self.slot {
+                (self.slot, self.values, self.value) = (slot, 1, 0);
+            }
+        }
     }
 
     /// No longer on an entry.
     fn leave(&mut self, state: State) {
         self.state = state;
-        self.limit = 0;
+        self.leaf.end = std::ptr::null();
     }
 
     /// Next pair; the first one if the cursor stands nowhere. At the end: `None`, and the cursor
@@ -182,24 +207,19 @@ impl Cursor {
     /// A damaged page, the interruption flag, another transaction.
     #[inline(always)]
     pub fn next<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        let slot = self.slot + 1;
-        if !S::WRITES && slot < self.limit && self.unique == txn.unique() {
+        let next = self.leaf.next;
+        if !S::WRITES && next < self.leaf.end && self.unique == txn.unique() {
             // The cursor stands on the last value of its group: the next entry begins the next one.
             let page: Page<'t> = self.page();
-            let record = page.record_at(page.offset_at(self.leaf.offsets, slot));
-            self.slot = slot;
-            if record.is_plain() {
-                (self.values, self.value) = (1, 0);
-                let (shared, rest) = (page.shared_of(self.leaf.shared), record.short_key());
+            if let Some((rest, value)) = page.plain_record_of(next) {
+                self.leaf.next = next.wrapping_add(2);
+                let shared = page.shared_of(self.leaf.shared);
                 let key = match self.leaf.reversed {
                     false => super::Bytes::new(shared, rest),
                     true => super::Bytes::new(rest, shared),
                 };
-                return Ok(Some(Entry { key, value: record.plain_value().into() }));
+                return Ok(Some(Entry { key, value: value.into() }));
             }
-            self.values = record.value_count();
-            self.set_value(0);
-            return self.give(txn);
         }
         self.next_slow(txn)
     }
@@ -243,6 +263,7 @@ impl Cursor {
     /// cursor stays on the first pair.
     #[inline]
     pub fn prev<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        self.catch_up();
         if !S::WRITES && self.stands(txn) && self.value == 0 && self.slot > 0 {
             self.stand(txn, self.page(), self.slot - 1, true);
             return self.give(txn);
@@ -263,6 +284,9 @@ impl Cursor {
         let table = txn.open_table(self.table)?;
         if self.unique != txn.unique() {
             return Err(crate::Error::WrongTransaction);
+        }
+        if !S::WRITES {
+            self.catch_up();
         }
         if self.changes == txn.changes() || self.state == State::Nowhere {
             return Ok(self.state);

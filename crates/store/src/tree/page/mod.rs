@@ -268,16 +268,27 @@ impl<'a> Page<'a> {
         self.record_at(self.half(self.heads_at() + 4 * self.len() + 2 * i))
     }
 
-    /// Where a leaf's offsets stand.
+    /// Where in memory the offset of a leaf's group `i` stands; `i` may be the number of groups.
     #[inline(always)]
-    pub(crate) fn leaf_offsets_at(self) -> usize {
-        self.heads_at() + 4 * self.len()
+    pub(crate) fn offset_address(self, i: usize) -> *const u8 {
+        self.base.wrapping_add(self.heads_at() + 4 * self.len() + 2 * i)
     }
 
-    /// Offset `i` of those that stand at `offsets`.
+    /// The key's rest and the value of a leaf's record whose offset stands at `address`, if both
+    /// are in the record, alone, and the key's rest is short.
     #[inline(always)]
-    pub(crate) fn offset_at(self, offsets: usize, i: usize) -> usize {
-        self.half(offsets + 2 * i)
+    pub(crate) fn plain_record_of(self, address: *const u8) -> Option<(&'a [u8], &'a [u8])> {
+        let at = self.half(address as usize - self.base as usize);
+        let both = self.half(at);
+        if both & 0x8080 == 0 {
+            let (key, value) = (both & 0xFF, both >> 8);
+            return Some((self.slice(at + 2, key), self.slice(at + 2 + key, value)));
+        }
+        let (key, value) = (both & 0xFF, (both & 0x7F00) | usize::from(self.byte(at + 2)));
+        if key < 0x80 && value < code::FIRST as usize {
+            return Some((self.slice(at + 3, key), self.slice(at + 3 + key, value)));
+        }
+        None
     }
 
     /// The shared bytes, whose number the caller knows.
@@ -360,24 +371,6 @@ impl<'a> Record<'a> {
     #[inline(always)]
     pub(crate) fn is_long_key(&self) -> bool {
         self.key >= code::FIRST
-    }
-
-    /// Whether both key and value stand in the record, alone.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.key < code::FIRST && self.value < code::FIRST
-    }
-
-    /// The key's rest in a record whose key is not long.
-    #[inline(always)]
-    pub(crate) fn short_key(&self) -> &'a [u8] {
-        self.page.slice(self.data, self.key as usize)
-    }
-
-    /// The value of a plain record.
-    #[inline(always)]
-    pub(crate) fn plain_value(&self) -> &'a [u8] {
-        self.page.slice(self.data + self.key as usize, self.value as usize)
     }
 
     /// What follows the shared bytes in the key; of a long key the known part of that.
