@@ -9,7 +9,7 @@
 //! The cell that names an extent carries the CRC-32C of the trailer, so that a part of a long value
 //! is verified by reading that part and the trailer only.
 
-use super::pages::{ExtentRef, PageNo, Pages, ReadPages, Run, WritePages};
+use super::pages::{ExtentRef, PageFile, PageNo, Pages, ReadPages, Run, WritePages};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::{Error, Result};
@@ -209,6 +209,47 @@ pub(crate) fn read_part(
         (at, done) = (at + n, done + n);
     }
     Ok(())
+}
+
+/// Reads a whole extent by positioned reads, whatever was checked before, and verifies all of it.
+/// Returns its birth; its bytes are added to `out`, if they are wanted. The run must lie inside the
+/// store.
+pub(crate) fn inspect(
+    file: &PageFile,
+    reference: &ExtentRef,
+    mut out: Option<&mut Vec<u8>>,
+) -> Result<u64> {
+    let plan = Plan::new(u64::from(reference.len), file.page_size());
+    let first_page = plan.trailer / plan.page_size;
+    let start = reference.first + first_page as u32;
+    let mut tail = vec![0; (plan.pages as usize - first_page) * plan.page_size];
+    file.read_run(Run { start, len: plan.pages - first_page as u32 }, &mut tail)?;
+    let trailer = &tail[plan.trailer - first_page * plan.page_size..];
+    if crc32c(u64::from(reference.first), trailer) != reference.sum {
+        return Err(file.corrupt(start, "the checksums of a long value are damaged"));
+    }
+    let at_once = (PIECE / plan.page_size).max(1);
+    let mut piece = Vec::new();
+    for from in (0..plan.sums).step_by(at_once) {
+        file.interrupted()?;
+        let to = (from + at_once).min(plan.sums);
+        let run = Run { start: reference.first + from as u32, len: (to - from) as u32 };
+        piece.resize((to - from) * plan.page_size, 0);
+        file.read_run(run, &mut piece)?;
+        for i in from..to {
+            let no = reference.first + i as u32;
+            let covered = plan.covered(i).len();
+            let page = &piece[(i - from) * plan.page_size..][..covered];
+            if page_sum(no, page) != u32_at(trailer, 8 + 4 * i) {
+                return Err(file.corrupt(no, "the checksum of a page of a long value is wrong"));
+            }
+        }
+        if let Some(out) = &mut out {
+            let wanted = (reference.len as usize).saturating_sub(from * plan.page_size);
+            out.extend_from_slice(&piece[..wanted.min(piece.len())]);
+        }
+    }
+    Ok(u64_at(trailer, 0))
 }
 
 /// Writes one long value in parts straight into the file.

@@ -5,6 +5,7 @@
 
 mod bytes;
 mod catalog;
+mod check;
 mod commit;
 mod cursor;
 mod extent;

@@ -17,7 +17,7 @@ use super::recover::META_SLOTS;
 use super::registry::Registered;
 use super::txn_read::NOT_PINNED;
 use super::{
-    Builder, CheckReport, CompactReport, CopyOptions, ReadTxn, Reader, StoreStat, WriteTxn,
+    Builder, CompactReport, CopyOptions, ReadTxn, Reader, StoreStat, WriteTxn,
 };
 use crate::os::SharedLock;
 use crate::{Error, Result};
@@ -440,11 +440,6 @@ impl Store {
 impl Store {
     /// Pages, free space, tables and readers in numbers.
     pub fn stat(&self) -> Result<StoreStat> {
-        unimplemented!()
-    }
-    /// Verifies every page in use, order, counters, that each page is used once or free.
-    /// `progress(done_pages, all_pages)`.
-    pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
         unimplemented!()
     }
     /// Hot copy of the newest snapshot to a new file. `progress(done_bytes, all_bytes)`.
