@@ -8,7 +8,7 @@
 
 use super::Count;
 use super::page::build::{Child, Pair, branch_len, build_branch, build_leaf, cut_evenly, leaf_len};
-use super::page::{KeyCell, Page, Record, ValueCell, max_inline_key};
+use super::page::{KeyCell, Page, PageMut, Record, ValueCell, max_inline_key};
 use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::{Path, Step};
 use super::tree::{MAX_LEVELS, Tree};
@@ -139,7 +139,7 @@ fn choose_window(pages: &WritePages, path: &Path) -> Result<(Window, usize)> {
 /// `wanted` leaves and builds those. The window's leaves are released.
 fn lay_out(
     pages: &mut WritePages,
-    tree: &Tree,
+    tree: &mut Tree,
     path: &Path,
     window: Window,
     change: Change<'_>,
@@ -148,13 +148,14 @@ fn lay_out(
 ) -> Result<Vec<NewChild>> {
     let old = window_pages(pages, path, window)?;
     let mut built = Vec::with_capacity(wanted);
-    {
+    let long = {
         let mut pairs = Vec::with_capacity(256);
         for at in &old {
             let change = if *at == path.steps[0].page { change } else { Change::None };
             collect(pages.page(*at, 0)?, change, &mut pairs);
         }
         let cuts = choose_cuts(&pairs, tree, wanted, appends, pages.page_size())?;
+        let long = LongKeys::of(&pairs, &cuts);
         let mut from = 0;
         for to in cuts.into_iter().chain([pairs.len()]) {
             let separator = match from {
@@ -166,7 +167,13 @@ fn lay_out(
             built.push((separator, buffer, count));
             from = to;
         }
+        long
+    };
+    for (leaf, shared) in &long.copied {
+        let own = long.copy(pages, tree, shared)?;
+        PageMut::new(built[*leaf].1.bytes_mut()).set_key_extent(0, &own);
     }
+    long.free_dropped(pages, tree)?;
     let mut children = Vec::with_capacity(built.len());
     let mut old = old.into_iter();
     for (separator, buffer, count) in built {
@@ -181,6 +188,59 @@ fn lay_out(
         pages.release(at, 0)?;
     }
     Ok(children)
+}
+
+/// What becomes of the extents of long keys with several values: each leaf that has some of the
+/// values refers to an extent of its own.
+#[derive(Default)]
+struct LongKeys {
+    /// Leaves whose first group goes on with a key, and the extent that the leaf before keeps.
+    copied: Vec<(usize, ExtentRef)>,
+    /// Extents of groups that became part of the one before.
+    dropped: Vec<ExtentRef>,
+}
+
+impl LongKeys {
+    fn of(pairs: &[Pair<'_>], cuts: &[usize]) -> Self {
+        let mut found = Self::default();
+        let (mut leaf, mut kept) = (0, None);
+        for (i, pair) in pairs.iter().enumerate() {
+            let cut = cuts.get(leaf) == Some(&i);
+            leaf += usize::from(cut);
+            let Some(extent) = pair.key.extent else { continue };
+            let begins = i == 0 || cut || pair.starts;
+            if begins && kept == Some(extent) {
+                found.copied.push((leaf, extent));
+            } else if begins {
+                // Cut again further on, it is of use after all.
+                found.dropped.pop_if(|dropped| *dropped == extent);
+                kept = Some(extent);
+            } else if kept != Some(extent) && found.dropped.last() != Some(&extent) {
+                found.dropped.push(extent);
+            }
+        }
+        found
+    }
+
+    fn copy(
+        &self,
+        pages: &mut WritePages,
+        tree: &mut Tree,
+        shared: &ExtentRef,
+    ) -> Result<ExtentRef> {
+        let key = pages.extent(shared)?.to_vec();
+        let own = extent::store(pages, &key)?;
+        tree.root.overflow_pages += u64::from(extent::run_of(&own, pages.page_size()).len);
+        Ok(own)
+    }
+
+    fn free_dropped(&self, pages: &mut WritePages, tree: &mut Tree) -> Result<()> {
+        for gone in &self.dropped {
+            extent::free(pages, gone)?;
+            tree.root.overflow_pages -= u64::from(extent::run_of(gone, pages.page_size()).len);
+        }
+        Ok(())
+    }
 }
 
 /// The leaves of a window.

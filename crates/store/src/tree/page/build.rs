@@ -5,7 +5,7 @@ use super::group::{GroupSize, put_group};
 use super::leaf::{RestCell, single_len};
 use super::search::head_in;
 use super::{
-    CONTINUES, Count, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
+    CONTINUES, Count, HEAD_LEN, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
     code, length_len, max_inline_key, pad4, slot_len,
 };
 use crate::coding::{put_u16, put_u32};
@@ -38,6 +38,12 @@ pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
         }
     }
     flags
+}
+
+/// How much of a long key may be shared with others: of what is known of it all but a head, which
+/// could not be told otherwise.
+fn shareable(key: &KeyCell<'_>) -> usize {
+    key.known.len().saturating_sub(HEAD_LEN)
 }
 
 /// How many bytes all of a sorted list of keys share: what its ends share, no more than is known of
@@ -93,7 +99,7 @@ impl<'a> LeafSize<'a> {
                 None => whole.len(),
             };
             if pair.key.extent.is_some() {
-                self.known_min = self.known_min.min(pair.key.known.len());
+                self.known_min = self.known_min.min(shareable(&pair.key));
             }
             self.first = self.first.or(Some(pair.key));
             self.last = Some(pair.key);
@@ -212,7 +218,7 @@ pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Cou
 }
 
 fn known_min<'p, 'a: 'p>(keys: impl Iterator<Item = &'p KeyCell<'a>>) -> usize {
-    keys.filter(|key| key.extent.is_some()).map(|key| key.known.len()).min().unwrap_or(usize::MAX)
+    keys.filter(|key| key.extent.is_some()).map(shareable).min().unwrap_or(usize::MAX)
 }
 
 /// Writes the shared bytes of a page.
@@ -335,6 +341,9 @@ fn branch_shared(children: &[Child<'_>], form: &Form, page_size: usize) -> usize
         }
         [_, only] => match form.keys {
             KeyOrder::Custom(_) => 0,
+            _ if only.separator.extent.is_some() => {
+                shareable(&only.separator).min(max_inline_key(page_size))
+            }
             _ => only.separator.known.len().min(max_inline_key(page_size)),
         },
         _ => 0,
