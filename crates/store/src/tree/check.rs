@@ -95,7 +95,11 @@ impl<'s> Checker<'s> {
     fn claim(&mut self, whose: &str, run: Run, used_by: PageNo) -> bool {
         let end = u64::from(run.start) + u64::from(run.len);
         if run.start < FIRST_PAGE || end > u64::from(self.end) {
-            self.problem(whose, used_by, format_args!("refers to page {}, which does not exist", run.start));
+            self.problem(
+                whose,
+                used_by,
+                format_args!("refers to page {}, which does not exist", run.start),
+            );
         } else if let Some(no) = self.used.insert_run(run) {
             self.problem(whose, no, format_args!("used twice, the second time by page {used_by}"));
         } else {
@@ -160,7 +164,9 @@ impl<'s> Checker<'s> {
         let whose = format!("table \"{}\"", name.escape_ascii());
         let Some((root, stored)) = Stored::decode(record) else {
             self.has_gaps = true;
-            self.general(format!("the catalog's record of {whose} is none that this version knows"));
+            self.general(format!(
+                "the catalog's record of {whose} is none that this version knows"
+            ));
             return Ok(());
         };
         let fixed = stored.is_fixed() || stored.has_integer_values();
@@ -177,7 +183,8 @@ impl<'s> Checker<'s> {
     fn free_total(&mut self, which: &str, runs: &[Run], noted: u64) {
         let found: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
         if found != noted {
-            let what = format!("the newest commit counts {noted} {which} free pages, there are {found}");
+            let what =
+                format!("the newest commit counts {noted} {which} free pages, there are {found}");
             self.general(what);
         }
     }
@@ -228,4 +235,4 @@ impl<'s> Checker<'s> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -270,7 +270,14 @@ impl Writer {
     pub(crate) fn new(pages: &mut WritePages, len: u64) -> Result<Self> {
         let plan = Plan::new(len, pages.page_size());
         let run = pages.take_extent(plan.pages)?;
-        Ok(Self { run, plan, len, written: 0, sums: Vec::new(), piece: Vec::new() })
+        Ok(Self::at(run.start, len, pages.page_size()))
+    }
+
+    /// A writer for a run that is free for it, of the pages that `len` bytes need.
+    pub(crate) fn at(first: PageNo, len: u64, page_size: usize) -> Self {
+        let plan = Plan::new(len, page_size);
+        let run = Run { start: first, len: plan.pages };
+        Self { run, plan, len, written: 0, sums: Vec::new(), piece: Vec::new() }
     }
 
     /// How many bytes are still to come.
@@ -279,22 +286,22 @@ impl Writer {
     }
 
     /// Takes the next bytes, which must not be more than are left.
-    pub(crate) fn write(&mut self, pages: &WritePages, mut bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&mut self, file: &PageFile, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let n = (PIECE - self.piece.len()).min(bytes.len());
             self.piece.extend_from_slice(&bytes[..n]);
             self.written += n as u64;
             bytes = &bytes[n..];
             if self.piece.len() == PIECE {
-                self.flush(pages)?;
+                self.flush(file)?;
             }
         }
         Ok(())
     }
 
     /// Writes the gathered piece, which begins at a page of the run.
-    fn flush(&mut self, pages: &WritePages) -> Result<()> {
-        pages.interrupted()?;
+    fn flush(&mut self, file: &PageFile) -> Result<()> {
+        file.interrupted()?;
         let first = self.sums.len();
         let size = self.plan.page_size;
         let start = first * size;
@@ -305,13 +312,13 @@ impl Writer {
             self.sums.push(page_sum(no, &self.piece[i * size..i * size + covered]));
         }
         let offset = u64::from(self.run.start) * size as u64 + start as u64;
-        write(pages, &self.piece, offset)?;
+        write(file, &self.piece, offset)?;
         self.piece.clear();
         Ok(())
     }
 
-    /// Writes the rest and the trailer.
-    pub(crate) fn finish(mut self, pages: &WritePages) -> Result<ExtentRef> {
+    /// Writes the rest and the trailer, which says that commit `txn` wrote the extent.
+    pub(crate) fn finish(mut self, file: &PageFile, txn: u64) -> Result<ExtentRef> {
         let size = self.plan.page_size;
         let start = self.sums.len() * size;
         let end = self.plan.pages as usize * size;
@@ -322,8 +329,8 @@ impl Writer {
             self.sums.push(page_sum(self.run.start + i as u32, part));
         }
         let trailer = &mut self.piece[self.plan.trailer - start..];
-        let sum = put_trailer(trailer, pages.txn, &self.sums, self.run.start);
-        write(pages, &self.piece, u64::from(self.run.start) * size as u64 + start as u64)?;
+        let sum = put_trailer(trailer, txn, &self.sums, self.run.start);
+        write(file, &self.piece, u64::from(self.run.start) * size as u64 + start as u64)?;
         Ok(ExtentRef { first: self.run.start, len: self.len as u32, sum })
     }
 
@@ -334,8 +341,7 @@ impl Writer {
     }
 }
 
-fn write(pages: &WritePages, bytes: &[u8], offset: u64) -> Result<()> {
-    let file = &pages.base.file;
+fn write(file: &PageFile, bytes: &[u8], offset: u64) -> Result<()> {
     let part = [std::io::IoSlice::new(bytes)];
     file.file.write_at(&part, offset).map_err(|e| Error::io("write a long value to", &file.path, e))
 }

@@ -84,12 +84,7 @@ pub(crate) fn spread_leaf(
 }
 
 /// Whether the leaf has room after all, once its shared bytes are chosen anew.
-fn fits_alone(
-    pages: &WritePages,
-    tree: &Tree,
-    path: &Path,
-    change: Change<'_>,
-) -> Result<bool> {
+fn fits_alone(pages: &WritePages, tree: &Tree, path: &Path, change: Change<'_>) -> Result<bool> {
     let mut pairs = Vec::with_capacity(128);
     collect(pages.page(path.steps[0].page, 0)?, change, &mut pairs);
     Ok(leaf_len(&pairs, &tree.form, pages.page_size()) <= pages.page_size())
@@ -306,7 +301,11 @@ fn choose_cuts(
     appends: bool,
     page_size: usize,
 ) -> Result<Vec<usize>> {
-    if appends && wanted > 1 && pairs.len() > 1 && leaf_len(&pairs[..pairs.len() - 1], &tree.form, page_size) <= page_size {
+    if appends
+        && wanted > 1
+        && pairs.len() > 1
+        && leaf_len(&pairs[..pairs.len() - 1], &tree.form, page_size) <= page_size
+    {
         return Ok(vec![pairs.len() - 1]);
     }
     (wanted..=pairs.len())
@@ -343,7 +342,11 @@ fn separate(
 }
 
 /// The shortest string that is after `left` and not after `right`.
-fn shortest<'a>(order: &super::order::KeyOrder, left: &Bytes<'_>, right: &Bytes<'a>) -> Bytes<'a> {
+pub(crate) fn shortest<'a>(
+    order: &super::order::KeyOrder,
+    left: &Bytes<'_>,
+    right: &Bytes<'a>,
+) -> Bytes<'a> {
     use super::order::KeyOrder;
     let len = right.len();
     let keep = (order.shared(left, right) + 1).min(len);

@@ -6,7 +6,9 @@ use super::catalog::{self, OpenTable};
 use super::page::ValueCell;
 use super::page::search::Side;
 use super::pages::{ExtentRef, Pages};
-use super::{Bytes, Cursor, Order, ReadTxn, TableOptions, TableShape, TableStat, WriteTxn, rank, search};
+use super::{
+    Bytes, Cursor, Order, ReadTxn, TableOptions, TableShape, TableStat, WriteTxn, rank, search,
+};
 use crate::{Error, Result};
 
 /// A table as seen by one transaction: a small handle, valid in that transaction only.

@@ -15,9 +15,7 @@ use super::pages::PageFile;
 use super::recover::META_SLOTS;
 use super::registry::Registered;
 use super::txn_read::NOT_PINNED;
-use super::{
-    Builder, CompactReport, CopyOptions, ReadTxn, Reader, WriteTxn,
-};
+use super::{Builder, CompactReport, ReadTxn, Reader, WriteTxn};
 use crate::os::SharedLock;
 use crate::{Error, Result};
 
@@ -411,15 +409,6 @@ impl Store {
 
 #[expect(unused_variables, reason = "outlines of what stands in modules of their own later")]
 impl Store {
-    /// Hot copy of the newest snapshot to a new file. `progress(done_bytes, all_bytes)`.
-    pub fn copy_to(
-        &self,
-        path: impl AsRef<Path>,
-        options: CopyOptions,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<()> {
-        unimplemented!()
-    }
     /// Moves pages towards the front in small commits and cuts the file, while others read and
     /// write.
     pub fn compact(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CompactReport> {

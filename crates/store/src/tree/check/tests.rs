@@ -9,7 +9,7 @@ use crate::tree::page::{PageMut, seal, slot_len};
 use crate::tree::{Count, Duplicates, Order, Snapshot, TableOptions};
 
 /// Numbers without a pattern.
-fn mix(n: u64) -> u64 {
+pub(crate) fn mix(n: u64) -> u64 {
     let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z ^ (z >> 27)
@@ -20,7 +20,7 @@ fn by_length() -> Order {
 }
 
 /// Tables of every kind.
-fn kinds() -> Vec<(&'static str, TableOptions)> {
+pub(crate) fn kinds() -> Vec<(&'static str, TableOptions)> {
     let any = |order| Duplicates::Any { order };
     vec![
         ("plain", TableOptions::new()),
@@ -39,7 +39,7 @@ fn kinds() -> Vec<(&'static str, TableOptions)> {
 }
 
 /// Entry `n` of a table of this kind.
-fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
     let r = mix(n);
     let spread = format!("key {:06}", r % 100_000).into_bytes();
     let few = format!("key {:03}", r % 17).into_bytes();
@@ -68,7 +68,7 @@ fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// A store with tables of every kind, changed in a few commits.
-fn filled(folder: &std::path::Path) -> Store {
+pub(crate) fn filled(folder: &std::path::Path) -> Store {
     let store = Store::create(folder.join("store")).unwrap();
     for round in 0..6_u64 {
         let mut txn = store.begin_write().unwrap();
@@ -156,7 +156,9 @@ fn root_of(bytes: &[u8], name: &str) -> Root {
 
 /// The page that is reached by these slots from the root.
 fn page_at(bytes: &mut [u8], root: &Root, slots: &[usize]) -> PageNo {
-    slots.iter().fold(root.page.0, |no, slot| PageMut::new(page_mut(bytes, no)).view().child(*slot).0)
+    slots
+        .iter()
+        .fold(root.page.0, |no, slot| PageMut::new(page_mut(bytes, no)).view().child(*slot).0)
 }
 
 /// Exchanges heads and offsets of two slots.
@@ -332,7 +334,8 @@ fn no_flipped_byte_in_a_used_page_is_missed() {
     let mut ignore = |_, _| {};
     let mut checker = Checker::new(&store.inner.pages, meta, &mut ignore);
     checker.trees(meta).unwrap();
-    let used: Vec<PageNo> = (FIRST_PAGE..meta.end).filter(|no| checker.used.contains(*no)).collect();
+    let used: Vec<PageNo> =
+        (FIRST_PAGE..meta.end).filter(|no| checker.used.contains(*no)).collect();
     for i in 0..60_u64 {
         let no = used[(mix(i) % used.len() as u64) as usize];
         let at = no as usize * PAGE + (mix(i + 1000) % PAGE as u64) as usize;

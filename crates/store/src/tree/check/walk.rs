@@ -397,7 +397,10 @@ impl<'w, 's> Walk<'w, 's> {
         for i in 0..record.value_count() {
             let ValueCell::Inline(value) = record.value(i) else { return Ok(()) };
             if size != 0 && value.len() != size {
-                self.problem(no, format_args!("value {i} of slot {slot} has {} bytes", value.len()));
+                self.problem(
+                    no,
+                    format_args!("value {i} of slot {slot} has {} bytes", value.len()),
+                );
             }
             let last = std::mem::take(&mut self.last_value);
             if has_last && self.compare_values(&value, &last) != Ordering::Greater {

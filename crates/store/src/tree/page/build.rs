@@ -5,8 +5,8 @@ use super::group::{GroupSize, put_group};
 use super::leaf::{RestCell, single_len};
 use super::search::head_in;
 use super::{
-    CONTINUES, Count, HEAD_LEN, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
-    code, length_len, max_inline_key, pad4, slot_len,
+    CONTINUES, Count, HEAD_LEN, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED,
+    ValueCell, code, length_len, max_inline_key, pad4, slot_len,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
