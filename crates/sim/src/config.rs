@@ -73,6 +73,19 @@ impl TableSpec {
     }
 }
 
+/// Work on a store as a whole that can be left out of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// `check`.
+    Check,
+    /// `copy_to`.
+    Copy,
+    /// `compact`.
+    Compact,
+    /// `stat`.
+    Stat,
+}
+
 /// What a seed chose.
 #[derive(Debug)]
 pub struct Config {
@@ -90,6 +103,8 @@ pub struct Config {
     pub durability: Durability,
     /// The tables.
     pub tables: Vec<TableSpec>,
+    /// What the caller wants left out; no seed chooses it.
+    pub without: Vec<Part>,
 }
 
 impl Config {
@@ -108,6 +123,7 @@ impl Config {
             always_check: rng.chance(1, 5),
             durability: rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]),
             tables: (0..tables).map(|_| table(&mut rng, page_size)).collect(),
+            without: Vec::new(),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::config::Config;
+use crate::config::{Config, Part};
 use crate::generate::Generator;
 use crate::op::Op;
 use crate::run::{Disagreement, Runner};
@@ -69,19 +69,37 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "without a message".to_owned())
 }
 
-/// Runs one seed; shrinks for at most `shrink_time` if it fails.
-pub fn run_seed(seed: u64, ops: u64, folder: &Path, shrink_time: Duration) -> SeedReport {
-    let config = Config::new(seed);
+/// What all seeds of a run share.
+#[derive(Debug)]
+pub struct Settings {
+    /// Operations of each seed.
+    pub ops: u64,
+    /// Where stores are made.
+    pub folder: PathBuf,
+    /// How long to look for a shorter list of operations.
+    pub shrink_time: Duration,
+    /// What is left out.
+    pub without: Vec<Part>,
+}
+
+/// Runs one seed, and shrinks it if it fails.
+pub fn run_seed(seed: u64, settings: &Settings) -> SeedReport {
+    let config = Config { without: settings.without.clone(), ..Config::new(seed) };
+    let folder = &settings.folder;
     let begin = Instant::now();
-    let mut stream = Generator::new(&config).take(ops as usize);
+    let mut stream = Generator::new(&config).take(settings.ops as usize);
     let mut taken = 0;
     let mut counted = (&mut stream).inspect(|_| taken += 1);
     let (_, result) = run_ops(&config, folder, &mut counted);
     let time = begin.elapsed();
     let failure = result.err().map(|disagreement| {
-        let fails = |ops: &[Op]| run_ops(&config, folder, &mut ops.iter().copied()).1.is_err();
+        let kind = disagreement.kind();
+        let fails = |ops: &[Op]| {
+            let result = run_ops(&config, folder, &mut ops.iter().copied()).1;
+            result.is_err_and(|d| d.kind() == kind)
+        };
         let failing: Vec<Op> = Generator::new(&config).take(taken as usize).collect();
-        let ops = shrink(failing, shrink_time, fails);
+        let ops = shrink(failing, settings.shrink_time, fails);
         let again = run_ops(&config, folder, &mut ops.iter().copied()).1;
         let shrunk = again.err().unwrap_or_else(|| disagreement.clone());
         Failure { disagreement, config: config.describe(), ops, shrunk }

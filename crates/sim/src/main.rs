@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
+use sim::config::Part;
 use sim::crash::{CrashReport, crash_seed};
-use sim::job::{SeedReport, run_seed, run_seeds};
+use sim::job::{SeedReport, Settings, run_seed, run_seeds};
 
 /// Holds Hedgerow's engines against a reference model, and cuts their power.
 #[derive(Parser)]
@@ -51,9 +52,31 @@ struct Model {
     /// How long to look for a shorter list of operations after a disagreement.
     #[arg(long, default_value_t = 120)]
     shrink_seconds: u64,
+    /// Work on the store as a whole that is left out, to look at the rest alone.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    without: Vec<Whole>,
     /// Prints one JSON object instead of a report for people.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Whole {
+    Check,
+    Copy,
+    Compact,
+    Stat,
+}
+
+impl From<Whole> for Part {
+    fn from(whole: Whole) -> Self {
+        match whole {
+            Whole::Check => Self::Check,
+            Whole::Copy => Self::Copy,
+            Whole::Compact => Self::Compact,
+            Whole::Stat => Self::Stat,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -101,13 +124,18 @@ fn jobs(asked: Option<usize>) -> usize {
 fn model(arguments: &Model) -> ExitCode {
     let Engine::Tree = arguments.engine;
     let Seeds(seeds) = &arguments.seeds;
-    let shrink_time = Duration::from_secs(arguments.shrink_seconds);
+    let settings = Settings {
+        ops: arguments.ops,
+        folder: arguments.folder.clone(),
+        shrink_time: Duration::from_secs(arguments.shrink_seconds),
+        without: arguments.without.iter().copied().map(Part::from).collect(),
+    };
     let begin = Instant::now();
     let mut reports = Vec::with_capacity(seeds.len());
     run_seeds(
         seeds,
         jobs(arguments.jobs),
-        |seed| run_seed(seed, arguments.ops, &arguments.folder, shrink_time),
+        |seed| run_seed(seed, &settings),
         |report| {
             reports.push(report);
             progress(reports.len(), seeds.len());

@@ -203,12 +203,24 @@ impl State {
 /// Where a cursor stands, as the model sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It was just opened.
+    /// It was just opened, or a seek found nothing.
     Nowhere,
-    /// A seek that found nothing leaves it somewhere that nothing promises.
-    Unknown,
-    /// On this pair; between its neighbours, if the pair was deleted.
+    /// On this pair.
     At(Pair),
+    /// Where this pair was before it was deleted: between its neighbours.
+    Gap(Pair),
+}
+
+impl Place {
+    /// The place after changes of the table: a pair that is gone leaves a gap, which it fills if
+    /// it comes back.
+    pub fn settled(self, model: &TableModel) -> Self {
+        match self {
+            Self::Nowhere => self,
+            Self::At(pair) | Self::Gap(pair) if model.find_pair(pair).is_some() => Self::At(pair),
+            Self::At(pair) | Self::Gap(pair) => Self::Gap(pair),
+        }
+    }
 }
 
 #[cfg(test)]

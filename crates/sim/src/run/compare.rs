@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use hedgerow::Error;
-use hedgerow::tree::Entry;
+use hedgerow::tree::{Bytes, Entry};
 
 use crate::config::TableSpec;
 use crate::model::Pair;
@@ -11,6 +11,15 @@ use crate::model::Pair;
 /// Engine and model answered differently; the text says to what, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disagreement(pub String);
+
+impl Disagreement {
+    /// What it is about, without the numbers and strings that differ from run to run: two
+    /// disagreements of one kind most probably have one cause.
+    pub fn kind(&self) -> String {
+        let (about, _) = self.0.split_once(": the engine says").unwrap_or((&self.0, ""));
+        about.chars().filter(|c| !c.is_ascii_digit()).take(80).collect()
+    }
+}
 
 /// A result of a step.
 pub type Outcome<T = ()> = Result<T, Disagreement>;
@@ -78,6 +87,22 @@ pub(super) fn refused<T>(what: &str, result: hedgerow::Result<T>, kind: Kind) ->
 /// Two answers that must be equal.
 pub(super) fn same<T: PartialEq + Debug>(what: &str, engine: T, model: T) -> Outcome {
     if engine == model { Ok(()) } else { differ(what, engine, model) }
+}
+
+/// A value, or none, that must be the model's.
+pub(super) fn same_value(
+    what: &str,
+    spec: &TableSpec,
+    engine: Option<Bytes<'_>>,
+    model: Option<u32>,
+) -> Outcome {
+    let expected = model.map(|v| spec.values.get(v));
+    let equal = match (&engine, expected) {
+        (Some(engine), Some(expected)) => engine == expected,
+        (None, None) => true,
+        _ => false,
+    };
+    if equal { Ok(()) } else { differ(what, engine, expected.map(Bytes::from)) }
 }
 
 /// An entry, or none, that must be the model's.

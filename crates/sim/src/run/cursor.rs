@@ -1,12 +1,12 @@
 //! Cursors: where the model says that each one stands, steps, and writes through them.
 //!
-//! A cursor remembers an entry. While that entry is in the table the cursor stands on it; when it
-//! is deleted (through the cursor or otherwise) the cursor stands between its neighbours.
+//! A cursor remembers an entry. While that entry is in the table the cursor stands on it; while it
+//! is not (deleted through the cursor or otherwise) the cursor stands between the neighbours.
 
 use hedgerow::tree::{Cursor, Snapshot, WriteTxn};
 
 use super::Side;
-use super::compare::{Kind, Outcome, ok, refused, same, same_entry};
+use super::compare::{Disagreement, Kind, Outcome, ok, refused, same, same_entry};
 use super::read::scaled;
 use crate::config::{Config, TableSpec};
 use crate::model::{Pair, Place, TableModel};
@@ -27,7 +27,7 @@ enum Expected {
     Position(usize),
     /// Nothing; the cursor stays.
     Stays,
-    /// Nothing; no promise about where the cursor stands.
+    /// Nothing; the cursor stands nowhere.
     Lost,
     /// Nothing is promised about the answer: the step is left out.
     Unspecified,
@@ -59,6 +59,7 @@ pub(super) fn step<S: Snapshot>(
     let Some((held, model)) = open(&side.state, &mut side.cursors[slot]) else { return Ok(()) };
     let spec = &config.tables[usize::from(held.table)];
     let step = inside(step, spec);
+    held.place = held.place.settled(model);
     if step == Move::ValueCount {
         return value_count(txn, held, model);
     }
@@ -74,11 +75,11 @@ pub(super) fn step<S: Snapshot>(
     let found = call(txn, &mut held.cursor, spec, model, step);
     held.place = match (pair, &expected) {
         (Some(pair), _) => Place::At(pair),
-        (None, Expected::Lost) => Place::Unknown,
+        (None, Expected::Lost) => Place::Nowhere,
         (None, _) => before,
     };
-    let what = format!("cursor {step:?} from {before:?}");
-    same_entry(&what, spec, found, pair)
+    same_entry("cursor", spec, found, pair)
+        .map_err(|d| Disagreement(format!("{step:?} from {before:?}: {}", d.0)))
 }
 
 /// The cursor of a slot and the model of its table, if that is still the same table.
@@ -126,20 +127,18 @@ fn expect(model: &TableModel, place: Place, step: Move) -> Expected {
             let n = scaled(part, model.len());
             found((n < model.len()).then_some(n))
         }
-        relative => match place {
-            Place::Nowhere => match relative {
-                Move::Next | Move::NextKey => expect(model, place, Move::First),
-                Move::Prev | Move::PrevKey => expect(model, place, Move::Last),
-                _ => Expected::Unspecified,
-            },
-            Place::Unknown => Expected::Unspecified,
-            Place::At(pair) => expect_from(model, pair, relative),
+        relative => match (place, relative) {
+            (Place::Nowhere, Move::Next | Move::NextKey) => expect(model, place, Move::First),
+            (Place::Nowhere, Move::Prev | Move::PrevKey) => expect(model, place, Move::Last),
+            (Place::Nowhere, _) => Expected::Stays,
+            (Place::At(pair), _) => expect_from(model, pair, 1, relative),
+            (Place::Gap(pair), _) => expect_from(model, pair, 0, relative),
         },
     }
 }
 
-/// What the model says of a step from an entry, or from where it was.
-fn expect_from(model: &TableModel, from: Pair, step: Move) -> Expected {
+/// What the model says of a step from an entry (then `own` is 1), or from where it was (0).
+fn expect_from(model: &TableModel, from: Pair, own: usize, step: Move) -> Expected {
     let stays = |position: Option<usize>| match position {
         Some(position) if position < model.len() => Expected::Position(position),
         _ => Expected::Stays,
@@ -149,7 +148,7 @@ fn expect_from(model: &TableModel, from: Pair, step: Move) -> Expected {
         stays(position.filter(same_key))
     };
     let at = model.lower_pair(from);
-    let after = if model.find_pair(from).is_some() { at + 1 } else { at };
+    let after = at + own;
     let values = model.positions(from.key);
     match step {
         Move::Next => stays(Some(after)),
@@ -199,13 +198,11 @@ fn call<'t, S: Snapshot>(
 }
 
 fn value_count<S: Snapshot>(txn: &S, held: &mut Held, model: &TableModel) -> Outcome {
-    match standing(held, model) {
-        Some(pair) => {
-            let found = ok("value_count", held.cursor.value_count(txn))?;
-            same("value_count", found, model.values(pair.key).len() as u64)
-        }
-        None => Ok(()),
-    }
+    let expected = match held.place {
+        Place::At(pair) | Place::Gap(pair) => model.values(pair.key).len() as u64,
+        Place::Nowhere => 0,
+    };
+    same("value_count", ok("value_count", held.cursor.value_count(txn))?, expected)
 }
 
 /// The entry that a cursor stands on; `None` if it stands between entries or nowhere.
@@ -234,7 +231,8 @@ pub(super) fn write(
     if let CursorWrite::Put(key, value) = write {
         return put(txn, held, spec, model, longest, (key, value));
     }
-    let Some(pair) = standing(held, model) else { return Ok(()) };
+    held.place = held.place.settled(model);
+    let Some(pair) = standing(held, model) else { return write_nowhere(txn, held, write) };
     match write {
         CursorWrite::PutCurrent(value) => {
             put_current(txn, held, spec, model, longest, (pair, value))
@@ -243,13 +241,33 @@ pub(super) fn write(
             same("cursor delete", ok("cursor delete", held.cursor.delete(txn))?, true)?;
             let position = model.lower_pair(pair);
             model.delete(position..position + 1);
+            held.place = Place::Gap(pair);
             Ok(())
         }
         CursorWrite::DeleteKey => {
             let deleted = held.cursor.delete_key(txn);
             same("cursor delete_key", ok("cursor delete_key", deleted)?, true)?;
             model.delete(model.positions(pair.key));
+            held.place = Place::Gap(pair);
             Ok(())
+        }
+        CursorWrite::Put(..) => Ok(()),
+    }
+}
+
+/// Writes through a cursor that stands on no entry must change nothing.
+fn write_nowhere(txn: &mut WriteTxn, held: &mut Held, write: CursorWrite) -> Outcome {
+    match write {
+        CursorWrite::PutCurrent(_) => {
+            let result = held.cursor.put_current(txn, b"value");
+            refused("put_current on no entry", result, Kind::Argument)
+        }
+        CursorWrite::Delete => {
+            same("delete on no entry", ok("cursor delete", held.cursor.delete(txn))?, false)
+        }
+        CursorWrite::DeleteKey => {
+            let deleted = ok("cursor delete_key", held.cursor.delete_key(txn))?;
+            same("delete_key on no entry", deleted, false)
         }
         CursorWrite::Put(..) => Ok(()),
     }
@@ -267,7 +285,6 @@ fn put(
     let (key, value) = (spec.keys.get(pair.key), spec.values.get(pair.value));
     let result = held.cursor.put(txn, key, value);
     if model.has_duplicates() && value.len() > longest {
-        held.place = Place::Unknown;
         return refused("cursor put of a value that is too long", result, Kind::Size);
     }
     ok("cursor put", result)?;
@@ -288,7 +305,6 @@ fn put_current(
     let bytes = spec.values.get(new.value);
     let result = held.cursor.put_current(txn, bytes);
     if model.has_duplicates() && bytes.len() > longest {
-        held.place = Place::Unknown;
         return refused("put_current of a value that is too long", result, Kind::Size);
     }
     ok("put_current", result)?;

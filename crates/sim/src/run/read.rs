@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use hedgerow::tree::{Count, Entry, Rank, Snapshot, Table};
 
-use super::compare::{Disagreement, Outcome, differ, ok, same, same_entry};
+use super::compare::{Disagreement, Outcome, differ, ok, same, same_entry, same_value};
 use super::verify;
 use crate::config::{DuplicateSpec, TableSpec};
 use crate::model::{Pair, TableModel};
@@ -22,8 +22,7 @@ pub(super) fn read<S: Snapshot>(
     match read {
         Read::Get(key) => {
             let found = ok("get", txn.get(handle, spec.keys.get(key)))?;
-            let expected = model.get(key).map(|v| spec.values.get(v));
-            same("get", found.map(|b| b.to_vec()).as_deref(), expected)
+            same_value("get", spec, found, model.get(key))
         }
         Read::ContainsPair(key, value) if model.has_duplicates() => {
             let found = txn.contains_pair(handle, spec.keys.get(key), spec.values.get(value));
@@ -178,8 +177,7 @@ fn get_many<S: Snapshot>(
     ok("get_many", txn.get_many(handle, &keys, &mut found))?;
     same("number of answers of get_many", found.len(), keys.len())?;
     for (number, value) in numbers.into_iter().zip(found) {
-        let expected = model.get(number).map(|v| spec.values.get(v));
-        same("get_many", value.map(|b| b.to_vec()).as_deref(), expected)?;
+        same_value("get_many", spec, value, model.get(number))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use hedgerow::tree::{Table, Update, WriteTxn};
 
-use super::compare::{Disagreement, Kind, Outcome, ok, refused, same};
+use super::compare::{Disagreement, Kind, Outcome, ok, refused, same, same_value};
 use super::read::{bound, count_of, scaled, within};
 use crate::config::TableSpec;
 use crate::model::{Pair, TableModel};
@@ -88,11 +88,7 @@ impl Target<'_> {
         let (key, value) = (self.spec.keys.get(pair.key), self.spec.values.get(pair.value));
         let old = ok("put_new", self.txn.put_new(self.handle, key, value))?;
         let expected = self.model.get(pair.key);
-        same(
-            "put_new",
-            old.map(|b| b.to_vec()).as_deref(),
-            expected.map(|v| self.spec.values.get(v)),
-        )?;
+        same_value("put_new", self.spec, old, expected)?;
         if expected.is_none() {
             self.model.put(pair);
         }

@@ -16,6 +16,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::Durability;
+use super::group::locked;
 use super::image::{Image, Numbers, Pieces};
 use super::meta::{Kind, META_LEN, Meta, RUNS_MAX};
 use super::recover::{META_SLOTS, read_metas};
@@ -51,6 +52,8 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     }
     pieces.write(&store.pages)?;
     grow(store, meta.file_len())?;
+
+    let _turn = locked(&store.meta_turn);
 
     // 3. Write the meta record. Its kind says what recovery has to make sure before it takes it.
     let durable = durability == Durability::Durable;

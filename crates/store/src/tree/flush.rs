@@ -37,12 +37,26 @@ impl Inner {
         result
     }
 
+    /// Step 2. If a transaction of this process is open, it holds the writer's lock for us: it
+    /// publishes nothing while `meta_turn` is held. So a thread may sync with a transaction open.
     fn make_durable(&self, flushed: &SnapshotMeta) -> Result<()> {
+        let held = locked(&self.meta_turn);
+        if *held {
+            return self.note_durable(flushed);
+        }
+        drop(held);
         let Entry::Alone = self.queue.enter(false) else {
             unreachable!("a thread that does not join was handed a group");
         };
         let mut end = EndTurn::new(self, false);
         end.lock(true)?;
+        let _held = locked(&self.meta_turn);
+        self.note_durable(flushed)
+    }
+
+    /// Writes the record of a flushed commit anew. The caller has the writer's lock and the turn of
+    /// the meta pages.
+    fn note_durable(&self, flushed: &SnapshotMeta) -> Result<()> {
         self.check_writable()?;
         self.clean()?;
         if self.durable_number() >= flushed.meta.txn {

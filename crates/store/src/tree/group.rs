@@ -206,6 +206,7 @@ impl<'s> EndTurn<'s> {
         let wait = if wait { None } else { Some(Duration::ZERO) };
         let lock = self.store.lock.lock_writer(wait);
         self.locked = lock.map_err(|e| Error::io("lock", &self.store.paths.lock, e))?;
+        *locked(&self.store.meta_turn) = self.locked;
         Ok(self.locked)
     }
 }
@@ -213,6 +214,7 @@ impl<'s> EndTurn<'s> {
 impl Drop for EndTurn<'_> {
     fn drop(&mut self) {
         if self.locked {
+            *locked(&self.store.meta_turn) = false;
             self.store.lock.unlock_writer();
         }
         self.store.queue.leave();

@@ -7,7 +7,7 @@ use super::page::search::{Side, head_in, leaf_slot, value_slot};
 use super::page::{
     CONTINUES, EXTENT_CELL, KeyCell, Page, ValueCell, length_len, max_inline_key, max_inline_record,
 };
-use super::pages::{Pages, WritePages};
+use super::pages::{ExtentRef, Pages, WritePages};
 use super::path::{Path, Step};
 use super::rebalance::{Change, spread_leaf};
 use super::tree::Tree;
@@ -126,7 +126,8 @@ pub(crate) fn put_cell(
         return replace_value(pages, tree, place, value);
     }
     let one = Count { keys: 1, values: 1 };
-    insert_group(pages, tree, &mut place, key, value, true, one)?;
+    let cell = key_cell(pages, tree, key)?;
+    insert_group(pages, tree, &mut place, key, cell, value, true, one)?;
     tree.root.count.keys += 1;
     tree.root.count.values += 1;
     Ok(())
@@ -161,16 +162,17 @@ fn first_entry(
 }
 
 /// Inserts a group of one value at the place's slot. The path is writable.
+#[expect(clippy::too_many_arguments, reason = "an entry in all its parts")]
 fn insert_group(
     pages: &mut WritePages,
     tree: &mut Tree,
     place: &mut Place,
     key: &[u8],
+    cell: KeyCell<'_>,
     value: ValueCell<'_>,
     starts: bool,
     delta: Count,
 ) -> Result<()> {
-    let cell = key_cell(pages, tree, key)?;
     let leaf = place.path.steps[0].page;
     let view = pages.changed(leaf);
     let shared = view.shared().len();
@@ -258,23 +260,34 @@ fn add_pair(
         return add_value(pages, tree, &mut place, value, delta);
     }
     // The key's other values may stand at the end of the leaf before or the beginning of the next.
-    let page = pages.changed(place.path.steps[0].page);
-    let len = page.len();
-    let continues = place.slot == 0 && ends_before(pages, tree, &place.path, key)?;
-    let mut next =
-        if place.slot == len { begins_behind(pages, tree, &place.path, key)? } else { None };
-    if let Some(path) = &mut next {
+    let len = pages.changed(place.path.steps[0].page).len();
+    let before = match place.slot {
+        0 => ends_before(pages, tree, &place.path, key)?,
+        _ => None,
+    };
+    let mut behind = match place.slot == len {
+        true => begins_behind(pages, tree, &place.path, key)?,
+        false => None,
+    };
+    if let Some((path, _)) = &mut behind {
         // That leaf's first group now goes on with ours: its key is counted here.
         touch_path(pages, tree, path)?;
         pages.change(path.steps[0].page).set_flag(CONTINUES, true);
         super::rebalance::add_above(pages, path, 0, Count { keys: u64::MAX, values: 0 });
         refresh(pages, tree, &mut place.path)?;
     }
-    if !continues && next.is_none() {
-        tree.root.count.keys += 1;
-    }
-    let delta = Count { keys: u64::from(!continues), values: 1 };
-    insert_group(pages, tree, &mut place, key, cell, !continues, delta)
+    let starts = before.is_none();
+    // All groups of a key share the extent of a long key; it goes with the last of them.
+    let neighbour = before.or(behind.map(|(_, record)| record));
+    let key_cell = match neighbour {
+        Some(extent) => KeyCell { known: Bytes::from(key), extent },
+        None => {
+            tree.root.count.keys += 1;
+            key_cell(pages, tree, key)?
+        }
+    };
+    let delta = Count { keys: u64::from(starts), values: 1 };
+    insert_group(pages, tree, &mut place, key, key_cell, cell, starts, delta)
 }
 
 /// Follows the path's slots down again: pages on it may have been copied meanwhile.
@@ -289,20 +302,31 @@ fn refresh(pages: &WritePages, tree: &Tree, path: &mut Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the leaf before the path's ends with `key`.
-fn ends_before(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<bool> {
+/// If the leaf before the path's ends with `key`: the extent of that group's key.
+fn ends_before(
+    pages: &WritePages,
+    tree: &Tree,
+    path: &Path,
+    key: &[u8],
+) -> Result<Option<Option<ExtentRef>>> {
     let mut path = *path;
-    let Some(page) = path.previous_leaf(pages)? else { return Ok(false) };
-    let found = leaf_slot(pages, &tree.form.keys, page, key)?;
-    Ok(found == (page.len() - 1, true))
+    let Some(page) = path.previous_leaf(pages)? else { return Ok(None) };
+    let last = page.len() - 1;
+    let found = leaf_slot(pages, &tree.form.keys, page, key)? == (last, true);
+    Ok(found.then(|| page.leaf_record(last).key_extent()))
 }
 
-/// The way to the leaf behind the path's, if that begins with `key`.
-fn begins_behind(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<Option<Path>> {
+/// The way to the leaf behind the path's, and the extent of its first key, if that is `key`.
+fn begins_behind(
+    pages: &WritePages,
+    tree: &Tree,
+    path: &Path,
+    key: &[u8],
+) -> Result<Option<(Path, Option<ExtentRef>)>> {
     let mut path = *path;
     let Some(page) = path.next_leaf(pages)? else { return Ok(None) };
-    let found = leaf_slot(pages, &tree.form.keys, page, key)?;
-    Ok((found == (0, true)).then_some(path))
+    let found = leaf_slot(pages, &tree.form.keys, page, key)? == (0, true);
+    Ok(found.then(|| (path, page.leaf_record(0).key_extent())))
 }
 
 /// Adds a value to the group at the place.

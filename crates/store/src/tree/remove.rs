@@ -6,7 +6,7 @@ use super::insert::{Place, locate, touch_path};
 use super::page::build::{Child, build_branch, build_leaf};
 use super::page::leaf::GroupEdit;
 use super::page::search::{Side, branch_slot, leaf_slot};
-use super::page::{CONTINUES, Page, Record};
+use super::page::{CONTINUES, Page};
 use super::pages::{ExtentRef, PageRef, Pages, Run, WritePages};
 use super::path::Path;
 use super::rebalance::{
@@ -55,11 +55,13 @@ fn remove_group(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Re
     let page = pages.changed(leaf);
     let continuing = place.slot == 0 && page.continues();
     let is_last = place.slot + 1 == page.len();
-    let extents = extents_of(&page.record(place.slot));
-    free_extents(pages, tree, &extents)?;
+    let extents = extents_of(page, place.slot);
     let mut goes_on = false;
     if tree.form.values.is_some() && is_last && !continuing {
         goes_on = begin_in_next(pages, tree, &mut place)?;
+    }
+    if !goes_on {
+        free_extents(pages, tree, &extents)?;
     }
     let mut page = pages.change(leaf);
     page.remove_slot(place.slot);
@@ -87,8 +89,12 @@ fn begin_in_next(pages: &mut WritePages, tree: &mut Tree, place: &mut Place) -> 
     Ok(true)
 }
 
-/// The extents that a leaf's record refers to.
-fn extents_of(record: &Record<'_>) -> [Option<ExtentRef>; 2] {
+/// The extents that go with a group of a leaf. A long key's goes with the key's first group.
+fn extents_of(page: Page<'_>, slot: usize) -> [Option<ExtentRef>; 2] {
+    if slot == 0 && page.continues() {
+        return [None, None];
+    }
+    let record = page.leaf_record(slot);
     [record.key_extent(), record.value_extent()]
 }
 
@@ -282,7 +288,7 @@ fn cut_leaf(
     if start >= end {
         return Ok(Some((at, page.leaf_count(tree.form.values.is_some()))));
     }
-    let gone: Vec<_> = (start..end).flat_map(|i| extents_of(&page.record(i))).collect();
+    let gone: Vec<_> = (start..end).flat_map(|i| extents_of(page, i)).collect();
     if start == 0 && end == page.len() {
         pages.release(at, 0)?;
         tree.root.leaf_pages -= 1;
@@ -318,7 +324,7 @@ fn release_below(pages: &mut WritePages, tree: &mut Tree, at: PageRef, level: u8
             return Ok(());
         }
         let page = pages.page(at, 0)?;
-        let gone: Vec<_> = (0..page.len()).flat_map(|i| extents_of(&page.record(i))).collect();
+        let gone: Vec<_> = (0..page.len()).flat_map(|i| extents_of(page, i)).collect();
         pages.release(at, 0)?;
         return free_extents(pages, tree, &gone);
     }

@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) paths: Paths,
     pub(crate) pages: Arc<PageFile>,
     pub(crate) queue: Queue<Box<Group>>,
+    /// Who holds it may write meta pages, if it says that this process has the writer's lock.
+    pub(crate) meta_turn: Mutex<bool>,
     pub(crate) flusher: Flusher,
     /// Where the next search for free space begins.
     pub(crate) free_hint: AtomicU32,
@@ -89,6 +91,7 @@ impl Inner {
             paths,
             pages,
             queue: Queue::new(),
+            meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
             free_hint: AtomicU32::new(0),
             readers: Mutex::new(Readers { newest: Arc::new(newest), slots: Vec::new() }),

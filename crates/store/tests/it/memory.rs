@@ -23,7 +23,7 @@ fn a_small_budget_changes_nothing_but_memory() {
         for n in numbers(1).take(8000) {
             txn.put(table, &n.to_be_bytes(), &[round; 100]).unwrap();
         }
-        let savepoint = txn.savepoint();
+        let savepoint = txn.savepoint().unwrap();
         for n in numbers(1).take(8000).step_by(2) {
             assert!(txn.delete(table, &n.to_be_bytes()).unwrap());
         }

@@ -15,7 +15,7 @@ fn a_savepoint_may_be_rolled_back_to_again_and_again() {
     let scratch = Scratch::new();
     let mut txn = scratch.store.begin_write().unwrap();
     put(&mut txn, "a", "1");
-    let savepoint = txn.savepoint();
+    let savepoint = txn.savepoint().unwrap();
     for round in 0..50 {
         put(&mut txn, "a", "2");
         for i in 0..200 {
@@ -39,9 +39,9 @@ fn inner_savepoints_go_with_outer_ones() {
     let scratch = Scratch::new();
     let mut txn = scratch.store.begin_write().unwrap();
     put(&mut txn, "a", "1");
-    let outer = txn.savepoint();
+    let outer = txn.savepoint().unwrap();
     put(&mut txn, "b", "2");
-    let inner = txn.savepoint();
+    let inner = txn.savepoint().unwrap();
     put(&mut txn, "c", "3");
     txn.release(inner).unwrap();
     put(&mut txn, "d", "4");
@@ -58,7 +58,7 @@ fn tables_created_and_dropped_are_rolled_back_too() {
     put(&mut txn, "a", "1");
     txn.commit().unwrap();
     let mut txn = scratch.store.begin_write().unwrap();
-    let savepoint = txn.savepoint();
+    let savepoint = txn.savepoint().unwrap();
     assert!(txn.drop_table("t").unwrap());
     txn.create_table("new", &TableOptions::new()).unwrap();
     txn.rollback_to(savepoint).unwrap();
@@ -110,7 +110,7 @@ fn rolled_back_pages_are_used_again() {
     let mut txn = scratch.store.begin_write().unwrap();
     put(&mut txn, "a", "1");
     for _ in 0..2000 {
-        let savepoint = txn.savepoint();
+        let savepoint = txn.savepoint().unwrap();
         let table = txn.table("t").unwrap();
         txn.put(table, b"large", &[1; 20_000]).unwrap();
         txn.rollback_to(savepoint).unwrap();

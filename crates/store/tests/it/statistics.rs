@@ -148,7 +148,7 @@ fn counters_follow_rollbacks_and_deleted_ranges() {
     let mut txn = scratch.store.begin_write().unwrap();
     let (table, keys) = fill(&mut txn);
     let all = keys.len() as u64;
-    let savepoint = txn.savepoint();
+    let savepoint = txn.savepoint().unwrap();
     let middle = Bound::Included(keys[5000].as_slice());
     let deleted = txn.delete_range(table, Bound::Unbounded, middle).unwrap();
     assert_eq!(deleted.keys, 5001);

@@ -5,8 +5,8 @@ use super::group::{GroupSize, put_group};
 use super::leaf::{RestCell, single_len};
 use super::search::head_in;
 use super::{
-    CONTINUES, Count, HEAD_LEN, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED,
-    ValueCell, code, length_len, max_inline_key, pad4, slot_len,
+    CONTINUES, Count, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
+    code, length_len, max_inline_key, pad4, slot_len,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
@@ -38,12 +38,6 @@ pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
         }
     }
     flags
-}
-
-/// How much of a long key may be shared with others: of what is known of it all but a head, which
-/// could not be told otherwise.
-fn shareable(key: &KeyCell<'_>) -> usize {
-    key.known.len().saturating_sub(HEAD_LEN)
 }
 
 /// How many bytes all of a sorted list of keys share: what its ends share, no more than is known of
@@ -219,6 +213,11 @@ pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Cou
 
 fn known_min<'p, 'a: 'p>(keys: impl Iterator<Item = &'p KeyCell<'a>>) -> usize {
     keys.filter(|key| key.extent.is_some()).map(shareable).min().unwrap_or(usize::MAX)
+}
+
+/// How many bytes of a long key may be shared: the head needs four more that are known.
+fn shareable(key: &KeyCell<'_>) -> usize {
+    key.known.len().saturating_sub(4)
 }
 
 /// Writes the shared bytes of a page.

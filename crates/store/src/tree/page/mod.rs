@@ -88,9 +88,6 @@ pub(crate) const KEY_EXTENT_CELL: usize = EXTENT_CELL + 2;
 /// How many bytes of a long key are kept in the page beside its extent cell.
 pub(crate) const KNOWN_MAX: usize = 48;
 
-/// The length of a key's head in bytes.
-pub(crate) const HEAD_LEN: usize = 4;
-
 /// The longest key that is kept in a page of this size whole.
 pub(crate) fn max_inline_key(page_size: usize) -> usize {
     page_size / 8

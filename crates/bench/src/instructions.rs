@@ -1,0 +1,247 @@
+//! How many instructions an operation takes, counted by valgrind.
+//!
+//! 1. The stores are filled natively, once per engine, and every workload that writes is run once
+//!    natively, committed and looked up in full.
+//! 2. This program runs itself under callgrind on such a store, twice per workload: the same work
+//!    before, then fewer and more operations. The difference of the two counts, divided by the
+//!    difference of the numbers of operations, is the cost of one.
+//! 3. The same with an engine that does nothing gives the cost of the loop and its key generator,
+//!    which is subtracted.
+//!
+//! The answers of each run are summed up and compared with what a sorted array says.
+
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+
+use crate::engine::Result;
+use crate::name::Name;
+use crate::workload::{self, PLANS, Plan, Workload};
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Measure one engine only
+    #[arg(long)]
+    engine: Option<Name>,
+    /// Measure these workloads only
+    #[arg(long)]
+    workload: Vec<Workload>,
+    /// Keep callgrind's profiles in this folder, for callgrind_annotate
+    #[arg(long, value_name = "FOLDER")]
+    profiles: Option<PathBuf>,
+}
+
+/// What a run under valgrind is told.
+#[derive(clap::Args)]
+pub(crate) struct RunOptions {
+    engine: Name,
+    workload: Workload,
+    operations: u64,
+    folder: PathBuf,
+}
+
+/// A tool that is not installed.
+#[derive(Debug)]
+pub(crate) struct ToolMissing;
+
+impl fmt::Display for ToolMissing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("valgrind is not installed: `apt-get install valgrind`, then run this again")
+    }
+}
+
+impl std::error::Error for ToolMissing {}
+
+/// Runs one workload on a prepared store and prints the sum of its answers.
+pub(crate) fn run(options: &RunOptions) -> Result<()> {
+    let RunOptions { engine, workload, operations, folder } = options;
+    let sum = engine.run(*workload, *operations, folder)?;
+    println!("{sum}");
+    // A write transaction was left as it is: nothing here waits for its end.
+    std::process::exit(0)
+}
+
+/// One measured workload.
+struct Row {
+    plan: &'static Plan,
+    /// The loop and the generator alone.
+    generator: f64,
+    /// Instructions per operation beyond those, of each engine that has the call.
+    costs: Vec<(Name, f64)>,
+}
+
+/// Measures and prints.
+pub(crate) fn main(options: &Options) -> Result<()> {
+    find_valgrind()?;
+    if let Some(folder) = &options.profiles {
+        fs::create_dir_all(folder)?;
+    }
+    let scratch = tempfile::tempdir()?;
+    let bench = Bench { scratch: scratch.path(), profiles: options.profiles.as_deref() };
+    let wanted =
+        |plan: &&Plan| options.workload.is_empty() || options.workload.contains(&plan.workload);
+    let engines = Name::wanted(options.engine);
+    for engine in engines.iter().chain([&Name::Hollow]) {
+        let folder = bench.store(*engine);
+        fs::create_dir_all(&folder)?;
+        engine.prepare(&folder)?;
+    }
+    let mut rows = Vec::new();
+    for plan in PLANS.iter().filter(wanted) {
+        let generator = bench.measure(Name::Hollow, plan)?.unwrap_or(0.0);
+        let mut costs = Vec::new();
+        for engine in &engines {
+            if let Some(all) = bench.measure(*engine, plan)? {
+                costs.push((*engine, all - generator));
+            }
+        }
+        rows.push(Row { plan, generator, costs });
+    }
+    print!("{}", if options.json { to_json(&rows) } else { to_table(&rows, &engines)? });
+    Ok(())
+}
+
+fn find_valgrind() -> Result<()> {
+    match Command::new("valgrind").arg("--version").output() {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ToolMissing.into()),
+        Err(error) => Err(format!("cannot run valgrind: {error}").into()),
+    }
+}
+
+/// Where the stores lie and the profiles go.
+struct Bench<'a> {
+    scratch: &'a Path,
+    profiles: Option<&'a Path>,
+}
+
+impl Bench<'_> {
+    fn store(&self, engine: Name) -> PathBuf {
+        self.scratch.join(engine.text())
+    }
+
+    /// Instructions per operation; none if the engine does not have the call.
+    fn measure(&self, engine: Name, plan: &Plan) -> Result<Option<f64>> {
+        if !engine.can(plan.workload) {
+            return Ok(None);
+        }
+        if plan.workload.writes() {
+            self.with_copy(engine, |folder| {
+                engine.verify_writes(plan.workload, plan.operations[1], folder)
+            })?;
+        }
+        let [few, many] = plan.operations;
+        let fewer = self.instructions(engine, plan, few)?;
+        let more = self.instructions(engine, plan, many)?;
+        Ok(Some((more as f64 - fewer as f64) / (many - few) as f64))
+    }
+
+    /// Does something on a copy of an engine's store.
+    fn with_copy<T>(&self, engine: Name, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        let copy = tempfile::tempdir_in(self.scratch)?;
+        for entry in fs::read_dir(self.store(engine))? {
+            let entry = entry?;
+            fs::copy(entry.path(), copy.path().join(entry.file_name()))?;
+        }
+        work(copy.path())
+    }
+
+    /// All instructions of one run of this program; its answer is checked.
+    fn instructions(&self, engine: Name, plan: &Plan, operations: u64) -> Result<u64> {
+        self.with_copy(engine, |folder| {
+            let profile = self.profiles.map_or(PathBuf::from("/dev/null"), |profiles| {
+                profiles.join(format!("{}.{}.{operations}", engine.text(), plan.name))
+            });
+            let output = Command::new("valgrind")
+                .arg("--tool=callgrind")
+                .arg(format!("--callgrind-out-file={}", profile.display()))
+                .arg(std::env::current_exe()?)
+                .args(["run", engine.text(), plan.name, &operations.to_string()])
+                .arg(folder)
+                .output()?;
+            let (answer, log) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let fail = |what: String| {
+                format!("{} on {}, {operations} operations: {what}", plan.name, engine.text())
+            };
+            if !output.status.success() {
+                return Err(fail(format!("valgrind ended with {}\n{log}", output.status)).into());
+            }
+            let expected = workload::expected(plan.workload, operations).to_string();
+            if engine != Name::Hollow && answer.trim() != expected {
+                let answer = answer.trim();
+                return Err(fail(format!("the answer is {answer}, not {expected}")).into());
+            }
+            collected(&log).ok_or_else(|| fail(format!("no count in valgrind's log\n{log}")).into())
+        })
+    }
+}
+
+/// The total in callgrind's log: `==1== Collected : 1234`.
+fn collected(log: &str) -> Option<u64> {
+    let count = log.lines().find_map(|line| line.split_once("Collected :"))?.1;
+    count.trim().parse().ok()
+}
+
+/// One digit after the point.
+fn round(instructions: f64) -> Value {
+    json!((instructions * 10.0).round() / 10.0)
+}
+
+fn to_json(rows: &[Row]) -> String {
+    let (mut object, mut generator) = (Map::new(), Map::new());
+    for Row { plan, generator: loop_alone, costs } in rows {
+        for (engine, instructions) in costs {
+            let key = match engine {
+                Name::Hedgerow => plan.name.to_owned(),
+                other => format!("{}.{}", other.text(), plan.name),
+            };
+            object.insert(key, round(*instructions));
+        }
+        generator.insert(plan.name.into(), round(*loop_alone));
+    }
+    object.insert("generator".into(), Value::Object(generator));
+    object.insert("lmdb_version".into(), json!(crate::lmdb::version()));
+    format!("{:#}\n", Value::Object(object))
+}
+
+fn to_table(rows: &[Row], engines: &[Name]) -> Result<String> {
+    let mut text = String::new();
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+    writeln!(text, "Instructions per operation; {}", crate::lmdb::version())?;
+    write!(text, "{:<20} {:>9} {:>9}", "operation", "generator", "at most")?;
+    for engine in engines {
+        write!(text, " {:>9} ", engine.text())?;
+    }
+    writeln!(text)?;
+    for Row { plan, generator, costs } in rows {
+        write!(text, "{:<20} {generator:>9.1} {:>9}", plan.name, number(plan.limit))?;
+        for engine in engines {
+            let cost = costs.iter().find(|(name, _)| name == engine).map(|(_, cost)| *cost);
+            let over = *engine == Name::Hedgerow && cost > plan.limit && plan.limit.is_some();
+            write!(text, " {:>9}{}", number(cost), if over { '!' } else { ' ' })?;
+        }
+        writeln!(text)?;
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::collected;
+
+    #[test]
+    fn the_total_is_found_in_a_log() {
+        let log = "==7== Events    : Ir\n==7== Collected : 3321\n==7== \n";
+        assert_eq!(collected(log), Some(3321));
+        assert_eq!(collected("==7== killed\n"), None);
+    }
+}

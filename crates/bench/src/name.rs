@@ -1,0 +1,99 @@
+//! The list of engines: their names, and which adapter stands behind each.
+
+use std::path::Path;
+
+use hedgerow::tree::Store;
+
+use crate::engine::{Engine, Pages, Result};
+use crate::hollow::Hollow;
+use crate::lmdb::Environment;
+use crate::sizes::{self, Loading};
+use crate::workload::{self, Workload};
+
+/// An engine by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Name {
+    Hedgerow,
+    Lmdb,
+    /// Does nothing: the cost of a loop and its key generator.
+    #[value(hide = true)]
+    Hollow,
+}
+
+impl Name {
+    /// The engines that are compared, ours first.
+    pub(crate) const COMPARED: [Name; 2] = [Name::Hedgerow, Name::Lmdb];
+
+    /// Those of them that are wanted: all, or one.
+    pub(crate) fn wanted(only: Option<Name>) -> Vec<Name> {
+        only.map_or(Self::COMPARED.to_vec(), |name| vec![name])
+    }
+
+    /// As in the output and on the command line.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Hedgerow => "hedgerow",
+            Self::Lmdb => "lmdb",
+            Self::Hollow => "hollow",
+        }
+    }
+
+    /// Whether it has the calls that a workload needs.
+    pub(crate) fn can(self, workload: Workload) -> bool {
+        match self {
+            Self::Hedgerow => true,
+            Self::Lmdb => !workload.counts(),
+            // A scan generates no keys, and this engine has nothing to scan.
+            Self::Hollow => workload != Workload::CursorNext,
+        }
+    }
+
+    /// Loads a set of entries into a new store.
+    pub(crate) fn load(self, loading: Loading) -> Result<Pages> {
+        match self {
+            Self::Hedgerow => sizes::load::<Store>(loading),
+            Self::Lmdb => sizes::load::<Environment>(loading),
+            Self::Hollow => sizes::load::<Hollow>(loading),
+        }
+    }
+
+    /// Fills a new store with what the workloads need.
+    pub(crate) fn prepare(self, folder: &Path) -> Result<()> {
+        match self {
+            Self::Hedgerow => workload::prepare::<Store>(folder),
+            Self::Lmdb => workload::prepare::<Environment>(folder),
+            Self::Hollow => workload::prepare::<Hollow>(folder),
+        }
+    }
+
+    /// Runs a workload on a prepared store; returns the sum of its answers.
+    pub(crate) fn run(self, workload: Workload, operations: u64, folder: &Path) -> Result<u64> {
+        match self {
+            Self::Hedgerow => {
+                let store = <Store as Engine>::open(folder)?;
+                workload::run_counting(&store, workload, operations)
+            }
+            Self::Lmdb => workload::run(&Environment::open(folder)?, workload, operations),
+            Self::Hollow => workload::run_counting(&Hollow::open(folder)?, workload, operations),
+        }
+    }
+
+    /// Runs a workload that writes, commits it and looks everything up.
+    pub(crate) fn verify_writes(
+        self,
+        workload: Workload,
+        operations: u64,
+        folder: &Path,
+    ) -> Result<()> {
+        match self {
+            Self::Hedgerow => {
+                let store = <Store as Engine>::open(folder)?;
+                workload::verify_writes(&store, workload, operations)
+            }
+            Self::Lmdb => {
+                workload::verify_writes(&Environment::open(folder)?, workload, operations)
+            }
+            Self::Hollow => Ok(()),
+        }
+    }
+}
