@@ -245,6 +245,14 @@ impl OpenTable {
         Self::with(name, stored, Root::EMPTY, Some(options))
     }
 
+    /// A table whose pages were moved: it cannot be looked up in, only its record is written.
+    pub(crate) fn moved(name: &[u8], stored: Stored, root: Root) -> Self {
+        let tree = Tree::new(root, stored.stored_form());
+        let (order, name) = (Order::Bytewise, name.to_vec());
+        let (changed, gone, saved_in, tail) = (true, false, 0, None);
+        Self { name, stored, order, tree, changed, gone, saved_in, tail }
+    }
+
     /// The table of a catalog record. Without `options` custom orders cannot be had.
     fn from_record(name: &[u8], record: &[u8], options: Option<&TableOptions>) -> Result<Self> {
         let Some((root, stored)) = Stored::decode(record) else {

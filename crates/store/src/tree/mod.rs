@@ -7,6 +7,7 @@ mod bytes;
 mod catalog;
 mod check;
 mod commit;
+mod compact;
 mod copy;
 mod cursor;
 mod extent;

@@ -15,7 +15,7 @@ use super::pages::PageFile;
 use super::recover::META_SLOTS;
 use super::registry::Registered;
 use super::txn_read::NOT_PINNED;
-use super::{Builder, CompactReport, ReadTxn, Reader, WriteTxn};
+use super::{Builder, ReadTxn, Reader, WriteTxn};
 use crate::os::SharedLock;
 use crate::{Error, Result};
 
@@ -407,15 +407,6 @@ impl Store {
     /// The longest value of a table with duplicates in bytes.
     pub fn max_duplicate_size(&self) -> usize {
         self.page_size() as usize / 8
-    }
-}
-
-#[expect(unused_variables, reason = "outlines of what stands in modules of their own later")]
-impl Store {
-    /// Moves pages towards the front in small commits and cuts the file, while others read and
-    /// write.
-    pub fn compact(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CompactReport> {
-        unimplemented!()
     }
 }
 
