@@ -154,7 +154,12 @@ impl Mover {
         self.extents && root.overflow_pages > 0
     }
 
-    fn tree(&mut self, pages: &mut WritePages, free: &mut FreeState, root: &mut Root) -> Result<()> {
+    fn tree(
+        &mut self,
+        pages: &mut WritePages,
+        free: &mut FreeState,
+        root: &mut Root,
+    ) -> Result<()> {
         if root.page.is_none() {
             return Ok(());
         }

@@ -71,7 +71,8 @@ impl FreeState {
         let taken = &self.taken;
         let mut in_tree = None;
         scan_plain(pages, &self.ready, &[], &mut |key, value| {
-            in_tree = ready_entry(key, value).filter(|run| fits(run) && !taken.contains(&run.start));
+            in_tree =
+                ready_entry(key, value).filter(|run| fits(run) && !taken.contains(&run.start));
             in_tree.is_none() && ready_entry(key, value).is_some_and(|run| run.start < limit)
         })?;
         if let Some(run) = in_tree.filter(|run| best.is_none_or(|best| run.start < best.start)) {
