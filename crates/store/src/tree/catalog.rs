@@ -93,6 +93,19 @@ impl Stored {
         })
     }
 
+    /// The form of the table's tree as far as it is known without the functions of custom orders.
+    /// Those stand as the bytewise order, behind [`KeyOrder::Custom`]: entries may be moved in the
+    /// order in which they are stored, but not looked up.
+    pub(crate) fn stored_form(&self) -> Form {
+        let order = |code: u8| match code {
+            BYTEWISE => KeyOrder::Bytewise,
+            REVERSE | INTEGER => KeyOrder::Reverse,
+            _ => KeyOrder::Custom(std::sync::Arc::new(|a: &[u8], b: &[u8]| a.cmp(b))),
+        };
+        let values = self.has_duplicates().then(|| order(self.value_order));
+        Form { keys: order(self.order), values }
+    }
+
     pub(crate) fn encode(&self, root: &Root) -> Vec<u8> {
         let mut out = vec![0; NAMES_AT];
         root.encode(&mut out);
@@ -107,7 +120,8 @@ impl Stored {
         out
     }
 
-    fn decode(record: &[u8]) -> Option<(Root, Self)> {
+    /// Reads a record; `None` if this version cannot have written it.
+    pub(crate) fn decode(record: &[u8]) -> Option<(Root, Self)> {
         let root = Root::decode(record)?;
         let names = record.get(NAMES_AT..)?;
         let (first, second) = (usize::from(record[64]), usize::from(record[65]));
@@ -229,6 +243,14 @@ impl OpenTable {
     pub(crate) fn create(name: &[u8], options: &TableOptions) -> Result<Self> {
         let stored = Stored::of(options)?;
         Self::with(name, stored, Root::EMPTY, Some(options))
+    }
+
+    /// A table whose pages were moved: it cannot be looked up in, only its record is written.
+    pub(crate) fn moved(name: &[u8], stored: Stored, root: Root) -> Self {
+        let tree = Tree::new(root, stored.stored_form());
+        let (order, name) = (Order::Bytewise, name.to_vec());
+        let (changed, gone, saved_in, tail) = (true, false, 0, None);
+        Self { name, stored, order, tree, changed, gone, saved_in, tail }
     }
 
     /// The table of a catalog record. Without `options` custom orders cannot be had.

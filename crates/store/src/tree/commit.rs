@@ -167,6 +167,18 @@ fn cut(store: &Inner) {
     }
 }
 
+/// Cuts the file to what the newest commit needs, if that is durable; see [`cut`]. The caller has the
+/// writer's lock.
+pub(crate) fn trim(store: &Inner) -> Result<()> {
+    let newest = store.newest()?;
+    let needed = newest.meta.file_len();
+    if store.durable_number() == newest.meta.txn && store.file_len()? > needed {
+        let cut = store.pages.file.set_len(needed);
+        cut.map_err(|e| Error::io("cut", &store.pages.path, e))?;
+    }
+    Ok(())
+}
+
 /// Writes a record into a meta page that holds neither D's nor L's. A failure poisons the store:
 /// what the page holds then is not known.
 pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32) -> Result<()> {

@@ -9,7 +9,7 @@
 //! The cell that names an extent carries the CRC-32C of the trailer, so that a part of a long value
 //! is verified by reading that part and the trailer only.
 
-use super::pages::{ExtentRef, PageNo, Pages, ReadPages, Run, WritePages};
+use super::pages::{ExtentRef, PageFile, PageNo, Pages, ReadPages, Run, WritePages};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::{Error, Result};
@@ -211,6 +211,47 @@ pub(crate) fn read_part(
     Ok(())
 }
 
+/// Reads a whole extent by positioned reads, whatever was checked before, and verifies all of it.
+/// Returns its birth; its bytes are added to `out`, if they are wanted. The run must lie inside the
+/// store.
+pub(crate) fn inspect(
+    file: &PageFile,
+    reference: &ExtentRef,
+    mut out: Option<&mut Vec<u8>>,
+) -> Result<u64> {
+    let plan = Plan::new(u64::from(reference.len), file.page_size());
+    let first_page = plan.trailer / plan.page_size;
+    let start = reference.first + first_page as u32;
+    let mut tail = vec![0; (plan.pages as usize - first_page) * plan.page_size];
+    file.read_run(Run { start, len: plan.pages - first_page as u32 }, &mut tail)?;
+    let trailer = &tail[plan.trailer - first_page * plan.page_size..];
+    if crc32c(u64::from(reference.first), trailer) != reference.sum {
+        return Err(file.corrupt(start, "the checksums of a long value are damaged"));
+    }
+    let at_once = (PIECE / plan.page_size).max(1);
+    let mut piece = Vec::new();
+    for from in (0..plan.sums).step_by(at_once) {
+        file.interrupted()?;
+        let to = (from + at_once).min(plan.sums);
+        let run = Run { start: reference.first + from as u32, len: (to - from) as u32 };
+        piece.resize((to - from) * plan.page_size, 0);
+        file.read_run(run, &mut piece)?;
+        for i in from..to {
+            let no = reference.first + i as u32;
+            let covered = plan.covered(i).len();
+            let page = &piece[(i - from) * plan.page_size..][..covered];
+            if page_sum(no, page) != u32_at(trailer, 8 + 4 * i) {
+                return Err(file.corrupt(no, "the checksum of a page of a long value is wrong"));
+            }
+        }
+        if let Some(out) = &mut out {
+            let wanted = (reference.len as usize).saturating_sub(from * plan.page_size);
+            out.extend_from_slice(&piece[..wanted.min(piece.len())]);
+        }
+    }
+    Ok(u64_at(trailer, 0))
+}
+
 /// Writes one long value in parts straight into the file.
 pub(crate) struct Writer {
     run: Run,
@@ -229,7 +270,14 @@ impl Writer {
     pub(crate) fn new(pages: &mut WritePages, len: u64) -> Result<Self> {
         let plan = Plan::new(len, pages.page_size());
         let run = pages.take_extent(plan.pages)?;
-        Ok(Self { run, plan, len, written: 0, sums: Vec::new(), piece: Vec::new() })
+        Ok(Self::at(run.start, len, pages.page_size()))
+    }
+
+    /// A writer for a run that is free for it, of the pages that `len` bytes need.
+    pub(crate) fn at(first: PageNo, len: u64, page_size: usize) -> Self {
+        let plan = Plan::new(len, page_size);
+        let run = Run { start: first, len: plan.pages };
+        Self { run, plan, len, written: 0, sums: Vec::new(), piece: Vec::new() }
     }
 
     /// How many bytes are still to come.
@@ -238,22 +286,22 @@ impl Writer {
     }
 
     /// Takes the next bytes, which must not be more than are left.
-    pub(crate) fn write(&mut self, pages: &WritePages, mut bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&mut self, file: &PageFile, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let n = (PIECE - self.piece.len()).min(bytes.len());
             self.piece.extend_from_slice(&bytes[..n]);
             self.written += n as u64;
             bytes = &bytes[n..];
             if self.piece.len() == PIECE {
-                self.flush(pages)?;
+                self.flush(file)?;
             }
         }
         Ok(())
     }
 
     /// Writes the gathered piece, which begins at a page of the run.
-    fn flush(&mut self, pages: &WritePages) -> Result<()> {
-        pages.interrupted()?;
+    fn flush(&mut self, file: &PageFile) -> Result<()> {
+        file.interrupted()?;
         let first = self.sums.len();
         let size = self.plan.page_size;
         let start = first * size;
@@ -264,13 +312,13 @@ impl Writer {
             self.sums.push(page_sum(no, &self.piece[i * size..i * size + covered]));
         }
         let offset = u64::from(self.run.start) * size as u64 + start as u64;
-        write(pages, &self.piece, offset)?;
+        write(file, &self.piece, offset)?;
         self.piece.clear();
         Ok(())
     }
 
-    /// Writes the rest and the trailer.
-    pub(crate) fn finish(mut self, pages: &WritePages) -> Result<ExtentRef> {
+    /// Writes the rest and the trailer, which says that commit `txn` wrote the extent.
+    pub(crate) fn finish(mut self, file: &PageFile, txn: u64) -> Result<ExtentRef> {
         let size = self.plan.page_size;
         let start = self.sums.len() * size;
         let end = self.plan.pages as usize * size;
@@ -281,8 +329,8 @@ impl Writer {
             self.sums.push(page_sum(self.run.start + i as u32, part));
         }
         let trailer = &mut self.piece[self.plan.trailer - start..];
-        let sum = put_trailer(trailer, pages.txn, &self.sums, self.run.start);
-        write(pages, &self.piece, u64::from(self.run.start) * size as u64 + start as u64)?;
+        let sum = put_trailer(trailer, txn, &self.sums, self.run.start);
+        write(file, &self.piece, u64::from(self.run.start) * size as u64 + start as u64)?;
         Ok(ExtentRef { first: self.run.start, len: self.len as u32, sum })
     }
 
@@ -293,8 +341,7 @@ impl Writer {
     }
 }
 
-fn write(pages: &WritePages, bytes: &[u8], offset: u64) -> Result<()> {
-    let file = &pages.base.file;
+fn write(file: &PageFile, bytes: &[u8], offset: u64) -> Result<()> {
     let part = [std::io::IoSlice::new(bytes)];
     file.file.write_at(&part, offset).map_err(|e| Error::io("write a long value to", &file.path, e))
 }

@@ -111,6 +111,23 @@ fn choose_runs(runs: &[Run], need: u32, scattered: bool) -> Vec<usize> {
     if sum >= need || scattered { chosen } else { Vec::new() }
 }
 
+/// Indices, ascending, of the runs with the lowest pages, as many as are needed for `need` pages.
+fn lowest_runs(runs: &[Run], need: u32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_unstable_by_key(|i| runs[*i].start);
+    let mut sum = 0_u32;
+    let mut chosen: Vec<usize> = Vec::new();
+    for i in order {
+        if sum >= need {
+            break;
+        }
+        sum = sum.saturating_add(runs[i].len);
+        chosen.push(i);
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
 fn pool_pages(pages: &WritePages) -> u64 {
     pages.pool.iter().map(|run| u64::from(run.len)).sum()
 }
@@ -174,7 +191,10 @@ impl FreeState {
         }
         join_neighbours(&mut ready);
         let runs: Vec<Run> = ready.iter().map(|free| free.run).collect();
-        let mut chosen = choose_runs(&runs, missing, scattered);
+        let mut chosen = match pages.lowest_first {
+            true => lowest_runs(&runs, missing),
+            false => choose_runs(&runs, missing, scattered),
+        };
         chosen.sort_unstable();
         let mut left = missing;
         for (i, free) in ready.into_iter().enumerate() {
@@ -192,6 +212,9 @@ impl FreeState {
     fn take_ready(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> Result<u32> {
         if self.ready_pages == 0 {
             return Ok(missing);
+        }
+        if pages.lowest_first {
+            return self.take_lowest(pages, missing);
         }
         let good = missing.min(GOOD_RUN);
         let mut looked_at: Vec<Run> = Vec::new();
@@ -376,7 +399,8 @@ impl FreeState {
         }
         let gain = old_end - end;
         let bytes = u64::from(gain) * pages.base.file.page_size() as u64;
-        if gain < old_end / 4 || bytes < LOWER_END_BYTES {
+        let is_worth_it = gain >= old_end / 4 && bytes >= LOWER_END_BYTES;
+        if gain == 0 || !is_worth_it && !pages.lowest_first {
             return Ok(());
         }
         for run in in_tree {
@@ -408,7 +432,7 @@ impl FreeState {
                 continue;
             }
             join_freed(&mut pages.freed);
-            let spare = spare_runs(&pages.pool, need as u32);
+            let spare = spare_runs(&pages.pool, &runs_for_commit(pages, need as u32));
             if spare.len() > LEFTOVER_MAX {
                 self.file_spare(pages, &spare)?;
             } else if self.recent.len() + pages.freed.len() + spare.len() + 1 > RECENT_MAX {
@@ -511,15 +535,22 @@ fn freed_run(freed: Freed, txn: u64) -> FreeRun {
 }
 
 /// The runs of the pool from which `need` pages are numbered, in ascending order of their starts.
-pub(crate) fn numbering_runs(pool: &[Run], need: u32) -> Vec<usize> {
+fn numbering_runs(pool: &[Run], need: u32) -> Vec<usize> {
     let mut chosen = choose_runs(pool, need, true);
     chosen.sort_unstable();
     chosen
 }
 
+/// The runs of the pool from which a commit numbers `need` pages.
+pub(crate) fn runs_for_commit(pages: &WritePages, need: u32) -> Vec<usize> {
+    match pages.lowest_first {
+        true => lowest_runs(&pages.pool, need),
+        false => numbering_runs(&pages.pool, need),
+    }
+}
+
 /// The other runs of the pool, in ascending order of their indices.
-fn spare_runs(pool: &[Run], need: u32) -> Vec<usize> {
-    let chosen = numbering_runs(pool, need);
+fn spare_runs(pool: &[Run], chosen: &[usize]) -> Vec<usize> {
     (0..pool.len()).filter(|i| chosen.binary_search(i).is_err()).collect()
 }
 
@@ -566,6 +597,9 @@ pub(crate) fn pending_entry(key: &[u8], value: &[u8]) -> Option<(u64, FreeRun)> 
     let freed = u64::from_be_bytes(value[12..].try_into().ok()?);
     Some((holder, FreeRun { run, birth, freed }))
 }
+
+#[path = "free/low.rs"]
+mod low;
 
 #[cfg(test)]
 #[path = "free/tests.rs"]

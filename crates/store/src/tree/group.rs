@@ -239,22 +239,37 @@ impl Turn {
             false if store.queue.try_enter() => Entry::Alone,
             false => return Ok(None),
         };
-        let (group, mark) = match entry {
+        match entry {
             Entry::Joined(mut group) => {
-                let mark = group.state.savepoint();
-                (group, Some(mark))
+                let mark = Some(group.state.savepoint());
+                Ok(Some(Self { group: Some(group), mark, store: Arc::clone(store) }))
             }
-            Entry::Alone => {
-                let mut end = EndTurn::new(store, false);
-                if !end.lock(wait)? {
-                    return Ok(None);
-                }
-                let group = Group { state: first_state(store)?, members: Vec::new() };
-                std::mem::forget(end);
-                (Box::new(group), None)
-            }
+            Entry::Alone => Self::first(store, wait),
+        }
+    }
+
+    /// Waits for the turn and begins with nothing that another transaction has changed.
+    pub(crate) fn begin_alone(store: &Arc<Inner>) -> Result<Self> {
+        store.check_writable()?;
+        let Entry::Alone = store.queue.enter(false) else {
+            unreachable!("a thread that does not join was handed a group");
         };
-        Ok(Some(Self { group: Some(group), mark, store: Arc::clone(store) }))
+        match Self::first(store, true)? {
+            Some(turn) => Ok(turn),
+            None => unreachable!("a writer that waited came without its turn"),
+        }
+    }
+
+    /// Begins; the calling thread has the turn.
+    fn first(store: &Arc<Inner>, wait: bool) -> Result<Option<Self>> {
+        let mut end = EndTurn::new(store, false);
+        if !end.lock(wait)? {
+            return Ok(None);
+        }
+        let group = Group { state: first_state(store)?, members: Vec::new() };
+        std::mem::forget(end);
+        let store = Arc::clone(store);
+        Ok(Some(Self { group: Some(Box::new(group)), mark: None, store }))
     }
 
     /// The pages, trees and free space of the transaction.

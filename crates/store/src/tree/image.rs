@@ -3,7 +3,7 @@
 
 use std::io::IoSlice;
 
-use super::free::numbering_runs;
+use super::free::runs_for_commit;
 use super::page::{PageMut, seal};
 use super::pages::{Buffer, PageFile, PageNo, PageRef, Run, WritePages};
 use super::tree::Tree;
@@ -23,7 +23,7 @@ pub(crate) struct Numbers {
 impl Numbers {
     /// Takes at least `need` numbers out of the pool, in as few runs as possible.
     pub(crate) fn take(pages: &mut WritePages, need: usize) -> Self {
-        let chosen = numbering_runs(&pages.pool, need as u32);
+        let chosen = runs_for_commit(pages, need as u32);
         let mut runs: Vec<Run> = chosen.iter().map(|i| pages.pool[*i]).collect();
         for i in chosen.iter().rev() {
             pages.pool.swap_remove(*i);

@@ -7,7 +7,7 @@ use super::page::search::{Side, head_in, leaf_slot, value_slot};
 use super::page::{
     CONTINUES, EXTENT_CELL, KeyCell, Page, ValueCell, length_len, max_inline_key, max_inline_record,
 };
-use super::pages::{ExtentRef, Pages, WritePages};
+use super::pages::{Pages, WritePages};
 use super::path::{Path, Step};
 use super::rebalance::{Change, spread_leaf};
 use super::tree::Tree;
@@ -262,33 +262,24 @@ fn add_pair(
     }
     // The key's other values may stand at the end of the leaf before or the beginning of the next.
     let len = pages.changed(place.path.steps[0].page).len();
-    let before = match place.slot {
-        0 => ends_before(pages, tree, &place.path, key)?,
-        _ => None,
-    };
+    let continues = place.slot == 0 && ends_before(pages, tree, &place.path, key)?;
     let mut behind = match place.slot == len {
         true => begins_behind(pages, tree, &place.path, key)?,
         false => None,
     };
-    if let Some((path, _)) = &mut behind {
+    if let Some(path) = &mut behind {
         // That leaf's first group now goes on with ours: its key is counted here.
         touch_path(pages, tree, path)?;
         pages.change(path.steps[0].page).set_flag(CONTINUES, true);
         super::rebalance::add_above(pages, path, 0, Count { keys: u64::MAX, values: 0 });
         refresh(pages, tree, &mut place.path)?;
     }
-    let starts = before.is_none();
-    // All groups of a key share the extent of a long key; it goes with the last of them.
-    let neighbour = before.or(behind.map(|(_, record)| record));
-    let key_cell = match neighbour {
-        Some(extent) => KeyCell { known: Bytes::from(key), extent },
-        None => {
-            tree.root.count.keys += 1;
-            key_cell(pages, tree, key)?
-        }
-    };
-    let delta = Count { keys: u64::from(starts), values: 1 };
-    insert_group(pages, tree, &mut place, key, key_cell, cell, starts, delta)
+    if !continues && behind.is_none() {
+        tree.root.count.keys += 1;
+    }
+    let key_cell = key_cell(pages, tree, key)?;
+    let delta = Count { keys: u64::from(!continues), values: 1 };
+    insert_group(pages, tree, &mut place, key, key_cell, cell, !continues, delta)
 }
 
 /// Follows the path's slots down again: pages on it may have been copied meanwhile.
@@ -303,31 +294,19 @@ fn refresh(pages: &WritePages, tree: &Tree, path: &mut Path) -> Result<()> {
     Ok(())
 }
 
-/// If the leaf before the path's ends with `key`: the extent of that group's key.
-fn ends_before(
-    pages: &WritePages,
-    tree: &Tree,
-    path: &Path,
-    key: &[u8],
-) -> Result<Option<Option<ExtentRef>>> {
+/// Whether the leaf before the path's ends with `key`.
+fn ends_before(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<bool> {
     let mut path = *path;
-    let Some(page) = path.previous_leaf(pages)? else { return Ok(None) };
-    let last = page.len() - 1;
-    let found = leaf_slot(pages, &tree.form.keys, page, key)? == (last, true);
-    Ok(found.then(|| page.leaf_record(last).key_extent()))
+    let Some(page) = path.previous_leaf(pages)? else { return Ok(false) };
+    Ok(leaf_slot(pages, &tree.form.keys, page, key)? == (page.len() - 1, true))
 }
 
-/// The way to the leaf behind the path's, and the extent of its first key, if that is `key`.
-fn begins_behind(
-    pages: &WritePages,
-    tree: &Tree,
-    path: &Path,
-    key: &[u8],
-) -> Result<Option<(Path, Option<ExtentRef>)>> {
+/// The way to the leaf behind the path's, if that begins with `key`.
+fn begins_behind(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<Option<Path>> {
     let mut path = *path;
     let Some(page) = path.next_leaf(pages)? else { return Ok(None) };
     let found = leaf_slot(pages, &tree.form.keys, page, key)? == (0, true);
-    Ok(found.then(|| (path, page.leaf_record(0).key_extent())))
+    Ok(found.then_some(path))
 }
 
 /// Adds a value to the group at the place.

@@ -5,7 +5,10 @@
 
 mod bytes;
 mod catalog;
+mod check;
 mod commit;
+mod compact;
+mod copy;
 mod cursor;
 mod extent;
 mod flush;
@@ -41,7 +44,9 @@ pub use bytes::Bytes;
 pub use cursor::Cursor;
 pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
 pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueReader};
-pub use stat::{CheckReport, CompactReport, CopyOptions, Reader, StoreStat, TableStat};
+pub use stat::{
+    CheckReport, CompactReport, CopyOptions, LevelShape, Reader, StoreStat, TableShape, TableStat,
+};
 pub use store::{Interrupt, Store};
 pub use txn::{Nested, Savepoint, Update, ValueWriter, WriteTxn};
 pub use txn_read::ReadTxn;

@@ -90,12 +90,12 @@ impl Builder {
         }
     }
 
-    fn paths(&self, path: &Path) -> Paths {
+    pub(crate) fn paths(&self, path: &Path) -> Paths {
         // A simulated disk has no folders.
         if self.system.is_some() { Paths::beside(path) } else { Paths::of(path) }
     }
 
-    fn system_in_use(&self) -> Arc<dyn System> {
+    pub(crate) fn system_in_use(&self) -> Arc<dyn System> {
         match &self.system {
             Some(handle) => Arc::clone(&handle.0),
             None => Arc::new(RealSystem),
@@ -187,7 +187,7 @@ impl Builder {
     }
 }
 
-fn exists(paths: &Paths) -> Error {
+pub(crate) fn exists(paths: &Paths) -> Error {
     let reason = "it exists already; open it, or choose another path";
     Error::Path { path: paths.data.clone(), reason }
 }
@@ -208,22 +208,28 @@ fn first(file: &dyn DataFile, lock: &dyn SharedLock, found: &Found, path: &Path)
     Ok(choice.latest)
 }
 
-/// Writes the meta pages of an empty store. All three are valid, with different numbers, so that
-/// any two of them may be damaged.
+/// Writes the meta pages of an empty store.
 fn write_new(file: &dyn DataFile, page_size: u32, id: [u8; 16]) -> io::Result<()> {
-    let mut bytes = vec![0; (META_SLOTS * page_size) as usize];
-    for slot in 0..META_SLOTS {
-        let mut meta = Meta::empty(page_size, id);
-        meta.txn = u64::from(META_SLOTS - slot);
-        let at = (slot * page_size) as usize;
-        bytes[at..at + META_LEN].copy_from_slice(&meta.encode(slot));
-    }
-    file.write_at(&[IoSlice::new(&bytes)], 0)?;
+    let empty = Meta { txn: 1, ..Meta::empty(page_size, id) };
+    write_metas(file, empty)?;
     file.sync()
 }
 
+/// Writes the meta pages of a new file. All three are valid, with different numbers from that of
+/// `meta` on, so that any two of them may be damaged.
+pub(crate) fn write_metas(file: &dyn DataFile, mut meta: Meta) -> io::Result<()> {
+    let page_size = meta.page_size as usize;
+    let mut bytes = vec![0; META_SLOTS as usize * page_size];
+    for slot in (0..META_SLOTS).rev() {
+        let at = slot as usize * page_size;
+        bytes[at..at + META_LEN].copy_from_slice(&meta.encode(slot));
+        meta.txn += 1;
+    }
+    file.write_at(&[IoSlice::new(&bytes)], 0)
+}
+
 /// Sixteen random bytes; the standard library seeds its hash maps from the system's source.
-fn store_id() -> [u8; 16] {
+pub(crate) fn store_id() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let state = RandomState::new();
     let mut id = [0; 16];

@@ -488,6 +488,8 @@ pub struct WritePages {
     pub(crate) freed: Vec<Freed>,
     /// Free runs that may be written now.
     pub(crate) pool: Vec<Run>,
+    /// Whether the commit takes the lowest free pages instead of those that lie side by side.
+    pub(crate) lowest_first: bool,
     /// `base.end`, the first page number that was never used, may not pass this.
     pub(crate) max_pages: u32,
     pub(crate) max_size: Option<u64>,
@@ -513,6 +515,7 @@ impl WritePages {
             savepoints: 0,
             freed: Vec::new(),
             pool: Vec::new(),
+            lowest_first: false,
             max_pages,
             max_size,
             extents: HashMap::new(),

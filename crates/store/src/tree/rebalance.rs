@@ -10,7 +10,7 @@ use super::Count;
 use super::page::build::{
     Child, Pair, Sizes, branch_len, build_branch, build_leaf, build_leaf_sharing,
 };
-use super::page::{KeyCell, Page, Record, ValueCell, max_inline_key};
+use super::page::{KeyCell, Page, PageMut, Record, ValueCell, max_inline_key};
 use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::{Path, Step};
 use super::tree::{MAX_LEVELS, Tree};
@@ -141,7 +141,7 @@ fn choose_window(pages: &WritePages, path: &Path) -> Result<(Window, usize)> {
 /// `wanted` leaves and builds those. The window's leaves are released.
 fn lay_out(
     pages: &mut WritePages,
-    tree: &Tree,
+    tree: &mut Tree,
     path: &Path,
     window: Window,
     change: Change<'_>,
@@ -149,7 +149,7 @@ fn lay_out(
 ) -> Result<Vec<NewChild>> {
     let old = window_pages(pages, path, window)?;
     let mut built = Vec::with_capacity(wanted);
-    {
+    let long = {
         let mut pairs = Vec::with_capacity(256);
         for at in &old {
             let change = if *at == path.steps[0].page { change } else { Change::None };
@@ -159,6 +159,7 @@ fn lay_out(
         let cuts = (wanted..=pairs.len())
             .find_map(|leaves| sizes.cut_evenly(leaves))
             .ok_or_else(|| Error::argument("an entry does not fit in a page"))?;
+        let long = LongKeys::of(&pairs, &cuts);
         let mut from = 0;
         for to in cuts.into_iter().chain([pairs.len()]) {
             let separator = match from {
@@ -170,7 +171,13 @@ fn lay_out(
             built.push((separator, buffer, count));
             from = to;
         }
+        long
+    };
+    for (leaf, shared) in &long.copied {
+        let own = long.copy(pages, tree, shared)?;
+        PageMut::new(built[*leaf].1.bytes_mut()).set_key_extent(0, &own);
     }
+    long.free_dropped(pages, tree)?;
     let mut children = Vec::with_capacity(built.len());
     let mut old = old.into_iter();
     for (separator, buffer, count) in built {
@@ -185,6 +192,62 @@ fn lay_out(
         pages.release(at, 0)?;
     }
     Ok(children)
+}
+
+/// What becomes of the extents of long keys with several values: each leaf that has some of the
+/// values refers to an extent of its own.
+#[derive(Default)]
+struct LongKeys {
+    /// Leaves whose first group goes on with a key, and the extent that the leaf before keeps.
+    copied: Vec<(usize, ExtentRef)>,
+    /// Extents of groups that became part of the one before.
+    dropped: Vec<ExtentRef>,
+}
+
+impl LongKeys {
+    fn of(pairs: &[Pair<'_>], cuts: &[usize]) -> Self {
+        let mut found = Self::default();
+        if pairs.iter().all(|pair| pair.key.extent.is_none()) {
+            return found;
+        }
+        let (mut leaf, mut kept) = (0, None);
+        for (i, pair) in pairs.iter().enumerate() {
+            let cut = cuts.get(leaf) == Some(&i);
+            leaf += usize::from(cut);
+            let Some(extent) = pair.key.extent else { continue };
+            let begins = i == 0 || cut || pair.starts;
+            if begins && kept == Some(extent) {
+                found.copied.push((leaf, extent));
+            } else if begins {
+                // Cut again further on, it is of use after all.
+                found.dropped.pop_if(|dropped| *dropped == extent);
+                kept = Some(extent);
+            } else if kept != Some(extent) && found.dropped.last() != Some(&extent) {
+                found.dropped.push(extent);
+            }
+        }
+        found
+    }
+
+    fn copy(
+        &self,
+        pages: &mut WritePages,
+        tree: &mut Tree,
+        shared: &ExtentRef,
+    ) -> Result<ExtentRef> {
+        let key = pages.extent(shared)?.to_vec();
+        let own = extent::store(pages, &key)?;
+        tree.root.overflow_pages += u64::from(extent::run_of(&own, pages.page_size()).len);
+        Ok(own)
+    }
+
+    fn free_dropped(&self, pages: &mut WritePages, tree: &mut Tree) -> Result<()> {
+        for gone in &self.dropped {
+            extent::free(pages, gone)?;
+            tree.root.overflow_pages -= u64::from(extent::run_of(gone, pages.page_size()).len);
+        }
+        Ok(())
+    }
 }
 
 /// The leaves of a window.
@@ -299,7 +362,11 @@ fn separate(
 }
 
 /// The shortest string that is after `left` and not after `right`.
-fn shortest<'a>(order: &super::order::KeyOrder, left: &Bytes<'_>, right: &Bytes<'a>) -> Bytes<'a> {
+pub(crate) fn shortest<'a>(
+    order: &super::order::KeyOrder,
+    left: &Bytes<'_>,
+    right: &Bytes<'a>,
+) -> Bytes<'a> {
     use super::order::KeyOrder;
     let len = right.len();
     let keep = (order.shared(left, right) + 1).min(len);

@@ -60,9 +60,7 @@ fn remove_group(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Re
     if tree.form.values.is_some() && is_last && !continuing {
         goes_on = begin_in_next(pages, tree, &mut place)?;
     }
-    if !goes_on {
-        free_extents(pages, tree, &extents)?;
-    }
+    free_extents(pages, tree, &extents)?;
     let mut page = pages.change(leaf);
     page.remove_slot(place.slot);
     if place.slot == 0 {
@@ -89,11 +87,8 @@ fn begin_in_next(pages: &mut WritePages, tree: &mut Tree, place: &mut Place) -> 
     Ok(true)
 }
 
-/// The extents that go with a group of a leaf. A long key's goes with the key's first group.
+/// The extents that a group of a leaf refers to; nothing else refers to them.
 fn extents_of(page: Page<'_>, slot: usize) -> [Option<ExtentRef>; 2] {
-    if slot == 0 && page.continues() {
-        return [None, None];
-    }
     let record = page.leaf_record(slot);
     [record.key_extent(), record.value_extent()]
 }

@@ -6,7 +6,9 @@ use super::catalog::{self, OpenTable};
 use super::page::ValueCell;
 use super::page::search::Side;
 use super::pages::{ExtentRef, Pages};
-use super::{Bytes, Cursor, Order, ReadTxn, TableOptions, TableStat, WriteTxn, rank, search};
+use super::{
+    Bytes, Cursor, Order, ReadTxn, TableOptions, TableShape, TableStat, WriteTxn, rank, search,
+};
 use crate::{Error, Result};
 
 /// A table as seen by one transaction: a small handle, valid in that transaction only.
@@ -182,6 +184,12 @@ pub trait Snapshot: sealed::Sealed + Sized {
     /// Pages by kind and depth of a table.
     fn table_stat(&self, table: Table) -> Result<TableStat> {
         Ok(TableStat::of(&self.open_table(table)?.tree.root))
+    }
+
+    /// Pages, entries and bytes in use of a table, level by level. Reads every page of it but the
+    /// overflow pages.
+    fn table_shape(&self, table: Table) -> Result<TableShape> {
+        TableShape::of(self.pages(), &self.open_table(table)?.tree.root)
     }
 
     /// The value of a key; its first one if it has several.

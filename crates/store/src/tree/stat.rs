@@ -1,7 +1,11 @@
 //! Reports: what a store, a table, its readers look like; what check, copy and compact found and did.
 
-use super::Count;
+use super::free::is_held;
+use super::pages::{FIRST_PAGE, PageRef, Pages};
+use super::snapshot::sealed::Sealed;
 use super::tree::Root;
+use super::{Count, Store, catalog, search};
+use crate::Result;
 
 /// A table in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,8 +18,48 @@ pub struct TableStat {
     pub branch_pages: u64,
     /// Leaf pages.
     pub leaf_pages: u64,
-    /// Overflow pages (long values and keys).
+    /// Overflow pages (long values and keys; not those of the few long keys that stand in branches).
     pub overflow_pages: u64,
+}
+
+/// The pages of a table by level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableShape {
+    /// The leaves first, the root last; empty for an empty table.
+    pub levels: Vec<LevelShape>,
+    /// The page size in bytes.
+    pub page_size: u32,
+}
+
+/// The pages of one level of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelShape {
+    /// Pages.
+    pub pages: u64,
+    /// Keys of leaves (one whose values go on in the next leaf counts in both), children of branches.
+    pub entries: u64,
+    /// Bytes in use, of `pages` times the page size.
+    pub used_bytes: u64,
+}
+
+impl TableShape {
+    /// Walks a tree.
+    pub(crate) fn of<P: Pages>(pages: &P, root: &Root) -> Result<Self> {
+        let page_size = pages.page_size() as u32;
+        if root.page.is_none() {
+            return Ok(Self { levels: Vec::new(), page_size });
+        }
+        let mut levels = vec![LevelShape::default(); usize::from(root.level) + 1];
+        search::for_each_page(pages, root.page, root.level, &mut |_: PageRef, page| {
+            if let Some(level) = levels.get_mut(usize::from(page.level())) {
+                level.pages += 1;
+                level.entries += page.len() as u64;
+                level.used_bytes += page.used() as u64;
+            }
+            Ok(())
+        })?;
+        Ok(Self { levels, page_size })
+    }
 }
 
 impl TableStat {
@@ -53,10 +97,74 @@ pub struct StoreStat {
     pub own_pages: u64,
     /// Number of tables.
     pub tables: u64,
-    /// All tables together (depth: the largest).
+    /// All tables together (`depth` is the largest).
     pub table_pages: TableStat,
     /// Live read transactions.
     pub readers: Vec<Reader>,
+}
+
+impl Store {
+    /// Pages, free space, tables and readers in numbers.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if the catalog cannot be read,
+    /// [`Error::Locked`](crate::Error::Locked) after a fork.
+    pub fn stat(&self) -> Result<StoreStat> {
+        // Before the snapshot is taken, so that it is not among them.
+        let readers = self.readers()?;
+        let txn = self.begin_read()?;
+        let meta = &txn.meta.meta;
+        let mut protected = self.inner.protected();
+        protected.sort_unstable();
+        let (mut free, mut pinned) = (meta.ready_pages, meta.pending_pages);
+        for recent in &meta.recent {
+            let held = is_held(&protected, recent.birth, recent.freed);
+            let sum = if held { &mut pinned } else { &mut free };
+            *sum = sum.saturating_add(u64::from(recent.run.len));
+        }
+        let roots = [&meta.catalog, &meta.ready, &meta.pending];
+        let own = roots.iter().map(|root| TableStat::of(root).pages());
+        let own = own.fold(u64::from(FIRST_PAGE), u64::saturating_add);
+        let (mut tables, mut all) = (0, TableStat::default());
+        catalog::for_each(&txn.pages, &txn.catalog(), |_, root, _| {
+            tables += 1;
+            all.add(&TableStat::of(&root));
+        })?;
+        Ok(StoreStat {
+            page_size: self.page_size(),
+            commit: meta.txn,
+            durable_commit: self.inner.durable_number(),
+            file_bytes: self.inner.file_len()?,
+            pages: u64::from(meta.end),
+            free_pages: free,
+            pinned_pages: pinned,
+            own_pages: own,
+            tables,
+            table_pages: all,
+            readers,
+        })
+    }
+}
+
+impl TableStat {
+    fn pages(&self) -> u64 {
+        self.branch_pages.saturating_add(self.leaf_pages).saturating_add(self.overflow_pages)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.depth = self.depth.max(other.depth);
+        let sums = [
+            (&mut self.count.keys, other.count.keys),
+            (&mut self.count.values, other.count.values),
+            (&mut self.branch_pages, other.branch_pages),
+            (&mut self.leaf_pages, other.leaf_pages),
+            (&mut self.overflow_pages, other.overflow_pages),
+        ];
+        // Whatever a damaged catalog says.
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+    }
 }
 
 /// A live read transaction.

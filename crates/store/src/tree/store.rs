@@ -8,17 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use super::flush::Flusher;
-use super::free::is_held;
 use super::group::{Group, Queue, Turn, locked};
 use super::meta::{META_LEN, Meta};
 use super::options::Paths;
-use super::pages::{FIRST_PAGE, PageFile};
+use super::pages::PageFile;
 use super::recover::META_SLOTS;
 use super::registry::Registered;
 use super::txn_read::NOT_PINNED;
-use super::{
-    Builder, CheckReport, CompactReport, CopyOptions, ReadTxn, Reader, StoreStat, WriteTxn,
-};
+use super::{Builder, ReadTxn, Reader, WriteTxn};
 use crate::os::SharedLock;
 use crate::{Error, Result};
 
@@ -382,32 +379,6 @@ impl Store {
         Ok(slots.into_iter().map(reader).collect())
     }
 
-    /// What the store's own records say of it; the tables are left for the caller to fill in.
-    pub(crate) fn stat_base(&self, snapshot: &SnapshotMeta) -> Result<StoreStat> {
-        let meta = &snapshot.meta;
-        let mut protected = self.inner.protected();
-        protected.sort_unstable();
-        let (mut free, mut pinned) = (meta.ready_pages, meta.pending_pages);
-        for recent in &meta.recent {
-            let held = is_held(&protected, recent.birth, recent.freed);
-            *(if held { &mut pinned } else { &mut free }) += u64::from(recent.run.len);
-        }
-        let roots = [&meta.catalog, &meta.ready, &meta.pending];
-        let own = roots.map(|root| root.branch_pages + root.leaf_pages + root.overflow_pages);
-        Ok(StoreStat {
-            page_size: self.page_size(),
-            commit: meta.txn,
-            durable_commit: self.inner.durable_number(),
-            file_bytes: self.inner.file_len()?,
-            pages: u64::from(meta.end),
-            free_pages: free,
-            pinned_pages: pinned,
-            own_pages: u64::from(FIRST_PAGE) + own.iter().sum::<u64>(),
-            readers: self.readers()?,
-            ..StoreStat::default()
-        })
-    }
-
     /// The flag that interrupts long operations on this store.
     pub fn interrupt(&self) -> Interrupt {
         Interrupt(Arc::clone(&self.inner.pages.interrupt))
@@ -436,33 +407,6 @@ impl Store {
     /// The longest value of a table with duplicates in bytes.
     pub fn max_duplicate_size(&self) -> usize {
         self.page_size() as usize / 8
-    }
-}
-
-#[expect(unused_variables, reason = "outlines of what stands in modules of their own later")]
-impl Store {
-    /// Pages, free space, tables and readers in numbers.
-    pub fn stat(&self) -> Result<StoreStat> {
-        unimplemented!()
-    }
-    /// Verifies every page in use, order, counters, that each page is used once or free.
-    /// `progress(done_pages, all_pages)`.
-    pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
-        unimplemented!()
-    }
-    /// Hot copy of the newest snapshot to a new file. `progress(done_bytes, all_bytes)`.
-    pub fn copy_to(
-        &self,
-        path: impl AsRef<Path>,
-        options: CopyOptions,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<()> {
-        unimplemented!()
-    }
-    /// Moves pages towards the front in small commits and cuts the file, while others read and
-    /// write.
-    pub fn compact(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CompactReport> {
-        unimplemented!()
     }
 }
 

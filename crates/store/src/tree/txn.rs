@@ -848,7 +848,7 @@ impl ValueWriter<'_> {
             Some(Sink::Long(writer)) => self.txn.change(self.table, |pages, open| {
                 open.tail = None;
                 note_sizes(open, &key, &[]);
-                let extent = writer.finish(pages)?;
+                let extent = writer.finish(&pages.base.file, pages.txn)?;
                 let run = extent::run_of(&extent, pages.page_size());
                 open.tree.root.overflow_pages += u64::from(run.len);
                 let place = locate(pages, &open.tree, &key, &[])?;
@@ -865,7 +865,8 @@ impl Write for ValueWriter<'_> {
         match &mut self.sink {
             Some(Sink::Short(value)) => value.extend_from_slice(&bytes[..n]),
             Some(Sink::Long(writer)) => {
-                let written = writer.write(&self.txn.turn.state().pages, &bytes[..n]);
+                let file = &self.txn.turn.state().pages.base.file;
+                let written = writer.write(file, &bytes[..n]);
                 written.map_err(io::Error::other)?;
             }
             None => {}

@@ -60,7 +60,16 @@ fn scattered_pages_are_taken_only_if_allowed() {
 fn a_commit_uses_runs_in_ascending_order_and_knows_what_is_spare() {
     let pool = [run(10, 1), run(20, 30), run(60, 4), run(80, 31)];
     assert_eq!(numbering_runs(&pool, 40), [1, 3]);
-    assert_eq!(spare_runs(&pool, 40), [0, 2]);
+    assert_eq!(spare_runs(&pool, &[1, 3]), [0, 2]);
+}
+
+#[test]
+fn compaction_takes_the_lowest_runs() {
+    let pool = [run(80, 31), run(20, 3), run(60, 4), run(10, 1)];
+    assert_eq!(lowest_runs(&pool, 4), [1, 3]);
+    assert_eq!(lowest_runs(&pool, 5), [1, 2, 3]);
+    assert_eq!(lowest_runs(&pool, 500), [0, 1, 2, 3]);
+    assert!(lowest_runs(&pool, 0).is_empty());
 }
 
 #[test]

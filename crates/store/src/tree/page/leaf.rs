@@ -222,6 +222,12 @@ impl<'a> PageMut<'a> {
         put_extent(self.bytes, at, extent);
     }
 
+    /// Names another extent, of the same bytes, as the long key of slot `i`.
+    pub(crate) fn set_key_extent(&mut self, i: usize, extent: &ExtentRef) {
+        let at = self.view().record(i).data;
+        put_extent(self.bytes, at, extent);
+    }
+
     /// Replaces the one value of slot `i`. `scratch` keeps the key's rest on the way.
     pub(crate) fn replace_single(
         &mut self,

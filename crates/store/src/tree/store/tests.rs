@@ -15,6 +15,7 @@ use super::super::tree::{Form, Root, Tree};
 use super::super::{Durability, ReadTxn};
 use super::*;
 use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
+use crate::tree::pages::FIRST_PAGE;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

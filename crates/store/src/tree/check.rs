@@ -1,0 +1,238 @@
+//! Verifying a whole store: every page in use, every order and counter, and that each page is used
+//! once or free. Works on a pinned snapshot, beside readers and writers, and trusts no byte: what it
+//! finds it reports, and a damaged page never stops it. What holds of one tree is checked in `walk`.
+
+mod set;
+mod walk;
+
+pub(crate) use set::PageSet;
+
+use super::catalog::Stored;
+use super::free::{pending_entry, ready_entry};
+use super::meta::{FreeRun, Meta};
+use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
+use super::tree::{Form, Root};
+use super::{CheckReport, Store};
+use crate::{Error, Result};
+use walk::{Walk, Wanted};
+
+/// So many problems are listed.
+const PROBLEMS_MAX: usize = 1000;
+/// Progress is told after each so many pages.
+const PROGRESS_PAGES: u64 = 256;
+
+impl Store {
+    /// Verifies every page in use: checksums, structure, orders, counters, and that each page is
+    /// used once or free. Looks at the newest commit; others may read and write meanwhile. The order
+    /// of a table with custom orders is not checked, since their functions are not known here.
+    ///
+    /// `progress(done_pages, all_pages)` is called now and then.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]; damage is no error but stands in the report.
+    pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
+        let txn = self.begin_read()?;
+        let meta = &txn.meta.meta;
+        let mut checker = Checker::new(&self.inner.pages, meta, progress);
+        checker.trees(meta)?;
+        checker.finish();
+        Ok(checker.report)
+    }
+}
+
+/// What one check knows.
+struct Checker<'s> {
+    file: &'s PageFile,
+    end: PageNo,
+    /// The number of the commit that is checked.
+    txn: u64,
+    used: PageSet,
+    free: PageSet,
+    /// Some pages could not be read or followed: what lies below them was not seen.
+    has_gaps: bool,
+    report: CheckReport,
+    progress: &'s mut dyn FnMut(u64, u64),
+}
+
+impl<'s> Checker<'s> {
+    fn new(file: &'s PageFile, meta: &Meta, progress: &'s mut dyn FnMut(u64, u64)) -> Self {
+        let mut used = PageSet::new(meta.end);
+        used.insert_run(Run { start: 0, len: FIRST_PAGE });
+        let free = PageSet::new(meta.end);
+        let report = CheckReport::default();
+        let (end, txn) = (meta.end, meta.txn);
+        Self { file, end, txn, used, free, has_gaps: false, report, progress }
+    }
+
+    /// Notes what is wrong with a page.
+    fn problem(&mut self, whose: &str, no: PageNo, what: impl std::fmt::Display) {
+        if self.report.problems.len() < PROBLEMS_MAX {
+            self.report.problems.push(format!("page {no} ({whose}): {what}"));
+        }
+    }
+
+    /// Notes what is wrong with the store as a whole.
+    fn general(&mut self, what: String) {
+        if self.report.problems.len() < PROBLEMS_MAX {
+            self.report.problems.push(what);
+        }
+    }
+
+    /// An error is a problem to report, but for an interruption.
+    fn failed(&mut self, whose: &str, no: PageNo, error: Error) -> Result<()> {
+        match error {
+            Error::Interrupted => return Err(error),
+            Error::Corrupt { page, reason, .. } => {
+                self.problem(whose, PageNo::try_from(page).unwrap_or(no), reason);
+            }
+            other => self.problem(whose, no, other),
+        }
+        self.has_gaps = true;
+        Ok(())
+    }
+
+    /// Notes the use of a run; false if that cannot be.
+    fn claim(&mut self, whose: &str, run: Run, used_by: PageNo) -> bool {
+        let end = u64::from(run.start) + u64::from(run.len);
+        if run.start < FIRST_PAGE || end > u64::from(self.end) {
+            self.problem(
+                whose,
+                used_by,
+                format_args!("refers to page {}, which does not exist", run.start),
+            );
+        } else if let Some(no) = self.used.insert_run(run) {
+            self.problem(whose, no, format_args!("used twice, the second time by page {used_by}"));
+        } else {
+            self.told(u64::from(run.len));
+            return true;
+        }
+        self.has_gaps = true;
+        false
+    }
+
+    /// Counts pages that were read.
+    fn told(&mut self, pages: u64) {
+        let before = self.report.pages / PROGRESS_PAGES;
+        self.report.pages += pages;
+        if self.report.pages / PROGRESS_PAGES > before {
+            (self.progress)(self.report.pages, u64::from(self.end));
+        }
+    }
+
+    /// Walks all trees and notes what they say is free.
+    fn trees(&mut self, meta: &Meta) -> Result<()> {
+        let mut tables = Vec::new();
+        self.own_tree("the catalog", &meta.catalog, &mut |name, record| {
+            tables.push((name.to_vec(), record.to_vec()));
+            true
+        })?;
+        for (name, record) in tables {
+            self.table(&name, &record)?;
+        }
+        let mut ready = Vec::new();
+        self.own_tree("the table of free pages", &meta.ready, &mut |key, value| {
+            ready_entry(key, value).map(|run| ready.push(run)).is_some()
+        })?;
+        let mut pending = Vec::new();
+        self.own_tree("the table of pages that will be free", &meta.pending, &mut |key, value| {
+            pending_entry(key, value).map(|(_, free)| pending.push(free)).is_some()
+        })?;
+        self.free_total("ready", &ready, meta.ready_pages);
+        let runs: Vec<Run> = pending.iter().map(|free| free.run).collect();
+        self.free_total("pending", &runs, meta.pending_pages);
+        for run in ready.into_iter().chain(meta.recent.iter().map(|free| free.run)) {
+            self.free_run(run);
+        }
+        for free in pending {
+            self.pending_run(&free);
+        }
+        Ok(())
+    }
+
+    fn own_tree(
+        &mut self,
+        whose: &str,
+        root: &Root,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let wanted = Wanted { form: Form::PLAIN, key_size: 0, value_size: 0 };
+        Walk::new(self, whose, wanted, Some(visit)).tree(root)?;
+        Ok(())
+    }
+
+    fn table(&mut self, name: &[u8], record: &[u8]) -> Result<()> {
+        let whose = format!("table \"{}\"", name.escape_ascii());
+        let Some((root, stored)) = Stored::decode(record) else {
+            self.has_gaps = true;
+            self.general(format!(
+                "the catalog's record of {whose} is none that this version knows"
+            ));
+            return Ok(());
+        };
+        let fixed = stored.is_fixed() || stored.has_integer_values();
+        let wanted = Wanted {
+            form: stored.stored_form(),
+            key_size: if stored.has_integer_keys() { stored.key_size } else { 0 },
+            value_size: if fixed { stored.value_size } else { 0 },
+        };
+        let count = Walk::new(self, &whose, wanted, None).tree(&root)?;
+        self.report.entries += count.values;
+        Ok(())
+    }
+
+    fn free_total(&mut self, which: &str, runs: &[Run], noted: u64) {
+        let found: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
+        if found != noted {
+            let what =
+                format!("the newest commit counts {noted} {which} free pages, there are {found}");
+            self.general(what);
+        }
+    }
+
+    fn pending_run(&mut self, free: &FreeRun) {
+        if free.birth > free.freed || free.freed > self.txn {
+            let what = "noted as free since a commit that cannot be";
+            self.problem("free", free.run.start, what);
+        }
+        self.free_run(free.run);
+    }
+
+    fn free_run(&mut self, run: Run) {
+        let end = u64::from(run.start) + u64::from(run.len);
+        if run.start < FIRST_PAGE || end > u64::from(self.end) {
+            let what = format_args!("a free run of {} pages outside of the store", run.len);
+            self.problem("free", run.start, what);
+        } else if let Some(no) = self.free.insert_run(run) {
+            self.problem("free", no, "noted as free twice");
+        } else if let Some(no) = self.used.first_in(run) {
+            self.problem("free", no, "noted as free, but in use");
+        }
+    }
+
+    /// Looks for pages that are neither in use nor free.
+    fn finish(&mut self) {
+        let is_lost = |no: &PageNo| !self.used.contains(*no) && !self.free.contains(*no);
+        let mut lost: Vec<Run> = Vec::new();
+        for no in (FIRST_PAGE..self.end).filter(is_lost) {
+            match lost.last_mut() {
+                Some(run) if run.start + run.len == no => run.len += 1,
+                _ => lost.push(Run { start: no, len: 1 }),
+            }
+        }
+        if self.has_gaps && !lost.is_empty() {
+            let pages: u64 = lost.iter().map(|run| u64::from(run.len)).sum();
+            self.general(format!(
+                "{pages} pages were not seen; they lie below damaged pages, or are lost"
+            ));
+        } else {
+            for run in lost {
+                let what = format_args!("lost: {} pages neither in use nor free", run.len);
+                self.problem("nobody's", run.start, what);
+            }
+        }
+        (self.progress)(u64::from(self.end), u64::from(self.end));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,346 @@
+//! Check finds nothing wrong with what the engine wrote, and everything that is planted.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::coding::put_u64;
+use crate::tree::meta::META_LEN;
+use crate::tree::page::{PageMut, seal, slot_len};
+use crate::tree::{Count, Duplicates, Order, Snapshot, TableOptions};
+
+/// Numbers without a pattern.
+pub(crate) fn mix(n: u64) -> u64 {
+    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 27)
+}
+
+fn by_length() -> Order {
+    Order::custom("length", |a, b| a.len().cmp(&b.len()).then(a.cmp(b)))
+}
+
+/// Tables of every kind.
+pub(crate) fn kinds() -> Vec<(&'static str, TableOptions)> {
+    let any = |order| Duplicates::Any { order };
+    vec![
+        ("plain", TableOptions::new()),
+        ("reverse", TableOptions::new().order(Order::Reverse)),
+        ("integer", TableOptions::new().order(Order::Integer)),
+        ("custom", TableOptions::new().order(by_length())),
+        ("long keys", TableOptions::new()),
+        ("long reverse", TableOptions::new().order(Order::Reverse)),
+        ("duplicates", TableOptions::new().duplicates()),
+        ("fixed", TableOptions::new().fixed_duplicates(8)),
+        ("reversed values", TableOptions::new().duplicates_in(any(Order::Reverse))),
+        ("integer values", TableOptions::new().duplicates_in(any(Order::Integer))),
+        ("custom values", TableOptions::new().duplicates_in(any(by_length()))),
+        ("long duplicates", TableOptions::new().duplicates()),
+    ]
+}
+
+/// Entry `n` of a table of this kind.
+pub(crate) fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
+    let r = mix(n);
+    let spread = format!("key {:06}", r % 100_000).into_bytes();
+    let few = format!("key {:03}", r % 17).into_bytes();
+    match kind {
+        "integer" => (r.to_le_bytes().to_vec(), vec![7; n as usize % 90]),
+        "long keys" | "long reverse" => {
+            let mut key = vec![b'k'; 700 + (r % 300) as usize];
+            let at = if kind == "long keys" { 600 } else { 30 };
+            key[at..at + 6].copy_from_slice(format!("{:06}", r % 100_000).as_bytes());
+            key[0] = b'a' + (r % 3) as u8;
+            *key.last_mut().unwrap() = b'a' + (r % 3) as u8;
+            (key, vec![1; (r % 9000) as usize])
+        }
+        "fixed" | "integer values" => (few, r.to_le_bytes().to_vec()),
+        "duplicates" | "reversed values" | "custom values" => {
+            (few, format!("value {}", r % 10_000).into_bytes())
+        }
+        "long duplicates" => {
+            let mut key = vec![b'd'; 900];
+            key[0] = b'a' + (r % 5) as u8;
+            (key, format!("a value of some length {:09}", r % 1_000_000).into_bytes())
+        }
+        _ if n % 50 == 0 => (spread, vec![b'v'; (r % 100_000) as usize]),
+        _ => (spread, format!("value {n}").into_bytes()),
+    }
+}
+
+/// A store with tables of every kind, changed in a few commits.
+pub(crate) fn filled(folder: &std::path::Path) -> Store {
+    let store = Store::create(folder.join("store")).unwrap();
+    for round in 0..6_u64 {
+        let mut txn = store.begin_write().unwrap();
+        for (kind, options) in kinds() {
+            let table = txn.create_table(kind, &options).unwrap();
+            for n in round * 700..(round + 1) * 700 {
+                let (key, value) = entry(kind, n);
+                txn.put(table, &key, &value).unwrap();
+                if n % 3 == 0 {
+                    let (key, value) = entry(kind, mix(n) % (n + 1));
+                    txn.delete_pair(table, &key, &value).unwrap();
+                }
+                if n % 97 == 0 {
+                    txn.delete(table, &entry(kind, mix(n) % (n + 1)).0).unwrap();
+                }
+            }
+        }
+        txn.commit().unwrap();
+        let report = store.check(&mut |_, _| {}).unwrap();
+        assert_eq!(report.problems, Vec::<String>::new(), "round {round}");
+    }
+    store
+}
+
+/// The bytes of a store that was closed.
+fn bytes_of_filled() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path()));
+    std::fs::read(folder.path().join("store")).unwrap()
+}
+
+/// What check says of a file of these bytes.
+fn problems_of(bytes: &[u8]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("store");
+    std::fs::write(&path, bytes).unwrap();
+    let store = Store::open(&path).unwrap();
+    store.check(&mut |_, _| {}).unwrap().problems
+}
+
+const PAGE: usize = 4096;
+
+fn metas(bytes: &[u8]) -> impl Iterator<Item = (u32, Meta)> {
+    (0..3).filter_map(|slot| {
+        let at = slot as usize * PAGE;
+        Meta::decode(&bytes[at..at + META_LEN], slot).ok().map(|meta| (slot, meta))
+    })
+}
+
+fn newest(bytes: &[u8]) -> Meta {
+    metas(bytes).map(|(_, meta)| meta).max_by_key(|meta| meta.txn).unwrap()
+}
+
+/// Changes the newest record.
+fn edit_meta(bytes: &mut [u8], edit: impl Fn(&mut Meta)) {
+    let txn = newest(bytes).txn;
+    let found: Vec<_> = metas(bytes).filter(|(_, meta)| meta.txn == txn).collect();
+    for (slot, mut meta) in found {
+        edit(&mut meta);
+        let at = slot as usize * PAGE;
+        bytes[at..at + META_LEN].copy_from_slice(&meta.encode(slot));
+    }
+}
+
+fn page_mut(bytes: &mut [u8], no: PageNo) -> &mut [u8] {
+    &mut bytes[no as usize * PAGE..(no as usize + 1) * PAGE]
+}
+
+/// Changes a page and repairs its checksum.
+fn edit_page(bytes: &mut [u8], no: PageNo, edit: impl FnOnce(&mut [u8])) {
+    let page = page_mut(bytes, no);
+    edit(page);
+    seal(page, no);
+}
+
+/// The root of a table.
+fn root_of(bytes: &[u8], name: &str) -> Root {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    std::fs::write(&path, bytes).unwrap();
+    let txn = Store::open(&path).unwrap().begin_read().unwrap();
+    let table = txn.table(name).unwrap();
+    crate::tree::snapshot::sealed::Sealed::open_table(&txn, table).unwrap().tree.root
+}
+
+/// The page that is reached by these slots from the root.
+fn page_at(bytes: &mut [u8], root: &Root, slots: &[usize]) -> PageNo {
+    slots
+        .iter()
+        .fold(root.page.0, |no, slot| PageMut::new(page_mut(bytes, no)).view().child(*slot).0)
+}
+
+/// Exchanges heads and offsets of two slots.
+fn swap_slots(page: &mut [u8], a: usize, b: usize) {
+    let (heads, offsets) = {
+        let editor = PageMut::new(page);
+        let view = editor.view();
+        (view.heads_at(), view.heads_at() + (slot_len(view.level(), view.flags()) - 2) * view.len())
+    };
+    for i in 0..4 {
+        page.swap(heads + 4 * a + i, heads + 4 * b + i);
+    }
+    for i in 0..2 {
+        page.swap(offsets + 2 * a + i, offsets + 2 * b + i);
+    }
+}
+
+#[track_caller]
+fn assert_named(bytes: &[u8], wanted: &str) {
+    let problems = problems_of(bytes);
+    assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted:?} is not in {problems:#?}");
+}
+
+#[test]
+fn stores_that_the_engine_wrote_are_clean() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let mut last = (0, 0);
+    let report = store.check(&mut |done, all| last = (done, all)).unwrap();
+    assert!(report.pages > 1000 && report.entries > 10_000, "{report:?}");
+    assert_eq!(last.0, last.1);
+    let mut txn = store.begin_write().unwrap();
+    for (kind, options) in kinds() {
+        let table = txn.create_table(kind, &options).unwrap();
+        if kind.starts_with("long") {
+            txn.clear_table(table).unwrap();
+        } else {
+            txn.drop_table(kind).unwrap();
+        }
+    }
+    txn.commit().unwrap();
+    assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn planted_damage_is_named() {
+    let clean = bytes_of_filled();
+    assert_eq!(problems_of(&clean), Vec::<String>::new());
+    let root = root_of(&clean, "plain");
+    let fixed = root_of(&clean, "fixed");
+    assert!(root.level > 0 && fixed.level > 0);
+    let leaf_slots = vec![0; usize::from(root.level)];
+    let txn = newest(&clean).txn;
+    let with = |edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = clean.clone();
+        edit(&mut bytes);
+        bytes
+    };
+
+    let counter = with(&|bytes| {
+        edit_page(bytes, root.page.0, |page| {
+            PageMut::new(page).add_child_count(1, Count { keys: 1, values: 1 });
+        });
+    });
+    assert_named(&counter, "below child 1");
+
+    let order = with(&|bytes| {
+        let leaf = page_at(bytes, &root, &leaf_slots);
+        edit_page(bytes, leaf, |page| swap_slots(page, 1, 2));
+    });
+    assert_named(&order, "the key of slot 2 is not after the one before");
+
+    let head = with(&|bytes| {
+        let leaf = page_at(bytes, &root, &leaf_slots);
+        edit_page(bytes, leaf, |page| {
+            let at = PageMut::new(page).view().heads_at() + 4;
+            page[at] ^= 1;
+        });
+    });
+    assert_named(&head, "the head of slot 1");
+
+    let separator = with(&|bytes| {
+        let mut slots = leaf_slots.clone();
+        slots.pop();
+        let branch = page_at(bytes, &root, &slots);
+        edit_page(bytes, branch, |page| swap_slots(page, 1, 2));
+    });
+    assert_named(&separator, "before the separator that leads to it");
+    assert_named(&separator, "is not after what stands before it");
+
+    let mut children = vec![0; usize::from(fixed.level)];
+    let mut continued = None;
+    for slot in 0..30 {
+        *children.last_mut().unwrap() = slot;
+        let mut bytes = clean.clone();
+        let leaf = page_at(&mut bytes, &fixed, &children);
+        if PageMut::new(page_mut(&mut bytes, leaf)).view().continues() {
+            continued = Some(leaf);
+            break;
+        }
+    }
+    let leaf = continued.unwrap();
+    let unsaid = with(&|bytes| {
+        edit_page(bytes, leaf, |page| {
+            PageMut::new(page).set_flag(crate::tree::page::CONTINUES, false);
+        });
+    });
+    assert_named(&unsaid, "goes on unsaid");
+
+    let twice = with(&|bytes| {
+        edit_page(bytes, root.page.0, |page| {
+            let mut page = PageMut::new(page);
+            let first = page.view().child(0);
+            page.set_child(1, first);
+        });
+    });
+    assert_named(&twice, "used twice");
+
+    let lost = with(&|bytes| edit_meta(bytes, |meta| meta.end += 1));
+    let mut lost = lost;
+    lost.resize(lost.len() + PAGE, 0);
+    assert_named(&lost, "lost: 1 pages");
+
+    let overlap = with(&|bytes| {
+        edit_meta(bytes, |meta| {
+            let run = Run { start: root.page.0, len: 1 };
+            meta.recent.push(FreeRun { run, birth: 0, freed: 0 });
+        });
+    });
+    assert_named(&overlap, "noted as free, but in use");
+
+    let birth = with(&|bytes| {
+        let leaf = page_at(bytes, &root, &leaf_slots);
+        edit_page(bytes, leaf, |page| PageMut::new(page).set_birth(txn + 1));
+    });
+    assert_named(&birth, "written by commit");
+
+    let ready = with(&|bytes| edit_meta(bytes, |meta| meta.ready_pages += 1));
+    assert_named(&ready, "ready free pages");
+    let catalog = with(&|bytes| edit_meta(bytes, |meta| meta.catalog.count.keys += 1));
+    assert_named(&catalog, "the catalog is said to have");
+}
+
+#[test]
+fn wrong_counts_in_the_catalog_are_named() {
+    let mut bytes = bytes_of_filled();
+    let catalog = newest(&bytes).catalog;
+    assert_eq!(catalog.level, 0);
+    let wanted = ["keys", "values", "branch pages", "leaf pages", "overflow pages"];
+    for (i, what) in wanted.into_iter().enumerate() {
+        let clean = bytes.clone();
+        edit_page(&mut bytes, catalog.page.0, |page| {
+            let mut page = PageMut::new(page);
+            let slot = 0;
+            let len = page.view().record(slot).inline_value().len();
+            let record = page.value_of_len(slot, len).unwrap();
+            put_u64(record, 8 + 8 * i, 77_777);
+        });
+        assert_named(&bytes, &format!("is said to have 77777 {what}"));
+        bytes = clean;
+    }
+}
+
+#[test]
+fn no_flipped_byte_in_a_used_page_is_missed() {
+    let clean = bytes_of_filled();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    std::fs::write(&path, &clean).unwrap();
+    let store = Store::open(&path).unwrap();
+    let txn = store.begin_read().unwrap();
+    let meta = &txn.meta.meta;
+    let mut ignore = |_, _| {};
+    let mut checker = Checker::new(&store.inner.pages, meta, &mut ignore);
+    checker.trees(meta).unwrap();
+    let used: Vec<PageNo> =
+        (FIRST_PAGE..meta.end).filter(|no| checker.used.contains(*no)).collect();
+    for i in 0..60_u64 {
+        let no = used[(mix(i) % used.len() as u64) as usize];
+        let at = no as usize * PAGE + (mix(i + 1000) % PAGE as u64) as usize;
+        let mut bytes = clean.clone();
+        bytes[at] ^= 1 << (i % 8);
+        assert!(!problems_of(&bytes).is_empty(), "byte {at} of page {no}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Making the file shorter while it is in use: pages from its end are moved into free space further
+//! to the front, so that the end becomes free and is cut.
+//!
+//! # How
+//!
+//! If `f` pages of a store that ends at `end` are free, what is in use fits before `limit = end - f`.
+//! A *pass* walks all trees once and copies each page from `limit` on, with the branches above it,
+//! as any other change would; the commit numbers the copies from the lowest free page on. A pass
+//! consists of *steps*, each a commit of about [`STEP_PAGES`] pages, between which others read and
+//! write; it goes on where it stopped by table and position. Nothing that others change meanwhile
+//! can do more harm than that a page is moved in vain or not at all.
+//!
+//! Pages that a step leaves are free one commit later, if no reader holds them. Passes are repeated
+//! as long as each makes the store notably shorter, so that a long reader only ends the work early.
+//!
+//! Steps are commits without flush, followed by a `sync`: such a commit is never handed to another
+//! transaction, which would find tables opened here without the functions of their orders.
+
+mod pass;
+
+use std::sync::Arc;
+
+use super::commit::trim;
+use super::free::is_held;
+use super::group::Turn;
+use super::pages::{PageNo, PageRef};
+use super::state::WriteState;
+use super::{CompactReport, Durability, Store};
+use crate::Result;
+use pass::Pass;
+
+/// About so many pages are moved in one commit.
+const STEP_PAGES: u32 = 1024;
+/// Pages of a step that are kept for the catalog, the free-space trees and paths to moved pages.
+const RESERVE_PAGES: u32 = 64;
+/// So many steps that find no room end a pass.
+const IDLE_STEPS_MAX: u32 = 2;
+/// So many passes, which a store that others change all the time would need without end.
+const PASSES_MAX: u32 = 32;
+
+impl Store {
+    /// Moves pages towards the front in small commits and cuts the file, while others read and
+    /// write. Ends when nothing more is gained; a reader of an old snapshot, which holds pages,
+    /// makes it end early.
+    ///
+    /// `progress(done_pages, all_pages)` is called after each step; the second is an estimate.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Io`](crate::Error::Io),
+    /// [`Error::Interrupted`](crate::Error::Interrupted): what was done until then stays.
+    pub fn compact(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CompactReport> {
+        self.inner.check_writable()?;
+        let before = self.inner.file_len()?;
+        let mut report = CompactReport { before, after: before, ..CompactReport::default() };
+        let mut all = 0;
+        for _ in 0..PASSES_MAX {
+            // Frees what earlier commits left, and shows what others hold.
+            self.settle(&mut report)?;
+            let (end, limit) = self.limit()?;
+            if end - limit <= slack(end) {
+                break;
+            }
+            all = all.max(report.moved_pages + u64::from(end - limit));
+            self.pass(limit, &mut report, &mut |done| progress(done.min(all), all))?;
+            self.settle(&mut report)?;
+            let (now, _) = self.limit()?;
+            if now + slack(end) >= end {
+                break;
+            }
+        }
+        trim_alone(self)?;
+        report.after = self.inner.file_len()?;
+        progress(all, all);
+        Ok(report)
+    }
+
+    /// The end of the store, and where it could be.
+    fn limit(&self) -> Result<(PageNo, PageNo)> {
+        let newest = self.inner.newest()?;
+        let meta = &newest.meta;
+        let mut protected = self.inner.protected();
+        protected.sort_unstable();
+        let ready = meta.recent.iter().filter(|f| !is_held(&protected, f.birth, f.freed));
+        let recent: u64 = ready.map(|free| u64::from(free.run.len)).sum();
+        let free = meta.ready_pages.saturating_add(recent).min(u64::from(meta.end));
+        Ok((meta.end, meta.end - free as u32))
+    }
+
+    /// Two commits that change nothing: pages that are left by the last step become free, and the
+    /// end of the store is lowered over them.
+    fn settle(&self, report: &mut CompactReport) -> Result<()> {
+        for _ in 0..2 {
+            self.step(report, &mut |_, _| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Moves all that lies from `limit` on, as far as there is room.
+    fn pass(
+        &self,
+        limit: PageNo,
+        report: &mut CompactReport,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        // Long values need neighbouring pages: they choose first.
+        for extents in [true, false] {
+            let mut pass = Pass::new(limit, extents);
+            let mut idle = 0;
+            while !pass.is_complete() && idle < IDLE_STEPS_MAX {
+                let before = report.moved_pages;
+                self.step(report, &mut |state, moved| pass.step(state, moved))?;
+                idle = if report.moved_pages == before { idle + 1 } else { 0 };
+                told(report.moved_pages);
+            }
+        }
+        Ok(())
+    }
+
+    /// One commit, made durable. `work` adds what it moved to its argument.
+    fn step(
+        &self,
+        report: &mut CompactReport,
+        work: &mut dyn FnMut(&mut WriteState, &mut u64) -> Result<()>,
+    ) -> Result<()> {
+        self.inner.pages.interrupted()?;
+        let mut turn = Turn::begin_alone(&self.inner)?;
+        let state = turn.state_mut();
+        state.free.begin_compaction(&mut state.pages)?;
+        let mut moved = 0;
+        work(state, &mut moved)?;
+        touch_catalog(state)?;
+        turn.commit(Durability::None)?;
+        self.inner.sync()?;
+        report.moved_pages += moved;
+        report.steps += 1;
+        Ok(())
+    }
+}
+
+/// So many pages are not worth a pass.
+fn slack(end: PageNo) -> PageNo {
+    4 + end / 50
+}
+
+/// Makes a commit of a step that changes nothing else: only commits bring free space forward.
+fn touch_catalog(state: &mut WriteState) -> Result<()> {
+    let root = &mut state.catalog.root;
+    if !root.page.is_none() {
+        root.page = state.pages.touch(root.page, root.level)?;
+    }
+    debug_assert!(root.page == PageRef::NONE || root.page.is_changed());
+    Ok(())
+}
+
+/// Cuts the file, no other writer being at work.
+fn trim_alone(store: &Store) -> Result<()> {
+    store.sync()?;
+    let turn = Turn::begin_alone(&store.inner)?;
+    let trimmed = trim(&Arc::clone(&turn.store));
+    drop(turn);
+    trimmed
+}
+
+#[cfg(test)]
+mod tests;

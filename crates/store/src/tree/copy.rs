@@ -1,0 +1,220 @@
+//! Copies of a store while it is in use: page by page, or filled anew (`load`).
+//!
+//! A copy is written under a name that nobody can guess, flushed, and then given the name that was
+//! asked for: whoever finds it there finds all of it.
+
+mod load;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::catalog;
+use super::check::PageSet;
+use super::free::{pending_entry, ready_entry};
+use super::meta::{Kind, Meta};
+use super::open::{exists, store_id, write_metas};
+use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
+use super::search::scan_plain;
+use super::snapshot::sealed::Sealed;
+use super::tree::{Form, Root, Tree};
+use super::{Builder, CopyOptions, ReadTxn, Store};
+use crate::os::{Open, System};
+use crate::{Error, Result};
+use load::{Sink, load_catalog, load_table};
+
+/// How much is read and written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+impl Store {
+    /// Copies the newest commit to a new store at `path`, while others read and write. The copy is
+    /// on stable storage, under its name, when this returns; if it fails there is no trace of it.
+    ///
+    /// A plain copy holds the same pages in the same places; its free pages are holes of the file.
+    /// A compact one is filled anew, table by table in order, with full pages and without free ones.
+    ///
+    /// `progress(done_bytes, all_bytes)` is called now and then.
+    ///
+    /// # Errors
+    /// [`Error::Path`] if something is there already, [`Error::Io`], [`Error::Interrupted`],
+    /// [`Error::Corrupt`] for a damaged page that is in the way.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::tree::CopyOptions;
+    /// let backup = folder.path().join("backup");
+    /// store.copy_to(&backup, CopyOptions { compact: true }, &mut |_, _| {})?;
+    /// # assert!(backup.exists());
+    /// # Ok(()) }
+    /// ```
+    pub fn copy_to(
+        &self,
+        path: impl AsRef<Path>,
+        options: CopyOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
+        let txn = self.begin_read()?;
+        let target = Target::create(&self.inner.options, path.as_ref(), &self.inner.pages)?;
+        let meta = if options.compact {
+            load(&txn, &target.file, progress)?
+        } else {
+            copy_pages(&txn, &target.file, progress)?
+        };
+        target.finish(meta)
+    }
+}
+
+/// The file of a copy under its temporary name. Dropped unfinished it is removed.
+struct Target {
+    system: Arc<dyn System>,
+    file: PageFile,
+    wanted: PathBuf,
+    is_finished: bool,
+}
+
+impl Target {
+    fn create(options: &Builder, path: &Path, source: &PageFile) -> Result<Self> {
+        let paths = options.paths(path);
+        let system = options.system_in_use();
+        if system.open_data(&paths.data, Open::Read, options.file_mode).is_ok() {
+            return Err(exists(&paths));
+        }
+        let secret: String = store_id().iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut name = paths.data.clone().into_os_string();
+        name.push(format!(".{secret}.part"));
+        let temporary = PathBuf::from(name);
+        let file = system.open_data(&temporary, Open::Create, options.file_mode);
+        let file = file.map_err(|e| Error::io("create", &temporary, e))?;
+        // Never mapped: it is written and forgotten.
+        let page_size = source.page_size() as u32;
+        let interrupt = Arc::clone(&source.interrupt);
+        let file = PageFile::new(file, None, page_size, temporary, true, interrupt);
+        Ok(Self { system, file, wanted: paths.data, is_finished: false })
+    }
+
+    /// Writes the meta pages, and gives the file its name when everything is on stable storage.
+    fn finish(mut self, meta: Meta) -> Result<()> {
+        let (file, path) = (&self.file.file, &self.file.path);
+        let io = |doing| move |e| Error::io(doing, path, e);
+        let needed = meta.file_len();
+        if file.len().map_err(io("read the length of"))? < needed {
+            file.set_len(needed).map_err(io("extend"))?;
+        }
+        write_metas(&**file, meta).map_err(io("write the meta pages of"))?;
+        file.sync().map_err(io("flush"))?;
+        self.file.interrupted()?;
+        if self.system.open_data(&self.wanted, Open::Read, 0).is_ok() {
+            return Err(Error::Path {
+                path: self.wanted.clone(),
+                reason: "something was put here while the copy was made; choose another path",
+            });
+        }
+        self.system.rename(path, &self.wanted).map_err(io("rename"))?;
+        self.is_finished = true;
+        let synced = self.system.sync_directory(&self.wanted);
+        synced.map_err(|e| Error::io("flush the folder of", &self.wanted, e))
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // The failure that led here is what the caller hears of.
+            let _ = self.system.remove(&self.file.path);
+        }
+    }
+}
+
+/// Copies all pages that are not free. Returns the record of the copy's commit.
+fn copy_pages(
+    txn: &ReadTxn,
+    target: &PageFile,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Meta> {
+    let meta = &txn.meta.meta;
+    let source = &txn.pages.file;
+    let page_size = source.page_size();
+    let free = free_pages(txn)?;
+    let used = (FIRST_PAGE..meta.end).filter(|no| !free.contains(*no)).count();
+    let all = used as u64 * page_size as u64;
+    let most = (PIECE_BYTES / page_size) as u32;
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut next, mut done) = (FIRST_PAGE, 0);
+    while let Some(run) = next_run(&free, next, meta.end, most) {
+        source.interrupted()?;
+        let bytes = &mut piece[..run.len as usize * page_size];
+        source.read_run(run, bytes)?;
+        write_run(target, run.start, bytes)?;
+        next = run.start + run.len;
+        done += bytes.len() as u64;
+        progress(done, all);
+    }
+    Ok(Meta { kind: Kind::Flushed, ..meta.clone() })
+}
+
+fn write_run(target: &PageFile, start: PageNo, bytes: &[u8]) -> Result<()> {
+    let offset = u64::from(start) * target.page_size() as u64;
+    let written = target.file.write_at(&[std::io::IoSlice::new(bytes)], offset);
+    written.map_err(|e| Error::io("write pages to", &target.path, e))
+}
+
+/// The next pages from `from` on that are not free, at most `most`.
+fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run> {
+    let start = (from..end).find(|no| !free.contains(*no))?;
+    let len = (start..end).take(most as usize).take_while(|no| !free.contains(*no)).count() as u32;
+    Some(Run { start, len })
+}
+
+/// The pages that are free in a snapshot: they may be written while it is copied, and may lie behind
+/// the end of the file.
+fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
+    let meta = &txn.meta.meta;
+    let mut free = PageSet::new(meta.end);
+    for recent in &meta.recent {
+        free.insert_run(recent.run);
+    }
+    let mut note = |root: &Root, run_of: &dyn Fn(&[u8], &[u8]) -> Option<Run>| {
+        let mut is_whole = true;
+        scan_plain(&txn.pages, &Tree::new(*root, Form::PLAIN), &[], &mut |key, value| {
+            let run = run_of(key, value).filter(|run| run.start + run.len <= meta.end);
+            is_whole = run.is_some_and(|run| free.insert_run(run).is_none());
+            is_whole
+        })?;
+        let damaged = "an entry of the free-space trees that no store wrote";
+        if is_whole { Ok(()) } else { Err(txn.pages.file.corrupt(root.page.0, damaged)) }
+    };
+    note(&meta.ready, &ready_entry)?;
+    note(&meta.pending, &|key, value| pending_entry(key, value).map(|(_, free)| free.run))?;
+    Ok(free)
+}
+
+/// Fills a new store with all tables. Returns the record of its commit.
+fn load(txn: &ReadTxn, target: &PageFile, progress: &mut dyn FnMut(u64, u64)) -> Result<Meta> {
+    let mut tables = Vec::new();
+    catalog::for_each(&txn.pages, &txn.catalog(), |name, root, stored| {
+        tables.push((name.to_vec(), root, stored.clone()));
+    })?;
+    let pages = |root: &Root| root.leaf_pages.saturating_add(root.overflow_pages);
+    let all = tables.iter().fold(0, |sum: u64, (_, root, _)| sum.saturating_add(pages(root)));
+    let page_size = target.page_size();
+    let mut done = 0;
+    let mut told = |pages: u64| {
+        done += pages;
+        let bytes = |pages: u64| pages.saturating_mul(page_size as u64);
+        progress(bytes(done.min(all)), bytes(all));
+    };
+    let mut sink = Sink::new(target);
+    let mut records = Vec::with_capacity(tables.len());
+    for (name, root, stored) in tables {
+        let tree = Tree::new(root, stored.stored_form());
+        let root = load_table(&txn.pages, &tree, &mut sink, &mut told)?;
+        records.push((name, stored.encode(&root)));
+    }
+    let catalog = load_catalog(&txn.pages, &records, &mut sink)?;
+    let empty = Meta::empty(page_size as u32, store_id());
+    Ok(Meta { txn: load::COMMIT, end: sink.finish()?, catalog, ..empty })
+}
+
+#[cfg(test)]
+mod tests;
