@@ -389,60 +389,28 @@ unsafe fn prefetch(base: *const u8) {
     let _ = base;
 }
 
-/// The bytes of one changed page, aligned for direct writing.
-pub(crate) struct Buffer {
-    bytes: std::ptr::NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: a buffer owns its memory like a Box<[u8]>.
-unsafe impl Send for Buffer {}
-// SAFETY: as above; shared references only read.
-unsafe impl Sync for Buffer {}
+/// The bytes of one changed page.
+pub(crate) struct Buffer(Box<[u8]>);
 
 impl Buffer {
-    fn layout(len: usize) -> std::alloc::Layout {
-        // A page size is a power of two of at least 4,096 and at most 65,536: always valid.
-        std::alloc::Layout::from_size_align(len, 4096).unwrap_or(std::alloc::Layout::new::<u64>())
-    }
-
     /// A buffer of one page; zeroed, because its unused parts reach the file.
     pub(crate) fn new(len: usize) -> Result<Self> {
-        // SAFETY: the layout has a size greater than zero.
-        let raw = unsafe { std::alloc::alloc_zeroed(Self::layout(len)) };
-        let bytes = std::ptr::NonNull::new(raw).ok_or(Error::OutOfMemory)?;
-        Ok(Self { bytes, len })
+        Ok(Self(vec![0; len].into_boxed_slice()))
     }
 
     /// A copy of a page.
     pub(crate) fn copy_of(page: &[u8]) -> Result<Self> {
-        // SAFETY: the layout has a size greater than zero; the whole buffer is initialised by the
-        // copy before anyone reads it.
-        unsafe {
-            let raw = std::alloc::alloc(Self::layout(page.len()));
-            let bytes = std::ptr::NonNull::new(raw).ok_or(Error::OutOfMemory)?;
-            std::ptr::copy_nonoverlapping(page.as_ptr(), raw, page.len());
-            Ok(Self { bytes, len: page.len() })
-        }
+        Ok(Self(page.into()))
     }
 
     #[inline(always)]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the buffer owns `len` initialised bytes.
-        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.len) }
+        &self.0
     }
 
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `&mut self` is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: allocated with the same layout.
-        unsafe { std::alloc::dealloc(self.bytes.as_ptr(), Self::layout(self.len)) }
+        &mut self.0
     }
 }
 

@@ -28,6 +28,17 @@ pub(crate) enum Change<'a> {
     Replace { slot: usize, value: ValueCell<'a> },
 }
 
+impl Change<'_> {
+    /// Whether the change concerns this slot.
+    #[inline(always)]
+    fn is_at(&self, slot: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::Insert { slot: at, .. } | Self::Replace { slot: at, .. } => *at == slot,
+        }
+    }
+}
+
 /// A separator on its way into a branch.
 pub(crate) struct Separator {
     key: Vec<u8>,
@@ -262,8 +273,13 @@ fn window_pages(pages: &WritePages, path: &Path, window: Window) -> Result<Vec<P
 /// Adds the pairs of a leaf, changed, to a list.
 pub(crate) fn collect<'a>(page: Page<'a>, change: Change<'a>, pairs: &mut Vec<Pair<'a>>) {
     for slot in 0..page.len() {
-        let record = page.record(slot);
+        let record = page.leaf_record(slot);
         let starts = slot > 0 || !page.continues();
+        if record.is_plain() && !change.is_at(slot) {
+            let value = ValueCell::Inline(Bytes::from(record.inline_value()));
+            pairs.push(Pair { key: record.key_cell(), value, starts });
+            continue;
+        }
         match change {
             Change::Insert { slot: at, value: None, pair } if at == slot => {
                 pairs.push(pair);
@@ -417,6 +433,7 @@ pub(crate) fn replace_children(
             return new_root(pages, tree, path, swap.new);
         }
         let whole = swap.window.len == branch(pages, path, level)?.len();
+        let shrinks = swap.new.len() < swap.window.len;
         let new = if swap.new.is_empty() && whole {
             // The branch would be empty: it goes too.
             let gone = dropped_extents(&children_of(branch(pages, path, level)?), &swap);
@@ -428,7 +445,7 @@ pub(crate) fn replace_children(
             match rebuild_branch(pages, tree, path, level, swap)? {
                 None => {
                     add_above(pages, path, level, delta);
-                    return close_gap(pages, tree, path, level);
+                    return if shrinks { close_gap(pages, tree, path, level) } else { Ok(()) };
                 }
                 Some(halves) => halves,
             }

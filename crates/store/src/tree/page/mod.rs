@@ -381,6 +381,12 @@ impl<'a> Record<'a> {
         self.key >= code::FIRST
     }
 
+    /// Whether both key and value stand in the record, alone.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.key < code::FIRST && self.value < code::FIRST
+    }
+
     /// What follows the shared bytes in the key; of a long key the known part of that.
     #[inline(always)]
     pub(crate) fn rest(&self) -> &'a [u8] {
