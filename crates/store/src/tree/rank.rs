@@ -167,7 +167,7 @@ pub(crate) struct Nth<'p> {
 }
 
 /// Goes to the `n`-th entry; `None` if there are no more than `n`.
-#[inline]
+#[inline(always)]
 pub(crate) fn nth<'p, P: Pages>(
     pages: &'p P,
     tree: &Tree,
@@ -197,6 +197,7 @@ pub(crate) fn nth<'p, P: Pages>(
 }
 
 /// Slot and value of the `left`-th entry of a leaf.
+#[inline(always)]
 fn nth_in_leaf(tree: &Tree, page: Page<'_>, left: u64, by_keys: bool) -> (usize, usize) {
     let left = usize::try_from(left).unwrap_or(usize::MAX);
     if tree.form.values.is_none() {
