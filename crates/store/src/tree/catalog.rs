@@ -16,12 +16,12 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::insert::Place;
 use super::options::{Duplicates, Order, TableOptions};
 use super::order::KeyOrder;
 use super::pages::Pages;
 use super::search;
 use super::snapshot::TableInfo;
+use super::tail::Tail;
 use super::tree::{Form, Root, Tree};
 use crate::coding::{put_u32, u32_at};
 use crate::{Error, Result};
@@ -235,7 +235,7 @@ pub(crate) struct OpenTable {
     /// The epoch of the undo log in which its state was last saved.
     pub(crate) saved_in: u32,
     /// The place behind the last entry, while appending.
-    pub(crate) tail: Option<Place>,
+    pub(crate) tail: Option<Tail>,
 }
 
 impl OpenTable {

@@ -337,26 +337,3 @@ fn add_value(
     pages.scratch = scratch;
     result
 }
-
-/// Puts an entry behind all others, the caller having compared it with the last one. `place` leads
-/// to the last leaf and stays right as long as no leaf is added; returns whether that is so.
-pub(crate) fn append(
-    pages: &mut WritePages,
-    tree: &mut Tree,
-    place: &mut Place,
-    key: &[u8],
-    value: &[u8],
-) -> Result<bool> {
-    touch_path(pages, tree, &mut place.path)?;
-    place.slot = pages.changed(place.path.steps[0].page).len();
-    let before = tree.root.leaf_pages;
-    put_at(pages, tree, place, key, value)?;
-    Ok(tree.root.leaf_pages == before)
-}
-
-/// The place behind all entries; `None` in an empty tree.
-pub(crate) fn last_place<P: Pages>(pages: &P, tree: &Tree) -> Result<Option<Place>> {
-    let mut path = Path::EMPTY;
-    let page = path.descend(pages, tree, |page| Ok(page.len() - 1))?;
-    Ok(page.map(|page| Place { path, slot: page.len(), key_found: false, value: 0, found: false }))
-}

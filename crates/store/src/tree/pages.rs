@@ -395,12 +395,21 @@ pub(crate) struct Buffer(Box<[u8]>);
 impl Buffer {
     /// A buffer of one page; zeroed, because its unused parts reach the file.
     pub(crate) fn new(len: usize) -> Result<Self> {
-        Ok(Self(vec![0; len].into_boxed_slice()))
+        // In pieces, as in `page::build::clear`.
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| Error::OutOfMemory)?;
+        while bytes.len() < len {
+            bytes.extend_from_slice(&[0; 1024]);
+        }
+        Ok(Self(bytes.into_boxed_slice()))
     }
 
     /// A copy of a page.
     pub(crate) fn copy_of(page: &[u8]) -> Result<Self> {
-        Ok(Self(page.into()))
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(page.len()).map_err(|_| Error::OutOfMemory)?;
+        page.chunks(1024).for_each(|piece| bytes.extend_from_slice(piece));
+        Ok(Self(bytes.into_boxed_slice()))
     }
 
     #[inline(always)]
@@ -566,7 +575,8 @@ impl WritePages {
         let bytes = page.bytes();
         let copy = match self.take_spare() {
             Some(mut spare) => {
-                spare.bytes_mut().copy_from_slice(bytes);
+                let pieces = spare.bytes_mut().chunks_mut(1024).zip(bytes.chunks(1024));
+                pieces.for_each(|(to, from)| to.copy_from_slice(from));
                 spare
             }
             None => Buffer::copy_of(bytes)?,

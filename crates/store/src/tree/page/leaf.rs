@@ -155,6 +155,21 @@ impl<'a> PageMut<'a> {
         at
     }
 
+    /// Adds a record behind all others; there must be room.
+    #[inline(always)]
+    pub(crate) fn push_plain(&mut self, head: u32, rest: &[u8], value: &[u8]) {
+        let view = self.view();
+        let (n, heads) = (view.len(), view.heads_at());
+        let offsets = heads + 4 * n;
+        self.bytes.copy_within(offsets..offsets + 2 * n, offsets + 4);
+        put_u32(self.bytes, offsets, head);
+        self.set_len(n + 1);
+        let len = length_len(rest.len()) + length_len(value.len()) + rest.len() + value.len();
+        let at = self.grow_heap(len);
+        put_u16(self.bytes, offsets + 4 + 2 * n, at as u16);
+        super::build::put_plain(self.bytes, at, rest, value);
+    }
+
     /// Inserts a record with one value at slot `i`.
     pub(crate) fn insert_single(
         &mut self,

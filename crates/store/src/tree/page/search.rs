@@ -220,6 +220,21 @@ fn strip_long<'k>(shared: &[u8], order: &KeyOrder, key: &'k [u8]) -> Result<&'k 
     }
 }
 
+/// What follows the shared bytes in `key`, if that comes behind the last key of a leaf. `None` if
+/// it does not, or if the page alone cannot tell.
+#[inline(always)]
+pub(crate) fn is_behind<'k>(order: &KeyOrder, page: Page<'_>, key: &'k [u8]) -> Option<&'k [u8]> {
+    let rest = strip(page, order, key).ok()?;
+    let last = page.leaf_record(page.len() - 1);
+    let seen = match order {
+        _ if last.is_long_key() => return None,
+        KeyOrder::Bytewise => compare_front(last.rest(), rest),
+        KeyOrder::Reverse => compare_back(last.rest(), rest),
+        KeyOrder::Custom(_) => return None,
+    };
+    seen.is_lt().then_some(rest)
+}
+
 /// The head of what follows the shared bytes.
 #[inline(always)]
 pub(crate) fn head_in(order: &KeyOrder, rest: &[u8]) -> u32 {
