@@ -16,10 +16,10 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::insert::Place;
 use super::options::{Duplicates, Order, TableOptions};
 use super::order::KeyOrder;
 use super::pages::Pages;
-use super::path::Path;
 use super::search;
 use super::snapshot::TableInfo;
 use super::tree::{Form, Root, Tree};
@@ -234,8 +234,8 @@ pub(crate) struct OpenTable {
     pub(crate) gone: bool,
     /// The epoch of the undo log in which its state was last saved.
     pub(crate) saved_in: u32,
-    /// The way to the last leaf, while appending.
-    pub(crate) tail: Option<Path>,
+    /// The place behind the last entry, while appending.
+    pub(crate) tail: Option<Place>,
 }
 
 impl OpenTable {

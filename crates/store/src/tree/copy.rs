@@ -166,6 +166,9 @@ fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run>
     Some(Run { start, len })
 }
 
+/// Reads an entry of a free-space tree; `None` if no store wrote it.
+type RunOf = fn(&[u8], &[u8]) -> Option<Run>;
+
 /// The pages that are free in a snapshot: they may be written while it is copied, and may lie behind
 /// the end of the file.
 fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
@@ -174,7 +177,7 @@ fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     for recent in &meta.recent {
         free.insert_run(recent.run);
     }
-    let mut note = |root: &Root, run_of: &dyn Fn(&[u8], &[u8]) -> Option<Run>| {
+    let mut note = |root: &Root, run_of: RunOf| {
         let mut is_whole = true;
         scan_plain(&txn.pages, &Tree::new(*root, Form::PLAIN), &[], &mut |key, value| {
             let run = run_of(key, value).filter(|run| run.start + run.len <= meta.end);
@@ -184,8 +187,8 @@ fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
         let damaged = "an entry of the free-space trees that no store wrote";
         if is_whole { Ok(()) } else { Err(txn.pages.file.corrupt(root.page.0, damaged)) }
     };
-    note(&meta.ready, &ready_entry)?;
-    note(&meta.pending, &|key, value| pending_entry(key, value).map(|(_, free)| free.run))?;
+    note(&meta.ready, ready_entry)?;
+    note(&meta.pending, |key, value| pending_entry(key, value).map(|(_, free)| free.run))?;
     Ok(free)
 }
 

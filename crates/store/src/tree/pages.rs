@@ -456,8 +456,9 @@ pub struct WritePages {
     pub(crate) freed: Vec<Freed>,
     /// Free runs that may be written now.
     pub(crate) pool: Vec<Run>,
-    /// Whether the commit takes the lowest free pages instead of those that lie side by side.
-    pub(crate) lowest_first: bool,
+    /// If set, the lowest free pages are taken instead of those that lie side by side; those of the
+    /// range last.
+    pub(crate) lowest_first: Option<std::ops::Range<PageNo>>,
     /// `base.end`, the first page number that was never used, may not pass this.
     pub(crate) max_pages: u32,
     pub(crate) max_size: Option<u64>,
@@ -483,7 +484,7 @@ impl WritePages {
             savepoints: 0,
             freed: Vec::new(),
             pool: Vec::new(),
-            lowest_first: false,
+            lowest_first: None,
             max_pages,
             max_size,
             extents: HashMap::new(),

@@ -5,7 +5,7 @@ use std::ops::{Bound, Deref, DerefMut};
 
 use super::catalog::{OpenTable, Opened};
 use super::group::Turn;
-use super::insert::{Place, append, fits_inline, last_path, locate, put_at, put_cell};
+use super::insert::{Place, append, fits_inline, last_place, locate, put_at, put_cell};
 use super::page::ValueCell;
 use super::pages::{ExtentRef, Pages, WritePages};
 use super::remove::{clear, delete_at, delete_key, delete_range};
@@ -349,12 +349,12 @@ impl WriteTxn {
             if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
                 return Ok(());
             }
-            let place = locate(pages, &open.tree, key, value)?;
+            let mut place = locate(pages, &open.tree, key, value)?;
             let at_end = !place.found && is_last(pages, &place)?;
-            put_at(pages, &mut open.tree, place, key, value)?;
+            put_at(pages, &mut open.tree, &mut place, key, value)?;
             // Sorted input is noticed: the next entry is tried at the end first.
             open.tail = match at_end {
-                true => last_path(pages, &open.tree)?.map(|(path, _)| path),
+                true => last_place(pages, &open.tree)?,
                 false => None,
             };
             Ok(())
@@ -417,7 +417,7 @@ impl WriteTxn {
         self.change(table, |pages, open| {
             note_sizes(open, key, value);
             if open.tail.is_none() {
-                open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+                open.tail = last_place(pages, &open.tree)?;
             }
             append_at_tail(pages, open, key, value)
         })
@@ -443,9 +443,9 @@ impl WriteTxn {
             return Err(Error::NotLast);
         }
         self.change(table, |pages, open| {
-            let place = locate(pages, &open.tree, key, value)?;
-            put_at(pages, &mut open.tree, place, key, value)?;
-            open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+            let mut place = locate(pages, &open.tree, key, value)?;
+            put_at(pages, &mut open.tree, &mut place, key, value)?;
+            open.tail = last_place(pages, &open.tree)?;
             Ok(())
         })
     }
@@ -688,10 +688,13 @@ fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
     if path.depth == 0 || place.key_found {
         return Ok(false);
     }
-    for level in (0..path.depth).rev() {
+    // Most places are not at the end of their leaf.
+    if place.slot != pages.page(path.steps[0].page, 0)?.len() {
+        return Ok(false);
+    }
+    for level in 1..path.depth {
         let len = pages.page(path.steps[level].page, level as u8)?.len();
-        let slot = path.steps[level].slot as usize;
-        if slot + usize::from(level > 0) != len {
+        if path.steps[level].slot as usize + 1 != len {
             return Ok(false);
         }
     }
@@ -706,16 +709,16 @@ fn append_at_tail(
     key: &[u8],
     value: &[u8],
 ) -> Result<bool> {
-    let Some(path) = &mut open.tail else { return Ok(false) };
-    let page = pages.page(path.steps[0].page, 0)?;
+    let Some(place) = &mut open.tail else { return Ok(false) };
+    let page = pages.page(place.path.steps[0].page, 0)?;
     let record = page.leaf_record(page.len() - 1);
     let last = search::key_bytes(pages, &record)?;
     if open.tree.form.keys.compare_bytes(&last, key).is_ge() {
         open.tail = None;
         return Ok(false);
     }
-    if !append(pages, &mut open.tree, path, key, value)? {
-        open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+    if !append(pages, &mut open.tree, place, key, value)? {
+        open.tail = last_place(pages, &open.tree)?;
     }
     Ok(true)
 }
@@ -727,15 +730,15 @@ fn reserve(
     key: &[u8],
     len: usize,
 ) -> Result<Option<ExtentRef>> {
-    let place = locate(pages, tree, key, &[])?;
+    let mut place = locate(pages, tree, key, &[])?;
     if fits_inline(pages.page_size(), key.len(), len) {
         let zeros = vec![0; len];
-        put_cell(pages, tree, place, key, ValueCell::Inline(Bytes::from(&zeros[..])))?;
+        put_cell(pages, tree, &mut place, key, ValueCell::Inline(Bytes::from(&zeros[..])))?;
         return Ok(None);
     }
     let extent = extent::reserve(pages, len)?;
     tree.root.overflow_pages += u64::from(extent::run_of(&extent, pages.page_size()).len);
-    put_cell(pages, tree, place, key, ValueCell::Extent(extent))?;
+    put_cell(pages, tree, &mut place, key, ValueCell::Extent(extent))?;
     Ok(Some(extent))
 }
 
@@ -851,8 +854,8 @@ impl ValueWriter<'_> {
                 let extent = writer.finish(&pages.base.file, pages.txn)?;
                 let run = extent::run_of(&extent, pages.page_size());
                 open.tree.root.overflow_pages += u64::from(run.len);
-                let place = locate(pages, &open.tree, &key, &[])?;
-                put_cell(pages, &mut open.tree, place, &key, ValueCell::Extent(extent))
+                let mut place = locate(pages, &open.tree, &key, &[])?;
+                put_cell(pages, &mut open.tree, &mut place, &key, ValueCell::Extent(extent))
             }),
             None => Ok(()),
         }

@@ -57,8 +57,15 @@ pub(crate) fn sum_words(page: Page<'_>, at: usize, len: usize) -> u32 {
         // SAFETY: SSE2 is part of the architecture; `at + 4 * len` lies inside the page.
         unsafe {
             let mut four = _mm_setzero_si128();
+            let load = |i: usize| _mm_loadu_si128(page.base.add(at + 4 * i).cast());
+            while i + 16 <= len {
+                let a = _mm_add_epi32(load(i), load(i + 4));
+                let b = _mm_add_epi32(load(i + 8), load(i + 12));
+                four = _mm_add_epi32(four, _mm_add_epi32(a, b));
+                i += 16;
+            }
             while i + 4 <= len {
-                four = _mm_add_epi32(four, _mm_loadu_si128(page.base.add(at + 4 * i).cast()));
+                four = _mm_add_epi32(four, load(i));
                 i += 4;
             }
             let pair = _mm_add_epi32(four, _mm_shuffle_epi32::<0b1110>(four));
@@ -84,8 +91,15 @@ pub(crate) fn sum_longs(page: Page<'_>, at: usize, len: usize) -> u64 {
         // SAFETY: SSE2 is part of the architecture; `at + 8 * len` lies inside the page.
         unsafe {
             let mut two = _mm_setzero_si128();
+            let load = |i: usize| _mm_loadu_si128(page.base.add(at + 8 * i).cast());
+            while i + 8 <= len {
+                let a = _mm_add_epi64(load(i), load(i + 2));
+                let b = _mm_add_epi64(load(i + 4), load(i + 6));
+                two = _mm_add_epi64(two, _mm_add_epi64(a, b));
+                i += 8;
+            }
             while i + 2 <= len {
-                two = _mm_add_epi64(two, _mm_loadu_si128(page.base.add(at + 8 * i).cast()));
+                two = _mm_add_epi64(two, load(i));
                 i += 2;
             }
             let one = _mm_add_epi64(two, _mm_shuffle_epi32::<0b1110>(two));
