@@ -182,8 +182,8 @@ impl Cursor {
         };
     }
 
-    /// Takes note of the steps that moved `leaf.next` only, which happens in read transactions. Only
-    /// to be called for the cursor's own transaction.
+    /// Takes note of the steps that moved `leaf.next` only, which happens in read transactions.
+    /// Only to be called for the cursor's own transaction.
     #[inline(always)]
     fn catch_up(&mut self) {
         if self.state == State::On {

@@ -30,8 +30,8 @@
 //!    264    512  runs written by the commit: start u32, length u32 each, at most 64
 //!    776   3312  recent free runs: start u32, length u32, birth u64, freed u64 each, at most 138
 //!   4088      4  zero
-//!   4092      4  CRC-32C of the bytes from 260 to here, seeded with the number of the meta page (upper
-//!                half of the seed) and the sum at 256 (lower half)
+//!   4092      4  CRC-32C of the bytes from 260 to here, seeded with the number of the meta page
+//!                (upper half of the seed) and the sum at 256 (lower half)
 //! ```
 //!
 //! The second sum must not simply run over the first one and what it covers: the CRC of a message

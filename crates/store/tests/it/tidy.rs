@@ -31,7 +31,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/bench/src/lmdb.rs", "the C interface of LMDB"),
     ("crates/cli/src/lmdb.rs", "the C interface of LMDB"),
     ("crates/cli/tests/it/lmdb.rs", "the C interface of LMDB"),
-    ("crates/store/tests/it/processes.rs", "fork and the like"),
+    ("crates/store/tests/it/processes.rs", "forking a process that has a store open"),
 ];
 
 /// Words that no file may hold, in pieces, so that this one does not hold them.

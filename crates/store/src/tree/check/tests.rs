@@ -203,35 +203,35 @@ fn stores_that_the_engine_wrote_are_clean() {
     assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
 }
 
+/// A copy of a file with a change.
+fn with(clean: &[u8], edit: &dyn Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = clean.to_vec();
+    edit(&mut bytes);
+    bytes
+}
+
 #[test]
-fn planted_damage_is_named() {
+fn planted_damage_of_one_tree_is_named() {
     let clean = bytes_of_filled();
     assert_eq!(problems_of(&clean), Vec::<String>::new());
     let root = root_of(&clean, "plain");
-    let fixed = root_of(&clean, "fixed");
-    assert!(root.level > 0 && fixed.level > 0);
+    assert!(root.level > 0);
     let leaf_slots = vec![0; usize::from(root.level)];
-    let txn = newest(&clean).txn;
-    let with = |edit: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = clean.clone();
-        edit(&mut bytes);
-        bytes
-    };
 
-    let counter = with(&|bytes| {
+    let counter = with(&clean, &|bytes| {
         edit_page(bytes, root.page.0, |page| {
             PageMut::new(page).add_child_count(1, Count { keys: 1, values: 1 });
         });
     });
     assert_named(&counter, "below child 1");
 
-    let order = with(&|bytes| {
+    let order = with(&clean, &|bytes| {
         let leaf = page_at(bytes, &root, &leaf_slots);
         edit_page(bytes, leaf, |page| swap_slots(page, 1, 2));
     });
     assert_named(&order, "the key of slot 2 is not after the one before");
 
-    let head = with(&|bytes| {
+    let head = with(&clean, &|bytes| {
         let leaf = page_at(bytes, &root, &leaf_slots);
         edit_page(bytes, leaf, |page| {
             let at = PageMut::new(page).view().heads_at() + 4;
@@ -240,7 +240,7 @@ fn planted_damage_is_named() {
     });
     assert_named(&head, "the head of slot 1");
 
-    let separator = with(&|bytes| {
+    let separator = with(&clean, &|bytes| {
         let mut slots = leaf_slots.clone();
         slots.pop();
         let branch = page_at(bytes, &root, &slots);
@@ -248,7 +248,13 @@ fn planted_damage_is_named() {
     });
     assert_named(&separator, "before the separator that leads to it");
     assert_named(&separator, "is not after what stands before it");
+}
 
+#[test]
+fn a_key_that_goes_on_unsaid_is_named() {
+    let clean = bytes_of_filled();
+    let fixed = root_of(&clean, "fixed");
+    assert!(fixed.level > 0);
     let mut children = vec![0; usize::from(fixed.level)];
     let mut continued = None;
     for slot in 0..30 {
@@ -261,14 +267,22 @@ fn planted_damage_is_named() {
         }
     }
     let leaf = continued.unwrap();
-    let unsaid = with(&|bytes| {
+    let unsaid = with(&clean, &|bytes| {
         edit_page(bytes, leaf, |page| {
             PageMut::new(page).set_flag(crate::tree::page::CONTINUES, false);
         });
     });
     assert_named(&unsaid, "goes on unsaid");
+}
 
-    let twice = with(&|bytes| {
+#[test]
+fn planted_damage_of_the_whole_is_named() {
+    let clean = bytes_of_filled();
+    let root = root_of(&clean, "plain");
+    let leaf_slots = vec![0; usize::from(root.level)];
+    let txn = newest(&clean).txn;
+
+    let twice = with(&clean, &|bytes| {
         edit_page(bytes, root.page.0, |page| {
             let mut page = PageMut::new(page);
             let first = page.view().child(0);
@@ -277,12 +291,11 @@ fn planted_damage_is_named() {
     });
     assert_named(&twice, "used twice");
 
-    let lost = with(&|bytes| edit_meta(bytes, |meta| meta.end += 1));
-    let mut lost = lost;
+    let mut lost = with(&clean, &|bytes| edit_meta(bytes, |meta| meta.end += 1));
     lost.resize(lost.len() + PAGE, 0);
     assert_named(&lost, "lost: 1 pages");
 
-    let overlap = with(&|bytes| {
+    let overlap = with(&clean, &|bytes| {
         edit_meta(bytes, |meta| {
             let run = Run { start: root.page.0, len: 1 };
             meta.recent.push(FreeRun { run, birth: 0, freed: 0 });
@@ -290,15 +303,15 @@ fn planted_damage_is_named() {
     });
     assert_named(&overlap, "noted as free, but in use");
 
-    let birth = with(&|bytes| {
+    let birth = with(&clean, &|bytes| {
         let leaf = page_at(bytes, &root, &leaf_slots);
         edit_page(bytes, leaf, |page| PageMut::new(page).set_birth(txn + 1));
     });
     assert_named(&birth, "written by commit");
 
-    let ready = with(&|bytes| edit_meta(bytes, |meta| meta.ready_pages += 1));
+    let ready = with(&clean, &|bytes| edit_meta(bytes, |meta| meta.ready_pages += 1));
     assert_named(&ready, "ready free pages");
-    let catalog = with(&|bytes| edit_meta(bytes, |meta| meta.catalog.count.keys += 1));
+    let catalog = with(&clean, &|bytes| edit_meta(bytes, |meta| meta.catalog.count.keys += 1));
     assert_named(&catalog, "the catalog is said to have");
 }
 

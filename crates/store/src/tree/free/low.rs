@@ -7,7 +7,7 @@ impl FreeState {
     /// Prepares a transaction that moves pages: what is free is noted in the ready tree, and the
     /// lowest pages are taken from there.
     pub(crate) fn begin_compaction(&mut self, pages: &mut WritePages) -> Result<()> {
-        pages.lowest_first = true;
+        pages.space.lowest_first = true;
         self.release_pending(pages, usize::MAX)?;
         let recent = std::mem::take(&mut self.recent);
         let (mut ready, held): (Vec<_>, Vec<_>) = recent.into_iter().partition(|f| !self.holds(f));
@@ -56,10 +56,11 @@ impl FreeState {
     fn take_run(&mut self, pages: &mut WritePages, run: Run) {
         self.taken.insert(run.start);
         self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
-        pages.pool.push(run);
+        pages.space.pool.push(run);
     }
 
-    /// Takes the lowest `len` free pages side by side that all lie before `limit`, if there are any.
+    /// Takes the lowest `len` free pages side by side that all lie before `limit`, if there are
+    /// any.
     pub(crate) fn take_low(
         &mut self,
         pages: &mut WritePages,
@@ -67,7 +68,7 @@ impl FreeState {
         limit: PageNo,
     ) -> Result<Option<PageNo>> {
         let fits = |run: &Run| run.len >= len && run.start + len <= limit;
-        let mut best = pages.pool.iter().copied().filter(fits).min_by_key(|run| run.start);
+        let mut best = pages.space.pool.iter().copied().filter(fits).min_by_key(|run| run.start);
         let taken = &self.taken;
         let mut in_tree = None;
         scan_plain(pages, &self.ready, &[], &mut |key, value| {
@@ -80,9 +81,9 @@ impl FreeState {
             best = Some(run);
         }
         let Some(run) = best else { return Ok(None) };
-        pages.pool.retain(|other| *other != run);
+        pages.space.pool.retain(|other| *other != run);
         if run.len > len {
-            pages.pool.push(Run { start: run.start + len, len: run.len - len });
+            pages.space.pool.push(Run { start: run.start + len, len: run.len - len });
         }
         pages.base.forget(Run { start: run.start, len });
         Ok(Some(run.start))
