@@ -167,6 +167,9 @@ fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run>
     Some(Run { start, len })
 }
 
+/// The free run that an entry of a free-space tree names, if it names one.
+type RunOf = dyn Fn(&[u8], &[u8]) -> Option<Run>;
+
 /// The pages that are free in a snapshot: they may be written while it is copied, and may lie
 /// behind the end of the file.
 fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
@@ -175,7 +178,7 @@ fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     for recent in &meta.recent {
         free.insert_run(recent.run);
     }
-    let mut note = |root: &Root, run_of: &dyn Fn(&[u8], &[u8]) -> Option<Run>| {
+    let mut note = |root: &Root, run_of: &RunOf| {
         let mut is_whole = true;
         scan_plain(&txn.pages, &Tree::new(*root, Form::PLAIN), &[], &mut |key, value| {
             let run = run_of(key, value).filter(|run| run.start + run.len <= meta.end);

@@ -8,6 +8,7 @@
 #![expect(unsafe_code, reason = "pages are read through a memory map")]
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -250,6 +251,9 @@ pub(crate) struct ExtentRef {
     pub(crate) sum: u32,
 }
 
+/// Runs that were read, by first page and number of pages.
+type Cache = HashMap<(PageNo, u32), Box<[u8]>>;
+
 /// The pages of one snapshot.
 pub struct ReadPages {
     pub(crate) file: Arc<PageFile>,
@@ -257,7 +261,7 @@ pub struct ReadPages {
     pub(crate) end: PageNo,
     /// Pages read so far, where there is no map. Boxes are never dropped or moved while the
     /// snapshot lives, so that references into them stay valid.
-    cache: Mutex<HashMap<(PageNo, u32), Box<[u8]>>>,
+    cache: Mutex<Cache>,
 }
 
 impl ReadPages {
@@ -319,13 +323,14 @@ impl ReadPages {
             });
         }
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (run.start, run.len);
-        if !cache.contains_key(&key) {
-            let mut bytes = vec![0; len].into_boxed_slice();
-            self.file.read_run(run, &mut bytes)?;
-            cache.insert(key, bytes);
-        }
-        let bytes: &[u8] = &cache[&key];
+        let bytes: &[u8] = match cache.entry((run.start, run.len)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let mut bytes = vec![0; len].into_boxed_slice();
+                self.file.read_run(run, &mut bytes)?;
+                place.insert(bytes)
+            }
+        };
         // SAFETY: boxes stay where they are until `renew` (which takes `&mut self`) or drop.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) })
     }
@@ -536,7 +541,12 @@ impl WritePages {
     }
 
     /// The value of a changed leaf's slot, for writing, if it is in the page and `len` bytes long.
-    pub(crate) fn into_value(&mut self, at: PageRef, slot: usize, len: usize) -> Option<&mut [u8]> {
+    pub(crate) fn value_to_fill(
+        &mut self,
+        at: PageRef,
+        slot: usize,
+        len: usize,
+    ) -> Option<&mut [u8]> {
         match &mut self.slots[at.index()].page {
             Some(buffer) => PageMut::new(buffer.bytes_mut()).into_value_of_len(slot, len),
             None => None,
