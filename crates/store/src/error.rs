@@ -88,7 +88,8 @@ pub enum Error {
         /// Which option differs, and how.
         reason: String,
     },
-    /// The operation does not fit the kind of table, for example a pair of a table without duplicates.
+    /// The operation does not fit the kind of table, for example a pair of a table without
+    /// duplicates.
     WrongTable {
         /// Why.
         reason: &'static str,

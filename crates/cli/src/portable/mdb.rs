@@ -8,8 +8,8 @@
 //! type=btree
 //! mapsize=1048576
 //! maxreaders=126
-//! duplicates=1                 and dupsort=1, reversekey=1, integerkey=1, dupfixed=1, integerdup=1,
-//!                              reversedup=1
+//! duplicates=1                 and dupsort=1, reversekey=1, integerkey=1, dupfixed=1,
+//!                              integerdup=1, reversedup=1
 //! hedgerow_table=NAME          where NAME needs escapes
 //! hedgerow_order=NAME          the keys' order is a function under this name
 //! hedgerow_value_order=NAME    the same for values

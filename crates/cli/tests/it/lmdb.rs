@@ -1,5 +1,5 @@
-//! convert --from-lmdb on environments that the test makes with LMDB itself. The only test file with
-//! `unsafe`, for LMDB's C functions.
+//! convert --from-lmdb on environments that the test makes with LMDB itself. The only test file
+//! with `unsafe`, for LMDB's C functions.
 
 #![expect(unsafe_code, reason = "LMDB is a C library")]
 

@@ -1,6 +1,7 @@
 //! Verifying a whole store: every page in use, every order and counter, and that each page is used
-//! once or free. Works on a pinned snapshot, beside readers and writers, and trusts no byte: what it
-//! finds it reports, and a damaged page never stops it. What holds of one tree is checked in `walk`.
+//! once or free. Works on a pinned snapshot, beside readers and writers, and trusts no byte: what
+//! it finds it reports, and a damaged page never stops it. What holds of one tree is checked in
+//! `walk`.
 
 mod set;
 mod walk;
@@ -23,8 +24,9 @@ const PROGRESS_PAGES: u64 = 256;
 
 impl Store {
     /// Verifies every page in use: checksums, structure, orders, counters, and that each page is
-    /// used once or free. Looks at the newest commit; others may read and write meanwhile. The order
-    /// of a table with custom orders is not checked, since their functions are not known here.
+    /// used once or free. Looks at the newest commit; others may read and write meanwhile. The
+    /// order of a table with custom orders is not checked, since their functions are not known
+    /// here.
     ///
     /// `progress(done_pages, all_pages)` is called now and then.
     ///

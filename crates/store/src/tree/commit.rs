@@ -167,8 +167,8 @@ fn cut(store: &Inner) {
     }
 }
 
-/// Cuts the file to what the newest commit needs, if that is durable; see [`cut`]. The caller has the
-/// writer's lock.
+/// Cuts the file to what the newest commit needs, if that is durable; see [`cut`]. The caller has
+/// the writer's lock.
 pub(crate) fn trim(store: &Inner) -> Result<()> {
     let newest = store.newest()?;
     let needed = newest.meta.file_len();

@@ -182,7 +182,8 @@ impl Cursor {
         };
     }
 
-    /// Takes note of the steps that moved `leaf.next` only.
+    /// Takes note of the steps that moved `leaf.next` only, which happens in read transactions.
+    /// Only to be called for the cursor's own transaction.
     #[inline(always)]
     fn catch_up(&mut self) {
         if self.state == State::On {
@@ -269,10 +270,13 @@ impl Cursor {
     /// cursor stays on the first pair.
     #[inline]
     pub fn prev<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        self.catch_up();
-        if !S::WRITES && self.stands(txn) && self.value == 0 && self.slot > 0 {
-            self.stand(txn, self.page(), self.slot - 1, true);
-            return self.give(txn);
+        // In a write transaction the leaf may be gone: `settle` finds the place again first.
+        if !S::WRITES && self.stands(txn) {
+            self.catch_up();
+            if self.value == 0 && self.slot > 0 {
+                self.stand(txn, self.page(), self.slot - 1, true);
+                return self.give(txn);
+            }
         }
         match self.settle(txn)? {
             State::Nowhere => self.last(txn),

@@ -1,9 +1,9 @@
 //! Extents: runs of pages that hold one long key or value each.
 //!
 //! ```text
-//! | bytes of the value, from the start of the run in one piece ... | zeros                       |
-//! | ... trailer in the last bytes of the run: birth u64, then a CRC-32C for each page of the run  |
-//! |     up to where the trailer begins, over what of the page lies before the trailer             |
+//! | bytes of the value, from the start of the run in one piece ... | zeros                      |
+//! | ... trailer in the last bytes of the run: birth u64, then a CRC-32C for each page of the run |
+//! |     up to where the trailer begins, over what of the page lies before the trailer            |
 //! ```
 //!
 //! The cell that names an extent carries the CRC-32C of the trailer, so that a part of a long value

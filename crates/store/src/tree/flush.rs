@@ -1,5 +1,5 @@
-//! Making commits durable after the fact: `sync`, and the background thread that calls it soon after
-//! an eventual commit.
+//! Making commits durable after the fact: `sync`, and the background thread that calls it soon
+//! after an eventual commit.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -20,9 +20,9 @@ impl Inner {
     ///
     /// 1. The newest commit N is pinned, so that its pages stay, and everything is flushed.
     /// 2. With the writer's lock, N's record is written once more, as a flushed one, into the meta
-    ///    page that holds neither the durable record nor the newest one, and flushed: a short flush,
-    ///    since nearly everything is on the disk already. The lock is kept meanwhile, because now all
-    ///    three meta pages are in use.
+    ///    page that holds neither the durable record nor the newest one, and flushed: a short
+    ///    flush, since nearly everything is on the disk already. The lock is kept meanwhile,
+    ///    because now all three meta pages are in use.
     ///
     /// A crash in between leaves the older durable record, and the newest one under its evidence.
     pub(crate) fn sync(&self) -> Result<()> {

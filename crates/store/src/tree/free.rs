@@ -130,7 +130,7 @@ fn lowest_runs(runs: &[Run], need: u32, avoid: &std::ops::Range<PageNo>) -> Vec<
 }
 
 fn pool_pages(pages: &WritePages) -> u64 {
-    pages.pool.iter().map(|run| u64::from(run.len)).sum()
+    pages.space.pool.iter().map(|run| u64::from(run.len)).sum()
 }
 
 impl FreeState {
@@ -192,7 +192,7 @@ impl FreeState {
         }
         join_neighbours(&mut ready);
         let runs: Vec<Run> = ready.iter().map(|free| free.run).collect();
-        let mut chosen = match &pages.lowest_first {
+        let mut chosen = match &pages.space.lowest_first {
             Some(avoid) => lowest_runs(&runs, missing, avoid),
             None => choose_runs(&runs, missing, scattered),
         };
@@ -201,7 +201,7 @@ impl FreeState {
         for (i, free) in ready.into_iter().enumerate() {
             if chosen.binary_search(&i).is_ok() {
                 left = left.saturating_sub(free.run.len);
-                pages.pool.push(free.run);
+                pages.space.pool.push(free.run);
             } else {
                 self.recent.push(free);
             }
@@ -214,7 +214,7 @@ impl FreeState {
         if self.ready_pages == 0 {
             return Ok(missing);
         }
-        if let Some(avoid) = pages.lowest_first.clone() {
+        if let Some(avoid) = pages.space.lowest_first.clone() {
             return self.take_lowest(pages, missing, &avoid);
         }
         let good = missing.min(GOOD_RUN);
@@ -247,7 +247,7 @@ impl FreeState {
                 if left > 0 && run.len >= least && self.taken.insert(run.start) {
                     left = left.saturating_sub(run.len);
                     self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
-                    pages.pool.push(*run);
+                    pages.space.pool.push(*run);
                 }
             }
         }
@@ -401,7 +401,7 @@ impl FreeState {
         let gain = old_end - end;
         let bytes = u64::from(gain) * pages.base.file.page_size() as u64;
         let is_worth_it = gain >= old_end / 4 && bytes >= LOWER_END_BYTES;
-        if gain == 0 || !is_worth_it && pages.lowest_first.is_none() {
+        if gain == 0 || !is_worth_it && pages.space.lowest_first.is_none() {
             return Ok(());
         }
         for run in in_tree {
@@ -433,7 +433,7 @@ impl FreeState {
                 continue;
             }
             join_freed(&mut pages.freed);
-            let spare = spare_runs(&pages.pool, &runs_for_commit(pages, need as u32));
+            let spare = spare_runs(&pages.space.pool, &runs_for_commit(pages, need as u32));
             if spare.len() > LEFTOVER_MAX {
                 self.file_spare(pages, &spare)?;
             } else if self.recent.len() + pages.freed.len() + spare.len() + 1 > RECENT_MAX {
@@ -472,7 +472,7 @@ impl FreeState {
 
     /// Moves runs of the pool that the commit will not use into the ready tree.
     fn file_spare(&mut self, pages: &mut WritePages, spare: &[usize]) -> Result<()> {
-        let gone: Vec<Run> = spare.iter().rev().map(|i| pages.pool.swap_remove(*i)).collect();
+        let gone: Vec<Run> = spare.iter().rev().map(|i| pages.space.pool.swap_remove(*i)).collect();
         for run in gone {
             self.put_ready(pages, run)?;
         }
@@ -484,7 +484,7 @@ impl FreeState {
     pub(crate) fn finish_commit(&mut self, pages: &mut WritePages) {
         let txn = pages.txn;
         self.recent.extend(pages.freed.drain(..).map(|freed| freed_run(freed, txn)));
-        let left = pages.pool.drain(..).map(|run| FreeRun { run, birth: 0, freed: 0 });
+        let left = pages.space.pool.drain(..).map(|run| FreeRun { run, birth: 0, freed: 0 });
         self.recent.extend(left);
         join_neighbours(&mut self.recent);
     }
@@ -501,7 +501,7 @@ fn drop_own(pages: &mut WritePages) {
             if let Some(bytes) = pages.extents.remove(&freed.run.start) {
                 pages.extent_bytes -= bytes.len();
             }
-            pages.pool.push(freed.run);
+            pages.space.pool.push(freed.run);
         } else {
             pages.freed.push(freed);
         }
@@ -509,8 +509,8 @@ fn drop_own(pages: &mut WritePages) {
 }
 
 fn join_pool(pages: &mut WritePages) {
-    pages.pool.sort_unstable_by_key(|run| run.start);
-    pages.pool.dedup_by(|next, before| {
+    pages.space.pool.sort_unstable_by_key(|run| run.start);
+    pages.space.pool.dedup_by(|next, before| {
         let joins = before.start + before.len == next.start;
         if joins {
             before.len += next.len;
@@ -544,9 +544,9 @@ fn numbering_runs(pool: &[Run], need: u32) -> Vec<usize> {
 
 /// The runs of the pool from which a commit numbers `need` pages.
 pub(crate) fn runs_for_commit(pages: &WritePages, need: u32) -> Vec<usize> {
-    match &pages.lowest_first {
-        Some(avoid) => lowest_runs(&pages.pool, need, avoid),
-        None => numbering_runs(&pages.pool, need),
+    match &pages.space.lowest_first {
+        Some(avoid) => lowest_runs(&pages.space.pool, need, avoid),
+        None => numbering_runs(&pages.space.pool, need),
     }
 }
 
@@ -557,10 +557,10 @@ fn spare_runs(pool: &[Run], chosen: &[usize]) -> Vec<usize> {
 
 /// The end of the store after `more` pages were added to it.
 fn end_after(pages: &WritePages, more: u32) -> Result<PageNo> {
-    let end = pages.base.end.checked_add(more).filter(|end| *end <= pages.max_pages);
+    let end = pages.base.end.checked_add(more).filter(|end| *end <= pages.space.max_pages);
     end.ok_or_else(|| {
-        let all = u64::from(pages.max_pages) * pages.base.file.page_size() as u64;
-        Error::StoreFull { max_size: pages.max_size.unwrap_or(all) }
+        let all = u64::from(pages.space.max_pages) * pages.base.file.page_size() as u64;
+        Error::StoreFull { max_size: pages.space.max_size.unwrap_or(all) }
     })
 }
 
@@ -568,7 +568,7 @@ fn extend_end(pages: &mut WritePages, more: u32) -> Result<()> {
     if more > 0 {
         let start = pages.base.end;
         pages.base.end = end_after(pages, more)?;
-        pages.pool.push(Run { start, len: more });
+        pages.space.pool.push(Run { start, len: more });
     }
     Ok(())
 }

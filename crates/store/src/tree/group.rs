@@ -5,9 +5,9 @@
 //! There is one writer at a time. Threads of this process queue for the turn, first come first
 //! served; who has it takes the writer's lock that all processes share. A durable commit costs a
 //! flush, and a flush costs the same for one transaction as for a hundred. So a thread that commits
-//! durably while others of its process wait does not write: it hands its changed pages, unwritten, to
-//! the next one, which continues in them under a savepoint of its own, and waits for the outcome. The
-//! last one of such a *group* writes and flushes for all.
+//! durably while others of its process wait does not write: it hands its changed pages, unwritten,
+//! to the next one, which continues in them under a savepoint of its own, and waits for the
+//! outcome. The last one of such a *group* writes and flushes for all.
 //!
 //! # Invariants
 //!
@@ -21,11 +21,12 @@
 //! # Why this way
 //!
 //! To let every thread write its own meta page and share only the flush would need a free meta page
-//! for each; there are three, and two of them must stay. Merging changes of transactions that ran at
-//! the same time would need locks on keys. Handing the pages on needs neither, and saves the copies of
-//! the upper pages of the tree, which all members change. The price: a commit returns only after the
-//! transactions that joined it are done. So a thread must not, while it writes, wait for another
-//! thread's commit to return; that thread could not have begun a transaction of its own either.
+//! for each; there are three, and two of them must stay. Merging changes of transactions that ran
+//! at the same time would need locks on keys. Handing the pages on needs neither, and saves the
+//! copies of the upper pages of the tree, which all members change. The price: a commit returns
+//! only after the transactions that joined it are done. So a thread must not, while it writes, wait
+//! for another thread's commit to return; that thread could not have begun a transaction of its own
+//! either.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

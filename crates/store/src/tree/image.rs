@@ -24,9 +24,9 @@ impl Numbers {
     /// Takes at least `need` numbers out of the pool, in as few runs as possible.
     pub(crate) fn take(pages: &mut WritePages, need: usize) -> Self {
         let chosen = runs_for_commit(pages, need as u32);
-        let mut runs: Vec<Run> = chosen.iter().map(|i| pages.pool[*i]).collect();
+        let mut runs: Vec<Run> = chosen.iter().map(|i| pages.space.pool[*i]).collect();
         for i in chosen.iter().rev() {
-            pages.pool.swap_remove(*i);
+            pages.space.pool.swap_remove(*i);
         }
         runs.sort_unstable_by_key(|run| run.start);
         Self { runs: runs.into() }
@@ -47,7 +47,7 @@ impl Numbers {
 
     /// Gives back what was not used.
     pub(crate) fn give_back(self, pages: &mut WritePages) {
-        pages.pool.extend(self.runs);
+        pages.space.pool.extend(self.runs);
     }
 }
 

@@ -8,6 +8,7 @@
 #![expect(unsafe_code, reason = "pages are read through a memory map")]
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -250,6 +251,9 @@ pub(crate) struct ExtentRef {
     pub(crate) sum: u32,
 }
 
+/// Runs that were read, by first page and number of pages.
+type Cache = HashMap<(PageNo, u32), Box<[u8]>>;
+
 /// The pages of one snapshot.
 pub struct ReadPages {
     pub(crate) file: Arc<PageFile>,
@@ -257,7 +261,7 @@ pub struct ReadPages {
     pub(crate) end: PageNo,
     /// Pages read so far, where there is no map. Boxes are never dropped or moved while the
     /// snapshot lives, so that references into them stay valid.
-    cache: Mutex<HashMap<(PageNo, u32), Box<[u8]>>>,
+    cache: Mutex<Cache>,
 }
 
 impl ReadPages {
@@ -319,13 +323,14 @@ impl ReadPages {
             });
         }
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (run.start, run.len);
-        if !cache.contains_key(&key) {
-            let mut bytes = vec![0; len].into_boxed_slice();
-            self.file.read_run(run, &mut bytes)?;
-            cache.insert(key, bytes);
-        }
-        let bytes: &[u8] = &cache[&key];
+        let bytes: &[u8] = match cache.entry((run.start, run.len)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let mut bytes = vec![0; len].into_boxed_slice();
+                self.file.read_run(run, &mut bytes)?;
+                place.insert(bytes)
+            }
+        };
         // SAFETY: boxes stay where they are until `renew` (which takes `&mut self`) or drop.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) })
     }
@@ -450,6 +455,26 @@ pub(crate) struct UndoMark {
     freed: usize,
 }
 
+/// What takes changes back to a savepoint.
+#[derive(Default)]
+struct UndoLog {
+    steps: Vec<Undo>,
+    epoch: u32,
+    savepoints: u32,
+}
+
+/// Where a write transaction takes new pages from.
+pub(crate) struct Space {
+    /// Free runs that may be written now.
+    pub(crate) pool: Vec<Run>,
+    /// If set, the lowest free pages are taken instead of those that lie side by side; those of the
+    /// range last.
+    pub(crate) lowest_first: Option<std::ops::Range<PageNo>>,
+    /// The end of the store, the first page number that was never used, may not pass this.
+    pub(crate) max_pages: u32,
+    pub(crate) max_size: Option<u64>,
+}
+
 /// The pages of a write transaction: those of its snapshot, and its own changed copies of some.
 pub struct WritePages {
     pub(crate) base: ReadPages,
@@ -458,19 +483,10 @@ pub struct WritePages {
     slots: Vec<Slot>,
     unused: Vec<u32>,
     changed: usize,
-    undo: Vec<Undo>,
-    epoch: u32,
-    savepoints: u32,
+    log: UndoLog,
     /// Pages of the snapshot (or written early by this transaction) that are no longer referred to.
     pub(crate) freed: Vec<Freed>,
-    /// Free runs that may be written now.
-    pub(crate) pool: Vec<Run>,
-    /// If set, the lowest free pages are taken instead of those that lie side by side; those of the
-    /// range last.
-    pub(crate) lowest_first: Option<std::ops::Range<PageNo>>,
-    /// `base.end`, the first page number that was never used, may not pass this.
-    pub(crate) max_pages: u32,
-    pub(crate) max_size: Option<u64>,
+    pub(crate) space: Space,
     /// Extents made by this transaction that are not in the file yet, by first page.
     pub(crate) extents: HashMap<PageNo, Box<[u8]>>,
     pub(crate) extent_bytes: usize,
@@ -488,14 +504,9 @@ impl WritePages {
             slots: Vec::new(),
             unused: Vec::new(),
             changed: 0,
-            undo: Vec::new(),
-            epoch: 0,
-            savepoints: 0,
+            log: UndoLog::default(),
             freed: Vec::new(),
-            pool: Vec::new(),
-            lowest_first: None,
-            max_pages,
-            max_size,
+            space: Space { pool: Vec::new(), lowest_first: None, max_pages, max_size },
             extents: HashMap::new(),
             extent_bytes: 0,
             spare: Mutex::new(Vec::new()),
@@ -540,7 +551,12 @@ impl WritePages {
     }
 
     /// The value of a changed leaf's slot, for writing, if it is in the page and `len` bytes long.
-    pub(crate) fn into_value(&mut self, at: PageRef, slot: usize, len: usize) -> Option<&mut [u8]> {
+    pub(crate) fn value_to_fill(
+        &mut self,
+        at: PageRef,
+        slot: usize,
+        len: usize,
+    ) -> Option<&mut [u8]> {
         match &mut self.slots[at.index()].page {
             Some(buffer) => PageMut::new(buffer.bytes_mut()).into_value_of_len(slot, len),
             None => None,
@@ -551,7 +567,7 @@ impl WritePages {
     /// is one already, a copy otherwise.
     #[inline(always)]
     pub(crate) fn touch(&mut self, at: PageRef, level: u8) -> Result<PageRef> {
-        if at.is_changed() && self.slots[at.index()].epoch == self.epoch {
+        if at.is_changed() && self.slots[at.index()].epoch == self.log.epoch {
             return Ok(at);
         }
         self.touch_slow(at, level)
@@ -560,14 +576,14 @@ impl WritePages {
     #[cold]
     fn touch_slow(&mut self, at: PageRef, level: u8) -> Result<PageRef> {
         if at.is_changed() {
-            if self.savepoints == 0 {
-                self.slots[at.index()].epoch = self.epoch;
+            if self.log.savepoints == 0 {
+                self.slots[at.index()].epoch = self.log.epoch;
                 return Ok(at);
             }
             let copy = Buffer::copy_of(self.buffer(at).bytes())?;
             let epoch = self.slots[at.index()].epoch;
-            self.undo.push(Undo::Image { slot: at.index() as u32, page: copy, epoch });
-            self.slots[at.index()].epoch = self.epoch;
+            self.log.steps.push(Undo::Image { slot: at.index() as u32, page: copy, epoch });
+            self.slots[at.index()].epoch = self.log.epoch;
             return Ok(at);
         }
         let page = self.base.page(at, level)?;
@@ -604,13 +620,13 @@ impl WritePages {
             self.free_run(Run { start: at.0, len: 1 }, birth);
             return Ok(self.place(page));
         }
-        let (epoch, saved) = (self.epoch, self.savepoints > 0);
+        let (epoch, saved) = (self.log.epoch, self.log.savepoints > 0);
         let slot = &mut self.slots[at.index()];
         let old_epoch = std::mem::replace(&mut slot.epoch, epoch);
         if let Some(old) = slot.page.replace(page) {
             if saved && old_epoch != epoch {
                 let slot = at.index() as u32;
-                self.undo.push(Undo::Image { slot, page: old, epoch: old_epoch });
+                self.log.steps.push(Undo::Image { slot, page: old, epoch: old_epoch });
             } else {
                 self.keep_spare(old);
             }
@@ -620,7 +636,7 @@ impl WritePages {
 
     /// Takes a newly built page in.
     pub(crate) fn place(&mut self, page: Buffer) -> PageRef {
-        let epoch = self.epoch;
+        let epoch = self.log.epoch;
         let slot = match self.unused.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = Slot { page: Some(page), epoch };
@@ -632,8 +648,8 @@ impl WritePages {
             }
         };
         self.changed += 1;
-        if self.savepoints > 0 {
-            self.undo.push(Undo::Made { slot });
+        if self.log.savepoints > 0 {
+            self.log.steps.push(Undo::Made { slot });
         }
         PageRef::slot(slot as usize)
     }
@@ -647,8 +663,8 @@ impl WritePages {
         }
         if let Some(page) = self.vacate(at) {
             let epoch = self.slots[at.index()].epoch;
-            if self.savepoints > 0 {
-                self.undo.push(Undo::Image { slot: at.index() as u32, page, epoch });
+            if self.log.savepoints > 0 {
+                self.log.steps.push(Undo::Image { slot: at.index() as u32, page, epoch });
             } else {
                 self.keep_spare(page);
             }
@@ -665,12 +681,12 @@ impl WritePages {
 
     /// Frees pages of the file.
     pub(crate) fn free_run(&mut self, run: Run, birth: u64) {
-        if birth == self.txn && self.savepoints == 0 {
+        if birth == self.txn && self.log.savepoints == 0 {
             // Nobody else has ever seen them: they can be written again at once.
             if let Some(bytes) = self.extents.remove(&run.start) {
                 self.extent_bytes -= bytes.len();
             }
-            self.pool.push(run);
+            self.space.pool.push(run);
         } else {
             self.freed.push(Freed { run, birth });
         }
@@ -678,20 +694,22 @@ impl WritePages {
 
     /// Takes `pages` neighbouring pages from the pool or the end of the store.
     pub(crate) fn take_run(&mut self, pages: u32) -> Result<Run> {
-        if let Some(at) = self.pool.iter().position(|run| run.len >= pages) {
-            let run = Run { start: self.pool[at].start, len: pages };
-            if self.pool[at].len == pages {
-                self.pool.swap_remove(at);
+        if let Some(at) = self.space.pool.iter().position(|run| run.len >= pages) {
+            let run = Run { start: self.space.pool[at].start, len: pages };
+            if self.space.pool[at].len == pages {
+                self.space.pool.swap_remove(at);
             } else {
-                self.pool[at].start += pages;
-                self.pool[at].len -= pages;
+                self.space.pool[at].start += pages;
+                self.space.pool[at].len -= pages;
             }
             return Ok(run);
         }
-        let end = self.base.end.checked_add(pages).filter(|end| *end <= self.max_pages);
+        let end = self.base.end.checked_add(pages).filter(|end| *end <= self.space.max_pages);
         let Some(end) = end else {
-            let max_size =
-                self.max_size.unwrap_or(u64::from(self.max_pages) << self.base.file.shift);
+            let max_size = self
+                .space
+                .max_size
+                .unwrap_or(u64::from(self.space.max_pages) << self.base.file.shift);
             return Err(Error::StoreFull { max_size });
         };
         let run = Run { start: self.base.end, len: pages };
@@ -703,42 +721,42 @@ impl WritePages {
     pub(crate) fn take_extent(&mut self, pages: u32) -> Result<Run> {
         let run = self.take_run(pages)?;
         self.base.forget(run);
-        if self.savepoints > 0 {
-            self.undo.push(Undo::Taken { run });
+        if self.log.savepoints > 0 {
+            self.log.steps.push(Undo::Taken { run });
         }
         Ok(run)
     }
 
     /// The current epoch of the undo log: it changes with every savepoint and rollback.
     pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
+        self.log.epoch
     }
 
     /// Whether a savepoint is open.
     pub(crate) fn has_savepoints(&self) -> bool {
-        self.savepoints > 0
+        self.log.savepoints > 0
     }
 
     /// Begins a savepoint. O(1).
     pub(crate) fn mark(&mut self) -> UndoMark {
-        let mark = UndoMark { undo: self.undo.len(), freed: self.freed.len() };
-        self.savepoints += 1;
-        self.epoch += 1;
+        let mark = UndoMark { undo: self.log.steps.len(), freed: self.freed.len() };
+        self.log.savepoints += 1;
+        self.log.epoch += 1;
         mark
     }
 
     /// Forgets one savepoint. When it was the outermost, the undo log is dropped.
     pub(crate) fn release_mark(&mut self, savepoints: u32) {
-        self.savepoints = savepoints;
+        self.log.savepoints = savepoints;
         if savepoints == 0 {
-            self.undo.clear();
+            self.log.steps.clear();
         }
     }
 
     /// Undoes every change since `mark`, newest first. The mark stays.
     pub(crate) fn roll_back(&mut self, mark: &UndoMark) -> Result<()> {
-        while self.undo.len() > mark.undo {
-            match self.undo.pop() {
+        while self.log.steps.len() > mark.undo {
+            match self.log.steps.pop() {
                 Some(Undo::Image { slot, page, epoch }) => self.restore(slot, page, epoch),
                 Some(Undo::Made { slot }) => {
                     self.vacate(PageRef::slot(slot as usize));
@@ -747,19 +765,19 @@ impl WritePages {
                     let mut page = Buffer::new(self.page_size())?;
                     self.base.file.read_run(Run { start: no, len: 1 }, page.bytes_mut())?;
                     self.restore(slot, page, epoch);
-                    self.pool.push(Run { start: no, len: 1 });
+                    self.space.pool.push(Run { start: no, len: 1 });
                 }
                 Some(Undo::Taken { run }) => {
                     if let Some(bytes) = self.extents.remove(&run.start) {
                         self.extent_bytes -= bytes.len();
                     }
-                    self.pool.push(run);
+                    self.space.pool.push(run);
                 }
                 None => break,
             }
         }
         self.freed.truncate(mark.freed);
-        self.epoch += 1;
+        self.log.epoch += 1;
         Ok(())
     }
 
@@ -779,8 +797,8 @@ impl WritePages {
     pub(crate) fn number(&mut self, at: PageRef, no: PageNo, spilled: bool) -> Option<Buffer> {
         let epoch = self.slots[at.index()].epoch;
         let page = self.vacate(at)?;
-        if spilled && self.savepoints > 0 {
-            self.undo.push(Undo::Spilled { slot: at.index() as u32, no, epoch });
+        if spilled && self.log.savepoints > 0 {
+            self.log.steps.push(Undo::Spilled { slot: at.index() as u32, no, epoch });
         }
         Some(page)
     }

@@ -306,7 +306,8 @@ pub trait Snapshot: sealed::Sealed + Sized {
     fn sample_random(&self, table: Table, n: usize, seed: u64) -> Result<Vec<Entry<'_>>> {
         let total = self.count(table)?.values;
         let mut state = seed;
-        let mut draw = move || (u128::from(split_mix(&mut state)) * u128::from(total) >> 64) as u64;
+        let mut draw =
+            move || ((u128::from(split_mix(&mut state)) * u128::from(total)) >> 64) as u64;
         (0..n).filter_map(|_| self.nth(table, draw()).transpose()).collect()
     }
 

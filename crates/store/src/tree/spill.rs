@@ -1,6 +1,6 @@
-//! Early writing: a write transaction that outgrows its budget of memory writes changed pages to the
-//! file before its commit. They get their final numbers; if they are changed again, they are copied
-//! like any other page. No reader knows them before the commit, and nothing is flushed.
+//! Early writing: a write transaction that outgrows its budget of memory writes changed pages to
+//! the file before its commit. They get their final numbers; if they are changed again, they are
+//! copied like any other page. No reader knows them before the commit, and nothing is flushed.
 
 use super::image::{Image, Pieces};
 use super::pages::{PageRef, WritePages};
@@ -45,7 +45,8 @@ impl Spill {
         pages.changed_bytes() <= self.target
     }
 
-    /// Writes what is changed below the changed page `at`. True if nothing below it is changed then.
+    /// Writes what is changed below the changed page `at`. True if nothing below it is changed
+    /// then.
     fn below(&mut self, pages: &mut WritePages, at: PageRef, level: u8) -> Result<bool> {
         if level == 0 {
             return Ok(true);

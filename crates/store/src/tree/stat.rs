@@ -1,4 +1,5 @@
-//! Reports: what a store, a table, its readers look like; what check, copy and compact found and did.
+//! Reports: what a store, a table, its readers look like; what check, copy and compact found and
+//! did.
 
 use super::free::is_held;
 use super::pages::{FIRST_PAGE, PageRef, Pages};
@@ -18,7 +19,8 @@ pub struct TableStat {
     pub branch_pages: u64,
     /// Leaf pages.
     pub leaf_pages: u64,
-    /// Overflow pages (long values and keys; not those of the few long keys that stand in branches).
+    /// Overflow pages (long values and keys; not those of the few long keys that stand in
+    /// branches).
     pub overflow_pages: u64,
 }
 
@@ -36,7 +38,8 @@ pub struct TableShape {
 pub struct LevelShape {
     /// Pages.
     pub pages: u64,
-    /// Keys of leaves (one whose values go on in the next leaf counts in both), children of branches.
+    /// Keys of leaves (one whose values go on in the next leaf counts in both), children of
+    /// branches.
     pub entries: u64,
     /// Bytes in use, of `pages` times the page size.
     pub used_bytes: u64,

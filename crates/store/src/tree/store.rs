@@ -1,5 +1,5 @@
-//! An open store: what its transactions share, beginning transactions, and questions about the store
-//! as a whole. Opening and creating stand in `open`, committing in `commit` and `group`.
+//! An open store: what its transactions share, beginning transactions, and questions about the
+//! store as a whole. Opening and creating stand in `open`, committing in `commit` and `group`.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;

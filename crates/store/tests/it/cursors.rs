@@ -199,3 +199,23 @@ fn a_cursor_belongs_to_its_transaction() {
     let reader = scratch.store.begin_read().unwrap();
     assert!(matches!(cursor.current(&reader), Err(Error::WrongTransaction)));
 }
+
+/// The leaf under a cursor goes away when the transaction changes it; no step may look at it.
+#[test]
+fn a_cursor_steps_both_ways_over_leaves_that_split_and_join() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.put(table, &500u32.to_be_bytes(), &[1; 300]).unwrap();
+    let mut cursor = txn.cursor(table).unwrap();
+    assert_eq!(cursor.seek(&txn, &500u32.to_be_bytes()).unwrap().unwrap().value.len(), 300);
+    for i in (0..500u32).rev() {
+        txn.put(table, &i.to_be_bytes(), &[1; 300]).unwrap();
+        txn.put(table, &(1000 - i).to_be_bytes(), &[1; 300]).unwrap();
+        assert_eq!(cursor.prev(&txn).unwrap().unwrap().key, i.to_be_bytes());
+    }
+    for i in 0..1000u32 {
+        assert!(txn.delete(table, &i.to_be_bytes()).unwrap());
+        assert_eq!(cursor.next(&txn).unwrap().unwrap().key, (i + 1).to_be_bytes());
+    }
+}

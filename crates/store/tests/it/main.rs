@@ -15,6 +15,7 @@ mod basic;
 mod concurrency;
 mod cursors;
 mod duplicates;
+mod examples;
 mod files;
 mod large;
 mod memory;
@@ -24,6 +25,8 @@ mod recovery;
 mod savepoints;
 mod statistics;
 mod tables;
+mod tidy;
+mod typed;
 
 /// A store in a folder that goes away with it.
 struct Scratch {

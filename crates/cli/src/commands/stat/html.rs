@@ -172,8 +172,8 @@ struct Level {
     pages: u64,
 }
 
-/// From the root down. How the pages of three and more levels of branches spread is not known: those
-/// between the root and the leaves are one bar.
+/// From the root down. How the pages of three and more levels of branches spread is not known:
+/// those between the root and the leaves are one bar.
 fn levels(stat: &TableStat) -> Vec<Level> {
     let mut levels = Vec::new();
     let mut add = |color, label: String, pages| levels.push(Level { color, label, pages });

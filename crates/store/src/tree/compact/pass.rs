@@ -1,4 +1,5 @@
-//! One pass of compaction over all trees, in steps: which pages are moved, and where a step goes on.
+//! One pass of compaction over all trees, in steps: which pages are moved, and where a step goes
+//! on.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! Filling trees in order, each page once and full: what a compact copy consists of.
 //!
-//! Entries are taken in the order in which they are stored and never compared, so that the functions
-//! of custom orders are not needed. In memory are a few leaves, and one branch of each level.
+//! Entries are taken in the order in which they are stored and never compared, so that the
+//! functions of custom orders are not needed. In memory are a few leaves, and one branch of each
+//! level.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ impl FreeState {
         pages: &mut WritePages,
         avoid: Range<PageNo>,
     ) -> Result<()> {
-        pages.lowest_first = Some(avoid);
+        pages.space.lowest_first = Some(avoid);
         self.release_pending(pages, usize::MAX)?;
         let recent = std::mem::take(&mut self.recent);
         let (mut ready, held): (Vec<_>, Vec<_>) = recent.into_iter().partition(|f| !self.holds(f));
@@ -70,7 +70,7 @@ impl FreeState {
     fn take_run(&mut self, pages: &mut WritePages, run: Run) {
         self.taken.insert(run.start);
         self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
-        pages.pool.push(run);
+        pages.space.pool.push(run);
     }
 
     /// Takes the lowest `len` free pages side by side that all lie before `limit` and outside of the
@@ -81,10 +81,10 @@ impl FreeState {
         len: u32,
         limit: PageNo,
     ) -> Result<Option<PageNo>> {
-        let avoid = pages.lowest_first.clone().unwrap_or(0..0);
+        let avoid = pages.space.lowest_first.clone().unwrap_or(0..0);
         let place = |run: Run| place_in(run, len, limit, &avoid);
         let in_pool =
-            pages.pool.iter().filter_map(|run| Some((place(*run)?, *run))).min_by_key(key);
+            pages.space.pool.iter().filter_map(|run| Some((place(*run)?, *run))).min_by_key(key);
         let taken = &self.taken;
         let mut in_tree = None;
         scan_plain(pages, &self.ready, &[], &mut |key, value| {
@@ -102,10 +102,10 @@ impl FreeState {
         if in_tree == Some((start, run)) {
             self.take_run(pages, run);
         }
-        pages.pool.retain(|other| *other != run);
+        pages.space.pool.retain(|other| *other != run);
         let (behind, end) = (start + len, run.start + run.len);
         let rests = [(run.start, start), (behind, end)].into_iter().filter(|(from, to)| from < to);
-        pages.pool.extend(rests.map(|(from, to)| Run { start: from, len: to - from }));
+        pages.space.pool.extend(rests.map(|(from, to)| Run { start: from, len: to - from }));
         pages.base.forget(Run { start, len });
         Ok(Some(start))
     }

@@ -281,7 +281,8 @@ impl<'a> PageMut<'a> {
         self.put_single(at, &key, value);
     }
 
-    /// Puts one value into the group of slot `i`, or takes one out; `aside` is scratch. Returns false (and changes nothing) if it does not fit.
+    /// Puts one value into the group of slot `i`, or takes one out; `aside` is scratch. Returns
+    /// false (and changes nothing) if it does not fit.
     pub(crate) fn edit_group(
         &mut self,
         i: usize,

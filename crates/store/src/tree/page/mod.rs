@@ -129,8 +129,8 @@ pub(crate) struct Page<'a> {
     bytes: PhantomData<&'a [u8]>,
 }
 
-/// A view of bytes that are page `no` of a store whose pages end before `end`, once they have proved
-/// to be well formed.
+/// A view of bytes that are page `no` of a store whose pages end before `end`, once they have
+/// proved to be well formed.
 pub(crate) fn checked(bytes: &[u8], no: PageNo, end: PageNo) -> Result<Page<'_>, &'static str> {
     validate(bytes, no, end)?;
     // SAFETY: the bytes are borrowed for the life of the view, and `validate` accepts them.

@@ -1,5 +1,5 @@
-//! Commit, recovery and free space on a simulated disk, seen from below: the catalog's tree serves as
-//! the data, so that nothing but the store side and the plain trees is at work.
+//! Commit, recovery and free space on a simulated disk, seen from below: the catalog's tree serves
+//! as the data, so that nothing but the store side and the plain trees is at work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
