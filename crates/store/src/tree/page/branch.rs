@@ -52,18 +52,26 @@ impl Page<'_> {
         Count { keys, values }
     }
 
-    /// What lies below the children before `i`.
+    /// What lies below the children before `i`, given what lies below all: the shorter side is
+    /// summed.
     #[inline(always)]
-    pub(crate) fn count_before(self, i: usize) -> Count {
+    pub(crate) fn count_before(self, i: usize, total: Count) -> Count {
         let (len, level) = (self.len(), self.level());
         let at = self.heads_at() + 8 * len;
+        let width = count_width(level);
+        let behind = 2 * i > len;
+        let (from, n) = if behind { (i, len - i) } else { (0, i) };
         let sum = |at: usize| match level {
             // Sums of one level-1 page fit 32 bits: fewer than 2^14 children of less than 2^16.
-            1 => u64::from(sum_words(self, at, i)),
-            _ => sum_longs(self, at, i),
+            1 => u64::from(sum_words(self, at + 4 * from, n)),
+            _ => sum_longs(self, at + 8 * from, n),
         };
         let keys = sum(at);
-        let values = if self.is_paired() { sum(at + count_width(level) * len) } else { keys };
+        let values = if self.is_paired() { sum(at + width * len) } else { keys };
+        if behind {
+            let keys = total.keys.wrapping_sub(keys);
+            return Count { keys, values: total.values.wrapping_sub(values) };
+        }
         Count { keys, values }
     }
 

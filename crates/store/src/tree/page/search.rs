@@ -43,7 +43,37 @@ fn below(page: Page<'_>, from: usize, n: usize, head: u32) -> usize {
             len = half;
         }
     }
+    let end = start + len;
+    if end >= WINDOW {
+        // Whatever lies before `start` is below `head`, so the last WINDOW heads before `end` can
+        // be counted without looking where the window begins.
+        return end - WINDOW - from + count_window(page, heads + 4 * (end - WINDOW), head);
+    }
     start - from + count_below(page, heads + 4 * start, len, head)
+}
+
+/// Counts the WINDOW numbers at `at` that are below `head`.
+#[inline(always)]
+fn count_window(page: Page<'_>, at: usize, head: u32) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        // SAFETY: SSE2 is part of the architecture; the WINDOW numbers lie inside the page.
+        unsafe {
+            let flip = _mm_set1_epi32(i32::MIN);
+            let bound = _mm_xor_si128(_mm_set1_epi32(head as i32), flip);
+            let is_below = |i: usize| {
+                let four = _mm_loadu_si128(page.base.add(at + 16 * i).cast());
+                _mm_cmplt_epi32(_mm_xor_si128(four, flip), bound)
+            };
+            // Each lane that is below is all ones, that is minus one in each of its halves.
+            let low = _mm_packs_epi32(is_below(0), is_below(1));
+            let high = _mm_packs_epi32(is_below(2), is_below(3));
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)).count_ones() as usize
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    count_below(page, at, WINDOW, head)
 }
 
 /// The sum of the `len` 32-bit numbers at `at`, modulo 2^32.
