@@ -20,12 +20,10 @@ pub(crate) fn rank<P: Pages>(pages: &P, tree: &Tree, key: &[u8], side: Side<'_>)
         return Ok(Rank { keys: 0, values: 0, found: false });
     }
     let mut level = tree.root.level;
-    let mut total = tree.root.count;
     while level > 0 {
         let page = pages.page(at, level)?;
         let slot = branch_slot(pages, &tree.form, page, key, side)?;
-        before = add(before, page.count_before(slot, total));
-        total = page.child_count(slot);
+        before = add(before, page.count_before(slot));
         at = page.child(slot);
         level -= 1;
     }

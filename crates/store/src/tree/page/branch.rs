@@ -1,8 +1,12 @@
-//! Branches: children, their counters, and sums over them.
+//! Branches: children and their counters.
+//!
+//! The counters are running totals: entry `i` says what lies below the children up to and including
+//! child `i`. So a rank is one load a level and a position one bisection; in return an insertion adds
+//! one to all totals from its child on, four or two at a time.
 
 use super::build::head_of_cell;
 use super::leaf::RestCell;
-use super::search::{sum_longs, sum_words};
+use super::search::below_at;
 use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width, length_len};
 use crate::coding::{put_u16, put_u32, put_u64};
 use crate::tree::order::KeyOrder;
@@ -39,39 +43,32 @@ impl Page<'_> {
         PageRef(self.word(self.children_at() + 4 * i))
     }
 
+    /// What the totals at `at` say of the children before `i`.
     #[inline(always)]
-    fn counter(self, at: usize, i: usize) -> u64 {
-        if self.level() == 1 { u64::from(self.word(at + 4 * i)) } else { self.long(at + 8 * i) }
+    fn total(self, at: usize, i: usize) -> u64 {
+        if i == 0 {
+            return 0;
+        }
+        match self.level() {
+            1 => u64::from(self.word(at + 4 * (i - 1))),
+            _ => self.long(at + 8 * (i - 1)),
+        }
     }
 
     /// What lies below child `i`.
     #[inline(always)]
     pub(crate) fn child_count(self, i: usize) -> Count {
-        let keys = self.counter(self.keys_at(), i);
-        let values = if self.is_paired() { self.counter(self.values_at(), i) } else { keys };
-        Count { keys, values }
+        let (before, upto) = (self.count_before(i), self.count_before(i + 1));
+        // A damaged page's totals may be anything.
+        let keys = upto.keys.wrapping_sub(before.keys);
+        Count { keys, values: upto.values.wrapping_sub(before.values) }
     }
 
-    /// What lies below the children before `i`, given what lies below all: the shorter side is
-    /// summed.
+    /// What lies below the children before `i`.
     #[inline(always)]
-    pub(crate) fn count_before(self, i: usize, total: Count) -> Count {
-        let (len, level) = (self.len(), self.level());
-        let at = self.heads_at() + 8 * len;
-        let width = count_width(level);
-        let behind = 2 * i > len;
-        let (from, n) = if behind { (i, len - i) } else { (0, i) };
-        let sum = |at: usize| match level {
-            // Sums of one level-1 page fit 32 bits: fewer than 2^14 children of less than 2^16.
-            1 => u64::from(sum_words(self, at + 4 * from, n)),
-            _ => sum_longs(self, at + 8 * from, n),
-        };
-        let keys = sum(at);
-        let values = if self.is_paired() { sum(at + width * len) } else { keys };
-        if behind {
-            let keys = total.keys.wrapping_sub(keys);
-            return Count { keys, values: total.values.wrapping_sub(values) };
-        }
+    pub(crate) fn count_before(self, i: usize) -> Count {
+        let keys = self.total(self.keys_at(), i);
+        let values = if self.is_paired() { self.total(self.values_at(), i) } else { keys };
         Count { keys, values }
     }
 
@@ -79,67 +76,25 @@ impl Page<'_> {
     /// entries of that kind before it. The last child, if there are not so many.
     #[inline(always)]
     pub(crate) fn child_of_nth(self, n: u64, by_keys: bool) -> (usize, u64) {
-        let (len, level) = (self.len(), self.level());
-        let mut at = self.heads_at() + 8 * len;
-        if !by_keys && self.is_paired() {
-            at += count_width(level) * len;
-        }
-        if level > 1 {
-            return self.find_nth_long(at, len - 1, n);
-        }
-        // Past the end of 32 bits there is no such entry; the last child is answered.
-        let n = u32::try_from(n).unwrap_or(u32::MAX);
-        let (i, before) = self.find_nth_short(at, len - 1, n);
-        (i, u64::from(before))
-    }
-
-    /// Among 64-bit counters: blocks are summed, then one is walked.
-    #[inline(always)]
-    fn find_nth_long(self, at: usize, last: usize, n: u64) -> (usize, u64) {
-        let (mut i, mut before) = (0, 0_u64);
-        while i + 8 <= last {
-            let next = before.wrapping_add(sum_longs(self, at + 8 * i, 8));
-            if next > n {
-                break;
+        let at = if by_keys { self.keys_at() } else { self.values_at() };
+        let last = self.len() - 1;
+        // The child is the first one whose total is beyond n.
+        let child = if self.level() == 1 {
+            let bound = u32::try_from(n).map_or(u32::MAX, |n| n.saturating_add(1));
+            below_at(self, at, 0, last, bound)
+        } else {
+            let (mut low, mut high) = (0, last);
+            while low < high {
+                let middle = (low + high) / 2;
+                if self.long(at + 8 * middle) <= n {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
             }
-            (i, before) = (i + 8, next);
-        }
-        while i < last {
-            let next = before.wrapping_add(self.long(at + 8 * i));
-            if next > n {
-                break;
-            }
-            (i, before) = (i + 1, next);
-        }
-        (i, before)
-    }
-
-    /// The same among 32-bit counters, of which there are more: large blocks, small blocks, steps.
-    #[inline(always)]
-    fn find_nth_short(self, at: usize, last: usize, n: u32) -> (usize, u32) {
-        let (mut i, mut before) = (0, 0_u32);
-        while i + 16 <= last {
-            let next = before.wrapping_add(sum_words(self, at + 4 * i, 16));
-            if next > n {
-                break;
-            }
-            (i, before) = (i + 16, next);
-        }
-        while i + 4 <= last {
-            let next = before.wrapping_add(sum_words(self, at + 4 * i, 4));
-            if next > n {
-                break;
-            }
-            (i, before) = (i + 4, next);
-        }
-        while i < last {
-            let next = before.wrapping_add(self.word(at + 4 * i));
-            if next > n {
-                break;
-            }
-            (i, before) = (i + 1, next);
-        }
-        (i, before)
+            low
+        };
+        (child, self.total(at, child))
     }
 }
 
@@ -173,8 +128,11 @@ impl PageMut<'_> {
             end = start;
         }
         self.set_len(n + 1);
-        let offsets = self.view().offsets_at();
+        let view = self.view();
+        let (offsets, before) = (view.offsets_at(), view.count_before(i));
         put_u16(self.bytes, offsets + 2 * i, 0);
+        // Nothing lies below the new child yet.
+        self.put_total(i, before);
     }
 
     /// Gives slot `i` (whose separator was cleared or never set) a separator. It must begin with
@@ -204,30 +162,54 @@ impl PageMut<'_> {
         put_u32(self.bytes, at, child.0);
     }
 
-    /// Stores what lies below child `i`.
+    /// Stores what lies below child `i`; the totals before it are right.
     pub(crate) fn set_child_count(&mut self, i: usize, count: Count) {
-        let view = self.view();
-        let (keys, values, wide) = (view.keys_at(), view.values_at(), view.level() > 1);
-        self.put_counter(keys, i, wide, count.keys);
-        if values != keys {
-            self.put_counter(values, i, wide, count.values);
-        }
+        let old = self.view().child_count(i);
+        let keys = count.keys.wrapping_sub(old.keys);
+        self.add_child_count(i, Count { keys, values: count.values.wrapping_sub(old.values) });
     }
 
-    fn put_counter(&mut self, at: usize, i: usize, wide: bool, value: u64) {
-        if wide {
-            put_u64(self.bytes, at + 8 * i, value);
-        } else {
-            put_u32(self.bytes, at + 4 * i, value as u32);
+    /// Stores the total up to and including child `i`, as it is built.
+    pub(crate) fn put_total(&mut self, i: usize, total: Count) {
+        let view = self.view();
+        let (keys, values, level) = (view.keys_at(), view.values_at(), view.level());
+        put_count(self.bytes, keys, i, level, total.keys);
+        if values != keys {
+            put_count(self.bytes, values, i, level, total.values);
         }
     }
 
     /// Adds to (two's complement: or subtracts from) what lies below child `i`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_child_count(&mut self, i: usize, by: Count) {
-        let old = self.view().child_count(i);
-        let keys = old.keys.wrapping_add(by.keys);
-        let values = old.values.wrapping_add(by.values);
-        self.set_child_count(i, Count { keys, values });
+        let view = self.view();
+        let (n, keys, values, level) = (view.len(), view.keys_at(), view.values_at(), view.level());
+        if by.keys != 0 || values == keys {
+            add_from(self.bytes, keys, i..n, level, by.keys);
+        }
+        if values != keys {
+            add_from(self.bytes, values, i..n, level, by.values);
+        }
+    }
+}
+
+fn put_count(bytes: &mut [u8], at: usize, i: usize, level: u8, value: u64) {
+    match level {
+        1 => put_u32(bytes, at + 4 * i, value as u32),
+        _ => put_u64(bytes, at + 8 * i, value),
+    }
+}
+
+/// Adds `by` to the totals of a range of children.
+#[inline(always)]
+fn add_from(bytes: &mut [u8], at: usize, range: std::ops::Range<usize>, level: u8, by: u64) {
+    if level == 1 {
+        for raw in bytes[at + 4 * range.start..at + 4 * range.end].as_chunks_mut::<4>().0 {
+            *raw = u32::from_le_bytes(*raw).wrapping_add(by as u32).to_le_bytes();
+        }
+    } else {
+        for raw in bytes[at + 8 * range.start..at + 8 * range.end].as_chunks_mut::<8>().0 {
+            *raw = u64::from_le_bytes(*raw).wrapping_add(by).to_le_bytes();
+        }
     }
 }

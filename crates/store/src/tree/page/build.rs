@@ -505,8 +505,8 @@ pub(crate) fn build_branch(
             at += value.len();
         }
         page.set_child(i, child.page);
-        page.set_child_count(i, child.count);
         total = super::add(total, child.count);
+        page.put_total(i, total);
     }
     debug_assert_eq!(at, size);
     total

@@ -16,7 +16,7 @@
 //! |        |   4n |                 | heads: what follows the shared bytes, 4 bytes, as a  |
 //! |        |      |                 | number that orders like the keys                     |
 //! |        |      |                 | (branch only) 4n: children                           |
-//! |        |      |                 | (branch only) keys below each child, 4n on level 1,  |
+//! |        |      |                 | (branch only) running totals of keys, 4n on level 1,  |
 //! |        |      |                 | else 8n; with PAIRED the values below likewise       |
 //! |        |   2n |                 | offsets of the records                               |
 //! |        |      |                 | free                                                 |

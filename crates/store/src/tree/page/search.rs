@@ -32,11 +32,17 @@ const WINDOW: usize = 16;
 /// How many of the `n` heads from slot `from` on are below `head`.
 #[inline(always)]
 fn below(page: Page<'_>, from: usize, n: usize, head: u32) -> usize {
-    let heads = page.heads_at();
+    below_at(page, page.heads_at(), from, n, head)
+}
+
+/// How many of the `n` ascending numbers from number `from` on, of those that stand at `at`, are
+/// below `bound`.
+#[inline(always)]
+pub(crate) fn below_at(page: Page<'_>, at: usize, from: usize, n: usize, bound: u32) -> usize {
     let (mut start, mut len) = (from, n);
     while len > WINDOW {
         let half = len / 2;
-        if page.word(heads + 4 * (start + half)) < head {
+        if page.word(at + 4 * (start + half)) < bound {
             start += half + 1;
             len -= half + 1;
         } else {
@@ -45,11 +51,13 @@ fn below(page: Page<'_>, from: usize, n: usize, head: u32) -> usize {
     }
     let end = start + len;
     if end >= WINDOW {
-        // Whatever lies before `start` is below `head`, so the last WINDOW heads before `end` can
-        // be counted without looking where the window begins.
-        return end - WINDOW - from + count_window(page, heads + 4 * (end - WINDOW), head);
+        // Whatever lies before `start` is below the bound, so the last WINDOW numbers before `end`
+        // can be counted without looking where the window begins.
+        let seen = end - WINDOW + count_window(page, at + 4 * (end - WINDOW), bound);
+        // The bound by `start` matters for a damaged page only, whose numbers do not ascend.
+        return seen.max(start) - from;
     }
-    start - from + count_below(page, heads + 4 * start, len, head)
+    start - from + count_below(page, at + 4 * start, len, bound)
 }
 
 /// Counts the WINDOW numbers at `at` that are below `head`.
@@ -66,81 +74,14 @@ fn count_window(page: Page<'_>, at: usize, head: u32) -> usize {
                 let four = _mm_loadu_si128(page.base.add(at + 16 * i).cast());
                 _mm_cmplt_epi32(_mm_xor_si128(four, flip), bound)
             };
-            // Each lane that is below is all ones, that is minus one in each of its halves.
+            // One bit a number; the numbers ascend, so those below come first.
             let low = _mm_packs_epi32(is_below(0), is_below(1));
             let high = _mm_packs_epi32(is_below(2), is_below(3));
-            _mm_movemask_epi8(_mm_packs_epi16(low, high)).count_ones() as usize
+            (!_mm_movemask_epi8(_mm_packs_epi16(low, high))).trailing_zeros() as usize
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     count_below(page, at, WINDOW, head)
-}
-
-/// The sum of the `len` 32-bit numbers at `at`, modulo 2^32.
-#[inline(always)]
-pub(crate) fn sum_words(page: Page<'_>, at: usize, len: usize) -> u32 {
-    let mut i = 0;
-    let mut sum = 0_u32;
-    #[cfg(target_arch = "x86_64")]
-    if len >= 4 {
-        use std::arch::x86_64::*;
-        // SAFETY: SSE2 is part of the architecture; `at + 4 * len` lies inside the page.
-        unsafe {
-            let mut four = _mm_setzero_si128();
-            let load = |i: usize| _mm_loadu_si128(page.base.add(at + 4 * i).cast());
-            while i + 16 <= len {
-                let a = _mm_add_epi32(load(i), load(i + 4));
-                let b = _mm_add_epi32(load(i + 8), load(i + 12));
-                four = _mm_add_epi32(four, _mm_add_epi32(a, b));
-                i += 16;
-            }
-            while i + 4 <= len {
-                four = _mm_add_epi32(four, load(i));
-                i += 4;
-            }
-            let pair = _mm_add_epi32(four, _mm_shuffle_epi32::<0b1110>(four));
-            let one = _mm_add_epi32(pair, _mm_shuffle_epi32::<0b01>(pair));
-            sum = _mm_cvtsi128_si32(one) as u32;
-        }
-    }
-    while i < len {
-        sum = sum.wrapping_add(page.word(at + 4 * i));
-        i += 1;
-    }
-    sum
-}
-
-/// The sum of the `len` 64-bit numbers at `at`, modulo 2^64.
-#[inline(always)]
-pub(crate) fn sum_longs(page: Page<'_>, at: usize, len: usize) -> u64 {
-    let mut i = 0;
-    let mut sum = 0_u64;
-    #[cfg(target_arch = "x86_64")]
-    if len >= 2 {
-        use std::arch::x86_64::*;
-        // SAFETY: SSE2 is part of the architecture; `at + 8 * len` lies inside the page.
-        unsafe {
-            let mut two = _mm_setzero_si128();
-            let load = |i: usize| _mm_loadu_si128(page.base.add(at + 8 * i).cast());
-            while i + 8 <= len {
-                let a = _mm_add_epi64(load(i), load(i + 2));
-                let b = _mm_add_epi64(load(i + 4), load(i + 6));
-                two = _mm_add_epi64(two, _mm_add_epi64(a, b));
-                i += 8;
-            }
-            while i + 2 <= len {
-                two = _mm_add_epi64(two, load(i));
-                i += 2;
-            }
-            let one = _mm_add_epi64(two, _mm_shuffle_epi32::<0b1110>(two));
-            sum = _mm_cvtsi128_si64(one) as u64;
-        }
-    }
-    while i < len {
-        sum = sum.wrapping_add(page.long(at + 8 * i));
-        i += 1;
-    }
-    sum
 }
 
 /// Counts the `len` numbers at `at` that are below `head`.
