@@ -19,9 +19,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use super::options::{Duplicates, Order, TableOptions};
 use super::order::KeyOrder;
 use super::pages::Pages;
-use super::path::Path;
 use super::search;
 use super::snapshot::TableInfo;
+use super::tail::Tail;
 use super::tree::{Form, Root, Tree};
 use crate::coding::{put_u32, u32_at};
 use crate::{Error, Result};
@@ -234,8 +234,8 @@ pub(crate) struct OpenTable {
     pub(crate) gone: bool,
     /// The epoch of the undo log in which its state was last saved.
     pub(crate) saved_in: u32,
-    /// The way to the last leaf, while appending.
-    pub(crate) tail: Option<Path>,
+    /// The place behind the last entry, while appending.
+    pub(crate) tail: Option<Tail>,
 }
 
 impl OpenTable {

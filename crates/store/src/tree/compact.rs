@@ -10,6 +10,9 @@
 //! and write; it goes on where it stopped by table and position. Nothing that others change
 //! meanwhile can do more harm than that a page is moved in vain or not at all.
 //!
+//! Long values need neighbouring pages. They are moved first, before single pages fill the gaps; and
+//! where they find no room, a part of the store that is mostly free is cleared for them.
+//!
 //! Pages that a step leaves are free one commit later, if no reader holds them. Passes are repeated
 //! as long as each makes the store notably shorter, so that a long reader only ends the work early.
 //!
@@ -18,16 +21,18 @@
 
 mod pass;
 
-use std::sync::Arc;
+use std::ops::Range;
 
 use super::commit::trim;
 use super::free::is_held;
+use super::free::low::freest_range;
 use super::group::Turn;
-use super::pages::{PageNo, PageRef};
+use super::pages::{PAGE_NO_END, PageNo, PageRef};
 use super::state::WriteState;
+use super::tree::{Form, Tree};
 use super::{CompactReport, Durability, Store};
 use crate::Result;
-use pass::Pass;
+use pass::{Pass, Plan};
 
 /// About so many pages are moved in one commit.
 const STEP_PAGES: u32 = 1024;
@@ -35,6 +40,8 @@ const STEP_PAGES: u32 = 1024;
 const RESERVE_PAGES: u32 = 64;
 /// So many steps that find no room end a pass.
 const IDLE_STEPS_MAX: u32 = 2;
+/// So many parts of the store are cleared for long values in one pass.
+const RANGES_MAX: u32 = 16;
 /// So many passes, which a store that others change all the time would need without end.
 const PASSES_MAX: u32 = 32;
 
@@ -90,7 +97,7 @@ impl Store {
     /// end of the store is lowered over them.
     fn settle(&self, report: &mut CompactReport) -> Result<()> {
         for _ in 0..2 {
-            self.step(report, &mut |_, _| Ok(()))?;
+            self.step(report, 0..0, &mut |_, _| Ok(()))?;
         }
         Ok(())
     }
@@ -102,30 +109,68 @@ impl Store {
         report: &mut CompactReport,
         told: &mut dyn FnMut(u64),
     ) -> Result<()> {
+        let high =
+            Plan { from: limit..PAGE_NO_END, limit, avoid: 0..0, extents: true, pages: false };
         // Long values need neighbouring pages: they choose first.
-        for extents in [true, false] {
-            let mut pass = Pass::new(limit, extents);
-            let mut idle = 0;
-            while !pass.is_complete() && idle < IDLE_STEPS_MAX {
-                let before = report.moved_pages;
-                self.step(report, &mut |state, moved| pass.step(state, moved))?;
-                idle = if report.moved_pages == before { idle + 1 } else { 0 };
-                told(report.moved_pages);
+        let mut stuck = self.walk(Pass::new(high.clone()), report, told)?;
+        for _ in 0..RANGES_MAX {
+            let (left, longest) = stuck;
+            if left == 0 {
+                break;
+            }
+            self.settle(report)?;
+            let Some(range) = self.range_to_clear(limit, longest)? else { break };
+            let (from, avoid) = (range.clone(), range);
+            let clear = Plan { from, limit: PAGE_NO_END, avoid, extents: true, pages: true };
+            self.walk(Pass::new(clear), report, told)?;
+            self.settle(report)?;
+            stuck = self.walk(Pass::new(high.clone()), report, told)?;
+            if stuck.0 >= left {
+                break;
             }
         }
+        self.walk(Pass::new(Plan { extents: false, pages: true, ..high }), report, told)?;
         Ok(())
+    }
+
+    /// One walk over all trees, in steps. Returns how many pages of extents found no room, and the
+    /// most of one of them.
+    fn walk(
+        &self,
+        mut pass: Pass,
+        report: &mut CompactReport,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<(u64, u32)> {
+        let mut idle = 0;
+        while !pass.is_complete() && idle < IDLE_STEPS_MAX {
+            let before = report.moved_pages;
+            self.step(report, pass.avoid(), &mut |state, moved| pass.step(state, moved))?;
+            idle = if report.moved_pages == before { idle + 1 } else { 0 };
+            told(report.moved_pages);
+        }
+        Ok((pass.stuck, pass.longest))
+    }
+
+    /// A range before `limit` with many free pages, but scattered: emptied it takes long values.
+    fn range_to_clear(&self, limit: PageNo, longest: u32) -> Result<Option<Range<PageNo>>> {
+        let txn = self.begin_read()?;
+        let ready = Tree::new(txn.meta.meta.ready, Form::PLAIN);
+        let size = (limit / 8).max(longest.saturating_mul(4)).min(limit);
+        let (range, free) = freest_range(&txn.pages, &ready, limit, size)?;
+        Ok((free > size / 16).then_some(range))
     }
 
     /// One commit, made durable. `work` adds what it moved to its argument.
     fn step(
         &self,
         report: &mut CompactReport,
+        avoid: Range<PageNo>,
         work: &mut dyn FnMut(&mut WriteState, &mut u64) -> Result<()>,
     ) -> Result<()> {
         self.inner.pages.interrupted()?;
         let mut turn = Turn::begin_alone(&self.inner)?;
         let state = turn.state_mut();
-        state.free.begin_compaction(&mut state.pages)?;
+        state.free.begin_compaction(&mut state.pages, avoid)?;
         let mut moved = 0;
         work(state, &mut moved)?;
         touch_catalog(state)?;
@@ -156,7 +201,7 @@ fn touch_catalog(state: &mut WriteState) -> Result<()> {
 fn trim_alone(store: &Store) -> Result<()> {
     store.sync()?;
     let turn = Turn::begin_alone(&store.inner)?;
-    let trimmed = trim(&Arc::clone(&turn.store));
+    let trimmed = trim(&turn.store);
     drop(turn);
     trimmed
 }

@@ -30,8 +30,7 @@ impl Store {
     /// on stable storage, under its name, when this returns; if it fails there is no trace of it.
     ///
     /// A plain copy holds the same pages in the same places; its free pages are holes of the file.
-    /// A compact one is filled anew, table by table in order, with full pages and without free
-    /// ones.
+    /// A compact one is filled anew, table by table in order, with full pages and without free ones.
     ///
     /// `progress(done_bytes, all_bytes)` is called now and then.
     ///
@@ -167,18 +166,18 @@ fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run>
     Some(Run { start, len })
 }
 
-/// The free run that an entry of a free-space tree names, if it names one.
-type RunOf = dyn Fn(&[u8], &[u8]) -> Option<Run>;
+/// Reads an entry of a free-space tree; `None` if no store wrote it.
+type RunOf = fn(&[u8], &[u8]) -> Option<Run>;
 
-/// The pages that are free in a snapshot: they may be written while it is copied, and may lie
-/// behind the end of the file.
+/// The pages that are free in a snapshot: they may be written while it is copied, and may lie behind
+/// the end of the file.
 fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     let meta = &txn.meta.meta;
     let mut free = PageSet::new(meta.end);
     for recent in &meta.recent {
         free.insert_run(recent.run);
     }
-    let mut note = |root: &Root, run_of: &RunOf| {
+    let mut note = |root: &Root, run_of: RunOf| {
         let mut is_whole = true;
         scan_plain(&txn.pages, &Tree::new(*root, Form::PLAIN), &[], &mut |key, value| {
             let run = run_of(key, value).filter(|run| run.start + run.len <= meta.end);
@@ -188,8 +187,8 @@ fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
         let damaged = "an entry of the free-space trees that no store wrote";
         if is_whole { Ok(()) } else { Err(txn.pages.file.corrupt(root.page.0, damaged)) }
     };
-    note(&meta.ready, &ready_entry)?;
-    note(&meta.pending, &|key, value| pending_entry(key, value).map(|(_, free)| free.run))?;
+    note(&meta.ready, ready_entry)?;
+    note(&meta.pending, |key, value| pending_entry(key, value).map(|(_, free)| free.run))?;
     Ok(free)
 }
 

@@ -227,6 +227,12 @@ impl Cursor {
 
     #[inline(never)]
     fn next_slow<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
+        if !S::WRITES && self.stands(txn) && self.leaf.next == self.leaf.end {
+            // The common case: the leaf is done.
+            let Some(page) = self.path.next_leaf(txn.pages())? else { return Ok(None) };
+            self.stand(txn, page, 0, false);
+            return self.give(txn);
+        }
         match self.settle(txn)? {
             State::Nowhere => self.first(txn),
             State::Gap => self.seek_saved(txn, false),

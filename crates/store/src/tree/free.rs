@@ -14,18 +14,16 @@
 //! - the *ready* tree (start → length): runs that nobody holds, neighbours joined;
 //! - the *pending* tree ((holder, start) → length, birth, freed): runs that some snapshot holds,
 //!   under the newest one that does. When the holder goes, its runs become ready or move to their
-//!   next older holder, so that a run is looked at once for each of its holders, not at each
-//!   commit.
+//!   next older holder, so that a run is looked at once for each of its holders, not at each commit.
 //!
 //! # The trees that describe free space use it
 //!
-//! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two
-//! rules keep that in bounds. The trees change only inside a commit; what a running transaction
-//! takes from the ready tree is remembered in `taken` and removed from the tree at the commit, so
-//! that rolling back to a savepoint never has to undo a change of free space. And
-//! [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is left
-//! to do: a page of the trees is copied at most once a transaction, so each round has less to do
-//! than the one before.
+//! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two rules
+//! keep that in bounds. The trees change only inside a commit; what a running transaction takes from
+//! the ready tree is remembered in `taken` and removed from the tree at the commit, so that rolling
+//! back to a savepoint never has to undo a change of free space. And [`FreeState::settle`] repeats
+//! "take what is needed, note what was freed" until nothing is left to do: a page of the trees is
+//! copied at most once a transaction, so each round has less to do than the one before.
 
 use std::collections::BTreeSet;
 
@@ -113,10 +111,11 @@ fn choose_runs(runs: &[Run], need: u32, scattered: bool) -> Vec<usize> {
     if sum >= need || scattered { chosen } else { Vec::new() }
 }
 
-/// Indices, ascending, of the runs with the lowest pages, as many as are needed for `need` pages.
-fn lowest_runs(runs: &[Run], need: u32) -> Vec<usize> {
+/// Indices, ascending, of the runs with the lowest pages, as many as are needed for `need` pages;
+/// those that begin in `avoid` last.
+fn lowest_runs(runs: &[Run], need: u32, avoid: &std::ops::Range<PageNo>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_unstable_by_key(|i| runs[*i].start);
+    order.sort_unstable_by_key(|i| (avoid.contains(&runs[*i].start), runs[*i].start));
     let mut sum = 0_u32;
     let mut chosen: Vec<usize> = Vec::new();
     for i in order {
@@ -193,9 +192,9 @@ impl FreeState {
         }
         join_neighbours(&mut ready);
         let runs: Vec<Run> = ready.iter().map(|free| free.run).collect();
-        let mut chosen = match pages.space.lowest_first {
-            true => lowest_runs(&runs, missing),
-            false => choose_runs(&runs, missing, scattered),
+        let mut chosen = match &pages.space.lowest_first {
+            Some(avoid) => lowest_runs(&runs, missing, avoid),
+            None => choose_runs(&runs, missing, scattered),
         };
         chosen.sort_unstable();
         let mut left = missing;
@@ -215,8 +214,8 @@ impl FreeState {
         if self.ready_pages == 0 {
             return Ok(missing);
         }
-        if pages.space.lowest_first {
-            return self.take_lowest(pages, missing);
+        if let Some(avoid) = pages.space.lowest_first.clone() {
+            return self.take_lowest(pages, missing, &avoid);
         }
         let good = missing.min(GOOD_RUN);
         let mut looked_at: Vec<Run> = Vec::new();
@@ -402,7 +401,7 @@ impl FreeState {
         let gain = old_end - end;
         let bytes = u64::from(gain) * pages.base.file.page_size() as u64;
         let is_worth_it = gain >= old_end / 4 && bytes >= LOWER_END_BYTES;
-        if gain == 0 || !is_worth_it && !pages.space.lowest_first {
+        if gain == 0 || !is_worth_it && pages.space.lowest_first.is_none() {
             return Ok(());
         }
         for run in in_tree {
@@ -545,9 +544,9 @@ fn numbering_runs(pool: &[Run], need: u32) -> Vec<usize> {
 
 /// The runs of the pool from which a commit numbers `need` pages.
 pub(crate) fn runs_for_commit(pages: &WritePages, need: u32) -> Vec<usize> {
-    match pages.space.lowest_first {
-        true => lowest_runs(&pages.space.pool, need),
-        false => numbering_runs(&pages.space.pool, need),
+    match &pages.space.lowest_first {
+        Some(avoid) => lowest_runs(&pages.space.pool, need, avoid),
+        None => numbering_runs(&pages.space.pool, need),
     }
 }
 
@@ -601,7 +600,7 @@ pub(crate) fn pending_entry(key: &[u8], value: &[u8]) -> Option<(u64, FreeRun)> 
 }
 
 #[path = "free/low.rs"]
-mod low;
+pub(crate) mod low;
 
 #[cfg(test)]
 #[path = "free/tests.rs"]

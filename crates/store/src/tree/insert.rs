@@ -5,10 +5,10 @@ use super::page::build::{Pair, build_leaf};
 use super::page::leaf::{GroupEdit, RestCell, single_len};
 use super::page::search::{Side, head_in, leaf_slot, value_slot};
 use super::page::{
-    CONTINUES, EXTENT_CELL, KeyCell, Page, ValueCell, length_len, max_inline_key, max_inline_record,
+    CONTINUES, EXTENT_CELL, KeyCell, ValueCell, length_len, max_inline_key, max_inline_record,
 };
 use super::pages::{Pages, WritePages};
-use super::path::{Path, Step};
+use super::path::Path;
 use super::rebalance::{Change, spread_leaf};
 use super::tree::Tree;
 use super::{Bytes, extent};
@@ -35,7 +35,6 @@ pub(crate) fn locate<P: Pages>(pages: &P, tree: &Tree, key: &[u8], value: &[u8])
         return Ok(Place { path, slot: 0, key_found: false, value: 0, found: false });
     };
     let (slot, key_found) = leaf_slot(pages, &tree.form.keys, page, key)?;
-    path.steps[0].slot = slot as u32;
     let (value, found) = match &tree.form.values {
         Some(order) if key_found => value_slot(order, &page.record(slot), value),
         _ => (0, key_found),
@@ -69,8 +68,8 @@ pub(crate) fn put_plain(
     key: &[u8],
     value: &[u8],
 ) -> Result<()> {
-    let place = locate(pages, tree, key, value)?;
-    put_at(pages, tree, place, key, value)
+    let mut place = locate(pages, tree, key, value)?;
+    put_at(pages, tree, &mut place, key, value)
 }
 
 /// Puts an entry at its place. A pair that is there already is left alone; in a tree without
@@ -78,7 +77,7 @@ pub(crate) fn put_plain(
 pub(crate) fn put_at(
     pages: &mut WritePages,
     tree: &mut Tree,
-    place: Place,
+    place: &mut Place,
     key: &[u8],
     value: &[u8],
 ) -> Result<()> {
@@ -114,7 +113,7 @@ pub(crate) fn fits_inline(page_size: usize, key_len: usize, value_len: usize) ->
 pub(crate) fn put_cell(
     pages: &mut WritePages,
     tree: &mut Tree,
-    mut place: Place,
+    place: &mut Place,
     key: &[u8],
     value: ValueCell<'_>,
 ) -> Result<()> {
@@ -127,7 +126,7 @@ pub(crate) fn put_cell(
     }
     let one = Count { keys: 1, values: 1 };
     let cell = key_cell(pages, tree, key)?;
-    insert_group(pages, tree, &mut place, key, cell, value, true, one)?;
+    insert_group(pages, tree, place, key, cell, value, true, one)?;
     tree.root.count.keys += 1;
     tree.root.count.values += 1;
     Ok(())
@@ -202,7 +201,7 @@ fn insert_group(
 fn replace_value(
     pages: &mut WritePages,
     tree: &mut Tree,
-    mut place: Place,
+    place: &mut Place,
     value: ValueCell<'_>,
 ) -> Result<()> {
     let leaf = place.path.steps[0].page;
@@ -246,7 +245,7 @@ fn behind_len(record: &super::page::Record<'_>) -> usize {
 fn add_pair(
     pages: &mut WritePages,
     tree: &mut Tree,
-    mut place: Place,
+    place: &mut Place,
     key: &[u8],
     value: &[u8],
 ) -> Result<()> {
@@ -258,7 +257,7 @@ fn add_pair(
     tree.root.count.values += 1;
     if place.key_found {
         let delta = Count { keys: 0, values: 1 };
-        return add_value(pages, tree, &mut place, value, delta);
+        return add_value(pages, tree, place, value, delta);
     }
     // The key's other values may stand at the end of the leaf before or the beginning of the next.
     let len = pages.changed(place.path.steps[0].page).len();
@@ -279,7 +278,7 @@ fn add_pair(
     }
     let key_cell = key_cell(pages, tree, key)?;
     let delta = Count { keys: u64::from(!continues), values: 1 };
-    insert_group(pages, tree, &mut place, key, key_cell, cell, !continues, delta)
+    insert_group(pages, tree, place, key, key_cell, cell, !continues, delta)
 }
 
 /// Follows the path's slots down again: pages on it may have been copied meanwhile.
@@ -337,35 +336,4 @@ fn add_value(
     let result = spread_leaf(pages, tree, &mut place.path, change, true, delta);
     pages.scratch = scratch;
     result
-}
-
-/// Puts an entry behind all others, the caller having compared it with the last one. `path` leads
-/// to the last leaf and stays right as long as no leaf is added; returns whether it did.
-pub(crate) fn append(
-    pages: &mut WritePages,
-    tree: &mut Tree,
-    path: &mut Path,
-    key: &[u8],
-    value: &[u8],
-) -> Result<bool> {
-    touch_path(pages, tree, path)?;
-    let slot = pages.changed(path.steps[0].page).len();
-    path.steps[0].slot = slot as u32;
-    let place = Place { path: *path, slot, key_found: false, value: 0, found: false };
-    let before = tree.root.leaf_pages;
-    put_at(pages, tree, place, key, value)?;
-    Ok(tree.root.leaf_pages == before)
-}
-
-/// The path to the last leaf.
-pub(crate) fn last_path<'p, P: Pages>(
-    pages: &'p P,
-    tree: &Tree,
-) -> Result<Option<(Path, Page<'p>)>> {
-    let mut path = Path::EMPTY;
-    let page = path.descend(pages, tree, |page| Ok(page.len() - 1))?;
-    Ok(page.map(|page| {
-        path.steps[0] = Step { slot: page.len() as u32, ..path.steps[0] };
-        (path, page)
-    }))
 }

@@ -55,6 +55,9 @@ pub(crate) const RUNS_MAX: usize = 64;
 /// The most free runs that a record holds.
 pub(crate) const RECENT_MAX: usize = (SUM_OFFSET - RECENT_OFFSET) / RECENT_LEN;
 
+const ROOT_LEN: usize = 48;
+const _: () = assert!(ROOT_LEN == Root::LEN);
+
 const MAGIC_OFFSET: usize = 0;
 const VERSION_OFFSET: usize = MAGIC_OFFSET + 8;
 const PAGE_SHIFT_OFFSET: usize = VERSION_OFFSET + 4;
@@ -68,9 +71,9 @@ const EVIDENCE_OFFSET: usize = ID_OFFSET + 16;
 const READY_PAGES_OFFSET: usize = EVIDENCE_OFFSET + 24;
 const PENDING_PAGES_OFFSET: usize = READY_PAGES_OFFSET + 8;
 const CATALOG_OFFSET: usize = PENDING_PAGES_OFFSET + 8;
-const READY_OFFSET: usize = CATALOG_OFFSET + Root::LEN;
-const PENDING_OFFSET: usize = READY_OFFSET + Root::LEN;
-const RUN_COUNT_OFFSET: usize = PENDING_OFFSET + Root::LEN;
+const READY_OFFSET: usize = CATALOG_OFFSET + ROOT_LEN;
+const PENDING_OFFSET: usize = READY_OFFSET + ROOT_LEN;
+const RUN_COUNT_OFFSET: usize = PENDING_OFFSET + ROOT_LEN;
 const RECENT_COUNT_OFFSET: usize = RUN_COUNT_OFFSET + 4;
 const DIGEST_OFFSET: usize = RECENT_COUNT_OFFSET + 4;
 const CORE_SUM_OFFSET: usize = DIGEST_OFFSET + 8;
@@ -81,7 +84,7 @@ const RECENT_LEN: usize = 24;
 const SUM_OFFSET: usize = META_LEN - 4;
 
 /// Where LMDB keeps its own magic number, and that number.
-const LMDB_MAGIC_OFFSET: usize = 16;
+const LMDB_MAGIC_AT: usize = 16;
 const LMDB_MAGIC: u32 = 0xBEEF_C0DE;
 
 /// Pages that are free, or will be when no snapshot from `birth` up to (but not including) `freed`
@@ -361,8 +364,8 @@ fn damaged(reason: &'static str, txn: Option<u64>) -> Refusal {
 
 /// What a file is whose first bytes are not ours.
 fn foreign(bytes: &[u8]) -> Refusal {
-    let lmdb = bytes.len() >= LMDB_MAGIC_OFFSET + 4
-        && [u32_at(bytes, LMDB_MAGIC_OFFSET), u32_at(bytes, LMDB_MAGIC_OFFSET).swap_bytes()]
+    let lmdb = bytes.len() >= LMDB_MAGIC_AT + 4
+        && [u32_at(bytes, LMDB_MAGIC_AT), u32_at(bytes, LMDB_MAGIC_AT).swap_bytes()]
             .contains(&LMDB_MAGIC);
     Refusal::NotAStore(if lmdb {
         "it is an LMDB data file; `hedgerow convert --from-lmdb` makes a store of it".into()

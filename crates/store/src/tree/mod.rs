@@ -34,6 +34,7 @@ mod spill;
 mod stat;
 mod state;
 mod store;
+mod tail;
 #[expect(clippy::module_inception, reason = "the module is the tree of the tree engine")]
 mod tree;
 mod txn;

@@ -400,12 +400,21 @@ pub(crate) struct Buffer(Box<[u8]>);
 impl Buffer {
     /// A buffer of one page; zeroed, because its unused parts reach the file.
     pub(crate) fn new(len: usize) -> Result<Self> {
-        Ok(Self(vec![0; len].into_boxed_slice()))
+        // In pieces, as in `page::build::clear`.
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| Error::OutOfMemory)?;
+        while bytes.len() < len {
+            bytes.extend_from_slice(&[0; 1024]);
+        }
+        Ok(Self(bytes.into_boxed_slice()))
     }
 
     /// A copy of a page.
     pub(crate) fn copy_of(page: &[u8]) -> Result<Self> {
-        Ok(Self(page.into()))
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(page.len()).map_err(|_| Error::OutOfMemory)?;
+        page.chunks(1024).for_each(|piece| bytes.extend_from_slice(piece));
+        Ok(Self(bytes.into_boxed_slice()))
     }
 
     #[inline(always)]
@@ -458,8 +467,9 @@ struct UndoLog {
 pub(crate) struct Space {
     /// Free runs that may be written now.
     pub(crate) pool: Vec<Run>,
-    /// Whether the commit takes the lowest free pages instead of those that lie side by side.
-    pub(crate) lowest_first: bool,
+    /// If set, the lowest free pages are taken instead of those that lie side by side; those of the
+    /// range last.
+    pub(crate) lowest_first: Option<std::ops::Range<PageNo>>,
     /// The end of the store, the first page number that was never used, may not pass this.
     pub(crate) max_pages: u32,
     pub(crate) max_size: Option<u64>,
@@ -496,7 +506,7 @@ impl WritePages {
             changed: 0,
             log: UndoLog::default(),
             freed: Vec::new(),
-            space: Space { pool: Vec::new(), lowest_first: false, max_pages, max_size },
+            space: Space { pool: Vec::new(), lowest_first: None, max_pages, max_size },
             extents: HashMap::new(),
             extent_bytes: 0,
             spare: Mutex::new(Vec::new()),
@@ -581,7 +591,8 @@ impl WritePages {
         let bytes = page.bytes();
         let copy = match self.take_spare() {
             Some(mut spare) => {
-                spare.bytes_mut().copy_from_slice(bytes);
+                let pieces = spare.bytes_mut().chunks_mut(1024).zip(bytes.chunks(1024));
+                pieces.for_each(|(to, from)| to.copy_from_slice(from));
                 spare
             }
             None => Buffer::copy_of(bytes)?,

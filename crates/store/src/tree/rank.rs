@@ -7,7 +7,6 @@ use super::page::search::{Side, branch_slot, leaf_slot, value_slot};
 use super::page::{Page, add};
 use super::pages::{PageRef, Pages};
 use super::path::{Path, Step};
-use super::remove::{is_empty_range, values_before};
 use super::tree::Tree;
 use super::{Count, Rank};
 use crate::Result;
@@ -20,11 +19,15 @@ pub(crate) fn rank<P: Pages>(pages: &P, tree: &Tree, key: &[u8], side: Side<'_>)
     if at.is_none() {
         return Ok(Rank { keys: 0, values: 0, found: false });
     }
-    for level in (1..=tree.root.level).rev() {
+    let mut level = tree.root.level;
+    let mut total = tree.root.count;
+    while level > 0 {
         let page = pages.page(at, level)?;
         let slot = branch_slot(pages, &tree.form, page, key, side)?;
-        before = add(before, page.count_before(slot));
+        before = add(before, page.count_before(slot, total));
+        total = page.child_count(slot);
         at = page.child(slot);
+        level -= 1;
     }
     rank_in_leaf(pages, tree, pages.page(at, 0)?, key, side, before)
 }
@@ -43,7 +46,7 @@ fn rank_in_leaf<P: Pages>(
         let keys = before.keys + slot as u64 + behind;
         return Ok(Rank { keys, values: keys, found });
     };
-    let mut values = before.values + values_before(page, slot) as u64;
+    let mut values = before.values + page.values_before(slot) as u64;
     // A group that continues was counted as a key in an earlier leaf.
     let continuing = u64::from(page.continues());
     let keys = if slot == 0 { before.keys } else { before.keys + slot as u64 - continuing };
@@ -82,9 +85,7 @@ pub(crate) fn count_range<P: Pages>(
     low: Bound<&[u8]>,
     high: Bound<&[u8]>,
 ) -> Result<Count> {
-    if is_empty_range(tree, low, high) {
-        return Ok(Count::default());
-    }
+    // Where the bounds stand the wrong way round nothing is left by the saturating difference.
     let from = match low {
         Bound::Unbounded => Count::default(),
         Bound::Included(key) => before(pages, tree, key, Side::First)?,
@@ -168,7 +169,7 @@ pub(crate) struct Nth<'p> {
 }
 
 /// Goes to the `n`-th entry; `None` if there are no more than `n`.
-#[inline]
+#[inline(always)]
 pub(crate) fn nth<'p, P: Pages>(
     pages: &'p P,
     tree: &Tree,
@@ -182,12 +183,14 @@ pub(crate) fn nth<'p, P: Pages>(
     }
     let mut left = n;
     let mut at: PageRef = tree.root.page;
-    for level in (1..=tree.root.level).rev() {
+    let mut level = tree.root.level;
+    while level > 0 {
         let page = pages.page(at, level)?;
         let (slot, before) = page.child_of_nth(left, by_keys);
         on_way(usize::from(level), Step { page: at, slot: slot as u32 });
         left -= before;
         at = page.child(slot);
+        level -= 1;
     }
     let page = pages.page(at, 0)?;
     let (slot, value) = nth_in_leaf(tree, page, left, by_keys);
@@ -196,6 +199,7 @@ pub(crate) fn nth<'p, P: Pages>(
 }
 
 /// Slot and value of the `left`-th entry of a leaf.
+#[inline(always)]
 fn nth_in_leaf(tree: &Tree, page: Page<'_>, left: u64, by_keys: bool) -> (usize, usize) {
     let left = usize::try_from(left).unwrap_or(usize::MAX);
     if tree.form.values.is_none() {

@@ -148,7 +148,7 @@ pub(crate) fn delete_range(
 }
 
 /// Whether the bounds cannot hold any key.
-pub(crate) fn is_empty_range(tree: &Tree, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
+fn is_empty_range(tree: &Tree, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
     match (low, high) {
         (Bound::Included(a), Bound::Included(b)) => tree.form.keys.compare(a, b).is_gt(),
         (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {
@@ -294,19 +294,14 @@ fn cut_leaf(
     let count = {
         let mut pairs = Vec::new();
         collect(page, Change::None, &mut pairs);
-        let from = values_before(page, start);
-        let to = values_before(page, end);
+        let from = page.values_before(start);
+        let to = page.values_before(end);
         pairs.drain(from..to);
         build_leaf(buffer.bytes(), &pairs, &tree.form)
     };
     let page = buffer.replace(pages, at, 0)?;
     free_extents(pages, tree, &gone)?;
     Ok(Some((page, count)))
-}
-
-/// How many values stand in the groups before a slot.
-pub(crate) fn values_before(page: Page<'_>, slot: usize) -> usize {
-    (0..slot).map(|i| page.record(i).value_count()).sum()
 }
 
 /// Lets a page and all below it go. Leaves are read only if they may refer to extents.

@@ -5,11 +5,12 @@ use std::ops::{Bound, Deref, DerefMut};
 
 use super::catalog::{OpenTable, Opened};
 use super::group::Turn;
-use super::insert::{Place, append, fits_inline, last_path, locate, put_at, put_cell};
+use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
 use super::page::ValueCell;
 use super::pages::{ExtentRef, Pages, WritePages};
 use super::remove::{clear, delete_at, delete_key, delete_range};
 use super::snapshot::sealed::Sealed;
+use super::tail::Tail;
 use super::tree::Tree;
 use super::txn_read::{ReadTxn, unique};
 use super::{Bytes, Count, Durability, Snapshot, Table, TableOptions, extent, search, spill};
@@ -333,6 +334,31 @@ impl WriteTxn {
         })
     }
 
+    /// The short way for sorted input, taken where the table is being appended to and the entry is
+    /// a short one; false, and no change, otherwise. It makes no page, so that neither the budget
+    /// nor the interruption flag need be looked at.
+    #[inline(always)]
+    fn push(&mut self, table: Table, key: &[u8], value: &[u8]) -> bool {
+        if self.failed.is_some() || self.reserved.is_some() || table.txn != self.unique as u32 {
+            return false;
+        }
+        let state = self.turn.state_mut();
+        let (epoch, page_size) = (state.pages.epoch(), state.pages.page_size());
+        let Some(open) = state.tables.get_mut(table.index as usize) else { return false };
+        let Some(tail) = &open.tail else { return false };
+        let known = open.stored.key_size as usize;
+        let right = tail.is_touched(epoch)
+            && open.tree.form.values.is_none()
+            && (known == 0 || known == key.len())
+            && key.len() <= super::page::max_inline_key(page_size)
+            && fits_inline(page_size, key.len(), value.len());
+        if right && tail.push(&mut state.pages, &mut open.tree, key, value) {
+            self.changes += 1;
+            return true;
+        }
+        false
+    }
+
     /// Stores a value (replacing the old one), or adds a pair to a table with duplicates (which
     /// has no effect if it is there).
     ///
@@ -340,6 +366,9 @@ impl WriteTxn {
     /// [`Error::Size`]; [`Error::StoreFull`] and [`Error::Io`] when the file cannot grow.
     #[inline]
     pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.push(table, key, value) {
+            return Ok(());
+        }
         self.check_key(table, key)?;
         self.check_value(table, value)?;
         self.begin_change()?;
@@ -349,12 +378,12 @@ impl WriteTxn {
             if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
                 return Ok(());
             }
-            let place = locate(pages, &open.tree, key, value)?;
+            let mut place = locate(pages, &open.tree, key, value)?;
             let at_end = !place.found && is_last(pages, &place)?;
-            put_at(pages, &mut open.tree, place, key, value)?;
+            put_at(pages, &mut open.tree, &mut place, key, value)?;
             // Sorted input is noticed: the next entry is tried at the end first.
             open.tail = match at_end {
-                true => last_path(pages, &open.tree)?.map(|(path, _)| path),
+                true => Tail::find(pages, &open.tree)?,
                 false => None,
             };
             Ok(())
@@ -410,6 +439,9 @@ impl WriteTxn {
     /// [`Error::NotLast`] if it does not; nothing is changed then.
     #[inline]
     pub fn append(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.push(table, key, value) {
+            return Ok(());
+        }
         self.check_key(table, key)?;
         self.check_value(table, value)?;
         self.begin_change()?;
@@ -417,7 +449,7 @@ impl WriteTxn {
         self.change(table, |pages, open| {
             note_sizes(open, key, value);
             if open.tail.is_none() {
-                open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+                open.tail = Tail::find(pages, &open.tree)?;
             }
             append_at_tail(pages, open, key, value)
         })
@@ -443,9 +475,9 @@ impl WriteTxn {
             return Err(Error::NotLast);
         }
         self.change(table, |pages, open| {
-            let place = locate(pages, &open.tree, key, value)?;
-            put_at(pages, &mut open.tree, place, key, value)?;
-            open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+            let mut place = locate(pages, &open.tree, key, value)?;
+            put_at(pages, &mut open.tree, &mut place, key, value)?;
+            open.tail = Tail::find(pages, &open.tree)?;
             Ok(())
         })
     }
@@ -688,10 +720,13 @@ fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
     if path.depth == 0 || place.key_found {
         return Ok(false);
     }
-    for level in (0..path.depth).rev() {
+    // Most places are not at the end of their leaf.
+    if place.slot != pages.page(path.steps[0].page, 0)?.len() {
+        return Ok(false);
+    }
+    for level in 1..path.depth {
         let len = pages.page(path.steps[level].page, level as u8)?.len();
-        let slot = path.steps[level].slot as usize;
-        if slot + usize::from(level > 0) != len {
+        if path.steps[level].slot as usize + 1 != len {
             return Ok(false);
         }
     }
@@ -699,23 +734,29 @@ fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
 }
 
 /// Appends where the table's tail stands, if the key comes after the last one.
-#[inline(always)]
 fn append_at_tail(
     pages: &mut WritePages,
     open: &mut OpenTable,
     key: &[u8],
     value: &[u8],
 ) -> Result<bool> {
-    let Some(path) = &mut open.tail else { return Ok(false) };
-    let page = pages.page(path.steps[0].page, 0)?;
+    let Some(tail) = &mut open.tail else { return Ok(false) };
+    let page = pages.page(tail.place.path.steps[0].page, 0)?;
     let record = page.leaf_record(page.len() - 1);
     let last = search::key_bytes(pages, &record)?;
     if open.tree.form.keys.compare_bytes(&last, key).is_ge() {
         open.tail = None;
         return Ok(false);
     }
-    if !append(pages, &mut open.tree, path, key, value)? {
-        open.tail = last_path(pages, &open.tree)?.map(|(path, _)| path);
+    touch_path(pages, &mut open.tree, &mut tail.place.path)?;
+    tail.place.slot = pages.changed(tail.place.path.steps[0].page).len();
+    let leaves = open.tree.root.leaf_pages;
+    put_at(pages, &mut open.tree, &mut tail.place, key, value)?;
+    if open.tree.root.leaf_pages != leaves {
+        open.tail = Tail::find(pages, &open.tree)?;
+    }
+    if let Some(tail) = &mut open.tail {
+        tail.set_touched(pages.epoch());
     }
     Ok(true)
 }
@@ -727,15 +768,15 @@ fn reserve(
     key: &[u8],
     len: usize,
 ) -> Result<Option<ExtentRef>> {
-    let place = locate(pages, tree, key, &[])?;
+    let mut place = locate(pages, tree, key, &[])?;
     if fits_inline(pages.page_size(), key.len(), len) {
         let zeros = vec![0; len];
-        put_cell(pages, tree, place, key, ValueCell::Inline(Bytes::from(&zeros[..])))?;
+        put_cell(pages, tree, &mut place, key, ValueCell::Inline(Bytes::from(&zeros[..])))?;
         return Ok(None);
     }
     let extent = extent::reserve(pages, len)?;
     tree.root.overflow_pages += u64::from(extent::run_of(&extent, pages.page_size()).len);
-    put_cell(pages, tree, place, key, ValueCell::Extent(extent))?;
+    put_cell(pages, tree, &mut place, key, ValueCell::Extent(extent))?;
     Ok(Some(extent))
 }
 
@@ -745,7 +786,7 @@ fn reseal(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) -> Result<()> {
     if !place.found {
         return Ok(());
     }
-    super::insert::touch_path(pages, tree, &mut place.path)?;
+    touch_path(pages, tree, &mut place.path)?;
     let leaf = place.path.steps[0].page;
     let Some(old) = pages.changed(leaf).leaf_record(place.slot).value_extent() else {
         return Ok(());
@@ -851,8 +892,8 @@ impl ValueWriter<'_> {
                 let extent = writer.finish(&pages.base.file, pages.txn)?;
                 let run = extent::run_of(&extent, pages.page_size());
                 open.tree.root.overflow_pages += u64::from(run.len);
-                let place = locate(pages, &open.tree, &key, &[])?;
-                put_cell(pages, &mut open.tree, place, &key, ValueCell::Extent(extent))
+                let mut place = locate(pages, &open.tree, &key, &[])?;
+                put_cell(pages, &mut open.tree, &mut place, &key, ValueCell::Extent(extent))
             }),
             None => Ok(()),
         }

@@ -203,35 +203,35 @@ fn stores_that_the_engine_wrote_are_clean() {
     assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
 }
 
-/// A copy of a file with a change.
-fn with(clean: &[u8], edit: &dyn Fn(&mut Vec<u8>)) -> Vec<u8> {
+/// The bytes, edited.
+fn with(clean: &[u8], edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = clean.to_vec();
     edit(&mut bytes);
     bytes
 }
 
 #[test]
-fn planted_damage_of_one_tree_is_named() {
+fn damage_inside_of_pages_is_named() {
     let clean = bytes_of_filled();
     assert_eq!(problems_of(&clean), Vec::<String>::new());
     let root = root_of(&clean, "plain");
     assert!(root.level > 0);
     let leaf_slots = vec![0; usize::from(root.level)];
 
-    let counter = with(&clean, &|bytes| {
+    let counter = with(&clean, |bytes| {
         edit_page(bytes, root.page.0, |page| {
             PageMut::new(page).add_child_count(1, Count { keys: 1, values: 1 });
         });
     });
     assert_named(&counter, "below child 1");
 
-    let order = with(&clean, &|bytes| {
+    let order = with(&clean, |bytes| {
         let leaf = page_at(bytes, &root, &leaf_slots);
         edit_page(bytes, leaf, |page| swap_slots(page, 1, 2));
     });
     assert_named(&order, "the key of slot 2 is not after the one before");
 
-    let head = with(&clean, &|bytes| {
+    let head = with(&clean, |bytes| {
         let leaf = page_at(bytes, &root, &leaf_slots);
         edit_page(bytes, leaf, |page| {
             let at = PageMut::new(page).view().heads_at() + 4;
@@ -240,7 +240,7 @@ fn planted_damage_of_one_tree_is_named() {
     });
     assert_named(&head, "the head of slot 1");
 
-    let separator = with(&clean, &|bytes| {
+    let separator = with(&clean, |bytes| {
         let mut slots = leaf_slots.clone();
         slots.pop();
         let branch = page_at(bytes, &root, &slots);
@@ -251,7 +251,7 @@ fn planted_damage_of_one_tree_is_named() {
 }
 
 #[test]
-fn a_key_that_goes_on_unsaid_is_named() {
+fn a_wrong_continues_flag_is_named() {
     let clean = bytes_of_filled();
     let fixed = root_of(&clean, "fixed");
     assert!(fixed.level > 0);
@@ -267,7 +267,7 @@ fn a_key_that_goes_on_unsaid_is_named() {
         }
     }
     let leaf = continued.unwrap();
-    let unsaid = with(&clean, &|bytes| {
+    let unsaid = with(&clean, |bytes| {
         edit_page(bytes, leaf, |page| {
             PageMut::new(page).set_flag(crate::tree::page::CONTINUES, false);
         });
@@ -276,13 +276,13 @@ fn a_key_that_goes_on_unsaid_is_named() {
 }
 
 #[test]
-fn planted_damage_of_the_whole_is_named() {
+fn wrong_use_of_pages_is_named() {
     let clean = bytes_of_filled();
     let root = root_of(&clean, "plain");
     let leaf_slots = vec![0; usize::from(root.level)];
     let txn = newest(&clean).txn;
 
-    let twice = with(&clean, &|bytes| {
+    let twice = with(&clean, |bytes| {
         edit_page(bytes, root.page.0, |page| {
             let mut page = PageMut::new(page);
             let first = page.view().child(0);
@@ -291,11 +291,12 @@ fn planted_damage_of_the_whole_is_named() {
     });
     assert_named(&twice, "used twice");
 
-    let mut lost = with(&clean, &|bytes| edit_meta(bytes, |meta| meta.end += 1));
+    let lost = with(&clean, |bytes| edit_meta(bytes, |meta| meta.end += 1));
+    let mut lost = lost;
     lost.resize(lost.len() + PAGE, 0);
     assert_named(&lost, "lost: 1 pages");
 
-    let overlap = with(&clean, &|bytes| {
+    let overlap = with(&clean, |bytes| {
         edit_meta(bytes, |meta| {
             let run = Run { start: root.page.0, len: 1 };
             meta.recent.push(FreeRun { run, birth: 0, freed: 0 });
@@ -303,15 +304,15 @@ fn planted_damage_of_the_whole_is_named() {
     });
     assert_named(&overlap, "noted as free, but in use");
 
-    let birth = with(&clean, &|bytes| {
+    let birth = with(&clean, |bytes| {
         let leaf = page_at(bytes, &root, &leaf_slots);
         edit_page(bytes, leaf, |page| PageMut::new(page).set_birth(txn + 1));
     });
     assert_named(&birth, "written by commit");
 
-    let ready = with(&clean, &|bytes| edit_meta(bytes, |meta| meta.ready_pages += 1));
+    let ready = with(&clean, |bytes| edit_meta(bytes, |meta| meta.ready_pages += 1));
     assert_named(&ready, "ready free pages");
-    let catalog = with(&clean, &|bytes| edit_meta(bytes, |meta| meta.catalog.count.keys += 1));
+    let catalog = with(&clean, |bytes| edit_meta(bytes, |meta| meta.catalog.count.keys += 1));
     assert_named(&catalog, "the catalog is said to have");
 }
 

@@ -1,6 +1,8 @@
 //! One pass of compaction over all trees, in steps: which pages are moved, and where a step goes
 //! on.
 
+use std::ops::Range;
+
 use super::{RESERVE_PAGES, STEP_PAGES};
 use crate::Result;
 use crate::tree::catalog::{OpenTable, Stored};
@@ -24,19 +26,40 @@ enum Next {
     Nowhere,
 }
 
+/// What is moved, and where to.
+#[derive(Clone)]
+pub(super) struct Plan {
+    /// Pages in this range are moved.
+    pub(super) from: Range<PageNo>,
+    /// Before this page.
+    pub(super) limit: PageNo,
+    /// Not into this range, if there is other room.
+    pub(super) avoid: Range<PageNo>,
+    /// Whether extents are moved.
+    pub(super) extents: bool,
+    /// Whether tree pages are moved.
+    pub(super) pages: bool,
+}
+
 pub(super) struct Pass {
-    /// Pages from here on are moved.
-    limit: PageNo,
-    /// Whether extents are moved, or tree pages.
-    extents: bool,
+    plan: Plan,
     next: Next,
     /// The slots, by level, with which to go on in the next tree.
     position: [usize; MAX_LEVELS],
+    /// Pages of extents for which there was no room, and the most of one of them.
+    pub(super) stuck: u64,
+    pub(super) longest: u32,
 }
 
 impl Pass {
-    pub(super) fn new(limit: PageNo, extents: bool) -> Self {
-        Self { limit, extents, next: Next::Table(None), position: [0; MAX_LEVELS] }
+    pub(super) fn new(plan: Plan) -> Self {
+        let (next, position) = (Next::Table(None), [0; MAX_LEVELS]);
+        Self { plan, next, position, stuck: 0, longest: 0 }
+    }
+
+    /// The range of pages that a step does not fill.
+    pub(super) fn avoid(&self) -> Range<PageNo> {
+        self.plan.avoid.clone()
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -46,16 +69,17 @@ impl Pass {
     /// Moves as many pages as there is room for. The caller commits.
     pub(super) fn step(&mut self, state: &mut WriteState, moved: &mut u64) -> Result<()> {
         let most = STEP_PAGES + RESERVE_PAGES;
-        let room = state.free.low_pages(&state.pages, self.limit, most)?.min(most);
+        let room = state.free.low_pages(&state.pages, self.plan.limit, most)?.min(most);
         // With little room a few pages are moved, whose old places are room for the next step.
         let room = if room > 2 * RESERVE_PAGES { room - RESERVE_PAGES } else { room / 2 };
         let changed = state.pages.changed_pages() as u32;
         let mut mover = Mover {
-            limit: self.limit,
-            extents: self.extents,
+            plan: self.plan.clone(),
             most: changed + room,
             taken: 0,
             moved: 0,
+            stuck: 0,
+            longest: self.longest,
             position: self.position,
             goes_on: true,
             is_full: room == 0,
@@ -65,6 +89,8 @@ impl Pass {
             self.own_trees(state, &mut mover)?;
         }
         self.position = mover.position;
+        self.stuck += mover.stuck;
+        self.longest = mover.longest;
         *moved += mover.moved;
         Ok(())
     }
@@ -125,13 +151,15 @@ fn next_record(state: &WriteState, from: Option<&[u8]>) -> Result<Option<(Vec<u8
 
 /// Moves pages of trees within one step.
 struct Mover {
-    limit: PageNo,
-    extents: bool,
+    plan: Plan,
     /// So many pages may be changed.
     most: u32,
     /// Pages taken for extents.
     taken: u32,
     moved: u64,
+    /// As in [`Pass`].
+    stuck: u64,
+    longest: u32,
     position: [usize; MAX_LEVELS],
     /// Whether `position` is still to be followed.
     goes_on: bool,
@@ -146,13 +174,14 @@ impl Mover {
         self.goes_on = false;
     }
 
-    fn is_high(&self, at: PageRef) -> bool {
-        !at.is_changed() && at.0 >= self.limit
+    /// Whether a page is one of those to be moved, and still where it was.
+    fn is_due(&self, at: PageRef) -> bool {
+        !at.is_changed() && self.plan.from.contains(&at.0)
     }
 
     /// Whether pages of the tree's leaves must be read to find extents.
     fn reads_leaves(&self, root: &Root) -> bool {
-        self.extents && root.overflow_pages > 0
+        self.plan.extents && root.overflow_pages > 0
     }
 
     fn tree(
@@ -170,7 +199,7 @@ impl Mover {
     }
 
     fn touch(&mut self, pages: &mut WritePages, at: PageRef, level: u8) -> Result<PageRef> {
-        self.moved += u64::from(self.is_high(at));
+        self.moved += u64::from(self.is_due(at));
         pages.touch(at, level)
     }
 
@@ -187,9 +216,10 @@ impl Mover {
         if level > 0 {
             at = self.children(pages, free, at, level, leaves)?;
         }
-        if self.extents {
+        if self.plan.extents {
             at = self.own_extents(pages, free, at, level)?;
-        } else if self.is_high(at) && !self.is_full {
+        }
+        if self.plan.pages && self.is_due(at) && !self.is_full {
             at = self.touch(pages, at, level)?;
         }
         Ok(at)
@@ -217,7 +247,7 @@ impl Mover {
             let old = pages.page(at, level)?.child(i);
             let new = if level > 1 || leaves {
                 self.below(pages, free, old, level - 1, leaves)?
-            } else if !self.extents && self.is_high(old) {
+            } else if self.plan.pages && self.is_due(old) {
                 self.touch(pages, old, 0)?
             } else {
                 old
@@ -245,7 +275,7 @@ impl Mover {
     ) -> Result<PageRef> {
         let page = pages.page(at, level)?;
         let found: Vec<(usize, bool, ExtentRef)> = (0..page.len())
-            .flat_map(|i| self.high_extents(pages, i, &page.record(i), level))
+            .flat_map(|i| self.due_extents(pages, i, &page.record(i), level))
             .collect();
         for (i, is_key, old) in found {
             let Some(new) = self.extent(pages, free, &old)? else { continue };
@@ -256,25 +286,26 @@ impl Mover {
         Ok(at)
     }
 
-    /// The extents of a record that lie behind the limit, in part or whole.
-    fn high_extents(
+    /// The extents of a record that are to be moved.
+    fn due_extents(
         &self,
         pages: &WritePages,
         i: usize,
         record: &Record<'_>,
         level: u8,
     ) -> impl Iterator<Item = (usize, bool, ExtentRef)> + use<> {
-        let (limit, page_size) = (self.limit, pages.page_size());
+        let (from, page_size) = (self.plan.from.clone(), pages.page_size());
         let value = if level == 0 { record.value_extent() } else { None };
         let both = [(i, true, record.key_extent()), (i, false, value)];
         both.into_iter().filter_map(move |(i, is_key, extent)| {
             let extent = extent?;
             let run = extent::run_of(&extent, page_size);
-            (run.start + run.len > limit).then_some((i, is_key, extent))
+            let overlaps = run.start < from.end && run.start + run.len > from.start;
+            overlaps.then_some((i, is_key, extent))
         })
     }
 
-    /// Copies an extent to the front; `None` if there is no room for it.
+    /// Copies an extent to where there is room; `None` if there is no room for it.
     fn extent(
         &mut self,
         pages: &mut WritePages,
@@ -282,7 +313,11 @@ impl Mover {
         old: &ExtentRef,
     ) -> Result<Option<ExtentRef>> {
         let run = extent::run_of(old, pages.page_size());
-        let Some(first) = free.take_low(pages, run.len, self.limit)? else { return Ok(None) };
+        let Some(first) = free.take_low(pages, run.len, self.plan.limit)? else {
+            self.stuck += u64::from(run.len);
+            self.longest = self.longest.max(run.len);
+            return Ok(None);
+        };
         free.written_early = true;
         let mut writer = extent::Writer::at(first, u64::from(old.len), pages.page_size());
         let mut part = vec![0; PART_BYTES.min(old.len as usize)];

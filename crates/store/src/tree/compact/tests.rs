@@ -105,7 +105,7 @@ fn tables_of_every_kind_are_moved() {
     let report = store.compact(&mut |_, _| {}).unwrap();
     assert_clean(&store);
     assert_eq!(all(&store.begin_read().unwrap()), wanted);
-    assert!(report.after < report.before, "{report:?}");
+    assert!(report.after * 10 <= live_bytes(&store) * 11, "{report:?} {}", live_bytes(&store));
 }
 
 #[test]

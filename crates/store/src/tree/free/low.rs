@@ -1,13 +1,20 @@
 //! Free space as compaction takes it: the lowest pages first. The transaction has no savepoints, so
 //! that the trees of free space may be changed while it runs.
 
+use std::ops::Range;
+
 use super::*;
+use crate::tree::pages::Pages;
 
 impl FreeState {
     /// Prepares a transaction that moves pages: what is free is noted in the ready tree, and the
-    /// lowest pages are taken from there.
-    pub(crate) fn begin_compaction(&mut self, pages: &mut WritePages) -> Result<()> {
-        pages.space.lowest_first = true;
+    /// lowest pages are taken from there, those in `avoid` only if there are no others.
+    pub(crate) fn begin_compaction(
+        &mut self,
+        pages: &mut WritePages,
+        avoid: Range<PageNo>,
+    ) -> Result<()> {
+        pages.space.lowest_first = Some(avoid);
         self.release_pending(pages, usize::MAX)?;
         let recent = std::mem::take(&mut self.recent);
         let (mut ready, held): (Vec<_>, Vec<_>) = recent.into_iter().partition(|f| !self.holds(f));
@@ -35,20 +42,27 @@ impl FreeState {
     }
 
     /// Takes the lowest runs of the ready tree; returns how many pages are still missing.
-    pub(super) fn take_lowest(&mut self, pages: &mut WritePages, missing: u32) -> Result<u32> {
-        let mut found = Vec::new();
+    pub(super) fn take_lowest(
+        &mut self,
+        pages: &mut WritePages,
+        missing: u32,
+        avoid: &Range<PageNo>,
+    ) -> Result<u32> {
         let mut left = missing;
-        let taken = &self.taken;
-        scan_plain(pages, &self.ready, &[], &mut |key, value| {
-            let Some(run) = ready_entry(key, value) else { return false };
-            if left > 0 && !taken.contains(&run.start) {
-                left = left.saturating_sub(run.len);
-                found.push(run);
+        for avoided in [false, true] {
+            let mut found = Vec::new();
+            let taken = &self.taken;
+            scan_plain(pages, &self.ready, &[], &mut |key, value| {
+                let Some(run) = ready_entry(key, value).filter(|_| left > 0) else { return false };
+                if !taken.contains(&run.start) && avoid.contains(&run.start) == avoided {
+                    left = left.saturating_sub(run.len);
+                    found.push(run);
+                }
+                true
+            })?;
+            for run in found {
+                self.take_run(pages, run);
             }
-            left > 0
-        })?;
-        for run in found {
-            self.take_run(pages, run);
         }
         Ok(left)
     }
@@ -59,33 +73,84 @@ impl FreeState {
         pages.space.pool.push(run);
     }
 
-    /// Takes the lowest `len` free pages side by side that all lie before `limit`, if there are
-    /// any.
+    /// Takes the lowest `len` free pages side by side that all lie before `limit` and outside of the
+    /// range to avoid, if there are any.
     pub(crate) fn take_low(
         &mut self,
         pages: &mut WritePages,
         len: u32,
         limit: PageNo,
     ) -> Result<Option<PageNo>> {
-        let fits = |run: &Run| run.len >= len && run.start + len <= limit;
-        let mut best = pages.space.pool.iter().copied().filter(fits).min_by_key(|run| run.start);
+        let avoid = pages.space.lowest_first.clone().unwrap_or(0..0);
+        let place = |run: Run| place_in(run, len, limit, &avoid);
+        let in_pool =
+            pages.space.pool.iter().filter_map(|run| Some((place(*run)?, *run))).min_by_key(key);
         let taken = &self.taken;
         let mut in_tree = None;
         scan_plain(pages, &self.ready, &[], &mut |key, value| {
-            in_tree =
-                ready_entry(key, value).filter(|run| fits(run) && !taken.contains(&run.start));
-            in_tree.is_none() && ready_entry(key, value).is_some_and(|run| run.start < limit)
+            let Some(run) = ready_entry(key, value).filter(|run| run.start < limit) else {
+                return false;
+            };
+            if !taken.contains(&run.start) {
+                in_tree = place(run).map(|start| (start, run));
+            }
+            in_tree.is_none()
         })?;
-        if let Some(run) = in_tree.filter(|run| best.is_none_or(|best| run.start < best.start)) {
+        let Some((start, run)) = in_pool.into_iter().chain(in_tree).min_by_key(key) else {
+            return Ok(None);
+        };
+        if in_tree == Some((start, run)) {
             self.take_run(pages, run);
-            best = Some(run);
         }
-        let Some(run) = best else { return Ok(None) };
         pages.space.pool.retain(|other| *other != run);
-        if run.len > len {
-            pages.space.pool.push(Run { start: run.start + len, len: run.len - len });
-        }
-        pages.base.forget(Run { start: run.start, len });
-        Ok(Some(run.start))
+        let (behind, end) = (start + len, run.start + run.len);
+        let rests = [(run.start, start), (behind, end)].into_iter().filter(|(from, to)| from < to);
+        pages.space.pool.extend(rests.map(|(from, to)| Run { start: from, len: to - from }));
+        pages.base.forget(Run { start, len });
+        Ok(Some(start))
     }
+}
+
+fn key((start, _): &(PageNo, Run)) -> PageNo {
+    *start
+}
+
+/// The first place in a run for `len` pages before `limit` and outside of `avoid`.
+fn place_in(run: Run, len: u32, limit: PageNo, avoid: &Range<PageNo>) -> Option<PageNo> {
+    let end = (run.start + run.len).min(limit);
+    let fits = |start: PageNo, end: PageNo| end.checked_sub(start).is_some_and(|room| room >= len);
+    if avoid.is_empty() {
+        return fits(run.start, end).then_some(run.start);
+    }
+    if fits(run.start, end.min(avoid.start)) {
+        return Some(run.start);
+    }
+    let behind = run.start.max(avoid.end);
+    fits(behind, end).then_some(behind)
+}
+
+/// Of the ranges of `size` pages each before `limit` the one with the most free pages, and how many
+/// those are. Only the ready tree of a commit is looked at.
+pub(crate) fn freest_range<P: Pages>(
+    pages: &P,
+    ready: &Tree,
+    limit: PageNo,
+    size: u32,
+) -> Result<(Range<PageNo>, u32)> {
+    let size = size.max(1);
+    let mut free = vec![0_u32; (limit / size) as usize + 1];
+    scan_plain(pages, ready, &[], &mut |key, value| {
+        let Some(run) = ready_entry(key, value).filter(|run| run.start < limit) else {
+            return false;
+        };
+        let end = (run.start + run.len).min(limit);
+        for range in run.start / size..=(end - 1) / size {
+            let (from, to) = (range * size, range.saturating_add(1).saturating_mul(size));
+            free[range as usize] += end.min(to) - run.start.max(from);
+        }
+        true
+    })?;
+    let best = (0..free.len()).max_by_key(|i| free[*i]).unwrap_or(0);
+    let start = best as u32 * size;
+    Ok((start..start.saturating_add(size).min(limit), free[best]))
 }

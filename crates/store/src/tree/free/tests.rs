@@ -66,10 +66,11 @@ fn a_commit_uses_runs_in_ascending_order_and_knows_what_is_spare() {
 #[test]
 fn compaction_takes_the_lowest_runs() {
     let pool = [run(80, 31), run(20, 3), run(60, 4), run(10, 1)];
-    assert_eq!(lowest_runs(&pool, 4), [1, 3]);
-    assert_eq!(lowest_runs(&pool, 5), [1, 2, 3]);
-    assert_eq!(lowest_runs(&pool, 500), [0, 1, 2, 3]);
-    assert!(lowest_runs(&pool, 0).is_empty());
+    assert_eq!(lowest_runs(&pool, 4, &(0..0)), [1, 3]);
+    assert_eq!(lowest_runs(&pool, 5, &(0..0)), [1, 2, 3]);
+    assert_eq!(lowest_runs(&pool, 5, &(15..30)), [2, 3]);
+    assert_eq!(lowest_runs(&pool, 500, &(15..30)), [0, 1, 2, 3]);
+    assert!(lowest_runs(&pool, 0, &(0..0)).is_empty());
 }
 
 #[test]

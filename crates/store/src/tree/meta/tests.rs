@@ -131,7 +131,7 @@ fn foreign_files_are_named() {
         other => panic!("{other:?}"),
     };
     let mut lmdb = vec![0; META_LEN];
-    put_u32(&mut lmdb, LMDB_MAGIC_OFFSET, LMDB_MAGIC);
+    put_u32(&mut lmdb, LMDB_MAGIC_AT, LMDB_MAGIC);
     assert!(reason(&lmdb).contains("--from-lmdb"));
     assert!(reason(&[]).contains("empty"));
     assert!(reason(b"text").contains("4 bytes"));

@@ -52,35 +52,50 @@ impl Page<'_> {
         Count { keys, values }
     }
 
-    /// What lies below the children before `i`.
-    #[inline]
-    pub(crate) fn count_before(self, i: usize) -> Count {
-        let keys = self.sum(self.keys_at(), i);
-        let values = if self.is_paired() { self.sum(self.values_at(), i) } else { keys };
-        Count { keys, values }
-    }
-
+    /// What lies below the children before `i`, given what lies below all: the shorter side is
+    /// summed.
     #[inline(always)]
-    fn sum(self, at: usize, n: usize) -> u64 {
-        if self.level() == 1 {
+    pub(crate) fn count_before(self, i: usize, total: Count) -> Count {
+        let (len, level) = (self.len(), self.level());
+        let at = self.heads_at() + 8 * len;
+        let width = count_width(level);
+        let behind = 2 * i > len;
+        let (from, n) = if behind { (i, len - i) } else { (0, i) };
+        let sum = |at: usize| match level {
             // Sums of one level-1 page fit 32 bits: fewer than 2^14 children of less than 2^16.
-            sum_words(self, at, n).into()
-        } else {
-            sum_longs(self, at, n)
+            1 => u64::from(sum_words(self, at + 4 * from, n)),
+            _ => sum_longs(self, at + 8 * from, n),
+        };
+        let keys = sum(at);
+        let values = if self.is_paired() { sum(at + width * len) } else { keys };
+        if behind {
+            let keys = total.keys.wrapping_sub(keys);
+            return Count { keys, values: total.values.wrapping_sub(values) };
         }
+        Count { keys, values }
     }
 
     /// The child below which entry number `n` stands (counting values or keys), and the number of
     /// entries of that kind before it. The last child, if there are not so many.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn child_of_nth(self, n: u64, by_keys: bool) -> (usize, u64) {
-        let at = if by_keys { self.keys_at() } else { self.values_at() };
-        if self.level() == 1 {
-            // Past the end of 32 bits there is no such entry; the last child is answered.
-            let (i, before) = self.find_nth_short(at, u32::try_from(n).unwrap_or(u32::MAX));
-            return (i, u64::from(before));
+        let (len, level) = (self.len(), self.level());
+        let mut at = self.heads_at() + 8 * len;
+        if !by_keys && self.is_paired() {
+            at += count_width(level) * len;
         }
-        let last = self.len() - 1;
+        if level > 1 {
+            return self.find_nth_long(at, len - 1, n);
+        }
+        // Past the end of 32 bits there is no such entry; the last child is answered.
+        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        let (i, before) = self.find_nth_short(at, len - 1, n);
+        (i, u64::from(before))
+    }
+
+    /// Among 64-bit counters: blocks are summed, then one is walked.
+    #[inline(always)]
+    fn find_nth_long(self, at: usize, last: usize, n: u64) -> (usize, u64) {
         let (mut i, mut before) = (0, 0_u64);
         while i + 8 <= last {
             let next = before.wrapping_add(sum_longs(self, at + 8 * i, 8));
@@ -99,18 +114,23 @@ impl Page<'_> {
         (i, before)
     }
 
-    /// The same on level 1. Blocks are summed four numbers at a time, then one is walked.
+    /// The same among 32-bit counters, of which there are more: large blocks, small blocks, steps.
     #[inline(always)]
-    fn find_nth_short(self, at: usize, n: u32) -> (usize, u32) {
-        const BLOCK: usize = 16;
-        let last = self.len() - 1;
+    fn find_nth_short(self, at: usize, last: usize, n: u32) -> (usize, u32) {
         let (mut i, mut before) = (0, 0_u32);
-        while i + BLOCK <= last {
-            let next = before.wrapping_add(sum_words(self, at + 4 * i, BLOCK));
+        while i + 16 <= last {
+            let next = before.wrapping_add(sum_words(self, at + 4 * i, 16));
             if next > n {
                 break;
             }
-            (i, before) = (i + BLOCK, next);
+            (i, before) = (i + 16, next);
+        }
+        while i + 4 <= last {
+            let next = before.wrapping_add(sum_words(self, at + 4 * i, 4));
+            if next > n {
+                break;
+            }
+            (i, before) = (i + 4, next);
         }
         while i < last {
             let next = before.wrapping_add(self.word(at + 4 * i));

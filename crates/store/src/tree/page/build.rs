@@ -291,7 +291,7 @@ fn plain_parts<'a>(
 
 /// Writes a record of short parts at `at`; returns its end.
 #[inline(always)]
-fn put_plain(out: &mut [u8], at: usize, rest: &[u8], value: &[u8]) -> usize {
+pub(crate) fn put_plain(out: &mut [u8], at: usize, rest: &[u8], value: &[u8]) -> usize {
     let mut end = at + put_length(out, at, rest.len() as u32);
     end += put_length(out, end, value.len() as u32);
     out[end..end + rest.len()].copy_from_slice(rest);

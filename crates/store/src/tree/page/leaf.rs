@@ -23,8 +23,30 @@ impl<'a> Page<'a> {
         if !duplicates {
             return Count { keys: n, values: n };
         }
-        let values = (0..self.len()).map(|i| self.record(i).value_count() as u64).sum();
+        let values = self.values_before(self.len()) as u64;
         Count { keys: n - u64::from(self.continues()), values }
+    }
+
+    /// How many values stand in the groups of a leaf before `slot`.
+    pub(crate) fn values_before(self, slot: usize) -> usize {
+        let offsets = self.heads_at() + 4 * self.len();
+        (0..slot).map(|i| self.values_at_offset(self.half(offsets + 2 * i))).sum()
+    }
+
+    /// How many values the record at an offset has; the usual ones, with short keys, looked at
+    /// without decoding them.
+    #[inline(always)]
+    fn values_at_offset(self, at: usize) -> usize {
+        const GROUP_FIRST: usize = (0x80 | code::GROUP >> 8) as usize;
+        const GROUP_SECOND: u8 = (code::GROUP & 0xFF) as u8;
+        let both = self.half(at);
+        match (both & 0x80, both >> 8) {
+            (0, GROUP_FIRST) if self.byte(at + 2) == GROUP_SECOND => {
+                self.half(at + 3 + (both & 0xFF))
+            }
+            (0, 0..0x80) => 1,
+            _ => self.record_at(at).value_count(),
+        }
     }
 }
 
@@ -131,6 +153,21 @@ impl<'a> PageMut<'a> {
         let at = self.grow_heap(len);
         put_u16(self.bytes, offsets + 4 + 2 * i, at as u16);
         at
+    }
+
+    /// Adds a record behind all others; there must be room.
+    #[inline(always)]
+    pub(crate) fn push_plain(&mut self, head: u32, rest: &[u8], value: &[u8]) {
+        let view = self.view();
+        let (n, heads) = (view.len(), view.heads_at());
+        let offsets = heads + 4 * n;
+        self.bytes.copy_within(offsets..offsets + 2 * n, offsets + 4);
+        put_u32(self.bytes, offsets, head);
+        self.set_len(n + 1);
+        let len = length_len(rest.len()) + length_len(value.len()) + rest.len() + value.len();
+        let at = self.grow_heap(len);
+        put_u16(self.bytes, offsets + 4 + 2 * n, at as u16);
+        super::build::put_plain(self.bytes, at, rest, value);
     }
 
     /// Inserts a record with one value at slot `i`.

@@ -580,7 +580,8 @@ pub(crate) fn head_of_reversed(rest: &[u8]) -> u32 {
     u32::from_le_bytes(four)
 }
 
-/// Adds two counts.
+/// Adds two counts. Those of a damaged page may be anything, so it wraps.
+#[inline(always)]
 pub(crate) fn add(a: Count, b: Count) -> Count {
-    Count { keys: a.keys + b.keys, values: a.values + b.values }
+    Count { keys: a.keys.wrapping_add(b.keys), values: a.values.wrapping_add(b.values) }
 }

@@ -43,7 +43,37 @@ fn below(page: Page<'_>, from: usize, n: usize, head: u32) -> usize {
             len = half;
         }
     }
+    let end = start + len;
+    if end >= WINDOW {
+        // Whatever lies before `start` is below `head`, so the last WINDOW heads before `end` can
+        // be counted without looking where the window begins.
+        return end - WINDOW - from + count_window(page, heads + 4 * (end - WINDOW), head);
+    }
     start - from + count_below(page, heads + 4 * start, len, head)
+}
+
+/// Counts the WINDOW numbers at `at` that are below `head`.
+#[inline(always)]
+fn count_window(page: Page<'_>, at: usize, head: u32) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        // SAFETY: SSE2 is part of the architecture; the WINDOW numbers lie inside the page.
+        unsafe {
+            let flip = _mm_set1_epi32(i32::MIN);
+            let bound = _mm_xor_si128(_mm_set1_epi32(head as i32), flip);
+            let is_below = |i: usize| {
+                let four = _mm_loadu_si128(page.base.add(at + 16 * i).cast());
+                _mm_cmplt_epi32(_mm_xor_si128(four, flip), bound)
+            };
+            // Each lane that is below is all ones, that is minus one in each of its halves.
+            let low = _mm_packs_epi32(is_below(0), is_below(1));
+            let high = _mm_packs_epi32(is_below(2), is_below(3));
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)).count_ones() as usize
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    count_below(page, at, WINDOW, head)
 }
 
 /// The sum of the `len` 32-bit numbers at `at`, modulo 2^32.
@@ -57,8 +87,15 @@ pub(crate) fn sum_words(page: Page<'_>, at: usize, len: usize) -> u32 {
         // SAFETY: SSE2 is part of the architecture; `at + 4 * len` lies inside the page.
         unsafe {
             let mut four = _mm_setzero_si128();
+            let load = |i: usize| _mm_loadu_si128(page.base.add(at + 4 * i).cast());
+            while i + 16 <= len {
+                let a = _mm_add_epi32(load(i), load(i + 4));
+                let b = _mm_add_epi32(load(i + 8), load(i + 12));
+                four = _mm_add_epi32(four, _mm_add_epi32(a, b));
+                i += 16;
+            }
             while i + 4 <= len {
-                four = _mm_add_epi32(four, _mm_loadu_si128(page.base.add(at + 4 * i).cast()));
+                four = _mm_add_epi32(four, load(i));
                 i += 4;
             }
             let pair = _mm_add_epi32(four, _mm_shuffle_epi32::<0b1110>(four));
@@ -84,8 +121,15 @@ pub(crate) fn sum_longs(page: Page<'_>, at: usize, len: usize) -> u64 {
         // SAFETY: SSE2 is part of the architecture; `at + 8 * len` lies inside the page.
         unsafe {
             let mut two = _mm_setzero_si128();
+            let load = |i: usize| _mm_loadu_si128(page.base.add(at + 8 * i).cast());
+            while i + 8 <= len {
+                let a = _mm_add_epi64(load(i), load(i + 2));
+                let b = _mm_add_epi64(load(i + 4), load(i + 6));
+                two = _mm_add_epi64(two, _mm_add_epi64(a, b));
+                i += 8;
+            }
             while i + 2 <= len {
-                two = _mm_add_epi64(two, _mm_loadu_si128(page.base.add(at + 8 * i).cast()));
+                two = _mm_add_epi64(two, load(i));
                 i += 2;
             }
             let one = _mm_add_epi64(two, _mm_shuffle_epi32::<0b1110>(two));
@@ -204,6 +248,21 @@ fn strip_long<'k>(shared: &[u8], order: &KeyOrder, key: &'k [u8]) -> Result<&'k 
         Ordering::Equal => Err(Ordering::Less),
         unequal => Err(unequal),
     }
+}
+
+/// What follows the shared bytes in `key`, if that comes behind the last key of a leaf. `None` if
+/// it does not, or if the page alone cannot tell.
+#[inline(always)]
+pub(crate) fn is_behind<'k>(order: &KeyOrder, page: Page<'_>, key: &'k [u8]) -> Option<&'k [u8]> {
+    let rest = strip(page, order, key).ok()?;
+    let last = page.leaf_record(page.len() - 1);
+    let seen = match order {
+        _ if last.is_long_key() => return None,
+        KeyOrder::Bytewise => compare_front(last.rest(), rest),
+        KeyOrder::Reverse => compare_back(last.rest(), rest),
+        KeyOrder::Custom(_) => return None,
+    };
+    seen.is_lt().then_some(rest)
 }
 
 /// The head of what follows the shared bytes.

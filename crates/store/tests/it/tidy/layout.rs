@@ -64,13 +64,26 @@ fn sections(text: &str) -> Vec<Section> {
     sections
 }
 
-/// The value of `const name: usize = ...;` in the code: a number, another constant, or a sum.
+/// The value of a number, another constant, or a sum, difference or product of such.
+fn value(code: &str, text: &str) -> Option<usize> {
+    let both = |(left, right)| Some((value(code, left)?, value(code, right)?));
+    if let Some(parts) = text.rsplit_once('+') {
+        return both(parts).map(|(left, right)| left + right);
+    }
+    if let Some(parts) = text.rsplit_once('-') {
+        return both(parts).and_then(|(left, right)| left.checked_sub(right));
+    }
+    if let Some(parts) = text.rsplit_once('*') {
+        return both(parts).map(|(left, right)| left * right);
+    }
+    number(text).or_else(|| constant(code, text.trim()))
+}
+
+/// The value of `const name: usize = ...;` in the code.
 fn constant(code: &str, name: &str) -> Option<usize> {
     let declaration = format!("const {name}: usize =");
     let at = code.find(&declaration)?;
-    let expression = code[at + declaration.len()..].split(';').next()?;
-    let terms = expression.split('+').map(str::trim);
-    terms.map(|term| number(term).or_else(|| constant(code, term))).sum()
+    value(code, code[at + declaration.len()..].split(';').next()?)
 }
 
 /// The constants of the code that are offsets.
