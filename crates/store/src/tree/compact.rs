@@ -10,8 +10,8 @@
 //! and write; it goes on where it stopped by table and position. Nothing that others change
 //! meanwhile can do more harm than that a page is moved in vain or not at all.
 //!
-//! Long values need neighbouring pages. They are moved first, before single pages fill the gaps; and
-//! where they find no room, a part of the store that is mostly free is cleared for them.
+//! Long values need neighbouring pages. They are moved first, before single pages fill the gaps;
+//! and where they find no room, a part of the store that is mostly free is cleared for them.
 //!
 //! Pages that a step leaves are free one commit later, if no reader holds them. Passes are repeated
 //! as long as each makes the store notably shorter, so that a long reader only ends the work early.

@@ -30,7 +30,8 @@ impl Store {
     /// on stable storage, under its name, when this returns; if it fails there is no trace of it.
     ///
     /// A plain copy holds the same pages in the same places; its free pages are holes of the file.
-    /// A compact one is filled anew, table by table in order, with full pages and without free ones.
+    /// A compact one is filled anew, table by table in order, with full pages and without free
+    /// ones.
     ///
     /// `progress(done_bytes, all_bytes)` is called now and then.
     ///
@@ -169,8 +170,8 @@ fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run>
 /// Reads an entry of a free-space tree; `None` if no store wrote it.
 type RunOf = fn(&[u8], &[u8]) -> Option<Run>;
 
-/// The pages that are free in a snapshot: they may be written while it is copied, and may lie behind
-/// the end of the file.
+/// The pages that are free in a snapshot: they may be written while it is copied, and may lie
+/// behind the end of the file.
 fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     let meta = &txn.meta.meta;
     let mut free = PageSet::new(meta.end);

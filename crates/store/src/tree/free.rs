@@ -14,16 +14,18 @@
 //! - the *ready* tree (start → length): runs that nobody holds, neighbours joined;
 //! - the *pending* tree ((holder, start) → length, birth, freed): runs that some snapshot holds,
 //!   under the newest one that does. When the holder goes, its runs become ready or move to their
-//!   next older holder, so that a run is looked at once for each of its holders, not at each commit.
+//!   next older holder, so that a run is looked at once for each of its holders, not at each
+//! commit.
 //!
 //! # The trees that describe free space use it
 //!
-//! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two rules
-//! keep that in bounds. The trees change only inside a commit; what a running transaction takes from
-//! the ready tree is remembered in `taken` and removed from the tree at the commit, so that rolling
-//! back to a savepoint never has to undo a change of free space. And [`FreeState::settle`] repeats
-//! "take what is needed, note what was freed" until nothing is left to do: a page of the trees is
-//! copied at most once a transaction, so each round has less to do than the one before.
+//! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two
+//! rules keep that in bounds. The trees change only inside a commit; what a running transaction
+//! takes from the ready tree is remembered in `taken` and removed from the tree at the commit, so
+//! that rolling back to a savepoint never has to undo a change of free space. And
+//! [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is left
+//! to do: a page of the trees is copied at most once a transaction, so each round has less to do
+//! than the one before.
 
 use std::collections::BTreeSet;
 

@@ -73,8 +73,8 @@ impl FreeState {
         pages.space.pool.push(run);
     }
 
-    /// Takes the lowest `len` free pages side by side that all lie before `limit` and outside of the
-    /// range to avoid, if there are any.
+    /// Takes the lowest `len` free pages side by side that all lie before `limit` and outside of
+    /// the range to avoid, if there are any.
     pub(crate) fn take_low(
         &mut self,
         pages: &mut WritePages,

@@ -1,8 +1,8 @@
 //! Branches: children and their counters.
 //!
 //! The counters are running totals: entry `i` says what lies below the children up to and including
-//! child `i`. So a rank is one load a level and a position one bisection; in return an insertion adds
-//! one to all totals from its child on, four or two at a time.
+//! child `i`. So a rank is one load a level and a position one bisection; in return an insertion
+//! adds one to all totals from its child on, four or two at a time.
 
 use super::build::head_of_cell;
 use super::leaf::RestCell;
