@@ -7,7 +7,8 @@ use std::process::ExitCode;
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
-    1  not found; `check` found damage; an answer of `demo` differs
+    1  not found; the key of `put --new` is there already; `check` found damage;
+       an answer of `demo` differs
     2  wrong usage
     3  the store or the system refused
   130  interrupted (Ctrl-C); everything that was committed is kept";
@@ -17,7 +18,7 @@ Exit codes:
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// The answer is no: not found, damaged, different.
+    /// The answer is no: not found, there already, damaged, different.
     No = 1,
     /// Wrong usage.
     Usage = 2,

@@ -15,6 +15,11 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
+/// A number of pages.
+pub(crate) fn pages(number: u64) -> String {
+    format!("{} page{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// A number of bytes in the unit that suits it.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
@@ -47,6 +52,8 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(pages(1), "1 page");
+        assert_eq!(pages(1000), "1,000 pages");
         assert_eq!(bytes(100), "100 bytes");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(time(Duration::from_nanos(850)), "850 ns");

@@ -14,7 +14,9 @@ use crate::progress::{Progress, Unit};
 /// So much text is gathered before it is written.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Write a table, or all of them, as portable text that `load` and mdb_load read
+/// Write a table, or all of them, as portable text
+///
+/// `load` reads all of the formats; mdb_load reads the mdb format only.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

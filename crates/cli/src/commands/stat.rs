@@ -4,7 +4,7 @@ mod html;
 
 use std::path::PathBuf;
 
-use hedgerow::tree::{ReadTxn, Snapshot, StoreStat, TableInfo, TableStat};
+use hedgerow::tree::{LevelShape, ReadTxn, Snapshot, StoreStat, TableInfo, TableShape, TableStat};
 use serde_json::{Value, json};
 
 use super::tables::kind;
@@ -15,6 +15,9 @@ use crate::open::{self, StoreArg};
 use crate::output::Output;
 
 /// Show pages by kind, free space, readers and the shape of every table's tree
+///
+/// The shape is pages, entries and fill, level by level. For it every page of every table is read,
+/// but for the overflow pages.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -28,7 +31,14 @@ pub(crate) struct Args {
 struct Picture {
     path: String,
     store: StoreStat,
-    tables: Vec<(TableInfo, TableStat)>,
+    tables: Vec<TablePicture>,
+}
+
+/// What is shown of a table.
+struct TablePicture {
+    info: TableInfo,
+    stat: TableStat,
+    shape: TableShape,
 }
 
 /// Runs the subcommand.
@@ -55,13 +65,77 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn tables(txn: &ReadTxn) -> Result<Vec<(TableInfo, TableStat)>, Failure> {
+fn tables(txn: &ReadTxn) -> Result<Vec<TablePicture>, Failure> {
     let mut tables = Vec::new();
     for info in txn.tables()? {
         let table = open::table_to_walk(txn, &info)?;
-        tables.push((info, txn.table_stat(table)?));
+        let (stat, shape) = (txn.table_stat(table)?, txn.table_shape(table)?);
+        tables.push(TablePicture { info, stat, shape });
     }
     Ok(tables)
+}
+
+/// How full pages are: 100 times the bytes in use over the bytes that there are. Nothing if there
+/// are no pages.
+fn fill_percent(levels: &[LevelShape], page_size: u32) -> Option<f64> {
+    let pages: u64 = levels.iter().map(|level| level.pages).sum();
+    let used: u64 = levels.iter().map(|level| level.used_bytes).sum();
+    (pages > 0).then(|| used as f64 / (pages as f64 * f64::from(page_size)) * 100.0)
+}
+
+impl TablePicture {
+    /// Of leaves and branches together; long values have pages of their own that do not count.
+    fn fill_percent(&self) -> Option<f64> {
+        fill_percent(&self.shape.levels, self.shape.page_size)
+    }
+
+    /// The levels from the root down, each with its number and its fill; the leaves are level 0.
+    fn levels(&self) -> impl Iterator<Item = (usize, &LevelShape, f64)> {
+        self.shape.levels.iter().enumerate().rev().map(|(number, level)| {
+            let fill = fill_percent(std::slice::from_ref(level), self.shape.page_size);
+            (number, level, fill.unwrap_or_default())
+        })
+    }
+
+    fn json(&self) -> Value {
+        let mut table = json::table(&self.info);
+        table.insert("depth".into(), self.stat.depth.into());
+        table.insert("branch_pages".into(), self.stat.branch_pages.into());
+        table.insert("leaf_pages".into(), self.stat.leaf_pages.into());
+        table.insert("overflow_pages".into(), self.stat.overflow_pages.into());
+        table.insert("fill_percent".into(), self.fill_percent().into());
+        let levels = self.levels().map(|(number, level, fill)| {
+            json!({
+                "level": number, "pages": level.pages, "entries": level.entries,
+                "used_bytes": level.used_bytes, "fill_percent": fill,
+            })
+        });
+        table.insert("levels".into(), levels.collect());
+        table.into()
+    }
+
+    fn print(&self, out: &mut Output) -> Result<(), Failure> {
+        let (info, stat) = (&self.info, &self.stat);
+        let (leaf, branch, overflow) = (stat.leaf_pages, stat.branch_pages, stat.overflow_pages);
+        writeln!(out, "table           {}: {}", Format::Text.encode(&info.name), kind(info))?;
+        writeln!(out, "  keys, values  {}, {}", stat.count.keys, stat.count.values)?;
+        writeln!(
+            out,
+            "  depth         {} ({leaf} leaf, {branch} branch, {overflow} overflow pages)",
+            stat.depth
+        )?;
+        if let Some(fill) = self.fill_percent() {
+            writeln!(out, "  fill          {fill:.1} %")?;
+        }
+        for (number, level, fill) in self.levels() {
+            let (pages, entries) = (level.pages, level.entries);
+            writeln!(
+                out,
+                "  level {number:<7} pages {pages}, entries {entries}, {fill:.1} % full"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 impl Picture {
@@ -77,18 +151,7 @@ impl Picture {
                 })
             })
             .collect();
-        let tables: Vec<Value> = self
-            .tables
-            .iter()
-            .map(|(info, stat)| {
-                let mut table = json::table(info);
-                table.insert("depth".into(), stat.depth.into());
-                table.insert("branch_pages".into(), stat.branch_pages.into());
-                table.insert("leaf_pages".into(), stat.leaf_pages.into());
-                table.insert("overflow_pages".into(), stat.overflow_pages.into());
-                table.into()
-            })
-            .collect();
+        let tables: Vec<Value> = self.tables.iter().map(TablePicture::json).collect();
         json!({
             "store": self.path,
             "page_size": store.page_size,
@@ -130,16 +193,8 @@ impl Picture {
                 "  process {process}, thread {thread}: reads commit {commit} since {age:.1} s"
             )?;
         }
-        for (info, stat) in &self.tables {
-            writeln!(out, "table           {}: {}", Format::Text.encode(&info.name), kind(info))?;
-            writeln!(out, "  keys, values  {}, {}", stat.count.keys, stat.count.values)?;
-            let (leaf, branch, overflow) =
-                (stat.leaf_pages, stat.branch_pages, stat.overflow_pages);
-            writeln!(
-                out,
-                "  depth         {} ({leaf} leaf, {branch} branch, {overflow} overflow pages)",
-                stat.depth
-            )?;
+        for table in &self.tables {
+            table.print(out)?;
         }
         Ok(())
     }

@@ -26,6 +26,47 @@ fn stat_counts_pages() {
 }
 
 #[test]
+fn stat_shows_the_tree_level_by_level() {
+    let sandbox = filled();
+    sandbox.ok(&["create", "s", "--table", "empty"]);
+    let stat = sandbox.json(&["stat", "s"]);
+    let (empty, table) = (&stat["tables"][0], &stat["tables"][1]);
+    assert_eq!(empty["name"], "empty");
+    assert_eq!(empty["levels"].as_array().unwrap().len(), 0);
+    assert!(empty["fill_percent"].is_null(), "{empty}");
+
+    let levels = table["levels"].as_array().unwrap();
+    assert_eq!(levels.len() as u64, table["depth"].as_u64().unwrap());
+    let (root, leaves) = (levels.first().unwrap(), levels.last().unwrap());
+    assert_eq!(root["pages"], 1);
+    assert_eq!(leaves["level"], 0);
+    assert_eq!(leaves["pages"], table["leaf_pages"]);
+    assert_eq!(leaves["entries"], 20_000);
+    let branches = levels.iter().rev().skip(1).map(|level| level["pages"].as_u64().unwrap());
+    assert_eq!(branches.sum::<u64>(), table["branch_pages"].as_u64().unwrap());
+    for pair in levels.windows(2) {
+        assert_eq!(pair[0]["entries"], pair[1]["pages"], "a branch's children are the next level");
+    }
+    for level in levels {
+        let used = level["used_bytes"].as_f64().unwrap();
+        let percent = used / (level["pages"].as_f64().unwrap() * 4096.0) * 100.0;
+        assert!((level["fill_percent"].as_f64().unwrap() - percent).abs() < 1e-6, "{level}");
+        assert!(percent > 0.0 && percent <= 100.0, "{level}");
+    }
+
+    let fill = |value: &serde_json::Value| format!("{:.1} %", value.as_f64().unwrap());
+    let text = sandbox.ok(&["stat", "s"]);
+    let whole = format!("  fill          {}\n", fill(&table["fill_percent"]));
+    assert!(text.contains(&whole), "{text}");
+    let pages = &leaves["pages"];
+    let fill = fill(&leaves["fill_percent"]);
+    let row = format!("  level 0       pages {pages}, entries 20000, {fill} full\n");
+    assert!(text.contains(&row), "{text}");
+    let page = sandbox.ok(&["stat", "s", "--html", "-"]);
+    assert!(page.contains("keys, ") && page.contains(&format!("{fill} full</text>")), "{page}");
+}
+
+#[test]
 fn stat_draws_a_page_that_stands_alone() {
     let sandbox = filled();
     sandbox.ok(&["stat", "s", "--html", "stat.html"]);
@@ -104,7 +145,7 @@ fn shells_complete_and_man_explains() {
 fn help_gives_the_exit_codes() {
     let sandbox = Sandbox::new();
     let help = sandbox.ok(&["--help"]);
-    for words in ["Exit codes", "130", "demo", "convert"] {
+    for words in ["Exit codes", "130", "put --new", "demo", "convert"] {
         assert!(help.contains(words), "{help}");
     }
     sandbox.run(&["nonsense"]).is(2);

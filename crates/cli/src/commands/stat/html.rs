@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-use hedgerow::tree::{Reader, TableInfo, TableStat};
+use hedgerow::tree::{LevelShape, Reader};
 
-use super::Picture;
+use super::{Picture, TablePicture};
 use crate::codec::Format;
 use crate::commands::tables::kind;
-use crate::numbers::{bytes, grouped};
+use crate::numbers::{self, bytes, grouped};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fbfbf8;--panel:#fff;--ink:#1d2320;--soft:#66706a;\
@@ -117,15 +117,16 @@ fn trees(out: &mut String, picture: &Picture) {
     if picture.tables.is_empty() {
         put(out, format_args!("<div class=\"panel\"><p>There are none.</p></div>"));
     }
-    let levels = picture.tables.iter().flat_map(|(_, stat)| levels(stat));
+    let levels = picture.tables.iter().flat_map(levels);
     let widest = levels.map(|level| level.pages).max().unwrap_or(1);
-    for (info, stat) in &picture.tables {
-        tree(out, info, stat, widest, picture.store.page_size);
+    for table in &picture.tables {
+        tree(out, table, widest);
     }
 }
 
-fn tree(out: &mut String, info: &TableInfo, stat: &TableStat, widest: u64, page_size: u32) {
-    let name = escape(&Format::Text.encode(&info.name));
+fn tree(out: &mut String, table: &TablePicture, widest: u64) {
+    let stat = &table.stat;
+    let name = escape(&Format::Text.encode(&table.info.name));
     put(out, format_args!("<div class=\"panel\"><h3>{name}</h3>"));
     put(
         out,
@@ -133,11 +134,11 @@ fn tree(out: &mut String, info: &TableInfo, stat: &TableStat, widest: u64, page_
             "<p>{} keys, {} values; {}; {} levels</p>",
             grouped(stat.count.keys),
             grouped(stat.count.values),
-            escape(&kind(info)),
+            escape(&kind(&table.info)),
             stat.depth
         ),
     );
-    let levels = levels(stat);
+    let levels = levels(table);
     let height = levels.len() * 34;
     put(
         out,
@@ -148,76 +149,90 @@ fn tree(out: &mut String, info: &TableInfo, stat: &TableStat, widest: u64, page_
     for (index, level) in levels.iter().enumerate() {
         level.draw(out, index, widest);
     }
-    put(out, format_args!("</svg><p>{}</p></div>", per_page(stat, page_size)));
+    put(out, format_args!("</svg><p>{}</p></div>", per_page(table)));
 }
 
 /// What a leaf holds on average, and what an entry takes.
-fn per_page(stat: &TableStat, page_size: u32) -> String {
-    if stat.leaf_pages == 0 || stat.count.values == 0 {
+fn per_page(table: &TablePicture) -> String {
+    let stat = &table.stat;
+    let (Some(fill), 1..) = (table.fill_percent(), stat.count.values) else {
         return "No entries yet.".to_owned();
-    }
+    };
     let pages = stat.leaf_pages + stat.branch_pages + stat.overflow_pages;
     let values = stat.count.values as f64;
     format!(
-        "A leaf holds {:.1} entries on average; an entry takes {:.1} bytes of all pages.",
+        "A leaf holds {:.1} entries on average; an entry takes {:.1} bytes of all pages. \
+         Leaves and branches are {fill:.1} % full.",
         values / stat.leaf_pages as f64,
-        pages as f64 * f64::from(page_size) / values
+        pages as f64 * f64::from(table.shape.page_size) / values
     )
 }
 
-/// One or several levels of a tree, drawn as one bar.
-struct Level {
+/// A row of a tree's picture: one of its levels, or its overflow pages.
+struct Row {
     color: &'static str,
     label: String,
     pages: u64,
+    /// In percent; not known of overflow pages, which nobody reads for this.
+    fill: Option<f64>,
 }
 
-/// From the root down. How the pages of three and more levels of branches spread is not known:
-/// those between the root and the leaves are one bar.
-fn levels(stat: &TableStat) -> Vec<Level> {
-    let mut levels = Vec::new();
-    let mut add = |color, label: String, pages| levels.push(Level { color, label, pages });
-    if stat.depth > 1 {
-        add("branch", "root".into(), 1);
+/// From the root down.
+fn levels(table: &TablePicture) -> Vec<Row> {
+    let row = |(number, level, fill): (usize, &LevelShape, f64)| {
+        let (color, name, entries) = match number {
+            0 => ("leaf", "leaves".to_owned(), "keys"),
+            _ if number + 1 == table.shape.levels.len() => {
+                ("branch", "root".to_owned(), "children")
+            }
+            _ => ("branch", format!("level {number}"), "children"),
+        };
+        let (pages, count) = (numbers::pages(level.pages), grouped(level.entries));
+        let label = format!("{name}: {pages}, {count} {entries}, {fill:.1} % full");
+        Row { color, label, pages: level.pages, fill: Some(fill) }
+    };
+    let mut rows: Vec<Row> = table.levels().map(row).collect();
+    let pages = table.stat.overflow_pages;
+    if pages > 0 {
+        let label = format!("overflow: {}", numbers::pages(pages));
+        rows.push(Row { color: "overflow", label, pages, fill: None });
     }
-    match stat.depth {
-        0..=2 => {}
-        3 => add("branch", "branches".into(), stat.branch_pages.saturating_sub(1)),
-        depth => {
-            let label = format!("branches of {} levels", depth - 2);
-            add("branch", label, stat.branch_pages.saturating_sub(1));
-        }
-    }
-    if stat.leaf_pages > 0 {
-        add("leaf", "leaves".into(), stat.leaf_pages);
-    }
-    if stat.overflow_pages > 0 {
-        add("overflow", "overflow".into(), stat.overflow_pages);
-    }
-    levels
+    rows
 }
 
-impl Level {
-    /// A bar in the middle; its width goes with the logarithm, or the root would be invisible.
+impl Row {
+    /// Three columns: pages, as a bar in the middle whose width goes with the logarithm (or the
+    /// root would be invisible); fill, as a bar on a scale of 100 percent; both in words.
     fn draw(&self, out: &mut String, index: usize, widest: u64) {
-        const LABELS: f64 = 300.0;
+        const PAGES: f64 = 360.0;
+        const FILL: f64 = 120.0;
+        const GAP: f64 = 16.0;
+        let color = self.color;
         let log = |pages: u64| (pages as f64 + 1.0).ln();
-        let room = WIDTH - LABELS;
-        let width = (room * log(self.pages) / log(widest.max(1))).max(4.0);
-        let x = (room - width) / 2.0;
+        let width = (PAGES * log(self.pages) / log(widest.max(1))).max(4.0);
+        let x = (PAGES - width) / 2.0;
         let y = index * 34 + 4;
         put(
             out,
             format_args!(
                 "<rect x=\"{x:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"26\" rx=\"4\" \
-                 fill=\"var(--{})\"/><text x=\"{}\" y=\"{}\">{}: {} pages</text>",
-                self.color,
-                room + 16.0,
-                y + 18,
-                self.label,
-                grouped(self.pages)
+                 fill=\"var(--{color})\"/>"
             ),
         );
+        let x = PAGES + GAP;
+        if let Some(fill) = self.fill {
+            let width = FILL * (fill / 100.0).clamp(0.0, 1.0);
+            put(
+                out,
+                format_args!(
+                    "<rect x=\"{x}\" y=\"{y}\" width=\"{FILL}\" height=\"26\" \
+                     fill=\"var(--free)\"/><rect x=\"{x}\" y=\"{y}\" width=\"{width:.1}\" \
+                     height=\"26\" fill=\"var(--{color})\"/>"
+                ),
+            );
+        }
+        let (x, y) = (x + FILL + GAP, y + 18);
+        put(out, format_args!("<text x=\"{x}\" y=\"{y}\">{}</text>", self.label));
     }
 }
 
@@ -273,7 +288,7 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hedgerow::tree::{Count, StoreStat};
+    use hedgerow::tree::{Count, StoreStat, TableInfo, TableShape, TableStat};
 
     use super::*;
 
@@ -281,7 +296,7 @@ mod tests {
         let stat = TableStat {
             count: Count { keys: 5, values: 1_234_567 },
             depth: 4,
-            branch_pages: 90,
+            branch_pages: 92,
             leaf_pages: 12_345,
             overflow_pages: 3,
         };
@@ -294,6 +309,9 @@ mod tests {
             user_flags: 3,
             count: stat.count,
         };
+        let levels = [(12_345, 600_000), (89, 12_345), (2, 89), (1, 2)]
+            .map(|(pages, entries)| LevelShape { pages, entries, used_bytes: pages * 3072 });
+        let shape = TableShape { levels: levels.to_vec(), page_size: 4096 };
         let reader =
             Reader { process: 17, thread: 18, commit: 1, age: std::time::Duration::from_secs(9) };
         let store = StoreStat {
@@ -308,7 +326,14 @@ mod tests {
         Picture {
             path: "/a/<b>".into(),
             store,
-            tables: vec![(info, stat), (empty, TableStat::default())],
+            tables: vec![
+                TablePicture { info, stat, shape },
+                TablePicture {
+                    info: empty,
+                    stat: TableStat::default(),
+                    shape: TableShape::default(),
+                },
+            ],
         }
     }
 
@@ -321,6 +346,22 @@ mod tests {
         for shown in ["/a/&lt;b&gt;", "&lt;table&gt; &amp; &quot;co&quot;", "12,345", "9.0 s"] {
             assert!(page.contains(shown), "{shown}");
         }
+    }
+
+    #[test]
+    fn every_level_is_a_row_with_its_fill() {
+        let page = page(&picture());
+        for row in [
+            "root: 1 page, 2 children, 75.0 % full",
+            "level 2: 2 pages, 89 children, 75.0 % full",
+            "level 1: 89 pages, 12,345 children, 75.0 % full",
+            "leaves: 12,345 pages, 600,000 keys, 75.0 % full",
+            "overflow: 3 pages",
+        ] {
+            assert!(page.contains(&format!(">{row}</text>")), "{row}");
+        }
+        // Three quarters of a scale of 120.
+        assert_eq!(page.matches("width=\"90.0\"").count(), 4, "{page}");
     }
 
     #[test]
