@@ -15,7 +15,7 @@
 //! - the *pending* tree ((holder, start) → length, birth, freed): runs that some snapshot holds,
 //!   under the newest one that does. When the holder goes, its runs become ready or move to their
 //!   next older holder, so that a run is looked at once for each of its holders, not at each
-//! commit.
+//!   commit.
 //!
 //! # The trees that describe free space use it
 //!
