@@ -327,6 +327,18 @@ pub(crate) fn load<P: Pages>(
     }
 }
 
+/// The root of a table, whatever its orders; `None` if there is none of that name.
+pub(crate) fn root_of<P: Pages>(pages: &P, catalog: &Tree, name: &[u8]) -> Result<Option<Root>> {
+    let Some(record) = search::get(pages, catalog, name)? else { return Ok(None) };
+    match Stored::decode(&record.to_cow()) {
+        Some((root, _)) => Ok(Some(root)),
+        None => {
+            let reason = "its record in the catalog is damaged or of a later version".to_owned();
+            Err(Error::TableOptions { name: name.to_vec(), reason })
+        }
+    }
+}
+
 /// Calls `f` with name, root and options of every table in the catalog.
 pub(crate) fn for_each<P: Pages>(
     pages: &P,

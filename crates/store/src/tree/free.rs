@@ -37,8 +37,8 @@ use super::search::{scan_plain, scan_plain_back};
 use super::tree::{Form, Tree};
 use crate::{Error, Result};
 
-/// How many entries of the ready tree one search looks at.
-const LOOKED_AT_MAX: usize = 256;
+/// How many entries of the ready tree one search looks at, at least.
+const LOOKED_AT_MIN: usize = 256;
 /// A run of this many pages is as good as any longer one.
 const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
@@ -220,6 +220,9 @@ impl FreeState {
             return self.take_lowest(pages, missing, &avoid);
         }
         let good = missing.min(GOOD_RUN);
+        // A large transaction may look at as many runs as it needs pages: that costs less than the
+        // pages themselves, and else its file would only ever grow.
+        let most = LOOKED_AT_MIN.max(missing as usize);
         let mut looked_at: Vec<Run> = Vec::new();
         let mut sum = 0;
         for from in [self.hint, 0] {
@@ -233,9 +236,9 @@ impl FreeState {
                     looked_at.push(run);
                     sum += if run.len >= good { run.len.min(missing) } else { 0 };
                 }
-                sum < missing && looked_at.len() < LOOKED_AT_MAX
+                sum < missing && looked_at.len() < most
             })?;
-            if sum >= missing || looked_at.len() >= LOOKED_AT_MAX || self.hint == 0 {
+            if sum >= missing || looked_at.len() >= most || self.hint == 0 {
                 break;
             }
         }

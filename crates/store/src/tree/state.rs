@@ -6,7 +6,8 @@ use super::free::FreeState;
 use super::insert::put_plain;
 use super::pages::{UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
-use super::tree::{Root, Tree};
+use super::search;
+use super::tree::{Form, Root, Tree};
 use super::txn::Savepoint;
 use super::{TableOptions, catalog};
 use crate::{Error, Result};
@@ -99,24 +100,38 @@ impl WriteState {
         Ok(index)
     }
 
-    /// Drops the table at `index`.
-    pub(crate) fn drop_table(&mut self, index: usize) -> Result<()> {
-        let (pages, table) = self.change(index)?;
-        clear(pages, &mut table.tree)?;
-        table.gone = true;
-        table.tail = None;
-        let name = table.name.clone();
-        delete_plain(&mut self.pages, &mut self.catalog, &name)?;
-        Ok(())
+    /// Drops a table; false if there is none of that name. Letting pages go compares nothing, so
+    /// that the functions of a custom order are not needed.
+    pub(crate) fn drop_table(&mut self, name: &[u8]) -> Result<bool> {
+        if let Some(index) = self.tables.find(name) {
+            let (pages, table) = self.change(index)?;
+            clear(pages, &mut table.tree)?;
+            table.gone = true;
+            table.tail = None;
+        } else {
+            let Some(root) = catalog::root_of(&self.pages, &self.catalog, name)? else {
+                return Ok(false);
+            };
+            clear(&mut self.pages, &mut Tree::new(root, Form::PLAIN))?;
+        }
+        delete_plain(&mut self.pages, &mut self.catalog, name)
     }
 
-    /// Gives the table at `index` another name, which must be free.
-    pub(crate) fn rename_table(&mut self, index: usize, to: &[u8]) -> Result<()> {
-        let (_, table) = self.change(index)?;
-        let from = std::mem::replace(&mut table.name, to.to_vec());
-        // The root is written at the commit; until then the open table counts.
-        let record = table.stored.encode(&Root::EMPTY);
-        delete_plain(&mut self.pages, &mut self.catalog, &from)?;
+    /// Gives a table another name; it exists, and the new name is free.
+    pub(crate) fn rename_table(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        let record = match self.tables.find(from) {
+            Some(index) => {
+                let (_, table) = self.change(index)?;
+                table.name = to.to_vec();
+                // The root is written at the commit; until then the open table counts.
+                table.stored.encode(&Root::EMPTY)
+            }
+            None => match search::get(&self.pages, &self.catalog, from)? {
+                Some(record) => record.to_vec(),
+                None => return Ok(()),
+            },
+        };
+        delete_plain(&mut self.pages, &mut self.catalog, from)?;
         put_plain(&mut self.pages, &mut self.catalog, to, &record)
     }
 

@@ -280,28 +280,15 @@ impl WriteTxn {
         Ok(self.handle(index))
     }
 
-    /// Opens a table to change it as a whole, whatever its orders: their functions are not needed.
-    fn open_for_whole(&mut self, name: &[u8]) -> Result<Option<Table>> {
-        match self.table(name) {
-            Ok(table) => Ok(Some(table)),
-            Err(Error::NoTable { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Removes a table with all its entries; false if there is none of that name. A table with a
-    /// custom order must be open in the transaction.
-    ///
-    /// # Errors
-    /// [`Error::TableOptions`] for a custom order whose function is not known here.
+    /// Removes a table with all its entries, whatever its orders; false if there is none of that
+    /// name. Costs the pages freed.
     pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
         self.begin_change()?;
-        let Some(table) = self.open_for_whole(name.as_ref())? else { return Ok(false) };
-        let result = self.turn.state_mut().drop_table(table.index as usize);
-        self.note(result).map(|()| true)
+        let result = self.turn.state_mut().drop_table(name.as_ref());
+        self.note(result)
     }
 
-    /// Gives a table another name.
+    /// Gives a table another name, whatever its orders. Handles stay valid.
     ///
     /// # Errors
     /// [`Error::NoTable`]; [`Error::TableExists`] if the new name is taken.
@@ -311,16 +298,14 @@ impl WriteTxn {
             return Err(size("key", to.len(), 0, KEY_MAX as u64));
         }
         self.begin_change()?;
-        let Some(table) = self.open_for_whole(from)? else {
-            return Err(Error::NoTable { name: from.to_vec() });
-        };
         let state = self.turn.state();
-        if state.tables.find(to).is_some()
-            || search::get(&state.pages, &state.catalog, to)?.is_some()
-        {
+        if search::get(&state.pages, &state.catalog, from)?.is_none() {
+            return Err(Error::NoTable { name: from.to_vec() });
+        }
+        if search::get(&state.pages, &state.catalog, to)?.is_some() {
             return Err(Error::TableExists { name: to.to_vec() });
         }
-        let result = self.turn.state_mut().rename_table(table.index as usize, to);
+        let result = self.turn.state_mut().rename_table(from, to);
         self.note(result)
     }
 
