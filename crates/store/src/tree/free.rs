@@ -270,6 +270,18 @@ impl FreeState {
         self.refill(pages, need)
     }
 
+    /// Before pages are written early: gives back what holders let go, so that a transaction larger
+    /// than memory takes the place of the one before instead of growing the file. Only without
+    /// savepoints, because a rollback does not undo changes of the free space.
+    pub(crate) fn release_early(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
+        if pages.has_savepoints() || self.pending_pages == 0 {
+            return Ok(());
+        }
+        // Runs that were taken must leave the tree first: they may not be joined with others.
+        self.remove_taken(pages)?;
+        self.release_pending(pages, work)
+    }
+
     /// Removes the runs that were taken from the ready tree.
     fn remove_taken(&mut self, pages: &mut WritePages) -> Result<()> {
         for start in std::mem::take(&mut self.taken) {

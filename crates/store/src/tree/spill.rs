@@ -18,6 +18,7 @@ const GATHERED_BYTES: usize = 512 << 10;
 pub(crate) fn spill(state: &mut WriteState, target: usize) -> Result<()> {
     let pages = &mut state.pages;
     let excess = pages.changed_bytes().saturating_sub(target) / pages.base.file.page_size();
+    state.free.release_early(pages, (2 * excess).max(256))?;
     state.free.refill(pages, excess.min(pages.changed_pages()) as u32)?;
     state.free.written_early = true;
     let mut spill = Spill { image: Image::default(), target };
