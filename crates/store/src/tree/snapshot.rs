@@ -284,7 +284,8 @@ pub trait Snapshot: sealed::Sealed + Sized {
         nth(self, table, n, true)
     }
 
-    /// Where a key stands or would stand. One descent.
+    /// Where a key stands or would stand. One descent; two for an absent key of a table with
+    /// duplicates.
     fn rank(&self, table: Table, key: &[u8]) -> Result<Rank> {
         rank::rank_key(self.pages(), &self.open_table(table)?.tree, key)
     }
