@@ -20,9 +20,10 @@
 //! # The trees that describe free space use it
 //!
 //! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two
-//! rules keep that in bounds. The trees change only inside a commit; what a running transaction
-//! takes from the ready tree is remembered in `taken` and removed from the tree at the commit, so
-//! that rolling back to a savepoint never has to undo a change of free space. And
+//! rules keep that in bounds. The trees change only inside a commit, or before pages are written
+//! early if no savepoint is open ([`FreeState::release_early`]); what a running transaction takes
+//! from the ready tree is remembered in `taken` and removed from the tree then, so that rolling
+//! back to a savepoint never has to undo a change of free space. And
 //! [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is left
 //! to do: a page of the trees is copied at most once a transaction, so each round has less to do
 //! than the one before.
