@@ -16,6 +16,9 @@
 //! Pages that a step leaves are free one commit later, if no reader holds them. Passes are repeated
 //! as long as each makes the store notably shorter, so that a long reader only ends the work early.
 //!
+//! A step needs a few pages itself. It may not take them behind the end that the store had at first:
+//! where it finds no others, as in a store that is full of what readers hold, the work is over.
+//!
 //! Steps are commits without flush, followed by a `sync`: such a commit is never handed to another
 //! transaction, which would find tables opened here without the functions of their orders.
 
@@ -31,7 +34,7 @@ use super::pages::{PAGE_NO_END, PageNo, PageRef};
 use super::state::WriteState;
 use super::tree::{Form, Tree};
 use super::{CompactReport, Durability, Store};
-use crate::Result;
+use crate::{Error, Result};
 use pass::{Pass, Plan};
 
 /// About so many pages are moved in one commit.
@@ -48,7 +51,7 @@ const PASSES_MAX: u32 = 32;
 impl Store {
     /// Moves pages towards the front in small commits and cuts the file, while others read and
     /// write. Ends when nothing more is gained; a reader of an old snapshot, which holds pages,
-    /// makes it end early.
+    /// makes it end early. The file is never longer afterwards, but by what others write meanwhile.
     ///
     /// `progress(done_pages, all_pages)` is called after each step; the second is an estimate.
     ///
@@ -60,25 +63,39 @@ impl Store {
         let before = self.inner.file_len()?;
         let mut report = CompactReport { before, after: before, ..CompactReport::default() };
         let mut all = 0;
-        for _ in 0..PASSES_MAX {
-            // Frees what earlier commits left, and shows what others hold.
-            self.settle(&mut report)?;
-            let (end, limit) = self.limit()?;
-            if end - limit <= slack(end) {
-                break;
-            }
-            all = all.max(report.moved_pages + u64::from(end - limit));
-            self.pass(limit, &mut report, &mut |done| progress(done.min(all), all))?;
-            self.settle(&mut report)?;
-            let (now, _) = self.limit()?;
-            if now + slack(end) >= end {
-                break;
-            }
+        match self.passes(&mut report, &mut all, progress) {
+            Ok(()) | Err(Error::StoreFull { .. }) => {}
+            Err(e) => return Err(e),
         }
         trim_alone(self)?;
         report.after = self.inner.file_len()?;
         progress(all, all);
         Ok(report)
+    }
+
+    /// Passes until nothing more is gained. `all` is the estimate of pages to move.
+    fn passes(
+        &self,
+        report: &mut CompactReport,
+        all: &mut u64,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
+        for _ in 0..PASSES_MAX {
+            // Frees what earlier commits left, and shows what others hold.
+            self.settle(report)?;
+            let (end, limit) = self.limit()?;
+            if end - limit <= slack(end) {
+                break;
+            }
+            *all = (*all).max(report.moved_pages + u64::from(end - limit));
+            self.pass(limit, report, &mut |done| progress(done.min(*all), *all))?;
+            self.settle(report)?;
+            let (now, _) = self.limit()?;
+            if now + slack(end) >= end {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The end of the store, and where it could be.
@@ -161,6 +178,7 @@ impl Store {
     }
 
     /// One commit, made durable. `work` adds what it moved to its argument.
+    /// [`Error::StoreFull`]: it would make the store longer than it was at first.
     fn step(
         &self,
         report: &mut CompactReport,
@@ -170,6 +188,9 @@ impl Store {
         self.inner.pages.interrupted()?;
         let mut turn = Turn::begin_alone(&self.inner)?;
         let state = turn.state_mut();
+        let first_end = report.before / self.inner.pages.page_size() as u64;
+        let most = state.pages.base.end.max(first_end.min(u64::from(PAGE_NO_END)) as PageNo);
+        state.pages.space.max_pages = state.pages.space.max_pages.min(most);
         state.free.begin_compaction(&mut state.pages, avoid)?;
         let mut moved = 0;
         work(state, &mut moved)?;

@@ -155,3 +155,29 @@ fn small_and_empty_stores_are_left_alone() {
     store.interrupt().set(true);
     assert!(matches!(store.compact(&mut |_, _| {}), Err(crate::Error::Interrupted)));
 }
+
+/// What is free in these stores is less than a commit needs that moves something.
+#[test]
+fn a_store_full_of_what_readers_hold_becomes_no_longer() {
+    for commits in 1..40_u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path().join("store")).unwrap();
+        let readers: Vec<ReadTxn> = (0..commits)
+            .map(|n| {
+                let mut txn = store.begin_write().unwrap();
+                let table = txn.create_table("t", &TableOptions::new()).unwrap();
+                txn.put(table, &key(n), &vec![n as u8; 100 + 50 * n as usize]).unwrap();
+                txn.commit().unwrap();
+                store.begin_read().unwrap()
+            })
+            .filter(|txn| txn.id() % 3 != 0)
+            .collect();
+        let report = store.compact(&mut |_, _| {}).unwrap();
+        assert!(report.after <= report.before, "{commits} commits: {report:?}");
+        assert_clean(&store);
+        drop(readers);
+        let report = store.compact(&mut |_, _| {}).unwrap();
+        assert!(report.after <= report.before, "{commits} commits: {report:?}");
+        assert_clean(&store);
+    }
+}
