@@ -67,6 +67,13 @@ pub(crate) trait Reader {
     fn cursor(&self, table: Self::Table) -> Result<Self::Cursor<'_>>;
     /// The pages and entries of a table.
     fn pages(&self, table: Self::Table) -> Result<Pages>;
+
+    /// Reads all of a table, so that every page is in memory and has been looked at.
+    fn warm(&self, table: Self::Table) -> Result<()> {
+        let mut cursor = self.cursor(table)?;
+        while cursor.next()?.is_some() {}
+        Ok(())
+    }
 }
 
 /// A place in a table.

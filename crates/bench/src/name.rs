@@ -41,10 +41,8 @@ impl Name {
     /// Whether it has the calls that a workload needs.
     pub(crate) fn can(self, workload: Workload) -> bool {
         match self {
-            Self::Hedgerow => true,
+            Self::Hedgerow | Self::Hollow => true,
             Self::Lmdb => !workload.counts(),
-            // A scan generates no keys, and this engine has nothing to scan.
-            Self::Hollow => workload != Workload::CursorNext,
         }
     }
 

@@ -42,7 +42,7 @@ impl<'t> Bytes<'t> {
         self.len() == 0
     }
 
-    /// The two pieces; either may be empty.
+    /// The two pieces; either may be empty. A string in one piece is usually the first.
     #[inline(always)]
     pub fn parts(&self) -> (&'t [u8], &'t [u8]) {
         (self.first, self.second)
@@ -51,10 +51,10 @@ impl<'t> Bytes<'t> {
     /// The string in one piece, if it is stored so (values of tables without duplicates are).
     #[inline]
     pub fn as_slice(&self) -> Option<&'t [u8]> {
-        if self.first.is_empty() {
-            Some(self.second)
-        } else if self.second.is_empty() {
+        if self.second.is_empty() {
             Some(self.first)
+        } else if self.first.is_empty() {
+            Some(self.second)
         } else {
             None
         }
@@ -182,8 +182,9 @@ pub(crate) fn shared_front(a: &[u8], b: &[u8]) -> usize {
 }
 
 impl<'t> From<&'t [u8]> for Bytes<'t> {
+    #[inline(always)]
     fn from(whole: &'t [u8]) -> Self {
-        Self { first: &[], second: whole }
+        Self { first: whole, second: &[] }
     }
 }
 

@@ -8,7 +8,7 @@ use super::page::search::{Side, leaf_slot, value_slot};
 use super::pages::Pages;
 use super::path::Path;
 use super::snapshot::sealed::Sealed;
-use super::{Entry, Snapshot, Table, WriteTxn, rank, search};
+use super::{Bytes, Entry, Snapshot, Table, WriteTxn, rank, search};
 use crate::Result;
 
 /// Where a cursor stands.
@@ -76,9 +76,9 @@ struct Leaf {
     /// The end of the offsets; null unless the cursor is on the last value of its group: so one
     /// comparison decides whether a step leads to the next group of this leaf.
     end: *const u8,
-    groups: usize,
+    /// The same, but null also where keys share their ends: the usual step need not ask for that.
+    usual_end: *const u8,
     shared: usize,
-    reversed: bool,
 }
 
 impl Leaf {
@@ -87,10 +87,28 @@ impl Leaf {
         size: 0,
         next: std::ptr::null(),
         end: std::ptr::null(),
-        groups: 0,
+        usual_end: std::ptr::null(),
         shared: 0,
-        reversed: false,
     };
+
+    /// On the only or last value of a group.
+    #[inline(always)]
+    fn at(page: Page<'_>, slot: usize) -> Self {
+        let end = page.offset_address(page.len());
+        Self {
+            base: page.address(),
+            size: page.bytes().len(),
+            next: page.offset_address(slot + 1),
+            end,
+            usual_end: if page.is_reversed() { std::ptr::null() } else { end },
+            shared: page.shared().len(),
+        }
+    }
+
+    /// A step to the next group leads nowhere.
+    fn bar(&mut self) {
+        (self.end, self.usual_end) = (std::ptr::null(), std::ptr::null());
+    }
 }
 
 // SAFETY: the address is followed only while the transaction that it belongs to is borrowed
@@ -98,14 +116,6 @@ impl Leaf {
 unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
-
-/// The entry of a table whose keys share their ends. Out of line, so that the steps of other tables
-/// do not pay for it.
-#[cold]
-#[inline(never)]
-fn reversed_entry<'t>(shared: &'t [u8], rest: &'t [u8], value: &'t [u8]) -> Entry<'t> {
-    Entry { key: super::Bytes::new(rest, shared), value: value.into() }
-}
 
 /// What a step answers.
 type Answer<'t> = Result<Option<Entry<'t>>>;
@@ -164,30 +174,26 @@ impl Cursor {
     /// Stands on a group of a leaf; on its first value, or with `last` on its last one.
     #[inline]
     fn stand<S: Snapshot>(&mut self, txn: &S, page: Page<'_>, slot: usize, last: bool) {
-        self.leaf = Leaf {
-            base: page.address(),
-            size: page.bytes().len(),
-            next: page.offset_address(slot + 1),
-            end: std::ptr::null(),
-            groups: page.len(),
-            shared: page.shared().len(),
-            reversed: page.is_reversed(),
-        };
+        self.leaf = Leaf::at(page, slot);
         self.slot = slot;
         self.values = page.leaf_record(slot).value_count();
         self.state = State::On;
         self.changes = txn.changes();
-        self.set_value(if last { self.values - 1 } else { 0 });
+        self.value = 0;
+        if self.values > 1 {
+            self.set_value(if last { self.values - 1 } else { 0 });
+        }
     }
 
     /// Stands on another value of the group.
     #[inline(always)]
     fn set_value(&mut self, value: usize) {
         self.value = value;
-        self.leaf.end = match value + 1 == self.values {
-            true => self.page().offset_address(self.leaf.groups),
-            false => std::ptr::null(),
-        };
+        if value + 1 < self.values {
+            self.leaf.bar();
+        } else {
+            self.leaf = Leaf::at(self.page(), self.slot);
+        }
     }
 
     /// Takes note of the steps that moved `leaf.next` only, which happens in read transactions.
@@ -206,7 +212,7 @@ impl Cursor {
     /// No longer on an entry.
     fn leave(&mut self, state: State) {
         self.state = state;
-        self.leaf.end = std::ptr::null();
+        self.leaf.bar();
     }
 
     /// Next pair; the first one if the cursor stands nowhere. At the end: `None`, and the cursor
@@ -217,30 +223,48 @@ impl Cursor {
     #[inline(always)]
     pub fn next<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         let next = self.leaf.next;
-        if !S::WRITES && next < self.leaf.end && self.unique == txn.unique() {
+        if !S::WRITES && next < self.leaf.usual_end && self.unique == txn.unique() {
             // The cursor stands on the last value of its group: the next entry begins the next one.
             let page: Page<'t> = self.page();
             if let Some((rest, value)) = page.plain_record_of(next) {
                 self.leaf.next = next.wrapping_add(2);
-                let shared = page.shared_of(self.leaf.shared);
-                if self.leaf.reversed {
-                    return Ok(Some(reversed_entry(shared, rest, value)));
-                }
-                let key = super::Bytes::new(shared, rest);
+                let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
                 return Ok(Some(Entry { key, value: value.into() }));
             }
         }
         self.next_slow(txn)
     }
 
+    /// The steps that are not as usual; to the next leaf as short as can be.
     #[inline(never)]
     fn next_slow<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
-        if !S::WRITES && self.stands(txn) && self.leaf.next == self.leaf.end {
-            // The common case: the leaf is done.
-            let Some(page) = self.path.next_leaf(txn.pages())? else { return Ok(None) };
-            self.stand(txn, page, 0, false);
+        if !S::WRITES && self.stands(txn) {
+            let (next, end) = (self.leaf.next, self.leaf.end);
+            let (page, slot) = if next == end {
+                let Some(page) = self.path.next_leaf(txn.pages())? else { return Ok(None) };
+                (page, 0)
+            } else if next < end {
+                self.catch_up();
+                (self.page(), self.slot + 1)
+            } else {
+                // On a value that is not the last one of its group.
+                self.set_value(self.value + 1);
+                return self.give(txn);
+            };
+            if let Some((rest, value)) = page.plain_record_of(page.offset_address(slot)) {
+                self.leaf = Leaf::at(page, slot);
+                (self.slot, self.values, self.value) = (slot, 1, 0);
+                let key = page.whole_key(rest);
+                return Ok(Some(Entry { key, value: value.into() }));
+            }
+            self.stand(txn, page, slot, false);
             return self.give(txn);
         }
+        self.next_settled(txn)
+    }
+
+    #[inline(never)]
+    fn next_settled<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
         match self.settle(txn)? {
             State::Nowhere => self.first(txn),
             State::Gap => self.seek_saved(txn, false),
@@ -257,7 +281,7 @@ impl Cursor {
     fn step_key<'t, S: Snapshot>(&mut self, txn: &'t S, forward: bool) -> Answer<'t> {
         let page = self.page();
         if forward {
-            if self.slot + 1 < self.leaf.groups {
+            if self.slot + 1 < page.len() {
                 self.stand(txn, page, self.slot + 1, false);
                 return self.give(txn);
             }

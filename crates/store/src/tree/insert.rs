@@ -105,8 +105,12 @@ fn value_cell<'v>(
 
 /// Whether a value stands beside its key in a leaf.
 pub(crate) fn fits_inline(page_size: usize, key_len: usize, value_len: usize) -> bool {
-    key_len.min(max_inline_key(page_size)) + value_len + 8 + EXTENT_CELL
-        <= max_inline_record(page_size)
+    key_len.min(max_inline_key(page_size)) + value_len <= inline_most(page_size)
+}
+
+/// The most bytes that a key, as far as it stands in a leaf, and a value beside it have together.
+pub(crate) fn inline_most(page_size: usize) -> usize {
+    max_inline_record(page_size) - EXTENT_CELL - 8
 }
 
 /// Puts an entry of a tree without duplicates, its value prepared.

@@ -66,14 +66,14 @@ impl Path {
     }
 
     /// Goes on to the next leaf; `None` (and no change) at the end.
+    #[inline(always)]
     pub(crate) fn next_leaf<'p, P: Pages>(&mut self, pages: &'p P) -> Result<Option<Page<'p>>> {
         pages.interrupted()?;
         for level in 1..self.depth {
             let page = pages.page(self.steps[level].page, level as u8)?;
             let slot = self.steps[level].slot as usize + 1;
             if slot < page.len() {
-                self.steps[level].slot = slot as u32;
-                return self.down(pages, level, |_| 0).map(Some);
+                return self.down(pages, level, page, slot, |_| 0).map(Some);
             }
         }
         Ok(None)
@@ -83,25 +83,27 @@ impl Path {
     pub(crate) fn previous_leaf<'p, P: Pages>(&mut self, pages: &'p P) -> Result<Option<Page<'p>>> {
         pages.interrupted()?;
         for level in 1..self.depth {
-            let slot = self.steps[level].slot;
+            let slot = self.steps[level].slot as usize;
             if slot > 0 {
-                self.steps[level].slot = slot - 1;
-                return self.down(pages, level, |page| page.len() - 1).map(Some);
+                let page = pages.page(self.steps[level].page, level as u8)?;
+                let last = |page: Page<'_>| page.len() - 1;
+                return self.down(pages, level, page, slot - 1, last).map(Some);
             }
         }
         Ok(None)
     }
 
-    /// Goes down from the slot of the branch at `level`.
+    /// Goes down from a slot of the branch at `level`.
+    #[inline(always)]
     fn down<'p, P: Pages>(
         &mut self,
         pages: &'p P,
         level: usize,
+        mut page: Page<'p>,
+        mut slot: usize,
         choose: impl Fn(Page<'_>) -> usize,
     ) -> Result<Page<'p>> {
-        let step = self.steps[level];
-        let mut page = pages.page(step.page, level as u8)?;
-        let mut slot = step.slot as usize;
+        self.steps[level].slot = slot as u32;
         for below in (0..level).rev() {
             let at = page.child(slot);
             page = pages.page(at, below as u8)?;

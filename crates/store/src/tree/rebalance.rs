@@ -85,9 +85,11 @@ pub(crate) fn spread_leaf(
     delta: Count,
 ) -> Result<()> {
     let alone = Window { first: slot_above(path, 0), len: 1 };
+    let at_end = is_at_end(pages, path, &change)?;
+    let full = full && !(at_end && may_share_more(pages, tree, path, &change)?);
     let (window, wanted) = if !full && fits_alone(pages, tree, path, change)? {
         (alone, 1)
-    } else if is_at_end(pages, path, &change)? {
+    } else if at_end {
         if let Change::Insert { value: None, pair, .. } = change {
             return add_leaf(pages, tree, path, &pair, delta);
         }
@@ -122,6 +124,21 @@ fn is_at_end(pages: &WritePages, path: &Path, change: &Change<'_>) -> Result<boo
         None => *slot == leaf.len(),
         Some(at) => *slot + 1 == leaf.len() && *at == leaf.record(*slot).value_count(),
     })
+}
+
+/// Whether the keys of a leaf, with the one that is put behind them, share more than it has taken
+/// off them: a leaf that was begun by [`add_leaf`] had to guess that.
+fn may_share_more(
+    pages: &WritePages,
+    tree: &Tree,
+    path: &Path,
+    change: &Change<'_>,
+) -> Result<bool> {
+    let Change::Insert { pair, .. } = change else { return Ok(false) };
+    let leaf = pages.page(path.steps[0].page, 0)?;
+    let first = leaf.leaf_record(0).key_cell();
+    let shared = tree.form.keys.shared(&first.known, &pair.key.known);
+    Ok(shared.min(max_inline_key(pages.page_size())) > leaf.shared().len())
 }
 
 /// The slot of the path in the branch above `level`; 0 if there is none.
@@ -334,8 +351,9 @@ fn add_leaf(
     let last = page.leaf_record(page.len() - 1);
     let left = Pair { key: last.key_cell(), value: last.value(0), starts: true };
     let separator = separate(pages, tree, &left, pair)?;
-    // Keys to come will share about as much with this one as it does with the one before.
-    let most = tree.form.keys.shared(&left.key.known, &pair.key.known);
+    // Keys to come will share about as much with this one as it does with those of the full leaf.
+    let first = page.leaf_record(0).key_cell();
+    let most = tree.form.keys.shared(&first.known, &pair.key.known);
     let count = page.leaf_count(tree.form.values.is_some());
     let mut buffer = pages.new_buffer()?;
     let own = build_leaf_sharing(buffer.bytes_mut(), std::slice::from_ref(pair), &tree.form, most);

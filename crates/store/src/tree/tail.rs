@@ -1,9 +1,9 @@
 //! The short way for sorted input: another entry behind the last one of a table, where its leaf has
 //! room. Everything else takes the long way through `insert`.
 
-use super::Count;
-use super::insert::Place;
-use super::page::search::{head_in, is_behind};
+use super::insert::{Place, inline_most};
+use super::page::max_inline_key;
+use super::page::search::behind_last;
 use super::pages::{Pages, WritePages};
 use super::path::Path;
 use super::tree::Tree;
@@ -12,8 +12,17 @@ use crate::Result;
 /// The place behind the last entry of a table while it is being appended to.
 pub(crate) struct Tail {
     pub(crate) place: Place,
+    taken: Option<Taken>,
+}
+
+/// Which entries can be pushed: those that the checks of a table and its pages would let pass,
+/// settled once for a whole run of them.
+struct Taken {
     /// The epoch of the undo log in which every page of the path was made a changed one.
-    touched_in: Option<u32>,
+    epoch: u32,
+    key_least: usize,
+    key_most: usize,
+    entry_most: usize,
 }
 
 impl Tail {
@@ -23,23 +32,34 @@ impl Tail {
         let page = path.descend(pages, tree, |page| Ok(page.len() - 1))?;
         Ok(page.map(|page| {
             let place = Place { path, slot: page.len(), key_found: false, value: 0, found: false };
-            Self { place, touched_in: None }
+            Self { place, taken: None }
         }))
     }
 
-    /// Notes that the pages of the path are changed ones.
-    pub(crate) fn set_touched(&mut self, epoch: u32) {
-        self.touched_in = Some(epoch);
+    /// Notes that the pages of the path are changed ones. `key_size` is 0 unless all keys of the
+    /// table have one size.
+    pub(crate) fn set_touched(&mut self, pages: &WritePages, tree: &Tree, key_size: usize) {
+        let page_size = pages.page_size();
+        self.taken = tree.form.values.is_none().then(|| Taken {
+            epoch: pages.epoch(),
+            key_least: key_size,
+            key_most: if key_size == 0 { max_inline_key(page_size) } else { key_size },
+            entry_most: inline_most(page_size),
+        });
     }
 
-    /// Whether the pages of the path may be written as they are.
+    /// Whether an entry of these sizes can be pushed, if the leaf has room.
     #[inline(always)]
-    pub(crate) fn is_touched(&self, epoch: u32) -> bool {
-        self.touched_in == Some(epoch)
+    pub(crate) fn takes(&self, epoch: u32, key: usize, value: usize) -> bool {
+        self.taken.as_ref().is_some_and(|taken| {
+            taken.epoch == epoch
+                && (taken.key_least..=taken.key_most).contains(&key)
+                && key + value <= taken.entry_most
+        })
     }
 
     /// Adds a short entry behind the last one. False, and no change, if it does not come after it
-    /// or the leaf has no room as it is. The pages of the path must be changed ones.
+    /// or the leaf has no room as it is. The tail must take it.
     #[inline(always)]
     pub(crate) fn push(
         &self,
@@ -49,18 +69,16 @@ impl Tail {
         value: &[u8],
     ) -> bool {
         let path = &self.place.path;
-        let leaf = path.steps[0].page;
-        let page = pages.changed(leaf);
-        let Some(rest) = is_behind(&tree.form.keys, page, key) else { return false };
+        let mut leaf = pages.change(path.steps[0].page);
+        let page = leaf.view();
+        let Some((head, rest)) = behind_last(&tree.form.keys, page, key) else { return false };
         // Two lengths of at most two bytes, and a slot.
-        if rest.len() + value.len() + 4 + 6 > page.free() {
+        if rest.len() + value.len() + 4 + 6 > page.leaf_free() {
             return false;
         }
-        let head = head_in(&tree.form.keys, rest);
-        pages.change(leaf).push_plain(head, rest, value);
-        let one = Count { keys: 1, values: 1 };
+        leaf.push_plain(head, rest, value);
         for step in &path.steps[1..path.depth] {
-            pages.change(step.page).add_child_count(step.slot as usize, one);
+            pages.change(step.page).count_behind();
         }
         tree.root.count.keys += 1;
         tree.root.count.values += 1;

@@ -328,20 +328,12 @@ impl WriteTxn {
             return false;
         }
         let state = self.turn.state_mut();
-        let (epoch, page_size) = (state.pages.epoch(), state.pages.page_size());
         let Some(open) = state.tables.get_mut(table.index as usize) else { return false };
         let Some(tail) = &open.tail else { return false };
-        let known = open.stored.key_size as usize;
-        let right = tail.is_touched(epoch)
-            && open.tree.form.values.is_none()
-            && (known == 0 || known == key.len())
-            && key.len() <= super::page::max_inline_key(page_size)
-            && fits_inline(page_size, key.len(), value.len());
-        if right && tail.push(&mut state.pages, &mut open.tree, key, value) {
-            self.changes += 1;
-            return true;
-        }
-        false
+        let pushed = tail.takes(state.pages.epoch(), key.len(), value.len())
+            && tail.push(&mut state.pages, &mut open.tree, key, value);
+        self.changes += u64::from(pushed);
+        pushed
     }
 
     /// Stores a value (replacing the old one), or adds a pair to a table with duplicates (which
@@ -741,7 +733,7 @@ fn append_at_tail(
         open.tail = Tail::find(pages, &open.tree)?;
     }
     if let Some(tail) = &mut open.tail {
-        tail.set_touched(pages.epoch());
+        tail.set_touched(pages, &open.tree, open.stored.key_size as usize);
     }
     Ok(true)
 }

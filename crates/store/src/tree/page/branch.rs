@@ -193,6 +193,23 @@ impl PageMut<'_> {
     }
 }
 
+impl PageMut<'_> {
+    /// Adds one entry to what lies below the last child of a branch of a tree without duplicates:
+    /// what an append does, and so in the fewest steps.
+    #[inline(always)]
+    pub(crate) fn count_behind(&mut self) {
+        let view = self.view();
+        let (end, level) = (view.keys_at(), view.level());
+        if level == 1 {
+            let at = end + 4 * (view.len() - 1);
+            put_u32(self.bytes, at, view.word(at).wrapping_add(1));
+        } else {
+            let at = end + 8 * (view.len() - 1);
+            put_u64(self.bytes, at, view.long(at).wrapping_add(1));
+        }
+    }
+}
+
 fn put_count(bytes: &mut [u8], at: usize, i: usize, level: u8, value: u64) {
     match level {
         1 => put_u32(bytes, at + 4 * i, value as u32),

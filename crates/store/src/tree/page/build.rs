@@ -284,6 +284,7 @@ fn plain_parts<'a>(
         }
         KeyOrder::Reverse => return None,
         _ if shared >= first.len() => &second[shared - first.len()..],
+        _ if second.is_empty() => &first[shared..],
         _ => return None,
     };
     Some((rest, value.as_slice()?))

@@ -290,7 +290,7 @@ impl<'a> Page<'a> {
         let both = self.half(at);
         if both & 0x8080 == 0 {
             let (key, value) = (both & 0xFF, both >> 8);
-            return Some((self.slice(at + 2, key), self.slice(at + 2 + key, value)));
+            return Some((self.slice(at + 2, key), self.slice(at + key + 2, value)));
         }
         let (key, value) = (both & 0xFF, (both & 0x7F00) | usize::from(self.byte(at + 2)));
         if key < 0x80 && value < code::FIRST as usize {
@@ -303,6 +303,16 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(crate) fn shared_of(self, len: usize) -> &'a [u8] {
         self.slice(HEADER_LEN, len)
+    }
+
+    /// A key of which the page's records hold the rest.
+    #[inline(always)]
+    pub(crate) fn whole_key(self, rest: &'a [u8]) -> Bytes<'a> {
+        if self.is_reversed() {
+            Bytes::new(rest, self.shared())
+        } else {
+            Bytes::new(self.shared(), rest)
+        }
     }
 
     /// The record at a byte offset.
@@ -338,6 +348,13 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(crate) fn free(self) -> usize {
         self.size - self.used()
+    }
+
+    /// Bytes of a page that is known to be a leaf that are free.
+    #[inline(always)]
+    pub(crate) fn leaf_free(self) -> usize {
+        debug_assert!(self.is_leaf());
+        self.size - self.heads_at() - slot_len(0, 0) * self.len() - self.heap_len()
     }
 
     fn extent_at(self, at: usize) -> ExtentRef {
@@ -413,13 +430,7 @@ impl<'a> Record<'a> {
 
     #[inline(always)]
     pub(crate) fn key_cell(&self) -> KeyCell<'a> {
-        let (shared, rest) = (self.page.shared(), self.rest());
-        let known = if self.page.is_reversed() {
-            Bytes::new(rest, shared)
-        } else {
-            Bytes::new(shared, rest)
-        };
-        KeyCell { known, extent: self.key_extent() }
+        KeyCell { known: self.page.whole_key(self.rest()), extent: self.key_extent() }
     }
 
     /// Where what stands behind the key begins.

@@ -191,19 +191,31 @@ fn strip_long<'k>(shared: &[u8], order: &KeyOrder, key: &'k [u8]) -> Result<&'k 
     }
 }
 
-/// What follows the shared bytes in `key`, if that comes behind the last key of a leaf. `None` if
-/// it does not, or if the page alone cannot tell.
+/// What follows the shared bytes in `key`, and its head, if that comes behind the last key of a
+/// leaf. `None` if it does not, or if the page alone cannot tell.
 #[inline(always)]
-pub(crate) fn is_behind<'k>(order: &KeyOrder, page: Page<'_>, key: &'k [u8]) -> Option<&'k [u8]> {
+pub(crate) fn behind_last<'k>(
+    order: &KeyOrder,
+    page: Page<'_>,
+    key: &'k [u8],
+) -> Option<(u32, &'k [u8])> {
     let rest = strip(page, order, key).ok()?;
-    let last = page.leaf_record(page.len() - 1);
+    let (last, head) = (page.len() - 1, head_in(order, rest));
+    // Heads that differ order the keys.
+    let behind = head > page.head(last) || ties_behind(order, page.leaf_record(last), rest);
+    behind.then_some((head, rest))
+}
+
+/// Whether a rest comes behind the last record, whose head is not below that of the rest.
+#[cold]
+fn ties_behind(order: &KeyOrder, last: Record<'_>, rest: &[u8]) -> bool {
     let seen = match order {
-        _ if last.is_long_key() => return None,
+        _ if last.is_long_key() => return false,
         KeyOrder::Bytewise => compare_front(last.rest(), rest),
         KeyOrder::Reverse => compare_back(last.rest(), rest),
-        KeyOrder::Custom(_) => return None,
+        KeyOrder::Custom(_) => return false,
     };
-    seen.is_lt().then_some(rest)
+    seen.is_lt()
 }
 
 /// The head of what follows the shared bytes.
