@@ -1,9 +1,9 @@
 //! Cursors: every step, both ways, and cursors that stay right while others write.
 
 use hedgerow::Error;
-use hedgerow::tree::{Entry, Snapshot, Table, TableOptions, WriteTxn};
+use hedgerow::tree::{Entry, Order, Snapshot, Table, TableOptions, WriteTxn};
 
-use crate::{Owned, Scratch, owned, pair};
+use crate::{Owned, Scratch, numbers, owned, pair};
 
 /// A result of a step, copied.
 fn seen(step: hedgerow::Result<Option<Entry<'_>>>) -> Option<Owned> {
@@ -217,5 +217,79 @@ fn a_cursor_steps_both_ways_over_leaves_that_split_and_join() {
     for i in 0..1000u32 {
         assert!(txn.delete(table, &i.to_be_bytes()).unwrap());
         assert_eq!(cursor.next(&txn).unwrap().unwrap().key, (i + 1).to_be_bytes());
+    }
+}
+
+/// Entries of all kinds that a leaf knows, sorted: short and long keys and values; where there may
+/// be several values of a key also groups of up to 40, some of them over two leaves.
+fn every_kind(duplicates: bool, reverse: bool) -> Vec<Owned> {
+    let mut entries = Vec::new();
+    for n in numbers(5).take(2000) {
+        let key = match n % 50 {
+            0 => vec![b'k'; 600 + n as usize % 100],
+            _ => format!("{}/{:03}", n % 7, n >> 40 & 1023).into_bytes(),
+        };
+        let values = if duplicates && n % 3 == 0 { n >> 8 & 63 } else { 1 };
+        let most = if duplicates { 200 } else { 5000 };
+        for value in 0..values {
+            let len = (n >> 16).wrapping_mul(value + 1) % if n % 11 == 0 { most } else { 100 };
+            let text = format!("{value:02}{}", "v".repeat(len as usize));
+            entries.push((key.clone(), text.into_bytes()));
+        }
+    }
+    let order = |key: &[u8]| {
+        let mut key = key.to_vec();
+        if reverse {
+            key.reverse();
+        }
+        key
+    };
+    entries.sort_by_key(|(key, value)| (order(key), value.clone()));
+    entries.dedup_by(|next, kept| next.0 == kept.0 && (!duplicates || next.1 == kept.1));
+    entries
+}
+
+/// Walks up and down, each stretch of another length, and compares every step with the list.
+fn walk<S: Snapshot>(txn: &S, table: Table, entries: &[Owned]) {
+    let mut cursor = txn.cursor(table).unwrap();
+    let mut at = None;
+    for n in numbers(8).take(200) {
+        let forward = n % 2 == 0;
+        for _ in 0..n >> 8 & if forward { 511 } else { 255 } {
+            let (step, to) = if forward {
+                (seen(cursor.next(txn)), at.map_or(0, |at: usize| at + 1))
+            } else {
+                (seen(cursor.prev(txn)), at.unwrap_or(entries.len()).wrapping_sub(1))
+            };
+            assert_eq!(step.as_ref(), entries.get(to), "{forward} from {at:?}");
+            at = if step.is_some() { Some(to) } else { at };
+        }
+        assert_eq!(seen(cursor.current(txn)).as_ref(), at.and_then(|at| entries.get(at)));
+    }
+}
+
+/// Most steps take a short way; none may be missed or made twice where they do not.
+#[test]
+fn steps_lead_over_every_kind_of_entry() {
+    for (duplicates, order) in [
+        (false, Order::Bytewise),
+        (false, Order::Reverse),
+        (true, Order::Bytewise),
+        (true, Order::Reverse),
+    ] {
+        let entries = every_kind(duplicates, matches!(order, Order::Reverse));
+        let plain = TableOptions::new().order(order);
+        let options = if duplicates { plain.duplicates() } else { plain };
+        let scratch = Scratch::new();
+        let mut txn = scratch.store.begin_write().unwrap();
+        let table = txn.create_table("t", &options).unwrap();
+        for (key, value) in &entries {
+            txn.put(table, key, value).unwrap();
+        }
+        assert!(txn.table_stat(table).unwrap().leaf_pages > 10);
+        walk(&txn, table, &entries);
+        txn.commit().unwrap();
+        let reader = scratch.store.begin_read().unwrap();
+        walk(&reader, reader.table("t").unwrap(), &entries);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Bound;
 
-use hedgerow::tree::{Count, Rank, Snapshot, Table, TableOptions, WriteTxn};
+use hedgerow::tree::{CopyOptions, Count, Rank, Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::{Scratch, numbers, owned};
 
@@ -157,4 +157,43 @@ fn counters_follow_rollbacks_and_deleted_ranges() {
     txn.rollback_to(savepoint).unwrap();
     assert_eq!(txn.count(table).unwrap().keys, all);
     assert_eq!(owned(txn.nth(table, 5001).unwrap().unwrap()).0, keys[5001]);
+}
+
+/// A leaf that is begun by an append guesses what its keys will share. Here that changes again and
+/// again, so that the guess is too long and too short; counts are right at any time, and in the
+/// end the leaves are as full as those of a copy that is filled anew.
+#[test]
+fn appends_count_and_fill_leaves_whatever_their_keys_share() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let mut keys: Vec<String> = numbers(6)
+        .take(400)
+        .flat_map(|n| {
+            let folder = format!("{:02}/{}", n % 20, "deep/".repeat((n >> 8) as usize % 12));
+            (0..n >> 16 & 127).map(move |file| format!("{folder}{:02}/{file:03}", n >> 32 & 63))
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for (i, key) in keys.iter().enumerate() {
+        txn.append(table, key.as_bytes(), b"value").unwrap();
+        if i % 97 == 0 {
+            let middle = i / 2;
+            let found = owned(txn.nth(table, middle as u64).unwrap().unwrap()).0;
+            assert_eq!(found, keys[middle].as_bytes());
+            let rank = txn.rank(table, key.as_bytes()).unwrap();
+            assert_eq!((rank.keys, rank.found), (i as u64, true));
+        }
+    }
+    txn.commit().unwrap();
+    scratch.check();
+    let leaves = |store: &Store| {
+        let reader = store.begin_read().unwrap();
+        reader.table_stat(reader.table("t").unwrap()).unwrap().leaf_pages
+    };
+    let copy = scratch.beside("copy");
+    scratch.store.copy_to(&copy, CopyOptions { compact: true }, &mut |_, _| {}).unwrap();
+    let (appended, anew) = (leaves(&scratch.store), leaves(&Store::open(&copy).unwrap()));
+    assert!(anew > 50 && appended * 100 <= anew * 105, "{appended} leaves, {anew} anew");
 }

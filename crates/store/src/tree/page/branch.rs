@@ -191,20 +191,18 @@ impl PageMut<'_> {
             add_from(self.bytes, values, i..n, level, by.values);
         }
     }
-}
 
-impl PageMut<'_> {
     /// Adds one entry to what lies below the last child of a branch of a tree without duplicates:
     /// what an append does, and so in the fewest steps.
     #[inline(always)]
     pub(crate) fn count_behind(&mut self) {
         let view = self.view();
-        let (end, level) = (view.keys_at(), view.level());
-        if level == 1 {
-            let at = end + 4 * (view.len() - 1);
+        let (totals, last) = (view.keys_at(), view.len() - 1);
+        if view.level() == 1 {
+            let at = totals + 4 * last;
             put_u32(self.bytes, at, view.word(at).wrapping_add(1));
         } else {
-            let at = end + 8 * (view.len() - 1);
+            let at = totals + 8 * last;
             put_u64(self.bytes, at, view.long(at).wrapping_add(1));
         }
     }
