@@ -105,7 +105,7 @@ impl Leaf {
         }
     }
 
-    /// A step to the next group leads nowhere.
+    /// No step leads straight to the next group any more.
     fn bar(&mut self) {
         (self.end, self.usual_end) = (std::ptr::null(), std::ptr::null());
     }
@@ -235,7 +235,8 @@ impl Cursor {
         self.next_slow(txn)
     }
 
-    /// The steps that are not as usual; to the next leaf as short as can be.
+    /// The steps that are not as usual: to the next leaf, along the values of a group, over long
+    /// entries, and all in tables whose keys share their ends.
     #[inline(never)]
     fn next_slow<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
         if !S::WRITES && self.stands(txn) {
@@ -263,6 +264,7 @@ impl Cursor {
         self.next_settled(txn)
     }
 
+    /// The steps of write transactions, and those from nowhere and from gaps.
     #[inline(never)]
     fn next_settled<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
         match self.settle(txn)? {
