@@ -93,9 +93,30 @@ impl Path {
         Ok(None)
     }
 
-    /// Goes down from a slot of the branch at `level`.
+    /// Goes down from a slot of the branch at `level`. A failure leaves the path as it was, so that
+    /// the step can be tried again.
     #[inline(always)]
     fn down<'p, P: Pages>(
+        &mut self,
+        pages: &'p P,
+        level: usize,
+        page: Page<'p>,
+        slot: usize,
+        choose: impl Fn(Page<'_>) -> usize,
+    ) -> Result<Page<'p>> {
+        if level > 1 {
+            return self.down_far(pages, level, page, slot, choose);
+        }
+        let at = page.child(slot);
+        let leaf = pages.page(at, 0)?;
+        self.steps[1].slot = slot as u32;
+        self.steps[0] = Step { page: at, slot: choose(leaf) as u32 };
+        Ok(leaf)
+    }
+
+    /// As [`Self::down`], through branches that are left for others.
+    #[inline(never)]
+    fn down_far<'p, P: Pages>(
         &mut self,
         pages: &'p P,
         level: usize,
@@ -103,20 +124,20 @@ impl Path {
         mut slot: usize,
         choose: impl Fn(Page<'_>) -> usize,
     ) -> Result<Page<'p>> {
-        self.steps[level].slot = slot as u32;
+        let mut path = *self;
+        path.steps[level].slot = slot as u32;
         for below in (0..level).rev() {
             let at = page.child(slot);
             page = pages.page(at, below as u8)?;
             slot = choose(page);
-            self.steps[below] = Step { page: at, slot: slot as u32 };
+            path.steps[below] = Step { page: at, slot: slot as u32 };
         }
-        if level > 1 {
-            self.fetch_ahead(pages);
-        }
+        *self = path;
+        self.fetch_ahead(pages);
         Ok(page)
     }
 
-    /// Nothing to do on most leaves; entering a new level-1 branch its first children are fetched.
+    /// Has the next children of the level-1 branch fetched.
     fn fetch_ahead<P: Pages>(&self, pages: &P) {
         let step = self.steps[1];
         if let Ok(page) = pages.page(step.page, 1) {

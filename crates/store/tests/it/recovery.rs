@@ -184,3 +184,48 @@ fn a_failing_read_is_an_error_of_one_call() {
     }
     assert!(txn.get(table, &middle).unwrap().is_some());
 }
+
+/// The steps of a walk over a table of `entries`, each tried again after a read that fails.
+fn steps_with_failing_reads(disk: &SimSystem, nth: u64, entries: usize, forward: bool) -> u64 {
+    let store = open(disk).unwrap();
+    let txn = store.begin_read().unwrap();
+    let mut cursor = txn.cursor(txn.table("t").unwrap()).unwrap();
+    let mut failed = 0;
+    for n in 0..entries {
+        disk.heal();
+        disk.fail(Operation::Read, nth, 1, Fault::io(Kept::None));
+        let step = if forward { cursor.next(&txn) } else { cursor.prev(&txn) };
+        let step = step.map(|entry| entry.map(|entry| entry.key.to_vec()));
+        disk.heal();
+        let step = step.or_else(|_| {
+            failed += 1;
+            let again = if forward { cursor.next(&txn) } else { cursor.prev(&txn) };
+            again.map(|entry| entry.map(|entry| entry.key.to_vec()))
+        });
+        let wanted = if forward { n } else { entries - 1 - n } as u32;
+        assert_eq!(step.unwrap(), Some(wanted.to_be_bytes().to_vec()), "fault {nth}");
+    }
+    failed
+}
+
+/// A read that fails in a step leaves the cursor where it was.
+#[test]
+fn a_step_can_be_tried_again() {
+    let disk = SimSystem::new(5, Config { map: false, ..Config::default() });
+    let store = create(&disk);
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    for n in 0..3000_u32 {
+        txn.put(table, &n.to_be_bytes(), &[1; 700]).unwrap();
+    }
+    let stat = txn.table_stat(table).unwrap();
+    assert!(stat.depth >= 3, "{stat:?}");
+    txn.commit().unwrap();
+    drop(store);
+    for nth in 1..=3 {
+        for forward in [true, false] {
+            let failed = steps_with_failing_reads(&disk, nth, 3000, forward);
+            assert!(failed > 0, "fault {nth} never happened");
+        }
+    }
+}
