@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 
@@ -32,7 +32,8 @@ impl System for RealSystem {
             Open::Write => OFlags::RDWR,
             Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
         };
-        Ok(Arc::new(RealFile { file: open_regular(path, flags, mode)? }))
+        let file = open_regular(path, flags, mode)?;
+        Ok(Arc::new(RealFile { file, evidence: OnceLock::new() }))
     }
 
     fn open_lock(
@@ -169,6 +170,8 @@ pub(super) fn sync(file: &impl AsFd) -> io::Result<()> {
 
 struct RealFile {
     file: OwnedFd,
+    /// The uptime evidence: neither the boot nor the mount of an open file ever changes.
+    evidence: OnceLock<Option<[u8; 24]>>,
 }
 
 impl DataFile for RealFile {
@@ -216,13 +219,17 @@ impl DataFile for RealFile {
     }
 
     fn uptime_evidence(&self) -> Option<[u8; 24]> {
-        let boot = boot_id(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)?;
-        let (mount, inode) = mount_and_inode(self.file.as_fd())?;
-        let mut evidence = [0; 24];
-        evidence[..16].copy_from_slice(&boot);
-        evidence[16..].copy_from_slice(&mix(mix(mount).wrapping_add(inode)).to_le_bytes());
-        Some(evidence)
+        *self.evidence.get_or_init(|| evidence_of(self.file.as_fd()))
     }
+}
+
+fn evidence_of(file: BorrowedFd<'_>) -> Option<[u8; 24]> {
+    let boot = boot_id(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)?;
+    let (mount, inode) = mount_and_inode(file)?;
+    let mut evidence = [0; 24];
+    evidence[..16].copy_from_slice(&boot);
+    evidence[16..].copy_from_slice(&mix(mix(mount).wrapping_add(inode)).to_le_bytes());
+    Some(evidence)
 }
 
 /// Parses the 32 hexadecimal digits of a boot identity, dashes left out.
