@@ -153,9 +153,10 @@ fn grow(store: &Inner, wanted: u64) -> Result<()> {
     Ok(())
 }
 
-/// Cuts the file where it is much longer than the store. All pages beyond the end of both D and L
-/// are free in every protected snapshot, so no reader touches them.
-fn cut(store: &Inner) {
+/// Cuts the file where it is much longer than the store. The caller has the writer's lock. All
+/// pages beyond the end of both D and L are free in every protected snapshot, so no reader touches
+/// them.
+pub(crate) fn cut(store: &Inner) {
     let (Ok(len), Ok(newest)) = (store.file_len(), store.newest()) else { return };
     if store.durable_number() != newest.meta.txn {
         return;
