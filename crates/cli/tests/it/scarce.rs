@@ -1,8 +1,11 @@
 //! Where the system has little to give, or other processes have what is needed: each time a message
 //! and an exit code, never a signal or a wait without end, and nothing that was committed is lost.
 
+use std::fs::Permissions;
 use std::io::Write;
-use std::process::Child;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hedgerow::tree::Store;
@@ -99,15 +102,16 @@ fn a_full_disk_is_an_error_and_room_mends_it() {
             exit 2 || echo full
         $h check disk/s
         rm disk/s-lock
+        dd if=/dev/zero of=disk/last bs=4k 2>/dev/null || true
         if $h put disk/s k v; then exit 4; fi
-        rm disk/fill disk/more
+        rm disk/fill disk/more disk/last
         $h put disk/s more 2
         $h get disk/s kept
         mount -o remount,size=64m disk
         $h load disk/s --as lines lines
         $h check disk/s
     "#;
-    let mut shell = std::process::Command::new("unshare");
+    let mut shell = Command::new("unshare");
     shell.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]);
     shell.arg(env!("CARGO_BIN_EXE_hedgerow")).current_dir(sandbox.path(""));
     let Ok(output) = shell.output() else { return };
@@ -169,4 +173,42 @@ fn waiting_for_another_to_open_can_be_interrupted() {
     }
     drop(opening);
     assert_eq!(sandbox.ok(&["scan", "s"]), "a\t1\n");
+}
+
+/// Runs a copy of the command as somebody who may read the store and not write it.
+fn as_guest(sandbox: &Sandbox, arguments: &[&str]) -> Run {
+    let mut command = Command::new(sandbox.path("command"));
+    command.args(arguments).current_dir(sandbox.path("")).stdin(Stdio::null());
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    Run::from(command.output().unwrap())
+}
+
+/// Nobody can keep the pages that a guest reads: it is refused where others may write them.
+#[test]
+fn who_may_only_read_does_not_read_beside_a_writer() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    std::fs::copy(env!("CARGO_BIN_EXE_hedgerow"), sandbox.path("command")).unwrap();
+    let mode = |name: &str, bits| {
+        std::fs::set_permissions(sandbox.path(name), Permissions::from_mode(bits)).unwrap();
+    };
+    let get = || as_guest(&sandbox, &["get", "s", "a"]);
+    let writer = writer(&sandbox);
+    for (name, bits) in [("s", 0o444), ("s-lock", 0o444), ("", 0o555)] {
+        mode(name, bits);
+    }
+    get().is(3).says("another process has the store open");
+    mode("s-lock", 0o000);
+    get().is(3).says("may not even be read");
+    mode("s-lock", 0o444);
+    assert!(writer.wait_with_output().unwrap().status.success());
+    assert_eq!(get().is(0).text(), "1\n");
+    as_guest(&sandbox, &["put", "s", "b", "2"]).is(3).says("Permission denied");
+    mode("", 0o755);
+    mode("s-lock", 0o600);
+    std::fs::remove_file(sandbox.path("s-lock")).unwrap();
+    mode("", 0o555);
+    assert_eq!(get().is(0).text(), "1\n");
+    mode("", 0o755);
 }

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::commit::{cut, publish};
+use super::commit::{give_back, publish};
 use super::free::FreeState;
 use super::pages::{ReadPages, WritePages};
 use super::state::WriteState;
@@ -357,7 +357,7 @@ impl Drop for Turn {
         let Some(mark) = self.mark.take() else {
             let _end = EndTurn::new(&self.store, true);
             if is_changed(&group.state) {
-                give_space_back(&self.store);
+                give_back(&self.store);
             }
             return;
         };
@@ -416,14 +416,6 @@ fn is_changed(state: &WriteState) -> bool {
         || state.tables.iter().any(|table| table.changed)
 }
 
-/// After a transaction that left no trace: the file may have grown for it, and where the disk is
-/// full others need the space. The caller has the writer's lock.
-fn give_space_back(store: &Inner) {
-    if store.check_writable().is_ok() {
-        cut(store);
-    }
-}
-
 /// Writes a group, ends the turn and tells the members.
 fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> Result<()> {
     let end = EndTurn::new(store, true);
@@ -434,7 +426,7 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
         other => other,
     };
     if changed && result.is_err() {
-        give_space_back(store);
+        give_back(store);
     }
     drop(end);
     // A durable commit makes those before it durable, also if it changed nothing itself.

@@ -58,13 +58,20 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
 
 /// Joins with a table in memory that nobody shares: this opener sees no other process, and none
 /// sees it, so that a writer would reuse the pages it reads. Therefore it is refused while others
-/// have the store open, and they wait, as for one that is opening, as long as it has. Where the
-/// lock file is not there, or may not even be read, nobody is known; a store in such a place is
-/// taken for one that nobody writes.
+/// have the store open, and they wait, as for one that is opening, as long as it has. Where there
+/// is no lock file nobody is known; a store in such a place is taken for one that nobody writes.
 pub(super) fn guest(path: &Path) -> io::Result<Table> {
-    let file = unix::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0);
-    // Without locks there is no knowing either.
-    let guard = file.ok().filter(|file| bytes::share(file, OPENING).is_ok());
+    let file = match unix::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if is_denied(&error) => {
+            let message = "it may not even be read, so that nobody knows whether another process \
+                           writes the store; get the right to read it, or read a copy of the store";
+            return Err(io::Error::new(error.kind(), message));
+        }
+        other => Some(other?),
+    };
+    // A file system without locks is taken for one that nobody writes, too.
+    let guard = file.filter(|file| bytes::share(file, OPENING).is_ok());
     if let Some(file) = &guard
         && bytes::is_locked(file, ALIVE, PROCESSES as u64)?
     {
