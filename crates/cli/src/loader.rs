@@ -95,7 +95,7 @@ impl Loader {
     }
 
     /// Commits what is left.
-    pub(crate) fn finish(mut self) -> Result<Loaded, Failure> {
+    pub(crate) fn finish(&mut self) -> Result<Loaded, Failure> {
         self.commit()?;
         Ok(self.loaded)
     }

@@ -66,7 +66,7 @@ impl StoreArg {
                 "there is no store at {path}; make one with: hedgerow create {path}"
             )));
         }
-        Ok(watched(builder.open(&self.store)?))
+        Ok(watched(signals::while_opening(|| builder.open(&self.store))??))
     }
 }
 

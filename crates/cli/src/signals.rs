@@ -10,12 +10,23 @@ use hedgerow::tree::Interrupt;
 use crate::exit::{Exit, Failure};
 
 static RAISED: AtomicBool = AtomicBool::new(false);
+/// The command waits for another process that opens the same store.
+static OPENING: AtomicBool = AtomicBool::new(false);
 static STORES: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
 
 /// Begins to catch the signals.
 pub(crate) fn catch() -> Result<(), Failure> {
     ctrlc::set_handler(on_signal)
         .map_err(|error| Failure::other(format!("could not catch Ctrl-C: {error}")))
+}
+
+/// Opens a store. Being asked to stop meanwhile ends the command at once: opening may wait for
+/// other processes, and leaves nothing undone behind.
+pub(crate) fn while_opening<T>(open: impl FnOnce() -> T) -> Result<T, Failure> {
+    OPENING.store(true, Ordering::SeqCst);
+    let opened = check().map(|()| open());
+    OPENING.store(false, Ordering::SeqCst);
+    opened
 }
 
 /// Has the flag of a store raised as well.
@@ -28,7 +39,7 @@ pub(crate) fn attach(interrupt: Interrupt) {
 
 /// Whether the command was asked to stop.
 pub(crate) fn is_raised() -> bool {
-    RAISED.load(Ordering::Relaxed)
+    RAISED.load(Ordering::SeqCst)
 }
 
 /// An error if the command was asked to stop: for loops that do not call the store.
@@ -38,7 +49,9 @@ pub(crate) fn check() -> Result<(), Failure> {
 
 /// Runs on a thread of its own, not in the signal handler, so that it may lock.
 fn on_signal() {
-    if RAISED.swap(true, Ordering::Relaxed) {
+    let again = RAISED.swap(true, Ordering::SeqCst);
+    if again || OPENING.load(Ordering::SeqCst) {
+        eprintln!("interrupted");
         std::process::exit(Exit::Interrupted as i32);
     }
     for interrupt in STORES.lock().unwrap_or_else(PoisonError::into_inner).iter() {

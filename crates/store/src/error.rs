@@ -139,7 +139,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { doing, path, source } => {
-                write!(f, "could not {doing} {}: {source}", path.display())
+                write!(f, "could not {doing} {}: {source}", path.display())?;
+                advice(source.kind()).map_or(Ok(()), |advice| write!(f, "; {advice}"))
             }
             Self::NotAStore { path, reason } => {
                 write!(f, "{} is not a Hedgerow store: {reason}", path.display())
@@ -150,9 +151,11 @@ impl fmt::Display for Error {
             Self::Corrupt { path, page: u64::MAX, reason } => {
                 write!(f, "{} is damaged: {reason}", path.display())
             }
-            Self::Corrupt { path, page, reason } => {
-                write!(f, "{} is damaged at page {page}: {reason}", path.display())
-            }
+            Self::Corrupt { path, page, reason } => write!(
+                f,
+                "{} is damaged at page {page}: {reason}; `hedgerow check` lists all damage",
+                path.display()
+            ),
             Self::Locked { path, reason } => write!(f, "{} is locked: {reason}", path.display()),
             Self::Path { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::ReadOnly => f.write_str("the store is open for reading only"),
@@ -190,6 +193,23 @@ impl std::error::Error for Error {
             Self::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+/// What to do about a failure of the system that does not say it by itself.
+fn advice(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("nothing that was committed is lost; make room there and try again")
+        }
+        io::ErrorKind::FileTooLarge => Some(
+            "nothing that was committed is lost; raise the limit on the size of files \
+             (ulimit -f) and try again",
+        ),
+        io::ErrorKind::ReadOnlyFilesystem => {
+            Some("a store there can only be opened for reading; write a copy of it elsewhere")
+        }
+        _ => None,
     }
 }
 

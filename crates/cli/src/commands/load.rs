@@ -93,10 +93,8 @@ impl<'a> Load<'a> {
     }
 
     fn run(mut self) -> Result<Loaded, Failure> {
-        match self.entries() {
-            Ok(()) => self.loader.finish(),
-            Err(failure) => Err(self.told(failure)),
-        }
+        let loaded = self.entries().and_then(|()| self.loader.finish());
+        loaded.map_err(|failure| self.told(failure))
     }
 
     fn entries(&mut self) -> Result<(), Failure> {

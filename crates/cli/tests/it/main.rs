@@ -10,4 +10,6 @@ mod entries;
 mod lmdb;
 mod portable;
 mod sandbox;
+#[cfg(unix)]
+mod scarce;
 mod whole;

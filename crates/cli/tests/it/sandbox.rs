@@ -58,6 +58,16 @@ impl Sandbox {
         self.command(arguments).spawn().unwrap()
     }
 
+    /// Runs the command without input, in a shell that has called `ulimit` with this.
+    #[cfg(unix)]
+    pub(crate) fn limited(&self, limit: &str, arguments: &[&str]) -> Run {
+        let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_hedgerow")]).args(arguments);
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        Run::from(command.output().unwrap())
+    }
+
     /// Runs the command without input.
     pub(crate) fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Run {
         self.feed(arguments, b"")

@@ -4,7 +4,7 @@
 //! The table lies in memory that any of them may change at any time, and each may die at any
 //! instruction. Nothing in it is trusted for bounds: damaged contents give wrong answers, never a
 //! wild access or an endless loop. Where the memory comes from and who is alive is the business
-//! of a [`Backing`]: the lock file ([`open`]), memory that nobody shares (a stand-in), or the
+//! of a [`Backing`]: the lock file ([`open`]), memory that nobody shares (of a guest), or the
 //! simulated disk.
 //!
 //! ```text

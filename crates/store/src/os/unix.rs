@@ -68,7 +68,13 @@ impl System for RealSystem {
 pub(super) fn open_regular(path: &Path, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
     // Without NONBLOCK, opening a pipe would wait for its other end.
     let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = again(|| fs::open(path, flags, Mode::from_raw_mode(mode as _)))?;
+    let file = match again(|| fs::open(path, flags, Mode::from_raw_mode(mode as _))) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            let message = "a regular file is needed here, and this is a symbolic link";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        other => other?,
+    };
     let kind = FileType::from_raw_mode(fs::fstat(&file)?.st_mode);
     if kind != FileType::RegularFile {
         let message = format!("a regular file is needed here, and this is a {kind:?}");
@@ -98,6 +104,8 @@ pub(super) fn write_all(
     parts: &[io::IoSlice<'_>],
     mut offset: u64,
 ) -> io::Result<()> {
+    let len = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.len() as u64));
+    check_file_limit(offset.saturating_add(len))?;
     let (mut first, mut skip) = (0, 0);
     advance(parts, &mut first, &mut skip, 0);
     while let Some(part) = parts.get(first) {
@@ -116,6 +124,15 @@ pub(super) fn write_all(
         advance(parts, &mut first, &mut skip, written);
     }
     Ok(())
+}
+
+/// Refuses to write beyond the longest file that the process may write. The system would do so by
+/// a signal (SIGXFSZ) that ends the process, and signals belong to the program, not to a library.
+fn check_file_limit(end: u64) -> io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(most) if end > most => Err(rustix::io::Errno::FBIG.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Moves a position in `parts` (a part, and bytes of it to skip) on by `count` bytes, and over
@@ -143,6 +160,25 @@ pub(super) fn write_zeros(file: &impl AsFd, from: u64, to: u64) -> io::Result<()
         write_all(file, &parts[..count], at)?;
         at += (part * count) as u64;
     }
+    Ok(())
+}
+
+/// Gives a file space for all of its length. A hole that is touched through a map while the disk is
+/// full ends the process.
+pub(super) fn fill_holes(file: &impl AsFd) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let len = file_len(file)?;
+        // Where holes cannot be asked for, there are none.
+        if fs::seek(file, fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < len) {
+            return match again(|| fs::fallocate(file, fs::FallocateFlags::empty(), 0, len)) {
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+                other => other,
+            };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
     Ok(())
 }
 
@@ -295,6 +331,12 @@ pub(super) mod bytes {
     /// Locks one byte, waiting for it.
     pub(in super::super) fn lock(file: &impl AsFd, byte: u64) -> io::Result<()> {
         call(file, command::SET_WAIT, libc::F_WRLCK as _, byte, 1).map(drop)
+    }
+
+    /// Locks one byte together with others who do the same, waiting until nobody has it alone. It
+    /// takes no right to write the file.
+    pub(in super::super) fn share(file: &impl AsFd, byte: u64) -> io::Result<()> {
+        call(file, command::SET_WAIT, libc::F_RDLCK as _, byte, 1).map(drop)
     }
 
     /// Locks one byte if nobody has it.

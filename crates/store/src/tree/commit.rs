@@ -134,15 +134,20 @@ fn grow_ahead(store: &Inner, meta: &Meta) -> Result<()> {
     if len >= meta.file_len() {
         return Ok(());
     }
-    let least = GROW_PAGES_MIN * u64::from(meta.page_size);
-    let ahead = len + (len / 8).clamp(least, GROW_BYTES_MAX.max(least));
-    let ahead = ahead.min(store.options.max_size.unwrap_or(u64::MAX));
+    let ahead = ahead_of(len, meta).min(store.options.max_size.unwrap_or(u64::MAX));
     let ahead = ahead - ahead % u64::from(meta.page_size);
     if grow(store, ahead.max(meta.file_len())).is_ok() {
         return Ok(());
     }
     // A disk that is nearly full may still have room for what is needed.
     grow(store, meta.file_len())
+}
+
+/// The length to which a file of length `len` grows.
+fn ahead_of(len: u64, meta: &Meta) -> u64 {
+    let least = GROW_PAGES_MIN * u64::from(meta.page_size);
+    let ahead = len + (len / 8).clamp(least, GROW_BYTES_MAX.max(least));
+    ahead - ahead % u64::from(meta.page_size)
 }
 
 fn grow(store: &Inner, wanted: u64) -> Result<()> {
@@ -163,6 +168,19 @@ fn cut(store: &Inner) {
     let needed = newest.meta.file_len();
     if len > needed + CUT_BYTES && len > needed + needed / 4 {
         // A file that stays long is no failure.
+        let _ = store.pages.file.set_len(needed);
+    }
+}
+
+/// After a transaction that was given up, cuts off what the file grew by for it: where the disk is
+/// full, others need the space; see [`cut`]. The caller has the writer's lock.
+pub(crate) fn give_back(store: &Inner) {
+    let (Ok(len), Ok(newest)) = (store.file_len(), store.newest()) else { return };
+    if store.check_writable().is_err() || store.durable_number() != newest.meta.txn {
+        return;
+    }
+    let needed = ahead_of(newest.meta.file_len(), &newest.meta);
+    if len > needed {
         let _ = store.pages.file.set_len(needed);
     }
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::commit::{announce, withdraw, write_meta};
-use super::group::{EndTurn, Entry, locked};
+use super::group::{EndTurn, locked};
 use super::meta::{Kind, Meta};
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, word_of};
 use crate::{Error, Result};
@@ -45,9 +45,7 @@ impl Inner {
             return self.note_durable(flushed);
         }
         drop(held);
-        let Entry::Alone = self.queue.enter(false) else {
-            unreachable!("a thread that does not join was handed a group");
-        };
+        self.enter_alone()?;
         let mut end = EndTurn::new(self, false);
         end.lock(true)?;
         let _held = locked(&self.meta_turn);
@@ -161,8 +159,10 @@ impl Shared {
     fn run(&self, store: &Weak<Inner>) {
         while self.next_flush() {
             let Some(store) = store.upgrade() else { return };
-            // A failure has poisoned the store; the next writer is told.
-            let _ = store.sync();
+            // Any other failure has poisoned the store; the next writer is told.
+            if let Err(Error::Interrupted) = store.sync() {
+                locked(&self.wishes).flush = true;
+            }
         }
     }
 

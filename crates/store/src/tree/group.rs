@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::commit::publish;
+use super::commit::{give_back, publish};
 use super::free::FreeState;
 use super::pages::{ReadPages, WritePages};
 use super::state::WriteState;
@@ -43,6 +43,9 @@ use crate::{Error, Result};
 
 /// The most transactions of a group.
 const MEMBERS_MAX: usize = 256;
+/// How often one who waits for the turn looks at the interruption flag, which a signal handler may
+/// raise and which therefore wakes nobody.
+const ROUND: Duration = Duration::from_millis(20);
 
 /// Locks; what a panic left behind is whole, since no lock is held while it changes in steps.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -132,24 +135,35 @@ impl<G> Queue<G> {
         !std::mem::replace(&mut seats.taken, true)
     }
 
-    /// Waits for the turn. Only a thread that `joins` is handed a group.
-    pub(crate) fn enter(&self, joins: bool) -> Entry<G> {
+    /// Waits for the turn as long as `patience` is no error. Only a thread that `joins` is handed a
+    /// group.
+    pub(crate) fn enter(&self, joins: bool, patience: impl Fn() -> Result<()>) -> Result<Entry<G>> {
         let seat = {
             let mut seats = locked(&self.seats);
             if !std::mem::replace(&mut seats.taken, true) {
-                return Entry::Alone;
+                return Ok(Entry::Alone);
             }
             let seat = Arc::new(Seat { joins, turn: Mutex::new(None), called: Condvar::new() });
             seats.waiting.push_back(Arc::clone(&seat));
             seat
         };
-        let mut turn = locked(&seat.turn);
         loop {
-            if let Some(entry) = turn.take() {
-                return entry;
+            if let Some(entry) = seat.wait() {
+                return Ok(entry);
             }
-            turn = seat.called.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = patience()
+                && self.give_up(&seat)
+            {
+                return Err(error);
+            }
         }
+    }
+
+    /// Leaves the seat; false if its thread was called meanwhile, so that it has the turn.
+    fn give_up(&self, seat: &Arc<Seat<G>>) -> bool {
+        let mut seats = locked(&self.seats);
+        let at = seats.waiting.iter().position(|waiting| Arc::ptr_eq(waiting, seat));
+        at.is_some_and(|at| seats.waiting.remove(at).is_some())
     }
 
     /// Whether the thread that comes next would join a group.
@@ -184,6 +198,13 @@ impl<G> Queue<G> {
 }
 
 impl<G> Seat<G> {
+    /// Waits a round for the turn.
+    fn wait(&self) -> Option<Entry<G>> {
+        let waited =
+            self.called.wait_timeout_while(locked(&self.turn), ROUND, |turn| turn.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+
     fn call(&self, entry: Entry<G>) {
         *locked(&self.turn) = Some(entry);
         self.called.notify_one();
@@ -202,12 +223,20 @@ impl<'s> EndTurn<'s> {
         Self { store, locked }
     }
 
-    /// Takes the lock that all processes share; false if it is taken and `wait` is not.
+    /// Takes the lock that all processes share, waiting for it until the store is interrupted;
+    /// without `wait` false if it is taken.
     pub(crate) fn lock(&mut self, wait: bool) -> Result<bool> {
-        let wait = if wait { None } else { Some(Duration::ZERO) };
-        let lock = self.store.lock.lock_writer(wait);
-        self.locked = lock.map_err(|e| Error::io("lock", &self.store.paths.lock, e))?;
-        *locked(&self.store.meta_turn) = self.locked;
+        let store = self.store;
+        let round = if wait { ROUND } else { Duration::ZERO };
+        loop {
+            let lock = store.lock.lock_writer(Some(round));
+            self.locked = lock.map_err(|e| Error::io("lock", &store.paths.lock, e))?;
+            if self.locked || !wait {
+                break;
+            }
+            store.pages.interrupted()?;
+        }
+        *locked(&store.meta_turn) = self.locked;
         Ok(self.locked)
     }
 }
@@ -236,7 +265,7 @@ impl Turn {
     pub(crate) fn begin(store: &Arc<Inner>, wait: bool) -> Result<Option<Self>> {
         store.check_writable()?;
         let entry = match wait {
-            true => store.queue.enter(true),
+            true => store.queue.enter(true, || store.pages.interrupted())?,
             false if store.queue.try_enter() => Entry::Alone,
             false => return Ok(None),
         };
@@ -252,9 +281,7 @@ impl Turn {
     /// Waits for the turn and begins with nothing that another transaction has changed.
     pub(crate) fn begin_alone(store: &Arc<Inner>) -> Result<Self> {
         store.check_writable()?;
-        let Entry::Alone = store.queue.enter(false) else {
-            unreachable!("a thread that does not join was handed a group");
-        };
+        store.enter_alone()?;
         match Self::first(store, true)? {
             Some(turn) => Ok(turn),
             None => unreachable!("a writer that waited came without its turn"),
@@ -324,12 +351,14 @@ impl Drop for Turn {
         let Some(mut group) = self.group.take() else { return };
         if !self.store.lock.is_same_process() {
             // The turn, its lock and those who wait belong to the parent.
-            std::mem::forget(group);
+            std::mem::forget(std::mem::take(&mut group.members));
             return;
         }
         let Some(mark) = self.mark.take() else {
-            drop(group);
-            drop(EndTurn::new(&self.store, true));
+            let _end = EndTurn::new(&self.store, true);
+            if is_changed(&group.state) {
+                give_back(&self.store);
+            }
             return;
         };
         let rolled_back = group.state.rollback_to(mark).and_then(|()| group.state.release(mark));
@@ -340,6 +369,16 @@ impl Drop for Turn {
                 group.tell(&Err(error));
                 drop(EndTurn::new(&self.store, true));
             }
+        }
+    }
+}
+
+impl Inner {
+    /// Waits for the turn, and for no group, until the store is interrupted.
+    pub(crate) fn enter_alone(&self) -> Result<()> {
+        match self.queue.enter(false, || self.pages.interrupted())? {
+            Entry::Alone => Ok(()),
+            Entry::Joined(_) => unreachable!("a thread that does not join was handed a group"),
         }
     }
 }
@@ -386,6 +425,9 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
         Ok(()) if changed => publish(store, &mut group.state, durability),
         other => other,
     };
+    if changed && result.is_err() {
+        give_back(store);
+    }
     drop(end);
     // A durable commit makes those before it durable, also if it changed nothing itself.
     let result = match result {
@@ -421,7 +463,7 @@ mod tests {
         joins: bool,
         n: usize,
     ) -> std::thread::ScopedJoinHandle<'s, Option<u32>> {
-        let thread = scope.spawn(move || match queue.enter(joins) {
+        let thread = scope.spawn(move || match queue.enter(joins, || Ok(())).ok()? {
             Entry::Alone => None,
             Entry::Joined(group) => Some(group),
         });
@@ -450,6 +492,23 @@ mod tests {
             queue.leave();
             assert_eq!(third.join().ok(), Some(None));
         });
+        queue.leave();
+        assert!(queue.try_enter());
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_queue_and_who_was_called_does_not() {
+        let queue = Queue::<u32>::new();
+        assert!(queue.try_enter());
+        let impatient = || Err(Error::Interrupted);
+        assert!(matches!(queue.enter(true, impatient), Err(Error::Interrupted)));
+        assert_eq!(queue.hand_over(1), Some(1), "nobody waits any more");
+        // Called at the very moment at which it gives up.
+        let called = queue.enter(true, || {
+            queue.leave();
+            Err(Error::Interrupted)
+        });
+        assert!(matches!(called, Ok(Entry::Alone)));
         queue.leave();
         assert!(queue.try_enter());
     }

@@ -372,11 +372,11 @@ fn foreign(bytes: &[u8]) -> Refusal {
     } else if bytes.is_empty() {
         "it is empty; create a store under a new name, or remove it first".into()
     } else if bytes.len() < META_LEN {
-        format!("it has {} bytes, less than the smallest store", bytes.len())
+        format!("it has {} bytes, less than the smallest store; check the path", bytes.len())
     } else if bytes.iter().all(|byte| *byte == 0) {
-        "it begins with zeros; perhaps its creation was cut off".into()
+        "it begins with zeros; if its creation was cut off, remove it and create it anew".into()
     } else {
-        "it does not begin with a meta record of a store".into()
+        "it does not begin with a meta record of a store; check the path".into()
     })
 }
 

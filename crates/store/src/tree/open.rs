@@ -103,14 +103,24 @@ impl Builder {
     }
 
     fn lock(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn SharedLock>> {
-        let lock = system.open_lock(&paths.lock, self.read_only, self.file_mode);
-        lock.map_err(|e| Error::io("open the lock file", &paths.lock, e))
+        let (path, doing) = (&paths.lock, "open the lock file");
+        system.open_lock(path, self.read_only, self.file_mode).map_err(|e| match e.kind() {
+            ErrorKind::ResourceBusy => Error::Locked { path: path.clone(), reason: e.to_string() },
+            // The file itself would be made.
+            ErrorKind::NotFound => {
+                let reason = "the folder is not there; make it first";
+                Error::io(doing, path, io::Error::new(ErrorKind::NotFound, reason))
+            }
+            _ => Error::io(doing, path, e),
+        })
     }
 
     fn create_files(&self, paths: &Paths) -> Result<Inner> {
         let system = self.system_in_use();
-        if system.open_data(&paths.data, Open::Read, self.file_mode).is_ok() {
-            return Err(exists(paths));
+        match system.open_data(&paths.data, Open::Read, self.file_mode) {
+            Ok(_) => return Err(exists(paths)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("create", &paths.data, e)),
         }
         // Locked first: whoever finds the data file then waits until it is complete.
         let lock = self.lock(&*system, paths)?;

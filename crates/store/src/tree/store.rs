@@ -334,11 +334,13 @@ impl Store {
         ReadTxn::begin(&self.inner)
     }
 
-    /// Begins a write transaction. Waits for other writers, of this process and of others; a thread
-    /// that has one already waits for ever.
+    /// Begins a write transaction. Waits for other writers, of this process and of others, until
+    /// the [interruption flag](Store::interrupt) is raised; a thread that has one already waits for
+    /// ever otherwise.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], or [`Error::Poisoned`] after a failed flush.
+    /// [`Error::ReadOnly`], [`Error::Poisoned`] after a failed flush, or [`Error::Interrupted`]
+    /// while it waits.
     pub fn begin_write(&self) -> Result<WriteTxn> {
         match Turn::begin(&self.inner, true)? {
             Some(turn) => Ok(WriteTxn::new(turn)),
@@ -354,10 +356,11 @@ impl Store {
         Ok(Turn::begin(&self.inner, false)?.map(WriteTxn::new))
     }
 
-    /// Makes all commits so far durable.
+    /// Makes all commits so far durable. May wait for a writer of another process.
     ///
     /// # Errors
     /// [`Error::Io`] if the flush failed; the store takes no more writes then.
+    /// [`Error::Interrupted`] while it waits.
     pub fn sync(&self) -> Result<()> {
         self.inner.sync()
     }

@@ -3,8 +3,10 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, Table, TableOptions};
+use hedgerow::Error;
+use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::{Scratch, all, numbers};
 
@@ -137,4 +139,28 @@ fn a_write_transaction_changes_threads() {
     .unwrap();
     let txn = scratch.store.begin_write().unwrap();
     assert_eq!(txn.get(txn.table("t").unwrap(), b"k").unwrap().unwrap(), b"v");
+}
+
+/// Threads that wait for their turn go when they are interrupted; the others come in turn.
+#[test]
+fn an_interruption_ends_the_wait_for_another_thread() {
+    let scratch = Scratch::new();
+    let first = scratch.store.begin_write().unwrap();
+    let waits = |store: Store| move || store.begin_write().map(WriteTxn::abort);
+    thread::scope(|scope| {
+        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(waits(scratch.store.clone()))).collect();
+        thread::sleep(Duration::from_millis(50));
+        assert!(waiting.iter().all(|thread| !thread.is_finished()));
+        scratch.store.interrupt().set(true);
+        for thread in waiting {
+            assert!(matches!(thread.join().unwrap(), Err(Error::Interrupted)));
+        }
+        scratch.store.interrupt().set(false);
+        let next = scope.spawn(waits(scratch.store.clone()));
+        thread::sleep(Duration::from_millis(50));
+        assert!(!next.is_finished(), "the turn is still the first one's");
+        first.abort();
+        next.join().unwrap().unwrap();
+    });
+    scratch.check();
 }

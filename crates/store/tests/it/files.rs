@@ -111,8 +111,15 @@ fn filled(scratch: &Scratch) -> Vec<Owned> {
 
 /// Opens a store and reads everything, or says what is wrong with it. Never panics.
 fn examine(path: &Path) -> Result<Vec<Owned>, String> {
+    let through = |map| examine_through(path, map);
+    let (mapped, read) = (through(true), through(false));
+    assert!(mapped == read, "the two ways of reading differ: {:?} {:?}", mapped.err(), read.err());
+    mapped
+}
+
+fn examine_through(path: &Path, map: bool) -> Result<Vec<Owned>, String> {
     let read = || -> hedgerow::Result<Result<Vec<Owned>, String>> {
-        let store = Store::builder().read_only(true).open(path)?;
+        let store = Store::builder().read_only(true).map(map).open(path)?;
         let report = store.check(&mut |_, _| {})?;
         if let Some(problem) = report.problems.into_iter().next() {
             return Ok(Err(problem));
@@ -224,6 +231,28 @@ fn a_read_only_folder() {
     if !may_write {
         assert!(matches!(written, Err(Error::Io { .. } | Error::ReadOnly)));
     }
+}
+
+/// A transaction that is given up leaves no trace, in the length of the file either: on a full disk
+/// others need the space.
+#[test]
+fn what_an_aborted_transaction_made_the_file_grow_by_is_given_back() {
+    let scratch = Scratch::with(Store::builder().write_budget(1 << 20));
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.put(table, b"k", b"kept").unwrap();
+    txn.commit().unwrap();
+    let len = || fs::metadata(scratch.path()).unwrap().len();
+    let before = len();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    for i in 0..40_000u32 {
+        txn.put(table, &i.to_be_bytes(), &[1; 500]).unwrap();
+    }
+    assert!(len() > before + (10 << 20));
+    txn.abort();
+    assert!(len() < before + (1 << 20), "{before} bytes have become {}", len());
+    scratch.check();
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hedgerow::Error;
 use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
 
 use crate::{Scratch, all};
@@ -181,6 +182,38 @@ fn the_lock_of_a_dead_writer_is_taken_over() {
     kill(child);
     let txn = scratch.store.begin_write().unwrap();
     assert!(txn.tables().unwrap().is_empty());
+}
+
+/// Nothing that waits for a writer of another process waits longer than its interruption flag is
+/// down: neither a writer nor a sync, nor compaction.
+#[test]
+fn an_interruption_ends_the_wait_for_another_process() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.create_table("unsynced", &TableOptions::new()).unwrap();
+    txn.commit_with(Durability::None).unwrap();
+    let mut child = start("hold the writer", &scratch.path());
+    line(&mut child, "holding the writer");
+    let (store, flag) = (&scratch.store, scratch.store.interrupt());
+    let waits: [&(dyn Fn() -> hedgerow::Result<()> + Sync); 3] =
+        [&|| store.begin_write().map(drop), &|| store.sync(), &|| {
+            store.compact(&mut |_, _| {}).map(drop)
+        }];
+    for wait in waits {
+        flag.set(false);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(wait);
+            std::thread::sleep(Duration::from_millis(60));
+            assert!(!waiting.is_finished());
+            flag.set(true);
+            assert!(matches!(waiting.join().unwrap(), Err(Error::Interrupted)));
+        });
+    }
+    flag.set(false);
+    kill(child);
+    scratch.store.begin_write().unwrap().abort();
+    scratch.store.sync().unwrap();
+    scratch.check();
 }
 
 /// A reader in another process is seen and pins its pages; a dead one no longer.

@@ -41,12 +41,14 @@ fn counts_of_ranges_with_every_kind_of_end() {
     let scratch = Scratch::new();
     let mut txn = scratch.store.begin_write().unwrap();
     let (table, keys) = fill(&mut txn);
-    let ends = |key: &'static [u8; 4]| [Bound::Included(key), Bound::Excluded(key)];
+    fn ends(key: &[u8; 4]) -> [Bound<&[u8; 4]>; 2] {
+        [Bound::Included(key), Bound::Excluded(key)]
+    }
     for n in numbers(9).take(300) {
-        let low: &'static [u8; 4] = Box::leak(Box::new(((n % 40_000) as u32).to_be_bytes()));
-        let high: &'static [u8; 4] = Box::leak(Box::new(((n >> 32) as u32 % 40_000).to_be_bytes()));
-        for low in ends(low).into_iter().chain([Bound::Unbounded]) {
-            for high in ends(high).into_iter().chain([Bound::Unbounded]) {
+        let low = ((n % 40_000) as u32).to_be_bytes();
+        let high = ((n >> 32) as u32 % 40_000).to_be_bytes();
+        for low in ends(&low).into_iter().chain([Bound::Unbounded]) {
+            for high in ends(&high).into_iter().chain([Bound::Unbounded]) {
                 let inside = |key: &&[u8; 4]| {
                     (match low {
                         Bound::Included(l) => *key >= l,

@@ -37,28 +37,52 @@ const ALIVE: u64 = 1 << 30;
 
 /// Opens or makes the lock file and joins those that share it.
 ///
-/// A read-only opener that may not write the file, or not make it, gets a [`stand_in`]: it sees no
-/// other process, and none sees it, so that a writer may reuse the pages it reads. It is meant for
-/// media and folders that nobody writes.
+/// A read-only opener that may not write the file, or not make it, is a [`guest`].
 pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
     let file = match unix::open_regular(path, flags, mode) {
-        Err(error) if read_only && is_denied(&error) => return stand_in(),
+        Err(error) if read_only && is_denied(&error) => return guest(path),
         other => other?,
     };
     bytes::lock(&file, OPENING)?;
     if file_is_new(&file)? {
         initialise(&file)?;
+    } else {
+        // Somebody may have copied it.
+        unix::fill_holes(&file)?;
     }
     let memory = Memory::of_file(file.as_fd())?;
     let (this, token) = (process::this(), process::token());
     Table::join(memory, Box::new(LockFile { file, growing: Mutex::new(()), this, token }))
 }
 
-/// A table in memory that nobody shares.
-fn stand_in() -> io::Result<Table> {
+/// Joins with a table in memory that nobody shares: this opener sees no other process, and none
+/// sees it, so that a writer would reuse the pages it reads. Therefore it is refused while others
+/// have the store open, and they wait, as for one that is opening, as long as it has. Where there
+/// is no lock file nobody is known; a store in such a place is taken for one that nobody writes.
+pub(super) fn guest(path: &Path) -> io::Result<Table> {
+    let file = match unix::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if is_denied(&error) => {
+            let message = "it may not even be read, so that nobody knows whether another process \
+                           writes the store; get the right to read it, or read a copy of the store";
+            return Err(io::Error::new(error.kind(), message));
+        }
+        other => Some(other?),
+    };
+    // A file system without locks is taken for one that nobody writes, too.
+    let guard = file.filter(|file| bytes::share(file, OPENING).is_ok());
+    if let Some(file) = &guard
+        && bytes::is_locked(file, ALIVE, PROCESSES as u64)?
+    {
+        let message = "another process has the store open, and this one may not write the lock \
+                       file, so that nobody would keep the pages that it reads; get the right to \
+                       write the file, or read a copy of the store";
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+    }
     let (memory, slots) = (Memory::private()?, Mutex::new(SLOTS_NEW));
-    Table::join(memory.clone(), Box::new(Alone { memory, slots, token: process::token() }))
+    let alone = Alone { memory: memory.clone(), slots, token: process::token(), _guard: guard };
+    Table::join(memory, Box::new(alone))
 }
 
 fn is_denied(error: &io::Error) -> bool {
@@ -201,6 +225,8 @@ struct Alone {
     memory: Arc<Memory>,
     slots: Mutex<u32>,
     token: u64,
+    /// The lock file, with the lock that keeps others from opening; lets go when it is closed.
+    _guard: Option<OwnedFd>,
 }
 
 impl Backing for Alone {

@@ -398,8 +398,48 @@ fn use_everything(lock: &Table) {
     }
 }
 
+/// A guest is in nobody's table: it comes only when all others are gone, and they only after it.
 #[test]
-fn who_may_only_read_gets_a_stand_in() {
+fn guests_and_others_keep_apart() {
+    let (_folder, path) = folder();
+    let other = opened(&path);
+    let refused = file::guest(&path).err().unwrap();
+    assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+    drop(other);
+    let guests = [file::guest(&path).unwrap(), file::guest(&path).unwrap()];
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| opened(&path));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waits.is_finished());
+        drop(guests);
+        let other = waits.join().unwrap();
+        assert!(file::guest(&path).is_err());
+        drop(other);
+    });
+}
+
+/// A lock file that was copied without its zeros gets its space back before it is mapped.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_lock_file_with_holes_is_filled() {
+    use std::os::unix::fs::MetadataExt as _;
+    let (_folder, path) = folder();
+    drop(opened(&path));
+    let len = std::fs::metadata(&path).unwrap().len();
+    let identity = std::fs::read(&path).unwrap()[..16].to_vec();
+    std::fs::write(&path, &identity).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(len).unwrap();
+    if std::fs::metadata(&path).unwrap().blocks() * 512 >= len {
+        return; // A file system without holes.
+    }
+    let lock = opened(&path);
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= len);
+    assert!(lock.lock_writer(TRY).unwrap());
+    assert_eq!(std::fs::read(&path).unwrap()[..16], identity);
+}
+
+#[test]
+fn who_may_only_read_is_a_guest() {
     // Nobody may make a file there, not even the superuser.
     let path = Path::new("/sys/hedgerow-lock");
     assert!(open(path, false, 0o600).is_err());

@@ -1,0 +1,214 @@
+//! Where the system has little to give, or other processes have what is needed: each time a message
+//! and an exit code, never a signal or a wait without end, and nothing that was committed is lost.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hedgerow::tree::Store;
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::sandbox::{Run, Sandbox};
+
+/// Lines for `load` of about `bytes` bytes.
+fn lines(bytes: usize) -> String {
+    (0..bytes / 100).map(|n| format!("{n:09}\t{n:0>89}\n")).collect()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Waits until something holds.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < patience, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    sandbox.write("lines", lines(4 << 20));
+    // In units of 512 bytes or of 1 KiB, as the shell has it.
+    let load = sandbox.limited("-f 1000", &["load", "s", "--as", "lines", "lines"]);
+    load.is(3).says("ulimit -f").says("nothing of this input was committed");
+    sandbox.limited("-f 1000", &["put", "s", "b", "2"]).is(0);
+    sandbox.limited("-f 10", &["create", "new"]).is(3).says("ulimit -f");
+    assert_eq!(sandbox.ok(&["count", "s"]), "2\n");
+    sandbox.check("s");
+    sandbox.ok(&["load", "s", "--as", "lines", "lines"]);
+    sandbox.check("s");
+}
+
+#[test]
+fn few_open_files_are_an_error_or_enough() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    for files in 4..10 {
+        let limit = format!("-n {files}");
+        for arguments in [&["get", "s", "a"][..], &["put", "s", "a", "1"], &["check", "s"]] {
+            let run = sandbox.limited(&limit, arguments);
+            match run.code {
+                0 => run.is(0),
+                // The command could not even be loaded.
+                127 => run,
+                _ => run.is(3).says("Too many open files"),
+            };
+        }
+    }
+    sandbox.check("s");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_small_address_space_is_enough() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    sandbox.write("lines", lines(4 << 20));
+    for arguments in [
+        &["load", "s", "--as", "lines", "lines"][..],
+        &["put", "s", "b", "2"],
+        &["get", "s", "b"],
+        &["check", "s"],
+    ] {
+        sandbox.limited("-v 300000", arguments).is(0);
+    }
+    sandbox.check("s");
+}
+
+/// A disk of its own, where the system lets us mount one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_and_room_mends_it() {
+    let sandbox = Sandbox::with(&[]);
+    sandbox.write("lines", lines(16 << 20));
+    let script = r#"
+        h=$1; mkdir disk; mount -t tmpfs -o size=4m none disk || exit 77
+        set -e
+        $h create disk/s
+        $h put disk/s kept 1
+        if $h load disk/s --as lines lines; then exit 1; fi
+        [ "$(df --output=avail disk | tail -1)" -gt 0 ] # What did not come about takes no room.
+        dd if=/dev/zero of=disk/fill bs=4k 2>/dev/null || true
+        dd if=/dev/zero of=disk/more bs=1 2>/dev/null || true
+        $h get disk/s kept
+        $h check disk/s
+        seq 1 2000 | while read n; do $h put disk/s $n $(printf %01000d $n) || exit 3; done &&
+            exit 2 || echo full
+        $h check disk/s
+        rm disk/s-lock
+        dd if=/dev/zero of=disk/last bs=4k 2>/dev/null || true
+        if $h put disk/s k v; then exit 4; fi
+        rm disk/fill disk/more disk/last
+        $h put disk/s more 2
+        $h get disk/s kept
+        mount -o remount,size=64m disk
+        $h load disk/s --as lines lines
+        $h check disk/s
+    "#;
+    let mut shell = Command::new("unshare");
+    shell.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    shell.arg(env!("CARGO_BIN_EXE_hedgerow")).current_dir(sandbox.path(""));
+    let Ok(output) = shell.output() else { return };
+    let run = Run::from(output);
+    if run.code == 77 || run.err.contains("unshare") {
+        return; // No mounts for us.
+    }
+    let run = run.is(0).says("No space left on device").says("make room");
+    assert!(run.text().contains("full"));
+}
+
+/// Starts a command that holds the writer's lock until its standard input ends.
+fn writer(sandbox: &Sandbox) -> Child {
+    let child = sandbox.start(&["load", "s", "--as", "lines"]);
+    let store = Store::open(sandbox.path("s")).unwrap();
+    until("the load begins", || store.try_begin_write().unwrap().is_none());
+    child
+}
+
+/// Interrupts a command that waits, and sees that it ends.
+fn interrupted(mut child: Child) {
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "the command did not wait");
+    signal(&child, Signal::INT);
+    let patience = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().unwrap().is_none() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // What still waits would wait for ever.
+    child.kill().unwrap();
+    Run::from(child.wait_with_output().unwrap()).is(130).says("interrupted");
+}
+
+#[test]
+fn waiting_for_another_writer_can_be_interrupted() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    let mut writer = writer(&sandbox);
+    for state in [Signal::CONT, Signal::STOP] {
+        signal(&writer, state);
+        interrupted(sandbox.start(&["put", "s", "b", "2"]));
+        interrupted(sandbox.start(&["compact", "s"]));
+        assert_eq!(sandbox.ok(&["get", "s", "a"]), "1\n", "readers do not wait");
+    }
+    signal(&writer, Signal::CONT);
+    writer.stdin.take().unwrap().write_all(b"c\t3\n").unwrap();
+    assert!(writer.wait().unwrap().success());
+    assert_eq!(sandbox.ok(&["scan", "s"]), "a\t1\nc\t3\n");
+    sandbox.check("s");
+}
+
+#[test]
+fn waiting_for_another_to_open_can_be_interrupted() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    let options = std::fs::OpenOptions::new().write(true).open(sandbox.path("s-lock"));
+    let opening = options.unwrap();
+    fcntl_lock(&opening, FlockOperation::LockExclusive).unwrap();
+    for arguments in [&["get", "s", "a"][..], &["put", "s", "b", "2"]] {
+        interrupted(sandbox.start(arguments));
+    }
+    drop(opening);
+    assert_eq!(sandbox.ok(&["scan", "s"]), "a\t1\n");
+}
+
+/// Runs a copy of the command as somebody who may read the store and not write it.
+fn as_guest(sandbox: &Sandbox, arguments: &[&str]) -> Run {
+    let mut command = Command::new(sandbox.path("command"));
+    command.args(arguments).current_dir(sandbox.path("")).stdin(Stdio::null());
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    Run::from(command.output().unwrap())
+}
+
+/// Nobody can keep the pages that a guest reads: it is refused where others may write them.
+#[test]
+fn who_may_only_read_does_not_read_beside_a_writer() {
+    let sandbox = Sandbox::with(&[("a", "1")]);
+    std::fs::copy(env!("CARGO_BIN_EXE_hedgerow"), sandbox.path("command")).unwrap();
+    let mode = |name: &str, bits| {
+        std::fs::set_permissions(sandbox.path(name), Permissions::from_mode(bits)).unwrap();
+    };
+    let get = || as_guest(&sandbox, &["get", "s", "a"]);
+    let writer = writer(&sandbox);
+    for (name, bits) in [("s", 0o444), ("s-lock", 0o444), ("", 0o555)] {
+        mode(name, bits);
+    }
+    get().is(3).says("another process has the store open");
+    mode("s-lock", 0o000);
+    get().is(3).says("may not even be read");
+    mode("s-lock", 0o444);
+    assert!(writer.wait_with_output().unwrap().status.success());
+    assert_eq!(get().is(0).text(), "1\n");
+    as_guest(&sandbox, &["put", "s", "b", "2"]).is(3).says("Permission denied");
+    mode("", 0o755);
+    mode("s-lock", 0o600);
+    std::fs::remove_file(sandbox.path("s-lock")).unwrap();
+    mode("", 0o555);
+    assert_eq!(get().is(0).text(), "1\n");
+    mode("", 0o755);
+}
