@@ -176,6 +176,13 @@ impl FreeState {
         extend_end(pages, left)
     }
 
+    /// How many pages can still be had: the pool, what is free, and the end of the store.
+    pub(crate) fn room_pages(&self, pages: &WritePages) -> u64 {
+        let behind = pages.space.max_pages.saturating_sub(pages.base.end);
+        let free = self.ready_pages + self.recent_ready_pages() + pool_pages(pages);
+        free + u64::from(behind)
+    }
+
     fn recent_ready_pages(&self) -> u64 {
         let ready = self.recent.iter().filter(|free| !self.holds(free));
         ready.map(|free| u64::from(free.run.len)).sum()
@@ -576,10 +583,7 @@ fn spare_runs(pool: &[Run], chosen: &[usize]) -> Vec<usize> {
 /// The end of the store after `more` pages were added to it.
 fn end_after(pages: &WritePages, more: u32) -> Result<PageNo> {
     let end = pages.base.end.checked_add(more).filter(|end| *end <= pages.space.max_pages);
-    end.ok_or_else(|| {
-        let all = u64::from(pages.space.max_pages) * pages.base.file.page_size() as u64;
-        Error::StoreFull { max_size: pages.space.max_size.unwrap_or(all) }
-    })
+    end.ok_or_else(|| pages.store_full())
 }
 
 fn extend_end(pages: &mut WritePages, more: u32) -> Result<()> {

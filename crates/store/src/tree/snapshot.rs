@@ -171,6 +171,25 @@ pub trait Snapshot: sealed::Sealed + Sized {
         Ok(all)
     }
 
+    /// Name, options and size of the table of a name, whatever its orders; `None` if there is none.
+    fn find_table(&self, name: impl AsRef<[u8]>) -> Result<Option<TableInfo>> {
+        let name = name.as_ref();
+        if let Some(open) = self.opened().find(name).and_then(|index| self.opened().get(index)) {
+            return Ok(Some(open.info()));
+        }
+        catalog::info_of(self.pages(), &self.catalog(), name)
+    }
+
+    /// How many tables there are. O(1).
+    fn table_count(&self) -> u64 {
+        self.catalog().root.count.keys
+    }
+
+    /// Pages and depth of the catalog, the table of tables.
+    fn catalog_stat(&self) -> TableStat {
+        TableStat::of(&self.catalog().root)
+    }
+
     /// Name, options and size of a table.
     fn table_info(&self, table: Table) -> Result<TableInfo> {
         self.open_table(table).map(OpenTable::info)

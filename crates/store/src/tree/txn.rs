@@ -29,6 +29,9 @@ pub struct WriteTxn {
     unique: u64,
     changes: u64,
     failed: Option<String>,
+    /// So many bytes of changed pages are looked at no closer: less than the budget of memory and
+    /// than the room in the file.
+    limit: usize,
     /// A long value whose bytes the caller may still be writing.
     reserved: Option<Reserved>,
 }
@@ -120,7 +123,28 @@ impl Sealed for WriteTxn {
 
 impl WriteTxn {
     pub(crate) fn new(turn: Turn) -> Self {
-        Self { turn, unique: unique(), changes: 0, failed: None, reserved: None }
+        let mut txn =
+            Self { turn, unique: unique(), changes: 0, failed: None, limit: 0, reserved: None };
+        txn.set_limit();
+        txn
+    }
+
+    /// The file may not grow beyond `bytes` in this transaction, whatever the store's own maximum;
+    /// `None`: as far as pages have numbers. The newest call counts.
+    pub fn set_max_size(&mut self, bytes: Option<u64>) {
+        let page_size = self.pages().page_size() as u64;
+        let most = bytes.map_or(u64::MAX, |bytes| bytes / page_size);
+        let pages = &mut self.turn.state_mut().pages;
+        let numbers = u64::from(pages.base.file.max_pages());
+        pages.space.max_pages = numbers.min(most) as u32;
+        pages.space.max_size = bytes;
+        self.set_limit();
+    }
+
+    fn set_limit(&mut self) {
+        let room = self.turn.state().room_bytes();
+        let budget = self.turn.store.options.write_budget;
+        self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget);
     }
 
     /// The number that its commit will have.
@@ -137,8 +161,8 @@ impl WriteTxn {
         self.changes += 1;
         let state = self.turn.state_mut();
         state.pages.interrupted()?;
-        if state.pages.changed_bytes() > self.turn.store.options.write_budget {
-            self.spill()?;
+        if state.pages.changed_bytes() > self.limit {
+            self.make_space()?;
         }
         Ok(())
     }
@@ -154,6 +178,31 @@ impl WriteTxn {
             None => Ok(()),
             Some(reason) => Err(Error::CommitFailed { reason: reason.clone() }),
         }
+    }
+
+    /// Much is changed: some of it is written early, or there is no room for it in the file. That
+    /// is said now, and not by the commit, so that the caller knows which write was too much.
+    #[cold]
+    fn make_space(&mut self) -> Result<()> {
+        let budget = self.turn.store.options.write_budget;
+        if self.turn.state().pages.changed_bytes() > budget {
+            self.spill()?;
+        }
+        let state = self.turn.state_mut();
+        // Extents have their place in the file already.
+        let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;
+        let result = match state.room_bytes() < changed {
+            true => state.free.release_early(&mut state.pages, usize::MAX),
+            false => Ok(()),
+        };
+        self.note(result)?;
+        let state = self.turn.state();
+        if state.room_bytes() < changed {
+            let full = Err(state.pages.store_full());
+            return self.note(full);
+        }
+        self.set_limit();
+        Ok(())
     }
 
     #[cold]

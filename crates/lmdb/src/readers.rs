@@ -1,0 +1,104 @@
+//! The reader slots of an environment as LMDB gives them out: one a thread, kept until the thread
+//! ends, or (MDB_NOTLS) one a transaction; and the limit on their number. The store's own table of
+//! readers, which protects snapshots, stands behind this and has no limit.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::abi::{MDB_BAD_RSLOT, MDB_READERS_FULL};
+use crate::code::Answer;
+
+/// A slot that a thread or a transaction has.
+pub(crate) struct Slot {
+    /// Whether a transaction reads through it at this moment.
+    is_busy: AtomicBool,
+}
+
+/// The slots of one environment.
+#[derive(Default)]
+pub(crate) struct Readers {
+    slots: Mutex<Slots>,
+}
+
+#[derive(Default)]
+struct Slots {
+    all: Vec<Arc<Slot>>,
+    /// The most there ever were at a time.
+    peak: usize,
+}
+
+/// The slot of a thread, given back when the thread ends.
+struct Mine {
+    readers: Weak<Readers>,
+    slot: Arc<Slot>,
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        if let Some(readers) = self.readers.upgrade() {
+            readers.give(&self.slot);
+        }
+    }
+}
+
+thread_local! {
+    static MINE: RefCell<Vec<Mine>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Readers {
+    fn locked(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The most slots that were in use at a time.
+    pub(crate) fn peak(&self) -> usize {
+        self.locked().peak
+    }
+
+    /// A slot for a transaction of its own.
+    pub(crate) fn take(&self, most: usize) -> Answer<Arc<Slot>> {
+        let mut slots = self.locked();
+        if slots.all.len() >= most {
+            return Err(MDB_READERS_FULL);
+        }
+        let slot = Arc::new(Slot { is_busy: AtomicBool::new(true) });
+        slots.all.push(Arc::clone(&slot));
+        slots.peak = slots.peak.max(slots.all.len());
+        Ok(slot)
+    }
+
+    /// The slot of this thread, which must not be in use.
+    pub(crate) fn take_mine(self: &Arc<Self>, most: usize) -> Answer<Arc<Slot>> {
+        MINE.with_borrow_mut(|mine| {
+            let of = |mine: &Mine| std::ptr::eq(mine.readers.as_ptr(), Arc::as_ptr(self));
+            if let Some(mine) = mine.iter().find(|mine| of(mine)) {
+                return match mine.slot.is_busy.swap(true, Ordering::AcqRel) {
+                    true => Err(MDB_BAD_RSLOT),
+                    false => Ok(Arc::clone(&mine.slot)),
+                };
+            }
+            let slot = self.take(most)?;
+            mine.retain(|mine| mine.readers.strong_count() > 0);
+            mine.push(Mine { readers: Arc::downgrade(self), slot: Arc::clone(&slot) });
+            Ok(slot)
+        })
+    }
+
+    /// Gives a slot back for good.
+    pub(crate) fn give(&self, slot: &Arc<Slot>) {
+        self.locked().all.retain(|other| !Arc::ptr_eq(other, slot));
+    }
+}
+
+impl Slot {
+    /// The transaction that read through it has ended or was reset.
+    pub(crate) fn rest(&self) {
+        self.is_busy.store(false, Ordering::Release);
+    }
+
+    /// The transaction that owns it reads again.
+    pub(crate) fn wake(&self) {
+        self.is_busy.store(true, Ordering::Release);
+    }
+}
