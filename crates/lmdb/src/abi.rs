@@ -6,21 +6,18 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 /// The interface that is kept: LMDB's version.
 pub(crate) const VERSION: (c_int, c_int, c_int) = (0, 9, 33);
 
-/// Declares constants, and a list of them for the test that compares them with the header.
+/// Declares numbers and, for the test, a list of them with their names in C.
 macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => {
-        $($(#[$doc])* pub(crate) const $name: c_int = $value;)*
+    ($type:ty, $list:ident, $prefix:literal, $($name:ident = $value:expr;)*) => {
+        $(pub(crate) const $name: $type = $value;)*
+        #[cfg(test)]
+        pub(crate) const $list: &[(&str, i64)] =
+            &[$((concat!($prefix, stringify!($name)), $value),)*];
     };
 }
 
-/// Declares flags.
-macro_rules! flags {
-    ($($name:ident = $value:expr;)*) => {
-        $(pub(crate) const $name: c_uint = $value;)*
-    };
-}
-
-flags! {
+numbers! {
+    c_uint, ENV_FLAGS, "",
     MDB_FIXEDMAP = 0x01;
     MDB_NOSUBDIR = 0x4000;
     MDB_NOSYNC = 0x10000;
@@ -35,7 +32,8 @@ flags! {
     MDB_PREVSNAPSHOT = 0x200_0000;
 }
 
-flags! {
+numbers! {
+    c_uint, DATABASE_FLAGS, "",
     MDB_REVERSEKEY = 0x02;
     MDB_DUPSORT = 0x04;
     MDB_INTEGERKEY = 0x08;
@@ -47,7 +45,8 @@ flags! {
     MDB_CREATE = 0x40000;
 }
 
-flags! {
+numbers! {
+    c_uint, CALL_FLAGS, "",
     MDB_NOOVERWRITE = 0x10;
     MDB_NODUPDATA = 0x20;
     MDB_CURRENT = 0x40;
@@ -61,6 +60,7 @@ flags! {
 }
 
 numbers! {
+    c_int, CODES, "",
     MDB_KEYEXIST = -30799;
     MDB_NOTFOUND = -30798;
     MDB_PAGE_NOTFOUND = -30797;
@@ -88,7 +88,8 @@ numbers! {
 pub(crate) mod op {
     use std::ffi::c_uint;
 
-    flags! {
+    numbers! {
+        c_uint, OPERATIONS, "MDB_",
         FIRST = 0;
         FIRST_DUP = 1;
         GET_BOTH = 2;
@@ -164,6 +165,6 @@ pub(crate) type CmpFn = unsafe extern "C" fn(*const Val, *const Val) -> c_int;
 /// `MDB_rel_func`.
 pub(crate) type RelFn = unsafe extern "C" fn(*mut Val, *mut c_void, *mut c_void, *mut c_void);
 /// `MDB_assert_func`.
-pub(crate) type AssertFn = unsafe extern "C" fn(*mut crate::env::Env, *const c_char);
+pub(crate) type AssertFn = unsafe extern "C" fn(*mut c_void, *const c_char);
 /// `MDB_msg_func`.
 pub(crate) type MsgFn = unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int;

@@ -21,6 +21,8 @@ pub(crate) struct Arena {
     /// Written to by address only, which is why they are not boxes.
     chunks: Vec<Chunk>,
     used: usize,
+    /// Lists that were handed out.
+    lists: Vec<Box<[Val]>>,
 }
 
 struct Chunk {
@@ -43,7 +45,7 @@ unsafe impl Send for Arena {}
 impl Arena {
     /// Without memory yet.
     pub(crate) const fn new() -> Self {
-        Self { free: std::ptr::null_mut(), left: 0, chunks: Vec::new(), used: 0 }
+        Self { free: std::ptr::null_mut(), left: 0, chunks: Vec::new(), used: 0, lists: Vec::new() }
     }
 
     /// A string in one piece: where it stands, if it does, else a copy.
@@ -71,6 +73,13 @@ impl Arena {
             std::ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
         }
         Val::new(to, len)
+    }
+
+    /// Keeps a list as long as what it names.
+    pub(crate) fn keep(&mut self, list: Vec<Val>) -> &[Val] {
+        self.used += list.len() * size_of::<Val>();
+        self.lists.push(list.into_boxed_slice());
+        self.lists.last().map_or(&[], |list| list)
     }
 
     /// `len` bytes. Their content is of no meaning.

@@ -15,6 +15,7 @@ use crate::abi::*;
 use crate::code::{Answer, code_of};
 use crate::handles::Handles;
 use crate::readers::Readers;
+use crate::txn::shown_id;
 
 /// Flags that may be changed while the environment is open.
 const CHANGEABLE: u32 = MDB_NOSYNC | MDB_NOMETASYNC | MDB_MAPASYNC | MDB_NOMEMINIT;
@@ -201,7 +202,7 @@ impl Env {
             mapaddr: std::ptr::null_mut(),
             mapsize: set.max(used),
             last_pgno: pages - 1,
-            last_txnid: txn.id() as usize,
+            last_txnid: shown_id(txn.id()) as usize,
             maxreaders: self.readers_max(),
             numreaders: self.readers.peak().max(live) as u32,
         })
@@ -271,15 +272,23 @@ impl Env {
 
     /// The lines of `mdb_reader_list`.
     pub(crate) fn reader_lines(&self) -> Answer<Vec<String>> {
-        let readers = self.opened()?.store.readers().map_err(|e| code_of(&e))?;
-        if readers.is_empty() {
-            return Ok(vec!["(no active readers)\n".to_owned()]);
+        let opened = self.opened()?;
+        if self.flags() & MDB_NOLOCK != 0 {
+            return Ok(vec!["(no reader locks)\n".to_owned()]);
         }
-        let line = |reader: &hedgerow::tree::Reader| {
-            format!("{:10} {:x} {}\n", reader.process, reader.thread, reader.commit)
-        };
-        let head = "    pid     thread     txnid\n".to_owned();
-        Ok(std::iter::once(head).chain(readers.iter().map(line)).collect())
+        let own = std::process::id();
+        let mut lines = self.readers.lines(own);
+        let others = opened.store.readers().map_err(|e| code_of(&e))?;
+        for reader in others.iter().filter(|reader| reader.process != own) {
+            let (pid, thread, id) = (reader.process, reader.thread, shown_id(reader.commit));
+            lines.push(format!("{pid:10} {thread:x} {id}\n"));
+        }
+        if lines.is_empty() {
+            lines.push("(no active readers)\n".to_owned());
+        } else {
+            lines.insert(0, "    pid     thread     txnid\n".to_owned());
+        }
+        Ok(lines)
     }
 
     /// Frees the slots of readers whose process has died; their number.

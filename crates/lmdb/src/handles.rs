@@ -8,7 +8,14 @@ use crate::code::Answer;
 use crate::ffi::compare;
 
 /// Bits of `MDB_dbi_open` that are stored with a database.
-pub(crate) const STORED_FLAGS: u32 = 0x01FE;
+pub(crate) const STORED_FLAGS: u32 = MDB_REVERSEKEY
+    | MDB_DUPSORT
+    | MDB_INTEGERKEY
+    | MDB_DUPFIXED
+    | MDB_INTEGERDUP
+    | MDB_REVERSEDUP
+    | MDB_COUNTED
+    | MDB_PREFIX_COMPRESSION;
 /// Every bit that `MDB_dbi_open` takes.
 pub(crate) const OPEN_FLAGS: u32 = STORED_FLAGS | MDB_CREATE;
 /// The upper half of a table's user flags, where the lower one holds the flags of `MDB_dbi_open`.

@@ -9,6 +9,7 @@
 //! | `handles`, `dbi` | which number is which database; opening and dropping |
 //! | `txn` | transactions and their children |
 //! | `data`, `cursor`, `multiple` | the calls on entries |
+//! | `count` | DLMDB's counts, ranks and lists |
 //! | `place` | LMDB's states of a cursor over a cursor of the engine |
 //! | `main_db` | the main database with the records of named ones |
 //! | `arena` | strings that the store holds in two pieces |
@@ -19,6 +20,7 @@
 mod abi;
 mod arena;
 mod code;
+mod count;
 mod cursor;
 mod data;
 mod dbi;

@@ -3,7 +3,7 @@
 //! readers, which protects snapshots, stands behind this and has no limit.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::{MDB_BAD_RSLOT, MDB_READERS_FULL};
@@ -13,6 +13,10 @@ use crate::code::Answer;
 pub(crate) struct Slot {
     /// Whether a transaction reads through it at this moment.
     is_busy: AtomicBool,
+    /// The commit that it reads, as it is shown.
+    id: AtomicU64,
+    /// The thread that took it, as it is shown.
+    thread: usize,
 }
 
 /// The slots of one environment.
@@ -62,7 +66,8 @@ impl Readers {
         if slots.all.len() >= most {
             return Err(MDB_READERS_FULL);
         }
-        let slot = Arc::new(Slot { is_busy: AtomicBool::new(true) });
+        let (is_busy, id) = (AtomicBool::new(true), AtomicU64::new(0));
+        let slot = Arc::new(Slot { is_busy, id, thread: crate::ffi::this_thread() });
         slots.all.push(Arc::clone(&slot));
         slots.peak = slots.peak.max(slots.all.len());
         Ok(slot)
@@ -85,6 +90,20 @@ impl Readers {
         })
     }
 
+    /// A line for each slot, also of those at rest.
+    pub(crate) fn lines(&self, process: u32) -> Vec<String> {
+        let line = |slot: &Arc<Slot>| {
+            let thread = slot.thread;
+            match slot.is_busy.load(Ordering::Acquire) {
+                true => {
+                    format!("{process:10} {thread:x} {}\n", slot.id.load(Ordering::Relaxed))
+                }
+                false => format!("{process:10} {thread:x} -\n"),
+            }
+        };
+        self.locked().all.iter().map(line).collect()
+    }
+
     /// Gives a slot back for good.
     pub(crate) fn give(&self, slot: &Arc<Slot>) {
         self.locked().all.retain(|other| !Arc::ptr_eq(other, slot));
@@ -95,6 +114,11 @@ impl Slot {
     /// The transaction that read through it has ended or was reset.
     pub(crate) fn rest(&self) {
         self.is_busy.store(false, Ordering::Release);
+    }
+
+    /// The transaction that has it reads this commit.
+    pub(crate) fn reads(&self, id: u64) {
+        self.id.store(id, Ordering::Relaxed);
     }
 
     /// The transaction that owns it reads again.

@@ -119,6 +119,7 @@ impl Txn {
         };
         let mut txn = Self::new(env, flags, body)?;
         txn.reader = reader;
+        txn.note_reading();
         Ok(txn)
     }
 
@@ -255,14 +256,22 @@ impl Txn {
         txn.renew().map_err(|e| code_of(&e))?;
         self.env.handles().views(&mut self.views);
         self.flags &= !BLOCKED;
+        self.note_reading();
         Ok(())
+    }
+
+    /// Tells those who list readers what this one reads.
+    fn note_reading(&self) {
+        if let Some(reader) = &self.reader {
+            reader.reads(self.id());
+        }
     }
 
     /// The number of the commit that it reads, or that its own will have.
     pub(crate) fn id(&self) -> u64 {
         match &self.body {
-            Body::Read(txn) => txn.id(),
-            Body::Write(txn) => txn.id(),
+            Body::Read(txn) => shown_id(txn.id()),
+            Body::Write(txn) => shown_id(txn.id()),
             Body::None => 0,
         }
     }
@@ -458,6 +467,11 @@ impl Txn {
             view.table = None;
         }
     }
+}
+
+/// The number of a commit as LMDB counts: 0 is the empty store, whose making took three numbers.
+pub(crate) fn shown_id(number: u64) -> u64 {
+    number.saturating_sub(3)
 }
 
 /// A slot for a reader; none where the program does without the table of readers.

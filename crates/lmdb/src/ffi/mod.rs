@@ -22,6 +22,7 @@ use crate::code::Answer;
 use crate::txn::{FAILED, Txn};
 
 pub(crate) mod compare;
+mod count;
 mod cursor;
 mod data;
 mod dbi;
@@ -40,6 +41,12 @@ pub(crate) fn bytes_of(val: &Val) -> &[u8] {
     }
     // SAFETY: promise 3, or the slice it was made of.
     unsafe { std::slice::from_raw_parts(val.data.cast::<u8>().cast_const(), val.size) }
+}
+
+/// The calling thread, as LMDB shows it.
+pub(crate) fn this_thread() -> usize {
+    // SAFETY: the function takes nothing and touches no memory of the caller's.
+    unsafe { libc::pthread_self() as usize }
 }
 
 /// Runs a function of the interface.

@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
 
+mod header;
 mod programs;
 mod smoke;

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The folder of the package.
-fn package() -> &'static Path {
+pub(crate) fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The library that was built with this test: beside the folder of the test's own binary.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let library = test.ancestors().nth(2).unwrap().join("liblmdb.so");
     assert!(library.exists(), "there is no {}", library.display());
@@ -25,6 +25,11 @@ pub(crate) struct Program {
 impl Program {
     /// Compiles a program; warnings are errors.
     pub(crate) fn compile(source: &str) -> Self {
+        Self::try_compile(source).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    /// Compiles a program, or gives what the compiler has to say.
+    pub(crate) fn try_compile(source: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         std::fs::write(path.join("program.c"), source).unwrap();
@@ -39,8 +44,10 @@ impl Program {
             .arg("-pthread")
             .output()
             .unwrap();
-        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-        Self { folder }
+        match compiled.status.success() {
+            true => Ok(Self { folder }),
+            false => Err(String::from_utf8_lossy(&compiled.stderr).into_owned()),
+        }
     }
 
     /// Runs it in an empty folder.

@@ -268,14 +268,19 @@ impl FreeState {
     }
 
     /// The first part of a commit: frees what this transaction made and dropped, gives back what
-    /// holders let go, and puts about `need` pages into the pool, side by side if possible.
+    /// holders let go, and puts about `need` pages into the pool, side by side if possible. That is
+    /// more than surely needed: where there is no room for it, what is there will be enough, or
+    /// [`FreeState::settle`] says that it is not.
     pub(crate) fn begin_commit(&mut self, pages: &mut WritePages, need: u32) -> Result<()> {
         drop_own(pages);
         self.remove_taken(pages)?;
         let work = (4 * pages.freed.len()).max(256);
         self.release_pending(pages, work)?;
         self.lower_end(pages)?;
-        self.refill(pages, need)
+        match self.refill(pages, need) {
+            Err(Error::StoreFull { .. }) => self.refill(pages, pages.changed_pages() as u32),
+            other => other,
+        }
     }
 
     /// Before pages are written early: gives back what holders let go, so that a transaction larger
