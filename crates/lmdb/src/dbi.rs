@@ -229,7 +229,8 @@ impl Txn {
 
     /// Compares two keys, or two values, as a database does.
     pub(crate) fn compare(&mut self, dbi: usize, a: &[u8], b: &[u8], values: bool) -> Answer<i32> {
-        let view = self.view(dbi)?;
+        self.view(dbi)?;
+        let view = self.prepared(dbi)?;
         let functions = self.env.handles().all.get(dbi).map(|handle| handle.functions);
         let functions = functions.unwrap_or_default();
         let (function, integer, reverse) = match values {

@@ -28,6 +28,8 @@ const CHANGELESS: u32 = MDB_FIXEDMAP
     | MDB_NOLOCK
     | MDB_NORDAHEAD
     | MDB_PREVSNAPSHOT;
+/// What the store keeps from puts when the file is full.
+const KEPT_BYTES: u64 = 16 * 4096;
 /// What LMDB says of an environment whose map size nobody set.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
 const DEFAULT_READERS: u32 = 126;
@@ -161,10 +163,11 @@ impl Env {
         Ok(())
     }
 
-    /// How large the file may grow.
+    /// How large the file may grow: somewhat beyond the map size, which puts alone do not reach,
+    /// because the store keeps the last pages for deletes and for the commit.
     pub(crate) fn limit(&self) -> Option<u64> {
         let bytes = self.map_size.load(Ordering::Relaxed);
-        (bytes > 0).then_some(bytes as u64)
+        (bytes > 0).then_some((bytes as u64).saturating_add(KEPT_BYTES))
     }
 
     /// How durable a commit is, with the flags of its transaction on top.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hedgerow::Error;
-use hedgerow::tree::{Interrupt, ReadTxn, Savepoint, Snapshot, TableInfo, WriteTxn};
+use hedgerow::tree::{
+    Interrupt, ReadTxn, Savepoint, Snapshot, Table, TableInfo, TableOptions, WriteTxn,
+};
 
 use crate::abi::*;
 use crate::arena::Arena;
@@ -392,7 +394,12 @@ impl Txn {
             false => self.reorder(info, functions)?,
         };
         let options = handles::options_of(&info, functions);
-        let table = on_body!(&self.body, txn => txn.table_with(name, &options));
+        let custom = functions.keys.is_some() || functions.values.is_some();
+        let table = match &mut self.body {
+            Body::Read(txn) => open_table(txn, name, &options, custom),
+            Body::Write(txn) => open_table(&mut **txn, name, &options, custom),
+            Body::None => return Err(MDB_BAD_TXN),
+        };
         let table = table.map_err(|e| self.fail(&e))?;
         if dbi != MAIN || !self.has_names()? {
             state |= View::PLAIN;
@@ -467,6 +474,20 @@ impl Txn {
             view.table = None;
         }
     }
+}
+
+/// Opens a table; with `custom` functions it may be open with others.
+fn open_table<S: Snapshot>(
+    txn: &mut S,
+    name: &[u8],
+    options: &TableOptions,
+    custom: bool,
+) -> Result<Table, Error> {
+    let table = txn.table_with(name, options)?;
+    if custom {
+        txn.set_order_functions(table, options)?;
+    }
+    Ok(table)
 }
 
 /// The number of a commit as LMDB counts: 0 is the empty store, whose making took three numbers.

@@ -199,7 +199,7 @@ unsafe fn put_multiple(
     // SAFETY: the caller's promise.
     let (first, counter) = unsafe { (&mut *data, &mut *data.add(1)) };
     let count = std::mem::take(&mut counter.size);
-    let view = txn.view(this.dbi)?;
+    let view = txn.prepared(this.dbi)?;
     if view.flags & MDB_DUPFIXED == 0 {
         return Err(MDB_INCOMPATIBLE);
     }

@@ -267,6 +267,14 @@ impl OpenTable {
         Self::with(name, stored, root, options)
     }
 
+    /// Takes other functions for its custom orders.
+    pub(crate) fn set_order_functions(&mut self, options: &TableOptions) -> Result<()> {
+        let Self { order, tree, .. } =
+            Self::with(&self.name, self.stored.clone(), self.tree.root, Some(options))?;
+        (self.order, self.tree.form) = (order, tree.form);
+        Ok(())
+    }
+
     fn with(
         name: &[u8],
         stored: Stored,

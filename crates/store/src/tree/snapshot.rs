@@ -97,6 +97,9 @@ pub(crate) mod sealed {
         fn opened(&self) -> &Opened;
         #[doc(hidden)]
         #[expect(private_interfaces, reason = "the trait is sealed")]
+        fn opened_mut(&mut self) -> &mut Opened;
+        #[doc(hidden)]
+        #[expect(private_interfaces, reason = "the trait is sealed")]
         fn catalog(&self) -> Tree;
 
         /// The table of a handle.
@@ -159,6 +162,19 @@ pub trait Snapshot: sealed::Sealed + Sized {
     /// [`Error::NoTable`]; [`Error::TableOptions`] if an option differs.
     fn table_with(&self, name: impl AsRef<[u8]>, options: &TableOptions) -> Result<Table> {
         open(self, name.as_ref(), Some(options))
+    }
+
+    /// Gives an open table other functions for its custom orders, which keep their names and must
+    /// order its entries as the old ones did.
+    ///
+    /// # Errors
+    /// [`Error::TableOptions`] if an option differs.
+    fn set_order_functions(&mut self, table: Table, options: &TableOptions) -> Result<()> {
+        self.open_table(table)?.expect(options)?;
+        match self.opened_mut().get_mut(table.index as usize) {
+            Some(open) => open.set_order_functions(options),
+            None => Err(Error::WrongTransaction),
+        }
     }
 
     /// All tables in bytewise order of their names.

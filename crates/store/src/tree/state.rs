@@ -55,9 +55,10 @@ impl WriteState {
         }
     }
 
-    /// How many bytes of changed pages the file has room for.
-    pub(crate) fn room_bytes(&self) -> u64 {
-        self.free.room_pages(&self.pages) * self.pages.page_size() as u64
+    /// How many bytes of changed pages the file has room for, besides `kept` pages.
+    pub(crate) fn room_bytes(&self, kept: u64) -> u64 {
+        let pages = self.free.room_pages(&self.pages).saturating_sub(kept);
+        pages * self.pages.page_size() as u64
     }
 
     /// Writes the records of changed tables into the catalog; their roots have page numbers.

@@ -19,6 +19,10 @@ use crate::{Error, Result};
 /// The longest key in bytes.
 pub(crate) const KEY_MAX: usize = 65_535;
 
+/// So many pages of the room in the file are left to deletes and to the commit itself: a store that
+/// is full can be emptied, and it is a put that finds it full, not the commit.
+const KEPT_PAGES: u64 = 16;
+
 /// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
 ///
 /// Keys and values that it hands out borrow it, so that they are gone before its next write. If a
@@ -85,6 +89,11 @@ impl Sealed for ReadTxn {
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn opened_mut(&mut self) -> &mut Opened {
+        &mut self.opened
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
     fn catalog(&self) -> Tree {
         Tree::new(self.meta.meta.catalog, super::tree::Form::PLAIN)
     }
@@ -116,6 +125,11 @@ impl Sealed for WriteTxn {
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn opened_mut(&mut self) -> &mut Opened {
+        &mut self.turn.state_mut().tables
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
     fn catalog(&self) -> Tree {
         self.turn.state().catalog.clone()
     }
@@ -130,7 +144,8 @@ impl WriteTxn {
     }
 
     /// The file may not grow beyond `bytes` in this transaction, whatever the store's own maximum;
-    /// `None`: as far as pages have numbers. The newest call counts.
+    /// `None`: as far as pages have numbers. The newest call counts. Puts leave the last few pages
+    /// to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
         let page_size = self.pages().page_size() as u64;
         let most = bytes.map_or(u64::MAX, |bytes| bytes / page_size);
@@ -142,7 +157,7 @@ impl WriteTxn {
     }
 
     fn set_limit(&mut self) {
-        let room = self.turn.state().room_bytes();
+        let room = self.turn.state().room_bytes(KEPT_PAGES);
         let budget = self.turn.store.options.write_budget;
         self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget);
     }
@@ -152,9 +167,20 @@ impl WriteTxn {
         self.turn.state().pages.txn
     }
 
-    /// What every write begins with.
+    /// What every write begins with that may add something.
     #[inline(always)]
     fn begin_change(&mut self) -> Result<()> {
+        self.begin(KEPT_PAGES)
+    }
+
+    /// What every delete begins with.
+    #[inline(always)]
+    fn begin_delete(&mut self) -> Result<()> {
+        self.begin(0)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, kept: u64) -> Result<()> {
         if self.failed.is_some() || self.reserved.is_some() {
             self.begin_change_slow()?;
         }
@@ -162,7 +188,7 @@ impl WriteTxn {
         let state = self.turn.state_mut();
         state.pages.interrupted()?;
         if state.pages.changed_bytes() > self.limit {
-            self.make_space()?;
+            self.make_space(kept)?;
         }
         Ok(())
     }
@@ -183,7 +209,7 @@ impl WriteTxn {
     /// Much is changed: some of it is written early, or there is no room for it in the file. That
     /// is said now, and not by the commit, so that the caller knows which write was too much.
     #[cold]
-    fn make_space(&mut self) -> Result<()> {
+    fn make_space(&mut self, kept: u64) -> Result<()> {
         let budget = self.turn.store.options.write_budget;
         if self.turn.state().pages.changed_bytes() > budget {
             self.spill()?;
@@ -191,13 +217,13 @@ impl WriteTxn {
         let state = self.turn.state_mut();
         // Extents have their place in the file already.
         let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;
-        let result = match state.room_bytes() < changed {
+        let result = match state.room_bytes(kept) < changed {
             true => state.free.release_early(&mut state.pages, usize::MAX),
             false => Ok(()),
         };
         self.note(result)?;
         let state = self.turn.state();
-        if state.room_bytes() < changed {
+        if state.room_bytes(kept) < changed {
             let full = Err(state.pages.store_full());
             return self.note(full);
         }
@@ -332,7 +358,7 @@ impl WriteTxn {
     /// Removes a table with all its entries, whatever its orders; false if there is none of that
     /// name. Costs the pages freed.
     pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
-        self.begin_change()?;
+        self.begin_delete()?;
         let result = self.turn.state_mut().drop_table(name.as_ref());
         self.note(result)
     }
@@ -361,7 +387,7 @@ impl WriteTxn {
     /// Deletes all entries; costs the pages freed.
     pub fn clear_table(&mut self, table: Table) -> Result<()> {
         self.open_table(table)?;
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             clear(pages, &mut open.tree)
@@ -593,7 +619,7 @@ impl WriteTxn {
     #[inline]
     pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool> {
         self.open_table(table)?;
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             Ok(delete_key(pages, &mut open.tree, key)? > 0)
@@ -606,7 +632,7 @@ impl WriteTxn {
             let equal = self.contains_pair(table, key, value)?;
             return if equal { self.delete(table, key) } else { Ok(false) };
         }
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             let place = locate(pages, &open.tree, key, value)?;
@@ -627,7 +653,7 @@ impl WriteTxn {
         high: Bound<&[u8]>,
     ) -> Result<Count> {
         self.open_table(table)?;
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             delete_range(pages, &mut open.tree, low, high)
