@@ -242,9 +242,9 @@ impl Txn {
         if !view.has_duplicates() {
             return Err(MDB_INCOMPATIBLE);
         }
-        let counted: Result<u64, Stop> = on_body!(&self.body, txn => match place.attach(txn, view.table) {
-            Ok(()) => place.count(txn),
-            Err(error) => Err(Stop::Engine(error)),
+        let counted = on_body!(&self.body, txn => {
+            let attached = place.attach(txn, view.table).map_err(Stop::Engine);
+            attached.and_then(|()| place.count(txn))
         });
         counted.map_err(|stop| self.stopped(stop))
     }

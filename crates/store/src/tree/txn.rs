@@ -33,8 +33,8 @@ pub struct WriteTxn {
     unique: u64,
     changes: u64,
     failed: Option<String>,
-    /// So many bytes of changed pages are looked at no closer: less than the budget of memory and
-    /// than the room in the file.
+    /// Fewer bytes of changed pages than these are looked at no closer: the budget of memory, or
+    /// the room in the file.
     limit: usize,
     /// A long value whose bytes the caller may still be writing.
     reserved: Option<Reserved>,
@@ -187,7 +187,7 @@ impl WriteTxn {
         self.changes += 1;
         let state = self.turn.state_mut();
         state.pages.interrupted()?;
-        if state.pages.changed_bytes() > self.limit {
+        if state.pages.changed_bytes() >= self.limit {
             self.make_space(kept)?;
         }
         Ok(())
@@ -217,13 +217,13 @@ impl WriteTxn {
         let state = self.turn.state_mut();
         // Extents have their place in the file already.
         let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;
-        let result = match state.room_bytes(kept) < changed {
+        let result = match state.room_bytes(kept) <= changed {
             true => state.free.release_early(&mut state.pages, usize::MAX),
             false => Ok(()),
         };
         self.note(result)?;
         let state = self.turn.state();
-        if state.room_bytes(kept) < changed {
+        if state.room_bytes(kept) <= changed {
             let full = Err(state.pages.store_full());
             return self.note(full);
         }
@@ -344,7 +344,8 @@ impl WriteTxn {
         if name.len() > KEY_MAX {
             return Err(size("key", name.len(), 0, KEY_MAX as u64));
         }
-        self.begin_change()?;
+        // It may be there already, which a full store must be able to say.
+        self.begin(0)?;
         let result = self.turn.state_mut().create_table(name, options);
         let index = match result {
             Err(error @ (Error::TableOptions { .. } | Error::Argument { .. })) => {
