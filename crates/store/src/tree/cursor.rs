@@ -527,7 +527,7 @@ impl Cursor {
 
     /// Whether the group under the cursor, which is on an entry, ends in this leaf.
     fn ends_here(&self) -> bool {
-        self.slot + 1 < self.leaf.groups
+        self.slot + 1 < self.page().len()
     }
 
     /// Whether the group under the cursor, which is on an entry, begins in this leaf.

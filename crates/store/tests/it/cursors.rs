@@ -292,6 +292,7 @@ fn steps_lead_over_every_kind_of_entry() {
         let reader = scratch.store.begin_read().unwrap();
         walk(&reader, reader.table("t").unwrap(), &entries);
     }
+}
 
 /// Keys whose values fill parts of leaves, whole leaves and many leaves.
 fn runs(txn: &mut WriteTxn) -> (Table, Vec<Owned>) {
