@@ -267,6 +267,14 @@ impl OpenTable {
         Self::with(name, stored, root, options)
     }
 
+    /// Takes other functions for its custom orders.
+    pub(crate) fn set_order_functions(&mut self, options: &TableOptions) -> Result<()> {
+        let Self { order, tree, .. } =
+            Self::with(&self.name, self.stored.clone(), self.tree.root, Some(options))?;
+        (self.order, self.tree.form) = (order, tree.form);
+        Ok(())
+    }
+
     fn with(
         name: &[u8],
         stored: Stored,
@@ -329,9 +337,22 @@ pub(crate) fn load<P: Pages>(
 
 /// The root of a table, whatever its orders; `None` if there is none of that name.
 pub(crate) fn root_of<P: Pages>(pages: &P, catalog: &Tree, name: &[u8]) -> Result<Option<Root>> {
+    Ok(record_of(pages, catalog, name)?.map(|(root, _)| root))
+}
+
+/// What the record of a table says of it; `None` if there is none of that name.
+pub(crate) fn info_of<P: Pages>(
+    pages: &P,
+    catalog: &Tree,
+    name: &[u8],
+) -> Result<Option<TableInfo>> {
+    Ok(record_of(pages, catalog, name)?.map(|(root, stored)| stored.info(name, &root)))
+}
+
+fn record_of<P: Pages>(pages: &P, catalog: &Tree, name: &[u8]) -> Result<Option<(Root, Stored)>> {
     let Some(record) = search::get(pages, catalog, name)? else { return Ok(None) };
     match Stored::decode(&record.to_cow()) {
-        Some((root, _)) => Ok(Some(root)),
+        Some(record) => Ok(Some(record)),
         None => {
             let reason = "its record in the catalog is damaged or of a later version".to_owned();
             Err(Error::TableOptions { name: name.to_vec(), reason })

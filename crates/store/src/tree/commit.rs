@@ -48,7 +48,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     let pieces = Pieces::new(&image, &state.pages);
     let small = pieces.len() <= ONE_FLUSH_PAGES;
     if small {
-        grow_ahead(store, &meta)?;
+        grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
     pieces.write(&store.pages)?;
     grow(store, meta.file_len())?;
@@ -129,12 +129,12 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
 
 /// Makes the file long enough for a small commit, and somewhat longer: a flush into space that is
 /// written already costs less.
-fn grow_ahead(store: &Inner, meta: &Meta) -> Result<()> {
+fn grow_ahead(store: &Inner, meta: &Meta, max_size: Option<u64>) -> Result<()> {
     let len = store.file_len()?;
     if len >= meta.file_len() {
         return Ok(());
     }
-    let ahead = ahead_of(len, meta).min(store.options.max_size.unwrap_or(u64::MAX));
+    let ahead = ahead_of(len, meta).min(max_size.unwrap_or(u64::MAX));
     let ahead = ahead - ahead % u64::from(meta.page_size);
     if grow(store, ahead.max(meta.file_len())).is_ok() {
         return Ok(());

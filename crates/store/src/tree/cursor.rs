@@ -143,6 +143,12 @@ impl Cursor {
         self.table
     }
 
+    /// The key of the entry on which a cursor of a write transaction was put last, also if that was
+    /// deleted meanwhile. Of no meaning in a read transaction.
+    pub fn last_key(&self) -> &[u8] {
+        &self.key
+    }
+
     /// Whether the cursor stands on an entry of `txn`, which has not changed since.
     #[inline(always)]
     fn stands<S: Sealed>(&self, txn: &S) -> bool {
@@ -222,17 +228,27 @@ impl Cursor {
     /// A damaged page, the interruption flag, another transaction.
     #[inline(always)]
     pub fn next<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        let next = self.leaf.next;
-        if !S::WRITES && next < self.leaf.usual_end && self.unique == txn.unique() {
-            // The cursor stands on the last value of its group: the next entry begins the next one.
-            let page: Page<'t> = self.page();
-            if let Some((rest, value)) = page.plain_record_of(next) {
-                self.leaf.next = next.wrapping_add(2);
-                let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
-                return Ok(Some(Entry { key, value: value.into() }));
-            }
+        match self.next_here(txn) {
+            Some(entry) => Ok(Some(entry)),
+            None => self.next_slow(txn),
         }
-        self.next_slow(txn)
+    }
+
+    /// The next pair, where that is a step inside a leaf of a read transaction: the part of
+    /// [`Cursor::next`] that reads no page, fails in no way and is short enough for a caller's own
+    /// code. `None` says nothing about the table, and the cursor has not moved.
+    #[inline(always)]
+    pub fn next_here<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
+        let next = self.leaf.next;
+        if S::WRITES || next >= self.leaf.usual_end || self.unique != txn.unique() {
+            return None;
+        }
+        // The cursor stands on the last value of its group: the next entry begins the next one.
+        let page: Page<'t> = self.page();
+        let (rest, value) = page.plain_record_of(next)?;
+        self.leaf.next = next.wrapping_add(2);
+        let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
+        Some(Entry { key, value: value.into() })
     }
 
     /// The steps that are not as usual: to the next leaf, along the values of a group, over long
@@ -509,14 +525,30 @@ impl Cursor {
         })
     }
 
+    /// Whether the group under the cursor, which is on an entry, ends in this leaf.
+    fn ends_here(&self) -> bool {
+        self.slot + 1 < self.page().len()
+    }
+
+    /// Whether the group under the cursor, which is on an entry, begins in this leaf.
+    fn begins_here(&self) -> bool {
+        self.slot > 0 || !self.page().continues()
+    }
+
     /// First value of the next key; of the first key if the cursor stands nowhere.
     pub fn next_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On && self.ends_here() {
+            return self.step_key(txn, true);
+        }
         let Some(key) = self.saved_key(txn)? else { return self.first(txn) };
         self.move_or_stay(txn, &key, Side::Last, false)
     }
 
     /// Last value of the previous key; of the last key if the cursor stands nowhere.
     pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On && self.slot > 0 {
+            return self.step_key(txn, false);
+        }
         let Some(key) = self.saved_key(txn)? else { return self.last(txn) };
         self.move_or_stay(txn, &key, Side::First, true)
     }
@@ -540,11 +572,29 @@ impl Cursor {
 
     /// Next value of this key; `None` at its last one, where the cursor stays.
     pub fn next_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On {
+            if self.value + 1 < self.values {
+                self.set_value(self.value + 1);
+                return self.give(txn);
+            }
+            if self.ends_here() {
+                return Ok(None);
+            }
+        }
         self.within_key(txn, |cursor| cursor.next(txn))
     }
 
     /// Previous value of this key; `None` at its first one, where the cursor stays.
     pub fn prev_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On {
+            if self.value > 0 {
+                self.set_value(self.value - 1);
+                return self.give(txn);
+            }
+            if self.begins_here() {
+                return Ok(None);
+            }
+        }
         self.within_key(txn, |cursor| cursor.prev(txn))
     }
 
@@ -567,28 +617,51 @@ impl Cursor {
 
     /// First value of this key.
     pub fn first_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On && self.begins_here() {
+            self.set_value(0);
+            return self.give(txn);
+        }
         let Some(key) = self.saved_key(txn)? else { return Ok(None) };
         self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::First, false))
     }
 
     /// Last value of this key.
     pub fn last_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On && self.ends_here() {
+            self.set_value(self.values - 1);
+            return self.give(txn);
+        }
         let Some(key) = self.saved_key(txn)? else { return Ok(None) };
         self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::Last, true))
     }
 
     /// Exactly this key, its first value. Not found, the cursor stands nowhere.
     pub fn seek<'t, S: Snapshot>(&mut self, txn: &'t S, key: &[u8]) -> Result<Option<Entry<'t>>> {
-        let table = self.check(txn)?;
-        match self.seek_and_give(txn, key, Side::First, false)? {
-            Some(entry) if table.tree.form.keys.compare_bytes(&entry.key, key).is_eq() => {
-                Ok(Some(entry))
-            }
+        match self.seek_near(txn, key)? {
+            Some((entry, true)) => Ok(Some(entry)),
             _ => {
                 self.leave(State::Nowhere);
                 Ok(None)
             }
         }
+    }
+
+    /// The first pair whose key is at or after `key`, and whether its key is the one asked for (by
+    /// the table's order, which may take different bytes for equal).
+    pub fn seek_near<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+    ) -> Result<Option<(Entry<'t>, bool)>> {
+        let table = self.check(txn)?;
+        let found = self.seek_and_give(txn, key, Side::First, false)?;
+        let exact = |entry: &Entry<'t>| table.tree.form.keys.compare_bytes(&entry.key, key).is_eq();
+        Ok(found.map(|entry| (entry, exact(&entry))))
+    }
+
+    /// Whether the entry on which the cursor was put last is still there.
+    pub fn is_on_entry<S: Snapshot>(&mut self, txn: &S) -> Result<bool> {
+        Ok(self.settle(txn)? == State::On)
     }
 
     /// The first pair whose key is at or after `key`.
@@ -673,30 +746,46 @@ impl Cursor {
 
     /// How many values the current key has; 0 if the cursor stands nowhere.
     pub fn value_count<S: Snapshot>(&mut self, txn: &S) -> Result<u64> {
+        if self.settle(txn)? == State::On && self.begins_here() && self.ends_here() {
+            return Ok(self.values as u64);
+        }
         match self.saved_key(txn)? {
             Some(key) => txn.count_values(self.table, &key),
             None => Ok(0),
         }
     }
 
-    /// Stands on an entry that was just put.
-    fn stand_on_put(&mut self, txn: &WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Stands on an entry that is there, one that was just put for example (with the value left out
+    /// where a key has one). Its place is looked up by the next call that needs it: a cursor that
+    /// only puts does not pay for it.
+    ///
+    /// # Errors
+    /// A handle of another transaction.
+    pub fn stand_on(&mut self, txn: &WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
         let table = txn.open_table(self.table)?;
         self.key.clear();
         self.key.extend_from_slice(key);
         self.data.clear();
-        self.data.extend_from_slice(value);
-        let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
-        let found = self.place(txn, table, &key, &data);
-        (self.key, self.data) = (key, data);
-        found.map(|_| ())
+        if table.tree.form.values.is_some() {
+            self.data.extend_from_slice(value);
+        }
+        self.leave(State::On);
+        self.changes = txn.changes().wrapping_sub(1);
+        Ok(())
     }
 
     /// Puts an entry and stands on it.
     pub fn put(&mut self, txn: &mut WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
         self.check(txn)?;
         txn.put(self.table, key, value)?;
-        self.stand_on_put(txn, key, value)
+        self.stand_on(txn, key, value)
+    }
+
+    /// As [`Cursor::put`] with [`WriteTxn::append`].
+    pub fn append(&mut self, txn: &mut WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check(txn)?;
+        txn.append(self.table, key, value)?;
+        self.stand_on(txn, key, value)
     }
 
     /// Replaces the value at the cursor (with duplicates: deletes the pair and puts the new one).
@@ -714,7 +803,7 @@ impl Cursor {
             txn.delete_pair(self.table, &key, &data)?;
         }
         txn.put(self.table, &key, value)?;
-        self.stand_on_put(txn, &key, value)
+        self.stand_on(txn, &key, value)
     }
 
     /// Deletes the pair at the cursor; [`Cursor::next`] then gives its successor. False if the

@@ -176,6 +176,13 @@ impl FreeState {
         extend_end(pages, left)
     }
 
+    /// How many pages can still be had: the pool, what is free, and the end of the store.
+    pub(crate) fn room_pages(&self, pages: &WritePages) -> u64 {
+        let behind = pages.space.max_pages.saturating_sub(pages.base.end);
+        let free = self.ready_pages + self.recent_ready_pages() + pool_pages(pages);
+        free + u64::from(behind)
+    }
+
     fn recent_ready_pages(&self) -> u64 {
         let ready = self.recent.iter().filter(|free| !self.holds(free));
         ready.map(|free| u64::from(free.run.len)).sum()
@@ -261,14 +268,19 @@ impl FreeState {
     }
 
     /// The first part of a commit: frees what this transaction made and dropped, gives back what
-    /// holders let go, and puts about `need` pages into the pool, side by side if possible.
+    /// holders let go, and puts about `need` pages into the pool, side by side if possible. That is
+    /// more than surely needed: where there is no room for it, what is there will be enough, or
+    /// [`FreeState::settle`] says that it is not.
     pub(crate) fn begin_commit(&mut self, pages: &mut WritePages, need: u32) -> Result<()> {
         drop_own(pages);
         self.remove_taken(pages)?;
         let work = (4 * pages.freed.len()).max(256);
         self.release_pending(pages, work)?;
         self.lower_end(pages)?;
-        self.refill(pages, need)
+        match self.refill(pages, need) {
+            Err(Error::StoreFull { .. }) => self.refill(pages, pages.changed_pages() as u32),
+            other => other,
+        }
     }
 
     /// Before pages are written early: gives back what holders let go, so that a transaction larger
@@ -576,10 +588,7 @@ fn spare_runs(pool: &[Run], chosen: &[usize]) -> Vec<usize> {
 /// The end of the store after `more` pages were added to it.
 fn end_after(pages: &WritePages, more: u32) -> Result<PageNo> {
     let end = pages.base.end.checked_add(more).filter(|end| *end <= pages.space.max_pages);
-    end.ok_or_else(|| {
-        let all = u64::from(pages.space.max_pages) * pages.base.file.page_size() as u64;
-        Error::StoreFull { max_size: pages.space.max_size.unwrap_or(all) }
-    })
+    end.ok_or_else(|| pages.store_full())
 }
 
 fn extend_end(pages: &mut WritePages, more: u32) -> Result<()> {

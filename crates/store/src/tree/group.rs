@@ -409,11 +409,10 @@ fn may_share(store: &Inner, group: &Group) -> bool {
         && !store.lock.writer_is_wanted()
 }
 
-/// Whether there is anything to write.
+/// Whether there is anything to write. A table's record changes with its pages only; a delete that
+/// found nothing leaves a mark on the table and no page.
 fn is_changed(state: &WriteState) -> bool {
-    state.pages.changed_pages() > 0
-        || !state.pages.freed.is_empty()
-        || state.tables.iter().any(|table| table.changed)
+    state.pages.changed_pages() > 0 || !state.pages.freed.is_empty()
 }
 
 /// Writes a group, ends the turn and tells the members.

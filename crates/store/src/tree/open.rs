@@ -21,6 +21,10 @@ use crate::{Error, Result};
 /// How much address space is asked for: the file grows inside it without a new map.
 const RESERVE_BYTES: u64 = 1 << 40;
 
+/// The names of data file and lock file in the folder of a store: those of this library, and those
+/// that programs written for LMDB expect.
+const FOLDER_NAMES: [(&str, &str); 2] = [("data.hdg", "lock.hdg"), ("data.mdb", "lock.mdb")];
+
 impl Paths {
     /// Where the files of the store at `path` are, or would be: inside it, if it is a folder.
     pub fn of(path: impl AsRef<Path>) -> Self {
@@ -29,18 +33,30 @@ impl Paths {
     }
 
     fn in_folder(folder: &Path) -> Self {
-        Self { data: folder.join("data.hdg"), lock: folder.join("lock.hdg") }
+        let [(data, lock), (face_data, face_lock)] = FOLDER_NAMES;
+        if !folder.join(data).exists() && folder.join(face_data).exists() {
+            return Self { data: folder.join(face_data), lock: folder.join(face_lock) };
+        }
+        Self { data: folder.join(data), lock: folder.join(lock) }
     }
 
+    /// A file with the name that it has in the folder of a store has its lock there too: whichever
+    /// way a store is named, its lock file is the same.
     fn beside(file: &Path) -> Self {
+        let data = file.to_path_buf();
+        let known = FOLDER_NAMES.iter().find(|(name, _)| file.file_name() == Some(name.as_ref()));
+        if let Some((_, lock)) = known {
+            return Self { lock: file.with_file_name(lock), data };
+        }
         let mut lock = file.as_os_str().to_owned();
         lock.push("-lock");
-        Self { data: file.to_path_buf(), lock: PathBuf::from(lock) }
+        Self { data, lock: PathBuf::from(lock) }
     }
 }
 
 impl Builder {
-    /// Creates a store: a file, or two files in a folder that exists.
+    /// Creates a store: a file, or two files in a folder that exists. A file of that name must not
+    /// exist, or be empty.
     ///
     /// # Errors
     /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size,
@@ -118,7 +134,8 @@ impl Builder {
     fn create_files(&self, paths: &Paths) -> Result<Inner> {
         let system = self.system_in_use();
         match system.open_data(&paths.data, Open::Read, self.file_mode) {
-            Ok(_) => return Err(exists(paths)),
+            Ok(file) if !is_empty(&*file) => return Err(exists(paths)),
+            Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         }
@@ -126,7 +143,7 @@ impl Builder {
         let lock = self.lock(&*system, paths)?;
         let file = match system.open_data(&paths.data, Open::Create, self.file_mode) {
             Ok(file) => file,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(exists(paths)),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => self.take_empty(&*system, paths)?,
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         };
         let written = write_new(&*file, self.page_size, store_id())
@@ -137,6 +154,15 @@ impl Builder {
             return Err(Error::io("create", &paths.data, e));
         }
         self.start(paths, file, lock)
+    }
+
+    /// An empty file that somebody made for the store.
+    fn take_empty(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn DataFile>> {
+        match system.open_data(&paths.data, Open::Write, self.file_mode) {
+            Ok(file) if is_empty(&*file) => Ok(file),
+            Ok(_) => Err(exists(paths)),
+            Err(e) => Err(Error::io("open", &paths.data, e)),
+        }
     }
 
     fn open_files(&self, paths: &Paths) -> Result<Inner> {
@@ -195,6 +221,10 @@ impl Builder {
         );
         Ok(Inner::new(self.clone(), paths.clone(), Arc::new(pages), lock, newest))
     }
+}
+
+fn is_empty(file: &dyn DataFile) -> bool {
+    file.len().is_ok_and(|len| len == 0)
 }
 
 pub(crate) fn exists(paths: &Paths) -> Error {

@@ -253,8 +253,9 @@ impl Builder {
     }
 }
 
-/// Where the files of a store are: for a folder `data.hdg` and `lock.hdg` in it, for a file
-/// itself and the same name followed by `-lock`.
+/// Where the files of a store are: for a folder `data.hdg` and `lock.hdg` in it (or `data.mdb` and
+/// `lock.mdb`, where a program written for LMDB made it), for a file itself and the same name
+/// followed by `-lock`; for a file with one of those names, the lock that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     /// The data file.

@@ -705,16 +705,16 @@ impl WritePages {
             return Ok(run);
         }
         let end = self.base.end.checked_add(pages).filter(|end| *end <= self.space.max_pages);
-        let Some(end) = end else {
-            let max_size = self
-                .space
-                .max_size
-                .unwrap_or(u64::from(self.space.max_pages) << self.base.file.shift);
-            return Err(Error::StoreFull { max_size });
-        };
+        let Some(end) = end else { return Err(self.store_full()) };
         let run = Run { start: self.base.end, len: pages };
         self.base.end = end;
         Ok(run)
+    }
+
+    /// The error of a store that may not grow.
+    pub(crate) fn store_full(&self) -> Error {
+        let all = u64::from(self.space.max_pages) << self.base.file.shift;
+        Error::StoreFull { max_size: self.space.max_size.unwrap_or(all) }
     }
 
     /// Takes a run for an extent; a rollback gives it back.

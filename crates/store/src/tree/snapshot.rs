@@ -97,6 +97,9 @@ pub(crate) mod sealed {
         fn opened(&self) -> &Opened;
         #[doc(hidden)]
         #[expect(private_interfaces, reason = "the trait is sealed")]
+        fn opened_mut(&mut self) -> &mut Opened;
+        #[doc(hidden)]
+        #[expect(private_interfaces, reason = "the trait is sealed")]
         fn catalog(&self) -> Tree;
 
         /// The table of a handle.
@@ -161,6 +164,19 @@ pub trait Snapshot: sealed::Sealed + Sized {
         open(self, name.as_ref(), Some(options))
     }
 
+    /// Gives an open table other functions for its custom orders, which keep their names and must
+    /// order its entries as the old ones did.
+    ///
+    /// # Errors
+    /// [`Error::TableOptions`] if an option differs.
+    fn set_order_functions(&mut self, table: Table, options: &TableOptions) -> Result<()> {
+        self.open_table(table)?.expect(options)?;
+        match self.opened_mut().get_mut(table.index as usize) {
+            Some(open) => open.set_order_functions(options),
+            None => Err(Error::WrongTransaction),
+        }
+    }
+
     /// All tables in bytewise order of their names.
     fn tables(&self) -> Result<Vec<TableInfo>> {
         let mut all = Vec::new();
@@ -169,6 +185,25 @@ pub trait Snapshot: sealed::Sealed + Sized {
             all.push(open.map_or_else(|| stored.info(name, &root), OpenTable::info));
         })?;
         Ok(all)
+    }
+
+    /// Name, options and size of the table of a name, whatever its orders; `None` if there is none.
+    fn find_table(&self, name: impl AsRef<[u8]>) -> Result<Option<TableInfo>> {
+        let name = name.as_ref();
+        if let Some(open) = self.opened().find(name).and_then(|index| self.opened().get(index)) {
+            return Ok(Some(open.info()));
+        }
+        catalog::info_of(self.pages(), &self.catalog(), name)
+    }
+
+    /// How many tables there are. O(1).
+    fn table_count(&self) -> u64 {
+        self.catalog().root.count.keys
+    }
+
+    /// Pages and depth of the catalog, the table of tables.
+    fn catalog_stat(&self) -> TableStat {
+        TableStat::of(&self.catalog().root)
     }
 
     /// Name, options and size of a table.

@@ -4,7 +4,7 @@
 use super::catalog::{OpenTable, Opened, Stored};
 use super::free::FreeState;
 use super::insert::put_plain;
-use super::pages::{UndoMark, WritePages};
+use super::pages::{Pages, UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
 use super::search;
 use super::tree::{Form, Root, Tree};
@@ -53,6 +53,12 @@ impl WriteState {
             marks: Vec::new(),
             next_mark: 1,
         }
+    }
+
+    /// How many bytes of changed pages the file has room for, besides `kept` pages.
+    pub(crate) fn room_bytes(&self, kept: u64) -> u64 {
+        let pages = self.free.room_pages(&self.pages).saturating_sub(kept);
+        pages * self.pages.page_size() as u64
     }
 
     /// Writes the records of changed tables into the catalog; their roots have page numbers.

@@ -356,6 +356,27 @@ impl Store {
         Ok(Turn::begin(&self.inner, false)?.map(WriteTxn::new))
     }
 
+    /// Begins a write transaction that is a commit of its own: it returns from committing without
+    /// waiting for a transaction of another thread, and does not see what another one has handed
+    /// over. For callers whose threads may, inside of a transaction, wait for another thread's
+    /// commit to return.
+    ///
+    /// # Errors
+    /// As [`Store::begin_write`].
+    pub fn begin_write_alone(&self) -> Result<WriteTxn> {
+        Turn::begin_alone(&self.inner).map(WriteTxn::new)
+    }
+
+    /// Frees the reader slots of processes that died, which writers do now and then by themselves;
+    /// returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] after a fork.
+    pub fn clear_dead_readers(&self) -> Result<usize> {
+        self.inner.check_process()?;
+        Ok(self.inner.lock.readers().1)
+    }
+
     /// Makes all commits so far durable. May wait for a writer of another process.
     ///
     /// # Errors

@@ -19,6 +19,10 @@ use crate::{Error, Result};
 /// The longest key in bytes.
 pub(crate) const KEY_MAX: usize = 65_535;
 
+/// So many pages of the room in the file are left to deletes and to the commit itself: a store that
+/// is full can be emptied, and it is a put that finds it full, not the commit.
+const KEPT_PAGES: u64 = 16;
+
 /// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
 ///
 /// Keys and values that it hands out borrow it, so that they are gone before its next write. If a
@@ -29,6 +33,9 @@ pub struct WriteTxn {
     unique: u64,
     changes: u64,
     failed: Option<String>,
+    /// Fewer bytes of changed pages than these are looked at no closer: the budget of memory, or
+    /// the room in the file.
+    limit: usize,
     /// A long value whose bytes the caller may still be writing.
     reserved: Option<Reserved>,
 }
@@ -82,6 +89,11 @@ impl Sealed for ReadTxn {
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn opened_mut(&mut self) -> &mut Opened {
+        &mut self.opened
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
     fn catalog(&self) -> Tree {
         Tree::new(self.meta.meta.catalog, super::tree::Form::PLAIN)
     }
@@ -113,6 +125,11 @@ impl Sealed for WriteTxn {
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn opened_mut(&mut self) -> &mut Opened {
+        &mut self.turn.state_mut().tables
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
     fn catalog(&self) -> Tree {
         self.turn.state().catalog.clone()
     }
@@ -120,7 +137,29 @@ impl Sealed for WriteTxn {
 
 impl WriteTxn {
     pub(crate) fn new(turn: Turn) -> Self {
-        Self { turn, unique: unique(), changes: 0, failed: None, reserved: None }
+        let mut txn =
+            Self { turn, unique: unique(), changes: 0, failed: None, limit: 0, reserved: None };
+        txn.set_limit();
+        txn
+    }
+
+    /// The file may not grow beyond `bytes` in this transaction, whatever the store's own maximum;
+    /// `None`: as far as pages have numbers. The newest call counts. Puts leave the last few pages
+    /// to deletes and to the commit.
+    pub fn set_max_size(&mut self, bytes: Option<u64>) {
+        let page_size = self.pages().page_size() as u64;
+        let most = bytes.map_or(u64::MAX, |bytes| bytes / page_size);
+        let pages = &mut self.turn.state_mut().pages;
+        let numbers = u64::from(pages.base.file.max_pages());
+        pages.space.max_pages = numbers.min(most) as u32;
+        pages.space.max_size = bytes;
+        self.set_limit();
+    }
+
+    fn set_limit(&mut self) {
+        let room = self.turn.state().room_bytes(KEPT_PAGES);
+        let budget = self.turn.store.options.write_budget;
+        self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget);
     }
 
     /// The number that its commit will have.
@@ -128,17 +167,28 @@ impl WriteTxn {
         self.turn.state().pages.txn
     }
 
-    /// What every write begins with.
+    /// What every write begins with that may add something.
     #[inline(always)]
     fn begin_change(&mut self) -> Result<()> {
+        self.begin(KEPT_PAGES)
+    }
+
+    /// What every delete begins with.
+    #[inline(always)]
+    fn begin_delete(&mut self) -> Result<()> {
+        self.begin(0)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, kept: u64) -> Result<()> {
         if self.failed.is_some() || self.reserved.is_some() {
             self.begin_change_slow()?;
         }
         self.changes += 1;
         let state = self.turn.state_mut();
         state.pages.interrupted()?;
-        if state.pages.changed_bytes() > self.turn.store.options.write_budget {
-            self.spill()?;
+        if state.pages.changed_bytes() >= self.limit {
+            self.make_space(kept)?;
         }
         Ok(())
     }
@@ -154,6 +204,31 @@ impl WriteTxn {
             None => Ok(()),
             Some(reason) => Err(Error::CommitFailed { reason: reason.clone() }),
         }
+    }
+
+    /// Much is changed: some of it is written early, or there is no room for it in the file. That
+    /// is said now, and not by the commit, so that the caller knows which write was too much.
+    #[cold]
+    fn make_space(&mut self, kept: u64) -> Result<()> {
+        let budget = self.turn.store.options.write_budget;
+        if self.turn.state().pages.changed_bytes() > budget {
+            self.spill()?;
+        }
+        let state = self.turn.state_mut();
+        // Extents have their place in the file already.
+        let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;
+        let result = match state.room_bytes(kept) <= changed {
+            true => state.free.release_early(&mut state.pages, usize::MAX),
+            false => Ok(()),
+        };
+        self.note(result)?;
+        let state = self.turn.state();
+        if state.room_bytes(kept) <= changed {
+            let full = Err(state.pages.store_full());
+            return self.note(full);
+        }
+        self.set_limit();
+        Ok(())
     }
 
     #[cold]
@@ -269,7 +344,8 @@ impl WriteTxn {
         if name.len() > KEY_MAX {
             return Err(size("key", name.len(), 0, KEY_MAX as u64));
         }
-        self.begin_change()?;
+        // It may be there already, which a full store must be able to say.
+        self.begin(0)?;
         let result = self.turn.state_mut().create_table(name, options);
         let index = match result {
             Err(error @ (Error::TableOptions { .. } | Error::Argument { .. })) => {
@@ -283,7 +359,7 @@ impl WriteTxn {
     /// Removes a table with all its entries, whatever its orders; false if there is none of that
     /// name. Costs the pages freed.
     pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
-        self.begin_change()?;
+        self.begin_delete()?;
         let result = self.turn.state_mut().drop_table(name.as_ref());
         self.note(result)
     }
@@ -312,7 +388,7 @@ impl WriteTxn {
     /// Deletes all entries; costs the pages freed.
     pub fn clear_table(&mut self, table: Table) -> Result<()> {
         self.open_table(table)?;
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             clear(pages, &mut open.tree)
@@ -544,7 +620,7 @@ impl WriteTxn {
     #[inline]
     pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool> {
         self.open_table(table)?;
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             Ok(delete_key(pages, &mut open.tree, key)? > 0)
@@ -557,7 +633,7 @@ impl WriteTxn {
             let equal = self.contains_pair(table, key, value)?;
             return if equal { self.delete(table, key) } else { Ok(false) };
         }
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             let place = locate(pages, &open.tree, key, value)?;
@@ -578,7 +654,7 @@ impl WriteTxn {
         high: Bound<&[u8]>,
     ) -> Result<Count> {
         self.open_table(table)?;
-        self.begin_change()?;
+        self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
             delete_range(pages, &mut open.tree, low, high)

@@ -50,6 +50,11 @@ impl ReadTxn {
         self.meta.meta.txn
     }
 
+    /// Pages of the store up to the end of the last one, of every kind and free.
+    pub fn page_count(&self) -> u64 {
+        u64::from(self.meta.meta.end)
+    }
+
     /// Lets the snapshot go but keeps the slot, for a cheap [`ReadTxn::renew`]. Handles become
     /// invalid: until the renewal every use of the transaction is an
     /// [`Error::WrongTransaction`](crate::Error::WrongTransaction).

@@ -164,3 +164,31 @@ fn an_interruption_ends_the_wait_for_another_thread() {
     });
     scratch.check();
 }
+
+/// A transaction that is a commit of its own is done when committing returns, whoever waits.
+#[test]
+fn a_transaction_of_its_own_waits_for_nobody() {
+    let scratch = Scratch::new();
+    let store = &scratch.store;
+    let (begun, done) = (Barrier::new(2), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let mut first = store.begin_write_alone().unwrap();
+        let table = first.create_table("t", &TableOptions::new()).unwrap();
+        first.put(table, b"a", b"1").unwrap();
+        scope.spawn(|| {
+            begun.wait();
+            let second = store.begin_write_alone().unwrap();
+            // The first commit returns while this transaction is open.
+            while !done.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            assert!(second.table("t").is_ok());
+        });
+        begun.wait();
+        // Time for the other thread to queue.
+        thread::sleep(std::time::Duration::from_millis(50));
+        first.commit().unwrap();
+        done.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(store.clear_dead_readers().unwrap(), 0);
+}

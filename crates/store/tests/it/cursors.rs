@@ -293,3 +293,85 @@ fn steps_lead_over_every_kind_of_entry() {
         walk(&reader, reader.table("t").unwrap(), &entries);
     }
 }
+
+/// Keys whose values fill parts of leaves, whole leaves and many leaves.
+fn runs(txn: &mut WriteTxn) -> (Table, Vec<Owned>) {
+    let table = txn.create_table("runs", &TableOptions::new().duplicates()).unwrap();
+    let mut flat = Vec::new();
+    for (key, values) in [(1, 3), (2, 1), (3, 400), (4, 1), (5, 60), (6, 2000), (7, 1)] {
+        for value in 0..values {
+            let entry = (format!("key {key}"), format!("value {value:04}"));
+            txn.put(table, entry.0.as_bytes(), entry.1.as_bytes()).unwrap();
+            flat.push(pair(&entry.0, &entry.1));
+        }
+    }
+    (table, flat)
+}
+
+/// Every step from every pair, against a list.
+fn walk_runs<S: Snapshot>(txn: &S, table: Table, flat: &[Owned]) {
+    for (at, (key, _)) in flat.iter().enumerate() {
+        let of_key = |i: &usize| flat[*i].0 == *key;
+        let first = (0..=at).rev().take_while(of_key).last();
+        let last = (at..flat.len()).take_while(of_key).last();
+        let (first, last) = (first.unwrap(), last.unwrap());
+        let on = |i: Option<usize>| i.and_then(|i| flat.get(i)).cloned();
+        let from = || {
+            let mut cursor = txn.cursor(table).unwrap();
+            cursor.seek_nth(txn, at as u64).unwrap();
+            cursor
+        };
+        assert_eq!(seen(from().next_key(txn)), on(Some(last + 1)), "next key from {at}");
+        assert_eq!(seen(from().prev_key(txn)), on(first.checked_sub(1)), "previous key from {at}");
+        assert_eq!(seen(from().next_value(txn)), on((at < last).then_some(at + 1)), "{at}");
+        assert_eq!(seen(from().prev_value(txn)), on((at > first).then(|| at - 1)), "{at}");
+        assert_eq!(seen(from().first_value(txn)), on(Some(first)), "first value from {at}");
+        assert_eq!(seen(from().last_value(txn)), on(Some(last)), "last value from {at}");
+        assert_eq!(from().value_count(txn).unwrap() as usize, last - first + 1);
+    }
+}
+
+#[test]
+fn steps_inside_and_across_runs_of_values() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let (table, flat) = runs(&mut txn);
+    walk_runs(&txn, table, &flat);
+    txn.commit().unwrap();
+    let txn = scratch.store.begin_read().unwrap();
+    walk_runs(&txn, txn.table("runs").unwrap(), &flat);
+}
+
+#[test]
+fn a_seek_says_whether_it_met_the_key() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    let mut cursor = txn.cursor(table).unwrap();
+    let found = |found: Option<(Entry<'_>, bool)>| found.map(|(entry, met)| (owned(entry), met));
+    assert_eq!(found(cursor.seek_near(&txn, b"b").unwrap()), Some((pair("b", "1"), true)));
+    assert_eq!(found(cursor.seek_near(&txn, b"c").unwrap()), Some((pair("d", "1"), false)));
+    assert_eq!(found(cursor.seek_near(&txn, b"e").unwrap()), None);
+}
+
+#[test]
+fn a_cursor_knows_whether_its_entry_is_still_there() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = letters(&mut txn);
+    let mut cursor = txn.cursor(table).unwrap();
+    assert!(!cursor.is_on_entry(&txn).unwrap());
+    cursor.seek_pair(&txn, b"b", b"2").unwrap();
+    txn.put(table, b"b", b"15").unwrap();
+    assert!(cursor.is_on_entry(&txn).unwrap());
+    txn.delete_pair(table, b"b", b"2").unwrap();
+    assert!(!cursor.is_on_entry(&txn).unwrap());
+    assert_eq!(cursor.last_key(), b"b");
+    assert_eq!(seen(cursor.current(&txn)), Some(pair("b", "3")));
+    // Placed without a search, which the next step makes.
+    cursor.stand_on(&txn, b"d", b"1").unwrap();
+    assert_eq!(seen(cursor.next(&txn)), Some(pair("d", "2")));
+    cursor.append(&mut txn, b"d", b"9").unwrap();
+    assert_eq!(seen(cursor.current(&txn)), Some(pair("d", "9")));
+    assert!(matches!(cursor.append(&mut txn, b"a", b"9"), Err(Error::NotLast)));
+}

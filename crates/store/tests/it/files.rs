@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use hedgerow::Error;
-use hedgerow::tree::{Snapshot, Store, TableOptions};
+use hedgerow::tree::{Paths, Snapshot, Store, TableOptions};
 
 use crate::{Owned, Scratch, all, pair};
 
@@ -33,9 +33,39 @@ fn a_text_file() {
     no_store(b"short");
 }
 
+/// It cannot be opened, and becomes a store where one is to be made.
 #[test]
 fn an_empty_file() {
-    no_store(b"");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, b"").unwrap();
+    assert!(matches!(Store::open(&path), Err(Error::NotAStore { .. })));
+    let store = Store::create(&path).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.commit().unwrap();
+    drop(store);
+    assert!(Store::open(&path).unwrap().begin_read().unwrap().table("t").is_ok());
+    assert!(matches!(Store::create(&path), Err(Error::Path { .. })));
+}
+
+/// Whichever way a store is named, its lock file is the same.
+#[test]
+fn the_lock_file_does_not_depend_on_the_way_a_store_is_named() {
+    for (data, lock) in [("data.hdg", "lock.hdg"), ("data.mdb", "lock.mdb")] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(data);
+        drop(Store::create(&file).unwrap());
+        assert_eq!(Paths::of(folder.path()), Paths::of(&file));
+        assert_eq!(Paths::of(&file).lock, folder.path().join(lock));
+        drop(Store::open(folder.path()).unwrap());
+        let mut names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [data, lock]);
+    }
+    let plain = Paths::of("somewhere/else");
+    assert_eq!(plain.lock, Path::new("somewhere/else-lock"));
 }
 
 #[test]
@@ -295,4 +325,42 @@ fn a_store_that_reached_its_maximum_size() {
     let txn = scratch.store.begin_read().unwrap();
     let expected = [pair("k", "kept"), pair("small", "fits")];
     assert_eq!(all(&txn, txn.table("t").unwrap()), expected);
+}
+
+/// A put finds the store full, not the commit; and what is full can be emptied.
+#[test]
+fn a_full_store_can_be_emptied() {
+    let scratch = Scratch::new();
+    let limit = 64 * 4096;
+    let mut put = 0u32;
+    loop {
+        let mut txn = scratch.store.begin_write().unwrap();
+        txn.set_max_size(Some(limit));
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        match txn.put(table, &put.to_be_bytes(), &[1; 400]) {
+            Ok(()) => txn.commit().unwrap(),
+            Err(Error::StoreFull { max_size }) => {
+                assert_eq!(max_size, limit);
+                assert!(matches!(txn.commit(), Err(Error::CommitFailed { .. })));
+                break;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        put += 1;
+    }
+    assert!(put > 50, "{put} entries");
+    for i in 0..put {
+        let mut txn = scratch.store.begin_write().unwrap();
+        txn.set_max_size(Some(limit));
+        let table = txn.table("t").unwrap();
+        assert!(txn.delete(table, &i.to_be_bytes()).unwrap());
+        txn.commit().unwrap();
+    }
+    assert!(fs::metadata(scratch.path()).unwrap().len() <= limit);
+    scratch.check();
+    // The limit is the transaction's, not the store's.
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    txn.put(table, b"k", &vec![1; 1 << 20]).unwrap();
+    txn.commit().unwrap();
 }

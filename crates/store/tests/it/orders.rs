@@ -104,3 +104,25 @@ fn a_custom_order_needs_its_function() {
     let keys: Vec<u8> = all(&txn, table).iter().map(|(key, _)| key[0]).collect();
     assert_eq!(keys, b"cba");
 }
+
+#[test]
+fn an_open_table_takes_other_functions() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    let scratch = Scratch::new();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let plain = Order::custom("o", |a: &[u8], b: &[u8]| a.cmp(b));
+    let counting = Order::custom("o", move |a: &[u8], b: &[u8]| {
+        counted.fetch_add(1, Relaxed);
+        a.cmp(b)
+    });
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new().order(plain)).unwrap();
+    txn.put(table, b"k", b"v").unwrap();
+    txn.set_order_functions(table, &TableOptions::new().order(counting)).unwrap();
+    assert_eq!(txn.get(table, b"k").unwrap().unwrap(), b"v");
+    assert!(calls.load(Relaxed) > 0);
+    let other = TableOptions::new().order(Order::custom("p", |a: &[u8], b: &[u8]| a.cmp(b)));
+    assert!(matches!(txn.set_order_functions(table, &other), Err(Error::TableOptions { .. })));
+}

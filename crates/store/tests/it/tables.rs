@@ -110,3 +110,37 @@ fn calls_that_do_not_fit_the_kind_of_table() {
     assert!(txn.value_writer(many, b"k", 4).is_err_and(|e| matches!(e, Error::WrongTable { .. })));
     assert_eq!(txn.count(many).unwrap().values, 0);
 }
+
+#[test]
+fn tables_are_found_without_being_opened() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    assert_eq!((txn.table_count(), txn.catalog_stat().depth), (0, 0));
+    let order = Order::custom("backwards", |a: &[u8], b: &[u8]| b.cmp(a));
+    txn.create_table("plain", &TableOptions::new().user_flags(9)).unwrap();
+    let custom = txn.create_table("custom", &TableOptions::new().order(order)).unwrap();
+    txn.put(custom, b"k", b"v").unwrap();
+    assert_eq!(txn.find_table("custom").unwrap().unwrap().count.keys, 1);
+    txn.commit().unwrap();
+    let txn = scratch.store.begin_read().unwrap();
+    assert_eq!((txn.table_count(), txn.catalog_stat().leaf_pages), (2, 1));
+    let found = txn.find_table("custom").unwrap().unwrap();
+    assert_eq!((found.order.as_str(), found.count.keys), ("custom(backwards)", 1));
+    assert_eq!(txn.find_table("plain").unwrap().unwrap().user_flags, 9);
+    assert!(txn.find_table("none").unwrap().is_none());
+}
+
+#[test]
+fn a_delete_that_finds_nothing_is_no_commit() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    txn.commit().unwrap();
+    let before = scratch.store.stat().unwrap().commit;
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    assert!(!txn.delete(table, b"k").unwrap());
+    assert!(!txn.delete_pair(table, b"k", b"v").unwrap());
+    txn.commit().unwrap();
+    assert_eq!(scratch.store.stat().unwrap().commit, before);
+}

@@ -26,6 +26,7 @@ const EXPORTS: &[(&str, &str)] = &[("Error", "error"), ("Result", "error")];
 const PACKAGES: &[(&str, &[&str])] = &[
     ("hedgerow", &[]),
     ("hedgerow-cli", &["hedgerow"]),
+    ("lmdb", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),
 ];

@@ -1,0 +1,122 @@
+//! Memory that a transaction owns, for strings that the store does not hold in one piece: handed
+//! out by address, never moved, let go together.
+
+#![expect(unsafe_code, reason = "pieces are handed out by address")]
+
+use hedgerow::tree::Bytes;
+
+use crate::abi::Val;
+
+/// The first chunk; each next one is twice as long, up to [`CHUNK_MAX`].
+const CHUNK_MIN: usize = 4 << 10;
+const CHUNK_MAX: usize = 1 << 20;
+/// So much may be in use when a write begins without being let go.
+const KEPT: usize = 64 << 10;
+
+/// The memory.
+pub(crate) struct Arena {
+    /// The free part of the newest chunk.
+    free: *mut u8,
+    left: usize,
+    /// Written to by address only, which is why they are not boxes.
+    chunks: Vec<Chunk>,
+    used: usize,
+    /// Lists that were handed out.
+    lists: Vec<Box<[Val]>>,
+}
+
+struct Chunk {
+    base: *mut u8,
+    len: usize,
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let slice = std::ptr::slice_from_raw_parts_mut(self.base, self.len);
+        // SAFETY: `Arena::grow` took it from a box of this length; nobody else lets it go.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
+
+// SAFETY: the chunks belong to the arena alone; what was handed out is the C caller's to keep in
+// one thread at a time, as the interface says of transactions.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// Without memory yet.
+    pub(crate) const fn new() -> Self {
+        Self { free: std::ptr::null_mut(), left: 0, chunks: Vec::new(), used: 0, lists: Vec::new() }
+    }
+
+    /// A string in one piece: where it stands, if it does, else a copy.
+    #[inline(always)]
+    pub(crate) fn val(&mut self, bytes: Bytes<'_>) -> Val {
+        let (first, second) = bytes.parts();
+        if first.is_empty() {
+            return Val::new(second.as_ptr(), second.len());
+        }
+        if second.is_empty() {
+            return Val::new(first.as_ptr(), first.len());
+        }
+        self.join(first, second)
+    }
+
+    /// A copy of `first` followed by `second`.
+    #[inline(always)]
+    pub(crate) fn join(&mut self, first: &[u8], second: &[u8]) -> Val {
+        let len = first.len() + second.len();
+        let to = self.take(len);
+        // SAFETY: `take` answers `len` bytes that nobody else has; the sources are slices, and not
+        // in them, since those are handed out only once.
+        unsafe {
+            std::ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
+            std::ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
+        }
+        Val::new(to, len)
+    }
+
+    /// Keeps a list as long as what it names.
+    pub(crate) fn keep(&mut self, list: Vec<Val>) -> &[Val] {
+        self.used += list.len() * size_of::<Val>();
+        self.lists.push(list.into_boxed_slice());
+        self.lists.last().map_or(&[], |list| list)
+    }
+
+    /// `len` bytes. Their content is of no meaning.
+    #[inline(always)]
+    fn take(&mut self, len: usize) -> *mut u8 {
+        if len > self.left {
+            self.grow(len);
+        }
+        let at = self.free;
+        self.left -= len;
+        self.free = at.wrapping_add(len);
+        at
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, len: usize) {
+        let last = self.chunks.last().map_or(CHUNK_MIN / 2, |chunk| chunk.len);
+        let size = (2 * last).min(CHUNK_MAX).max(len);
+        let base = Box::into_raw(vec![0; size].into_boxed_slice()).cast();
+        self.used += size;
+        self.chunks.push(Chunk { base, len: size });
+        (self.free, self.left) = (base, size);
+    }
+
+    /// Whatever was handed out is of no use from here on, or soon: the memory is taken back when
+    /// there is much of it.
+    #[inline(always)]
+    pub(crate) fn renew(&mut self) {
+        if self.used > KEPT {
+            self.clear();
+        }
+    }
+
+    /// Takes the memory back.
+    #[cold]
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new();
+    }
+}

@@ -1,0 +1,251 @@
+//! Cursors of the interface: reading, putting and deleting where they stand.
+
+use hedgerow::tree::Entry;
+
+use crate::abi::*;
+use crate::code::Answer;
+use crate::data::Put;
+use crate::handles::View;
+use crate::place::{Place, Stop};
+use crate::txn::{Body, Txn, on_body};
+
+/// `MDB_cursor`.
+pub(crate) struct Cursor {
+    /// Null when the transaction has ended.
+    pub(crate) txn: *mut Txn,
+    pub(crate) dbi: usize,
+    pub(crate) place: Place,
+    /// Where it stood when each of the transactions around this one began its child.
+    pub(crate) saved: Vec<Place>,
+    /// Whether it was opened in a write transaction.
+    pub(crate) is_writing: bool,
+}
+
+/// What a call of `mdb_cursor_get` hands out.
+pub(crate) struct Given {
+    pub(crate) key: Option<Val>,
+    pub(crate) data: Option<Val>,
+}
+
+impl Txn {
+    /// A call of `mdb_cursor_get`.
+    pub(crate) fn cursor_get(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        op: u32,
+        key: Option<&[u8]>,
+        data: Option<&[u8]>,
+    ) -> Answer<Given> {
+        let view = self.prepared(dbi)?;
+        if view.table.is_some() && view.state & View::PLAIN == 0 || view.table.is_none() {
+            return self.cursor_get_in_main(dbi, &view, place, op, key);
+        }
+        let multiple = matches!(op, op::GET_MULTIPLE | op::NEXT_MULTIPLE | op::PREV_MULTIPLE);
+        let result = match multiple {
+            true => self.get_multiple(&view, place, op, data),
+            false => self.step(&view, place, op, key, data),
+        };
+        place.forget_gone();
+        result.map_err(|stop| self.stopped(stop))
+    }
+
+    /// The code of what stopped a call.
+    pub(crate) fn stopped(&mut self, stop: Stop) -> i32 {
+        match stop {
+            Stop::Code(code) => code,
+            Stop::Engine(error) => self.fail(&error),
+        }
+    }
+
+    fn step(
+        &mut self,
+        view: &View,
+        place: &mut Place,
+        op: u32,
+        key: Option<&[u8]>,
+        data: Option<&[u8]>,
+    ) -> Result<Given, Stop> {
+        let (dups, arena) = (view.has_duplicates(), &mut self.arena);
+        on_body!(&self.body, txn => {
+            place.attach(txn, view.table)?;
+            let entry: Entry<'_> = match op {
+                op::FIRST => place.first(txn)?,
+                op::LAST => place.last(txn)?,
+                op::GET_CURRENT => place.current(txn)?,
+                op::NEXT | op::NEXT_DUP | op::NEXT_NODUP => place.next(txn, op, dups)?,
+                op::PREV | op::PREV_DUP | op::PREV_NODUP => place.prev(txn, op, dups)?,
+                op::FIRST_DUP | op::LAST_DUP if data.is_none() => {
+                    return Err(Stop::Code(libc::EINVAL));
+                }
+                op::FIRST_DUP => place.within_key(txn, dups, false)?,
+                op::LAST_DUP => place.within_key(txn, dups, true)?,
+                op::GET_BOTH | op::GET_BOTH_RANGE => {
+                    let data = data.ok_or(Stop::Code(libc::EINVAL))?;
+                    if !dups {
+                        return Err(Stop::Code(MDB_INCOMPATIBLE));
+                    }
+                    let key = key.ok_or(Stop::Code(libc::EINVAL))?;
+                    place.seek_pair(txn, key, data, op == op::GET_BOTH_RANGE)?
+                }
+                op::SET | op::SET_KEY | op::SET_RANGE => {
+                    let key = key.ok_or(Stop::Code(libc::EINVAL))?;
+                    place.seek(txn, key, op == op::SET_RANGE)?
+                }
+                _ => return Err(Stop::Code(libc::EINVAL)),
+            };
+            let key = match op {
+                op::SET | op::GET_BOTH | op::GET_BOTH_RANGE | op::FIRST_DUP | op::LAST_DUP => None,
+                _ => Some(arena.val(entry.key)),
+            };
+            Ok(Given { key, data: Some(arena.val(entry.value)) })
+        })
+    }
+
+    #[cold]
+    fn cursor_get_in_main(
+        &mut self,
+        dbi: usize,
+        view: &View,
+        place: &mut Place,
+        op: u32,
+        key: Option<&[u8]>,
+    ) -> Answer<Given> {
+        if dbi != MAIN {
+            // There is no such table in this snapshot.
+            return Err(if op == op::GET_CURRENT { libc::EINVAL } else { MDB_NOTFOUND });
+        }
+        let (names, arena) = (&mut self.names, &mut self.arena);
+        let found = on_body!(&self.body, txn => {
+            Self::main(txn, view.table, names, arena).step(place, op, key)
+        });
+        place.forget_gone();
+        let pair = found.map_err(|stop| self.stopped(stop))?;
+        let key = (op != op::SET).then_some(pair.key);
+        Ok(Given { key, data: Some(pair.value) })
+    }
+
+    /// A call of `mdb_cursor_put`. `data` is told what is there, or where room was made.
+    pub(crate) fn cursor_put(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        key: &[u8],
+        data: &mut Val,
+        flags: u32,
+    ) -> Answer {
+        let view = self.prepared(dbi)?;
+        Self::check_sizes(&view, key, data.size)?;
+        if flags == MDB_CURRENT {
+            return self.put_current(dbi, &view, place, data);
+        }
+        let flags = flags & !MDB_CURRENT;
+        match self.put(dbi, key, *data, flags)? {
+            Put::Done => self.stand(dbi, place, key, data),
+            Put::Reserved(address) => {
+                data.data = address.cast();
+                self.stand(dbi, place, key, data)
+            }
+            Put::Exists(old) => {
+                // LMDB's cursor stands on what is there.
+                let at_last = flags & MDB_APPEND != 0 && old.is_none();
+                self.stand_on(dbi, place, (!at_last).then_some(key))?;
+                if let Some(old) = old {
+                    *data = old;
+                }
+                Err(MDB_KEYEXIST)
+            }
+        }
+    }
+
+    /// Stands on what was just put.
+    fn stand(&mut self, dbi: usize, place: &mut Place, key: &[u8], data: &Val) -> Answer {
+        let view = self.prepared(dbi)?;
+        if view.state & View::PLAIN == 0 {
+            place.key.clear();
+            place.key.extend_from_slice(key);
+            place.set(false, false);
+            return Ok(());
+        }
+        let Body::Write(txn) = &self.body else { return Ok(()) };
+        let value = match view.has_duplicates() {
+            true => crate::ffi::bytes_of(data),
+            false => &[],
+        };
+        place.stand(&**txn, view.table, key, value).map_err(|e| self.fail(&e))
+    }
+
+    /// Stands on a key that is there, or on the last entry.
+    fn stand_on(&mut self, dbi: usize, place: &mut Place, key: Option<&[u8]>) -> Answer {
+        let op = if key.is_some() { op::SET } else { op::LAST };
+        self.cursor_get(dbi, place, op, key, None).map(|_| ())
+    }
+
+    fn put_current(
+        &mut self,
+        dbi: usize,
+        view: &View,
+        place: &mut Place,
+        data: &mut Val,
+    ) -> Answer {
+        if !place.is_set() {
+            return Err(libc::EINVAL);
+        }
+        if view.state & View::PLAIN == 0 {
+            let key = place.key.clone();
+            return self.put(dbi, &key, *data, 0).map(|_| ());
+        }
+        self.arena.renew();
+        let value = crate::ffi::bytes_of(data).to_vec();
+        let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
+        let put = place.put_current(txn, &value);
+        put.map_err(|stop| self.stopped(stop))
+    }
+
+    /// A call of `mdb_cursor_del`.
+    pub(crate) fn cursor_delete(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        this: *const Cursor,
+        flags: u32,
+    ) -> Answer {
+        let view = self.prepared(dbi)?;
+        if view.state & View::PLAIN == 0 {
+            return self.delete_in_main(dbi, place);
+        }
+        self.arena.renew();
+        let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
+        let whole_key = flags & MDB_NODUPDATA != 0;
+        let deleted = place.delete(txn, view.has_duplicates(), whole_key);
+        deleted.map_err(|stop| self.stopped(stop))?;
+        self.heal(dbi, &view, Some(this))
+    }
+
+    fn delete_in_main(&mut self, dbi: usize, place: &mut Place) -> Answer {
+        if !place.is_set() {
+            return Err(libc::EINVAL);
+        }
+        if place.is_at_end() {
+            return Err(MDB_NOTFOUND);
+        }
+        let key = place.key.clone();
+        self.delete(dbi, &key, None)?;
+        let next = self.cursor_get(dbi, place, op::SET_RANGE, Some(&key), None);
+        place.set(next.is_err(), true);
+        Ok(())
+    }
+
+    /// A call of `mdb_cursor_count`.
+    pub(crate) fn cursor_count(&mut self, dbi: usize, place: &mut Place) -> Answer<u64> {
+        let view = self.prepared(dbi)?;
+        if !view.has_duplicates() {
+            return Err(MDB_INCOMPATIBLE);
+        }
+        let counted = on_body!(&self.body, txn => {
+            let attached = place.attach(txn, view.table).map_err(Stop::Engine);
+            attached.and_then(|()| place.count(txn))
+        });
+        counted.map_err(|stop| self.stopped(stop))
+    }
+}

@@ -1,0 +1,298 @@
+//! Getting, putting and deleting by key, and the rules of the flags.
+
+use hedgerow::Error;
+use hedgerow::tree::{Snapshot, Table, WriteTxn};
+
+use crate::abi::*;
+use crate::code::{Answer, Code};
+use crate::ffi::bytes_of;
+use crate::handles::View;
+use crate::main_db::Main;
+use crate::txn::{Body, Txn, on_body};
+
+/// Longer values are never changed in place, and need not be copied before a write.
+const COPIED_MAX: usize = 4096;
+
+/// What a put did or found.
+pub(crate) enum Put {
+    /// The entry is there now.
+    Done,
+    /// Room was made for a value, to be filled at this address.
+    Reserved(*mut u8),
+    /// It was refused, because of a value that is there.
+    Exists(Option<Val>),
+}
+
+impl Txn {
+    /// The main database with its named ones.
+    pub(crate) fn main<'t, S: Snapshot>(
+        txn: &'t S,
+        table: Option<Table>,
+        names: &'t mut crate::main_db::Names,
+        arena: &'t mut crate::arena::Arena,
+    ) -> Main<'t, S> {
+        Main { txn, table, names, arena }
+    }
+
+    /// The (first) value of a key.
+    #[inline(always)]
+    pub(crate) fn get(&mut self, dbi: usize, key: &[u8]) -> Answer<Val> {
+        self.check()?;
+        let view = self.prepared(dbi)?;
+        if key.is_empty() {
+            return Err(MDB_BAD_VALSIZE);
+        }
+        let (Some(table), true) = (view.table, view.state & View::PLAIN != 0) else {
+            return self.get_in_main(&view, key);
+        };
+        let found = on_body!(&self.body, txn => txn.get(table, key));
+        match found {
+            Ok(Some(value)) => Ok(self.arena.val(value)),
+            Ok(None) => Err(MDB_NOTFOUND),
+            Err(error) => Err(self.fail(&error)),
+        }
+    }
+
+    #[cold]
+    fn get_in_main(&mut self, view: &View, key: &[u8]) -> Answer<Val> {
+        if view.table.is_some() && view.state & View::PLAIN != 0 {
+            return Err(MDB_NOTFOUND);
+        }
+        let (names, arena) = (&mut self.names, &mut self.arena);
+        let found = on_body!(&self.body, txn => Self::main(txn, view.table, names, arena).get(key));
+        found.map_err(|e| self.fail(&e))?.ok_or(MDB_NOTFOUND)
+    }
+
+    /// Whether a key of the main database is the name of one.
+    pub(crate) fn is_name(&mut self, dbi: usize, view: &View, key: &[u8]) -> Answer<bool> {
+        if dbi != MAIN || view.state & View::PLAIN != 0 {
+            return Ok(false);
+        }
+        let (names, arena) = (&mut self.names, &mut self.arena);
+        let main = on_body!(&self.body, txn => {
+            Self::main(txn, view.table, names, arena).is_name(key)
+        });
+        main.map_err(|e| self.fail(&e))
+    }
+
+    /// Checks sizes as LMDB does before anything else about a put.
+    pub(crate) fn check_sizes(view: &View, key: &[u8], size: usize) -> Answer {
+        if key.is_empty() || key.len() > KEY_MAX {
+            return Err(MDB_BAD_VALSIZE);
+        }
+        let most = if view.has_duplicates() { KEY_MAX } else { u32::MAX as usize };
+        if size > most { Err(MDB_BAD_VALSIZE) } else { Ok(()) }
+    }
+
+    /// Puts an entry. `flags` are those of `mdb_put`. The arguments may stand in the store.
+    #[inline]
+    pub(crate) fn put(&mut self, dbi: usize, key: &[u8], data: Val, flags: u32) -> Answer<Put> {
+        let view = match self.prepared(dbi)? {
+            view if view.table.is_some() => view,
+            _ => self.writable(dbi)?,
+        };
+        Self::check_sizes(&view, key, data.size)?;
+        if view.state & View::PLAIN == 0 && self.is_name(dbi, &view, key)? {
+            if flags & MDB_NOOVERWRITE != 0 {
+                return self.get_in_main(&view, key).map(|value| Put::Exists(Some(value)));
+            }
+            return Err(MDB_INCOMPATIBLE);
+        }
+        let (Some(table), Body::Write(txn)) = (view.table, &mut self.body) else {
+            return Err(libc::EACCES);
+        };
+        let copy = Copied::new(&mut self.scratch, key, data, flags);
+        let (key, value) = copy.parts(&data);
+        self.arena.renew();
+        let result = match view.has_duplicates() {
+            false => put_plain(txn, table, key, value, data.size, flags),
+            true => put_pair(txn, table, key, value, flags),
+        };
+        match result {
+            Ok(Asked::Done) => Ok(Put::Done),
+            Ok(Asked::Reserved(address)) => Ok(Put::Reserved(address)),
+            Ok(Asked::Exists(true)) => {
+                let found = txn.get(table, key);
+                let found = found.map(|old| old.map(|old| self.arena.val(old)));
+                found.map(Put::Exists).map_err(|e| self.fail(&e))
+            }
+            Ok(Asked::Exists(false)) => Ok(Put::Exists(None)),
+            Ok(Asked::Refused(code)) => Err(code),
+            Err(Error::NotLast) => Ok(Put::Exists(None)),
+            Err(error) => Err(self.fail(&error)),
+        }
+    }
+
+    /// Deletes a key, or one value of it.
+    pub(crate) fn delete(&mut self, dbi: usize, key: &[u8], value: Option<&[u8]>) -> Answer {
+        if key.is_empty() {
+            return Err(MDB_BAD_VALSIZE);
+        }
+        let view = self.prepared(dbi)?;
+        if view.state & View::PLAIN == 0 && self.is_name(dbi, &view, key)? {
+            self.flags |= crate::txn::FAILED;
+            return Err(MDB_INCOMPATIBLE);
+        }
+        let Some(table) = view.table else { return Err(MDB_NOTFOUND) };
+        let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
+        let value = value.filter(|_| view.has_duplicates());
+        let value = value.map(|value| Val::new(value.as_ptr(), value.len()));
+        let none = Val::new(std::ptr::null(), 0);
+        let copy = Copied::new(&mut self.scratch, key, value.unwrap_or(none), 0);
+        let (key, copied) = copy.parts(&none);
+        self.arena.renew();
+        let gone = match value {
+            Some(_) => txn.delete_pair(table, key, copied),
+            None => txn.delete(table, key),
+        };
+        match gone {
+            Ok(true) => self.heal(dbi, &view, None),
+            Ok(false) => Err(MDB_NOTFOUND),
+            Err(error) => Err(self.fail(&error)),
+        }
+    }
+
+    /// Cursors whose entry was deleted stand on the next one. `but` has seen to that itself.
+    pub(crate) fn heal(
+        &mut self,
+        dbi: usize,
+        view: &View,
+        but: Option<*const crate::cursor::Cursor>,
+    ) -> Answer {
+        if self.cursors.is_empty() {
+            return Ok(());
+        }
+        let Body::Write(txn) = &self.body else { return Ok(()) };
+        let dups = view.has_duplicates();
+        let mut healed = Ok(());
+        self.cursors.each(dbi, but, |place| {
+            if let Err(error) = place.heal(&**txn, dups) {
+                healed = Err(error);
+            }
+        });
+        healed.map_err(|e| self.fail(&e))
+    }
+}
+
+/// What the caller gave, copied where a write might move it.
+struct Copied<'s> {
+    key: &'s [u8],
+    value: Option<&'s [u8]>,
+}
+
+impl<'s> Copied<'s> {
+    #[inline(always)]
+    fn new(scratch: &'s mut Vec<u8>, key: &[u8], data: Val, flags: u32) -> Self {
+        scratch.clear();
+        scratch.extend_from_slice(key);
+        let is_copied = data.size <= COPIED_MAX && flags & MDB_RESERVE == 0;
+        if is_copied {
+            scratch.extend_from_slice(bytes_of(&data));
+        }
+        let (key, value) = scratch.split_at(key.len());
+        // Of reserved room there are no bytes yet.
+        let is_known = is_copied || flags & MDB_RESERVE != 0;
+        Self { key, value: is_known.then_some(value) }
+    }
+
+    /// Key and value.
+    #[inline(always)]
+    fn parts(&self, data: &'s Val) -> (&'s [u8], &'s [u8]) {
+        (self.key, self.value.unwrap_or_else(|| bytes_of(data)))
+    }
+}
+
+/// What a put asked for and got; `Exists(true)` if the caller is told the old value.
+enum Asked {
+    Done,
+    Reserved(*mut u8),
+    Exists(bool),
+    Refused(Code),
+}
+
+#[inline(always)]
+fn put_plain(
+    txn: &mut WriteTxn,
+    table: Table,
+    key: &[u8],
+    value: &[u8],
+    size: usize,
+    flags: u32,
+) -> Result<Asked, Error> {
+    if flags & (MDB_NOOVERWRITE | MDB_RESERVE | MDB_APPEND) == 0 {
+        txn.put(table, key, value)?;
+        return Ok(Asked::Done);
+    }
+    if flags & MDB_NOOVERWRITE != 0 && txn.get(table, key)?.is_some() {
+        return Ok(Asked::Exists(true));
+    }
+    if flags & MDB_RESERVE == 0 {
+        if flags & MDB_APPEND != 0 {
+            txn.append(table, key, value)?;
+        } else {
+            txn.put(table, key, value)?;
+        }
+        return Ok(Asked::Done);
+    }
+    if flags & MDB_APPEND != 0 && !is_behind(txn, table, key)? {
+        return Ok(Asked::Exists(false));
+    }
+    Ok(Asked::Reserved(txn.reserve(table, key, size)?.as_mut_ptr()))
+}
+
+/// Whether a key comes after all of a table.
+fn is_behind(txn: &WriteTxn, table: Table, key: &[u8]) -> Result<bool, Error> {
+    Ok(txn.cursor(table)?.seek_at_or_after(txn, key)?.is_none())
+}
+
+fn put_pair(
+    txn: &mut WriteTxn,
+    table: Table,
+    key: &[u8],
+    value: &[u8],
+    flags: u32,
+) -> Result<Asked, Error> {
+    if flags & MDB_RESERVE != 0 {
+        return Ok(Asked::Refused(MDB_INCOMPATIBLE));
+    }
+    if value.is_empty() {
+        return Ok(Asked::Refused(MDB_BAD_VALSIZE));
+    }
+    if flags & MDB_NOOVERWRITE != 0 && txn.get(table, key)?.is_some() {
+        return Ok(Asked::Exists(true));
+    }
+    if flags & MDB_APPEND != 0 {
+        if txn.get(table, key)?.is_some() {
+            return Ok(Asked::Exists(false));
+        }
+        txn.append(table, key, value)?;
+        return Ok(Asked::Done);
+    }
+    if flags & MDB_APPENDDUP != 0 {
+        return append_value(txn, table, key, value);
+    }
+    if flags & MDB_NODUPDATA != 0 && txn.contains_pair(table, key, value)? {
+        return Ok(Asked::Exists(false));
+    }
+    txn.put(table, key, value)?;
+    Ok(Asked::Done)
+}
+
+/// Adds a value that must come after the others of its key.
+fn append_value(
+    txn: &mut WriteTxn,
+    table: Table,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Asked, Error> {
+    match txn.append(table, key, value) {
+        Err(Error::NotLast) => {}
+        other => return other.map(|()| Asked::Done),
+    }
+    let mut cursor = txn.cursor(table)?;
+    if cursor.seek_value_at_or_after(txn, key, value)?.is_some() {
+        return Ok(Asked::Exists(false));
+    }
+    txn.put(table, key, value)?;
+    Ok(Asked::Done)
+}

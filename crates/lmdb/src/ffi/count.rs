@@ -1,0 +1,222 @@
+//! DLMDB's `mdb_count_*`, `mdb_range_count_*`, `mdb_*rank`, `mdb_cursor_list_dup`.
+
+use std::ffi::{c_int, c_uint};
+
+use super::{bytes_of, on_txn, store};
+use crate::abi::Val;
+use crate::count::What;
+use crate::cursor::{Cursor, Given};
+use crate::place::Place;
+use crate::txn::Txn;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_count_all(
+    txn: *mut Txn,
+    dbi: c_uint,
+    flags: c_uint,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        on_txn(txn, |txn| {
+            if out.is_null() {
+                return Err(libc::EINVAL);
+            }
+            store(out, txn.count_all(dbi as usize, flags)?);
+            Ok(())
+        })
+    }
+}
+
+/// A call that counts in a range.
+struct Range {
+    txn: *mut Txn,
+    dbi: c_uint,
+    low: *const Val,
+    high: *const Val,
+    flags: c_uint,
+    out: *mut u64,
+}
+
+/// Counts in a range.
+///
+/// # Safety
+/// The promises of `ffi`.
+unsafe fn count(range: Range, what: What) -> c_int {
+    let Range { txn, dbi, low, high, flags, out } = range;
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        on_txn(txn, |txn| {
+            if out.is_null() {
+                return Err(libc::EINVAL);
+            }
+            let (low, high) = (low.as_ref().map(bytes_of), high.as_ref().map(bytes_of));
+            store(out, txn.count_range(dbi as usize, what, low, high, flags)?);
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_count_range(
+    txn: *mut Txn,
+    dbi: c_uint,
+    low: *const Val,
+    high: *const Val,
+    flags: c_uint,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::PlainKeys) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_range_count_keys(
+    txn: *mut Txn,
+    dbi: c_uint,
+    low: *const Val,
+    high: *const Val,
+    flags: c_uint,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::Keys) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_range_count_values(
+    txn: *mut Txn,
+    dbi: c_uint,
+    low: *const Val,
+    high: *const Val,
+    flags: c_uint,
+    out: *mut u64,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::Values) }
+}
+
+/// Hands out a pair; either address may be null.
+///
+/// # Safety
+/// The promises of `ffi`.
+unsafe fn give(given: &Given, key: *mut Val, data: *mut Val) {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        if let Some(value) = given.key {
+            store(key, value);
+        }
+        if let Some(value) = given.data {
+            store(data, value);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_get_rank(
+    txn: *mut Txn,
+    dbi: c_uint,
+    rank: u64,
+    key: *mut Val,
+    data: *mut Val,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        on_txn(txn, |txn| {
+            give(&txn.get_rank(dbi as usize, &mut Place::new(), rank)?, key, data);
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_cursor_get_rank(
+    cursor: *mut Cursor,
+    rank: u64,
+    key: *mut Val,
+    data: *mut Val,
+    flags: c_uint,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        let Some(this) = cursor.as_mut().filter(|_| flags == 0) else { return libc::EINVAL };
+        on_txn(this.txn, |txn| {
+            give(&txn.get_rank(this.dbi, &mut this.place, rank)?, key, data);
+            Ok(())
+        })
+    }
+}
+
+/// Where a key or a pair stands.
+///
+/// # Safety
+/// The promises of `ffi`.
+unsafe fn key_rank(
+    txn: *mut Txn,
+    dbi: usize,
+    key: *const Val,
+    data: *const Val,
+    rank: *mut u64,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        on_txn(txn, |txn| {
+            let (Some(key), false) = (key.as_ref(), rank.is_null()) else {
+                return Err(libc::EINVAL);
+            };
+            let data = data.as_ref().map(bytes_of);
+            store(rank, txn.key_rank(dbi, bytes_of(key), data)?);
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_get_key_rank(
+    txn: *mut Txn,
+    dbi: c_uint,
+    key: *const Val,
+    data: *const Val,
+    rank: *mut u64,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe { key_rank(txn, dbi as usize, key, data, rank) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_cursor_key_rank(
+    cursor: *const Cursor,
+    key: *const Val,
+    data: *const Val,
+    flags: c_uint,
+    rank: *mut u64,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        match cursor.as_ref().filter(|_| flags == 0) {
+            Some(cursor) => key_rank(cursor.txn, cursor.dbi, key, data, rank),
+            None => libc::EINVAL,
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mdb_cursor_list_dup(
+    cursor: *mut Cursor,
+    values: *mut *const Val,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
+        on_txn(this.txn, |txn| {
+            if values.is_null() || count.is_null() {
+                return Err(libc::EINVAL);
+            }
+            let list = txn.list_values(this.dbi, &mut this.place)?;
+            store(values, list.as_ptr());
+            store(count, list.len());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! The functions that the library exports, and nothing else that touches the caller's pointers.
+//!
+//! Each function does the same: it answers EINVAL where LMDB does for a null pointer, makes
+//! references of the pointers, calls a safe method that decides, and stores what that gives. A
+//! panic does not leave the library: it becomes MDB_PANIC, and the transaction is lost.
+//!
+//! What the callers promise is what `lmdb.h` says, and every function here relies on it:
+//!
+//! 1. An `MDB_env`, `MDB_txn` or `MDB_cursor` that is not null was made by this library and has not
+//!    been closed, committed or aborted since.
+//! 2. A transaction (and its cursors) is used by one thread at a time.
+//! 3. An `MDB_val` names memory that may be read; every other pointer that is not null points to
+//!    memory of its type that may be written.
+
+#![expect(unsafe_code, reason = "the functions of a C interface")]
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::{MDB_PANIC, Val};
+use crate::code::Answer;
+use crate::txn::{FAILED, Txn};
+
+pub(crate) mod compare;
+mod count;
+mod cursor;
+mod data;
+mod dbi;
+mod env;
+pub(crate) mod tracked;
+mod txn;
+
+/// The bytes that a value names; none for a null pointer.
+///
+/// A `Val` is made of a slice, or comes from a caller who promises (3); it is not kept beyond the
+/// call.
+#[inline(always)]
+pub(crate) fn bytes_of(val: &Val) -> &[u8] {
+    if val.data.is_null() {
+        return &[];
+    }
+    // SAFETY: promise 3, or the slice it was made of.
+    unsafe { std::slice::from_raw_parts(val.data.cast::<u8>().cast_const(), val.size) }
+}
+
+/// The calling thread, as LMDB shows it.
+pub(crate) fn this_thread() -> usize {
+    // SAFETY: the function takes nothing and touches no memory of the caller's.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Runs a function of the interface.
+#[inline(always)]
+fn guard(run: impl FnOnce() -> Answer) -> c_int {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(code)) => code,
+        Err(_) => MDB_PANIC,
+    }
+}
+
+/// Runs a function on a transaction; null is EINVAL.
+///
+/// # Safety
+/// Promises 1 and 2.
+#[inline(always)]
+unsafe fn on_txn(txn: *mut Txn, run: impl FnOnce(&mut Txn) -> Answer) -> c_int {
+    // SAFETY: it is null or a transaction that lives (1) and that nobody else uses (2).
+    let Some(txn) = (unsafe { txn.as_mut() }) else { return libc::EINVAL };
+    match catch_unwind(AssertUnwindSafe(|| run(txn))) {
+        Ok(Ok(())) => 0,
+        Ok(Err(code)) => code,
+        Err(_) => {
+            txn.flags |= FAILED;
+            MDB_PANIC
+        }
+    }
+}
+
+/// Stores a result where the caller wants it.
+///
+/// # Safety
+/// Promise 3.
+#[inline(always)]
+unsafe fn store<T>(to: *mut T, value: T) {
+    if !to.is_null() {
+        // SAFETY: promise 3.
+        unsafe { to.write(value) }
+    }
+}

@@ -1,0 +1,94 @@
+//! The cursors that are open in a transaction: those of a write transaction are moved on when
+//! others delete their entries, saved for nested transactions, and closed with it.
+
+use crate::cursor::Cursor;
+use crate::place::Place;
+use crate::txn::Txn;
+
+/// The open cursors of a transaction. Each address is that of a cursor that `mdb_cursor_open` made
+/// and `mdb_cursor_close` has not been called for; nothing else keeps a reference to one.
+#[derive(Default)]
+pub(crate) struct Tracked {
+    all: Vec<*mut Cursor>,
+}
+
+impl Tracked {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, cursor: *mut Cursor) {
+        self.all.push(cursor);
+    }
+
+    pub(crate) fn remove(&mut self, cursor: *mut Cursor) {
+        self.all.retain(|other| *other != cursor);
+    }
+
+    fn cursors(&mut self) -> impl Iterator<Item = &mut Cursor> {
+        // SAFETY: the addresses are those of live cursors (see above), all different, and the
+        // caller's `&mut self` is the only way to them.
+        self.all.iter().map(|cursor| unsafe { &mut **cursor })
+    }
+
+    /// Calls `f` with the places of the cursors of a database but one, which the caller holds.
+    pub(crate) fn each(
+        &mut self,
+        dbi: usize,
+        but: Option<*const Cursor>,
+        mut f: impl FnMut(&mut Place),
+    ) {
+        for cursor in self.all.iter().filter(|cursor| but != Some(cursor.cast_const())) {
+            // SAFETY: as in `cursors`; the one that the caller holds a reference to is left out.
+            let cursor = unsafe { &mut **cursor };
+            if cursor.dbi == dbi {
+                f(&mut cursor.place);
+            }
+        }
+    }
+
+    /// A child begins: each cursor remembers where it stands.
+    pub(crate) fn save(&mut self) {
+        self.cursors().for_each(|cursor| cursor.saved.push(cursor.place.clone()));
+    }
+
+    /// A child ends: its own cursors are closed; the others stay where they are, or with `back` go
+    /// back to where they stood when it began.
+    pub(crate) fn end_child(&mut self, back: bool) {
+        let all = std::mem::take(&mut self.all);
+        for address in all {
+            // SAFETY: as in `cursors`.
+            let cursor = unsafe { &mut *address };
+            match cursor.saved.pop() {
+                Some(place) => {
+                    if back {
+                        cursor.place = place;
+                    }
+                    self.all.push(address);
+                }
+                // SAFETY: it was made by `Box::into_raw` and is let go once: it leaves the list.
+                None => drop(unsafe { Box::from_raw(address) }),
+            }
+        }
+    }
+
+    /// Whom they belong to from now on.
+    pub(crate) fn belong_to(&mut self, txn: *mut Txn) {
+        self.cursors().for_each(|cursor| cursor.txn = txn);
+    }
+
+    /// The transaction ends: cursors of a write transaction are closed, the others have none.
+    pub(crate) fn end(&mut self) {
+        for address in std::mem::take(&mut self.all) {
+            // SAFETY: as in `cursors`.
+            let cursor = unsafe { &mut *address };
+            if cursor.is_writing {
+                // SAFETY: as in `end_child`.
+                drop(unsafe { Box::from_raw(address) });
+            } else {
+                cursor.txn = std::ptr::null_mut();
+            }
+        }
+    }
+}

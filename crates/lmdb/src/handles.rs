@@ -1,0 +1,227 @@
+//! The handles of an environment: which number stands for which database, with what functions. A
+//! transaction takes a copy of what it needs when it begins ([`View`]).
+
+use hedgerow::tree::{Duplicates, Order, TableInfo, TableOptions};
+
+use crate::abi::*;
+use crate::code::Answer;
+use crate::ffi::compare;
+
+/// Bits of `MDB_dbi_open` that are stored with a database.
+pub(crate) const STORED_FLAGS: u32 = MDB_REVERSEKEY
+    | MDB_DUPSORT
+    | MDB_INTEGERKEY
+    | MDB_DUPFIXED
+    | MDB_INTEGERDUP
+    | MDB_REVERSEDUP
+    | MDB_COUNTED
+    | MDB_PREFIX_COMPRESSION;
+/// Every bit that `MDB_dbi_open` takes.
+pub(crate) const OPEN_FLAGS: u32 = STORED_FLAGS | MDB_CREATE;
+/// The upper half of a table's user flags, where the lower one holds the flags of `MDB_dbi_open`.
+const SIGNED: u32 = 0x4D44_0000;
+/// The names under which the caller's orders are stored.
+const KEY_ORDER: &str = "mdb_set_compare";
+const VALUE_ORDER: &str = "mdb_set_dupsort";
+
+/// The functions that a program gave a database.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Functions {
+    pub(crate) keys: Option<CmpFn>,
+    pub(crate) values: Option<CmpFn>,
+    /// Kept, and never called, as in LMDB.
+    pub(crate) relocate: Option<RelFn>,
+}
+
+/// What a handle stands for.
+#[derive(Clone, Default)]
+pub(crate) struct Handle {
+    /// `None`: it is closed.
+    pub(crate) name: Option<Box<[u8]>>,
+    pub(crate) flags: u32,
+    /// Whether transactions that begin now may use it.
+    pub(crate) is_valid: bool,
+    /// Rises with each opening and closing.
+    pub(crate) seq: u32,
+    pub(crate) functions: Functions,
+}
+
+/// All handles of an environment.
+#[derive(Default)]
+pub(crate) struct Handles {
+    pub(crate) all: Vec<Handle>,
+    /// How many of them transactions that begin now see.
+    pub(crate) known: usize,
+}
+
+impl Handles {
+    pub(crate) fn new() -> Self {
+        let core = Handle { is_valid: true, ..Handle::default() };
+        Self { all: vec![core; CORE_DBS], known: CORE_DBS }
+    }
+
+    /// The handle, for changing it.
+    pub(crate) fn get_mut(&mut self, dbi: usize) -> Option<&mut Handle> {
+        self.all.get_mut(dbi)
+    }
+
+    /// The handle that is open under a name.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
+        let named = self.all.iter().enumerate().skip(CORE_DBS);
+        let mut found = named.filter(|(_, handle)| handle.name.as_deref() == Some(name));
+        found.next().map(|(dbi, _)| dbi)
+    }
+
+    /// A closed handle, or a new one if there may be more.
+    pub(crate) fn vacant(&self, most: usize) -> Answer<usize> {
+        let named = self.all.iter().enumerate().skip(CORE_DBS);
+        if let Some((dbi, _)) = named.into_iter().find(|(_, handle)| handle.name.is_none()) {
+            return Ok(dbi);
+        }
+        if self.all.len() < most { Ok(self.all.len()) } else { Err(MDB_DBS_FULL) }
+    }
+
+    /// Opens a handle in a transaction; others see it when that commits.
+    pub(crate) fn open(&mut self, dbi: usize, name: &[u8], flags: u32) -> u32 {
+        if dbi >= self.all.len() {
+            self.all.resize_with(dbi + 1, Handle::default);
+        }
+        let handle = &mut self.all[dbi];
+        let seq = handle.seq.wrapping_add(1);
+        let name = Some(name.into());
+        *handle = Handle { name, flags, seq, ..Handle::default() };
+        seq
+    }
+
+    /// Closes a handle; no effect if it is closed.
+    pub(crate) fn close(&mut self, dbi: usize) {
+        if let Some(handle) = self.all.get_mut(dbi)
+            && dbi >= CORE_DBS
+            && handle.name.is_some()
+        {
+            *handle = Handle { seq: handle.seq.wrapping_add(1), ..Handle::default() };
+        }
+    }
+
+    /// What a transaction that begins now sees.
+    pub(crate) fn views(&self, views: &mut Vec<View>) {
+        let view = |handle: &Handle| View {
+            state: if handle.is_valid { View::VALID } else { 0 },
+            flags: handle.flags,
+            seq: handle.seq,
+            table: None,
+        };
+        views.clear();
+        views.extend(self.all.iter().take(self.known).map(view));
+    }
+}
+
+/// A handle as a transaction sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) state: u8,
+    pub(crate) seq: u32,
+    pub(crate) flags: u32,
+    /// The table, where there is one.
+    pub(crate) table: Option<hedgerow::tree::Table>,
+}
+
+impl View {
+    /// The handle may be used.
+    pub(crate) const VALID: u8 = 1;
+    /// It was opened by this transaction.
+    pub(crate) const NEW: u8 = 2;
+    /// The table was looked up.
+    pub(crate) const LOOKED_UP: u8 = 4;
+    /// The table is all there is to the database, so that nothing stands between it and the caller.
+    pub(crate) const PLAIN: u8 = 8;
+
+    /// Whether the database has duplicates.
+    #[inline(always)]
+    pub(crate) fn has_duplicates(&self) -> bool {
+        self.flags & MDB_DUPSORT != 0
+    }
+}
+
+/// The options of the table of a new database.
+pub(crate) fn options(flags: u32, functions: &Functions) -> TableOptions {
+    let keys = match functions.keys {
+        Some(function) => Order::custom(KEY_ORDER, compare::by(function)),
+        None if flags & MDB_REVERSEKEY != 0 => Order::Reverse,
+        None if flags & MDB_INTEGERKEY != 0 => Order::Integer,
+        None => Order::Bytewise,
+    };
+    let values = match functions.values {
+        Some(function) => Order::custom(VALUE_ORDER, compare::by(function)),
+        None if flags & MDB_INTEGERDUP != 0 => Order::Integer,
+        None if flags & MDB_REVERSEDUP != 0 => Order::Reverse,
+        None => Order::Bytewise,
+    };
+    let options = TableOptions::new().order(keys).user_flags(SIGNED | flags & STORED_FLAGS);
+    if flags & MDB_DUPSORT == 0 {
+        return options;
+    }
+    options.duplicates_in(match flags & MDB_DUPFIXED {
+        0 => Duplicates::Any { order: values },
+        _ => Duplicates::Fixed { size: None, order: values },
+    })
+}
+
+/// The options under which an existing table is opened, with the program's functions where its
+/// orders are not the engine's own. Without a function LMDB compares bytewise, and so does this.
+pub(crate) fn options_of(info: &TableInfo, functions: &Functions) -> TableOptions {
+    let order = |stored: &str, function: Option<CmpFn>| match stored {
+        "bytewise" => Order::Bytewise,
+        "reverse" => Order::Reverse,
+        "integer" => Order::Integer,
+        custom => {
+            let name = custom.strip_prefix("custom(").and_then(|rest| rest.strip_suffix(')'));
+            let name = name.unwrap_or(custom).to_owned();
+            match function {
+                Some(function) => Order::custom(name, compare::by(function)),
+                None => Order::custom(name, |a: &[u8], b: &[u8]| a.cmp(b)),
+            }
+        }
+    };
+    let keys = order(&info.order, functions.keys);
+    let options = TableOptions::new().order(keys).user_flags(info.user_flags);
+    if !info.duplicates {
+        return options;
+    }
+    let values = order(&info.value_order, functions.values);
+    options.duplicates_in(match info.value_size {
+        Some(_) => Duplicates::Fixed { size: None, order: values },
+        None => Duplicates::Any { order: values },
+    })
+}
+
+/// The flags of a table, also of one that was not made through this interface.
+pub(crate) fn flags_of(info: &TableInfo) -> u32 {
+    if info.user_flags & !0xFFFF == SIGNED {
+        return info.user_flags & STORED_FLAGS;
+    }
+    let mut flags = match info.order.as_str() {
+        "reverse" => MDB_REVERSEKEY,
+        "integer" => MDB_INTEGERKEY,
+        _ => 0,
+    };
+    if info.duplicates {
+        flags |= MDB_DUPSORT;
+        flags |= if info.value_size.is_some() { MDB_DUPFIXED } else { 0 };
+        flags |= match info.value_order.as_str() {
+            "reverse" => MDB_REVERSEDUP,
+            "integer" => MDB_INTEGERDUP,
+            _ => 0,
+        };
+    }
+    flags
+}
+
+/// Whether a table orders its keys and values as the program's functions ask: it has an order of
+/// the program's exactly where there is a function, or (`lenient`) more of them.
+pub(crate) fn is_ordered_by(info: &TableInfo, functions: &Functions) -> bool {
+    let custom = |order: &str| order.starts_with("custom(");
+    let keys = functions.keys.is_none() || custom(&info.order);
+    let values = functions.values.is_none() || !info.duplicates || custom(&info.value_order);
+    keys && values
+}

@@ -1,0 +1,400 @@
+//! Where a cursor of the interface stands: LMDB's states, kept beside a cursor of the engine.
+//!
+//! LMDB's cursor is an index in a page, and that shows: after its entry was deleted it stands on
+//! the next one, which the next MDB_NEXT gives out instead of leaving; behind the last one it is
+//! past the end. The engine's cursor stands on an entry, and these bits say the rest.
+
+use hedgerow::Error;
+use hedgerow::tree::{Cursor, Entry, Snapshot, Table, WriteTxn};
+
+use crate::abi::*;
+use crate::code::Code;
+
+/// A cursor's place in one table.
+#[derive(Clone)]
+pub(crate) struct Place {
+    state: u8,
+    /// `None` while there is no table.
+    cursor: Option<Cursor>,
+    /// How many values the last MDB_GET_MULTIPLE or its neighbours gave.
+    pub(crate) block: usize,
+    /// Where the cursor stands in a main database with named ones.
+    pub(crate) key: Vec<u8>,
+}
+
+/// It stands somewhere.
+const SET: u8 = 1;
+/// Past the last entry.
+const END: u8 = 2;
+/// Its key was deleted: it stands on the next one.
+const KEY_GONE: u8 = 4;
+/// Its value was deleted: it stands on the next one of the key.
+const VALUE_GONE: u8 = 8;
+/// The last value of its key was deleted: it stands behind the others, logically; the engine's
+/// cursor is on the last one left.
+const PAST_VALUES: u8 = 16;
+
+/// Why a call gives nothing.
+pub(crate) enum Stop {
+    /// Something that is said by a code alone.
+    Code(Code),
+    /// A failure of the engine.
+    Engine(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Code> for Stop {
+    fn from(code: Code) -> Self {
+        Self::Code(code)
+    }
+}
+
+/// What a step gives.
+pub(crate) type Found<'t> = Result<Entry<'t>, Stop>;
+
+const NOTHING: Stop = Stop::Code(MDB_NOTFOUND);
+const NOWHERE: Stop = Stop::Code(libc::EINVAL);
+
+fn or_nothing<'t>(found: hedgerow::Result<Option<Entry<'t>>>) -> Found<'t> {
+    found?.ok_or(NOTHING)
+}
+
+impl Place {
+    /// Nowhere, in no table.
+    pub(crate) const fn new() -> Self {
+        Self { state: 0, cursor: None, block: 0, key: Vec::new() }
+    }
+
+    /// Whether it stands on an entry about which there is nothing to add, so that
+    /// [`Place::cursor_mut`] may be moved on.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.state == SET
+    }
+
+    #[inline(always)]
+    pub(crate) fn cursor_mut(&mut self) -> Option<&mut Cursor> {
+        self.cursor.as_mut()
+    }
+
+    /// Whether it stands somewhere.
+    pub(crate) fn is_set(&self) -> bool {
+        self.state & SET != 0
+    }
+
+    /// Past the last entry.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.state & END != 0
+    }
+
+    /// Whether its key was deleted, so that a step forward gives where it stands.
+    pub(crate) fn is_key_gone(&self) -> bool {
+        self.state & KEY_GONE != 0
+    }
+
+    /// Stands on an entry, past the end, or where one was deleted. For the main database.
+    pub(crate) fn set(&mut self, at_end: bool, key_gone: bool) {
+        self.state = SET | if at_end { END } else { 0 } | if key_gone { KEY_GONE } else { 0 };
+    }
+
+    /// Stands nowhere.
+    pub(crate) fn unset(&mut self) {
+        self.state = 0;
+    }
+
+    /// Every call but a delete ends the memory of a deleted key.
+    #[inline(always)]
+    pub(crate) fn forget_gone(&mut self) {
+        self.state &= !KEY_GONE;
+    }
+
+    /// Moves to a table, or makes sure that it is there.
+    #[inline(always)]
+    pub(crate) fn attach<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        table: Option<Table>,
+    ) -> Result<(), Error> {
+        if self.cursor.as_ref().map(Cursor::table) != table {
+            self.cursor = table.map(|table| txn.cursor(table)).transpose()?;
+            self.state = 0;
+        }
+        Ok(())
+    }
+
+    /// Moves the engine's cursor and stands where it is then.
+    fn go<'t>(
+        &mut self,
+        step: impl FnOnce(&mut Cursor) -> hedgerow::Result<Option<Entry<'t>>>,
+    ) -> Found<'t> {
+        let Some(cursor) = &mut self.cursor else { return Err(NOTHING) };
+        let entry = or_nothing(step(cursor))?;
+        self.state = SET;
+        Ok(entry)
+    }
+
+    /// MDB_FIRST.
+    pub(crate) fn first<'t, S: Snapshot>(&mut self, txn: &'t S) -> Found<'t> {
+        self.go(|cursor| cursor.first(txn))
+    }
+
+    /// MDB_LAST.
+    pub(crate) fn last<'t, S: Snapshot>(&mut self, txn: &'t S) -> Found<'t> {
+        self.go(|cursor| cursor.last(txn))
+    }
+
+    /// MDB_GET_CURRENT.
+    pub(crate) fn current<'t, S: Snapshot>(&mut self, txn: &'t S) -> Found<'t> {
+        if !self.is_set() {
+            return Err(NOWHERE);
+        }
+        if self.state & (END | PAST_VALUES) != 0 {
+            return Err(NOTHING);
+        }
+        self.go(|cursor| cursor.current(txn))
+    }
+
+    /// MDB_NEXT, MDB_NEXT_DUP, MDB_NEXT_NODUP.
+    pub(crate) fn next<'t, S: Snapshot>(&mut self, txn: &'t S, op: u32, dups: bool) -> Found<'t> {
+        if op == op::NEXT_DUP && (self.is_key_gone() || self.is_set() && !dups) {
+            return Err(NOTHING);
+        }
+        if !self.is_set() {
+            return self.first(txn);
+        }
+        if self.is_at_end() {
+            return Err(NOTHING);
+        }
+        if self.state & PAST_VALUES != 0 {
+            return match op {
+                op::NEXT_DUP => Err(NOTHING),
+                _ => self.go(|cursor| cursor.next_key(txn)),
+            };
+        }
+        if self.is_key_gone() || self.state & VALUE_GONE != 0 && op != op::NEXT_NODUP {
+            return self.go(|cursor| cursor.current(txn));
+        }
+        self.go(|cursor| match op {
+            op::NEXT => cursor.next(txn),
+            op::NEXT_DUP => cursor.next_value(txn),
+            _ => cursor.next_key(txn),
+        })
+    }
+
+    /// MDB_PREV, MDB_PREV_DUP, MDB_PREV_NODUP.
+    pub(crate) fn prev<'t, S: Snapshot>(&mut self, txn: &'t S, op: u32, dups: bool) -> Found<'t> {
+        if !self.is_set() {
+            return self.last(txn);
+        }
+        if op == op::PREV_DUP && (!dups || self.is_at_end()) {
+            return Err(NOTHING);
+        }
+        if self.is_at_end() {
+            return self.last(txn);
+        }
+        if self.state & PAST_VALUES != 0 && op != op::PREV_NODUP {
+            return self.go(|cursor| cursor.current(txn));
+        }
+        self.go(|cursor| match op {
+            op::PREV => cursor.prev(txn),
+            op::PREV_DUP => cursor.prev_value(txn),
+            _ => cursor.prev_key(txn),
+        })
+    }
+
+    /// MDB_FIRST_DUP (or, with `last`, MDB_LAST_DUP).
+    pub(crate) fn within_key<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        dups: bool,
+        last: bool,
+    ) -> Found<'t> {
+        if !self.is_set() {
+            return Err(NOWHERE);
+        }
+        if !dups {
+            return Err(Stop::Code(MDB_INCOMPATIBLE));
+        }
+        if self.is_at_end() {
+            return Err(NOTHING);
+        }
+        let kept = self.state & VALUE_GONE;
+        let found = self.go(|cursor| match last {
+            true => cursor.last_value(txn),
+            false => cursor.first_value(txn),
+        });
+        self.state |= kept;
+        found
+    }
+
+    /// MDB_SET, MDB_SET_KEY, or with `range` MDB_SET_RANGE. Where the key is missing the cursor
+    /// stands on the next one.
+    pub(crate) fn seek<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        range: bool,
+    ) -> Found<'t> {
+        if key.is_empty() {
+            return Err(Stop::Code(MDB_BAD_VALSIZE));
+        }
+        let Some(cursor) = &mut self.cursor else { return Err(NOTHING) };
+        match cursor.seek_near(txn, key)? {
+            Some((entry, exact)) => {
+                self.state = SET;
+                if exact || range { Ok(entry) } else { Err(NOTHING) }
+            }
+            None => {
+                self.state = if txn.count(cursor.table())?.values == 0 { 0 } else { SET | END };
+                Err(NOTHING)
+            }
+        }
+    }
+
+    /// MDB_GET_BOTH, or with `range` MDB_GET_BOTH_RANGE.
+    pub(crate) fn seek_pair<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        value: &[u8],
+        range: bool,
+    ) -> Found<'t> {
+        if key.is_empty() {
+            return Err(Stop::Code(MDB_BAD_VALSIZE));
+        }
+        let found = self.go(|cursor| match range {
+            true => cursor.seek_value_at_or_after(txn, key, value),
+            false => cursor.seek_pair(txn, key, value),
+        });
+        if let Err(Stop::Code(MDB_NOTFOUND)) = found {
+            // On the key, if it is there.
+            let _ = self.seek(txn, key, true)?;
+            return Err(NOTHING);
+        }
+        found
+    }
+
+    /// Stands on the pair with `n` pairs before it.
+    pub(crate) fn seek_nth<'t, S: Snapshot>(&mut self, txn: &'t S, n: u64) -> Found<'t> {
+        self.go(|cursor| cursor.seek_nth(txn, n))
+    }
+
+    /// How many values the key has.
+    pub(crate) fn count<S: Snapshot>(&mut self, txn: &S) -> Result<u64, Stop> {
+        if !self.is_set() {
+            return Err(NOWHERE);
+        }
+        match &mut self.cursor {
+            Some(cursor) if self.state & END == 0 => Ok(cursor.value_count(txn)?),
+            _ => Err(NOTHING),
+        }
+    }
+
+    /// Stands on an entry that was just put.
+    pub(crate) fn stand(
+        &mut self,
+        txn: &WriteTxn,
+        table: Option<Table>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Error> {
+        self.attach(txn, table)?;
+        if let Some(cursor) = &mut self.cursor {
+            cursor.stand_on(txn, key, value)?;
+            self.state = SET;
+        }
+        Ok(())
+    }
+
+    /// Replaces the value under the cursor.
+    pub(crate) fn put_current(&mut self, txn: &mut WriteTxn, value: &[u8]) -> Result<(), Stop> {
+        if !self.is_set() {
+            return Err(NOWHERE);
+        }
+        if self.is_at_end() {
+            return Err(NOTHING);
+        }
+        let Some(cursor) = &mut self.cursor else { return Err(NOTHING) };
+        or_nothing(cursor.current(txn))?;
+        cursor.put_current(txn, value)?;
+        self.state = SET;
+        Ok(())
+    }
+
+    /// Deletes where the cursor stands: the key with all its values, or one value.
+    pub(crate) fn delete(
+        &mut self,
+        txn: &mut WriteTxn,
+        dups: bool,
+        whole_key: bool,
+    ) -> Result<(), Stop> {
+        if !self.is_set() {
+            return Err(NOWHERE);
+        }
+        if self.is_at_end() || self.state & PAST_VALUES != 0 && !whole_key {
+            return Err(NOTHING);
+        }
+        let Some(cursor) = &mut self.cursor else { return Err(NOTHING) };
+        or_nothing(cursor.current(txn))?;
+        match whole_key || !dups {
+            true => cursor.delete_key(txn)?,
+            false => cursor.delete(txn)?,
+        };
+        Ok(self.settle(txn, dups)?)
+    }
+
+    /// After something was deleted by another cursor or by key: if it was this cursor's entry, the
+    /// cursor stands on the next one.
+    pub(crate) fn heal<S: Snapshot>(&mut self, txn: &S, dups: bool) -> Result<(), Error> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        if self.state & SET == 0 {
+            return Ok(());
+        }
+        if txn.count(cursor.table())?.values == 0 {
+            self.state = 0;
+        } else if self.state & END == 0 && !cursor.is_on_entry(txn)? {
+            self.settle(txn, dups)?;
+        }
+        Ok(())
+    }
+
+    /// The entry under the cursor is gone.
+    fn settle<S: Snapshot>(&mut self, txn: &S, dups: bool) -> Result<(), Error> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        if !dups {
+            let at_end = cursor.current(txn)?.is_none();
+            let is_empty = at_end && txn.count(cursor.table())?.values == 0;
+            self.state = match (is_empty, at_end) {
+                (true, _) => 0,
+                (false, true) => SET | END | KEY_GONE,
+                (false, false) => SET | KEY_GONE,
+            };
+            return Ok(());
+        }
+        let key = cursor.last_key().to_vec();
+        let mut before = cursor.clone();
+        let behind = cursor.current(txn)?;
+        if behind.as_ref().is_some_and(|entry| entry.key == key) {
+            self.state = SET | VALUE_GONE;
+            return Ok(());
+        }
+        let at_end = behind.is_none();
+        let previous = before.prev(txn)?;
+        if previous.as_ref().is_some_and(|entry| entry.key == key) {
+            self.state = SET | PAST_VALUES;
+            *cursor = before;
+            return Ok(());
+        }
+        self.state = match (previous.is_none() && at_end, at_end) {
+            (true, _) => 0,
+            (false, true) => SET | END | KEY_GONE,
+            (false, false) => SET | KEY_GONE,
+        };
+        Ok(())
+    }
+}

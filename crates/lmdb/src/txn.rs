@@ -1,0 +1,516 @@
+//! Transactions: what they may do, how they are nested, what a handle means in them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow::Error;
+use hedgerow::tree::{
+    Interrupt, ReadTxn, Savepoint, Snapshot, Table, TableInfo, TableOptions, WriteTxn,
+};
+
+use crate::abi::*;
+use crate::arena::Arena;
+use crate::code::{Answer, Code, code_of, is_harmless};
+use crate::env::Env;
+use crate::ffi::tracked::Tracked;
+use crate::handles::{self, Functions, View};
+use crate::main_db::Names;
+use crate::readers::Slot;
+
+/// `MDB_txn`.
+pub(crate) struct Txn {
+    pub(crate) env: Arc<Env>,
+    /// MDB_RDONLY, MDB_NOSYNC, MDB_NOMETASYNC, and what follows.
+    pub(crate) flags: u32,
+    pub(crate) body: Body,
+    pub(crate) arena: Arena,
+    /// What its handles mean; empty when it has ended or was reset.
+    pub(crate) views: Vec<View>,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) cursors: Tracked,
+    pub(crate) family: Family,
+    pub(crate) names: Names,
+    /// Copies of what a write was given, which may stand where it writes.
+    pub(crate) scratch: Vec<u8>,
+    reader: Option<Arc<Slot>>,
+}
+
+/// It was reset, or is over.
+pub(crate) const FINISHED: u32 = 0x01;
+/// A write failed: it can only be aborted.
+pub(crate) const FAILED: u32 = 0x02;
+/// It has a child, which has to end first.
+pub(crate) const HAS_CHILD: u32 = 0x10;
+/// It may do nothing.
+pub(crate) const BLOCKED: u32 = FINISHED | FAILED | HAS_CHILD;
+
+/// The engine's transaction.
+pub(crate) enum Body {
+    /// A child has it, or it is over.
+    None,
+    /// For reading.
+    Read(ReadTxn),
+    /// For writing; a child borrows it from its parent.
+    Write(Box<WriteTxn>),
+}
+
+/// Parent and child of a write transaction. The addresses are followed by the functions of the
+/// interface only.
+pub(crate) struct Family {
+    pub(crate) parent: *mut Txn,
+    pub(crate) child: *mut Txn,
+    /// Where a child began.
+    pub(crate) savepoint: Option<Savepoint>,
+}
+
+impl Family {
+    const NONE: Self =
+        Self { parent: std::ptr::null_mut(), child: std::ptr::null_mut(), savepoint: None };
+}
+
+/// Runs an expression on the engine's transaction, whichever kind it is.
+macro_rules! on_body {
+    ($body:expr, $txn:ident => $run:expr) => {
+        match $body {
+            Body::Read($txn) => $run,
+            Body::Write($txn) => {
+                let $txn = &**$txn;
+                $run
+            }
+            Body::None => return Err(MDB_BAD_TXN.into()),
+        }
+    };
+}
+pub(crate) use on_body;
+
+impl Txn {
+    fn new(env: &Arc<Env>, flags: u32, body: Body) -> Answer<Self> {
+        let mut views = Vec::new();
+        env.handles().views(&mut views);
+        Ok(Self {
+            env: Arc::clone(env),
+            flags,
+            body,
+            arena: Arena::new(),
+            views,
+            interrupt: env.opened()?.interrupt.clone(),
+            cursors: Tracked::default(),
+            family: Family::NONE,
+            names: Names::default(),
+            scratch: Vec::new(),
+            reader: None,
+        })
+    }
+
+    /// Begins a transaction without a parent.
+    pub(crate) fn begin(env: &Arc<Env>, flags: u32) -> Answer<Self> {
+        let store = &env.opened()?.store;
+        if flags & MDB_RDONLY == 0 {
+            let mut txn = store.begin_write_alone().map_err(|e| code_of(&e))?;
+            txn.set_max_size(env.limit());
+            env.is_writing.store(true, Ordering::Release);
+            return Self::new(env, flags, Body::Write(Box::new(txn)));
+        }
+        let reader = take_reader(env)?;
+        let body = match store.begin_read() {
+            Ok(txn) => Body::Read(txn),
+            Err(error) => {
+                give_reader(env, reader);
+                return Err(code_of(&error));
+            }
+        };
+        let mut txn = Self::new(env, flags, body)?;
+        txn.reader = reader;
+        txn.note_reading();
+        Ok(txn)
+    }
+
+    /// Begins a child. The parent's body goes over to it.
+    pub(crate) fn begin_child(&mut self, flags: u32) -> Answer<Self> {
+        let Body::Write(txn) = &mut self.body else { return Err(MDB_BAD_TXN) };
+        let savepoint = txn.savepoint().map_err(|e| code_of(&e))?;
+        let body = std::mem::replace(&mut self.body, Body::None);
+        let mut child = Self::new(&self.env, flags, body)?;
+        child.views.clone_from(&self.views);
+        for view in &mut child.views {
+            view.state &= !View::NEW;
+        }
+        child.cursors = std::mem::take(&mut self.cursors);
+        child.cursors.save();
+        child.family.savepoint = Some(savepoint);
+        self.flags |= HAS_CHILD;
+        Ok(child)
+    }
+
+    /// Gives body and cursors of a child, which has ended, back.
+    pub(crate) fn take_back(&mut self, child: &mut Self) {
+        self.body = std::mem::replace(&mut child.body, Body::None);
+        self.cursors = std::mem::take(&mut child.cursors);
+        self.family.child = std::ptr::null_mut();
+        self.flags &= !HAS_CHILD;
+        self.names.forget();
+    }
+
+    /// Keeps what a child did. The caller then hands its parent what [`Txn::take_back`] takes.
+    pub(crate) fn commit_child(&mut self, parent: &mut Self) -> Answer {
+        if self.flags & (FINISHED | FAILED) != 0 {
+            parent.flags |= FAILED;
+            return Err(MDB_BAD_TXN);
+        }
+        if self.interrupt.is_set() {
+            return Err(libc::EINTR);
+        }
+        if let (Body::Write(txn), Some(savepoint)) = (&mut self.body, self.family.savepoint.take())
+        {
+            txn.release(savepoint).map_err(|e| code_of(&e))?;
+        }
+        for (dbi, view) in self.views.iter().enumerate() {
+            match parent.views.get_mut(dbi) {
+                Some(old) => *old = View { state: view.state | old.state & View::NEW, ..*view },
+                None => parent.views.push(*view),
+            }
+        }
+        // They are the parent's now.
+        self.views.clear();
+        Ok(())
+    }
+
+    /// Undoes what a child did.
+    pub(crate) fn abort_child(&mut self) -> Answer {
+        self.close_new_handles();
+        if let (Body::Write(txn), Some(savepoint)) = (&mut self.body, self.family.savepoint.take())
+        {
+            let undone = txn.rollback_to(savepoint).and_then(|()| txn.release(savepoint));
+            undone.map_err(|e| code_of(&e))?;
+        }
+        Ok(())
+    }
+
+    /// Commits a transaction without a parent; it is over, whatever the answer.
+    pub(crate) fn commit(&mut self) -> Answer {
+        let refused = self.flags & (FINISHED | FAILED) != 0;
+        match std::mem::replace(&mut self.body, Body::None) {
+            Body::Write(_) if refused => {
+                self.end(false);
+                Err(MDB_BAD_TXN)
+            }
+            Body::Write(txn) => {
+                let durability = self.env.durability(self.flags);
+                let done = txn.commit_with(durability).map_err(|e| code_of(&e));
+                self.end(done.is_ok());
+                done
+            }
+            _ => {
+                self.end(true);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a transaction without a parent; with `keep` the handles that it opened stay open.
+    pub(crate) fn end(&mut self, keep: bool) {
+        if keep {
+            self.keep_new_handles();
+        } else {
+            self.close_new_handles();
+        }
+        if self.flags & MDB_RDONLY == 0 {
+            self.env.is_writing.store(false, Ordering::Release);
+        }
+        self.body = Body::None;
+        self.views.clear();
+        self.flags |= FINISHED;
+        give_reader(&self.env, self.reader.take());
+    }
+
+    /// Lets the snapshot of a read transaction go.
+    pub(crate) fn reset(&mut self) {
+        if self.flags & FINISHED != 0 {
+            return;
+        }
+        if let Body::Read(txn) = &mut self.body {
+            txn.reset();
+        }
+        self.close_new_handles();
+        self.views.clear();
+        self.arena.clear();
+        self.names.forget();
+        self.flags |= FINISHED;
+        if let Some(reader) = &self.reader {
+            reader.rest();
+            if self.env.flags() & MDB_NOTLS == 0 {
+                self.reader = None;
+            }
+        }
+    }
+
+    /// Takes the newest snapshot after a reset.
+    pub(crate) fn renew(&mut self) -> Answer {
+        let is_reset = self.flags & (MDB_RDONLY | FINISHED) == MDB_RDONLY | FINISHED;
+        let Body::Read(txn) = &mut self.body else { return Err(libc::EINVAL) };
+        if !is_reset {
+            return Err(libc::EINVAL);
+        }
+        match &self.reader {
+            Some(reader) => reader.wake(),
+            None => self.reader = take_reader(&self.env)?,
+        }
+        txn.renew().map_err(|e| code_of(&e))?;
+        self.env.handles().views(&mut self.views);
+        self.flags &= !BLOCKED;
+        self.note_reading();
+        Ok(())
+    }
+
+    /// Tells those who list readers what this one reads.
+    fn note_reading(&self) {
+        if let Some(reader) = &self.reader {
+            reader.reads(self.id());
+        }
+    }
+
+    /// The number of the commit that it reads, or that its own will have.
+    pub(crate) fn id(&self) -> u64 {
+        match &self.body {
+            Body::Read(txn) => shown_id(txn.id()),
+            Body::Write(txn) => shown_id(txn.id()),
+            Body::None => 0,
+        }
+    }
+
+    fn keep_new_handles(&self) {
+        let mut handles = self.env.handles();
+        for (dbi, view) in self.views.iter().enumerate().skip(CORE_DBS) {
+            if view.state & View::NEW != 0
+                && let Some(handle) = handles.get_mut(dbi)
+            {
+                (handle.is_valid, handle.flags) = (true, view.flags);
+            }
+        }
+        handles.known = handles.known.max(self.views.len());
+    }
+
+    fn close_new_handles(&self) {
+        if self.views.iter().any(|view| view.state & View::NEW != 0) {
+            let mut handles = self.env.handles();
+            for (dbi, view) in self.views.iter().enumerate() {
+                if view.state & View::NEW != 0 {
+                    handles.close(dbi);
+                }
+            }
+        }
+    }
+
+    /// The code of a failure; one that is not about arguments leaves the transaction failed.
+    #[cold]
+    pub(crate) fn fail(&mut self, error: &Error) -> Code {
+        if !is_harmless(error) {
+            self.flags |= FAILED;
+        }
+        code_of(error)
+    }
+
+    /// What a handle means, if it may be used.
+    #[inline(always)]
+    pub(crate) fn view(&self, dbi: usize) -> Answer<View> {
+        match self.views.get(dbi) {
+            Some(view) if view.state & View::VALID != 0 && dbi != 0 => Ok(*view),
+            _ => Err(libc::EINVAL),
+        }
+    }
+
+    /// Refuses what a transaction may not do that has failed, has ended or has a child; and stops
+    /// at the interruption flag.
+    #[inline(always)]
+    pub(crate) fn check(&mut self) -> Answer {
+        if self.flags & BLOCKED != 0 {
+            return Err(MDB_BAD_TXN);
+        }
+        if self.interrupt.is_set() {
+            self.flags |= FAILED;
+            return Err(libc::EINTR);
+        }
+        Ok(())
+    }
+
+    /// As [`Txn::check`], and refuses writing where it is not allowed.
+    #[inline(always)]
+    pub(crate) fn check_write(&mut self) -> Answer {
+        if self.flags & MDB_RDONLY != 0 {
+            return Err(libc::EACCES);
+        }
+        self.check()
+    }
+
+    /// What a handle means, its table looked up.
+    #[inline(always)]
+    pub(crate) fn prepared(&mut self, dbi: usize) -> Answer<View> {
+        match self.views.get(dbi) {
+            Some(view) if view.state & View::PLAIN != 0 => Ok(*view),
+            _ => self.prepare(dbi),
+        }
+    }
+
+    /// Looks a table up.
+    #[cold]
+    fn prepare(&mut self, dbi: usize) -> Answer<View> {
+        let view = self.view(dbi)?;
+        if view.state & View::LOOKED_UP != 0 {
+            return Ok(view);
+        }
+        let (name, functions) = {
+            let handles = self.env.handles();
+            let Some(handle) = handles.all.get(dbi) else { return Err(libc::EINVAL) };
+            if dbi >= CORE_DBS && handle.seq != view.seq {
+                return Err(MDB_BAD_DBI);
+            }
+            (handle.name.clone().unwrap_or_default(), handle.functions)
+        };
+        let view = self.look_up(view, dbi, &name, &functions)?;
+        self.views[dbi] = view;
+        Ok(view)
+    }
+
+    fn look_up(
+        &mut self,
+        view: View,
+        dbi: usize,
+        name: &[u8],
+        functions: &Functions,
+    ) -> Answer<View> {
+        let found = on_body!(&self.body, txn => txn.find_table(name));
+        let found = found.map_err(|e| self.fail(&e))?;
+        let mut state = view.state | View::LOOKED_UP;
+        let Some(info) = found else {
+            // Another database's commit, or the main one before its first entry.
+            return Ok(View { state, table: None, ..view });
+        };
+        let flags = handles::flags_of(&info);
+        if dbi >= CORE_DBS && flags != view.flags {
+            return Err(MDB_INCOMPATIBLE);
+        }
+        let info = match handles::is_ordered_by(&info, functions) {
+            true => info,
+            false => self.reorder(info, functions)?,
+        };
+        let options = handles::options_of(&info, functions);
+        let custom = functions.keys.is_some() || functions.values.is_some();
+        let table = match &mut self.body {
+            Body::Read(txn) => open_table(txn, name, &options, custom),
+            Body::Write(txn) => open_table(&mut **txn, name, &options, custom),
+            Body::None => return Err(MDB_BAD_TXN),
+        };
+        let table = table.map_err(|e| self.fail(&e))?;
+        if dbi != MAIN || !self.has_names()? {
+            state |= View::PLAIN;
+        }
+        Ok(View { state, table: Some(table), flags, ..view })
+    }
+
+    /// Makes an empty table anew in the order of the program's functions, as a table with entries
+    /// cannot be; where nothing can be written it is left as it is.
+    fn reorder(&mut self, info: TableInfo, functions: &Functions) -> Answer<TableInfo> {
+        if info.count.values > 0 {
+            crate::code::note(
+                "the database has entries in another order than mdb_set_compare or \
+                 mdb_set_dupsort asks for; set the function before the first entry is put",
+            );
+            return Err(MDB_INCOMPATIBLE);
+        }
+        let Body::Write(txn) = &mut self.body else { return Ok(info) };
+        let options = handles::options(handles::flags_of(&info), functions);
+        let made = txn
+            .drop_table(&info.name)
+            .and_then(|_| txn.create_table(&info.name, &options))
+            .and_then(|table| txn.table_info(table));
+        made.map_err(|e| self.fail(&e))
+    }
+
+    /// Whether there are named databases.
+    pub(crate) fn has_names(&self) -> Answer<bool> {
+        let found = on_body!(&self.body, txn => {
+            txn.find_table(b"").map(|main| txn.table_count() > u64::from(main.is_some()))
+        });
+        found.map_err(|e| code_of(&e))
+    }
+
+    /// What a handle means, its table made if there is none yet.
+    pub(crate) fn writable(&mut self, dbi: usize) -> Answer<View> {
+        let view = self.prepared(dbi)?;
+        if view.table.is_some() {
+            return Ok(view);
+        }
+        if dbi != MAIN {
+            return Err(MDB_NOTFOUND);
+        }
+        let functions = self.env.handles().all[MAIN].functions;
+        self.create(MAIN, b"", view.flags, &functions)
+    }
+
+    /// Makes the table of a handle.
+    pub(crate) fn create(
+        &mut self,
+        dbi: usize,
+        name: &[u8],
+        flags: u32,
+        functions: &Functions,
+    ) -> Answer<View> {
+        let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
+        let options = handles::options(flags, functions);
+        let table = txn.create_table(name, &options).map_err(|e| self.fail(&e))?;
+        self.names.forget();
+        let plain = dbi != MAIN || !self.has_names()?;
+        let view = self.views.get_mut(dbi).ok_or(libc::EINVAL)?;
+        view.state |= View::LOOKED_UP | if plain { View::PLAIN } else { 0 };
+        view.flags = flags;
+        view.table = Some(table);
+        Ok(*view)
+    }
+
+    /// The handle is looked up anew by the next call that needs it.
+    pub(crate) fn forget(&mut self, dbi: usize) {
+        if let Some(view) = self.views.get_mut(dbi) {
+            view.state &= !(View::LOOKED_UP | View::PLAIN);
+            view.table = None;
+        }
+    }
+}
+
+/// Opens a table; with `custom` functions it may be open with others.
+fn open_table<S: Snapshot>(
+    txn: &mut S,
+    name: &[u8],
+    options: &TableOptions,
+    custom: bool,
+) -> Result<Table, Error> {
+    let table = txn.table_with(name, options)?;
+    if custom {
+        txn.set_order_functions(table, options)?;
+    }
+    Ok(table)
+}
+
+/// The number of a commit as LMDB counts: 0 is the empty store, whose making took three numbers.
+pub(crate) fn shown_id(number: u64) -> u64 {
+    number.saturating_sub(3)
+}
+
+/// A slot for a reader; none where the program does without the table of readers.
+fn take_reader(env: &Arc<Env>) -> Answer<Option<Arc<Slot>>> {
+    let most = env.readers_max() as usize;
+    match env.flags() {
+        flags if flags & MDB_NOLOCK != 0 => Ok(None),
+        flags if flags & MDB_NOTLS != 0 => env.readers.take(most).map(Some),
+        _ => env.readers.take_mine(most).map(Some),
+    }
+}
+
+/// The slot of a thread rests, that of a transaction is given back.
+fn give_reader(env: &Env, reader: Option<Arc<Slot>>) {
+    if let Some(reader) = reader {
+        reader.rest();
+        if env.flags() & MDB_NOTLS != 0 {
+            env.readers.give(&reader);
+        }
+    }
+}

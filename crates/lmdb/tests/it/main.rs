@@ -1,0 +1,7 @@
+//! The library as C programs see it: compiled against the header, linked to the built library.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+
+mod header;
+mod programs;
+mod smoke;

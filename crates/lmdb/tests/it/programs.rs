@@ -1,0 +1,71 @@
+//! Compiling C programs against the header and running them with the library of this build.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folder of the package.
+pub(crate) fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The library that was built with this test: beside the folder of the test's own binary.
+pub(crate) fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.ancestors().nth(2).unwrap().join("liblmdb.so");
+    assert!(library.exists(), "there is no {}", library.display());
+    library
+}
+
+/// A folder with a compiled program and the library under the name that programs look for.
+pub(crate) struct Program {
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    /// Compiles a program; warnings are errors.
+    pub(crate) fn compile(source: &str) -> Self {
+        Self::try_compile(source).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    /// Compiles a program, or gives what the compiler has to say.
+    pub(crate) fn try_compile(source: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        std::fs::write(path.join("program.c"), source).unwrap();
+        std::os::unix::fs::symlink(library(), path.join("liblmdb.so.0")).unwrap();
+        let compiled = Command::new("cc")
+            .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
+            .arg(package().join("include"))
+            .arg("-o")
+            .arg(path.join("program"))
+            .arg(path.join("program.c"))
+            .arg(path.join("liblmdb.so.0"))
+            .arg("-pthread")
+            .output()
+            .unwrap();
+        match compiled.status.success() {
+            true => Ok(Self { folder }),
+            false => Err(String::from_utf8_lossy(&compiled.stderr).into_owned()),
+        }
+    }
+
+    /// Runs it in an empty folder.
+    pub(crate) fn run(&self, arguments: &[&OsStr]) -> Output {
+        let work = tempfile::tempdir().unwrap();
+        Command::new(self.folder.path().join("program"))
+            .args(arguments)
+            .current_dir(work.path())
+            .env("LD_LIBRARY_PATH", self.folder.path())
+            .output()
+            .unwrap()
+    }
+
+    /// Runs it; it must end well. What it prints.
+    pub(crate) fn output(&self) -> String {
+        let output = self.run(&[]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", output.status);
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
