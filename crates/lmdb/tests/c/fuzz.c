@@ -303,6 +303,8 @@ static struct {
 	int is_new[TABLES], is_gone[TABLES];
 	int is_loud;
 	size_t at;
+	/* The number of the first write transaction. */
+	size_t first_id;
 } world;
 
 static MDB_txn *writer_of(void)
@@ -397,6 +399,9 @@ static void begin(void)
 	MDB_txn *parent = world.depth ? writer_of() : NULL;
 	side->code = side->call.txn_begin(side->env, parent, 0, &side->writer[world.depth]);
 	side->number = side->code ? 0 : side->call.txn_id(side->writer[world.depth]);
+	if (!world.first_id)
+		world.first_id = side->number;
+	side->number -= world.first_id;
 	if (compare(COUNTED, "txn_begin at depth %zu", world.depth))
 		stop();
 	world.depth++;
@@ -476,17 +481,22 @@ static int is_wild;
 /* No cursor of this slot. */
 #define NONE CURSORS
 
-/* Closes the other cursors of a table with several values of a key before a write. */
+/* Before a write: closes the other cursors of a table with several values of a key. In a plain one
+ * only those are given up that were moved to the end, which the original does not forget. */
 static void alone(uint32_t table, uint32_t slot)
 {
-	if (is_wild || !(tables[table].flags & MDB_DUPSORT))
-		return;
+	int is_plain = is_wild || !(tables[table].flags & MDB_DUPSORT);
 	for (uint32_t i = 0; i < CURSORS; i++) {
-		if (i == slot || world.cursor[i].place == CLOSED || world.cursor[i].table != table)
+		enum place *place = &world.cursor[i].place;
+		if (i == slot || *place == CLOSED || world.cursor[i].table != table)
 			continue;
+		if (is_plain) {
+			*place = world.cursor[i].is_at_end ? LOST : *place;
+			continue;
+		}
 		if (world.cursor[i].depth == world.depth)
 			side->call.cursor_close(side->cursor[i]);
-		world.cursor[i].place = world.cursor[i].depth == world.depth ? CLOSED : LOST;
+		*place = world.cursor[i].depth == world.depth ? CLOSED : LOST;
 	}
 }
 
@@ -531,10 +541,17 @@ static void multiple(const struct call *call)
 	if (!(table->flags & MDB_DUPFIXED) || world.cursor[call->slot].place == CLOSED)
 		return;
 	char many[50 * 40];
-	size_t count = 1 + call->value % 50;
+	size_t count = 1 + call->value % (table->values < 50 ? table->values : 50);
 	MDB_val key = key_of(table, call->key);
+	/* The original stops early where a value is the only one that the key has already. */
+	if (!side->call.cursor_get(side->cursor[call->slot], &key, &side->data, MDB_SET)
+		&& !side->call.cursor_count(side->cursor[call->slot], &side->number)
+		&& side->number == 1) {
+		world.cursor[call->slot].place = LOST;
+		return;
+	}
 	for (size_t i = 0; i < count; i++) {
-		MDB_val one = value_of(table, call->flags + (uint32_t)(i * (call->value % 3 + 1)));
+		MDB_val one = value_of(table, call->flags % table->values + (uint32_t)i);
 		memcpy(many + i * table->value_size, one.mv_data, table->value_size);
 	}
 	alone(call->table, call->slot);
@@ -682,6 +699,9 @@ static int is_absolute(MDB_cursor_op op)
  * the original reads behind a page. */
 static int may_move(enum place place, MDB_cursor_op op, unsigned flags)
 {
+	/* In a plain table early versions go on to the next key. */
+	if ((op == MDB_NEXT_DUP || op == MDB_PREV_DUP) && !(flags & MDB_DUPSORT))
+		return 0;
 	switch (place) {
 	case SOMEWHERE: return 1;
 	case FRESH: return is_absolute(op) || op == MDB_NEXT || op == MDB_NEXT_NODUP
@@ -700,6 +720,9 @@ static enum place moved(enum place place, MDB_cursor_op op, int code)
 		return LOST;
 	/* After LAST the original takes the first value for the end of the table. */
 	if (op == MDB_FIRST_DUP && !code)
+		return LOST;
+	/* After a last key the original takes its further values for behind the end. */
+	if ((op == MDB_NEXT_NODUP || op == MDB_PREV_NODUP) && code)
 		return LOST;
 	return code && (place == FRESH || place == DELETED) ? place : SOMEWHERE;
 }
@@ -839,7 +862,7 @@ static void begin_reading(void)
 		if (is_used(i) && (world.is_gone[i] || world.is_new[i]))
 			return;
 	side->code = side->call.txn_begin(side->env, NULL, MDB_RDONLY, &side->reader);
-	side->number = side->code ? 0 : side->call.txn_id(side->reader);
+	side->number = side->code ? 0 : side->call.txn_id(side->reader) - world.first_id;
 	if (compare(COUNTED, "txn_begin(RDONLY)"))
 		stop();
 	world.is_reading = 1;
