@@ -30,6 +30,8 @@ pub(crate) enum Target<'a> {
     Exactly(&'a TableOptions),
     /// As it is; made plain if it is not there.
     AsItIs,
+    /// As it is; made with these options if it is not there.
+    Made(&'a TableOptions),
 }
 
 /// Fills tables of a store.
@@ -61,10 +63,8 @@ impl Loader {
         let Batch { txn, table, .. } = self.batch()?;
         *table = Some(match target {
             Target::Exactly(options) => txn.create_table(&name.0, options)?,
-            Target::AsItIs => match txn.table(&name.0) {
-                Err(Error::NoTable { .. }) => txn.create_table(&name.0, &TableOptions::new())?,
-                there => there?,
-            },
+            Target::AsItIs => found_or_made(txn, &name, &TableOptions::new())?,
+            Target::Made(options) => found_or_made(txn, &name, options)?,
         });
         self.name = Some(name);
         self.loaded.tables += 1;
@@ -124,5 +124,12 @@ impl Loader {
             self.loaded.committed = self.loaded.put;
         }
         Ok(())
+    }
+}
+
+fn found_or_made(txn: &mut WriteTxn, name: &Name, options: &TableOptions) -> Result<Table, Error> {
+    match txn.table(&name.0) {
+        Err(Error::NoTable { .. }) => txn.create_table(&name.0, options),
+        there => there,
     }
 }

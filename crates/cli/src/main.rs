@@ -8,7 +8,10 @@ mod input;
 mod json;
 #[cfg(feature = "lmdb")]
 mod lmdb;
+mod lmdb_flags;
 mod loader;
+#[cfg(unix)]
+mod mdb;
 mod numbers;
 mod open;
 mod output;
@@ -26,9 +29,21 @@ use commands::{Cli, Command};
 use exit::{Exit, Failure};
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(exit) = run_as_tool() {
+        return exit;
+    }
     let cli = Cli::parse();
     let exit = run(cli).unwrap_or_else(|failure| failure.report());
     exit.into()
+}
+
+/// Under the name of one of LMDB's tools the command is that tool.
+#[cfg(unix)]
+fn run_as_tool() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next()?;
+    Some(mdb::Tool::of(&program)?.run(&program, arguments.collect()))
 }
 
 fn run(Cli { command, json }: Cli) -> Result<Exit, Failure> {

@@ -9,7 +9,8 @@
 //! mapsize=1048576
 //! maxreaders=126
 //! duplicates=1                 and dupsort=1, reversekey=1, integerkey=1, dupfixed=1,
-//!                              integerdup=1, reversedup=1
+//!                              integerdup=1, reversedup=1; of DLMDB's databases counted=1,
+//!                              prefix_compression=1
 //! hedgerow_table=NAME          where NAME needs escapes
 //! hedgerow_order=NAME          the keys' order is a function under this name
 //! hedgerow_value_order=NAME    the same for values
@@ -27,6 +28,7 @@ use std::io::Read;
 use super::text_lines::TextLines;
 use super::{BadInput, DuplicatesHeader, Event, TableHeader};
 use crate::codec::Format;
+use crate::lmdb_flags::Flags;
 use crate::open::{MAIN, OrderName};
 
 /// The line that ends a table.
@@ -112,6 +114,8 @@ struct Header {
     dup_fixed: bool,
     reverse_dup: bool,
     integer_dup: bool,
+    /// The flags of all lines of LMDB's and DLMDB's.
+    flags: Flags,
     any_size: bool,
     own: OwnLines,
 }
@@ -136,6 +140,9 @@ impl Header {
             });
         };
         let (word, value) = (&line[..equals], &line[equals + 1..]);
+        if flag(value) {
+            self.flags.read(word);
+        }
         match word {
             b"VERSION" if !matches!(number(value)?, 1..=3) => {
                 return Err(format!("version {} is not known", value.escape_ascii()));
@@ -186,12 +193,11 @@ impl Header {
             fixed,
             size: self.own.value_size,
         });
-        TableHeader {
-            name: self.escaped_name.or(self.name),
-            order,
-            duplicates,
-            user_flags: self.own.user_flags,
-        }
+        let user_flags = match self.own.user_flags {
+            0 if self.flags.has_dlmdb() => self.flags.user_flags(),
+            user_flags => user_flags,
+        };
+        TableHeader { name: self.escaped_name.or(self.name), order, duplicates, user_flags }
     }
 }
 

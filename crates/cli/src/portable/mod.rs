@@ -5,7 +5,7 @@ pub(crate) mod csv;
 pub(crate) mod jsonl;
 pub(crate) mod lines;
 pub(crate) mod mdb;
-mod text_lines;
+pub(crate) mod text_lines;
 
 use std::io::Read;
 
