@@ -294,7 +294,8 @@ static struct {
 	uint32_t reading_table;
 	struct {
 		enum place place;
-		/* It was moved to the last entry or behind it; the original remembers that too long. */
+		/* It was moved to the last entry or behind it, or an entry was deleted; the original remembers
+		 * too long that it was at the end. */
 		int is_at_end;
 		uint32_t table;
 		size_t depth;
@@ -500,6 +501,14 @@ static void alone(uint32_t table, uint32_t slot)
 	}
 }
 
+/* After an entry was deleted any cursor may take itself to be at the end. */
+static void doubt(uint32_t table)
+{
+	for (uint32_t i = 0; i < CURSORS; i++)
+		if (world.cursor[i].place != CLOSED && world.cursor[i].table == table)
+			world.cursor[i].is_at_end = 1;
+}
+
 static void put(const struct call *call)
 {
 	static const unsigned choices[] = {
@@ -570,8 +579,9 @@ static void delete(const struct call *call, int is_value)
 	alone(call->table, NONE);
 	side->code = side->call.del(writer_of(), side->dbi[call->table], &key,
 		is_value ? &value : NULL);
-	compare(CODE, "del(table %u, %s, %s)", call->table, shown(&key),
-		is_value ? shown(&value) : "NULL");
+	if (!compare(CODE, "del(table %u, %s, %s)", call->table, shown(&key),
+			is_value ? shown(&value) : "NULL"))
+		doubt(call->table);
 }
 
 static void get(const struct call *call)
@@ -815,8 +825,10 @@ static void delete_at_cursor(const struct call *call)
 	if (!is_sure && !flags && !side->call.cursor_count(cursor, &side->number))
 		is_sure = side->number > 1;
 	side->code = side->call.cursor_del(cursor, flags);
-	if (!compare(CODE, "cursor_del(cursor %u, 0x%x)", call->slot, flags))
+	if (!compare(CODE, "cursor_del(cursor %u, 0x%x)", call->slot, flags)) {
 		*place = is_sure && !world.cursor[call->slot].is_at_end ? DELETED : LOST;
+		doubt(call->table);
+	}
 }
 
 static void count_values(const struct call *call)

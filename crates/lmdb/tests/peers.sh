@@ -1,0 +1,99 @@
+#!/bin/sh
+# Runs programs of others on LMDB as Debian packages it and on this library, and compares what they
+# print: LMDB's own test programs, compiled against our header, and packaged programs that are given
+# our library through LD_LIBRARY_PATH.
+#
+#     peers.sh [LIBRARY]
+#
+# Needs liblmdb-dev, python3-lmdb, liblmdb-file-perl, postfix-lmdb, dpkg-dev, a C compiler, and
+# either Debian's source packages or the crate lmdb-master-sys in cargo's registry.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if [ $# -ge 1 ]; then
+    library=$(realpath "$1")
+else
+    (cd "$root" && cargo build --release -p lmdb)
+    library=${CARGO_TARGET_DIR:-$root/target}/release/liblmdb.so
+fi
+mkdir "$work/lib" "$work/none" "$work/source"
+ln -s "$library" "$work/lib/liblmdb.so"
+ln -s "$library" "$work/lib/liblmdb.so.0"
+
+failures=0
+count=0
+
+# compare NAME COMMAND...: runs the command in two folders, with the original and with ours.
+compare() {
+    name=$1
+    shift
+    rm -rf "$work/original" "$work/ours"
+    mkdir -p "$work/original/testdb" "$work/ours/testdb"
+    (cd "$work/original" && LD_LIBRARY_PATH=$work/none "$@" > ../original.out 2>&1) && code=0 ||
+        code=$?
+    echo "exit code $code" >> "$work/original.out"
+    (cd "$work/ours" && LD_LIBRARY_PATH=$work/lib "$@" > ../ours.out 2>&1) && code=0 || code=$?
+    echo "exit code $code" >> "$work/ours.out"
+    for side in original ours; do
+        steady "$work/$side.out" > "$work/$side.txt"
+    done
+    count=$((count + 1))
+    lines=$(wc -l < "$work/original.txt")
+    if [ "$lines" -lt 2 ]; then
+        echo "$name: prints nothing on the original"
+        failures=$((failures + 1))
+    elif cmp -s "$work/original.txt" "$work/ours.txt"; then
+        echo "$name: $lines lines, the same"
+    else
+        echo "$name: differs"
+        diff "$work/original.txt" "$work/ours.txt" | head -n 20
+        failures=$((failures + 1))
+    fi
+}
+
+# Addresses, which mtest prints, are not the library's to decide; nor is the value with which
+# MDB_NEXT_MULTIPLE's second block begins, which mtest4 prints before it deletes.
+steady() {
+    sed -e '1,/^Deleted/{/^key: 001, data: /d;}' -e 's/key: 0x[0-9a-f]* /key: /' -e 's/data: 0x[0-9a-f]* /data: /' \
+        -e 's/key: (nil) /key: /' -e 's/data: (nil) /data: /' "$1"
+}
+
+# LMDB's sources: Debian's package of the version that is installed, or cargo's copy.
+fetch_source() {
+    mkdir -p "$work/apt/parts" "$work/apt/lists/partial"
+    sed 's/^Types: deb$/Types: deb-src/' /etc/apt/sources.list.d/debian.sources \
+        > "$work/apt/parts/source.sources" 2> /dev/null &&
+        (cd "$work/source" &&
+            set -- -qq -o Dir::Etc::sourcelist=/dev/null \
+                -o Dir::Etc::sourceparts="$work/apt/parts" \
+                -o Dir::State::lists="$work/apt/lists" &&
+            apt-get "$@" update && apt-get "$@" source lmdb) > "$work/apt/log" 2>&1
+    find "$work/source" "${CARGO_HOME:-$HOME/.cargo}/registry/src" -name mtest.c \
+        -path '*liblmdb*' 2> /dev/null | head -n 1
+}
+
+# mtest of one side: the programs count on a seed from the clock, which is fixed for both.
+mtests() {
+    source=$(fetch_source)
+    [ -n "$source" ] || { echo "LMDB's sources are missing" >&2; exit 2; }
+    source=$(dirname "$source")
+    for program in mtest mtest2 mtest3 mtest4 mtest5; do
+        sed 's/srand(time(NULL))/srand(20260101)/' "$source/$program.c" > "$work/$program.c"
+        ${CC:-cc} -w -I "$here/../include" -o "$work/$program" "$work/$program.c" \
+            -L "$work/lib" -llmdb
+        compare "$program" "$work/$program"
+    done
+}
+
+mtests
+compare "python3-lmdb" /usr/bin/python3 "$here/peers/entries.py"
+compare "LMDB_File" /usr/bin/perl "$here/peers/entries.pl"
+if command -v postmap > /dev/null; then
+    compare "postmap" sh "$here/peers/postmap.sh"
+fi
+echo "$((count - failures)) passed, $failures failed"
+[ "$failures" = 0 ]

@@ -1,0 +1,76 @@
+#!/bin/sh
+# Runs py-lmdb's own test suite on LMDB as Debian packages it and on this library, and compares them
+# test by test: what passes on the original must pass here, and no test may end by a signal.
+#
+#     py-lmdb.sh [LIBRARY]
+#
+# LIBRARY is our liblmdb.so; without it one is built. Needs liblmdb-dev, Python 3.9 with venv, and
+# PyPI. Each test runs in a process of its own. Known differences, each with its reason, stand in
+# py-lmdb.txt beside this script.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+version=${PY_LMDB_VERSION:-3.0.0}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if [ $# -ge 1 ]; then
+    library=$(realpath "$1")
+else
+    (cd "$root" && cargo build --release -p lmdb)
+    library=${CARGO_TARGET_DIR:-$root/target}/release/liblmdb.so
+fi
+original=$(/sbin/ldconfig -p | sed -n 's/.*liblmdb\.so\.0 .*=> //p' | head -n 1)
+[ -n "$original" ] || { echo "the original is missing: apt-get install liblmdb-dev" >&2; exit 2; }
+
+python3 -m venv "$work/env"
+"$work/env/bin/pip" --quiet --disable-pip-version-check install \
+    pytest pytest-forked setuptools wheel cffi patch-ng
+"$work/env/bin/pip" --quiet --disable-pip-version-check download \
+    --no-binary lmdb --no-deps --no-build-isolation --dest "$work" "lmdb==$version"
+
+# build NAME HEADERS LIBRARY: py-lmdb against these, in a folder of its own.
+build() {
+    mkdir "$work/$1" "$work/$1/lib"
+    tar -xf "$work/lmdb-$version.tar.gz" -C "$work/$1" --strip-components=1
+    ln -s "$3" "$work/$1/lib/liblmdb.so"
+    ln -s "$3" "$work/$1/lib/liblmdb.so.0"
+    (cd "$work/$1" && LMDB_FORCE_SYSTEM=1 LMDB_INCLUDEDIR=$2 LMDB_LIBDIR=$work/$1/lib \
+        "$work/env/bin/python" setup.py -q build_ext --inplace > build.log 2>&1) ||
+        { cat "$work/$1/build.log" >&2; exit 2; }
+}
+
+# run NAME: one line a test, "outcome test". A test may end by a signal, not the run.
+run() {
+    (cd "$work/$1" && LD_LIBRARY_PATH=$work/$1/lib PYTHONPATH=$work/$1 \
+        timeout 1500 "$work/env/bin/python" -m pytest --forked -q -rA -m '' \
+        -p no:cacheprovider tests > run.log 2>&1) || true
+    sed -n -e 's/^\(PASSED\|FAILED\|ERROR\|XFAIL\|XPASS\) \([^ ]*\).*/\1 \2/p' \
+        "$work/$1/run.log" | sort -k 2 -u > "$work/$1/outcomes"
+    tail -n 1 "$work/$1/run.log"
+    [ -s "$work/$1/outcomes" ] || { tail -n 30 "$work/$1/run.log" >&2; exit 2; }
+}
+
+build original /usr/include "$original"
+build ours "$here/../include" "$library"
+echo "the original:" && run original
+echo "this library:" && run ours
+[ -z "${KEEP_LOGS:-}" ] || cp "$work/original/run.log" "$KEEP_LOGS/original.log"
+[ -z "${KEEP_LOGS:-}" ] || cp "$work/ours/run.log" "$KEEP_LOGS/ours.log"
+
+# Tests that pass on the original and not here.
+grep '^PASSED ' "$work/original/outcomes" | cut -d ' ' -f 2 | sort > "$work/expected"
+grep '^PASSED ' "$work/ours/outcomes" | cut -d ' ' -f 2 | sort > "$work/passed"
+sed -e 's/#.*//' -e 's/ *$//' -e '/^$/d' "$here/py-lmdb.txt" | sort > "$work/known"
+comm -23 "$work/expected" "$work/passed" > "$work/lost"
+crashed=$(grep -c 'CRASHED with signal' "$work/ours/run.log" || true)
+unknown=$(comm -23 "$work/lost" "$work/known")
+stale=$(comm -12 "$work/known" "$work/passed")
+echo "$(wc -l < "$work/expected") pass on the original, $(wc -l < "$work/passed") here;" \
+    "$(wc -l < "$work/lost") of the former do not, $(wc -l < "$work/known") are known;" \
+    "$crashed ended by a signal here," \
+    "$(grep -c 'CRASHED with signal' "$work/original/run.log" || true) on the original"
+[ -z "$unknown" ] || printf 'pass on the original only:\n%s\n' "$unknown"
+[ -z "$stale" ] || printf 'pass after all, take them out of py-lmdb.txt:\n%s\n' "$stale"
+[ -z "$unknown$stale" ] && [ "$crashed" = 0 ]
