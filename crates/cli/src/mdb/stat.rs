@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use hedgerow::tree::{ReadTxn, Store, StoreStat, TableStat};
+use hedgerow::tree::{ReadTxn, Snapshot, Store, StoreStat, TableStat};
 
 use super::arguments::{Arguments, bytes};
 use super::environment::{self, Access, Databases, READERS_MAX};
@@ -117,13 +117,25 @@ fn print_databases(txn: &ReadTxn, wanted: &Wanted, out: &mut Output) -> Result<(
         let info = all.find(&bytes(Some(name)))?;
         return print(&name.to_string_lossy(), &stat(info)?, out);
     }
-    let mut main = all.main().map(stat).transpose()?.unwrap_or_default();
-    main.count.values += all.named().count() as u64;
-    print("Main DB", &main, out)?;
+    let own = all.main().map(stat).transpose()?.unwrap_or_default();
+    print("Main DB", &with_names(own, txn, all.named().count() as u64), out)?;
     for info in all.named().filter(|_| wanted.all) {
         print(&String::from_utf8_lossy(&info.name), &stat(info)?, out)?;
     }
     Ok(())
+}
+
+/// The main database together with the names of the others, which stand in the catalog.
+fn with_names(mut main: TableStat, txn: &ReadTxn, names: u64) -> TableStat {
+    if names > 0 {
+        let catalog = txn.catalog_stat();
+        main.depth = main.depth.max(catalog.depth);
+        main.branch_pages += catalog.branch_pages;
+        main.leaf_pages += catalog.leaf_pages;
+        main.overflow_pages += catalog.overflow_pages;
+        main.count.values += names;
+    }
+    main
 }
 
 fn print(name: &str, stat: &TableStat, out: &mut Output) -> Result<(), Ending> {

@@ -26,10 +26,10 @@ undef $cursor;
 $txn->commit;
 
 $txn = $env->BeginTxn();
-tie my %plain, $txn, 'plain', MDB_CREATE;
-$plain{"name $_"} = $_ * $_ for 1 .. 100;
-delete $plain{'name 50'};
-print join(',', map { "$_=$plain{$_}" } (sort keys %plain)[0 .. 4]), "\n";
-print exists $plain{'name 50'} ? 'there' : 'gone', "\n";
-untie %plain;
+my $plain = $txn->OpenDB('plain', MDB_CREATE);
+$plain->put("name $_", $_ * $_) for 1 .. 100;
+$plain->del('name 50');
+print join(',', map { $plain->get("name $_") } 1 .. 5), "\n";
+print defined $plain->get('name 50') ? 'there' : 'gone', "\n";
+print $plain->stat->{entries}, "\n";
 $txn->commit;
