@@ -12,4 +12,6 @@ mod portable;
 mod sandbox;
 #[cfg(unix)]
 mod scarce;
+#[cfg(unix)]
+mod tools;
 mod whole;

@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
 
 mod header;
+#[cfg(target_os = "linux")]
+mod original;
 mod programs;
 mod smoke;

@@ -1,0 +1,428 @@
+/* Times two libraries with LMDB's interface in one run, in turns, and checks every answer.
+ *
+ *     speed ORIGINAL.so OTHER.so FOLDER [ENTRIES KEY_BYTES VALUE_BYTES [ROUNDS]]
+ *     speed --once LIBRARY.so FOLDER WORK ENTRIES KEY_BYTES VALUE_BYTES
+ *
+ * The first form prints a line of JSON a workload: the best of its rounds on each side in
+ * nanoseconds a call, and how much faster the other is. The second does one workload once, its calls
+ * inside of the function `measured`, for a tool that counts instructions. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <ftw.h>
+#include <lmdb.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+#define KEY_MAX 64
+#define VALUE_MAX 4096
+
+#define FUNCTIONS(X) \
+	X(env_create) X(env_open) X(env_close) X(env_set_mapsize) X(txn_begin) X(txn_commit) \
+	X(txn_abort) X(dbi_open) X(get) X(put) X(cursor_open) X(cursor_close) X(cursor_get) X(stat)
+
+/* A library and what is open in it. */
+struct side {
+#define MEMBER(name) __typeof__(&mdb_##name) name;
+	FUNCTIONS(MEMBER)
+#undef MEMBER
+	const char *name;
+	char folder[4096];
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+};
+
+static size_t entries = 1000000, key_bytes = 24, value_bytes = 150;
+
+static void fail(const char *side, const char *what, int code)
+{
+	fprintf(stderr, "%s: %s: code %d\n", side, what, code);
+	exit(1);
+}
+
+#define MUST(side, call) do { \
+	int code_ = (call); \
+	if (code_) fail((side)->name, #call, code_); \
+} while (0)
+
+static void must_be(const struct side *side, const char *what, uint64_t found, uint64_t expected)
+{
+	if (found != expected) {
+		fprintf(stderr, "%s: %s is %llu, not %llu\n", side->name, what,
+			(unsigned long long)found, (unsigned long long)expected);
+		exit(1);
+	}
+}
+
+static void load(struct side *side, const char *path)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		fprintf(stderr, "%s\n", dlerror());
+		exit(2);
+	}
+#define FIND(name) \
+	if (!(side->name = (__typeof__(&mdb_##name))dlsym(handle, "mdb_" #name))) { \
+		fprintf(stderr, "%s has no mdb_" #name "\n", path); \
+		exit(2); \
+	}
+	FUNCTIONS(FIND)
+#undef FIND
+}
+
+/* ---- data ---- */
+
+/* Digits in front of which zeros stand, so that they sort as their number. */
+static MDB_val key_of(uint64_t number, char *buffer)
+{
+	memset(buffer, '0', key_bytes);
+	for (size_t at = key_bytes; number && at; number /= 10)
+		buffer[--at] = (char)('0' + number % 10);
+	return (MDB_val){ key_bytes, buffer };
+}
+
+static MDB_val value_of(uint64_t number, char *buffer)
+{
+	memset(buffer, 'a' + (int)(number % 26), value_bytes);
+	memcpy(buffer, &number, value_bytes < 8 ? value_bytes : 8);
+	return (MDB_val){ value_bytes, buffer };
+}
+
+/* The number that a value was made of. */
+static uint64_t number_of(const MDB_val *value)
+{
+	uint64_t number = 0;
+	if (value->mv_size != value_bytes)
+		return UINT64_MAX;
+	memcpy(&number, value->mv_data, value_bytes < 8 ? value_bytes : 8);
+	return number;
+}
+
+/* The i-th of all numbers below `entries` in an order without pattern: a walk through a power of two
+ * by a full-period generator, leaving out what is too large. */
+struct shuffle { uint64_t state, mask; };
+
+static struct shuffle shuffle(void)
+{
+	struct shuffle order = { 12345, 1 };
+	while (order.mask < entries)
+		order.mask = order.mask * 2 + 1;
+	return order;
+}
+
+static uint64_t next_of(struct shuffle *order)
+{
+	uint64_t out;
+	do {
+		order->state = (order->state * 6364136223846793005u + 1442695040888963407u) & order->mask;
+		/* The low bits of such a generator are poor; these are all of its bits, turned over. */
+		out = order->state ^ (order->state >> 7 & order->mask >> 7);
+	} while (out >= entries);
+	return out;
+}
+
+/* ---- environments ---- */
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
+{
+	(void)stat, (void)type, (void)where;
+	return remove(path);
+}
+
+static void open_new(struct side *side, unsigned flags)
+{
+	nftw(side->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	if (mkdir(side->folder, 0755))
+		fail(side->name, side->folder, -1);
+	MUST(side, side->env_create(&side->env));
+	MUST(side, side->env_set_mapsize(side->env, (size_t)1 << 36));
+	MUST(side, side->env_open(side->env, side->folder, flags, 0644));
+}
+
+static void begin(struct side *side, unsigned flags)
+{
+	MUST(side, side->txn_begin(side->env, NULL, flags, &side->txn));
+	MUST(side, side->dbi_open(side->txn, NULL, 0, &side->dbi));
+}
+
+static void must_hold_all(struct side *side)
+{
+	MDB_stat stat;
+	begin(side, MDB_RDONLY);
+	MUST(side, side->stat(side->txn, side->dbi, &stat));
+	must_be(side, "number of entries", stat.ms_entries, entries);
+	side->txn_abort(side->txn);
+}
+
+/* ---- workloads: each makes so many calls and gives their number ---- */
+
+#define GETS 1000000
+#define RANGES 20000
+#define RANGE 100
+#define DURABLE_PUTS 300
+#define UNSYNCED_PUTS 20000
+
+/* The part of a workload that counts; a tool can find it by its name. */
+__attribute__((noinline)) size_t measured(struct side *side, size_t (*work)(struct side *))
+{
+	size_t calls = work(side);
+	__asm__ volatile("" ::: "memory");
+	return calls;
+}
+
+static size_t put_all(struct side *side, int is_shuffled, unsigned flags)
+{
+	char key_buffer[KEY_MAX], value_buffer[VALUE_MAX];
+	struct shuffle order = shuffle();
+	for (uint64_t i = 0; i < entries; i++) {
+		uint64_t number = is_shuffled ? next_of(&order) : i;
+		MDB_val key = key_of(number, key_buffer), value = value_of(number, value_buffer);
+		MUST(side, side->put(side->txn, side->dbi, &key, &value, flags));
+	}
+	return entries;
+}
+
+static size_t append_load(struct side *side)
+{
+	begin(side, 0);
+	size_t calls = put_all(side, 0, MDB_APPEND);
+	MUST(side, side->txn_commit(side->txn));
+	return calls;
+}
+
+static size_t random_load(struct side *side)
+{
+	begin(side, 0);
+	size_t calls = put_all(side, 1, 0);
+	MUST(side, side->txn_commit(side->txn));
+	return calls;
+}
+
+static size_t random_get(struct side *side)
+{
+	char buffer[KEY_MAX];
+	MDB_val value;
+	struct shuffle order = shuffle();
+	size_t calls = entries < GETS ? entries : GETS;
+	begin(side, MDB_RDONLY);
+	for (size_t i = 0; i < calls; i++) {
+		uint64_t number = next_of(&order);
+		MDB_val key = key_of(number, buffer);
+		MUST(side, side->get(side->txn, side->dbi, &key, &value));
+		must_be(side, "a value", number_of(&value), number);
+	}
+	side->txn_abort(side->txn);
+	return calls;
+}
+
+static size_t full_scan(struct side *side)
+{
+	MDB_cursor *cursor;
+	MDB_val key, value;
+	uint64_t seen = 0, sum = 0;
+	begin(side, MDB_RDONLY);
+	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
+	while (!side->cursor_get(cursor, &key, &value, MDB_NEXT)) {
+		seen++;
+		sum += number_of(&value) + key.mv_size;
+	}
+	must_be(side, "number of entries seen", seen, entries);
+	must_be(side, "sum of all", sum, entries * (entries - 1) / 2 + entries * key_bytes);
+	side->cursor_close(cursor);
+	side->txn_abort(side->txn);
+	return entries;
+}
+
+static size_t range_of_100(struct side *side)
+{
+	char buffer[KEY_MAX];
+	MDB_cursor *cursor;
+	MDB_val value;
+	struct shuffle order = shuffle();
+	begin(side, MDB_RDONLY);
+	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
+	for (size_t i = 0; i < RANGES; i++) {
+		uint64_t first = next_of(&order) % (entries - RANGE), sum = 0;
+		MDB_val key = key_of(first, buffer);
+		MUST(side, side->cursor_get(cursor, &key, &value, MDB_SET_RANGE));
+		for (size_t at = 1;; at++) {
+			sum += number_of(&value);
+			if (at == RANGE)
+				break;
+			MUST(side, side->cursor_get(cursor, &key, &value, MDB_NEXT));
+		}
+		must_be(side, "sum of a range", sum, RANGE * first + RANGE * (RANGE - 1) / 2);
+	}
+	side->cursor_close(cursor);
+	side->txn_abort(side->txn);
+	return RANGES;
+}
+
+static size_t one_put_each(struct side *side, size_t count)
+{
+	char key_buffer[KEY_MAX], value_buffer[VALUE_MAX];
+	struct shuffle order = shuffle();
+	for (size_t i = 0; i < count; i++) {
+		uint64_t number = next_of(&order);
+		MDB_val key = key_of(number, key_buffer), value = value_of(number, value_buffer);
+		begin(side, 0);
+		MUST(side, side->put(side->txn, side->dbi, &key, &value, 0));
+		MUST(side, side->txn_commit(side->txn));
+	}
+	return count;
+}
+
+static size_t durable_puts(struct side *side)
+{
+	return one_put_each(side, DURABLE_PUTS);
+}
+
+static size_t unsynced_puts(struct side *side)
+{
+	return one_put_each(side, UNSYNCED_PUTS);
+}
+
+/* What a workload works on. */
+enum ground { NEW, FILLED, FILLED_NOSYNC };
+
+static const struct workload {
+	const char *name;
+	size_t (*work)(struct side *);
+	enum ground ground;
+} workloads[] = {
+	{ "append load", append_load, NEW },
+	{ "random load", random_load, NEW },
+	{ "random get", random_get, FILLED },
+	{ "full scan", full_scan, FILLED },
+	{ "range of 100", range_of_100, FILLED },
+	{ "one-put durable", durable_puts, FILLED },
+	{ "one-put nosync", unsynced_puts, FILLED_NOSYNC },
+};
+
+/* Makes the ground for a workload; what stands is used again. */
+static void prepare(struct side *side, enum ground ground, enum ground *stands)
+{
+	if (ground != NEW && ground == *stands)
+		return;
+	if (side->env)
+		side->env_close(side->env);
+	open_new(side, ground == FILLED_NOSYNC ? MDB_NOSYNC : 0);
+	if (ground != NEW)
+		random_load(side);
+	*stands = ground;
+}
+
+/* ---- times ---- */
+
+static double seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static double bytes_of(const struct side *side)
+{
+	char path[5000];
+	struct stat stat_;
+	snprintf(path, sizeof path, "%s/data.mdb", side->folder);
+	if (stat(path, &stat_))
+		fail(side->name, "data.mdb is missing", -1);
+	return (double)stat_.st_size;
+}
+
+static void print(const char *name, const char *unit, double original, double other)
+{
+	printf("{\"work\": \"%s\", \"entries\": %zu, \"key\": %zu, \"value\": %zu, \"unit\": \"%s\", "
+		"\"original\": %.1f, \"other\": %.1f, \"ratio\": %.3f}\n", name, entries, key_bytes,
+		value_bytes, unit, original, other, original / other);
+	fflush(stdout);
+}
+
+static void compare(struct side sides[2], const struct workload *workload, int rounds,
+	enum ground stands[2])
+{
+	double best[2] = { 1e30, 1e30 };
+	for (int round = 0; round < rounds; round++)
+		for (int turn = 0; turn < 2; turn++) {
+			int i = (turn + round) % 2;
+			prepare(&sides[i], workload->ground, &stands[i]);
+			double start = seconds();
+			size_t calls = measured(&sides[i], workload->work);
+			double each = (seconds() - start) / (double)calls * 1e9;
+			best[i] = each < best[i] ? each : best[i];
+			must_hold_all(&sides[i]);
+		}
+	print(workload->name, "ns", best[0], best[1]);
+	if (workload->ground == NEW)
+		print(workload->work == append_load ? "size appended" : "size random", "bytes",
+			bytes_of(&sides[0]), bytes_of(&sides[1]));
+}
+
+/* One workload on one library, for a tool that counts. */
+static int once(char **arguments)
+{
+	static struct side side;
+	enum ground stands = NEW;
+	load(&side, arguments[0]);
+	side.name = arguments[0];
+	snprintf(side.folder, sizeof side.folder, "%s", arguments[1]);
+	for (size_t i = 0; i < LENGTH(workloads); i++)
+		if (!strcmp(workloads[i].name, arguments[2])) {
+			prepare(&side, workloads[i].ground, &stands);
+			printf("%zu\n", measured(&side, workloads[i].work));
+			must_hold_all(&side);
+			side.env_close(side.env);
+			return 0;
+		}
+	fprintf(stderr, "no workload \"%s\"\n", arguments[2]);
+	return 2;
+}
+
+static void read_shape(int count, char **arguments)
+{
+	if (count > 0)
+		entries = strtoull(arguments[0], NULL, 10);
+	if (count > 1)
+		key_bytes = strtoull(arguments[1], NULL, 10);
+	if (count > 2)
+		value_bytes = strtoull(arguments[2], NULL, 10);
+	if (entries <= 2 * RANGE || key_bytes < 8 || key_bytes > KEY_MAX || value_bytes < 8
+		|| value_bytes > VALUE_MAX) {
+		fprintf(stderr, "more than %d entries, keys of 8..%d bytes, values of 8..%d\n",
+			2 * RANGE, KEY_MAX, VALUE_MAX);
+		exit(2);
+	}
+}
+
+int main(int count, char **arguments)
+{
+	static struct side sides[2] = { { .name = "original" }, { .name = "other" } };
+	enum ground stands[2] = { NEW, NEW };
+	if (count >= 5 && !strcmp(arguments[1], "--once")) {
+		read_shape(count - 5, arguments + 5);
+		return once(arguments + 2);
+	}
+	if (count < 4) {
+		fprintf(stderr, "usage: %s ORIGINAL.so OTHER.so FOLDER [ENTRIES KEY VALUE [ROUNDS]]\n",
+			arguments[0]);
+		return 2;
+	}
+	read_shape(count - 4, arguments + 4);
+	int rounds = count > 7 ? atoi(arguments[7]) : 3;
+	for (int i = 0; i < 2; i++) {
+		load(&sides[i], arguments[1 + i]);
+		snprintf(sides[i].folder, sizeof sides[i].folder, "%s/%s", arguments[3], sides[i].name);
+	}
+	mkdir(arguments[3], 0755);
+	for (size_t i = 0; i < LENGTH(workloads); i++)
+		compare(sides, &workloads[i], rounds, stands);
+	for (int i = 0; i < 2; i++)
+		sides[i].env_close(sides[i].env);
+	return 0;
+}
