@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::Path;
 
-use hedgerow::tree::{CopyOptions, Store};
 use hedgerow::Error;
+use hedgerow::tree::{CopyOptions, Store};
 
 use super::environment;
 use super::error::{Code, Ending};

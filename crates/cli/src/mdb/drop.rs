@@ -43,12 +43,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<(), Ending> {
     txn.commit().map_err(|error| Ending::failed("mdb_txn_commit", Code::of(&error)))
 }
 
-fn empty(
-    txn: &mut WriteTxn,
-    all: &Databases,
-    name: &[u8],
-    removes: bool,
-) -> hedgerow::Result<()> {
+fn empty(txn: &mut WriteTxn, all: &Databases, name: &[u8], removes: bool) -> hedgerow::Result<()> {
     if removes {
         return txn.drop_table(name).map(|_| ());
     }

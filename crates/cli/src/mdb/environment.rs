@@ -36,8 +36,8 @@ pub(crate) fn data_file(path: &OsStr, is_file: bool) -> PathBuf {
 pub(crate) fn open(path: &OsStr, is_file: bool, access: Access) -> Result<Store, Ending> {
     let file = data_file(path, is_file);
     let builder = Store::builder();
-    let is_new = access == Access::Write
-        && std::fs::metadata(&file).map_or(true, |found| found.len() == 0);
+    let is_new =
+        access == Access::Write && std::fs::metadata(&file).map_or(true, |found| found.len() == 0);
     let opened = match access {
         Access::Read => builder.read_only(true).open(&file),
         Access::Write if is_new => builder.create(&file),

@@ -95,7 +95,12 @@ impl Both {
         assert_eq!(theirs.code, ours.code, "{tool} {arguments:?}: {} / {}", theirs.err, ours.err);
         // The original also warns of header lines that it writes itself.
         let is_silent = theirs.err.is_empty();
-        assert!(theirs.code == 0 || is_silent == ours.err.is_empty(), "{} / {}", theirs.err, ours.err);
+        assert!(
+            theirs.code == 0 || is_silent == ours.err.is_empty(),
+            "{} / {}",
+            theirs.err,
+            ours.err
+        );
         let (theirs, ours) = (steady(&theirs.text()), steady(&ours.text()));
         assert_eq!(theirs, ours, "{tool} {arguments:?}");
         ours

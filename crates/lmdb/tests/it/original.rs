@@ -8,7 +8,8 @@ use crate::programs::{library, package};
 
 /// LMDB's own library; where tests may not be skipped it must be there.
 fn original() -> Option<PathBuf> {
-    let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let places =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
     let found = places.iter().map(|place| Path::new(place).join("liblmdb.so.0"));
     let found = found.into_iter().find(|path| path.exists());
     assert!(found.is_some() || std::env::var_os("CI").is_none(), "apt-get install liblmdb0");
