@@ -44,7 +44,11 @@ instructions() {
 
 "$work/speed" "$original" "$library" "$work/timed" "$entries" "$key" "$value" "$rounds" \
     > "$work/results"
+echo "$entries entries of $key/$value bytes         original           ours    ratio"
+echo "nanoseconds a call:" && table ns
+echo "bytes of the file:" && table bytes
 if command -v valgrind > /dev/null; then
+    echo "instructions a call:"
     few=$((entries < 100000 ? entries : 100000))
     for name in "append load" "random load" "random get" "full scan" "range of 100" \
         "one-put nosync"; do
@@ -55,9 +59,6 @@ if command -v valgrind > /dev/null; then
             "$name" "$few" "$key" "$value" >> "$work/results"
         printf '"original": %s, "other": %s, "ratio": %s}\n' "$a" "$b" "$ratio" >> "$work/results"
     done
+    table instructions
 fi
-echo "$entries entries of $key/$value bytes         original           ours    ratio"
-echo "nanoseconds a call:" && table ns
-echo "bytes of the file:" && table bytes
-echo "instructions a call:" && table instructions
 [ -z "${RESULTS:-}" ] || cp "$work/results" "$RESULTS"
