@@ -8,7 +8,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-work=$(mktemp -d "${SPEED_FOLDER:-/tmp}/speed.XXXXXX")
+work=$(mktemp -d -p "${SPEED_FOLDER:-/tmp}")
 trap 'rm -rf "$work"' EXIT
 
 if [ $# -ge 1 ]; then
