@@ -10,6 +10,7 @@ pub mod flips;
 pub mod format;
 pub mod mutate;
 pub mod supervise;
+pub mod targets;
 pub mod template;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,7 +60,7 @@ impl Templates {
                 path: folder.clone(),
                 source,
             })?;
-            let image = template::build(&folder, page_size)?;
+            let image = template::build(&folder, page_size, 1)?;
             let pieces = image.pieces();
             Ok((image, pieces))
         };

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::json;
 use sim::hostile::supervise::{self, Summary};
-use sim::hostile::{Templates, flips};
+use sim::hostile::{Templates, flips, targets};
 use sim::job::run_seeds;
 
 use super::{Seeds, jobs, seeds};
@@ -45,6 +45,29 @@ pub(crate) struct Flips {
     /// Prints one JSON object instead of a report for people.
     #[arg(long)]
     json: bool,
+}
+
+/// The arguments of `corpus`.
+#[derive(Args)]
+pub(crate) struct Corpus {
+    /// Where a folder for each target is made.
+    #[arg(default_value = "fuzz/corpus")]
+    folder: PathBuf,
+}
+
+/// Runs the subcommand `corpus`.
+pub(crate) fn corpus(arguments: &Corpus) -> ExitCode {
+    for target in ["file", "pages", "keys"] {
+        let folder = arguments.folder.join(target);
+        let written = std::fs::create_dir_all(&folder).and_then(|()| {
+            let mut seeds = targets::seeds(target).into_iter().enumerate();
+            seeds.try_for_each(|(i, bytes)| std::fs::write(folder.join(format!("seed-{i}")), bytes))
+        });
+        if let Err(error) = written {
+            return failed("write the corpus", error);
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 fn failed(doing: &str, error: impl std::fmt::Display) -> ExitCode {

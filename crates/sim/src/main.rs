@@ -29,6 +29,8 @@ enum Command {
     Crash(Crash),
     /// Changes the structures of stores, repairs their checksums and makes every call.
     Hostile(hostile_command::Arguments),
+    /// Writes the files that the corpora of the fuzz targets begin with.
+    Corpus(hostile_command::Corpus),
     /// Flips single bits in pages in use: check must notice each.
     Flips(hostile_command::Flips),
 }
@@ -121,6 +123,7 @@ fn main() -> ExitCode {
         Command::Model(arguments) => model(&arguments),
         Command::Crash(arguments) => crash(&arguments),
         Command::Hostile(arguments) => hostile_command::hostile(&arguments),
+        Command::Corpus(arguments) => hostile_command::corpus(&arguments),
         Command::Flips(arguments) => hostile_command::flips(&arguments),
     }
 }

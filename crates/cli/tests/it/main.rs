@@ -9,5 +9,6 @@ mod entries;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod portable;
+mod salvage;
 mod sandbox;
 mod whole;

@@ -64,6 +64,19 @@ impl<'d> Driver<'d> {
         self.note(checked);
     }
 
+    /// Opens the store and does most things with it, each a few times.
+    pub fn run_briefly(&mut self, builder: &Builder, path: &Path) {
+        let Some(store) = self.open(builder, path) else { return };
+        self.reads(&store);
+        let checked = store.check(&mut |_, _| {});
+        self.note(checked);
+        self.writes(&store);
+        let Some(txn) = self.note(store.begin_read()) else { return };
+        for (table, kind) in self.tables(&txn) {
+            self.scans(&txn, table, kind);
+        }
+    }
+
     fn open(&mut self, builder: &Builder, path: &Path) -> Option<Store> {
         let store = self.note(builder.open(path))?;
         self.page_size = store.page_size() as usize;

@@ -71,5 +71,8 @@ const SHARE: u64 = 1000;
 /// Whether opening or checking the store says that something is wrong.
 fn is_noticed(path: &Path) -> bool {
     let checked = Store::builder().read_only(true).open(path).and_then(|s| s.check(&mut |_, _| {}));
-    checked.map_or(true, |report| !report.problems.is_empty())
+    checked.map_or(true, |report| {
+        // A damaged meta record that is not in use is no problem, but told.
+        !report.problems.is_empty() || !report.notes.is_empty()
+    })
 }

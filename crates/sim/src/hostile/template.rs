@@ -109,11 +109,11 @@ impl Kind {
     }
 }
 
-/// A store that was filled and closed, as a file.
+/// A store that was filled and closed, as a file. Its tables hold one `part`th of the usual entries.
 ///
 /// # Errors
 /// The engine's or the system's; there is no reason for any.
-pub fn build(folder: &Path, page_size: u32) -> hedgerow::Result<Image> {
+pub fn build(folder: &Path, page_size: u32, part: u64) -> hedgerow::Result<Image> {
     let path = folder.join("template");
     let store = Builder::new().page_size(page_size).create(&path)?;
     let mut reader = None;
@@ -121,10 +121,10 @@ pub fn build(folder: &Path, page_size: u32) -> hedgerow::Result<Image> {
         if round == 2 {
             reader = Some(store.begin_read()?);
         }
-        fill(&store, round, page_size as usize)?;
+        fill(&store, round, part, page_size as usize)?;
     }
     // Many small commits, so that the recent list is moved into the trees of free space.
-    for n in 0..40 {
+    for n in 0..40 / part {
         let mut txn = store.begin_write()?;
         for kind in [Kind::Plain, Kind::Integer, Kind::Fixed] {
             let table = txn.table_with(kind.name(), &kind.options())?;
@@ -142,12 +142,12 @@ pub fn build(folder: &Path, page_size: u32) -> hedgerow::Result<Image> {
     Ok(Image { bytes, page_size: page_size as usize })
 }
 
-fn fill(store: &Store, round: u64, page_size: usize) -> hedgerow::Result<()> {
+fn fill(store: &Store, round: u64, part: u64, page_size: usize) -> hedgerow::Result<()> {
     let mut txn = store.begin_write()?;
     for kind in Kind::ALL {
         let table = txn.create_table(kind.name(), &kind.options())?;
-        let first = round * kind.share();
-        for n in first..first + kind.share() {
+        let share = kind.share() / part;
+        for n in round * share..(round + 1) * share {
             put(&mut txn, table, kind, n, page_size)?;
             if n % 5 == 0 {
                 let (key, _) = kind.entry(n / 2, page_size);
