@@ -16,6 +16,8 @@ use crate::{Error, Result};
 const PIECE_BYTES: usize = 1 << 20;
 /// So many pages tell the page size.
 const PROBED_BYTES: u64 = 4 << 20;
+/// So many of the newest trees are looked at for a later version of another one.
+const VERSIONS_MAX: usize = 64;
 /// So many catalogs of the newest ones are compared.
 const CATALOGS_MAX: usize = 16;
 
@@ -106,9 +108,8 @@ impl Scan {
         by_level.sort_unstable();
         for (_, no) in by_level {
             let Some(seen) = self.pages.get(&no) else { continue };
-            let own: Vec<PageNo> = seen.children.iter().copied().collect();
-            let own: Vec<PageNo> =
-                own.into_iter().filter(|child| self.child(seen, *child).is_some()).collect();
+            let mut own = seen.children.clone();
+            own.retain(|child| self.child(seen, *child).is_some());
             let above = own.iter().any(|child| self.catalogs.contains(child));
             if !seen.records.is_empty() || above {
                 self.catalogs.insert(no);
@@ -160,17 +161,44 @@ impl Scan {
                 .is_some_and(|seen| seen.level == root.level && seen.birth <= newest)
     }
 
-    /// Adds the tables that only older copies of catalog pages name, as they were then.
+    /// Pages that no other one refers to, the newest first, but for those of catalogs.
+    fn tree_roots(&self) -> Vec<(PageNo, &Seen)> {
+        let mut roots: Vec<(PageNo, &Seen)> = self
+            .pages
+            .iter()
+            .map(|(no, seen)| (*no, seen))
+            .filter(|(no, _)| !self.children.contains(no) && !self.catalogs.contains(no))
+            .collect();
+        roots.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.birth));
+        roots
+    }
+
+    /// The newest tree that still has pages in common with this one: a later version of it.
+    fn newest_version(&self, roots: &[(PageNo, &Seen)], old: &Root, birth: u64) -> (Root, u64) {
+        let mut own = BTreeSet::new();
+        self.gather(old.page.0, &mut own);
+        let later = roots.iter().take(VERSIONS_MAX).find(|(no, seen)| {
+            let mut all = BTreeSet::new();
+            self.gather(*no, &mut all);
+            seen.birth > birth && !all.is_disjoint(&own)
+        });
+        later.map_or((*old, birth), |(no, seen)| (self.root_of(*no, seen), seen.birth))
+    }
+
+    /// Adds the tables that only older copies of catalog pages name, in the newest version of their
+    /// trees that can be found.
     pub(super) fn add_older_tables(&self, tables: &mut Vec<Found>) {
         let mut known: BTreeSet<Vec<u8>> = tables.iter().map(|found| found.name.clone()).collect();
         let mut leaves: Vec<&Seen> =
             self.pages.values().filter(|seen| !seen.records.is_empty()).collect();
         leaves.sort_by_key(|seen| std::cmp::Reverse(seen.birth));
+        let roots = self.tree_roots();
         for seen in leaves {
             for (name, root, stored) in &seen.records {
                 if self.is_sound(root, seen.birth) && known.insert(name.clone()) {
+                    let (root, newest) = self.newest_version(&roots, root, seen.birth);
                     let (name, stored) = (name.clone(), stored.clone());
-                    tables.push(Found { name, root: *root, stored, newest: seen.birth });
+                    tables.push(Found { name, root, stored, newest });
                 }
             }
         }
@@ -183,14 +211,7 @@ impl Scan {
         for found in tables.iter() {
             self.gather(found.root.page.0, &mut known);
         }
-        let mut roots: Vec<(PageNo, &Seen)> = self
-            .pages
-            .iter()
-            .map(|(no, seen)| (*no, seen))
-            .filter(|(no, _)| !self.children.contains(no) && !self.catalogs.contains(no))
-            .collect();
-        roots.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.birth));
-        for (no, seen) in roots {
+        for (no, seen) in self.tree_roots() {
             let mut own = BTreeSet::new();
             self.gather(no, &mut own);
             let is_free_space =
