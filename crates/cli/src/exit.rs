@@ -8,7 +8,7 @@ pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
     1  not found; the key of `put --new` is there already; `check` found damage;
-       an answer of `demo` differs
+       `salvage` lost something; an answer of `demo` differs
     2  wrong usage
     3  the store or the system refused
   130  interrupted (Ctrl-C); everything that was committed is kept";

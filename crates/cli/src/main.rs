@@ -62,6 +62,7 @@ fn run(Cli { command, json }: Cli) -> Result<Exit, Failure> {
         Command::Sample(args) => commands::sample::run(args, json),
         Command::Stat(args) => commands::stat::run(args, json),
         Command::Check(args) => commands::check::run(args, json),
+        Command::Salvage(args) => commands::salvage::run(args, json),
         Command::Copy(args) => commands::copy::run(args, json),
         Command::Compact(args) => commands::compact::run(args, json),
         Command::Dump(args) => commands::dump::run(args, json),

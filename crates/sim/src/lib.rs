@@ -1,12 +1,15 @@
 //! The reference model, the generator of operations and the runners that hold the engine against
-//! them: `model` (every operation side by side) and `crash` (a power cut after every write).
+//! them: `model` (every operation side by side), `crash` (a power cut after every write) and
+//! `hostile` (files that nobody wrote).
 //!
 //! Data flows one way: a seed gives a [`config::Config`], seed and configuration give a stream of
-//! [`op::Op`], and [`run`] drives engine and [`model`] through it. Nothing here knows pages.
+//! [`op::Op`], and [`run`] drives engine and [`model`] through it. Nothing here knows pages but
+//! [`hostile::format`].
 
 pub mod config;
 pub mod crash;
 pub mod generate;
+pub mod hostile;
 pub mod job;
 pub mod model;
 pub mod op;

@@ -1,5 +1,7 @@
 //! The command line of the simulator: arguments, progress and reports; the work is the library's.
 
+mod hostile_command;
+
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +27,12 @@ enum Command {
     Model(Model),
     /// Cuts the power of a simulated disk after every write and flush of random transactions.
     Crash(Crash),
+    /// Changes the structures of stores, repairs their checksums and makes every call.
+    Hostile(hostile_command::Arguments),
+    /// Writes the files that the corpora of the fuzz targets begin with.
+    Corpus(hostile_command::Corpus),
+    /// Flips single bits in pages in use: check must notice each.
+    Flips(hostile_command::Flips),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -114,6 +122,9 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::Model(arguments) => model(&arguments),
         Command::Crash(arguments) => crash(&arguments),
+        Command::Hostile(arguments) => hostile_command::hostile(&arguments),
+        Command::Corpus(arguments) => hostile_command::corpus(&arguments),
+        Command::Flips(arguments) => hostile_command::flips(&arguments),
     }
 }
 

@@ -30,14 +30,18 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
     if json {
         let (pages, entries) = (report.pages, report.entries);
-        let problems = &report.problems;
+        let (problems, notes) = (&report.problems, &report.notes);
         let report = json!({
             "sound": sound, "pages": pages, "entries": entries, "problems": problems,
+            "notes": notes,
         });
         json::print(&mut out, &report)?;
     } else {
         for problem in &report.problems {
             writeln!(out, "{problem}")?;
+        }
+        for note in &report.notes {
+            writeln!(out, "note: {note}")?;
         }
         let verdict = match report.problems.len() {
             0 => "all is well".to_owned(),

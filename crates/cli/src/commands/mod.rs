@@ -16,6 +16,7 @@ pub(crate) mod man;
 pub(crate) mod nth;
 pub(crate) mod put;
 pub(crate) mod rank;
+pub(crate) mod salvage;
 pub(crate) mod sample;
 pub(crate) mod scan;
 pub(crate) mod stat;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Sample(sample::Args),
     Stat(stat::Args),
     Check(check::Args),
+    Salvage(salvage::Args),
     Copy(copy::Args),
     Compact(compact::Args),
     Dump(dump::Args),

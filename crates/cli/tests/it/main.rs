@@ -9,6 +9,7 @@ mod entries;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod portable;
+mod salvage;
 mod sandbox;
 #[cfg(unix)]
 mod scarce;

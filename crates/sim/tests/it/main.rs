@@ -1,4 +1,6 @@
-//! A short run of the model, so that the default tests hold the engine against it.
+//! Short runs of the simulator's commands, so that the default tests hold the engine against them.
+
+mod hostile;
 
 use std::time::Duration;
 

@@ -106,6 +106,46 @@ impl Stored {
         Form { keys: order(self.order), values }
     }
 
+    /// Options under which the table's entries can be put in the order in which they are stored:
+    /// where the functions of custom orders are not known, every entry comes behind the others.
+    pub(crate) fn options_to_walk(&self) -> TableOptions {
+        let order = |code: u8, name: &[u8]| match code {
+            BYTEWISE => Order::Bytewise,
+            REVERSE => Order::Reverse,
+            INTEGER => Order::Integer,
+            _ => Order::custom(String::from_utf8_lossy(name), |a, b| match a == b {
+                true => std::cmp::Ordering::Equal,
+                false => std::cmp::Ordering::Less,
+            }),
+        };
+        let values = order(self.value_order, &self.value_order_name);
+        let size = (self.value_size != 0).then_some(self.value_size);
+        let options = TableOptions::new()
+            .order(order(self.order, &self.order_name))
+            .user_flags(self.user_flags);
+        match self.duplicates {
+            0 => options,
+            1 => options.duplicates_in(Duplicates::Any { order: values }),
+            _ => options.duplicates_in(Duplicates::Fixed { size, order: values }),
+        }
+    }
+
+    /// A table of which only the flags of its pages are known. `values`: it has duplicates, which
+    /// are ordered from the back or not.
+    pub(crate) fn guessed(reverse: bool, values: Option<bool>) -> Self {
+        let order = |reverse: bool| if reverse { REVERSE } else { BYTEWISE };
+        Self {
+            order: order(reverse),
+            duplicates: u8::from(values.is_some()),
+            value_order: order(values.unwrap_or_default()),
+            key_size: 0,
+            value_size: 0,
+            user_flags: 0,
+            order_name: Vec::new(),
+            value_order_name: Vec::new(),
+        }
+    }
+
     pub(crate) fn encode(&self, root: &Root) -> Vec<u8> {
         let mut out = vec![0; NAMES_AT];
         root.encode(&mut out);
@@ -126,7 +166,10 @@ impl Stored {
         let names = record.get(NAMES_AT..)?;
         let (first, second) = (usize::from(record[64]), usize::from(record[65]));
         let known = record[48] <= CUSTOM && record[49] <= 2 && record[50] <= CUSTOM;
-        if !known || names.len() != first + second {
+        // Only custom orders have names.
+        let named = |order: u8, len: usize| order == CUSTOM || len == 0;
+        let fits = named(record[48], first) && named(record[50], second) && record[51] == 0;
+        if !known || !fits || names.len() != first + second {
             return None;
         }
         let stored = Self {

@@ -10,8 +10,10 @@ pub(crate) use set::PageSet;
 
 use super::catalog::Stored;
 use super::free::{pending_entry, ready_entry};
-use super::meta::{FreeRun, Meta};
+use super::meta::{FreeRun, META_LEN, Meta};
 use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
+use super::recover::META_SLOTS;
+use super::store::Inner;
 use super::tree::{Form, Root};
 use super::{CheckReport, Store};
 use crate::{Error, Result};
@@ -36,6 +38,9 @@ impl Store {
         let txn = self.begin_read()?;
         let meta = &txn.meta.meta;
         let mut checker = Checker::new(&self.inner.pages, meta, progress);
+        for slot in 0..META_SLOTS {
+            checker.meta_page(&self.inner, slot)?;
+        }
         checker.trees(meta)?;
         checker.finish();
         Ok(checker.report)
@@ -119,6 +124,41 @@ impl<'s> Checker<'s> {
         if self.report.pages / PROGRESS_PAGES > before {
             (self.progress)(self.report.pages, u64::from(self.end));
         }
+    }
+
+    /// Checks a meta page: its record, and that nothing stands behind it. A record that is not in
+    /// use may be damaged in a sound store: the power may have gone while it was written.
+    fn meta_page(&mut self, store: &Inner, slot: u32) -> Result<()> {
+        let whose = "meta record";
+        let is_in_use = store.is_slot_in_use(slot);
+        let mut bytes = vec![0; self.file.page_size()];
+        if let Err(error) = self.file.read_run(Run { start: slot, len: 1 }, &mut bytes) {
+            return self.failed(whose, slot, error);
+        }
+        let (record, behind) = bytes.split_at(META_LEN);
+        if behind.iter().any(|byte| *byte != 0) {
+            self.problem(whose, slot, "something stands behind its record");
+        }
+        let is_whole = Meta::decode(record, slot)
+            .is_ok_and(|meta| meta.page_size as usize == self.file.page_size());
+        // Others may be writing it just now.
+        if is_whole || !self.is_still(&bytes, slot) {
+            return Ok(());
+        }
+        if is_in_use && store.is_slot_in_use(slot) {
+            self.problem(whose, slot, "its record is damaged");
+        } else if record.iter().any(|byte| *byte != 0) {
+            let what = "it holds no whole record: damaged, or cut off while it was written; \
+                        nothing depends on it, and one of the next commits writes it anew";
+            self.report.notes.push(format!("page {slot} ({whose}): {what}"));
+        }
+        Ok(())
+    }
+
+    /// Whether a page holds these bytes now as before.
+    fn is_still(&self, bytes: &[u8], no: PageNo) -> bool {
+        let mut again = vec![0; bytes.len()];
+        self.file.read_run(Run { start: no, len: 1 }, &mut again).is_ok() && again == bytes
     }
 
     /// Walks all trees and notes what they say is free.
@@ -236,5 +276,7 @@ impl<'s> Checker<'s> {
     }
 }
 
+#[cfg(test)]
+mod planted_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -18,14 +18,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use super::Durability;
 use super::group::locked;
 use super::image::{Image, Numbers, Pieces};
-use super::meta::{Kind, META_LEN, Meta, RUNS_MAX};
+use super::meta::{Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
+use super::pages::{PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
 use crate::{Error, Result};
 
-/// The most pages of a commit of one flush: recovery reads them.
-const ONE_FLUSH_PAGES: usize = 1024;
 /// The file grows ahead of small commits by an eighth of itself within these bounds.
 const GROW_PAGES_MIN: u64 = 16;
 const GROW_BYTES_MAX: u64 = 4 << 20;
@@ -124,7 +123,17 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     meta.ready_pages = free.ready_pages;
     meta.pending_pages = free.pending_pages;
     meta.recent = std::mem::take(&mut free.recent);
+    // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
+    for root in [&meta.catalog, &meta.ready, &meta.pending] {
+        if !root.page.is_none() && root.page.0 >= meta.end {
+            return Err(store_end(pages, root.page));
+        }
+    }
     Ok(image)
+}
+
+fn store_end(pages: &WritePages, at: PageRef) -> Error {
+    pages.corrupt(at, "in use, but noted as free at the end of the store")
 }
 
 /// Makes the file long enough for a small commit, and somewhat longer: a flush into space that is

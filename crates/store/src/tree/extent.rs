@@ -9,7 +9,7 @@
 //! The cell that names an extent carries the CRC-32C of the trailer, so that a part of a long value
 //! is verified by reading that part and the trailer only.
 
-use super::pages::{ExtentRef, PageFile, PageNo, Pages, ReadPages, Run, WritePages};
+use super::pages::{ExtentRef, FIRST_PAGE, PageFile, PageNo, Pages, ReadPages, Run, WritePages};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::{Error, Result};
@@ -119,8 +119,9 @@ pub(crate) fn reseal(pages: &mut WritePages, reference: &ExtentRef) -> Option<Ex
 
 /// Gives the pages of an extent back.
 pub(crate) fn free(pages: &mut WritePages, reference: &ExtentRef) -> Result<()> {
+    pages.check_freed()?;
     let run = run_of(reference, pages.page_size());
-    let birth = match pages.extents.get(&reference.first) {
+    let birth = match pages.new_extent(reference)? {
         Some(_) => pages.txn,
         None => birth(&pages.base, reference)?,
     };
@@ -139,10 +140,11 @@ fn trailer<'p>(pages: &'p ReadPages, reference: &ExtentRef, plan: &Plan) -> Resu
     let first_page = plan.trailer / plan.page_size;
     let start = u64::from(reference.first) + first_page as u64;
     let run = Run { start: start as PageNo, len: plan.pages - first_page as u32 };
-    if start + u64::from(run.len) > u64::from(pages.end) {
+    let is_inside = start + u64::from(run.len) <= u64::from(pages.end);
+    if !is_inside || reference.first < FIRST_PAGE {
         return Err(pages
             .file
-            .corrupt(reference.first, "a long value beyond the end of the store"));
+            .corrupt(reference.first, "a long value outside of the pages of the store"));
     }
     let bytes = pages.run(run)?;
     let trailer = &bytes[plan.trailer - first_page * plan.page_size..];

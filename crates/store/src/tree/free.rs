@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 
 use super::insert::put_plain;
 use super::meta::{FreeRun, Meta, RECENT_MAX};
-use super::pages::{Freed, PageNo, Run, WritePages};
+use super::pages::{FIRST_PAGE, Freed, PageNo, Pages, Run, WritePages};
 use super::remove::delete_plain;
 use super::search::{scan_plain, scan_plain_back};
 use super::tree::{Form, Tree};
@@ -236,10 +236,10 @@ impl FreeState {
         for from in [self.hint, 0] {
             let upper = if from == 0 { self.hint } else { PageNo::MAX };
             let taken = &self.taken;
-            scan_plain(pages, &self.ready, &from.to_be_bytes(), &mut |key, value| {
-                let Some(run) = ready_entry(key, value).filter(|run| run.start < upper) else {
+            self.scan_ready(pages, from, &mut |run| {
+                if run.start >= upper {
                     return false;
-                };
+                }
                 if !taken.contains(&run.start) {
                     looked_at.push(run);
                     sum += if run.len >= good { run.len.min(missing) } else { 0 };
@@ -278,9 +278,10 @@ impl FreeState {
         self.release_pending(pages, work)?;
         self.lower_end(pages)?;
         match self.refill(pages, need) {
-            Err(Error::StoreFull { .. }) => self.refill(pages, pages.changed_pages() as u32),
-            other => other,
+            Err(Error::StoreFull { .. }) => self.refill(pages, pages.changed_pages() as u32)?,
+            other => other?,
         }
+        check_pool(pages)
     }
 
     /// Before pages are written early: gives back what holders let go, so that a transaction larger
@@ -334,9 +335,13 @@ impl FreeState {
         let mut released = Vec::new();
         let mut next_holder = Some(0);
         while let Some(from) = next_holder.take() {
-            let mut damaged = None;
+            let (mut damaged, end) = (None, pages.base.end);
+            // Holders ascend: in a damaged tree the search could else go round for ever.
+            let fits = |(holder, free): &(u64, FreeRun)| {
+                *holder >= from && free.run.start + free.run.len <= end
+            };
             scan_plain(pages, &self.pending, &pending_key(from, 0), &mut |key, value| {
-                let Some((holder, free)) = pending_entry(key, value) else {
+                let Some((holder, free)) = pending_entry(key, value).filter(fits) else {
                     damaged = Some(());
                     return false;
                 };
@@ -348,16 +353,26 @@ impl FreeState {
                 released.len() < work
             })?;
             if damaged.is_some() {
-                return Err(self.damaged(pages));
+                return Err(damaged_entry(pages, &self.pending));
             }
         }
         Ok(released)
     }
 
-    fn damaged(&self, pages: &WritePages) -> Error {
-        let root = self.pending.root.page;
-        let page = if root.is_changed() { 0 } else { root.0 };
-        pages.base.file.corrupt(page, "an entry of the free-space trees that no store wrote")
+    /// Calls `f` with the runs of the ready tree from `from` on, until it answers false.
+    fn scan_ready(
+        &self,
+        pages: &WritePages,
+        from: PageNo,
+        f: &mut dyn FnMut(Run) -> bool,
+    ) -> Result<()> {
+        let (mut is_whole, end) = (true, pages.base.end);
+        scan_plain(pages, &self.ready, &from.to_be_bytes(), &mut |key, value| {
+            let run = ready_entry(key, value).filter(|run| run.start + run.len <= end);
+            is_whole = run.is_some();
+            run.is_some_and(&mut *f)
+        })?;
+        if is_whole { Ok(()) } else { Err(damaged_entry(pages, &self.ready)) }
     }
 
     fn put_pending(&mut self, pages: &mut WritePages, holder: u64, free: &FreeRun) -> Result<()> {
@@ -402,8 +417,8 @@ impl FreeState {
     /// The first ready run that starts at or after `start`.
     fn ready_from(&self, pages: &WritePages, start: PageNo) -> Result<Option<Run>> {
         let mut found = None;
-        scan_plain(pages, &self.ready, &start.to_be_bytes(), &mut |key, value| {
-            found = ready_entry(key, value);
+        self.scan_ready(pages, start, &mut |run| {
+            found = Some(run);
             false
         })?;
         Ok(found)
@@ -449,7 +464,7 @@ impl FreeState {
     pub(crate) fn settle(&mut self, pages: &mut WritePages) -> Result<()> {
         for round in 0.. {
             drop_own(pages);
-            join_pool(pages);
+            join_pool(pages)?;
             self.remove_taken(pages)?;
             let need = pages.changed_pages() as u64;
             let have = pool_pages(pages);
@@ -463,6 +478,7 @@ impl FreeState {
                 continue;
             }
             join_freed(&mut pages.freed);
+            check_pool(pages)?;
             let spare = spare_runs(&pages.space.pool, &runs_for_commit(pages, need as u32));
             if spare.len() > LEFTOVER_MAX {
                 self.file_spare(pages, &spare)?;
@@ -538,7 +554,26 @@ fn drop_own(pages: &mut WritePages) {
     }
 }
 
-fn join_pool(pages: &mut WritePages) {
+fn damaged_entry(pages: &WritePages, tree: &Tree) -> Error {
+    pages.corrupt(tree.root.page, "an entry of the free-space trees that no store wrote")
+}
+
+/// Makes sure that nothing is free twice, and nothing that this transaction has just let go of: what
+/// a damaged file says of its free space may not cost pages that are known to be in use.
+fn check_pool(pages: &WritePages) -> Result<()> {
+    let free = pages.space.pool.iter().copied();
+    let mut runs: Vec<Run> = free.chain(pages.freed.iter().map(|freed| freed.run)).collect();
+    runs.sort_unstable_by_key(|run| run.start);
+    let twice = runs.windows(2).find(|two| two[0].start + two[0].len > two[1].start);
+    match twice {
+        Some(two) => Err(pages.base.file.corrupt(two[1].start, "free, and in use or free again")),
+        None => Ok(()),
+    }
+}
+
+/// Sorts the pool and joins neighbours.
+fn join_pool(pages: &mut WritePages) -> Result<()> {
+    check_pool(pages)?;
     pages.space.pool.sort_unstable_by_key(|run| run.start);
     pages.space.pool.dedup_by(|next, before| {
         let joins = before.start + before.len == next.start;
@@ -547,6 +582,7 @@ fn join_pool(pages: &mut WritePages) {
         }
         joins
     });
+    Ok(())
 }
 
 fn join_freed(freed: &mut Vec<Freed>) {
@@ -605,7 +641,7 @@ pub(crate) fn ready_entry(key: &[u8], value: &[u8]) -> Option<Run> {
     let start = u32::from_be_bytes(key.try_into().ok()?);
     let len = u32::from_be_bytes(value.try_into().ok()?);
     start.checked_add(len)?;
-    (len > 0).then_some(Run { start, len })
+    (len > 0 && start >= FIRST_PAGE).then_some(Run { start, len })
 }
 
 fn pending_key(holder: u64, start: PageNo) -> [u8; 12] {

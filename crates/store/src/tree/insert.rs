@@ -1,7 +1,7 @@
 //! Putting one entry in: find its place, make the path writable, change the leaf, count.
 
 use super::Count;
-use super::page::build::{Pair, build_leaf};
+use super::page::build::{Pair, build_leaf, flags_of};
 use super::page::leaf::{GroupEdit, RestCell, single_len};
 use super::page::search::{Side, head_in, leaf_slot, value_slot};
 use super::page::{
@@ -10,7 +10,7 @@ use super::page::{
 use super::pages::{Pages, WritePages};
 use super::path::Path;
 use super::rebalance::{Change, spread_leaf};
-use super::tree::Tree;
+use super::tree::{Tree, lower, raise};
 use super::{Bytes, extent};
 use crate::Result;
 
@@ -49,6 +49,9 @@ pub(crate) fn touch_path(pages: &mut WritePages, tree: &mut Tree, path: &mut Pat
         let page = pages.touch(old, level as u8)?;
         if page == old {
             continue;
+        }
+        if pages.changed(page).flags() & !CONTINUES != flags_of(&tree.form, level as u8) {
+            return Err(pages.corrupt(old, "its flags are not those of its table"));
         }
         path.steps[level].page = page;
         if level + 1 == path.depth {
@@ -99,7 +102,10 @@ fn value_cell<'v>(
         return Ok(ValueCell::Inline(Bytes::from(value)));
     }
     let reference = extent::store(pages, value)?;
-    tree.root.overflow_pages += u64::from(extent::run_of(&reference, pages.page_size()).len);
+    raise(
+        &mut tree.root.overflow_pages,
+        u64::from(extent::run_of(&reference, pages.page_size()).len),
+    );
     Ok(ValueCell::Extent(reference))
 }
 
@@ -131,8 +137,8 @@ pub(crate) fn put_cell(
     let one = Count { keys: 1, values: 1 };
     let cell = key_cell(pages, tree, key)?;
     insert_group(pages, tree, place, key, cell, value, true, one)?;
-    tree.root.count.keys += 1;
-    tree.root.count.values += 1;
+    raise(&mut tree.root.count.keys, 1);
+    raise(&mut tree.root.count.values, 1);
     Ok(())
 }
 
@@ -140,7 +146,10 @@ pub(crate) fn put_cell(
 fn key_cell<'k>(pages: &mut WritePages, tree: &mut Tree, key: &'k [u8]) -> Result<KeyCell<'k>> {
     let extent = if key.len() > max_inline_key(pages.page_size()) {
         let reference = extent::store(pages, key)?;
-        tree.root.overflow_pages += u64::from(extent::run_of(&reference, pages.page_size()).len);
+        raise(
+            &mut tree.root.overflow_pages,
+            u64::from(extent::run_of(&reference, pages.page_size()).len),
+        );
         Some(reference)
     } else {
         None
@@ -156,7 +165,8 @@ fn first_entry(
 ) -> Result<()> {
     let key = key_cell(pages, tree, key)?;
     let mut buffer = pages.new_buffer()?;
-    build_leaf(buffer.bytes_mut(), &[Pair { key, value, starts: true }], &tree.form);
+    build_leaf(buffer.bytes_mut(), &[Pair { key, value, starts: true }], &tree.form)
+        .map_err(|why| pages.corrupt(tree.root.page, why))?;
     tree.root.page = pages.place(buffer);
     tree.root.level = 0;
     tree.root.leaf_pages = 1;
@@ -212,7 +222,10 @@ fn replace_value(
     let record = pages.changed(leaf).record(place.slot);
     if let Some(old) = record.value_extent() {
         extent::free(pages, &old)?;
-        tree.root.overflow_pages -= u64::from(extent::run_of(&old, pages.page_size()).len);
+        lower(
+            &mut tree.root.overflow_pages,
+            u64::from(extent::run_of(&old, pages.page_size()).len),
+        );
     }
     if let ValueCell::Inline(bytes) = &value {
         let mut page = pages.change(leaf);
@@ -222,7 +235,8 @@ fn replace_value(
         }
     }
     let record = pages.changed(leaf).record(place.slot);
-    let key_len = record.len() - behind_len(&record);
+    // The record of a damaged page may be one that no table of this kind has.
+    let key_len = record.len().saturating_sub(behind_len(&record));
     let mut scratch = std::mem::take(&mut pages.scratch);
     let mut page = pages.change(leaf);
     let fits = page.has_room_instead(place.slot, key_len + single_len(&value));
@@ -258,7 +272,7 @@ fn add_pair(
         return first_entry(pages, tree, key, cell);
     }
     touch_path(pages, tree, &mut place.path)?;
-    tree.root.count.values += 1;
+    raise(&mut tree.root.count.values, 1);
     if place.key_found {
         let delta = Count { keys: 0, values: 1 };
         return add_value(pages, tree, place, value, delta);
@@ -278,7 +292,7 @@ fn add_pair(
         refresh(pages, tree, &mut place.path)?;
     }
     if !continues && behind.is_none() {
-        tree.root.count.keys += 1;
+        raise(&mut tree.root.count.keys, 1);
     }
     let key_cell = key_cell(pages, tree, key)?;
     let delta = Count { keys: u64::from(!continues), values: 1 };

@@ -52,6 +52,8 @@ const KNOWN_FEATURES: u64 = 0;
 
 /// The most runs that a commit of one flush may have written.
 pub(crate) const RUNS_MAX: usize = 64;
+/// The most pages of a commit of one flush: recovery reads them.
+pub(crate) const ONE_FLUSH_PAGES: usize = 1024;
 /// The most free runs that a record holds.
 pub(crate) const RECENT_MAX: usize = (SUM_OFFSET - RECENT_OFFSET) / RECENT_LEN;
 
@@ -284,6 +286,11 @@ impl Meta {
             }
             recent.push(FreeRun { run, birth, freed });
         }
+        let (ready_pages, pending_pages) =
+            (u64_at(bytes, READY_PAGES_OFFSET), u64_at(bytes, PENDING_PAGES_OFFSET));
+        if ready_pages.max(pending_pages) > u64::from(end) {
+            return None;
+        }
         let mut id = [0; 16];
         id.copy_from_slice(&bytes[ID_OFFSET..EVIDENCE_OFFSET]);
         Some(Self {
@@ -294,8 +301,8 @@ impl Meta {
             catalog: root_at(bytes, CATALOG_OFFSET, end)?,
             ready: root_at(bytes, READY_OFFSET, end)?,
             pending: root_at(bytes, PENDING_OFFSET, end)?,
-            ready_pages: u64_at(bytes, READY_PAGES_OFFSET),
-            pending_pages: u64_at(bytes, PENDING_PAGES_OFFSET),
+            ready_pages,
+            pending_pages,
             kind: decode_kind(bytes, end)?,
             recent,
         })
@@ -328,6 +335,10 @@ fn decode_kind(bytes: &[u8], end: u32) -> Option<Kind> {
             }
             let runs = (0..count).map(|i| run_at(bytes, RUNS_OFFSET + i * RUN_LEN, end));
             let runs = runs.collect::<Option<Vec<_>>>()?;
+            let pages: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
+            if pages > ONE_FLUSH_PAGES as u64 {
+                return None;
+            }
             Some(Kind::OneFlush { runs, digest: u64_at(bytes, DIGEST_OFFSET) })
         }
         3 => {

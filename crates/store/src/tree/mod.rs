@@ -28,6 +28,7 @@ mod rebalance;
 mod recover;
 mod registry;
 mod remove;
+mod salvage;
 mod search;
 mod snapshot;
 mod spill;
@@ -46,7 +47,8 @@ pub use cursor::Cursor;
 pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
 pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueReader};
 pub use stat::{
-    CheckReport, CompactReport, CopyOptions, LevelShape, Reader, StoreStat, TableShape, TableStat,
+    CheckReport, CompactReport, CopyOptions, LevelShape, Loss, Reader, SalvageReport, StoreStat,
+    TableShape, TableStat,
 };
 pub use store::{Interrupt, Store};
 pub use txn::{Nested, Savepoint, Update, ValueWriter, WriteTxn};

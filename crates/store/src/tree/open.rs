@@ -201,13 +201,14 @@ impl Builder {
         } else {
             (lock.word(WORD_LATEST).load(SeqCst) & 3) as u32
         };
-        let newest = match found.metas.get_mut(slot as usize).and_then(Option::take) {
+        let len = file.len().map_err(|e| Error::io("read the length of", &paths.data, e))?;
+        let known = found.metas.get_mut(slot as usize).and_then(Option::take);
+        let newest = match known.filter(|meta| meta.file_len() <= len) {
             Some(meta) => SnapshotMeta { meta, slot },
             // Written by another process while it was read: any number that is not the newest
             // makes the first transaction read it again.
             None => SnapshotMeta { meta: Meta::empty(found.page_size, [0; 16]), slot },
         };
-        let len = file.len().map_err(|e| Error::io("read the length of", &paths.data, e))?;
         let map = if self.map { file.map(RESERVE_BYTES) } else { Ok(None) };
         let map = map.map_err(|e| Error::io("map", &paths.data, e))?;
         let map = map.filter(|map| map.reserved >= len);

@@ -55,7 +55,8 @@ impl KeyOrder {
         match self {
             Self::Bytewise => key.starts_with(shared),
             Self::Reverse => key.ends_with(shared),
-            Self::Custom(_) => true,
+            // Nothing is shared, but on a damaged page.
+            Self::Custom(_) => shared.is_empty(),
         }
     }
 

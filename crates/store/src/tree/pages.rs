@@ -233,6 +233,10 @@ pub(crate) trait Pages {
     fn page_size(&self) -> usize;
     /// `Err` if the interruption flag is raised.
     fn interrupted(&self) -> Result<()>;
+    /// No tree has more pages than this.
+    fn pages_max(&self) -> u64;
+    /// An error that names a page.
+    fn corrupt(&self, at: PageRef, reason: &'static str) -> Error;
     /// Asks the processor to fetch the beginning of a page.
     fn prefetch(&self, at: PageRef);
 }
@@ -252,7 +256,45 @@ pub(crate) struct ExtentRef {
 }
 
 /// Runs that were read, by first page and number of pages.
-type Cache = HashMap<(PageNo, u32), Box<[u8]>>;
+#[derive(Default)]
+struct Cache {
+    runs: HashMap<(PageNo, u32), Box<[u8]>>,
+    /// How many pages they are together.
+    pages: u64,
+}
+
+impl Cache {
+    /// Reads a run, unless it is known. `most`: so many pages may be kept.
+    fn run(&mut self, file: &PageFile, run: Run, most: u64) -> Result<&[u8]> {
+        match self.runs.entry((run.start, run.len)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                self.pages += u64::from(run.len);
+                if self.pages > most {
+                    let reason = "long values that overlap: more is read than the store holds";
+                    return Err(file.corrupt(run.start, reason));
+                }
+                let len = (run.len as usize) << file.shift;
+                let mut bytes = Vec::new();
+                bytes.try_reserve_exact(len).map_err(|_| Error::OutOfMemory)?;
+                bytes.resize(len, 0);
+                let mut bytes = bytes.into_boxed_slice();
+                file.read_run(run, &mut bytes)?;
+                Ok(place.insert(bytes))
+            }
+        }
+    }
+
+    /// Drops what overlaps a run.
+    fn forget(&mut self, run: Run) {
+        let gone = run.start..run.start + run.len;
+        self.runs.retain(|(start, len), _| {
+            let stays = start + *len <= gone.start || *start >= gone.end;
+            self.pages -= if stays { 0 } else { u64::from(*len) };
+            stays
+        });
+    }
+}
 
 /// The pages of one snapshot.
 pub struct ReadPages {
@@ -266,21 +308,20 @@ pub struct ReadPages {
 
 impl ReadPages {
     pub(crate) fn new(file: Arc<PageFile>, end: PageNo) -> Self {
-        Self { file, end, cache: Mutex::new(HashMap::new()) }
+        Self { file, end, cache: Mutex::default() }
     }
 
     /// Points at another snapshot; nothing handed out before is in use any more.
     pub(crate) fn renew(&mut self, end: PageNo) {
         self.end = end;
-        self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.cache.get_mut().unwrap_or_else(PoisonError::into_inner) = Cache::default();
     }
 
     /// The pages of the run will be written with other content.
     pub(crate) fn forget(&mut self, run: Run) {
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if !cache.is_empty() {
-            let gone = run.start..run.start + run.len;
-            cache.retain(|(start, len), _| start + len <= gone.start || *start >= gone.end);
+        if cache.pages > 0 {
+            cache.forget(run);
         }
         for no in run.start..run.start + run.len {
             self.file.forget(no);
@@ -323,14 +364,8 @@ impl ReadPages {
             });
         }
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: &[u8] = match cache.entry((run.start, run.len)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                let mut bytes = vec![0; len].into_boxed_slice();
-                self.file.read_run(run, &mut bytes)?;
-                place.insert(bytes)
-            }
-        };
+        // A tree page is read once; a page of an extent with all of it, with its trailer, and alone.
+        let bytes = cache.run(&self.file, run, 3 * u64::from(self.end))?;
         // SAFETY: boxes stay where they are until `renew` (which takes `&mut self`) or drop.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) })
     }
@@ -365,6 +400,16 @@ impl Pages for ReadPages {
     #[inline]
     fn interrupted(&self) -> Result<()> {
         self.file.interrupted()
+    }
+
+    #[inline]
+    fn pages_max(&self) -> u64 {
+        u64::from(self.end)
+    }
+
+    #[cold]
+    fn corrupt(&self, at: PageRef, reason: &'static str) -> Error {
+        self.file.corrupt(at.0, reason)
     }
 
     #[inline(always)]
@@ -654,8 +699,25 @@ impl WritePages {
         PageRef::slot(slot as usize)
     }
 
+    /// Bounds what is let go of, in a damaged tree whose pages are the children of several others.
+    pub(crate) fn check_freed(&self) -> Result<()> {
+        if self.freed.len() as u64 <= self.pages_max() {
+            return Ok(());
+        }
+        Err(self.corrupt(PageRef::NONE, "more pages are let go of than it has"))
+    }
+
+    /// Lets a page of the file go without reading it: its birth is then not known, and from the
+    /// beginning is a safe answer.
+    pub(crate) fn release_unread(&mut self, at: PageRef) -> Result<()> {
+        self.check_freed()?;
+        self.free_run(Run { start: at.0, len: 1 }, 0);
+        Ok(())
+    }
+
     /// Lets a page go that nothing refers to any more.
     pub(crate) fn release(&mut self, at: PageRef, level: u8) -> Result<()> {
+        self.check_freed()?;
         if !at.is_changed() {
             let birth = self.base.page(at, level)?.birth();
             self.free_run(Run { start: at.0, len: 1 }, birth);
@@ -677,6 +739,17 @@ impl WritePages {
         self.unused.push(at.index() as u32);
         self.changed -= 1;
         Some(page)
+    }
+
+    /// The bytes of an extent that this transaction made and that is not in the file yet.
+    pub(crate) fn new_extent(&self, reference: &ExtentRef) -> Result<Option<&[u8]>> {
+        let Some(bytes) = self.extents.get(&reference.first) else { return Ok(None) };
+        let run = super::extent::run_of(reference, self.page_size());
+        // A damaged page may refer to pages that were free.
+        if bytes.len() == run.len as usize * self.page_size() {
+            return Ok(Some(bytes));
+        }
+        Err(self.base.file.corrupt(reference.first, "a long value in pages that were free"))
     }
 
     /// Frees pages of the file.
@@ -819,14 +892,14 @@ impl Pages for WritePages {
     }
 
     fn extent(&self, reference: &ExtentRef) -> Result<&[u8]> {
-        match self.extents.get(&reference.first) {
+        match self.new_extent(reference)? {
             Some(bytes) => Ok(&bytes[..reference.len as usize]),
             None => self.base.extent(reference),
         }
     }
 
     fn extent_part(&self, reference: &ExtentRef, offset: u64, out: &mut [u8]) -> Result<()> {
-        match self.extents.get(&reference.first) {
+        match self.new_extent(reference)? {
             Some(bytes) => {
                 let from = offset as usize;
                 out.copy_from_slice(&bytes[from..from + out.len()]);
@@ -844,6 +917,18 @@ impl Pages for WritePages {
     #[inline]
     fn interrupted(&self) -> Result<()> {
         self.base.interrupted()
+    }
+
+    #[inline]
+    fn pages_max(&self) -> u64 {
+        u64::from(self.base.end) + self.changed as u64
+    }
+
+    #[cold]
+    fn corrupt(&self, at: PageRef, reason: &'static str) -> Error {
+        // Of a changed page only the file is known.
+        let page = if at.is_changed() { u64::MAX } else { u64::from(at.0) };
+        Error::Corrupt { path: self.base.file.path.clone(), page, reason }
     }
 
     #[inline(always)]

@@ -13,17 +13,23 @@ pub(crate) struct Step {
     pub(crate) slot: u32,
 }
 
+const MORE_LEAVES: &str = "more leaves below it than the store has pages";
+
 /// The steps by level: `steps[0]` is the leaf, `steps[depth - 1]` the root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) steps: [Step; MAX_LEVELS],
     /// Number of levels; 0 for an empty tree.
     pub(crate) depth: usize,
+    /// Leaves gone forward since the descent, less those gone back. In a sound tree they are fewer
+    /// than its pages: so the way through a damaged one, where a page may be the child of several,
+    /// has an end.
+    pub(crate) moved: i64,
 }
 
 impl Path {
     pub(crate) const EMPTY: Self =
-        Self { steps: [Step { page: PageRef::NONE, slot: 0 }; MAX_LEVELS], depth: 0 };
+        Self { steps: [Step { page: PageRef::NONE, slot: 0 }; MAX_LEVELS], depth: 0, moved: 0 };
 
     /// Goes down from the root, `choose` naming the child of each branch. Leaves the leaf's slot
     /// at 0 and returns the leaf; `None` for an empty tree.
@@ -35,6 +41,7 @@ impl Path {
         mut choose: impl FnMut(Page<'p>) -> Result<usize>,
     ) -> Result<Option<Page<'p>>> {
         let mut at = tree.root.page;
+        self.moved = 0;
         if at.is_none() {
             self.depth = 0;
             return Ok(None);
@@ -73,7 +80,9 @@ impl Path {
             let page = pages.page(self.steps[level].page, level as u8)?;
             let slot = self.steps[level].slot as usize + 1;
             if slot < page.len() {
-                return self.down(pages, level, page, slot, |_| 0).map(Some);
+                let leaf = self.down(pages, level, page, slot, |_| 0)?;
+                self.count_move(pages, 1)?;
+                return Ok(Some(leaf));
             }
         }
         Ok(None)
@@ -86,11 +95,21 @@ impl Path {
             let slot = self.steps[level].slot as usize;
             if slot > 0 {
                 let page = pages.page(self.steps[level].page, level as u8)?;
-                let last = |page: Page<'_>| page.len() - 1;
-                return self.down(pages, level, page, slot - 1, last).map(Some);
+                let leaf = self.down(pages, level, page, slot - 1, |page| page.len() - 1)?;
+                self.count_move(pages, -1)?;
+                return Ok(Some(leaf));
             }
         }
         Ok(None)
+    }
+
+    #[inline(always)]
+    fn count_move<P: Pages>(&mut self, pages: &P, by: i64) -> Result<()> {
+        self.moved += by;
+        if self.moved.unsigned_abs() > pages.pages_max() {
+            return Err(pages.corrupt(self.steps[self.depth - 1].page, MORE_LEAVES));
+        }
+        Ok(())
     }
 
     /// Goes down from a slot of the branch at `level`. A failure leaves the path as it was, so that

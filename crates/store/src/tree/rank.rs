@@ -12,7 +12,7 @@ use super::{Count, Rank};
 use crate::Result;
 
 /// How many keys and values stand before a pair; of the key itself none is counted before its
-/// first value.
+/// first value. The counters of a damaged tree may be anything, so the sums wrap.
 pub(crate) fn rank<P: Pages>(pages: &P, tree: &Tree, key: &[u8], side: Side<'_>) -> Result<Rank> {
     let mut before = Count::default();
     let mut at = tree.root.page;
@@ -41,28 +41,29 @@ fn rank_in_leaf<P: Pages>(
     let (slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
     let Some(order) = &tree.form.values else {
         let behind = u64::from(found && matches!(side, Side::Last));
-        let keys = before.keys + slot as u64 + behind;
+        let keys = before.keys.wrapping_add(slot as u64 + behind);
         return Ok(Rank { keys, values: keys, found });
     };
-    let mut values = before.values + page.values_before(slot) as u64;
+    let mut values = before.values.wrapping_add(page.values_before(slot) as u64);
     // A group that continues was counted as a key in an earlier leaf.
     let continuing = u64::from(page.continues());
-    let keys = if slot == 0 { before.keys } else { before.keys + slot as u64 - continuing };
+    let keys =
+        if slot == 0 { before.keys } else { before.keys.wrapping_add(slot as u64 - continuing) };
     if !found {
         return Ok(Rank { keys, values, found: false });
     }
     let record = page.record(slot);
     let own = slot == 0 && continuing == 1;
     match side {
-        Side::First => Ok(Rank { keys: keys - u64::from(own), values, found: true }),
+        Side::First => Ok(Rank { keys: keys.wrapping_sub(u64::from(own)), values, found: true }),
         Side::At(value) => {
             let (at, found) = value_slot(order, &record, value);
-            values += at as u64;
-            Ok(Rank { keys: keys - u64::from(own), values, found })
+            values = values.wrapping_add(at as u64);
+            Ok(Rank { keys: keys.wrapping_sub(u64::from(own)), values, found })
         }
         Side::Last => {
-            values += record.value_count() as u64;
-            Ok(Rank { keys: keys + u64::from(!own), values, found: true })
+            values = values.wrapping_add(record.value_count() as u64);
+            Ok(Rank { keys: keys.wrapping_add(u64::from(!own)), values, found: true })
         }
     }
 }
@@ -117,7 +118,7 @@ pub(crate) fn count_pairs<P: Pages>(
 ) -> Result<u64> {
     let end = |pair: (&[u8], &[u8]), behind: bool| -> Result<u64> {
         let rank = rank_pair(pages, tree, pair.0, pair.1)?;
-        Ok(rank.values + u64::from(behind && rank.found))
+        Ok(rank.values.wrapping_add(u64::from(behind && rank.found)))
     };
     let from = match low {
         Bound::Unbounded => 0,
@@ -186,7 +187,7 @@ pub(crate) fn nth<'p, P: Pages>(
         let page = pages.page(at, level)?;
         let (slot, before) = page.child_of_nth(left, by_keys);
         on_way(usize::from(level), Step { page: at, slot: slot as u32 });
-        left -= before;
+        left = left.wrapping_sub(before);
         at = page.child(slot);
         level -= 1;
     }
@@ -224,6 +225,6 @@ pub(crate) fn seek_nth<'p, P: Pages>(
     n: u64,
     path: &mut Path,
 ) -> Result<Option<Nth<'p>>> {
-    path.depth = usize::from(tree.root.level) + 1;
+    (path.depth, path.moved) = (usize::from(tree.root.level) + 1, 0);
     nth(pages, tree, n, false, |level, step| path.steps[level] = step)
 }

@@ -13,7 +13,7 @@ use super::page::build::{
 use super::page::{KeyCell, Page, PageMut, Record, ValueCell, max_inline_key};
 use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::{Path, Step};
-use super::tree::{MAX_LEVELS, Tree};
+use super::tree::{MAX_LEVELS, Tree, lower, raise};
 use super::{Bytes, extent};
 use crate::{Error, Result};
 
@@ -98,7 +98,8 @@ pub(crate) fn spread_leaf(
         choose_window(pages, path)?
     };
     let spread = lay_out(pages, tree, path, window, change, wanted)?;
-    tree.root.leaf_pages = tree.root.leaf_pages + spread.len() as u64 - window.len as u64;
+    raise(&mut tree.root.leaf_pages, spread.len() as u64);
+    lower(&mut tree.root.leaf_pages, window.len as u64);
     replace_children(pages, tree, path, 1, Swap { window, new: spread, moved: None }, delta)
 }
 
@@ -195,7 +196,8 @@ fn lay_out(
                 _ => Some(separate(pages, tree, &pairs[from - 1], &pairs[from])?),
             };
             let mut buffer = pages.new_buffer()?;
-            let count = build_leaf(buffer.bytes_mut(), &pairs[from..to], &tree.form);
+            let count = build_leaf(buffer.bytes_mut(), &pairs[from..to], &tree.form)
+                .map_err(|why| pages.corrupt(old[0], why))?;
             built.push((separator, buffer, count));
             from = to;
         }
@@ -265,14 +267,20 @@ impl LongKeys {
     ) -> Result<ExtentRef> {
         let key = pages.extent(shared)?.to_vec();
         let own = extent::store(pages, &key)?;
-        tree.root.overflow_pages += u64::from(extent::run_of(&own, pages.page_size()).len);
+        raise(
+            &mut tree.root.overflow_pages,
+            u64::from(extent::run_of(&own, pages.page_size()).len),
+        );
         Ok(own)
     }
 
     fn free_dropped(&self, pages: &mut WritePages, tree: &mut Tree) -> Result<()> {
         for gone in &self.dropped {
             extent::free(pages, gone)?;
-            tree.root.overflow_pages -= u64::from(extent::run_of(gone, pages.page_size()).len);
+            lower(
+                &mut tree.root.overflow_pages,
+                u64::from(extent::run_of(gone, pages.page_size()).len),
+            );
         }
         Ok(())
     }
@@ -356,13 +364,14 @@ fn add_leaf(
     let most = tree.form.keys.shared(&first.known, &pair.key.known);
     let count = page.leaf_count(tree.form.values.is_some());
     let mut buffer = pages.new_buffer()?;
-    let own = build_leaf_sharing(buffer.bytes_mut(), std::slice::from_ref(pair), &tree.form, most);
+    let own = build_leaf_sharing(buffer.bytes_mut(), std::slice::from_ref(pair), &tree.form, most)
+        .map_err(|why| pages.corrupt(old, why))?;
     let separator = separator.shorten_long(pages)?;
     let new = vec![
         NewChild { separator: None, page: old, count },
         NewChild { separator: Some(separator), page: pages.place(buffer), count: own },
     ];
-    tree.root.leaf_pages += 1;
+    raise(&mut tree.root.leaf_pages, 1);
     let window = Window { first: slot_above(path, 0), len: 1 };
     replace_children(pages, tree, path, 1, Swap { window, new, moved: None }, delta)
 }
@@ -428,7 +437,7 @@ impl Separator {
 
     /// What it takes in a branch that shares `shared` bytes, at most.
     fn cell_len(&self, shared: usize) -> usize {
-        self.key.len() - shared + 4 + self.value.as_ref().map_or(0, Vec::len)
+        self.key.len().saturating_sub(shared) + 4 + self.value.as_ref().map_or(0, Vec::len)
     }
 
     fn cell(&self) -> KeyCell<'_> {
@@ -457,7 +466,7 @@ pub(crate) fn replace_children(
             let gone = dropped_extents(&children_of(branch(pages, path, level)?), &swap);
             free_extents(pages, &gone)?;
             pages.release(path.steps[level].page, level as u8)?;
-            tree.root.branch_pages -= 1;
+            lower(&mut tree.root.branch_pages, 1);
             Vec::new()
         } else {
             match rebuild_branch(pages, tree, path, level, swap)? {
@@ -510,11 +519,12 @@ fn new_root(
     }
     let children = new_children(&new, None);
     let mut buffer = pages.new_buffer()?;
-    build_branch(buffer.bytes_mut(), &children, &tree.form, level as u8);
+    build_branch(buffer.bytes_mut(), &children, &tree.form, level as u8)
+        .map_err(|why| pages.corrupt(tree.root.page, why))?;
     drop(children);
     tree.root.page = pages.place(buffer);
     tree.root.level = level as u8;
-    tree.root.branch_pages += 1;
+    raise(&mut tree.root.branch_pages, 1);
     path.steps[level] = Step { page: tree.root.page, slot: 0 };
     path.depth += 1;
     Ok(())
@@ -568,8 +578,9 @@ fn rebuild_branch(
     children.splice(range, new_children(&swap.new, Some(first)));
     let page_size = pages.page_size();
     let mut buffer = pages.new_buffer()?;
+    let corrupt = |why| pages.corrupt(at, why);
     if branch_len(&children, &tree.form, level as u8, page_size) <= page_size {
-        build_branch(buffer.bytes_mut(), &children, &tree.form, level as u8);
+        build_branch(buffer.bytes_mut(), &children, &tree.form, level as u8).map_err(corrupt)?;
         drop(children);
         pages.replace(at, level as u8, buffer)?;
         free_extents(pages, &dropped)?;
@@ -583,13 +594,15 @@ fn rebuild_branch(
         extent: right.separator.extent,
         value: right.value.map(<[u8]>::to_vec),
     };
-    let count = build_branch(buffer.bytes_mut(), &children[..cut], &tree.form, level as u8);
+    let count = build_branch(buffer.bytes_mut(), &children[..cut], &tree.form, level as u8)
+        .map_err(corrupt)?;
     let mut other = pages.new_buffer()?;
-    let other_count = build_branch(other.bytes_mut(), &children[cut..], &tree.form, level as u8);
+    let other_count = build_branch(other.bytes_mut(), &children[cut..], &tree.form, level as u8)
+        .map_err(corrupt)?;
     drop(children);
     let page = pages.replace(at, level as u8, buffer)?;
     let other = pages.place(other);
-    tree.root.branch_pages += 1;
+    raise(&mut tree.root.branch_pages, 1);
     free_extents(pages, &dropped)?;
     Ok(Some(vec![
         NewChild { separator: None, page, count },
@@ -742,11 +755,12 @@ fn merge_branches(
     let children = joined(pages, above, level as u8, left)?;
     let moved = Separator::of(&above.record(left + 1)).extent;
     let mut buffer = pages.new_buffer()?;
-    let count = build_branch(buffer.bytes_mut(), &children, &tree.form, level as u8);
+    let count = build_branch(buffer.bytes_mut(), &children, &tree.form, level as u8)
+        .map_err(|why| pages.corrupt(a, why))?;
     drop(children);
     let page = pages.replace(a, level as u8, buffer)?;
     pages.release(b, level as u8)?;
-    tree.root.branch_pages -= 1;
+    lower(&mut tree.root.branch_pages, 1);
     let new = vec![NewChild { separator: None, page, count }];
     let window = Window { first: left, len: 2 };
     // The separator between the two went down into the merged branch: its extent lives on there.
@@ -765,7 +779,7 @@ pub(crate) fn lower_root(pages: &mut WritePages, tree: &mut Tree) -> Result<()> 
         pages.release(tree.root.page, tree.root.level)?;
         tree.root.page = child;
         tree.root.level -= 1;
-        tree.root.branch_pages -= 1;
+        lower(&mut tree.root.branch_pages, 1);
     }
     Ok(())
 }
@@ -781,7 +795,7 @@ pub(crate) fn shrink_leaf(
     let at = slot_above(path, 0);
     if page.len() == 0 {
         pages.release(path.steps[0].page, 0)?;
-        tree.root.leaf_pages -= 1;
+        lower(&mut tree.root.leaf_pages, 1);
         let window = Window { first: at, len: 1 };
         let swap = Swap { window, new: Vec::new(), moved: None };
         return replace_children(pages, tree, path, 1, swap, delta);
@@ -809,6 +823,7 @@ fn merge_leaves(
     delta: Count,
 ) -> Result<()> {
     let merged = lay_out(pages, tree, path, window, Change::None, 1)?;
-    tree.root.leaf_pages = tree.root.leaf_pages + merged.len() as u64 - window.len as u64;
+    raise(&mut tree.root.leaf_pages, merged.len() as u64);
+    lower(&mut tree.root.leaf_pages, window.len as u64);
     replace_children(pages, tree, path, 1, Swap { window, new: merged, moved: None }, delta)
 }

@@ -7,12 +7,12 @@ use super::page::build::{Child, build_branch, build_leaf};
 use super::page::leaf::GroupEdit;
 use super::page::search::{Side, branch_slot, leaf_slot};
 use super::page::{CONTINUES, Page};
-use super::pages::{ExtentRef, PageRef, Pages, Run, WritePages};
+use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::Path;
 use super::rebalance::{
     Change, add_above, children_of, close_gap, collect, lower_root, shrink_leaf,
 };
-use super::tree::{Root, Tree};
+use super::tree::{Root, Tree, lower};
 use super::{Count, extent};
 use crate::Result;
 
@@ -40,9 +40,11 @@ pub(crate) fn delete_at(pages: &mut WritePages, tree: &mut Tree, mut place: Plac
         let mut scratch = std::mem::take(&mut pages.scratch);
         let edit = GroupEdit::Cut(place.value);
         let fits = pages.change(leaf).edit_group(place.slot, edit, &order, &mut scratch);
-        debug_assert!(fits, "a group grows by losing a value");
         pages.scratch = scratch;
-        tree.root.count.values -= 1;
+        if !fits {
+            return Err(pages.corrupt(leaf, "a group of values that grows by losing one"));
+        }
+        lower(&mut tree.root.count.values, 1);
         let delta = Count { keys: 0, values: MINUS_ONE };
         return shrink_leaf(pages, tree, &mut place.path, delta);
     }
@@ -67,8 +69,8 @@ fn remove_group(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Re
         page.set_flag(CONTINUES, false);
     }
     let keys = u64::from(!continuing);
-    tree.root.count.values -= 1;
-    tree.root.count.keys -= u64::from(!continuing && !goes_on);
+    lower(&mut tree.root.count.values, 1);
+    lower(&mut tree.root.count.keys, u64::from(!continuing && !goes_on));
     let delta = Count { keys: keys.wrapping_neg(), values: MINUS_ONE };
     shrink_leaf(pages, tree, &mut place.path, delta)
 }
@@ -144,7 +146,9 @@ pub(crate) fn delete_range(
         None => tree.root = Root { overflow_pages: tree.root.overflow_pages, ..Root::EMPTY },
     }
     let after = tree.root.count;
-    Ok(Count { keys: before.keys - after.keys, values: before.values - after.values })
+    // The counters of a damaged tree may be anything.
+    let keys = before.keys.wrapping_sub(after.keys);
+    Ok(Count { keys, values: before.values.wrapping_sub(after.values) })
 }
 
 /// Whether the bounds cannot hold any key.
@@ -231,12 +235,13 @@ fn keep_children(
     }
     if left.is_empty() {
         pages.release(at, level)?;
-        tree.root.branch_pages -= 1;
+        lower(&mut tree.root.branch_pages, 1);
         free_separators(pages, &gone)?;
         return Ok(None);
     }
     let mut buffer = Buffered::new(pages)?;
-    let count = build_branch(buffer.bytes(), &left, &tree.form, level);
+    let count = build_branch(buffer.bytes(), &left, &tree.form, level)
+        .map_err(|why| pages.corrupt(at, why))?;
     drop(left);
     let page = buffer.replace(pages, at, level)?;
     free_separators(pages, &gone)?;
@@ -286,7 +291,7 @@ fn cut_leaf(
     let gone: Vec<_> = (start..end).flat_map(|i| extents_of(page, i)).collect();
     if start == 0 && end == page.len() {
         pages.release(at, 0)?;
-        tree.root.leaf_pages -= 1;
+        lower(&mut tree.root.leaf_pages, 1);
         free_extents(pages, tree, &gone)?;
         return Ok(None);
     }
@@ -297,7 +302,7 @@ fn cut_leaf(
         let from = page.values_before(start);
         let to = page.values_before(end);
         pairs.drain(from..to);
-        build_leaf(buffer.bytes(), &pairs, &tree.form)
+        build_leaf(buffer.bytes(), &pairs, &tree.form).map_err(|why| pages.corrupt(at, why))?
     };
     let page = buffer.replace(pages, at, 0)?;
     free_extents(pages, tree, &gone)?;
@@ -307,11 +312,9 @@ fn cut_leaf(
 /// Lets a page and all below it go. Leaves are read only if they may refer to extents.
 fn release_below(pages: &mut WritePages, tree: &mut Tree, at: PageRef, level: u8) -> Result<()> {
     if level == 0 {
-        tree.root.leaf_pages -= 1;
+        lower(&mut tree.root.leaf_pages, 1);
         if tree.root.overflow_pages == 0 && !at.is_changed() {
-            // Its birth is not known without reading it: from the beginning is a safe answer.
-            pages.free_run(Run { start: at.0, len: 1 }, 0);
-            return Ok(());
+            return pages.release_unread(at);
         }
         let page = pages.page(at, 0)?;
         let gone: Vec<_> = (0..page.len()).flat_map(|i| extents_of(page, i)).collect();
@@ -326,7 +329,7 @@ fn release_below(pages: &mut WritePages, tree: &mut Tree, at: PageRef, level: u8
     for child in children {
         release_below(pages, tree, child, level - 1)?;
     }
-    tree.root.branch_pages -= 1;
+    lower(&mut tree.root.branch_pages, 1);
     free_separators(pages, &gone)?;
     pages.release(at, level)
 }

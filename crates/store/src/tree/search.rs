@@ -277,11 +277,25 @@ pub(crate) fn for_each_page<P: Pages>(
     level: u8,
     f: &mut dyn FnMut(PageRef, Page<'_>) -> Result<()>,
 ) -> Result<()> {
+    each_below(pages, at, level, &mut pages.pages_max(), f)
+}
+
+/// The same. `left`: so many pages there may be, which bounds the work where a page of a damaged
+/// tree is the child of several.
+fn each_below<P: Pages>(
+    pages: &P,
+    at: PageRef,
+    level: u8,
+    left: &mut u64,
+    f: &mut dyn FnMut(PageRef, Page<'_>) -> Result<()>,
+) -> Result<()> {
     pages.interrupted()?;
     let page = pages.page(at, level)?;
+    let fewer = left.checked_sub(1);
+    *left = fewer.ok_or_else(|| pages.corrupt(at, "more pages in a tree than in the store"))?;
     if level > 0 {
         for i in 0..page.len() {
-            for_each_page(pages, page.child(i), level - 1, f)?;
+            each_below(pages, page.child(i), level - 1, left, f)?;
         }
     }
     f(at, page)

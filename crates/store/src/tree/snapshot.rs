@@ -113,7 +113,14 @@ pub(crate) mod sealed {
             {
                 return Ok(open);
             }
-            Err(Error::WrongTransaction)
+            Err(self.refusal())
+        }
+
+        /// Why a handle is refused.
+        #[doc(hidden)]
+        #[cold]
+        fn refusal(&self) -> Error {
+            Error::WrongTransaction
         }
 
         /// A handle for the open table of an index.
@@ -127,7 +134,7 @@ pub(crate) mod sealed {
 /// Opens a table of any transaction.
 fn open<S: Snapshot>(txn: &S, name: &[u8], options: Option<&TableOptions>) -> Result<Table> {
     if txn.unique() == 0 {
-        return Err(Error::WrongTransaction);
+        return Err(txn.refusal());
     }
     if let Some(index) = txn.opened().find(name) {
         if let (Some(options), Some(table)) = (options, txn.opened().get(index)) {
@@ -179,6 +186,9 @@ pub trait Snapshot: sealed::Sealed + Sized {
 
     /// All tables in bytewise order of their names.
     fn tables(&self) -> Result<Vec<TableInfo>> {
+        if self.unique() == 0 {
+            return Err(self.refusal());
+        }
         let mut all = Vec::new();
         catalog::for_each(self.pages(), &self.catalog(), |name, root, stored| {
             let open = self.opened().find(name).and_then(|index| self.opened().get(index));
@@ -358,6 +368,9 @@ pub trait Snapshot: sealed::Sealed + Sized {
 }
 
 /// Where part `i` of `n` begins.
+/// A range promises at most so many entries, even if it has more.
+const PROMISED_MAX: usize = 1 << 16;
+
 fn part(total: u64, i: u64, n: u64) -> u64 {
     (u128::from(total) * u128::from(i) / u128::from(n)) as u64
 }
@@ -455,8 +468,9 @@ impl<'t, S: Snapshot> Iterator for Range<'t, S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
+        // The counters of a damaged table may promise anything: nobody is to reserve room for that.
         let left = usize::try_from(self.left).ok();
-        (left.unwrap_or(usize::MAX), left)
+        (left.unwrap_or(usize::MAX).min(PROMISED_MAX), left)
     }
 }
 

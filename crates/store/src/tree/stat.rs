@@ -106,6 +106,49 @@ pub struct StoreStat {
     pub readers: Vec<Reader>,
 }
 
+/// What [`Store::salvage`] brought over, and what it could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SalvageReport {
+    /// The commit that was read, if a meta record of it was found.
+    pub commit: Option<u64>,
+    /// Tables brought over, also if only in part.
+    pub tables: u64,
+    /// Entries brought over.
+    pub entries: u64,
+    /// What was lost; empty if nothing was.
+    pub losses: Vec<Loss>,
+}
+
+/// Part of a store that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// The table; empty for the catalog.
+    pub table: Vec<u8>,
+    /// The key with which the lost range begins; `None`: the table's beginning.
+    pub from: Option<Vec<u8>>,
+    /// The key before which it ends; `None`: the table's end. The same as `from` where one entry
+    /// was lost.
+    pub to: Option<Vec<u8>>,
+    /// How many entries were lost, by the counters above them, if there are any.
+    pub entries: Option<u64>,
+    /// The page that could not be read.
+    pub page: Option<u64>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Loss {
+    /// A loss that concerns the store as a whole.
+    pub(crate) fn of_store(reason: &str) -> Self {
+        Self { reason: reason.to_owned(), ..Self::default() }
+    }
+
+    /// A table of which nothing was brought over.
+    pub(crate) fn of_table(name: &[u8]) -> Self {
+        Self { table: name.to_vec(), ..Self::default() }
+    }
+}
+
 impl Store {
     /// Pages, free space, tables and readers in numbers.
     ///
@@ -193,6 +236,8 @@ pub struct CheckReport {
     /// What is wrong, one sentence each with the page number; empty if all is well. The list is
     /// cut after 1,000.
     pub problems: Vec<String>,
+    /// What is worth knowing and no damage to what is in use.
+    pub notes: Vec<String>,
 }
 
 /// How [`Store::copy_to`](super::Store::copy_to) copies.

@@ -134,8 +134,14 @@ impl Inner {
         let offset = u64::from(slot) * self.pages.page_size() as u64;
         let read = self.pages.file.read_at(&mut bytes, offset);
         read.map_err(|e| Error::io("read a meta page of", &self.pages.path, e))?;
-        Meta::decode(&bytes, slot)
-            .map_err(|_| self.pages.corrupt(slot, "a meta record that cannot be read"))
+        let meta = Meta::decode(&bytes, slot)
+            .map_err(|_| self.pages.corrupt(slot, "a meta record that cannot be read"))?;
+        // Other processes write it, and the map must not be read behind the end of the file.
+        let fits = meta.page_size as usize == self.pages.page_size();
+        if fits && meta.file_len() <= self.file_len()? {
+            return Ok(meta);
+        }
+        Err(self.pages.corrupt(slot, "a meta record that does not fit the file"))
     }
 
     /// Takes over a commit of this process and makes it the newest one for all.

@@ -6,7 +6,7 @@ use super::page::max_inline_key;
 use super::page::search::behind_last;
 use super::pages::{Pages, WritePages};
 use super::path::Path;
-use super::tree::Tree;
+use super::tree::{Tree, raise};
 use crate::Result;
 
 /// The place behind the last entry of a table while it is being appended to.
@@ -80,8 +80,8 @@ impl Tail {
         for step in &path.steps[1..path.depth] {
             pages.change(step.page).count_behind();
         }
-        tree.root.count.keys += 1;
-        tree.root.count.values += 1;
+        raise(&mut tree.root.count.keys, 1);
+        raise(&mut tree.root.count.values, 1);
         true
     }
 }

@@ -9,6 +9,9 @@ use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 /// The most levels that a tree can have; a page that says otherwise is damaged.
 pub(crate) const MAX_LEVELS: usize = 32;
 
+/// No counter of a root record is larger: 2^31 pages of at most 2^16 bytes.
+const COUNT_MAX: u64 = 1 << 47;
+
 /// Root, counters and page counts of a tree, as they stand in the catalog and in meta pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
@@ -56,6 +59,10 @@ impl Root {
         if level as usize >= MAX_LEVELS || (page.is_changed() && !page.is_none()) {
             return None;
         }
+        let numbers = [8, 16, 24, 32, 40].map(|at| u64_at(bytes, at));
+        if numbers.iter().any(|number| *number > COUNT_MAX) {
+            return None;
+        }
         Some(Self {
             page,
             level: level as u8,
@@ -65,6 +72,18 @@ impl Root {
             overflow_pages: u64_at(bytes, 40),
         })
     }
+}
+
+/// Raises a counter. Those of a damaged tree may be anything, so it wraps.
+#[inline(always)]
+pub(crate) fn raise(counter: &mut u64, by: u64) {
+    *counter = counter.wrapping_add(by);
+}
+
+/// Lowers a counter; see [`raise`].
+#[inline(always)]
+pub(crate) fn lower(counter: &mut u64, by: u64) {
+    *counter = counter.wrapping_sub(by);
 }
 
 /// How the pairs of a tree are ordered.

@@ -11,7 +11,7 @@ use super::pages::{ExtentRef, Pages, WritePages};
 use super::remove::{clear, delete_at, delete_key, delete_range};
 use super::snapshot::sealed::Sealed;
 use super::tail::Tail;
-use super::tree::Tree;
+use super::tree::{Tree, raise};
 use super::txn_read::{ReadTxn, unique};
 use super::{Bytes, Count, Durability, Snapshot, Table, TableOptions, extent, search, spill};
 use crate::{Error, Result};
@@ -32,7 +32,9 @@ pub struct WriteTxn {
     turn: Turn,
     unique: u64,
     changes: u64,
-    failed: Option<String>,
+    /// Why only dropping the transaction, or rolling it back, is left; and its number, which is 0
+    /// meanwhile so that nothing is read that is half done.
+    failed: Option<(String, u64)>,
     /// Fewer bytes of changed pages than these are looked at no closer: the budget of memory, or
     /// the room in the file.
     limit: usize,
@@ -133,6 +135,13 @@ impl Sealed for WriteTxn {
     fn catalog(&self) -> Tree {
         self.turn.state().catalog.clone()
     }
+
+    fn refusal(&self) -> Error {
+        match &self.failed {
+            Some((reason, _)) => Error::CommitFailed { reason: reason.clone() },
+            None => Error::WrongTransaction,
+        }
+    }
 }
 
 impl WriteTxn {
@@ -202,7 +211,7 @@ impl WriteTxn {
     fn check_failed(&self) -> Result<()> {
         match &self.failed {
             None => Ok(()),
-            Some(reason) => Err(Error::CommitFailed { reason: reason.clone() }),
+            Some(_) => Err(self.refusal()),
         }
     }
 
@@ -246,9 +255,16 @@ impl WriteTxn {
     #[inline(always)]
     fn note<R>(&mut self, result: Result<R>) -> Result<R> {
         if let Err(error) = &result {
-            self.failed = Some(error.to_string());
+            self.fail(error);
         }
         result
+    }
+
+    #[cold]
+    fn fail(&mut self, error: &Error) {
+        if self.failed.is_none() {
+            self.failed = Some((error.to_string(), std::mem::take(&mut self.unique)));
+        }
     }
 
     /// Changes a table. The arguments were checked: an error means that the change is half done.
@@ -689,9 +705,15 @@ impl WriteTxn {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.reserved = None;
         self.changes += 1;
-        self.turn.state_mut().rollback_to(savepoint)?;
+        match self.turn.state_mut().rollback_to(savepoint) {
+            Ok(()) => {}
+            Err(error @ Error::Argument { .. }) => return Err(error),
+            other => return self.note(other),
+        }
         // What failed was after the savepoint, or this would have been refused.
-        self.failed = None;
+        if let Some((_, unique)) = self.failed.take() {
+            self.unique = unique;
+        }
         Ok(())
     }
 
@@ -828,7 +850,7 @@ fn reserve(
         return Ok(None);
     }
     let extent = extent::reserve(pages, len)?;
-    tree.root.overflow_pages += u64::from(extent::run_of(&extent, pages.page_size()).len);
+    raise(&mut tree.root.overflow_pages, u64::from(extent::run_of(&extent, pages.page_size()).len));
     put_cell(pages, tree, &mut place, key, ValueCell::Extent(extent))?;
     Ok(Some(extent))
 }
@@ -882,7 +904,7 @@ impl Drop for Nested<'_> {
         let undone = self.parent.rollback_to(self.savepoint);
         let released = undone.and_then(|()| self.parent.release(self.savepoint));
         if let Err(error) = released {
-            self.parent.failed = Some(error.to_string());
+            self.parent.fail(&error);
         }
     }
 }
@@ -944,7 +966,7 @@ impl ValueWriter<'_> {
                 note_sizes(open, &key, &[]);
                 let extent = writer.finish(&pages.base.file, pages.txn)?;
                 let run = extent::run_of(&extent, pages.page_size());
-                open.tree.root.overflow_pages += u64::from(run.len);
+                raise(&mut open.tree.root.overflow_pages, u64::from(run.len));
                 let mut place = locate(pages, &open.tree, &key, &[])?;
                 put_cell(pages, &mut open.tree, &mut place, &key, ValueCell::Extent(extent))
             }),

@@ -364,3 +364,29 @@ fn a_full_store_can_be_emptied() {
     txn.put(table, b"k", &vec![1; 1 << 20]).unwrap();
     txn.commit().unwrap();
 }
+
+#[cfg(unix)]
+#[test]
+fn new_files_are_private_and_follow_no_links() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let scratch = Scratch::new();
+    filled(&scratch);
+    let mode =
+        |name: &str| fs::metadata(scratch.beside(name)).unwrap().permissions().mode() & 0o777;
+    let copy = hedgerow::tree::CopyOptions::default();
+    scratch.store.copy_to(scratch.beside("copy"), copy, &mut |_, _| {}).unwrap();
+    let interrupt = scratch.store.interrupt();
+    Store::salvage(scratch.path(), scratch.beside("new"), &interrupt, &mut |_, _| {}).unwrap();
+    for name in ["store", "store-lock", "copy", "new"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    drop(Store::builder().file_mode(0o640).create(scratch.beside("shared")).unwrap());
+    assert_eq!((mode("shared"), mode("shared-lock")), (0o640, 0o640));
+    let victim = scratch.beside("victim");
+    for link in ["a", "b-lock"] {
+        symlink(&victim, scratch.beside(link)).unwrap();
+    }
+    assert!(Store::create(scratch.beside("a")).is_err(), "a link in the place of the data file");
+    assert!(Store::create(scratch.beside("b")).is_err(), "a link in the place of the lock file");
+    assert!(!victim.exists());
+}

@@ -6,7 +6,8 @@ use super::*;
 use crate::coding::put_u64;
 use crate::tree::meta::META_LEN;
 use crate::tree::page::{PageMut, seal, slot_len};
-use crate::tree::{Count, Duplicates, Order, Snapshot, TableOptions};
+use crate::tree::snapshot::sealed::Sealed;
+use crate::tree::{Count, Duplicates, Order, TableOptions};
 
 /// Numbers without a pattern.
 pub(crate) fn mix(n: u64) -> u64 {
@@ -15,7 +16,7 @@ pub(crate) fn mix(n: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-fn by_length() -> Order {
+pub(crate) fn by_length() -> Order {
     Order::custom("length", |a, b| a.len().cmp(&b.len()).then(a.cmp(b)))
 }
 
@@ -94,14 +95,18 @@ pub(crate) fn filled(folder: &std::path::Path) -> Store {
 }
 
 /// The bytes of a store that was closed.
-fn bytes_of_filled() -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    drop(filled(folder.path()));
-    std::fs::read(folder.path().join("store")).unwrap()
+pub(crate) fn bytes_of_filled() -> Vec<u8> {
+    static FILLED: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    let fill = || {
+        let folder = tempfile::tempdir().unwrap();
+        drop(filled(folder.path()));
+        std::fs::read(folder.path().join("store")).unwrap()
+    };
+    FILLED.get_or_init(fill).clone()
 }
 
 /// What check says of a file of these bytes.
-fn problems_of(bytes: &[u8]) -> Vec<String> {
+pub(crate) fn problems_of(bytes: &[u8]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("store");
     std::fs::write(&path, bytes).unwrap();
@@ -109,21 +114,21 @@ fn problems_of(bytes: &[u8]) -> Vec<String> {
     store.check(&mut |_, _| {}).unwrap().problems
 }
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
-fn metas(bytes: &[u8]) -> impl Iterator<Item = (u32, Meta)> {
+pub(crate) fn metas(bytes: &[u8]) -> impl Iterator<Item = (u32, Meta)> {
     (0..3).filter_map(|slot| {
         let at = slot as usize * PAGE;
         Meta::decode(&bytes[at..at + META_LEN], slot).ok().map(|meta| (slot, meta))
     })
 }
 
-fn newest(bytes: &[u8]) -> Meta {
+pub(crate) fn newest(bytes: &[u8]) -> Meta {
     metas(bytes).map(|(_, meta)| meta).max_by_key(|meta| meta.txn).unwrap()
 }
 
 /// Changes the newest record.
-fn edit_meta(bytes: &mut [u8], edit: impl Fn(&mut Meta)) {
+pub(crate) fn edit_meta(bytes: &mut [u8], edit: impl Fn(&mut Meta)) {
     let txn = newest(bytes).txn;
     let found: Vec<_> = metas(bytes).filter(|(_, meta)| meta.txn == txn).collect();
     for (slot, mut meta) in found {
@@ -133,36 +138,35 @@ fn edit_meta(bytes: &mut [u8], edit: impl Fn(&mut Meta)) {
     }
 }
 
-fn page_mut(bytes: &mut [u8], no: PageNo) -> &mut [u8] {
+pub(crate) fn page_mut(bytes: &mut [u8], no: PageNo) -> &mut [u8] {
     &mut bytes[no as usize * PAGE..(no as usize + 1) * PAGE]
 }
 
 /// Changes a page and repairs its checksum.
-fn edit_page(bytes: &mut [u8], no: PageNo, edit: impl FnOnce(&mut [u8])) {
+pub(crate) fn edit_page(bytes: &mut [u8], no: PageNo, edit: impl FnOnce(&mut [u8])) {
     let page = page_mut(bytes, no);
     edit(page);
     seal(page, no);
 }
 
 /// The root of a table.
-fn root_of(bytes: &[u8], name: &str) -> Root {
+pub(crate) fn root_of(bytes: &[u8], name: &str) -> Root {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     std::fs::write(&path, bytes).unwrap();
     let txn = Store::open(&path).unwrap().begin_read().unwrap();
-    let table = txn.table(name).unwrap();
-    crate::tree::snapshot::sealed::Sealed::open_table(&txn, table).unwrap().tree.root
+    crate::tree::catalog::root_of(&txn.pages, &txn.catalog(), name.as_bytes()).unwrap().unwrap()
 }
 
 /// The page that is reached by these slots from the root.
-fn page_at(bytes: &mut [u8], root: &Root, slots: &[usize]) -> PageNo {
+pub(crate) fn page_at(bytes: &mut [u8], root: &Root, slots: &[usize]) -> PageNo {
     slots
         .iter()
         .fold(root.page.0, |no, slot| PageMut::new(page_mut(bytes, no)).view().child(*slot).0)
 }
 
 /// Exchanges heads and offsets of two slots.
-fn swap_slots(page: &mut [u8], a: usize, b: usize) {
+pub(crate) fn swap_slots(page: &mut [u8], a: usize, b: usize) {
     let (heads, offsets) = {
         let editor = PageMut::new(page);
         let view = editor.view();
@@ -204,7 +208,7 @@ fn stores_that_the_engine_wrote_are_clean() {
 }
 
 /// The bytes, edited.
-fn with(clean: &[u8], edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+pub(crate) fn with(clean: &[u8], edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = clean.to_vec();
     edit(&mut bytes);
     bytes

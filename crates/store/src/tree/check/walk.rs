@@ -155,6 +155,9 @@ impl<'w, 's> Walk<'w, 's> {
     }
 
     fn header(&mut self, page: Page<'_>, no: PageNo, newest: u64) {
+        if !page.has_zeros() {
+            self.problem(no, "something stands in bytes that must be zero");
+        }
         if page.birth() > newest {
             let what = format_args!("written by commit {}, but used since {newest}", page.birth());
             self.problem(no, what);

@@ -83,6 +83,7 @@ impl Pass {
             position: self.position,
             goes_on: true,
             is_full: room == 0,
+            left: 2 * state.pages.pages_max(),
         };
         self.tables(state, &mut mover)?;
         if let (Next::Own, false) = (&self.next, mover.is_full) {
@@ -165,6 +166,9 @@ struct Mover {
     goes_on: bool,
     /// The step is over.
     is_full: bool,
+    /// So many pages may still be looked at: a bound where a page of a damaged tree is the child of
+    /// several.
+    left: u64,
 }
 
 impl Mover {
@@ -213,6 +217,9 @@ impl Mover {
         leaves: bool,
     ) -> Result<PageRef> {
         pages.interrupted()?;
+        let fewer = self.left.checked_sub(1);
+        self.left =
+            fewer.ok_or_else(|| pages.corrupt(at, "more pages in trees than in the store"))?;
         if level > 0 {
             at = self.children(pages, free, at, level, leaves)?;
         }

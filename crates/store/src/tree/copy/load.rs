@@ -65,12 +65,15 @@ impl<'f> Sink<'f> {
     }
 
     /// Adds a page that `build` makes. Returns its number and its counters.
-    fn page(&mut self, build: impl FnOnce(&mut [u8]) -> Count) -> Result<(PageNo, Count)> {
+    fn page(
+        &mut self,
+        build: impl FnOnce(&mut [u8]) -> Result<Count, &'static str>,
+    ) -> Result<(PageNo, Count)> {
         let (no, at) = (self.next, self.gathered.len());
         self.advance(1)?;
         self.gathered.resize(at + self.file.page_size(), 0);
         let page = &mut self.gathered[at..];
-        let count = build(page);
+        let count = build(page).map_err(|why| self.file.corrupt(no, why))?;
         PageMut::new(page).set_birth(COMMIT);
         seal(page, no);
         if self.gathered.len() >= GATHERED_BYTES {

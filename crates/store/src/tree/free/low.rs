@@ -29,10 +29,10 @@ impl FreeState {
     /// How many pages before `limit` are free, at most about `most`.
     pub(crate) fn low_pages(&self, pages: &WritePages, limit: PageNo, most: u32) -> Result<u32> {
         let mut sum = 0_u32;
-        scan_plain(pages, &self.ready, &[], &mut |key, value| {
-            let Some(run) = ready_entry(key, value).filter(|run| run.start < limit) else {
+        self.scan_ready(pages, 0, &mut |run| {
+            if run.start >= limit {
                 return false;
-            };
+            }
             if !self.taken.contains(&run.start) {
                 sum = sum.saturating_add(run.len.min(limit - run.start));
             }
@@ -52,8 +52,10 @@ impl FreeState {
         for avoided in [false, true] {
             let mut found = Vec::new();
             let taken = &self.taken;
-            scan_plain(pages, &self.ready, &[], &mut |key, value| {
-                let Some(run) = ready_entry(key, value).filter(|_| left > 0) else { return false };
+            self.scan_ready(pages, 0, &mut |run| {
+                if left == 0 {
+                    return false;
+                }
                 if !taken.contains(&run.start) && avoid.contains(&run.start) == avoided {
                     left = left.saturating_sub(run.len);
                     found.push(run);
@@ -87,10 +89,10 @@ impl FreeState {
             pages.space.pool.iter().filter_map(|run| Some((place(*run)?, *run))).min_by_key(key);
         let taken = &self.taken;
         let mut in_tree = None;
-        scan_plain(pages, &self.ready, &[], &mut |key, value| {
-            let Some(run) = ready_entry(key, value).filter(|run| run.start < limit) else {
+        self.scan_ready(pages, 0, &mut |run| {
+            if run.start >= limit {
                 return false;
-            };
+            }
             if !taken.contains(&run.start) {
                 in_tree = place(run).map(|start| (start, run));
             }
@@ -146,7 +148,9 @@ pub(crate) fn freest_range<P: Pages>(
         let end = (run.start + run.len).min(limit);
         for range in run.start / size..=(end - 1) / size {
             let (from, to) = (range * size, range.saturating_add(1).saturating_mul(size));
-            free[range as usize] += end.min(to) - run.start.max(from);
+            let more = end.min(to) - run.start.max(from);
+            // The runs of a damaged tree may overlap.
+            free[range as usize] = free[range as usize].saturating_add(more);
         }
         true
     })?;

@@ -120,7 +120,10 @@ impl<'a> LeafSize<'a> {
         let shared = shared_by(&form.keys, (first, last), self.known_min, page_size);
         // Of long keys only the known part is kept, so nothing is saved on them.
         let saved = if self.known_min == usize::MAX { self.groups * shared } else { 0 };
-        HEADER_LEN + pad4(shared) + slot_len(0, 0) * self.groups + self.keys_len - saved
+        HEADER_LEN
+            + pad4(shared)
+            + slot_len(0, 0) * self.groups
+            + self.keys_len.saturating_sub(saved)
             + self.closed
             + self.open_group()
     }
@@ -173,7 +176,9 @@ impl<'l, 'a> Sizes<'l, 'a> {
         let ends = (&first.key, &last.key);
         let shared = shared_by(&self.form.keys, ends, usize::MAX, self.page_size);
         let before = if range.start == 0 { 0 } else { self.ends[range.start - 1] };
-        HEADER_LEN + pad4(shared) + self.ends[range.end - 1] - before - part.len() * shared
+        let records = self.ends[range.end - 1] - before;
+        // The keys of a damaged page may share less than their ends do.
+        HEADER_LEN + pad4(shared) + records.saturating_sub(part.len() * shared)
     }
 
     /// Where to cut the list into `pages` leaves of about the same fill, none larger than a page:
@@ -206,8 +211,16 @@ impl<'l, 'a> Sizes<'l, 'a> {
     }
 }
 
-/// Builds a leaf of these pairs, which must fit. Returns its counters.
-pub(crate) fn build_leaf(out: &mut [u8], pairs: &[Pair<'_>], form: &Form) -> Count {
+/// Why a page cannot be built. Entries that the engine wrote and cut into pages always fit.
+const TOO_LARGE: &str = "entries that do not fit in a page, although they stood in one";
+
+/// Builds a leaf of these pairs. Returns its counters; an error if they do not fit, as those of a
+/// damaged page need not.
+pub(crate) fn build_leaf(
+    out: &mut [u8],
+    pairs: &[Pair<'_>],
+    form: &Form,
+) -> Result<Count, &'static str> {
     build_leaf_sharing(out, pairs, form, usize::MAX)
 }
 
@@ -217,11 +230,11 @@ pub(crate) fn build_leaf_sharing(
     pairs: &[Pair<'_>],
     form: &Form,
     most: usize,
-) -> Count {
+) -> Result<Count, &'static str> {
     let mut page = PageMut::new(out);
     page.format(0, flags_of(form, 0));
     let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
-        return Count::default();
+        return Ok(Count::default());
     };
     page.set_flag(CONTINUES, !first.starts);
     let known_min = known_min(pairs.iter().map(|pair| &pair.key)).min(most);
@@ -230,13 +243,16 @@ pub(crate) fn build_leaf_sharing(
         Some(_) => pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1,
         None => pairs.len(),
     };
-    put_shared(page.bytes, &form.keys, &first.key, shared);
-    page.set_len(groups);
     let heads = HEADER_LEN + pad4(shared);
     let offsets = heads + 4 * groups;
     // Records stand in key order, the first one at the lowest address: scans run forward.
     let end = page.bytes.len();
     let records: usize = leaf_records(pairs, form, shared);
+    if offsets + 2 * groups + records > end {
+        return Err(TOO_LARGE);
+    }
+    put_shared(page.bytes, &form.keys, &first.key, shared);
+    page.set_len(groups);
     let mut at = end - records;
     put_u16(page.bytes, super::HEAP_OFFSET, records as u16);
     clear(&mut page.bytes[offsets + 2 * groups..at]);
@@ -260,7 +276,7 @@ pub(crate) fn build_leaf_sharing(
     }
     debug_assert_eq!(at, end);
     let keys = groups as u64 - u64::from(!first.starts);
-    Count { keys, values: pairs.len() as u64 }
+    Ok(Count { keys, values: pairs.len() as u64 })
 }
 
 /// Zeros the free part of a page. In pieces: on long fills some C libraries begin a string
@@ -280,10 +296,10 @@ fn plain_parts<'a>(
     let (first, second) = pair.key.known.parts();
     let rest = match order {
         KeyOrder::Reverse if shared >= second.len() => {
-            &first[..first.len() + second.len() - shared]
+            first.get(..(first.len() + second.len()).checked_sub(shared)?)?
         }
         KeyOrder::Reverse => return None,
-        _ if shared >= first.len() => &second[shared - first.len()..],
+        _ if shared >= first.len() => second.get(shared - first.len()..)?,
         _ if second.is_empty() => &first[shared..],
         _ => return None,
     };
@@ -358,7 +374,7 @@ fn leaf_records(pairs: &[Pair<'_>], form: &Form, shared: usize) -> usize {
     if form.values.is_none() {
         let len = |pair: &Pair<'_>| match pair.key.extent {
             None => {
-                let rest = pair.key.known.len() - shared;
+                let rest = pair.key.known.len().saturating_sub(shared);
                 length_len(rest) + rest + single_len(&pair.value)
             }
             Some(_) => RestCell::of(&pair.key, shared, &form.keys).len() + single_len(&pair.value),
@@ -465,28 +481,31 @@ pub(crate) fn branch_len(
         + records
 }
 
-/// Builds a branch of these children, which must fit. Returns its counters.
+/// Builds a branch of these children. Returns its counters; an error if they do not fit.
 pub(crate) fn build_branch(
     out: &mut [u8],
     children: &[Child<'_>],
     form: &Form,
     level: u8,
-) -> Count {
+) -> Result<Count, &'static str> {
     let flags = flags_of(form, level);
     let shared = branch_shared(children, form, out.len());
     let mut page = PageMut::new(out);
     page.format(level, flags);
-    match children.get(1) {
-        Some(child) => put_shared(page.bytes, &form.keys, &child.separator, shared),
-        None => put_u16(page.bytes, super::SHARED_OFFSET, 0),
-    }
     let n = children.len();
-    page.set_len(n);
     let heads = HEADER_LEN + pad4(shared);
     let offsets = heads + (slot_len(level, flags) - 2) * n;
     let size = page.bytes.len();
     let records: usize =
         2 + children[1..].iter().map(|c| c.record_len(shared, &form.keys)).sum::<usize>();
+    if offsets + 2 * n + records > size {
+        return Err(TOO_LARGE);
+    }
+    match children.get(1) {
+        Some(child) => put_shared(page.bytes, &form.keys, &child.separator, shared),
+        None => put_u16(page.bytes, super::SHARED_OFFSET, 0),
+    }
+    page.set_len(n);
     let mut at = size - records;
     put_u16(page.bytes, super::HEAP_OFFSET, records as u16);
     clear(&mut page.bytes[offsets + 2 * n..at]);
@@ -510,5 +529,5 @@ pub(crate) fn build_branch(
         page.put_total(i, total);
     }
     debug_assert_eq!(at, size);
-    total
+    Ok(total)
 }

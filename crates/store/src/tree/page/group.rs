@@ -96,7 +96,8 @@ impl GroupSize {
         if self.count == 0 {
             (self.shared, self.first_len) = (len, len);
         } else {
-            self.shared = self.shared.min(shared);
+            // The length matters for a damaged page only.
+            self.shared = self.shared.min(shared).min(len);
             self.varied |= len != self.first_len;
         }
         self.count += 1;

@@ -91,9 +91,12 @@ impl<'a> RestCell<'a> {
     /// Takes `shared` bytes off a key. Of a long key at most [`KNOWN_MAX`] more are kept.
     pub(crate) fn of(key: &KeyCell<'a>, shared: usize, order: &KeyOrder) -> Self {
         let len = key.known.len();
+        // The keys of a damaged page need not have what they are said to share.
+        let own = len.saturating_sub(shared);
+        let shared = len - own;
         let keep = match key.extent {
-            Some(_) => (len - shared).min(KNOWN_MAX),
-            None => len - shared,
+            Some(_) => own.min(KNOWN_MAX),
+            None => own,
         };
         let rest = match order {
             KeyOrder::Reverse => key.known.sub(len - shared - keep, len - shared),

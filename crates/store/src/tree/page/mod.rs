@@ -220,6 +220,14 @@ impl<'a> Page<'a> {
         self.long(BIRTH_OFFSET)
     }
 
+    /// Whether the bytes of the header that have no meaning, and the padding, are zero.
+    pub(crate) fn has_zeros(self) -> bool {
+        let padding = HEADER_LEN + self.half(SHARED_OFFSET)..self.heads_at();
+        self.byte(FLAGS_OFFSET + 1) == 0
+            && self.half(HEAP_OFFSET + 2) == 0
+            && padding.into_iter().all(|at| self.byte(at) == 0)
+    }
+
     /// Groups of a leaf, children of a branch.
     #[inline(always)]
     pub(crate) fn len(self) -> usize {

@@ -6,7 +6,7 @@
 use super::group::{GROUP_HEADER, VARIED};
 use super::{
     CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KEY_EXTENT_CELL,
-    KIND_BRANCH, KIND_LEAF, KIND_OFFSET, LEVEL_OFFSET, PAIRED, REVERSED, SHARED_OFFSET,
+    KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, PAIRED, REVERSED, SHARED_OFFSET,
     VALUES_REVERSED, code, is_sealed, pad4, slot_len,
 };
 use crate::coding::{u16_at, u32_at};
@@ -90,6 +90,9 @@ fn record_end(bytes: &[u8], at: usize, level: u8) -> Result<usize, &'static str>
     let (value, at) = length(bytes, at)?;
     let at = if key == code::EXTENT {
         let known = half(bytes, at + EXTENT_CELL)?;
+        if known > KNOWN_MAX {
+            return Err("more of a long key than a page keeps");
+        }
         at + KEY_EXTENT_CELL + known
     } else if key < code::FIRST {
         at + key as usize
@@ -127,6 +130,11 @@ fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
         return Err("a group of less than two values");
     }
     let ends = at + GROUP_HEADER + shared;
+    // Values of a key differ, so that they cannot all be empty; and a page holds no more values
+    // than it has bytes.
+    if stride == 0 {
+        return Err("a group of equal values");
+    }
     if stride != VARIED {
         return Ok(ends + count * stride);
     }

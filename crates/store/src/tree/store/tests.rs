@@ -16,6 +16,7 @@ use super::super::{Durability, ReadTxn};
 use super::*;
 use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
 use crate::tree::pages::FIRST_PAGE;
+use crate::tree::{Snapshot, TableOptions};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -543,4 +544,35 @@ fn a_real_file_opened_twice_is_one_store() {
     assert_eq!(newest_content(&store), model);
     assert!(matches!(store.begin_write(), Err(Error::ReadOnly)));
     assert_eq!(store.path(), Path::new(&folder.path().join("data.hdg")));
+}
+
+/// Whoever may write the lock file may write anything into it.
+#[test]
+fn shared_words_that_were_damaged_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let words = [WORD_LATEST, WORD_DURABLE, WORD_DIRTY, WORD_NUMBER];
+    let put = || -> Result<()> {
+        let mut txn = store.begin_write()?;
+        let table = txn.create_table("t", &TableOptions::new())?;
+        txn.put(table, b"key", b"value")?;
+        txn.commit()
+    };
+    put().unwrap();
+    let sound = words.map(|word| store.inner.lock.word(word).load(SeqCst));
+    let latest = sound[0];
+    for damaged in [0, 1, 3, u64::MAX, latest ^ 1, latest ^ 2, latest | 3, latest + 4, latest << 9]
+    {
+        for word in words {
+            store.inner.lock.word(word).store(damaged, SeqCst);
+            let read = store.begin_read().and_then(|txn| txn.tables());
+            let told = read.err().map(|error| error.to_string());
+            assert!(told.is_none_or(|told| told.contains("meta record")), "{damaged:#x}");
+            for (word, value) in words.into_iter().zip(sound) {
+                store.inner.lock.word(word).store(value, SeqCst);
+            }
+        }
+    }
+    put().unwrap();
+    assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
 }

@@ -1,0 +1,97 @@
+//! `salvage`: brings what is still readable of a damaged store over to a new one.
+
+use std::path::PathBuf;
+
+use hedgerow::tree::{Interrupt, Loss, SalvageReport, Store};
+use serde_json::{Value, json};
+
+use crate::codec::Format;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::output::Output;
+use crate::progress::{Progress, Unit};
+use crate::signals;
+
+/// Bring what is still readable of a damaged store over to a new one
+///
+/// The old store is only read; nobody may write to it meanwhile. What cannot be read is listed:
+/// table, first key, key behind the last one, and how many entries the counters above say were
+/// there.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The damaged store: a file, or a folder that holds one
+    old: PathBuf,
+    /// The new store: a file that does not exist, or an empty folder
+    new: PathBuf,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::default();
+    signals::attach(interrupt.clone());
+    let report = {
+        let progress = Progress::new("reading pages", Unit::Items, Some(0));
+        let mut told = |done, total| progress.at_of(done, total);
+        Store::salvage(&args.old, &args.new, &interrupt, &mut told)?
+    };
+    let mut out = Output::stdout();
+    if json {
+        json::print(&mut out, &as_json(&report))?;
+    } else {
+        for loss in &report.losses {
+            writeln!(out, "lost: {}", sentence(loss))?;
+        }
+        let (tables, entries) = (report.tables, report.entries);
+        let verdict = match report.losses.len() {
+            0 => "nothing was lost".to_owned(),
+            1 => "1 loss".to_owned(),
+            many => format!("{many} losses"),
+        };
+        writeln!(out, "{tables} tables, {entries} entries brought over: {verdict}")?;
+    }
+    out.finish()?;
+    Ok(if report.losses.is_empty() { Exit::Done } else { Exit::No })
+}
+
+fn as_json(report: &SalvageReport) -> Value {
+    let text = |bytes: &Vec<u8>| Format::Text.encode(bytes);
+    let loss = |loss: &Loss| {
+        json!({
+            "table": text(&loss.table),
+            "from": loss.from.as_ref().map(text),
+            "to": loss.to.as_ref().map(text),
+            "entries": loss.entries,
+            "page": loss.page,
+            "reason": loss.reason,
+        })
+    };
+    json!({
+        "complete": report.losses.is_empty(),
+        "commit": report.commit,
+        "tables": report.tables,
+        "entries": report.entries,
+        "lost": report.losses.iter().map(loss).collect::<Vec<_>>(),
+    })
+}
+
+/// What was lost, for a person.
+fn sentence(loss: &Loss) -> String {
+    let text = |bytes: &[u8]| Format::Text.encode(bytes);
+    let whose = match &loss.table[..] {
+        [] => "of the store itself".to_owned(),
+        name => format!("of table {}", text(name)),
+    };
+    let entries = loss.entries.map_or("all".to_owned(), |count| format!("{count} entries"));
+    let range = match (&loss.from, &loss.to) {
+        (None, None) => String::new(),
+        (Some(from), Some(to)) if from == to => format!(" with key {}", text(from)),
+        (Some(from), None) => format!(" from key {} on", text(from)),
+        (None, Some(to)) => format!(" up to key {}", text(to)),
+        (Some(from), Some(to)) => format!(" from key {} up to key {}", text(from), text(to)),
+    };
+    let page = loss.page.map_or(String::new(), |page| format!("page {page}: "));
+    match (&loss.table[..], loss.entries) {
+        ([], None) => format!("{page}{}", loss.reason),
+        _ => format!("{entries} {whose}{range}: {page}{}", loss.reason),
+    }
+}
