@@ -19,7 +19,11 @@ impl Runner<'_> {
             Control::Reopen => self.reopen(),
             Control::Check => self.check(),
             // With a write transaction of this thread's open it would wait for itself.
-            Control::Sync => ok("sync", self.store().sync()),
+            Control::Sync => {
+                ok("sync", self.store().sync())?;
+                self.note_durable();
+                Ok(())
+            }
             Control::Compact if !self.config.without.contains(&Part::Compact) => {
                 let report = ok("compact", self.store().compact(&mut |_, _| {}))?;
                 same("whether compact made the file longer", report.after > report.before, false)
@@ -139,7 +143,9 @@ impl Runner<'_> {
         if self.done.is_multiple_of(2) {
             self.store = None;
         }
-        self.store = Some(ok("open", self.config.builder().open(&path))?);
+        self.store = Some(ok("open", self.builder().open(&path))?);
+        // A store that is closed is flushed.
+        self.note_durable();
         same("page_size after open", self.store().page_size(), self.config.page_size)
     }
 

@@ -19,7 +19,7 @@ fn a_few_seeds_agree() {
         if let Some(Failure { disagreement, config, ops, shrunk }) = report.failure {
             panic!(
                 "seed {seed}: {}\non {config}\nshrunk to {ops:#?}\n{}",
-                disagreement.0, shrunk.0
+                disagreement.text, shrunk.text
             );
         }
         assert_eq!(report.ops, 20_000);

@@ -100,11 +100,26 @@ impl Inner {
         Ok(())
     }
 
-    /// Flushes the data file. A failure poisons the store: what the system still holds, and what of
-    /// it is on the disk, is not known then.
+    /// Lets the background thread flush soon.
+    pub(crate) fn flush_soon(self: &Arc<Self>) {
+        let system = self.options.system.as_ref();
+        if system.is_none_or(|handle| handle.0.flushes_in_background()) {
+            self.flusher.wake(self);
+        }
+    }
+
+    /// Flushes the data file, the first time also its name: the process that made the file may have
+    /// died before it did so, and a commit that is durable in a file without a name is lost. A
+    /// failure poisons the store: what the system still holds, and what of it is on the disk, is
+    /// not known then.
     pub(crate) fn flush(&self) -> Result<()> {
-        let result = self.pages.file.sync();
-        result.map_err(|e| self.poison(Error::io("flush", &self.pages.path, e)))
+        let path = &self.pages.path;
+        if !self.name_flushed.load(SeqCst) {
+            let named = self.options.system_in_use().sync_directory(path);
+            named.map_err(|e| self.poison(Error::io("flush the folder of", path, e)))?;
+            self.name_flushed.store(true, SeqCst);
+        }
+        self.pages.file.sync().map_err(|e| self.poison(Error::io("flush", path, e)))
     }
 }
 

@@ -126,7 +126,9 @@ impl Builder {
             let _ = system.remove(&paths.data);
             return Err(Error::io("create", &paths.data, e));
         }
-        self.start(paths, file, lock)
+        let store = self.start(paths, file, lock)?;
+        store.name_flushed.store(true, SeqCst);
+        Ok(store)
     }
 
     fn open_files(&self, paths: &Paths) -> Result<Inner> {

@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     /// Who holds it may write meta pages, if it says that this process has the writer's lock.
     pub(crate) meta_turn: Mutex<bool>,
     pub(crate) flusher: Flusher,
+    /// Whether the name of the data file is known to be on stable storage.
+    pub(crate) name_flushed: AtomicBool,
     /// Where the next search for free space begins.
     pub(crate) free_hint: AtomicU32,
     readers: Mutex<Readers>,
@@ -93,6 +95,7 @@ impl Inner {
             queue: Queue::new(),
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
+            name_flushed: AtomicBool::new(false),
             free_hint: AtomicU32::new(0),
             readers: Mutex::new(Readers { newest: Arc::new(newest), slots: Vec::new() }),
             poison: OnceLock::new(),
@@ -360,6 +363,13 @@ impl Store {
     /// [`Error::Io`] if the flush failed; the store takes no more writes then.
     pub fn sync(&self) -> Result<()> {
         self.inner.sync()
+    }
+
+    /// How many threads of this process wait to begin a write transaction, so that a test can make
+    /// them form a group of commits.
+    #[doc(hidden)]
+    pub fn writers_waiting(&self) -> usize {
+        self.inner.queue.waiting()
     }
 
     /// The live read transactions of all processes, in no particular order.
