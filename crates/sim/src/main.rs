@@ -18,6 +18,12 @@ struct Arguments {
 enum Command {
     Model(commands::model::Model),
     Crash(commands::crash::Crash),
+    Faults(commands::faults::Faults),
+    Processes(commands::processes::Processes),
+    #[command(hide = true)]
+    Play(commands::processes::Play),
+    Readers(commands::readers::Readers),
+    Canaries(commands::canaries::Canaries),
 }
 
 fn main() -> ExitCode {
@@ -27,5 +33,10 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::Model(command) => command.run(),
         Command::Crash(command) => command.run(),
+        Command::Faults(command) => command.run(),
+        Command::Processes(command) => command.run(),
+        Command::Play(command) => command.run(),
+        Command::Readers(command) => command.run(),
+        Command::Canaries(command) => command.run(),
     }
 }

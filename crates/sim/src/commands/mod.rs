@@ -6,8 +6,12 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use sim::job::run_seeds;
 
+pub(crate) mod canaries;
 pub(crate) mod crash;
+pub(crate) mod faults;
 pub(crate) mod model;
+pub(crate) mod processes;
+pub(crate) mod readers;
 
 /// The engines that there are.
 #[derive(Clone, Copy, ValueEnum)]

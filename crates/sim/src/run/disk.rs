@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hedgerow::Error;
 use hedgerow::os::System;
 use hedgerow::os::sim::SimSystem;
 use hedgerow::tree::{Builder, Store};
@@ -32,7 +33,8 @@ impl Disk {
         for file in [lock_of(path), path.to_path_buf()] {
             match self.system.remove(&file) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(format!("{} is not removed: {e}", file.display()).into());
+                    let text = format!("{} is not removed: {e}", file.display());
+                    return Err(Disagreement { text, is_error: true });
                 }
                 _ => {}
             }
@@ -55,6 +57,8 @@ pub struct Ledger {
     commits: Vec<Committed>,
     /// The newest durable one; `None` before anything of the store is known to be durable.
     durable: Option<usize>,
+    /// One that was begun and has not returned.
+    begun: Option<Committed>,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +108,7 @@ impl Mark {
 
 impl Ledger {
     fn new(id: u64, state: State) -> Self {
-        Self { commits: vec![Committed { id, state }], durable: Some(0) }
+        Self { commits: vec![Committed { id, state }], durable: Some(0), begun: None }
     }
 
     fn last(&self) -> usize {
@@ -145,7 +149,19 @@ impl Ledger {
             Loss::Process => durable.map(|at| found.min(at as usize)),
         };
         let first = durable.unwrap_or(0);
-        Self { commits: self.commits[first..=found].to_vec(), durable: durable.map(|_| 0) }
+        let commits = self.commits[first..=found].to_vec();
+        Self { commits, durable: durable.map(|_| 0), begun: None }
+    }
+
+    /// What there may be after the store refused to go on: a commit that failed may be there.
+    /// Where a flush failed, nothing that was not durable must be.
+    pub fn after_failure(mut self) -> (Self, Mark) {
+        let finished = self.durable.unwrap_or(0);
+        if let Some(Committed { id, state }) = self.begun.take() {
+            self.add(id, state);
+        }
+        let mark = Mark { finished: finished as u64, ..self.mark(0) };
+        (self, mark)
     }
 }
 
@@ -173,10 +189,24 @@ impl<'c> Runner<'c> {
         loss: Loss,
     ) -> Outcome<Option<Self>> {
         let may_be_gone = |mark: Mark| loss == Loss::Power && mark.durable.is_none();
-        let store = match on(config, system).open(store_path()) {
-            Err(_) if mark.is_none_or(may_be_gone) => return Ok(None),
-            other => ok("open", other)?,
+        let runner = match Self::reopened(config, system, ledger, mark, loss) {
+            Err(d) if d.is_error && mark.is_none_or(may_be_gone) => return Ok(None),
+            other => other?,
         };
+        runner.verify_pages()?;
+        runner.verify_seen()?;
+        Ok(Some(runner))
+    }
+
+    /// As [`Runner::recovered`], without a look at what the store holds.
+    pub fn reopened(
+        config: &'c Config,
+        system: &SimSystem,
+        ledger: &Ledger,
+        mark: Option<Mark>,
+        loss: Loss,
+    ) -> Outcome<Self> {
+        let store = ok("open", on(config, system).open(store_path()))?;
         same("page_size", store.page_size(), config.page_size)?;
         let id = newest(&store)?;
         let found = match (ledger.position(id), mark) {
@@ -195,20 +225,45 @@ impl<'c> Runner<'c> {
             )));
         }
         let committed = ledger.commits[found].state.clone();
-        let mut runner = Self::with(config, FOLDER.into(), store, committed.clone());
-        let ledger = ledger.reopened(found, mark.durable, loss);
+        let mut runner = Self::with(config, FOLDER.into(), store, committed);
+        let mut ledger = ledger.reopened(found, mark.durable, loss);
+        // Of a store whose creation was cut there may be any of its first, empty commits.
+        ledger.commits[0].id = ledger.commits[0].id.min(id);
         runner.disk = Some(Disk { system: system.clone(), ledger });
-        runner.check()?;
-        let txn = ok("begin_read", runner.store().begin_read())?;
-        verify::walks(config, &txn, &mut Side::new(committed))?;
-        Ok(Some(runner))
+        Ok(runner)
+    }
+
+    /// Compares what a reader sees now with the newest commit that returned.
+    pub fn verify_seen(&self) -> Outcome {
+        let txn = ok("begin_read", self.store().begin_read())?;
+        verify::walks(self.config, &txn, &mut Side::new(self.committed.clone()))
+    }
+
+    /// Begins a write transaction and drops it; whether the store refuses because it is poisoned.
+    pub fn is_poisoned(&self) -> Outcome<bool> {
+        match self.store().begin_write() {
+            Err(Error::Poisoned { .. }) => Ok(true),
+            other => ok("begin_write", other).map(|_| false),
+        }
+    }
+
+    /// Whether the store is open; it is not after a reopening that failed.
+    pub fn is_open(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Lets all held read transactions go, and counts those that the store still lists.
+    pub fn readers_left(&mut self) -> Outcome<usize> {
+        self.readers.fill_with(|| None);
+        Ok(ok("readers", self.store().readers())?.len())
     }
 
     /// Ends the run: closes the store, and gives back what it held.
     pub fn close(mut self) -> Option<Ledger> {
         self.readers.clear();
         self.store = None;
-        self.note_durable();
+        // After a failure only what was durable before counts.
+        let _ = self.note_closed();
         self.disk.take().map(|disk| disk.ledger)
     }
 
@@ -222,6 +277,14 @@ impl<'c> Runner<'c> {
     /// What the store held so far.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.disk.as_ref().map(|disk| &disk.ledger)
+    }
+
+    /// Notes the commit that is about to be written.
+    pub(super) fn note_begin(&mut self, id: u64, state: &State) {
+        if let Some(disk) = &mut self.disk {
+            disk.ledger.begun = Some(Committed { id, state: state.clone() });
+        }
+        self.note_begun(1);
     }
 
     /// Notes that so many commits are about to be written.
@@ -246,11 +309,34 @@ impl<'c> Runner<'c> {
             for (id, state) in commits.into_iter().filter(|commit| commit.0 <= newest) {
                 disk.ledger.add(id, state);
             }
+            disk.ledger.begun = None;
             if durable {
                 disk.ledger.durable = Some(disk.ledger.last());
             }
         }
         self.note_begun(0);
+        Ok(())
+    }
+
+    /// Notes that the store was closed, which flushes it. Where a call to the system failed the
+    /// flush may have failed too, of which nobody can be told: the run ends there.
+    pub(super) fn note_closed(&mut self) -> Outcome {
+        if self.disk.as_ref().is_some_and(|disk| !disk.system.failed().is_empty()) {
+            let text = "closed after a call to the system failed".to_owned();
+            return Err(Disagreement { text, is_error: true });
+        }
+        self.note_durable();
+        Ok(())
+    }
+
+    /// A commit that returned, but could not be looked at because the system failed, is there.
+    pub fn settle_begun(&mut self) -> Outcome {
+        let newest = newest(self.store())?;
+        if let Some(disk) = &mut self.disk
+            && let Some(begun) = disk.ledger.begun.take_if(|begun| begun.id <= newest)
+        {
+            disk.ledger.add(begun.id, begun.state);
+        }
         Ok(())
     }
 

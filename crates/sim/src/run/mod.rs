@@ -202,8 +202,8 @@ impl<'c> Runner<'c> {
             }
             End::Drop => return Ok(()),
         };
-        self.note_begun(1);
         let id = txn.id();
+        self.note_begin(id, &side.state);
         match end {
             End::Commit(Commit::Default) | End::Stream => ok("commit", txn.commit())?,
             _ => ok("commit_with", txn.commit_with(durability))?,

@@ -174,6 +174,11 @@ impl Runner<'_> {
         if self.config.without.contains(&Part::Check) {
             return Ok(());
         }
+        self.verify_pages()
+    }
+
+    /// Checks every page, whatever is left out of the run.
+    pub(super) fn verify_pages(&self) -> Outcome {
         let report = ok("check", self.store().check(&mut |_, _| {}))?;
         same("problems of check", report.problems, Vec::new())
     }

@@ -270,7 +270,11 @@ impl Drop for Inner {
         if self.check_writable().is_ok() {
             // The commits are in the system's hands already; this makes them safe from a power
             // cut. There is nobody left to tell of a failure.
-            let _ = self.sync().and_then(|()| self.note_clean_close());
+            let flushed = match self.durable_number() < self.latest_number() {
+                true => self.sync(),
+                false => Ok(()),
+            };
+            let _ = flushed.and_then(|()| self.note_clean_close());
         }
         for slot in locked(&self.readers).slots.drain(..) {
             self.lock.give_slot(slot);

@@ -87,12 +87,23 @@ struct File {
     /// The length as processes see it.
     len: u64,
     pending: Vec<Change>,
+    /// What the cache shows, if a sync that failed made it forget what was to be written.
+    cached: Option<Content>,
 }
 
 #[derive(Clone)]
 enum Change {
     Write { offset: u64, bytes: Arc<[u8]> },
     SetLen(u64),
+}
+
+impl Change {
+    fn apply(&self, content: &mut Content) {
+        match self {
+            Self::Write { offset, bytes } => content.put(*offset, bytes),
+            Self::SetLen(len) => content.resize(*len as usize),
+        }
+    }
 }
 
 impl Image {
@@ -106,14 +117,11 @@ impl Image {
                 self.pending_names.push(NameChange { unlink: None, link });
             }
             Event::Write { file, offset, bytes } => {
-                let file = &mut self.files[*file];
-                file.len = file.len.max(offset + bytes.len() as u64);
-                file.pending.push(Change::Write { offset: *offset, bytes: bytes.clone() });
+                let change = Change::Write { offset: *offset, bytes: bytes.clone() };
+                self.files[*file].change(change);
             }
             Event::SetLen { file, len } => {
-                let file = &mut self.files[*file];
-                file.len = *len;
-                file.pending.push(Change::SetLen(*len));
+                self.files[*file].change(Change::SetLen(*len));
             }
             Event::Sync { file } => self.files[*file].sync(),
             Event::SyncFailed { file, kept, seed } => self.files[*file].fail_sync(*kept, *seed),
@@ -147,7 +155,8 @@ impl Image {
         for (path, file) in kept {
             let number = *moved.entry(file).or_insert_with(|| {
                 let durable = self.files[file].after_crash(mode, &mut random);
-                files.push(File { len: durable.len(), durable, pending: Vec::new() });
+                let len = durable.len();
+                files.push(File { len, durable, pending: Vec::new(), cached: None });
                 files.len() - 1
             });
             names.insert(path, number);
@@ -171,32 +180,39 @@ impl Image {
 }
 
 impl File {
+    fn change(&mut self, change: Change) {
+        self.len = match &change {
+            Change::Write { offset, bytes } => self.len.max(offset + bytes.len() as u64),
+            Change::SetLen(len) => *len,
+        };
+        if let Some(cached) = &mut self.cached {
+            change.apply(cached);
+        }
+        self.pending.push(change);
+    }
+
     /// Makes all that is pending durable.
     fn sync(&mut self) {
-        // In place: a copy of a large file for each sync would be slow.
         for change in self.pending.drain(..) {
-            match change {
-                Change::Write { offset, bytes } => self.durable.put(offset, &bytes),
-                Change::SetLen(len) => self.durable.resize(len as usize),
-            }
+            change.apply(&mut self.durable);
         }
         debug_assert_eq!(self.durable.len(), self.len);
     }
 
+    /// The content as processes see it.
     fn seen(&self) -> Content {
-        let mut seen = self.durable.clone();
-        for change in &self.pending {
-            match change {
-                Change::Write { offset, bytes } => seen.put(*offset, bytes),
-                Change::SetLen(len) => seen.resize(*len as usize),
-            }
+        if let Some(cached) = &self.cached {
+            return cached.clone();
         }
+        let mut seen = self.durable.clone();
+        self.pending.iter().for_each(|change| change.apply(&mut seen));
         seen
     }
 
     /// Decides what reached the disk of what is pending, and forgets the rest, but for the length.
     fn fail_sync(&mut self, kept: Kept, seed: u64) {
         let mut random = Random::new(seed);
+        self.cached = Some(self.seen());
         match kept {
             Kept::All => self.sync(),
             Kept::Some => {
@@ -211,9 +227,8 @@ impl File {
     }
 
     fn edit(&mut self, offset: u64, bytes: &Arc<[u8]>) {
-        self.len = self.len.max(offset + bytes.len() as u64);
         self.durable.put(offset, bytes);
-        self.pending.push(Change::Write { offset, bytes: bytes.clone() });
+        self.change(Change::Write { offset, bytes: bytes.clone() });
     }
 
     /// The lengths that the file had, from the durable one on, one for each change.

@@ -64,9 +64,10 @@ impl LockFile {
         self.changed.notify_all();
     }
 
-    /// How many openers there are.
+    /// How many openers there are in live processes.
     pub(super) fn open_handles(&self) -> usize {
-        self.openers().entries.iter().flatten().count()
+        let openers = self.openers();
+        openers.entries.iter().flatten().filter(|process| !process.is_dead()).count()
     }
 
     fn begin_opening(&self, process: &Arc<Process>) {

@@ -196,7 +196,7 @@ impl State {
 
     /// The bytes that still fit on the disk.
     fn room(&self) -> u64 {
-        let used: u64 = self.files.iter().map(|file| file.len()).sum();
+        let used: u64 = self.files.iter().map(Memory::len).sum();
         self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(used))
     }
 
@@ -297,7 +297,7 @@ impl SimSystem {
         self.state().faults.failed().to_vec()
     }
 
-    /// How many data files and lock files are open in all processes.
+    /// How many data files are open, and lock files in processes that live.
     pub fn open_handles(&self) -> usize {
         let locks: usize = self.state().locks.values().map(|lock| lock.open_handles()).sum();
         locks + self.machine.open_files.load(Ordering::SeqCst)
@@ -306,6 +306,11 @@ impl SimSystem {
     /// Forgets all faults that did not happen yet.
     pub fn heal(&self) {
         self.state().faults.clear();
+    }
+
+    /// The bytes in all files together.
+    pub fn used(&self) -> u64 {
+        self.state().files.iter().map(Memory::len).sum()
     }
 
     /// Sets the size of the disk.
