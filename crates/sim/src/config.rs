@@ -127,6 +127,24 @@ impl Config {
         }
     }
 
+    /// The configuration of a seed for stores of a few dozen pages: every kind of table and value,
+    /// few of each.
+    pub fn small(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, 6);
+        let page_size = rng.weighted(&[(3, 4096), (1, 16_384)]);
+        let tables = rng.between(1, 3);
+        Self {
+            seed,
+            page_size,
+            write_budget: rng.weighted(&[(2, 16 << 10), (2, 64 << 10), (4, 256 << 20)]),
+            map: rng.chance(2, 3),
+            always_check: rng.chance(1, 8),
+            durability: rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]),
+            tables: (0..tables).map(|_| small_table(&mut rng, page_size)).collect(),
+            without: vec![Part::Stat],
+        }
+    }
+
     /// A builder with the chosen options.
     pub fn builder(&self) -> Builder {
         Store::builder()
@@ -193,6 +211,42 @@ fn table(rng: &mut Rng, page: u32) -> TableSpec {
         duplicates,
         keys: Pool::new(rng, key_shape, order, keys.min(most_keys)),
         values: Pool::new(rng, value_shape, value_order, values),
+        key_shape,
+        value_shape,
+    }
+}
+
+fn small_table(rng: &mut Rng, page: u32) -> TableSpec {
+    let order = rng.weighted(&[
+        (8, OrderKind::Bytewise),
+        (1, OrderKind::Reverse),
+        (1, OrderKind::Integer(8)),
+        (1, OrderKind::Descending),
+    ]);
+    let (key_shape, most_keys) = match order {
+        OrderKind::Integer(size) => (Shape::Integers(size), usize::MAX),
+        _ => rng.weighted(&[
+            (4, (Shape::Short, usize::MAX)),
+            (3, (Shape::SharedPrefix { prefix: 30 }, usize::MAX)),
+            (3, (Shape::Paths, usize::MAX)),
+            (1, (Shape::NearBound { page, most: page }, 30)),
+            (1, (Shape::Long { most: 2 * page }, 10)),
+        ]),
+    };
+    let keys = rng.pick(&[20, 60, 150, 300]).min(most_keys);
+    let (duplicates, value_shape, values) = match rng.index(8) {
+        0..5 => {
+            let most = rng.pick(&[60, 60, 400, 3 * page]);
+            (DuplicateSpec::No, Shape::Values { most }, 60)
+        }
+        5..7 => (DuplicateSpec::Any(OrderKind::Bytewise), Shape::Paths, rng.pick(&[10, 200])),
+        _ => (DuplicateSpec::Fixed(OrderKind::Bytewise, 16, true), Shape::Fixed(16), 100),
+    };
+    TableSpec {
+        order,
+        duplicates,
+        keys: Pool::new(rng, key_shape, order, keys),
+        values: Pool::new(rng, value_shape, OrderKind::Bytewise, values),
         key_shape,
         value_shape,
     }

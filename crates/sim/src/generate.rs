@@ -27,10 +27,45 @@ enum Theme {
     Scans,
 }
 
+/// How long things take in a stream.
+#[derive(Debug)]
+struct Pace {
+    /// Operations of a phase, at least and at most.
+    phase: (usize, usize),
+    /// One operation in so many ends a transaction.
+    txn_every: &'static [u64],
+    /// One operation in so many outside of a transaction begins one.
+    begin_every: u64,
+    /// One operation in so many is about transactions, readers and the store: inside of a
+    /// transaction, and outside.
+    control_every: (u64, u64),
+    /// Nothing is asked that changes nothing.
+    only_writes: bool,
+}
+
+/// Tables of every size, and every question about them.
+static THOROUGH: Pace = Pace {
+    phase: (200, 12_000),
+    txn_every: &[12, 60, 300, 1500, 6000],
+    begin_every: 6,
+    control_every: (150, 12),
+    only_writes: false,
+};
+
+/// Many small transactions of all kinds in few operations.
+static BRISK: Pace = Pace {
+    phase: (8, 50),
+    txn_every: &[2, 4, 8, 30],
+    begin_every: 2,
+    control_every: (9, 3),
+    only_writes: true,
+};
+
 /// The operations of a seed, without end.
 #[derive(Debug)]
 pub struct Generator<'c> {
     config: &'c Config,
+    pace: &'static Pace,
     rng: Rng,
     theme: Theme,
     /// Operations left in this phase.
@@ -48,9 +83,23 @@ pub struct Generator<'c> {
 impl<'c> Generator<'c> {
     /// The operations of a configuration's seed.
     pub fn new(config: &'c Config) -> Self {
-        let rng = Rng::new(config.seed, 2);
+        Self::at(config, &THOROUGH, Rng::new(config.seed, 2))
+    }
+
+    /// Few operations that change much, in many small transactions.
+    pub fn brisk(config: &'c Config, rng: Rng) -> Self {
+        Self::at(config, &BRISK, rng)
+    }
+
+    /// As [`Generator::brisk`], beginning inside of a transaction that is open already.
+    pub fn brisk_inside(config: &'c Config, rng: Rng) -> Self {
+        Self { in_txn: true, ..Self::brisk(config, rng) }
+    }
+
+    fn at(config: &'c Config, pace: &'static Pace, rng: Rng) -> Self {
         Self {
             config,
+            pace,
             rng,
             theme: Theme::Grow,
             left: 0,
@@ -71,9 +120,9 @@ impl<'c> Generator<'c> {
             (3, Theme::Statistics),
             (2, Theme::Scans),
         ]);
-        self.left = self.rng.between(200, 12_000) as u32;
+        self.left = self.rng.between(self.pace.phase.0, self.pace.phase.1) as u32;
         self.table = self.rng.index(self.config.tables.len()) as u8;
-        self.txn_every = self.rng.pick(&[12, 60, 300, 1500, 6000]);
+        self.txn_every = self.rng.pick(self.pace.txn_every);
         self.next_key = self.key(self.table);
     }
 
@@ -147,6 +196,25 @@ impl<'c> Generator<'c> {
         let other_name = self.rng.chance(1, 3).then_some(other);
         let view = self.view();
         let compact = self.rng.chance(1, 2);
+        if self.pace.only_writes {
+            return Op::Control(self.rng.weighted(&[
+                (20, Control::BeginNested),
+                (20, Control::Savepoint),
+                (12, Control::RollbackTo(small)),
+                (6, Control::Release(small)),
+                (12, Control::BeginRead(slot)),
+                (8, Control::EndRead(slot)),
+                (3, Control::Renew(slot)),
+                (6, Control::Create(table)),
+                (5, Control::DropTable(table)),
+                (6, Control::Rename(table, other_name)),
+                (5, Control::Clear(table)),
+                (12, Control::Sync),
+                (8, Control::Compact),
+                (1, Control::Copy(compact)),
+                (10, Control::Reopen),
+            ]));
+        }
         Op::Control(self.rng.weighted(&[
             (60, Control::BeginNested),
             (60, Control::Savepoint),
@@ -177,7 +245,9 @@ impl<'c> Generator<'c> {
         if self.in_txn {
             return Op::Control(Control::BeginWrite);
         }
+        let group = Commit::Group(self.rng.between(1, 3) as u8, self.rng.next_u64() as u32);
         Op::Control(self.rng.weighted(&[
+            (1, Control::Commit(group)),
             (8, Control::Commit(Commit::Default)),
             (3, Control::Commit(Commit::Durable)),
             (3, Control::Commit(Commit::Eventual)),
@@ -339,6 +409,14 @@ impl<'c> Generator<'c> {
 
     /// The weights of a theme: grow, append, shrink, read, statistic, cursor, write by cursor.
     fn kinds(&self) -> [u32; 7] {
+        if self.pace.only_writes {
+            return match self.theme {
+                Theme::Grow => [70, 0, 6, 0, 0, 3, 2],
+                Theme::Append => [4, 80, 2, 0, 0, 2, 1],
+                Theme::Shrink => [8, 0, 70, 0, 0, 4, 5],
+                _ => [35, 2, 33, 0, 0, 8, 6],
+            };
+        }
         match self.theme {
             Theme::Grow => [70, 0, 6, 8, 4, 5, 2],
             Theme::Append => [4, 80, 2, 4, 4, 4, 1],
@@ -360,18 +438,18 @@ impl Iterator for Generator<'_> {
         }
         self.left -= 1;
         // Outside of a transaction little happens, so the way in is short.
-        let due = if self.in_txn { self.txn_every } else { 6 };
+        let due = if self.in_txn { self.txn_every } else { self.pace.begin_every };
         if self.rng.chance(1, due) {
             return Some(self.turn());
         }
-        let control_every = if self.in_txn { 150 } else { 12 };
-        if self.rng.chance(1, control_every) {
+        let (inside, outside) = self.pace.control_every;
+        if self.rng.chance(1, if self.in_txn { inside } else { outside }) {
             return Some(self.control());
         }
-        if self.rng.chance(1, 800) {
+        if !self.pace.only_writes && self.rng.chance(1, 800) {
             return Some(self.misuse());
         }
-        if self.rng.chance(1, 20_000) {
+        if !self.pace.only_writes && self.rng.chance(1, 20_000) {
             let (view, table) = (self.view(), self.any_table());
             return Some(Op::Read(view, table, Read::Scan));
         }
@@ -401,6 +479,18 @@ impl Iterator for Generator<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_brisk_stream_changes_and_commits() {
+        let config = Config::small(4);
+        let ops: Vec<Op> = Generator::brisk(&config, Rng::new(4, 12)).take(2000).collect();
+        assert!(!ops.iter().any(|op| matches!(op, Op::Read(..) | Op::Misuse(..))));
+        let commits = ops.iter().filter(|op| matches!(op, Op::Control(Control::Commit(_))));
+        assert!(commits.count() > 100);
+        for wanted in [Control::Sync, Control::Compact, Control::Reopen, Control::BeginNested] {
+            assert!(ops.contains(&Op::Control(wanted)), "{wanted:?}");
+        }
+    }
 
     #[test]
     fn a_seed_gives_the_same_operations_again() {

@@ -49,14 +49,15 @@ pub fn run_ops(
     let mut done = 0;
     let run = AssertUnwindSafe(|| {
         let folder = tempfile::tempdir_in(folder)
-            .map_err(|e| Disagreement(format!("no folder for a store: {e}")))?;
+            .map_err(|e| Disagreement::from(format!("no folder for a store: {e}")))?;
         let mut runner = Runner::new(config, folder.path().to_path_buf())?;
         let result = runner.run(ops);
         done = runner.done();
         result
     });
-    let result = catch_unwind(run)
-        .unwrap_or_else(|panic| Err(Disagreement(format!("panic: {}", panic_message(&*panic)))));
+    let result = catch_unwind(run).unwrap_or_else(|panic| {
+        Err(Disagreement::from(format!("panic: {}", panic_message(&*panic))))
+    });
     (done, result)
 }
 

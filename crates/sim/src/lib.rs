@@ -8,12 +8,15 @@
 
 pub mod config;
 pub mod crash;
+pub mod faults;
 pub mod generate;
 pub mod hostile;
 pub mod job;
 pub mod model;
 pub mod op;
 pub mod pool;
+pub mod processes;
+pub mod readers;
 pub mod rng;
 pub mod run;
 pub mod shrink;

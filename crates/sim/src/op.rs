@@ -40,6 +40,8 @@ pub enum Commit {
     Eventual,
     /// Flushed when told.
     None,
+    /// Durable, while so many other threads wait to write, whose changes follow from a number.
+    Group(u8, u32),
 }
 
 /// Transactions, readers, and the store as a whole.

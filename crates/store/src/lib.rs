@@ -8,6 +8,7 @@ pub mod error;
 pub mod key;
 pub mod tree;
 
+mod canary;
 mod checksum;
 mod coding;
 #[doc(hidden)]

@@ -10,13 +10,30 @@ use crate::model::Pair;
 
 /// Engine and model answered differently; the text says to what, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disagreement(pub String);
+pub struct Disagreement {
+    /// What was asked, and both answers.
+    pub text: String,
+    /// The engine returned an error where none was due.
+    pub is_error: bool,
+}
+
+impl From<String> for Disagreement {
+    fn from(text: String) -> Self {
+        Self { text, is_error: false }
+    }
+}
 
 impl Disagreement {
+    /// The same, with words before it.
+    pub(crate) fn in_the(mut self, place: impl std::fmt::Display) -> Self {
+        self.text = format!("{place}: {}", self.text);
+        self
+    }
+
     /// What it is about, without the numbers and strings that differ from run to run: two
     /// disagreements of one kind most probably have one cause.
     pub fn kind(&self) -> String {
-        let (about, _) = self.0.split_once(": the engine says").unwrap_or((&self.0, ""));
+        let (about, _) = self.text.split_once(": the engine says").unwrap_or((&self.text, ""));
         about.chars().filter(|c| !c.is_ascii_digit()).take(80).collect()
     }
 }
@@ -57,7 +74,7 @@ impl Kind {
 /// A disagreement about `what`.
 pub(super) fn differ<T>(what: &str, engine: impl Debug, model: impl Debug) -> Outcome<T> {
     let (engine, model) = (shortened(&engine), shortened(&model));
-    Err(Disagreement(format!("{what}: the engine says {engine}, the model {model}")))
+    Err(Disagreement::from(format!("{what}: the engine says {engine}, the model {model}")))
 }
 
 /// As for debugging, cut where a long value would fill the screen.
@@ -72,13 +89,14 @@ fn shortened(answer: &impl Debug) -> String {
 
 /// The result of a call that must succeed.
 pub(super) fn ok<T>(what: &str, result: hedgerow::Result<T>) -> Outcome<T> {
-    result.map_err(|e| Disagreement(format!("{what} failed: {e} ({e:?})")))
+    result.map_err(|e| Disagreement { text: format!("{what} failed: {e} ({e:?})"), is_error: true })
 }
 
 /// A call that must be refused with an error of the given kind.
 pub(super) fn refused<T>(what: &str, result: hedgerow::Result<T>, kind: Kind) -> Outcome {
     match result {
         Err(error) if Kind::of(&error) == kind => Ok(()),
+        Err(error) if Kind::of(&error) == Kind::Other => ok(what, Err(error)),
         Err(error) => differ(what, error, kind),
         Ok(_) => differ(what, "success", kind),
     }

@@ -19,7 +19,11 @@ impl Runner<'_> {
             Control::Reopen => self.reopen(),
             Control::Check => self.check(),
             // With a write transaction of this thread's open it would wait for itself.
-            Control::Sync => ok("sync", self.store().sync()),
+            Control::Sync => {
+                ok("sync", self.store().sync())?;
+                self.note_durable();
+                Ok(())
+            }
             Control::Compact if !self.config.without.contains(&Part::Compact) => {
                 let report = ok("compact", self.store().compact(&mut |_, _| {}))?;
                 same("whether compact made the file longer", report.after > report.before, false)
@@ -138,8 +142,10 @@ impl Runner<'_> {
         // Half of the time a second handle keeps the store open while the first one is closed.
         if self.done.is_multiple_of(2) {
             self.store = None;
+            self.note_closed()?;
         }
-        self.store = Some(ok("open", self.config.builder().open(&path))?);
+        self.store = Some(ok("open", self.builder().open(&path))?);
+        self.note_closed()?;
         same("page_size after open", self.store().page_size(), self.config.page_size)
     }
 

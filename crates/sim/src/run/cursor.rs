@@ -6,7 +6,7 @@
 use hedgerow::tree::{Cursor, Snapshot, WriteTxn};
 
 use super::Side;
-use super::compare::{Disagreement, Kind, Outcome, ok, refused, same, same_entry};
+use super::compare::{Kind, Outcome, ok, refused, same, same_entry};
 use super::read::scaled;
 use crate::config::{Config, TableSpec};
 use crate::model::{Pair, Place, TableModel};
@@ -79,7 +79,7 @@ pub(super) fn step<S: Snapshot>(
         (None, _) => before,
     };
     same_entry("cursor", spec, found, pair)
-        .map_err(|d| Disagreement(format!("{step:?} from {before:?}: {}", d.0)))
+        .map_err(|d| d.in_the(format_args!("{step:?} from {before:?}")))
 }
 
 /// The cursor of a slot and the model of its table, if that is still the same table.

@@ -6,6 +6,8 @@
 mod compare;
 mod control;
 mod cursor;
+mod disk;
+mod group;
 mod misuse;
 mod read;
 mod verify;
@@ -13,7 +15,7 @@ mod write;
 
 use std::path::PathBuf;
 
-use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, Table, WriteTxn};
+use hedgerow::tree::{Builder, Durability, ReadTxn, Snapshot, Store, Table, WriteTxn};
 
 use crate::config::{Config, TableSpec};
 use crate::generate::{CURSORS, READERS};
@@ -23,6 +25,8 @@ use crate::op::{Commit, Control, Op, View};
 pub use compare::{Disagreement, Outcome};
 use compare::{ok, same};
 use cursor::Held;
+use disk::Disk;
+pub use disk::{Ledger, Loss, Mark};
 
 /// How a level of a write transaction ended.
 enum End {
@@ -99,6 +103,8 @@ pub struct Runner<'c> {
     next_incarnation: u32,
     copies: u32,
     done: u64,
+    /// The simulated disk, if the run is not on the real one.
+    disk: Option<Disk>,
 }
 
 impl<'c> Runner<'c> {
@@ -106,17 +112,33 @@ impl<'c> Runner<'c> {
     pub fn new(config: &'c Config, folder: PathBuf) -> Outcome<Self> {
         let store = ok("open_or_create", config.builder().open_or_create(folder.join("store")))?;
         same("page_size", store.page_size(), config.page_size)?;
-        Ok(Self {
+        Ok(Self::with(config, folder, store, State::new(config.tables.len())))
+    }
+
+    fn with(config: &'c Config, folder: PathBuf, store: Store, committed: State) -> Self {
+        // Whatever was created before came earlier than what will be.
+        let incarnations = committed.tables.iter().flatten().map(|table| table.incarnation);
+        let next_incarnation = incarnations.max().unwrap_or(0);
+        Self {
             config,
             folder,
             store: Some(store),
-            committed: State::new(config.tables.len()),
+            committed,
             readers: (0..READERS).map(|_| None).collect(),
             stale: None,
-            next_incarnation: 0,
+            next_incarnation,
             copies: 0,
             done: 0,
-        })
+            disk: None,
+        }
+    }
+
+    /// The options of the run's stores, on the run's disk.
+    fn builder(&self) -> Builder {
+        match &self.disk {
+            Some(disk) => disk.builder(self.config),
+            None => self.config.builder(),
+        }
     }
 
     /// How many operations were done.
@@ -126,16 +148,22 @@ impl<'c> Runner<'c> {
 
     /// Runs all operations, then verifies every table, reopens the store and verifies it again.
     pub fn run(&mut self, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
+        self.run_on(ops)?;
+        self.verify_committed()?;
+        self.reopen()?;
+        self.verify_committed()?;
+        self.check()
+    }
+
+    /// Runs all operations.
+    pub fn run_on(&mut self, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
         while let Some(op) = self.next(ops) {
             match op {
                 Op::Control(Control::BeginWrite) => self.write_txn(ops)?,
                 other => self.outside(other)?,
             }
         }
-        self.verify_committed()?;
-        self.reopen()?;
-        self.verify_committed()?;
-        self.check()
+        Ok(())
     }
 
     fn next(&mut self, ops: &mut dyn Iterator<Item = Op>) -> Option<Op> {
@@ -160,26 +188,29 @@ impl<'c> Runner<'c> {
         let mut side = Side::new(self.committed.clone());
         let end = self.level(&mut txn, &mut side, ops, 0)?;
         self.keep_stale(&txn, &mut side)?;
-        match end {
-            End::Commit(Commit::Default) => ok("commit", txn.commit())?,
-            End::Commit(Commit::Durable) => {
-                ok("commit_with(Durable)", txn.commit_with(Durability::Durable))?;
-            }
-            End::Commit(Commit::Eventual) => {
-                ok("commit_with(Eventual)", txn.commit_with(Durability::Eventual))?;
-            }
-            End::Commit(Commit::None) => {
-                ok("commit_with(None)", txn.commit_with(Durability::None))?;
+        let durability = match end {
+            End::Commit(Commit::Durable) => Durability::Durable,
+            End::Commit(Commit::Eventual) => Durability::Eventual,
+            End::Commit(Commit::None) => Durability::None,
+            End::Commit(Commit::Default) | End::Stream => self.config.durability,
+            End::Commit(Commit::Group(members, seed)) => {
+                return self.commit_group(txn, side, members, seed);
             }
             End::Abort => {
                 txn.abort();
                 return Ok(());
             }
             End::Drop => return Ok(()),
-            End::Stream => ok("commit", txn.commit())?,
+        };
+        let id = txn.id();
+        self.note_begin(id, &side.state);
+        match end {
+            End::Commit(Commit::Default) | End::Stream => ok("commit", txn.commit())?,
+            _ => ok("commit_with", txn.commit_with(durability))?,
         }
         self.committed = side.state;
-        Ok(())
+        let committed = (id, self.committed.clone());
+        self.note_commits([committed], durability == Durability::Durable)
     }
 
     /// Operations of a write transaction or of one nested in it, up to its end.

@@ -220,7 +220,7 @@ fn value_reader<S: Snapshot>(
     let mut rest = Vec::new();
     let read =
         reader.seek(SeekFrom::Start(from as u64)).and_then(|_| reader.read_to_end(&mut rest));
-    read.map_err(|e| Disagreement(format!("read of a value_reader failed: {e}")))?;
+    read.map_err(|e| Disagreement::from(format!("read of a value_reader failed: {e}")))?;
     same("value_reader", rest.as_slice(), &expected[from..])
 }
 

@@ -94,11 +94,31 @@ pub(super) fn scans<S: Snapshot>(config: &Config, txn: &S, side: &mut Side) -> O
         if let Some(handle) = side.handle(config, txn, number as u8)?
             && let Some(model) = side.state.table(number as u8)
         {
-            scan(txn, handle, spec, model)
-                .map_err(|d| Disagreement(format!("table {number}: {}", d.0)))?;
+            scan(txn, handle, spec, model).map_err(|d| d.in_the(format_args!("table {number}")))?;
         }
     }
     Ok(())
+}
+
+/// Walks every table that a transaction sees once, forward.
+pub(super) fn walks<S: Snapshot>(config: &Config, txn: &S, side: &mut Side) -> Outcome {
+    tables(txn, &side.state)?;
+    for (number, spec) in config.tables.iter().enumerate() {
+        if let Some(handle) = side.handle(config, txn, number as u8)?
+            && let Some(model) = side.state.table(number as u8)
+        {
+            walk(txn, handle, spec, model).map_err(|d| d.in_the(format_args!("table {number}")))?;
+        }
+    }
+    Ok(())
+}
+
+fn walk<S: Snapshot>(txn: &S, handle: Table, spec: &TableSpec, model: &TableModel) -> Outcome {
+    let mut range = ok("range", txn.range(handle, Bound::Unbounded, Bound::Unbounded))?;
+    for &pair in model.pairs() {
+        same_entry("next of a walk", spec, range.next().transpose(), Some(pair))?;
+    }
+    same_entry("next behind the last entry", spec, range.next().transpose(), None)
 }
 
 /// Compares every table that a transaction sees, and all of their counters.
@@ -114,7 +134,7 @@ pub(super) fn state<S: Snapshot>(
             && let Some(model) = side.state.table(number as u8)
         {
             counters(txn, handle, spec, model, rng)
-                .map_err(|d| Disagreement(format!("table {number}: {}", d.0)))?;
+                .map_err(|d| d.in_the(format_args!("table {number}")))?;
         }
     }
     Ok(())
@@ -144,7 +164,7 @@ impl Runner<'_> {
         state(self.config, &txn, &mut Side::new(self.committed.clone()), &mut rng)?;
         for reader in self.readers.iter_mut().flatten().filter(|r| !r.reset) {
             state(self.config, &reader.txn, &mut reader.side, &mut rng)
-                .map_err(|d| Disagreement(format!("held snapshot: {}", d.0)))?;
+                .map_err(|d| d.in_the("held snapshot"))?;
         }
         Ok(())
     }
@@ -154,6 +174,11 @@ impl Runner<'_> {
         if self.config.without.contains(&Part::Check) {
             return Ok(());
         }
+        self.verify_pages()
+    }
+
+    /// Checks every page, whatever is left out of the run.
+    pub(super) fn verify_pages(&self) -> Outcome {
         let report = ok("check", self.store().check(&mut |_, _| {}))?;
         same("problems of check", report.problems, Vec::new())
     }
@@ -165,28 +190,40 @@ impl Runner<'_> {
         }
         self.copies += 1;
         let path = self.folder.join(format!("copy {}", self.copies));
+        if let Some(disk) = &self.disk {
+            // A run that was cut may have left one.
+            disk.remove_store(&path)?;
+        }
         let options = CopyOptions { compact };
         ok("copy_to", self.store().copy_to(&path, options, &mut |_, _| {}))?;
-        let copy: Store = ok("open of a copy", self.config.builder().open(&path))?;
+        let copy: Store = ok("open of a copy", self.builder().open(&path))?;
         let txn = ok("begin_read", copy.begin_read())?;
         let mut rng = Rng::new(self.config.seed, 4);
         state(self.config, &txn, &mut Side::new(self.committed.clone()), &mut rng)
-            .map_err(|d| Disagreement(format!("copy: {}", d.0)))?;
+            .map_err(|d| d.in_the("copy"))?;
         drop(txn);
         if !self.config.without.contains(&Part::Check) {
             let report = ok("check of a copy", copy.check(&mut |_, _| {}))?;
             same("problems of check of a copy", report.problems, Vec::new())?;
         }
         drop(copy);
-        remove_store(&path)
+        match &self.disk {
+            Some(disk) => disk.remove_store(&path),
+            None => remove_store(&path),
+        }
     }
 }
 
 /// Removes the files of a store.
 fn remove_store(path: &std::path::Path) -> Outcome {
+    // A copy that was never locked has no lock file.
+    let _ = std::fs::remove_file(lock_of(path));
+    std::fs::remove_file(path).map_err(|e| Disagreement::from(format!("no file of a copy: {e}")))
+}
+
+/// The lock file of a store.
+pub(super) fn lock_of(path: &std::path::Path) -> std::path::PathBuf {
     let mut lock = path.as_os_str().to_owned();
     lock.push("-lock");
-    // A copy that was never locked has no lock file.
-    let _ = std::fs::remove_file(lock);
-    std::fs::remove_file(path).map_err(|e| Disagreement(format!("no file of a copy: {e}")))
+    lock.into()
 }

@@ -161,7 +161,7 @@ impl Target<'_> {
         for part in [first, second] {
             writer
                 .write_all(part)
-                .map_err(|e| Disagreement(format!("write to a value_writer failed: {e}")))?;
+                .map_err(|e| Disagreement::from(format!("write to a value_writer failed: {e}")))?;
         }
         ok("finish of a value_writer", writer.finish())?;
         self.model.put(pair);

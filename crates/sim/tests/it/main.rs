@@ -1,10 +1,14 @@
-//! Short runs of the simulator's commands, so that the default tests hold the engine against them.
+//! Short runs of the testers, so that the default tests hold the engine against them.
 
 mod hostile;
 
+use std::process::Command;
 use std::time::Duration;
 
+use sim::crash::{CrashSettings, crash_seed};
+use sim::faults::{FaultSettings, faults_seed};
 use sim::job::{Failure, Settings, run_seed};
+use sim::readers::readers_seed;
 
 /// Hunts for any answer of the engine that a sorted list would not give.
 #[test]
@@ -21,9 +25,56 @@ fn a_few_seeds_agree() {
         if let Some(Failure { disagreement, config, ops, shrunk }) = report.failure {
             panic!(
                 "seed {seed}: {}\non {config}\nshrunk to {ops:#?}\n{}",
-                disagreement.0, shrunk.0
+                disagreement.text, shrunk.text
             );
         }
         assert_eq!(report.ops, 20_000);
     }
+}
+
+/// Hunts for a commit that a power cut or a kill takes back or tears.
+#[test]
+fn a_few_seeds_survive_power_cuts() {
+    let settings = CrashSettings { ops: 150, images: 2, shrink_time: Duration::from_secs(5) };
+    for seed in 101..=108 {
+        let report = crash_seed(seed, &settings);
+        assert!(report.images > 50, "seed {seed}: {} images", report.images);
+        if let Some(first) = report.violations.first() {
+            let (place, text) = (&first.place, &first.disagreement.text);
+            panic!("seed {seed}: {place}: {text}\n{:#?}", report.shrunk);
+        }
+    }
+}
+
+/// Hunts for an error of the system that is not told, or that does harm.
+#[test]
+fn a_few_seeds_survive_faults() {
+    let settings = FaultSettings { ops: 60, full_disk_ops: 60 };
+    for seed in 101..=104 {
+        let report = faults_seed(seed, &settings);
+        assert!(report.trials > 50 && report.full_disks > 0, "seed {seed}: {report:?}");
+        if let Some((place, disagreement)) = report.violations.first() {
+            panic!("seed {seed}: {}\n{place}", disagreement.text);
+        }
+    }
+}
+
+/// Hunts for pages that are held for nobody.
+#[test]
+fn a_long_reader_holds_no_more_than_it_sees() {
+    let report = readers_seed(101, 300, 3);
+    assert_eq!(report.violations, Vec::<String>::new());
+    assert!(report.longest >= 300);
+}
+
+/// Hunts for a lock that stays with the dead.
+#[test]
+fn processes_are_killed() {
+    let run = Command::new(env!("CARGO_BIN_EXE_sim"))
+        .args(["processes", "--seconds", "2", "--writers", "2", "--readers", "2", "--json"])
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(run.status.success(), "{report}");
+    assert!(!report.contains("\"kills\":0,"), "{report}");
 }

@@ -43,6 +43,7 @@ mod file;
 mod process;
 
 pub(super) use file::open;
+pub(in crate::os) use process::{Identity, this as this_process};
 
 /// As many processes can have one store open at the same time.
 pub(super) const PROCESSES: usize = 1024;
@@ -136,6 +137,10 @@ pub(super) trait Backing: Send + Sync {
     fn leave(&self, index: usize);
     /// False where this opener is not to touch the table any more.
     fn is_same_process(&self) -> bool;
+    /// What the table notes about the opener's process.
+    fn identity(&self) -> Identity {
+        process::this()
+    }
 }
 
 /// The memory that a table lies in. Only a part of it may have a file behind it so far.
@@ -266,7 +271,7 @@ impl Table {
                 continue;
             }
             let generation = process.generation.load(Ordering::Relaxed).wrapping_add(1);
-            let this = process::this();
+            let this = self.backing.identity();
             // From here on, what the entry's last process left behind is known to be nobody's.
             process.state.store(0, Ordering::SeqCst);
             process.generation.store(generation, Ordering::SeqCst);

@@ -57,7 +57,7 @@ impl Region {
     }
 
     /// Address space with nothing behind it: touching it ends the process, as touching a mapped
-    /// file beyond its end does. [`Region::open`] opens the first part of it.
+    /// file beyond its end does. [`Region::reopen`] opens the first part of it.
     pub(super) fn closed(len: usize) -> io::Result<Self> {
         Self::anonymous(len, ProtFlags::empty())
     }
@@ -94,27 +94,28 @@ impl Region {
         self.len
     }
 
-    /// Makes exactly the pages that hold the first `len` bytes readable and writable.
+    /// Where the pages that hold the first `old` bytes were readable and writable, makes exactly
+    /// those that hold the first `new` bytes so. Pages that are opened hold zeros.
     ///
     /// # Safety
-    /// Nobody may use the memory behind those pages, neither now nor later without another call.
-    pub(super) unsafe fn open(&self, len: usize) -> io::Result<()> {
+    /// Nobody may use the memory of pages that are closed, neither now nor later without another
+    /// call. If the call fails, the same holds for all pages behind the shorter of the two lengths.
+    pub(super) unsafe fn reopen(&self, old: usize, new: usize) -> io::Result<()> {
         let page = page_size();
-        let open = len.next_multiple_of(page).min(self.len);
+        let [old, new] = [old, new].map(|len| len.next_multiple_of(page).min(self.len));
         let base = self.base.as_ptr();
-        let access = MprotectFlags::READ | MprotectFlags::WRITE;
-        if open > 0 {
-            // SAFETY: `open` is at most the length of the region.
-            unsafe { mm::mprotect(base.cast(), open, access)? };
-        }
-        if open < self.len {
-            // SAFETY: `open` is less than the length, so that both the pointer and the rest lie
-            // in the region; that nobody uses this part is the caller's promise.
+        if new > old {
+            let access = MprotectFlags::READ | MprotectFlags::WRITE;
+            // SAFETY: both ends are at most the length of the region, so that the pointer and the
+            // range lie in it.
+            unsafe { mm::mprotect(base.add(old).cast(), new - old, access)? };
+        } else if new < old {
+            // SAFETY: as above; that nobody uses this part is the caller's promise.
             unsafe {
-                let rest = base.add(open).cast();
-                mm::mprotect(rest, self.len - open, MprotectFlags::empty())?;
+                let rest = base.add(new).cast();
+                mm::mprotect(rest, old - new, MprotectFlags::empty())?;
                 #[cfg(target_os = "linux")]
-                mm::madvise(rest, self.len - open, mm::Advice::LinuxDontNeed)?;
+                mm::madvise(rest, old - new, mm::Advice::LinuxDontNeed)?;
             }
         }
         Ok(())

@@ -72,6 +72,11 @@ pub trait System: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames a file over another one, atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Whether a thread may flush soon after a commit that was not flushed. Where it may not, each
+    /// flush is one that somebody asked for.
+    fn flushes_in_background(&self) -> bool {
+        true
+    }
 }
 
 /// How to open a data file.

@@ -218,7 +218,8 @@ pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32) -> Result<()> {
     })
 }
 
-fn write_slot(store: &Inner, bytes: &[u8], slot: u32) -> Result<()> {
+/// Writes the bytes of a record into a meta page.
+pub(crate) fn write_slot(store: &Inner, bytes: &[u8], slot: u32) -> Result<()> {
     let offset = u64::from(slot) * store.pages.page_size() as u64;
     store
         .pages

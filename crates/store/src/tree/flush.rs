@@ -6,10 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::commit::{announce, withdraw, write_meta};
+use super::commit::{announce, withdraw, write_meta, write_slot};
 use super::group::{EndTurn, locked};
 use super::meta::{Kind, Meta};
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, word_of};
+use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 
 /// How long after an eventual commit the flush begins: commits until then share it.
@@ -27,12 +28,18 @@ impl Inner {
     /// A crash in between leaves the older durable record, and the newest one under its evidence.
     pub(crate) fn sync(&self) -> Result<()> {
         self.check_process()?;
-        if self.durable_number() >= self.latest_number() {
+        // A store that was opened and not written to since may hold what nobody flushed.
+        let is_clean = self.lock.word(WORD_DIRTY).load(SeqCst) == 0;
+        if (is_clean || self.options.read_only) && self.durable_number() >= self.latest_number() {
             return Ok(());
         }
         self.check_writable()?;
         let (newest, slot) = self.pin()?;
-        let result = self.flush().and_then(|()| self.make_durable(&newest));
+        let flushed = self.flush_file().inspect_err(|_| {
+            let _turn = locked(&self.meta_turn);
+            self.retract();
+        });
+        let result = flushed.and_then(|()| self.make_durable(&newest));
         self.unpin(slot);
         result
     }
@@ -98,11 +105,49 @@ impl Inner {
         Ok(())
     }
 
-    /// Flushes the data file. A failure poisons the store: what the system still holds, and what of
-    /// it is on the disk, is not known then.
+    /// Lets the background thread flush soon.
+    pub(crate) fn flush_soon(self: &Arc<Self>) {
+        let system = self.options.system.as_ref();
+        if system.is_none_or(|handle| handle.0.flushes_in_background()) {
+            self.flusher.wake(self);
+        }
+    }
+
+    /// Flushes the data file. The caller has the turn of the meta pages, or the writer's lock.
     pub(crate) fn flush(&self) -> Result<()> {
-        let result = self.pages.file.sync();
-        result.map_err(|e| self.poison(Error::io("flush", &self.pages.path, e)))
+        self.flush_file().inspect_err(|_| self.retract())
+    }
+
+    /// After a failed flush: pages of commits that were not durable may be missing on the disk,
+    /// though the system's memory shows them and will not write them again. Who has the store open
+    /// goes on reading them; but the next opener must not take them for something to build on. So
+    /// the newest record loses its evidence, and one that it has superseded is removed.
+    fn retract(&self) {
+        let Ok(newest) = self.newest() else { return };
+        if self.durable_number() >= newest.meta.txn {
+            return;
+        }
+        // Where this fails too there is nothing left to try.
+        let meta = Meta { kind: Kind::Unsynced { evidence: None }, ..newest.meta.clone() };
+        let _ = write_slot(self, &meta.encode(newest.slot), newest.slot);
+        withdraw(self, self.free_slot());
+    }
+
+    /// Flushes the data file, the first time also its name: the process that made the file may have
+    /// died before it did so, and a commit that is durable in a file without a name is lost. A
+    /// failure poisons the store: what the system still holds, and what of it is on the disk, is
+    /// not known then.
+    fn flush_file(&self) -> Result<()> {
+        let path = &self.pages.path;
+        if !self.name_flushed.load(SeqCst) {
+            let named = self.options.system_in_use().sync_directory(path);
+            named.map_err(|e| self.poison(Error::io("flush the folder of", path, e)))?;
+            self.name_flushed.store(true, SeqCst);
+        }
+        if is_planted(Bug::SkippedFlush) {
+            return Ok(());
+        }
+        self.pages.file.sync().map_err(|e| self.poison(Error::io("flush", path, e)))
     }
 }
 

@@ -36,6 +36,7 @@ use super::pages::{FIRST_PAGE, Freed, PageNo, Pages, Run, WritePages};
 use super::remove::delete_plain;
 use super::search::{scan_plain, scan_plain_back};
 use super::tree::{Form, Tree};
+use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 
 /// How many entries of the ready tree one search looks at, at least.
@@ -45,7 +46,11 @@ const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
 const LEFTOVER_MAX: usize = 24;
 /// After so many rounds of settling, space is taken from the end of the store only.
-const ROUNDS_WITH_TREES: usize = 6;
+const ROUNDS_WITH_TREES: usize = 16;
+/// A round takes so many pages more than are missing, for the pages of the trees that it changes by
+/// that: else a store whose free space is in small pieces would need many rounds, and in the end
+/// grow by a page or two with each commit.
+const SETTLE_AHEAD: u32 = 8;
 /// The least number of bytes for which the end of the store is lowered.
 const LOWER_END_BYTES: u64 = 1 << 20;
 
@@ -76,7 +81,7 @@ pub(crate) fn is_held(protected: &[u64], birth: u64, freed: u64) -> bool {
 pub(crate) fn newest_holder(protected: &[u64], birth: u64, freed: u64) -> Option<u64> {
     let below = protected.partition_point(|snapshot| *snapshot < freed);
     let newest = *protected.get(below.checked_sub(1)?)?;
-    (newest >= birth).then_some(newest)
+    (newest >= birth && !is_planted(Bug::ReusedPage)).then_some(newest)
 }
 
 /// Sorts runs and joins neighbours that have the same interval.
@@ -471,7 +476,7 @@ impl FreeState {
             if have < need {
                 let missing = (need - have) as u32;
                 if round < ROUNDS_WITH_TREES {
-                    self.take(pages, missing)?;
+                    self.take(pages, missing + SETTLE_AHEAD)?;
                 } else {
                     extend_end(pages, missing)?;
                 }
@@ -529,6 +534,9 @@ impl FreeState {
     /// recent list.
     pub(crate) fn finish_commit(&mut self, pages: &mut WritePages) {
         let txn = pages.txn;
+        if is_planted(Bug::WrongFreeList) {
+            pages.freed.pop();
+        }
         self.recent.extend(pages.freed.drain(..).map(|freed| freed_run(freed, txn)));
         let left = pages.space.pool.drain(..).map(|run| FreeRun { run, birth: 0, freed: 0 });
         self.recent.extend(left);

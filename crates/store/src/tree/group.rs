@@ -166,6 +166,11 @@ impl<G> Queue<G> {
         at.is_some_and(|at| seats.waiting.remove(at).is_some())
     }
 
+    /// How many threads wait for the turn.
+    pub(crate) fn waiting(&self) -> usize {
+        locked(&self.seats).waiting.len()
+    }
+
     /// Whether the thread that comes next would join a group.
     pub(crate) fn next_joins(&self) -> bool {
         locked(&self.seats).waiting.front().is_some_and(|seat| seat.joins)
@@ -435,7 +440,7 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
     };
     group.tell(&result);
     if changed && result.is_ok() && durability == Durability::Eventual {
-        store.flusher.wake(store);
+        store.flush_soon();
     }
     result
 }

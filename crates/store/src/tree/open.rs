@@ -153,7 +153,9 @@ impl Builder {
             let _ = system.remove(&paths.data);
             return Err(Error::io("create", &paths.data, e));
         }
-        self.start(paths, file, lock)
+        let store = self.start(paths, file, lock, true)?;
+        store.name_flushed.store(true, SeqCst);
+        Ok(store)
     }
 
     /// An empty file that somebody made for the store.
@@ -184,7 +186,7 @@ impl Builder {
             return Err(error);
         }
         let lock = self.lock(&*system, paths)?;
-        self.start(paths, file, lock)
+        self.start(paths, file, lock, false)
     }
 
     /// Chooses the newest commit, or learns it from those who have the store open, and maps the
@@ -194,10 +196,11 @@ impl Builder {
         paths: &Paths,
         file: Arc<dyn DataFile>,
         lock: Arc<dyn SharedLock>,
+        is_new: bool,
     ) -> Result<Inner> {
         let mut found = read_metas(&*file, &paths.data)?;
         let slot = if lock.is_first() {
-            first(&*file, &*lock, &found, &paths.data)?
+            first(&*file, &*lock, &found, &paths.data, is_new)?
         } else {
             (lock.word(WORD_LATEST).load(SeqCst) & 3) as u32
         };
@@ -233,15 +236,23 @@ pub(crate) fn exists(paths: &Paths) -> Error {
     Error::Path { path: paths.data.clone(), reason }
 }
 
-/// The first opener chooses the newest commit and sets the shared words.
-fn first(file: &dyn DataFile, lock: &dyn SharedLock, found: &Found, path: &Path) -> Result<u32> {
+/// The first opener chooses the newest commit and sets the shared words. Unless it made the file
+/// and flushed it a moment ago, what it found may be in the system's memory only, and records that
+/// were refused may be in the way: the first writer sees to that.
+fn first(
+    file: &dyn DataFile,
+    lock: &dyn SharedLock,
+    found: &Found,
+    path: &Path,
+    is_new: bool,
+) -> Result<u32> {
     let choice = recover(file, found, path)?;
     let word = |slot: u32| {
         let number = found.metas[slot as usize].as_ref().map_or(0, |meta| meta.txn);
         word_of(number, slot)
     };
     lock.word(WORD_DURABLE).store(word(choice.durable), SeqCst);
-    lock.word(WORD_DIRTY).store(u64::from(choice.unclean), SeqCst);
+    lock.word(WORD_DIRTY).store(u64::from(!is_new), SeqCst);
     lock.word(WORD_NUMBER).store(found.highest, SeqCst);
     lock.word(WORD_POISON).store(0, SeqCst);
     lock.word(WORD_LATEST).store(word(choice.latest), SeqCst);

@@ -15,6 +15,7 @@ use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::{Path, Step};
 use super::tree::{MAX_LEVELS, Tree, lower, raise};
 use super::{Bytes, extent};
+use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 
 /// What is to be different in the leaf that is laid out anew.
@@ -489,6 +490,9 @@ fn branch<'p>(pages: &'p WritePages, path: &Path, level: usize) -> Result<Page<'
 
 /// Adds to the counters of the branches above `level`.
 pub(crate) fn add_above(pages: &mut WritePages, path: &Path, level: usize, delta: Count) {
+    if is_planted(Bug::CounterNotRaised) {
+        return;
+    }
     for step in &path.steps[level + 1..path.depth] {
         pages.change(step.page).add_child_count(step.slot as usize, delta);
     }

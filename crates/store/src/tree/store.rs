@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     /// Who holds it may write meta pages, if it says that this process has the writer's lock.
     pub(crate) meta_turn: Mutex<bool>,
     pub(crate) flusher: Flusher,
+    /// Whether the name of the data file is known to be on stable storage.
+    pub(crate) name_flushed: AtomicBool,
     /// Where the next search for free space begins.
     pub(crate) free_hint: AtomicU32,
     readers: Mutex<Readers>,
@@ -93,6 +95,7 @@ impl Inner {
             queue: Queue::new(),
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
+            name_flushed: AtomicBool::new(false),
             free_hint: AtomicU32::new(0),
             readers: Mutex::new(Readers { newest: Arc::new(newest), slots: Vec::new() }),
             poison: OnceLock::new(),
@@ -273,7 +276,11 @@ impl Drop for Inner {
         if self.check_writable().is_ok() {
             // The commits are in the system's hands already; this makes them safe from a power
             // cut. There is nobody left to tell of a failure.
-            let _ = self.sync().and_then(|()| self.note_clean_close());
+            let flushed = match self.durable_number() < self.latest_number() {
+                true => self.sync(),
+                false => Ok(()),
+            };
+            let _ = flushed.and_then(|()| self.note_clean_close());
         }
         for slot in locked(&self.readers).slots.drain(..) {
             self.lock.give_slot(slot);
@@ -390,6 +397,13 @@ impl Store {
     /// [`Error::Interrupted`] while it waits.
     pub fn sync(&self) -> Result<()> {
         self.inner.sync()
+    }
+
+    /// How many threads of this process wait to begin a write transaction, so that a test can make
+    /// them form a group of commits.
+    #[doc(hidden)]
+    pub fn writers_waiting(&self) -> usize {
+        self.inner.queue.waiting()
     }
 
     /// The live read transactions of all processes, in no particular order.

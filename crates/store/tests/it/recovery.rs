@@ -106,6 +106,40 @@ fn a_killed_process_loses_no_commit() {
     }
 }
 
+/// What a process wrote and did not flush before it died looks as if it were on the disk. Whoever
+/// opens the store next must flush it before anything is built on it, and the store's name, which
+/// its dead maker may not have flushed.
+#[test]
+fn what_a_dead_process_did_not_flush_is_flushed_before_it_is_built_on() {
+    let disk = SimSystem::new(8, Config::default());
+    disk.record(true);
+    let store = create(&disk);
+    for (number, durability) in
+        (1..=6).zip([Durability::None, Durability::Durable].into_iter().cycle())
+    {
+        commit(&store, number, durability).unwrap();
+    }
+    for cut in 0..=disk.recorded() {
+        for by_sync in [false, true] {
+            let machine = disk.killed_at(cut);
+            // Its maker died before there was a store.
+            let Ok(store) = open(&machine) else { continue };
+            let found = last(&store);
+            if by_sync {
+                store.sync().unwrap();
+            } else {
+                commit(&store, found + 1, Durability::Durable).unwrap();
+            }
+            let least = if by_sync { found } else { found + 1 };
+            for mode in CrashMode::ALL {
+                let image = machine.crash(cut as u64, mode);
+                let found = last(&open(&image).unwrap());
+                assert_eq!(found, least, "killed before {:?}, then {mode:?}", disk.describe(cut));
+            }
+        }
+    }
+}
+
 /// After a failed flush nothing is certain: the commit is refused, and so is all that would
 /// follow, until the store is opened anew.
 #[test]

@@ -11,7 +11,7 @@ use super::Care;
 
 /// What tells one process from all others, ever.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
+pub(in crate::os) struct Identity {
     /// The process number.
     pub(super) id: u32,
     /// When it started, in the system's ticks; 0 if unknown.
@@ -21,7 +21,7 @@ pub(super) struct Identity {
 }
 
 /// This process.
-pub(super) fn this() -> Identity {
+pub(in crate::os) fn this() -> Identity {
     let id = std::process::id();
     let start = stat(id).map_or(0, |stat| stat.start);
     Identity { id, start, namespace: namespace() }

@@ -21,10 +21,16 @@ pub enum Operation {
     SyncDirectory,
     /// Removing or renaming.
     Name,
+    /// Asking for the length of a file.
+    Length,
+    /// Mapping a file.
+    Map,
+    /// Taking the writer's lock or a reader slot.
+    Lock,
 }
 
 /// How many kinds there are.
-const OPERATIONS: usize = Operation::Name as usize + 1;
+const OPERATIONS: usize = Operation::Lock as usize + 1;
 
 /// How much of a failed write reaches the cache, or of the pending writes of a failed sync the
 /// disk.
@@ -63,32 +69,57 @@ impl Fault {
     }
 }
 
-/// One line of the script: calls `from..until` of a kind fail.
+/// One line of the script: calls `from..until` of a kind, or of all kinds, fail.
 struct Line {
-    operation: Operation,
+    operation: Option<Operation>,
     from: u64,
     until: u64,
     fault: Fault,
+}
+
+impl Line {
+    fn holds(&self, call: u64) -> bool {
+        (self.from..self.until).contains(&call)
+    }
 }
 
 /// The script, and how far the run is.
 pub(super) struct Faults {
     calls: [u64; OPERATIONS],
     script: Vec<Line>,
+    failed: Vec<Operation>,
     random: Random,
 }
 
 impl Faults {
     pub(super) fn new(seed: u64) -> Self {
-        Self { calls: [0; OPERATIONS], script: Vec::new(), random: Random::new(seed) }
+        let (script, failed) = (Vec::new(), Vec::new());
+        Self { calls: [0; OPERATIONS], script, failed, random: Random::new(seed) }
     }
 
     pub(super) fn calls(&self, operation: Operation) -> u64 {
         self.calls[operation as usize]
     }
 
+    pub(super) fn all_calls(&self) -> u64 {
+        self.calls.iter().sum()
+    }
+
+    pub(super) fn failed(&self) -> &[Operation] {
+        &self.failed
+    }
+
     pub(super) fn add(&mut self, operation: Operation, nth: u64, times: u64, fault: Fault) {
         let from = self.calls(operation).saturating_add(nth.max(1));
+        self.push(Some(operation), from, times, fault);
+    }
+
+    pub(super) fn add_any(&mut self, nth: u64, times: u64, fault: Fault) {
+        let from = self.all_calls().saturating_add(nth.max(1));
+        self.push(None, from, times, fault);
+    }
+
+    fn push(&mut self, operation: Option<Operation>, from: u64, times: u64, fault: Fault) {
         self.script.push(Line { operation, from, until: from.saturating_add(times), fault });
     }
 
@@ -99,10 +130,16 @@ impl Faults {
     /// Counts a call, and says whether it fails.
     pub(super) fn next(&mut self, operation: Operation) -> Option<Fault> {
         self.calls[operation as usize] += 1;
-        let call = self.calls(operation);
-        let is_due =
-            |line: &&Line| line.operation == operation && (line.from..line.until).contains(&call);
-        self.script.iter().find(is_due).map(|line| line.fault)
+        let all = self.all_calls();
+        let is_due = |line: &&Line| match line.operation {
+            Some(kind) => kind == operation && line.holds(self.calls(kind)),
+            None => line.holds(all),
+        };
+        let fault = self.script.iter().find(is_due).map(|line| line.fault);
+        if fault.is_some() {
+            self.failed.push(operation);
+        }
+        fault
     }
 
     pub(super) fn random(&mut self) -> &mut Random {

@@ -1,6 +1,7 @@
 //! A data file on the simulated disk.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use super::super::{DataFile, Map};
 use super::fault::{Fault, Kept, Operation};
@@ -9,12 +10,23 @@ use super::{SimSystem, State, unix};
 
 /// One open file of one process.
 pub(super) struct SimFile {
-    pub(super) system: SimSystem,
-    pub(super) file: usize,
-    pub(super) may_write: bool,
+    system: SimSystem,
+    file: usize,
+    may_write: bool,
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.system.machine.open_files.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl SimFile {
+    pub(super) fn new(system: &SimSystem, file: usize, may_write: bool) -> Self {
+        system.machine.open_files.fetch_add(1, Ordering::SeqCst);
+        Self { system: system.clone(), file, may_write }
+    }
+
     fn check_may_write(&self) -> io::Result<()> {
         match self.may_write {
             true => Ok(()),
@@ -35,7 +47,7 @@ impl SimFile {
 
 impl DataFile for SimFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.system.state().files[self.file].len())
+        Ok(self.system.begin(Operation::Length)?.files[self.file].len())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
@@ -100,8 +112,8 @@ impl DataFile for SimFile {
     }
 
     fn map(&self, _reserve: u64) -> io::Result<Option<Map>> {
-        let machine = &self.system.machine;
-        Ok(machine.config.map.then(|| self.system.state().files[self.file].map()))
+        let state = self.system.begin(Operation::Map)?;
+        Ok(self.system.machine.config.map.then(|| state.files[self.file].map()))
     }
 
     fn uptime_evidence(&self) -> Option<[u8; 24]> {

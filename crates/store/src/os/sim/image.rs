@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::CrashMode;
+use super::content::Content;
 use super::fault::{Kept, Random};
 
 /// One thing that happens to the disk. Files are numbered in the order of their creation.
@@ -82,16 +83,27 @@ impl NameChange {
 
 #[derive(Clone, Default)]
 struct File {
-    durable: Vec<u8>,
+    durable: Content,
     /// The length as processes see it.
     len: u64,
     pending: Vec<Change>,
+    /// What the cache shows, if a sync that failed made it forget what was to be written.
+    cached: Option<Content>,
 }
 
 #[derive(Clone)]
 enum Change {
     Write { offset: u64, bytes: Arc<[u8]> },
     SetLen(u64),
+}
+
+impl Change {
+    fn apply(&self, content: &mut Content) {
+        match self {
+            Self::Write { offset, bytes } => content.put(*offset, bytes),
+            Self::SetLen(len) => content.resize(*len as usize),
+        }
+    }
 }
 
 impl Image {
@@ -105,14 +117,11 @@ impl Image {
                 self.pending_names.push(NameChange { unlink: None, link });
             }
             Event::Write { file, offset, bytes } => {
-                let file = &mut self.files[*file];
-                file.len = file.len.max(offset + bytes.len() as u64);
-                file.pending.push(Change::Write { offset: *offset, bytes: bytes.clone() });
+                let change = Change::Write { offset: *offset, bytes: bytes.clone() };
+                self.files[*file].change(change);
             }
             Event::SetLen { file, len } => {
-                let file = &mut self.files[*file];
-                file.len = *len;
-                file.pending.push(Change::SetLen(*len));
+                self.files[*file].change(Change::SetLen(*len));
             }
             Event::Sync { file } => self.files[*file].sync(),
             Event::SyncFailed { file, kept, seed } => self.files[*file].fail_sync(*kept, *seed),
@@ -146,7 +155,8 @@ impl Image {
         for (path, file) in kept {
             let number = *moved.entry(file).or_insert_with(|| {
                 let durable = self.files[file].after_crash(mode, &mut random);
-                files.push(File { len: durable.len() as u64, durable, pending: Vec::new() });
+                let len = durable.len();
+                files.push(File { len, durable, pending: Vec::new(), cached: None });
                 files.len() - 1
             });
             names.insert(path, number);
@@ -154,28 +164,55 @@ impl Image {
         Self { files, names, pending_names: Vec::new() }
     }
 
-    /// The durable contents by number, and the durable names.
-    pub(super) fn contents(&self) -> (impl Iterator<Item = &[u8]>, BTreeMap<PathBuf, usize>) {
-        (self.files.iter().map(|file| &file.durable[..]), self.names.clone())
+    /// The contents by number, and the names, as processes see them: all that is pending is done.
+    pub(super) fn seen(&self) -> (Vec<Content>, BTreeMap<PathBuf, usize>) {
+        let mut names = self.names.clone();
+        for change in &self.pending_names {
+            change.apply(&mut names);
+        }
+        (self.files.iter().map(File::seen).collect(), names)
+    }
+
+    /// Whether a power cut now leaves the same whatever it does.
+    pub(super) fn is_settled(&self) -> bool {
+        self.pending_names.is_empty() && self.files.iter().all(|file| file.pending.is_empty())
     }
 }
 
 impl File {
+    fn change(&mut self, change: Change) {
+        self.len = match &change {
+            Change::Write { offset, bytes } => self.len.max(offset + bytes.len() as u64),
+            Change::SetLen(len) => *len,
+        };
+        if let Some(cached) = &mut self.cached {
+            change.apply(cached);
+        }
+        self.pending.push(change);
+    }
+
     /// Makes all that is pending durable.
     fn sync(&mut self) {
-        // In place: a copy of a large file for each sync would be slow.
         for change in self.pending.drain(..) {
-            match change {
-                Change::Write { offset, bytes } => put(&mut self.durable, offset, &bytes),
-                Change::SetLen(len) => self.durable.resize(len as usize, 0),
-            }
+            change.apply(&mut self.durable);
         }
-        debug_assert_eq!(self.durable.len() as u64, self.len);
+        debug_assert_eq!(self.durable.len(), self.len);
+    }
+
+    /// The content as processes see it.
+    fn seen(&self) -> Content {
+        if let Some(cached) = &self.cached {
+            return cached.clone();
+        }
+        let mut seen = self.durable.clone();
+        self.pending.iter().for_each(|change| change.apply(&mut seen));
+        seen
     }
 
     /// Decides what reached the disk of what is pending, and forgets the rest, but for the length.
     fn fail_sync(&mut self, kept: Kept, seed: u64) {
         let mut random = Random::new(seed);
+        self.cached = Some(self.seen());
         match kept {
             Kept::All => self.sync(),
             Kept::Some => {
@@ -190,14 +227,13 @@ impl File {
     }
 
     fn edit(&mut self, offset: u64, bytes: &Arc<[u8]>) {
-        self.len = self.len.max(offset + bytes.len() as u64);
-        put(&mut self.durable, offset, bytes);
-        self.pending.push(Change::Write { offset, bytes: bytes.clone() });
+        self.durable.put(offset, bytes);
+        self.change(Change::Write { offset, bytes: bytes.clone() });
     }
 
     /// The lengths that the file had, from the durable one on, one for each change.
     fn lengths(&self) -> impl Iterator<Item = u64> {
-        let durable = self.durable.len() as u64;
+        let durable = self.durable.len();
         let changes = self.pending.iter().scan(durable, |len, change| {
             *len = match change {
                 Change::Write { offset, bytes } => (*len).max(offset + bytes.len() as u64),
@@ -208,7 +244,7 @@ impl File {
         std::iter::once(durable).chain(changes)
     }
 
-    fn after_crash(&self, mode: CrashMode, random: &mut Random) -> Vec<u8> {
+    fn after_crash(&self, mode: CrashMode, random: &mut Random) -> Content {
         let lengths = mode.up_to(self.pending.len(), random);
         let tearing = match mode {
             CrashMode::LoseAll => return self.durable.clone(),
@@ -222,9 +258,9 @@ impl File {
 
     /// The content that arises if the lengths of the first `lengths` changes take effect, and of
     /// all writes the parts that `tearing` and chance keep.
-    fn settle(&self, lengths: usize, tearing: Tearing, random: &mut Random) -> Vec<u8> {
+    fn settle(&self, lengths: usize, tearing: Tearing, random: &mut Random) -> Content {
         let mut content = self.durable.clone();
-        let mut kept_len = self.durable.len();
+        let mut kept_len = self.durable.len() as usize;
         // Now and then nearly everything or nearly nothing, else about the half.
         let odds = [1, 4, 7][random.below(3) as usize];
         for (index, (change, len)) in self.pending.iter().zip(self.lengths().skip(1)).enumerate() {
@@ -235,18 +271,17 @@ impl File {
                 Change::Write { offset, bytes } => {
                     for range in tearing.pieces(*offset, bytes.len()) {
                         if matches!(tearing, Tearing::Never) || random.below(8) < odds {
-                            put(&mut content, offset + range.start as u64, &bytes[range]);
+                            content.put(offset + range.start as u64, &bytes[range]);
                         }
                     }
                 }
                 Change::SetLen(len) if index < lengths => {
-                    let end = content.len().min(*len as usize);
-                    content.truncate(end);
+                    content.resize(content.len().min(*len) as usize);
                 }
                 Change::SetLen(_) => {}
             }
         }
-        content.resize(kept_len, 0);
+        content.resize(kept_len);
         content
     }
 }
@@ -285,13 +320,4 @@ impl CrashMode {
             _ => random.below(count as u64 + 1) as usize,
         }
     }
-}
-
-/// Writes into a content, which grows if need be.
-fn put(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
-    let (start, end) = (offset as usize, offset as usize + bytes.len());
-    if content.len() < end {
-        content.resize(end, 0);
-    }
-    content[start..end].copy_from_slice(bytes);
 }

@@ -1,19 +1,33 @@
 //! The lock file on the simulated machine: the real table in plain memory, with simulated
 //! processes as its openers.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::super::lock as table;
-use super::super::lock::{Backing, Care, Memory, PROCESSES, SLOTS_MAX, Table};
-use super::Process;
+use super::super::lock::{Backing, Care, Identity, Memory, PROCESSES, SLOTS_MAX, Table};
+use super::super::{ReaderSlot, SharedLock};
+use super::{Operation, Process, SimSystem};
 
 /// Slots of a new lock file: few, so that growth is exercised.
 const SLOTS_NEW: u32 = 8;
 
+/// So many pieces of memory a thread keeps for its next lock files.
+const SPARE_MAX: usize = 4;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Arc<Memory>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The process that simulates all others.
+static THIS: LazyLock<Identity> = LazyLock::new(table::this_process);
+
 /// What all openers share.
 pub(super) struct LockFile {
+    /// Whoever opens the file alone clears it, so that memory of an earlier lock file serves.
     memory: Arc<Memory>,
     slots: AtomicU32,
     openers: Mutex<Openers>,
@@ -30,7 +44,10 @@ struct Openers {
 impl LockFile {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            memory: Memory::private()?,
+            memory: match SPARE.with_borrow_mut(Vec::pop) {
+                Some(memory) => memory,
+                None => Memory::private()?,
+            },
             slots: AtomicU32::new(SLOTS_NEW),
             openers: Mutex::new(Openers { opening: None, entries: vec![None; PROCESSES] }),
             changed: Condvar::new(),
@@ -47,6 +64,12 @@ impl LockFile {
         self.changed.notify_all();
     }
 
+    /// How many openers there are in live processes.
+    pub(super) fn open_handles(&self) -> usize {
+        let openers = self.openers();
+        openers.entries.iter().flatten().filter(|process| !process.is_dead()).count()
+    }
+
     fn begin_opening(&self, process: &Arc<Process>) {
         let mut openers = self.openers();
         while openers.opening.as_ref().is_some_and(|opener| !opener.is_dead()) {
@@ -61,11 +84,77 @@ impl LockFile {
     }
 }
 
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        let memory = &self.memory;
+        // A thread that ends keeps nothing.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_MAX && Arc::strong_count(memory) == 1 {
+                spare.push(Arc::clone(memory));
+            }
+        });
+    }
+}
+
 /// Joins the processes that have the lock file open.
-pub(super) fn open(file: Arc<LockFile>, process: &Arc<Process>) -> io::Result<Table> {
+pub(super) fn open(file: Arc<LockFile>, system: &SimSystem) -> io::Result<SimLock> {
+    let process = &system.process;
     file.begin_opening(process);
     let opener = Opener { file: file.clone(), process: process.clone() };
-    Table::join(file.memory.clone(), Box::new(opener)).inspect_err(|_| file.end_opening())
+    let table = Table::join(file.memory.clone(), Box::new(opener));
+    let table = table.inspect_err(|_| file.end_opening())?;
+    Ok(SimLock { table, system: system.clone() })
+}
+
+/// The real table, the calls of which fail on command.
+pub(super) struct SimLock {
+    table: Table,
+    system: SimSystem,
+}
+
+impl SharedLock for SimLock {
+    fn is_first(&self) -> bool {
+        self.table.is_first()
+    }
+    fn publish_opened(&self) {
+        self.table.publish_opened();
+    }
+    fn word(&self, index: usize) -> &AtomicU64 {
+        self.table.word(index)
+    }
+    fn lock_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
+        drop(self.system.begin(Operation::Lock)?);
+        self.table.lock_writer(wait)
+    }
+    fn unlock_writer(&self) {
+        self.table.unlock_writer();
+    }
+    fn writer_is_wanted(&self) -> bool {
+        self.table.writer_is_wanted()
+    }
+    fn take_slot(&self) -> io::Result<u32> {
+        drop(self.system.begin(Operation::Lock)?);
+        self.table.take_slot()
+    }
+    fn touch_slot(&self, slot: u32) {
+        self.table.touch_slot(slot);
+    }
+    fn give_slot(&self, slot: u32) {
+        self.table.give_slot(slot);
+    }
+    fn slot_word(&self, slot: u32) -> &AtomicU64 {
+        self.table.slot_word(slot)
+    }
+    fn readers(&self) -> (Vec<ReaderSlot>, usize) {
+        self.table.readers()
+    }
+    fn for_each_pinned(&self, f: &mut dyn FnMut(u64)) {
+        self.table.for_each_pinned(f);
+    }
+    fn is_same_process(&self) -> bool {
+        self.table.is_same_process()
+    }
 }
 
 /// One opener: a store in a simulated process.
@@ -113,5 +202,9 @@ impl Backing for Opener {
 
     fn is_same_process(&self) -> bool {
         !self.process.is_dead()
+    }
+
+    fn identity(&self) -> Identity {
+        *THIS
     }
 }

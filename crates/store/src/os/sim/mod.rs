@@ -25,7 +25,16 @@
 //!
 //! A process that dies ([`SimSystem::kill`]) leaves the files as they are in the cache, and its
 //! entries in lock files as those of a dead process; nothing that it does afterwards has an
-//! effect.
+//! effect. Where all processes die and the machine goes on ([`SimSystem::killed_at`]), the cache
+//! is as it was, and what is pending stays pending.
+//!
+//! Every call through the seam that can fail can be made to fail, by its kind or by its number:
+//! opening, asking for a length, mapping, reading, writing, flushing, cutting and extending,
+//! names, and taking the writer's lock or a reader slot. A call that fails has no effect but what
+//! [`Kept`] says of writes and syncs.
+//!
+//! Nothing happens behind the caller's back: there is no flusher in the background, so that one
+//! seed is one order of calls.
 //!
 //! What does not happen here: synced bytes that change by themselves (tests flip them with
 //! [`SimSystem::edit`]), writes that land in a wrong place, mapped reads that fail.
@@ -33,11 +42,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{DataFile, Open, SharedLock, System, unix};
 
+mod content;
 mod fault;
 mod file;
 mod image;
@@ -116,6 +126,8 @@ struct Machine {
     config: Config,
     /// Tells this run of the machine from all others.
     boot: u64,
+    /// Data files that are open.
+    open_files: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -156,6 +168,23 @@ impl Recorder {
 }
 
 impl State {
+    /// A machine on which nothing runs yet, with what is on a disk and on its way there.
+    fn new(image: Image, seed: u64, config: Config) -> Self {
+        let (contents, names) = image.seen();
+        let load = |content| Memory::holding(config.reserve, content);
+        let files = contents.iter().map(load).collect::<io::Result<_>>();
+        Self {
+            files: files.expect("a simulated disk needs its address space"),
+            names,
+            image,
+            locks: BTreeMap::new(),
+            faults: Faults::new(seed),
+            capacity: config.capacity,
+            events: 0,
+            recorder: None,
+        }
+    }
+
     /// Notes what happens to the disk.
     fn note(&mut self, event: Event) {
         self.image.apply(&event);
@@ -167,12 +196,18 @@ impl State {
 
     /// The bytes that still fit on the disk.
     fn room(&self) -> u64 {
-        let used: u64 = self.files.iter().map(|file| file.len()).sum();
+        let used: u64 = self.files.iter().map(Memory::len).sum();
         self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(used))
     }
 
     fn find(&self, path: &Path) -> io::Result<usize> {
         self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.files.drain(..).for_each(Memory::give_back);
     }
 }
 
@@ -184,20 +219,12 @@ impl SimSystem {
 
     /// Starts a machine with what is on a disk, nothing of which is pending.
     fn boot(image: Image, seed: u64, config: Config) -> Self {
-        let (contents, names) = image.contents();
-        let load = |content| Memory::holding(config.reserve, content);
-        let files = contents.map(load).collect::<io::Result<_>>();
-        let state = State {
-            files: files.expect("a simulated disk needs its address space"),
-            names,
-            image,
-            locks: BTreeMap::new(),
-            faults: Faults::new(seed),
-            capacity: config.capacity,
-            events: 0,
-            recorder: None,
-        };
-        let machine = Machine { config, boot: unix::mix(seed), state: Mutex::new(state) };
+        Self::run(image, unix::mix(seed), config)
+    }
+
+    fn run(image: Image, boot: u64, config: Config) -> Self {
+        let state = Mutex::new(State::new(image, boot, config));
+        let machine = Machine { config, boot, open_files: AtomicUsize::new(0), state };
         Self { machine: Arc::new(machine), process: Arc::default() }
     }
 
@@ -255,9 +282,35 @@ impl SimSystem {
         self.state().faults.add(operation, nth, times, fault);
     }
 
+    /// How many calls of all kinds there were so far, those that failed included.
+    pub fn all_calls(&self) -> u64 {
+        self.state().faults.all_calls()
+    }
+
+    /// Lets the `nth` call of any kind from now on fail, and the `times - 1` ones behind it.
+    pub fn fail_any(&self, nth: u64, times: u64, fault: Fault) {
+        self.state().faults.add_any(nth, times, fault);
+    }
+
+    /// The kinds of the calls that failed so far by command, in their order.
+    pub fn failed(&self) -> Vec<Operation> {
+        self.state().faults.failed().to_vec()
+    }
+
+    /// How many data files are open, and lock files in processes that live.
+    pub fn open_handles(&self) -> usize {
+        let locks: usize = self.state().locks.values().map(|lock| lock.open_handles()).sum();
+        locks + self.machine.open_files.load(Ordering::SeqCst)
+    }
+
     /// Forgets all faults that did not happen yet.
     pub fn heal(&self) {
         self.state().faults.clear();
+    }
+
+    /// The bytes in all files together.
+    pub fn used(&self) -> u64 {
+        self.state().files.iter().map(Memory::len).sum()
     }
 
     /// Sets the size of the disk.
@@ -309,6 +362,36 @@ impl SimSystem {
         let recorder = state.recorder.as_mut().expect("record(true) comes before image_at");
         let image = recorder.advance(cut).after_crash(mode, seed);
         Self::boot(image, self.next_boot(seed ^ (cut as u64) << 1), config)
+    }
+
+    /// Whether all power cuts between the first `cut` events of the log and the rest leave the
+    /// same, since nothing is pending.
+    ///
+    /// # Panics
+    /// As [`SimSystem::image_at`].
+    pub fn is_settled_at(&self, cut: usize) -> bool {
+        let mut state = self.state();
+        let recorder = state.recorder.as_mut().expect("record(true) comes before is_settled_at");
+        recorder.advance(cut).is_settled()
+    }
+
+    /// The machine between the first `cut` events of the log and the rest, all processes having
+    /// died there: everything written is still in the cache, and may still be lost by a power cut.
+    ///
+    /// # Panics
+    /// As [`SimSystem::image_at`].
+    pub fn killed_at(&self, cut: usize) -> Self {
+        let mut state = self.state();
+        let config = Config { capacity: state.capacity, ..self.machine.config };
+        let recorder = state.recorder.as_mut().expect("record(true) comes before killed_at");
+        Self::run(recorder.advance(cut).clone(), self.machine.boot, config)
+    }
+
+    /// A copy of the machine as it is now, all processes of which have died.
+    pub fn killed_copy(&self) -> Self {
+        let state = self.state();
+        let config = Config { capacity: state.capacity, ..self.machine.config };
+        Self::run(state.image.clone(), self.machine.boot, config)
     }
 
     /// Changes a file behind everybody's back, in the cache and on the disk, as a failing medium
@@ -368,15 +451,15 @@ impl System for SimSystem {
             (Open::Create, Ok(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Open::Create, Err(_)) => {
                 let file = state.files.len();
-                state.files.push(Memory::holding(self.machine.config.reserve, &[])?);
+                let empty = content::Content::default();
+                state.files.push(Memory::holding(self.machine.config.reserve, &empty)?);
                 state.names.insert(path.to_path_buf(), file);
                 state.note(Event::Create { file, path: path.to_path_buf() });
                 file
             }
             (_, found) => found?,
         };
-        let may_write = how != Open::Read;
-        Ok(Arc::new(SimFile { system: self.clone(), file, may_write }))
+        Ok(Arc::new(SimFile::new(self, file, how != Open::Read)))
     }
 
     fn open_lock(
@@ -393,7 +476,7 @@ impl System for SimSystem {
         state.locks.insert(path.to_path_buf(), lock.clone());
         // Who waits for another one to finish opening must not hold the machine.
         drop(state);
-        Ok(Arc::new(lock::open(lock, &self.process)?))
+        Ok(Arc::new(lock::open(lock, self)?))
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
@@ -412,6 +495,10 @@ impl System for SimSystem {
         state.names.remove(path);
         state.note(Event::Remove { path: path.to_path_buf() });
         Ok(())
+    }
+
+    fn flushes_in_background(&self) -> bool {
+        false
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -4,13 +4,14 @@
 use super::source::{Source, body, closing, is_word};
 
 /// The modules that use nothing but each other.
-const LEAVES: &[&str] = &["coding", "checksum", "error"];
+const LEAVES: &[&str] = &["coding", "checksum", "error", "canary"];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("coding", &[]),
     ("checksum", &[]),
     ("error", &[]),
+    ("canary", &[]),
     ("os", &[]),
     ("key", &[]),
     ("cursor", &["key"]),

@@ -2,16 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::json;
 use sim::hostile::supervise::{self, Summary};
 use sim::hostile::{Templates, flips, targets};
-use sim::job::run_seeds;
 
-use super::{Seeds, jobs, seeds};
+use super::{Seeds, exit_code, over_seeds, seeds};
 
 /// Cases that one child runs before the next one begins.
 const CASES_OF_A_CHILD: usize = 500;
@@ -90,25 +88,18 @@ pub(crate) fn hostile(arguments: &Arguments) -> ExitCode {
     };
     let begin = Instant::now();
     let groups: Vec<&[u64]> = seeds.chunks(CASES_OF_A_CHILD).collect();
-    let numbers: Vec<u64> = (0..groups.len() as u64).collect();
-    let all = Mutex::new(Summary::default());
-    let mut broken = None;
-    run_seeds(
-        &numbers,
-        jobs(arguments.jobs),
-        |group| supervise::run(&program, groups[group as usize]),
-        |result| match result {
-            Ok(summary) => add(&mut all.lock().unwrap_or_else(|e| e.into_inner()), summary),
-            Err(error) => broken = Some(error),
-        },
-    );
-    if let Some(error) = broken {
-        return failed("run a child", error);
+    let numbers = Seeds((0..groups.len() as u64).collect());
+    let run = |group| supervise::run(&program, groups[group as usize]);
+    let mut summary = Summary::default();
+    for part in over_seeds(&numbers, arguments.jobs, run) {
+        match part {
+            Ok(part) => add(&mut summary, part),
+            Err(error) => return failed("run a child", error),
+        }
     }
-    let mut summary = all.into_inner().unwrap_or_else(|e| e.into_inner());
     summary.findings.sort();
     print(&summary, begin.elapsed().as_secs_f64(), arguments.json);
-    if summary.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    exit_code(summary.findings.is_empty())
 }
 
 fn add(all: &mut Summary, more: Summary) {
@@ -180,5 +171,5 @@ pub(crate) fn flips(arguments: &Flips) -> ExitCode {
         }
         println!("{} of {} flips found, {seconds:.1} s", report.found, report.flips);
     }
-    if report.found == report.flips { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    exit_code(report.found == report.flips)
 }

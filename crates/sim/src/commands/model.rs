@@ -1,0 +1,136 @@
+//! `sim model`: arguments and reports.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use sim::config::Part;
+use sim::job::{SeedReport, Settings, run_seed};
+
+use super::{Engine, Seeds, over_seeds, seeds};
+
+/// Drives an engine and a model side by side through every operation.
+#[derive(Args)]
+pub(crate) struct Model {
+    /// The engine to test.
+    #[arg(long, value_enum, default_value = "tree")]
+    engine: Engine,
+    /// Operations of each seed.
+    #[arg(long, default_value_t = 200_000)]
+    ops: u64,
+    /// Seeds, both ends included: `7` or `1..20`.
+    #[arg(long, default_value = "1..4", value_parser = seeds)]
+    seeds: Seeds,
+    /// Threads; as many as the machine has processors if not given.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Where the stores are made while they are tested.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    folder: PathBuf,
+    /// How long to look for a shorter list of operations after a disagreement.
+    #[arg(long, default_value_t = 120)]
+    shrink_seconds: u64,
+    /// Work on the store as a whole that is left out, to look at the rest alone.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    without: Vec<Whole>,
+    /// Prints one JSON object instead of a report for people.
+    #[arg(long)]
+    json: bool,
+}
+#[derive(Clone, Copy, ValueEnum)]
+enum Whole {
+    Check,
+    Copy,
+    Compact,
+    Stat,
+}
+
+impl From<Whole> for Part {
+    fn from(whole: Whole) -> Self {
+        match whole {
+            Whole::Check => Self::Check,
+            Whole::Copy => Self::Copy,
+            Whole::Compact => Self::Compact,
+            Whole::Stat => Self::Stat,
+        }
+    }
+}
+
+impl Model {
+    pub(crate) fn run(&self) -> ExitCode {
+        let Engine::Tree = self.engine;
+        let settings = Settings {
+            ops: self.ops,
+            folder: self.folder.clone(),
+            shrink_time: Duration::from_secs(self.shrink_seconds),
+            without: self.without.iter().copied().map(Part::from).collect(),
+        };
+        let begin = Instant::now();
+        let mut reports = over_seeds(&self.seeds, self.jobs, |seed| run_seed(seed, &settings));
+        reports.sort_by_key(|r| r.seed);
+        if self.json {
+            print_json(&reports, begin.elapsed());
+        } else {
+            print_text(&reports, begin.elapsed());
+        }
+        super::exit_code(reports.iter().all(|r| r.failure.is_none()))
+    }
+}
+
+fn print_text(reports: &[SeedReport], time: Duration) {
+    for report in reports {
+        let Some(failure) = &report.failure else { continue };
+        println!("seed {}: {}", report.seed, failure.disagreement.text);
+        println!("  after {} operations on {}", report.ops, failure.config);
+        println!("  shrunk to {} operations: {}", failure.ops.len(), failure.shrunk.text);
+        for op in failure.ops.iter().take(200) {
+            println!("    {op:?}");
+        }
+        if failure.ops.len() > 200 {
+            println!("    ... and {} more", failure.ops.len() - 200);
+        }
+    }
+    let ops: u64 = reports.iter().map(|r| r.ops).sum();
+    let failed = reports.iter().filter(|r| r.failure.is_some()).count();
+    println!(
+        "{} seeds, {ops} operations, {failed} disagreements, {:.1} s, {:.0} operations/s",
+        reports.len(),
+        time.as_secs_f64(),
+        ops as f64 / time.as_secs_f64(),
+    );
+}
+
+fn print_json(reports: &[SeedReport], time: Duration) {
+    let failures: Vec<_> = reports
+        .iter()
+        .filter_map(|r| Some((r, r.failure.as_ref()?)))
+        .map(|(report, failure)| {
+            json!({
+                "seed": report.seed,
+                "after_ops": report.ops,
+                "disagreement": failure.disagreement.text,
+                "config": failure.config,
+                "shrunk_disagreement": failure.shrunk.text,
+                "shrunk_ops": failure.ops.iter().map(|o| format!("{o:?}")).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let ops: u64 = reports.iter().map(|r| r.ops).sum();
+    println!(
+        "{}",
+        json!({
+            "command": "model",
+            "engine": "tree",
+            "seeds": reports.len(),
+            "ops": ops,
+            "disagreements": failures.len(),
+            "seconds": time.as_secs_f64(),
+            "ops_per_second": ops as f64 / time.as_secs_f64(),
+            "slowest_seed_seconds":
+                reports.iter().map(|r| r.time.as_secs_f64()).fold(0.0, f64::max),
+            "failures": failures,
+        })
+    );
+}

@@ -1,0 +1,408 @@
+//! Real processes on one store: writers and readers, killed, stopped and forked at random.
+//!
+//! Each writer counts in a table of its own name, now and then twice in one transaction, and tells
+//! after each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and lets
+//! it go, or holds it until it is killed. The parent signals them at random, at any instruction:
+//! so also in each phase of a commit. In between it kills all of them, opens the store as the only
+//! process, and demands every commit that a writer told of. There is no power cut here: what a
+//! commit without a flush promises to survive is exactly this.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::ops::Bound;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+
+use crate::rng::Rng;
+
+/// How long a part may take to do something while nobody stops it, before a lock counts as stuck.
+const STUCK: Duration = Duration::from_secs(30);
+/// The least keys of a writer's table before old ones are deleted.
+const KEPT: u64 = 200;
+
+/// What a run is like.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessSettings {
+    /// The seed of the signals.
+    pub seed: u64,
+    /// How long it takes.
+    pub time: Duration,
+    /// Writers at a time.
+    pub writers: usize,
+    /// Readers at a time.
+    pub readers: usize,
+}
+
+/// How a run went.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessReport {
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Processes that were stopped and continued.
+    pub stops: u64,
+    /// Forks that a process made while it had the store open.
+    pub forks: u64,
+    /// Times that all were killed and the store was opened alone.
+    pub lonely_openings: u64,
+    /// Commits that writers told of.
+    pub commits: u64,
+    /// Snapshots that readers verified.
+    pub snapshots: u64,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+/// What a part of the run does: a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Commits.
+    Writer,
+    /// Verifies snapshots.
+    Reader,
+}
+
+/// An error as text: this is about what happened, not about types.
+fn told<T>(doing: &str, result: Result<T, impl std::fmt::Display>) -> Result<T, String> {
+    result.map_err(|e| format!("{doing}: {e}"))
+}
+
+/// A process of this program that plays a part.
+struct Player {
+    child: Child,
+    /// Its end is a sign to the player that the parent is gone.
+    _stdin: Option<ChildStdin>,
+    part: Part,
+    heard: Arc<Heard>,
+    listener: Option<JoinHandle<()>>,
+}
+
+/// What a player told.
+#[derive(Default)]
+struct Heard {
+    /// The newest number that a writer said it had committed.
+    committed: AtomicU64,
+    /// Lines of success.
+    lines: AtomicU64,
+    forks: AtomicU64,
+    /// What it complained of.
+    complaints: Mutex<Vec<String>>,
+}
+
+impl Heard {
+    fn line(&self, line: &str) {
+        match line.split_once(' ') {
+            Some(("committed", number)) => {
+                let number = number.parse().unwrap_or(0);
+                self.committed.fetch_max(number, Ordering::SeqCst);
+                self.lines.fetch_add(1, Ordering::SeqCst);
+            }
+            Some(("verified", _)) => {
+                self.lines.fetch_add(1, Ordering::SeqCst);
+            }
+            Some(("forked", _)) => {
+                self.forks.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {
+                let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+                complaints.push(line.to_owned());
+            }
+        }
+    }
+}
+
+impl Player {
+    fn start(path: &Path, part: Part, place: usize, seed: u64) -> std::io::Result<Self> {
+        let word = if part == Part::Writer { "writer" } else { "reader" };
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["play", word, "--place", &place.to_string(), "--seed", &seed.to_string()])
+            .arg("--store")
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let heard = Arc::<Heard>::default();
+        let stdin = child.stdin.take();
+        let listener = child.stdout.take().map(|stdout| {
+            let heard = Arc::clone(&heard);
+            std::thread::spawn(move || {
+                // A line that was cut by a kill is none.
+                let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
+                lines.for_each(|line| heard.line(&String::from_utf8_lossy(&line)));
+            })
+        });
+        Ok(Self { child, _stdin: stdin, part, heard, listener })
+    }
+
+    fn signal(&self, name: &str) -> std::io::Result<()> {
+        let id = self.child.id().to_string();
+        Command::new("kill").args([name, &id]).status().map(|_| ())
+    }
+
+    /// Kills it, and hears out what it said before.
+    fn end(mut self, report: &mut ProcessReport) -> std::io::Result<u64> {
+        if self.child.try_wait()?.is_some() {
+            report.violations.push(format!("a {:?} ended by itself", self.part));
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        if let Some(listener) = self.listener.take() {
+            // It returns nothing, and its panic would have been reported.
+            let _ = listener.join();
+        }
+        report.kills += 1;
+        report.forks += self.heard.forks.load(Ordering::SeqCst);
+        let lines = self.heard.lines.load(Ordering::SeqCst);
+        match self.part {
+            Part::Writer => report.commits += lines,
+            Part::Reader => report.snapshots += lines,
+        }
+        let complaints = &self.heard.complaints;
+        report.violations.append(&mut complaints.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(self.heard.committed.load(Ordering::SeqCst))
+    }
+}
+
+/// The parent.
+struct Run<'r> {
+    path: &'r Path,
+    settings: ProcessSettings,
+    rng: Rng,
+    players: Vec<Option<Player>>,
+    /// The newest number of each writer's place that must be there.
+    owed: Vec<u64>,
+    report: ProcessReport,
+}
+
+/// Runs for a while in a folder.
+///
+/// # Errors
+/// Those of the system; what is wrong with the store stands in the report.
+pub fn run(folder: &Path, settings: ProcessSettings) -> Result<ProcessReport, String> {
+    let path = folder.join("store");
+    drop(told("create", Store::builder().create(&path))?);
+    let mut run = Run {
+        path: &path,
+        settings,
+        rng: Rng::new(settings.seed, 31),
+        players: (0..settings.writers + settings.readers).map(|_| None).collect(),
+        owed: vec![0; settings.writers],
+        report: ProcessReport::default(),
+    };
+    let end = Instant::now() + settings.time;
+    while Instant::now() < end && run.report.violations.is_empty() {
+        told("a round", run.round())?;
+        run.look()?;
+    }
+    Ok(run.report)
+}
+
+impl Run<'_> {
+    /// All play for a while; some are killed and replaced, some are stopped; in the end all die.
+    fn round(&mut self) -> std::io::Result<()> {
+        for place in 0..self.players.len() {
+            self.replace(place)?;
+        }
+        for _ in 0..self.rng.between(10, 60) {
+            std::thread::sleep(Duration::from_micros(self.rng.below(12_000)));
+            let place = self.rng.index(self.players.len());
+            if self.rng.chance(1, 4) {
+                self.stop(place)?;
+            } else {
+                self.replace(place)?;
+            }
+        }
+        self.wait_for_everybody()?;
+        for place in 0..self.players.len() {
+            self.end(place)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, place: usize) -> std::io::Result<()> {
+        if let Some(player) = self.players[place].take() {
+            let committed = player.end(&mut self.report)?;
+            if let Some(owed) = self.owed.get_mut(place) {
+                *owed = committed.max(*owed);
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, place: usize) -> std::io::Result<()> {
+        self.end(place)?;
+        let part = if place < self.settings.writers { Part::Writer } else { Part::Reader };
+        let seed = self.rng.next_u64();
+        self.players[place] = Some(Player::start(self.path, part, place, seed)?);
+        Ok(())
+    }
+
+    /// Stops a player for a moment; half of the time it dies stopped.
+    fn stop(&mut self, place: usize) -> std::io::Result<()> {
+        if let Some(player) = &self.players[place] {
+            player.signal("-STOP")?;
+            self.report.stops += 1;
+            std::thread::sleep(Duration::from_millis(self.rng.below(30)));
+            if self.rng.chance(1, 2) {
+                player.signal("-CONT")?;
+            } else {
+                self.replace(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody is stopped now: everybody must get on, or a lock is stuck.
+    fn wait_for_everybody(&mut self) -> std::io::Result<()> {
+        let lines = |player: &Player| player.heard.lines.load(Ordering::SeqCst);
+        for player in self.players.iter_mut().flatten() {
+            let (before, begin) = (lines(player), Instant::now());
+            while lines(player) == before && player.child.try_wait()?.is_none() {
+                if begin.elapsed() > STUCK {
+                    let what = format!("a {:?} is stuck for {STUCK:?}", player.part);
+                    self.report.violations.push(what);
+                    return Ok(());
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the store alone: every commit that returned is there, no reader is left, every page is
+    /// in use or free, and a writer may write.
+    fn look(&mut self) -> Result<(), String> {
+        self.report.lonely_openings += 1;
+        let store = told("open alone", Store::open(self.path))?;
+        let report = told("check", store.check(&mut |_, _| {}))?;
+        self.report.violations.extend(report.problems);
+        let readers = told("readers", store.readers())?;
+        if !readers.is_empty() {
+            self.report.violations.push(format!("readers are left: {readers:?}"));
+        }
+        let txn = told("begin_read", store.begin_read())?;
+        for (place, owed) in self.owed.iter_mut().enumerate() {
+            let found = counted(&txn, place)?;
+            if found < *owed {
+                let what = format!("writer {place} told of commit {owed}, {found} is there");
+                self.report.violations.push(what);
+            }
+            *owed = found;
+        }
+        drop(txn);
+        match told("try_begin_write", store.try_begin_write())? {
+            Some(txn) => txn.abort(),
+            None => self.report.violations.push("the writer's lock is stuck".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+fn table_name(place: usize) -> String {
+    format!("writer {place}")
+}
+
+/// The number that a writer has come to, its table verified; 0 if it has written nothing.
+fn counted(txn: &impl Snapshot, place: usize) -> Result<u64, String> {
+    let Ok(table) = txn.table(table_name(place)) else { return Ok(0) };
+    let mut numbers = Vec::new();
+    for entry in told("range", txn.range(table, Bound::Unbounded, Bound::Unbounded))? {
+        let entry = told("next", entry)?;
+        let number = <[u8; 8]>::try_from(&*entry.key.to_vec()).map_or(0, u64::from_be_bytes);
+        if entry.value.to_vec() != value(number) {
+            return Err(format!("writer {place}: the value of {number} is not its own"));
+        }
+        numbers.push(number);
+    }
+    let is_dense = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let count = told("count", txn.count(table))?.keys;
+    match numbers.last() {
+        Some(last) if is_dense && count == numbers.len() as u64 => Ok(*last),
+        Some(last) => Err(format!("writer {place}: {count} keys up to {last} have gaps")),
+        None => Ok(0),
+    }
+}
+
+/// What a writer stores with a number: now and then more than a page.
+fn value(number: u64) -> Vec<u8> {
+    let len = if number % 37 == 0 { 9000 } else { number as usize % 300 };
+    vec![number as u8; len]
+}
+
+/// Plays a part until it is killed, or until the parent is gone.
+///
+/// # Errors
+/// What went wrong, for the parent to read.
+pub fn play(path: &Path, part: Part, place: usize, seed: u64) -> Result<(), String> {
+    std::thread::spawn(|| {
+        // The end of the pipe is the end of the parent.
+        let _ = std::io::stdin().lines().count();
+        std::process::exit(0);
+    });
+    let mut rng = Rng::new(seed, 32);
+    let store = told("open", Store::open(path))?;
+    loop {
+        match part {
+            Part::Writer => write_some(&store, place, &mut rng)?,
+            Part::Reader => read_some(&store, &mut rng)?,
+        }
+        if rng.chance(1, 100) {
+            fork(&store)?;
+        }
+    }
+}
+
+/// One transaction of a writer, and a line about it.
+fn write_some(store: &Store, place: usize, rng: &mut Rng) -> Result<(), String> {
+    let mut txn = told("begin_write", store.begin_write())?;
+    let table = told("create_table", txn.create_table(table_name(place), &TableOptions::new()))?;
+    let last = told("last", txn.nth(table, told("count", txn.count(table))?.keys.max(1) - 1))?;
+    let key = last.map(|entry| entry.key.to_vec());
+    let mut number = key.and_then(|k| k.try_into().ok()).map_or(0, u64::from_be_bytes);
+    for _ in 0..rng.between(1, 20) {
+        number += 1;
+        told("put", txn.put(table, &number.to_be_bytes(), &value(number)))?;
+    }
+    if number > 2 * KEPT && rng.chance(1, 8) {
+        let old = (number - KEPT).to_be_bytes();
+        told("delete_range", txn.delete_range(table, Bound::Unbounded, Bound::Excluded(&old[..])))?;
+    }
+    let modes = [Durability::Durable, Durability::Eventual, Durability::None, Durability::None];
+    if rng.chance(1, 20) {
+        txn.abort();
+        return Ok(());
+    }
+    told("commit", txn.commit_with(rng.pick(&modes)))?;
+    say(&format!("committed {number}"))
+}
+
+/// One snapshot of a reader, all of it, and a line about it.
+fn read_some(store: &Store, rng: &mut Rng) -> Result<(), String> {
+    let txn = told("begin_read", store.begin_read())?;
+    if rng.chance(1, 4) {
+        std::thread::sleep(Duration::from_micros(rng.below(20_000)));
+    }
+    let tables = told("tables", txn.tables())?;
+    for place in 0..tables.len() {
+        counted(&txn, place)?;
+    }
+    say(&format!("verified {}", txn.id()))
+}
+
+fn say(line: &str) -> Result<(), String> {
+    let mut stdout = std::io::stdout().lock();
+    told("say", writeln!(stdout, "{line}").and_then(|()| stdout.flush()))
+}
+
+/// A child of a process that has the store open: it must leave the store alone.
+fn fork(store: &Store) -> Result<(), String> {
+    let snapshot = told("begin_read", store.begin_read())?;
+    // A shell inherits nothing that is open, but its start forks this process.
+    told("fork", Command::new("true").stdin(Stdio::null()).status())?;
+    drop(snapshot);
+    say("forked 1")
+}

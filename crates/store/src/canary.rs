@@ -1,0 +1,55 @@
+//! Planted bugs, to show that the testers find such: one at a time, in a build with the feature
+//! `canary`, and only where the variable `HEDGEROW_CANARY` names it. In every other build
+//! [`is_planted`] is the constant `false`.
+//!
+//! Nothing here does anything wrong: the places that ask do.
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// A commit is said to be durable without a flush.
+    SkippedFlush,
+    /// Pages that a protected snapshot uses are written.
+    ReusedPage,
+    /// An entry is not counted in the branches above it.
+    CounterNotRaised,
+    /// A commit whose pages did not all arrive is taken.
+    ChecksumNotChecked,
+    /// A run of freed pages is noted nowhere.
+    WrongFreeList,
+}
+
+/// The variable that names the bug.
+#[cfg(feature = "canary")]
+const VARIABLE: &str = "HEDGEROW_CANARY";
+
+/// Whether this build has the bug.
+#[cfg(not(feature = "canary"))]
+#[inline(always)]
+pub(crate) const fn is_planted(_bug: Bug) -> bool {
+    false
+}
+
+/// Whether this build has the bug.
+#[cfg(feature = "canary")]
+pub(crate) fn is_planted(bug: Bug) -> bool {
+    static PLANTED: std::sync::LazyLock<Option<Bug>> = std::sync::LazyLock::new(named);
+    *PLANTED == Some(bug)
+}
+
+/// The bug that the variable names. Whoever sets it to something else meant a bug and gets none:
+/// that is the end of the process.
+#[cfg(feature = "canary")]
+fn named() -> Option<Bug> {
+    let name = std::env::var(VARIABLE).ok()?;
+    let bug = match name.as_str() {
+        "skipped-flush" => Bug::SkippedFlush,
+        "reused-page" => Bug::ReusedPage,
+        "counter-not-raised" => Bug::CounterNotRaised,
+        "checksum-not-checked" => Bug::ChecksumNotChecked,
+        "wrong-free-list" => Bug::WrongFreeList,
+        other => panic!("{VARIABLE} names no bug that can be planted: {other}"),
+    };
+    eprintln!("hedgerow: this build has a planted bug ({name}); it loses data");
+    Some(bug)
+}
