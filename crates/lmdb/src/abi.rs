@@ -13,6 +13,9 @@ macro_rules! numbers {
         #[cfg(test)]
         pub(crate) const $list: &[(&str, i64)] =
             &[$((concat!($prefix, stringify!($name)), $value),)*];
+        // The test that reads the lists is another crate, which takes this file in.
+        #[cfg(test)]
+        const _: usize = $list.len();
     };
 }
 

@@ -172,7 +172,7 @@ impl Txn {
             true => crate::ffi::bytes_of(data),
             false => &[],
         };
-        place.stand(&**txn, view.table, key, value).map_err(|e| self.fail(&e))
+        place.stand(txn, view.table, key, value).map_err(|e| self.fail(&e))
     }
 
     /// Stands on a key that is there, or on the last entry.

@@ -67,6 +67,9 @@ pub(crate) struct Pair {
     pub(crate) value: Val,
 }
 
+/// A key and its value, copied.
+type Row = (Vec<u8>, Vec<u8>);
+
 /// The main database of a transaction.
 pub(crate) struct Main<'t, S> {
     pub(crate) txn: &'t S,
@@ -120,7 +123,7 @@ impl<S: Snapshot> Main<'_, S> {
         Ok(place.and_then(|place| names.get(place)).cloned())
     }
 
-    fn find_row(&self, from: From<'_>, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
+    fn find_row(&self, from: From<'_>, forward: bool) -> Result<Option<Row>, Error> {
         let Some(table) = self.table else { return Ok(None) };
         let mut cursor = self.txn.cursor(table)?;
         let found = match (from, forward) {

@@ -45,6 +45,7 @@ pub(crate) const HAS_CHILD: u32 = 0x10;
 pub(crate) const BLOCKED: u32 = FINISHED | FAILED | HAS_CHILD;
 
 /// The engine's transaction.
+#[expect(clippy::large_enum_variant, reason = "a read transaction costs no second allocation")]
 pub(crate) enum Body {
     /// A child has it, or it is over.
     None,

@@ -135,7 +135,7 @@ unsafe fn get_slow(cursor: *mut Cursor, key: *mut Val, data: *mut Val, op: c_uin
         let this = &mut *cursor;
         on_txn(this.txn, |txn| {
             txn.check()?;
-            let given_key = key.as_ref().map(|key| bytes_of(key));
+            let given_key = key.as_ref().map(bytes_of);
             let given_data = data.as_ref().map(|data| match op {
                 // Only these read it; elsewhere it need not name anything.
                 op::GET_BOTH | op::GET_BOTH_RANGE => bytes_of(data),

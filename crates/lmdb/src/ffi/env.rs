@@ -88,9 +88,9 @@ unsafe extern "C" fn mdb_env_open(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_close(env: *const Env) {
     if !env.is_null() {
-        // SAFETY: `mdb_env_create` made the address of an `Arc`; the caller gives it up. What a
-        // transaction that is still open needs lives on.
         guard(|| {
+            // SAFETY: `mdb_env_create` made the address of an `Arc`; the caller gives it up. What a
+            // transaction that is still open needs lives on.
             drop(unsafe { Arc::from_raw(env) });
             Ok(())
         });
