@@ -16,7 +16,8 @@
 //! Pages that a step leaves are free one commit later, if no reader holds them. Passes are repeated
 //! as long as each makes the store notably shorter, so that a long reader only ends the work early.
 //!
-//! A step needs a few pages itself. It may not take them behind the end that the store had at first:
+//! A step needs a few pages itself. It may not take them behind the end that the store had at
+//! first:
 //! where it finds no others, as in a store that is full of what readers hold, the work is over.
 //!
 //! Steps are commits without flush, followed by a `sync`: such a commit is never handed to another
