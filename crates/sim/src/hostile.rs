@@ -1,5 +1,6 @@
 //! Hostile files: the structures of a sound store are changed, their checksums made right again, so
-//! that nothing but the engine's own checks of structure stands in the way; then every call is made.
+//! that nothing but the engine's own checks of structure stands in the way; then every call is
+//! made.
 //!
 //! A case is a seed. What may come of it is an answer or an error. A panic is caught and reported
 //! here; a signal, a loop and a hunger for memory end the process, so that the command line runs
@@ -101,8 +102,8 @@ pub fn run_case(templates: &Templates, seed: u64, folder: &Path) -> std::io::Res
     Ok(CaseReport { seed, changes, done, refused, panic })
 }
 
-/// Drives a file of these bytes through both page sources. Returns how many calls were answered, how
-/// many refused, and the text of a panic.
+/// Drives a file of these bytes through both page sources. Returns how many calls were answered,
+/// how many refused, and the text of a panic.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -109,7 +109,8 @@ impl Kind {
     }
 }
 
-/// A store that was filled and closed, as a file. Its tables hold one `part`th of the usual entries.
+/// A store that was filled and closed, as a file. Its tables hold one `part`th of the usual
+/// entries.
 ///
 /// # Errors
 /// The engine's or the system's; there is no reason for any.

@@ -566,8 +566,8 @@ fn damaged_entry(pages: &WritePages, tree: &Tree) -> Error {
     pages.corrupt(tree.root.page, "an entry of the free-space trees that no store wrote")
 }
 
-/// Makes sure that nothing is free twice, and nothing that this transaction has just let go of: what
-/// a damaged file says of its free space may not cost pages that are known to be in use.
+/// Makes sure that nothing is free twice, and nothing that this transaction has just let go of:
+/// what a damaged file says of its free space may not cost pages that are known to be in use.
 fn check_pool(pages: &WritePages) -> Result<()> {
     let free = pages.space.pool.iter().copied();
     let mut runs: Vec<Run> = free.chain(pages.freed.iter().map(|freed| freed.run)).collect();

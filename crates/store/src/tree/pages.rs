@@ -364,7 +364,8 @@ impl ReadPages {
             });
         }
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        // A tree page is read once; a page of an extent with all of it, with its trailer, and alone.
+        // A tree page is read once; a page of an extent with all of it, with its trailer, and
+        // alone.
         let bytes = cache.run(&self.file, run, 3 * u64::from(self.end))?;
         // SAFETY: boxes stay where they are until `renew` (which takes `&mut self`) or drop.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) })

@@ -1,18 +1,19 @@
-//! Bringing over what is still readable of a damaged store: every entry that can be reached, and the
-//! ranges of keys that cannot. The old file is only read; nothing in it is trusted.
+//! Bringing over what is still readable of a damaged store: every entry that can be reached, and
+//! the ranges of keys that cannot. The old file is only read; nothing in it is trusted.
 //!
 //! # Where the tables are found
 //!
 //! 1. In the catalog of the newest commit whose meta record can be read.
 //! 2. If no meta record can be, in the newest catalog that a look at all pages finds (`scan`): each
 //!    commit writes the path to the catalog's root anew, so that the greatest birth is the newest.
-//! 3. If part of that catalog is damaged, in older copies of its pages, which stay in the file until
+//! 3. If part of that catalog is damaged or an older one had to be taken, in older copies of its
+//!    pages and in later versions of the trees that these name. Both stay in the file until
 //!    they are written again; and where not even those name a tree, it comes over under the number
 //!    of its root.
 //!
 //! A page belongs to the tree that leads to it only if it was written before what refers to it, at
-//! the level and with the flags that are expected, and if its keys lie between the separators: pages
-//! of other times and tables stay out.
+//! the level and with the flags that are expected, and if its keys lie between the separators:
+//! pages of other times and tables stay out.
 
 mod scan;
 mod walk;
@@ -42,7 +43,8 @@ struct Found {
 }
 
 impl Store {
-    /// Brings every entry of the store at `old` that can still be read over to a new store at `new`,
+    /// Brings every entry of the store at `old` that can still be read over to a new store at
+    /// `new`,
     /// and says what was lost. The old file is never written, and no lock file is made beside it:
     /// nobody may write to it meanwhile. A table of a custom order keeps the order of its entries.
     ///
@@ -50,8 +52,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Path`] if there is nothing at `old` or something at `new`, [`Error::NotAStore`] if
-    /// no page of `old` is one of a store, [`Error::Interrupted`], [`Error::Io`]. Damage is no error
-    /// but stands in the report. After an error nothing is left at `new`.
+    /// no page of `old` is one of a store, [`Error::Interrupted`], [`Error::Io`]. Damage is no
+    /// error but stands in the report. After an error nothing is left at `new`.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {
@@ -142,12 +144,15 @@ fn find_tables(walker: &mut Walker<'_>, metas: &[Meta]) -> Result<Vec<Found>> {
             Vec::new()
         }
     };
-    // A catalog that is whole, of whatever commit, names all of its tables.
-    if walker.report.losses.len() > before {
+    // Without meta records nothing says that there was a later commit.
+    let last = metas.first().map_or(0, |meta| meta.txn);
+    let is_last = found.is_some_and(|(_, newest)| newest >= last);
+    if walker.report.losses.len() > before || !is_last {
         let scan = match scan {
             Some(scan) => scan,
             None => Scan::new(walker)?,
         };
+        scan.renew(&mut tables, is_last);
         scan.add_older_tables(&mut tables);
         scan.add_nameless_tables(&mut tables);
     }

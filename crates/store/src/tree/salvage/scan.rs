@@ -1,5 +1,5 @@
-//! A look at every page of a file, whatever refers to it: where neither meta records nor catalog say
-//! what is in use.
+//! A look at every page of a file, whatever refers to it: where neither meta records nor catalog
+//! say what is in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -183,6 +183,14 @@ impl Scan {
             seen.birth > birth && !all.is_disjoint(&own)
         });
         later.map_or((*old, birth), |(no, seen)| (self.root_of(*no, seen), seen.birth))
+    }
+
+    /// Replaces the trees of tables by their newest versions, if the catalog is not the newest.
+    pub(super) fn renew(&self, tables: &mut [Found], is_last: bool) {
+        let roots = if is_last { Vec::new() } else { self.tree_roots() };
+        for found in tables {
+            (found.root, found.newest) = self.newest_version(&roots, &found.root, found.newest);
+        }
     }
 
     /// Adds the tables that only older copies of catalog pages name, in the newest version of their
