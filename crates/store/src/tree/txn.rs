@@ -1,7 +1,13 @@
 //! The write transaction: what it changes, and how that is taken back or committed.
 
-use std::io::{self, Write};
-use std::ops::{Bound, Deref, DerefMut};
+mod nested;
+mod value;
+
+use std::ops::Bound;
+
+pub use nested::Nested;
+use value::Sink;
+pub use value::ValueWriter;
 
 use super::catalog::{OpenTable, Opened};
 use super::group::Turn;
@@ -870,135 +876,4 @@ fn reseal(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) -> Result<()> {
         pages.change(leaf).set_value_extent(place.slot, &new);
     }
     Ok(())
-}
-
-/// A nested transaction: derefs to [`WriteTxn`]. Dropped without [`Nested::commit`] everything
-/// done through it is undone.
-pub struct Nested<'p> {
-    parent: &'p mut WriteTxn,
-    savepoint: Savepoint,
-    done: bool,
-}
-
-impl Nested<'_> {
-    /// Keeps the changes, as part of the parent.
-    ///
-    /// # Errors
-    /// If a change through the nested transaction failed half-way.
-    pub fn commit(mut self) -> Result<()> {
-        self.parent.check_failed()?;
-        self.parent.finish_reserved()?;
-        self.done = true;
-        self.parent.release(self.savepoint)
-    }
-
-    /// Undoes the changes.
-    pub fn abort(self) {}
-}
-
-impl Drop for Nested<'_> {
-    fn drop(&mut self) {
-        if self.done {
-            return;
-        }
-        let undone = self.parent.rollback_to(self.savepoint);
-        let released = undone.and_then(|()| self.parent.release(self.savepoint));
-        if let Err(error) = released {
-            self.parent.fail(&error);
-        }
-    }
-}
-
-impl Deref for Nested<'_> {
-    type Target = WriteTxn;
-
-    fn deref(&self) -> &WriteTxn {
-        self.parent
-    }
-}
-
-impl DerefMut for Nested<'_> {
-    fn deref_mut(&mut self) -> &mut WriteTxn {
-        self.parent
-    }
-}
-
-/// Where the parts of a value go.
-enum Sink {
-    Short(Vec<u8>),
-    Long(extent::Writer),
-}
-
-/// Writes one value in parts (`io::Write`); [`ValueWriter::finish`] puts it. Dropped before that
-/// nothing is put.
-pub struct ValueWriter<'t> {
-    txn: &'t mut WriteTxn,
-    table: Table,
-    key: Vec<u8>,
-    len: u64,
-    sink: Option<Sink>,
-}
-
-impl ValueWriter<'_> {
-    fn left(&self) -> u64 {
-        match &self.sink {
-            Some(Sink::Short(bytes)) => self.len - bytes.len() as u64,
-            Some(Sink::Long(writer)) => writer.left(),
-            None => 0,
-        }
-    }
-
-    /// Puts the entry.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] if not all bytes were written.
-    pub fn finish(mut self) -> Result<()> {
-        let left = self.left();
-        if left > 0 {
-            let reason = format!("{left} bytes of the value are missing");
-            return Err(Error::Argument { reason });
-        }
-        let key = std::mem::take(&mut self.key);
-        match self.sink.take() {
-            Some(Sink::Short(bytes)) => self.txn.put(self.table, &key, &bytes),
-            Some(Sink::Long(writer)) => self.txn.change(self.table, |pages, open| {
-                open.tail = None;
-                note_sizes(open, &key, &[]);
-                let extent = writer.finish(&pages.base.file, pages.txn)?;
-                let run = extent::run_of(&extent, pages.page_size());
-                raise(&mut open.tree.root.overflow_pages, u64::from(run.len));
-                let mut place = locate(pages, &open.tree, &key, &[])?;
-                put_cell(pages, &mut open.tree, &mut place, &key, ValueCell::Extent(extent))
-            }),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Write for ValueWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = bytes.len().min(usize::try_from(self.left()).unwrap_or(usize::MAX));
-        match &mut self.sink {
-            Some(Sink::Short(value)) => value.extend_from_slice(&bytes[..n]),
-            Some(Sink::Long(writer)) => {
-                let file = &self.txn.turn.state().pages.base.file;
-                let written = writer.write(file, &bytes[..n]);
-                written.map_err(io::Error::other)?;
-            }
-            None => {}
-        }
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for ValueWriter<'_> {
-    fn drop(&mut self) {
-        if let Some(Sink::Long(writer)) = self.sink.take() {
-            writer.abandon(&mut self.txn.turn.state_mut().pages);
-        }
-    }
 }

@@ -1,0 +1,57 @@
+//! Nested transactions: savepoints that are undone unless they are committed.
+
+use std::ops::{Deref, DerefMut};
+
+use super::{Savepoint, WriteTxn};
+use crate::Result;
+
+/// A nested transaction: derefs to [`WriteTxn`]. Dropped without [`Nested::commit`] everything
+/// done through it is undone.
+pub struct Nested<'p> {
+    pub(super) parent: &'p mut WriteTxn,
+    pub(super) savepoint: Savepoint,
+    pub(super) done: bool,
+}
+
+impl Nested<'_> {
+    /// Keeps the changes, as part of the parent.
+    ///
+    /// # Errors
+    /// If a change through the nested transaction failed half-way.
+    pub fn commit(mut self) -> Result<()> {
+        self.parent.check_failed()?;
+        self.parent.finish_reserved()?;
+        self.done = true;
+        self.parent.release(self.savepoint)
+    }
+
+    /// Undoes the changes.
+    pub fn abort(self) {}
+}
+
+impl Drop for Nested<'_> {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let undone = self.parent.rollback_to(self.savepoint);
+        let released = undone.and_then(|()| self.parent.release(self.savepoint));
+        if let Err(error) = released {
+            self.parent.fail(&error);
+        }
+    }
+}
+
+impl Deref for Nested<'_> {
+    type Target = WriteTxn;
+
+    fn deref(&self) -> &WriteTxn {
+        self.parent
+    }
+}
+
+impl DerefMut for Nested<'_> {
+    fn deref_mut(&mut self) -> &mut WriteTxn {
+        self.parent
+    }
+}
