@@ -1,10 +1,10 @@
 //! Long readers while writers churn: how long the file gets.
 //!
 //! The bound that is stated and held: a page stays in use only for a snapshot that somebody can
-//! still see. So with `r` read transactions held, of a store whose live data take `n` pages, the
-//! file holds the newest and the newest durable commit and at most `r` older ones, whole: `(r + 2) ×
-//! n` pages, and what the free space itself and growth ahead of need take, however many commits are
-//! made meanwhile. And each reader that holds pages is named.
+//! still see. So with at most `r` read transactions held at a time, of a store whose live data take
+//! `n` pages, the file holds the newest and the newest durable commit and at most `r` older ones,
+//! whole: `(r + 2) × n` pages, and what the free space itself and growth ahead of need take,
+//! however many commits are made meanwhile. And each reader that holds pages is named.
 
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub struct ReadersReport {
     pub commits: u64,
     /// Pages of the live data when they were most.
     pub live_pages: u64,
+    /// Read transactions when they were most.
+    pub held: u64,
     /// Pages of the file when they were most.
     pub file_pages: u64,
     /// The greatest part of the bound that the file took, in percent.
@@ -113,7 +115,9 @@ fn look(store: &Store, held: &[ReadTxn], report: &mut ReadersReport) -> hedgerow
     report.live_pages = report.live_pages.max(live);
     let pages = stat.file_bytes / u64::from(stat.page_size);
     report.file_pages = report.file_pages.max(pages);
-    let bound = (held.len() as u64 + 2) * report.live_pages + MORE_PAGES;
+    // What was needed once is free now, and stays in the file.
+    report.held = report.held.max(held.len() as u64);
+    let bound = (report.held + 2) * report.live_pages + MORE_PAGES;
     report.percent_of_bound = report.percent_of_bound.max(100 * pages / bound);
     if pages > bound && report.violations.is_empty() {
         let what = format!(
@@ -124,7 +128,7 @@ fn look(store: &Store, held: &[ReadTxn], report: &mut ReadersReport) -> hedgerow
             stat.free_pages,
             stat.pinned_pages,
             stat.own_pages,
-            held.len(),
+            report.held,
             stat.readers,
         );
         report.violations.push(what);

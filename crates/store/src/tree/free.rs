@@ -46,11 +46,7 @@ const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
 const LEFTOVER_MAX: usize = 24;
 /// After so many rounds of settling, space is taken from the end of the store only.
-const ROUNDS_WITH_TREES: usize = 16;
-/// A round takes so many pages more than are missing, for the pages of the trees that it changes by
-/// that: else a store whose free space is in small pieces would need many rounds, and in the end
-/// grow by a page or two with each commit.
-const SETTLE_AHEAD: u32 = 8;
+const ROUNDS_WITH_TREES: usize = 6;
 /// The least number of bytes for which the end of the store is lowered.
 const LOWER_END_BYTES: u64 = 1 << 20;
 
@@ -238,8 +234,7 @@ impl FreeState {
         let most = LOOKED_AT_MIN.max(missing as usize);
         let mut looked_at: Vec<Run> = Vec::new();
         let mut sum = 0;
-        for from in [self.hint, 0] {
-            let upper = if from == 0 { self.hint } else { PageNo::MAX };
+        for (from, upper) in [(self.hint, PageNo::MAX), (0, self.hint)] {
             let taken = &self.taken;
             self.scan_ready(pages, from, &mut |run| {
                 if run.start >= upper {
@@ -251,7 +246,7 @@ impl FreeState {
                 }
                 sum < missing && looked_at.len() < most
             })?;
-            if sum >= missing || looked_at.len() >= most || self.hint == 0 {
+            if sum >= missing || looked_at.len() >= most {
                 break;
             }
         }
@@ -476,7 +471,7 @@ impl FreeState {
             if have < need {
                 let missing = (need - have) as u32;
                 if round < ROUNDS_WITH_TREES {
-                    self.take(pages, missing + SETTLE_AHEAD)?;
+                    self.take(pages, missing)?;
                 } else {
                     extend_end(pages, missing)?;
                 }

@@ -110,3 +110,33 @@ fn a_forgotten_reader_does_not_bloat_the_file() {
     drop(reader);
     scratch.check();
 }
+
+/// What is free in many small pieces is used by the transactions of a store that was opened anew,
+/// instead of pages behind its end.
+#[test]
+fn scattered_free_pages_are_used_after_an_opening() {
+    let scratch = Scratch::new();
+    let write = |store: &Store, keys: &mut dyn Iterator<Item = u32>, delete: bool| {
+        let mut txn = store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        for key in keys {
+            match delete {
+                true => assert!(txn.delete(table, &key.to_be_bytes()).unwrap()),
+                false => txn.put(table, &key.to_be_bytes(), &[7; 3000]).unwrap(),
+            }
+        }
+        txn.commit().unwrap();
+    };
+    write(&scratch.store, &mut (0..1000), false);
+    write(&scratch.store, &mut (0..1000).step_by(2), true);
+    for key in 2000..2004 {
+        write(&scratch.store, &mut std::iter::once(key), false);
+    }
+    let scratch = scratch.reopen(Store::builder());
+    let before = scratch.store.stat().unwrap();
+    assert!(before.free_pages > 450, "{before:?}");
+    write(&scratch.store, &mut (3000..3400), false);
+    let after = scratch.store.stat().unwrap();
+    assert!(after.pages < before.pages + 40, "{} pages, then {}", before.pages, after.pages);
+    scratch.check();
+}
