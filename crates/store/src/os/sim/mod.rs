@@ -33,8 +33,8 @@
 //! names, and taking the writer's lock or a reader slot. A call that fails has no effect but what
 //! [`Kept`] says of writes and syncs.
 //!
-//! Nothing happens behind the caller's back: there is no flusher in the background, so that one
-//! seed is one order of calls.
+//! Nothing happens behind the caller's back, unless [`Config::flushes_in_background`] asks for it:
+//! one seed is one order of calls.
 //!
 //! What does not happen here: synced bytes that change by themselves (tests flip them with
 //! [`SimSystem::edit`]), writes that land in a wrong place, mapped reads that fail.
@@ -71,13 +71,16 @@ pub struct Config {
     pub map: bool,
     /// The size of the disk in bytes: no more than this can be in all files together.
     pub capacity: Option<u64>,
+    /// Whether threads may flush soon after a commit, so that the order of calls is not that of a
+    /// seed any more.
+    pub flushes_in_background: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
         // Where address space is short, many disks must still fit in it.
         let reserve = if cfg!(target_pointer_width = "64") { 256 << 20 } else { 16 << 20 };
-        Self { reserve, map: true, capacity: None }
+        Self { reserve, map: true, capacity: None, flushes_in_background: false }
     }
 }
 
@@ -498,7 +501,7 @@ impl System for SimSystem {
     }
 
     fn flushes_in_background(&self) -> bool {
-        false
+        self.machine.config.flushes_in_background
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

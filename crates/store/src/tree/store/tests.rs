@@ -474,7 +474,8 @@ fn commits_of_a_group_share_a_flush_and_an_outcome() {
 
 #[test]
 fn an_eventual_commit_is_flushed_soon() {
-    let system = SimSystem::new(1, Config::default());
+    let config = Config { flushes_in_background: true, ..Config::default() };
+    let system = SimSystem::new(1, config);
     let store = created(&system);
     let mut turn = begin(&store);
     change(&mut turn, &mut Model::new(), &mut Random(1), 8, 500);
