@@ -329,7 +329,7 @@ fn counted(txn: &impl Snapshot, place: usize) -> Result<u64, String> {
 
 /// What a writer stores with a number: now and then more than a page.
 fn value(number: u64) -> Vec<u8> {
-    let len = if number % 37 == 0 { 9000 } else { number as usize % 300 };
+    let len = if number.is_multiple_of(37) { 9000 } else { number as usize % 300 };
     vec![number as u8; len]
 }
 

@@ -34,7 +34,7 @@ impl Content {
     pub(super) fn resize(&mut self, len: usize) {
         if len < self.len {
             self.blocks.truncate(len.div_ceil(BLOCK));
-            if len % BLOCK > 0
+            if !len.is_multiple_of(BLOCK)
                 && let Some(last) = self.blocks.last_mut()
             {
                 Arc::make_mut(last)[len % BLOCK..].fill(0);
