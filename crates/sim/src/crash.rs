@@ -22,6 +22,8 @@ use crate::shrink::shrink;
 
 /// An image may be the image of an image, and so on, so many times.
 const DEPTH_MAX: u32 = 3;
+/// So much of the log is shown.
+const LOG_SHOWN: usize = 24;
 /// After so many violations a seed ends.
 const VIOLATIONS_MAX: usize = 20;
 /// Address space of a simulated file.
@@ -63,6 +65,8 @@ pub struct CrashReport {
 pub struct Violation {
     /// Where the run was cut, and how.
     pub place: String,
+    /// What happened to the disk before the first cut, the last of it at the end.
+    pub log: Vec<String>,
     /// What was found.
     pub disagreement: Disagreement,
 }
@@ -103,7 +107,10 @@ fn sweep(config: &Config, ops: &[Op], images: usize, violations_max: usize) -> C
             sweep.every_cut(&disk, &ledger, images);
         }
         Ok(None) => {}
-        Err(disagreement) => sweep.violation("before any cut".to_owned(), disagreement),
+        Err(disagreement) => {
+            let (place, log) = ("before any cut".to_owned(), Vec::new());
+            sweep.report.violations.push(Violation { place, log, disagreement });
+        }
     }
     sweep.report
 }
@@ -163,10 +170,6 @@ impl How {
 }
 
 impl Sweep<'_> {
-    fn violation(&mut self, place: String, disagreement: Disagreement) {
-        self.report.violations.push(Violation { place, disagreement });
-    }
-
     /// Looks at images of every place of the log: where nothing is on its way, a power cut is one
     /// like the other.
     fn every_cut(&mut self, disk: &SimSystem, ledger: &Ledger, images: usize) {
@@ -189,7 +192,10 @@ impl Sweep<'_> {
         let mut place = Vec::new();
         let looked = caught(|| self.look(run, (cut, how), &mut rng, &mut place));
         if let Err(disagreement) = looked {
-            self.violation(place.join(", then "), disagreement);
+            let place = place.join(", then ");
+            let log = (cut.saturating_sub(LOG_SHOWN)..cut).filter_map(|at| run.disk.describe(at));
+            let violation = Violation { place, log: log.collect(), disagreement };
+            self.report.violations.push(violation);
         }
     }
 

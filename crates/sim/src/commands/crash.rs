@@ -70,6 +70,7 @@ fn print_json(reports: &[CrashReport], time: Duration) {
         json!({
             "seed": r.seed,
             "place": first.place,
+            "log": first.log,
             "violation": first.disagreement.text,
             "config": shrunk.map(|(config, _)| config),
             "shrunk_ops": shrunk.map(|(_, ops)| -> Vec<String> {
@@ -101,6 +102,7 @@ fn print_text(reports: &[CrashReport], time: Duration) {
         println!("seed {}: {} violations", report.seed, report.violations.len());
         for violation in report.violations.iter().take(5) {
             println!("  {}: {}", violation.place, violation.disagreement.text);
+            violation.log.iter().for_each(|event| println!("    {event}"));
         }
         let Some((config, ops)) = &report.shrunk else { continue };
         println!("  on {config}\n  shrunk to {} operations:", ops.len());

@@ -211,8 +211,9 @@ impl<'c> Runner<'c> {
         let id = newest(&store)?;
         let found = match (ledger.position(id), mark) {
             (Some(found), _) => found,
-            (None, None) => 0,
-            (None, Some(_)) => return Err(format!("holds commit {id}, which is too old").into()),
+            // Of a store whose creation was cut there may be any of its first, empty commits.
+            (None, mark) if mark.is_none_or(|mark| mark.durable.is_none()) => 0,
+            (None, _) => return Err(format!("holds commit {id}, which is too old").into()),
         };
         let mark = mark.unwrap_or_default();
         let durable = mark.durable.unwrap_or(0);
@@ -227,7 +228,6 @@ impl<'c> Runner<'c> {
         let committed = ledger.commits[found].state.clone();
         let mut runner = Self::with(config, FOLDER.into(), store, committed);
         let mut ledger = ledger.reopened(found, mark.durable, loss);
-        // Of a store whose creation was cut there may be any of its first, empty commits.
         ledger.commits[0].id = ledger.commits[0].id.min(id);
         runner.disk = Some(Disk { system: system.clone(), ledger });
         Ok(runner)

@@ -607,7 +607,10 @@ impl WriteTxn {
         let sink = if short {
             Sink::Short(Vec::new())
         } else {
-            let writer = extent::Writer::new(&mut self.turn.state_mut().pages, len);
+            let state = self.turn.state_mut();
+            // What it writes is no part of what the commit writes and makes a digest of.
+            state.free.written_early = true;
+            let writer = extent::Writer::new(&mut state.pages, len);
             Sink::Long(self.note(writer)?)
         };
         Ok(ValueWriter { txn: self, table, key: key.to_vec(), len, sink: Some(sink) })

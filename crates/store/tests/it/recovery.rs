@@ -91,6 +91,35 @@ fn a_power_cut_at_any_time() {
     }
 }
 
+/// A value that was written in parts is in the file before its commit is: a power cut during that
+/// commit must not leave the commit without the value.
+#[test]
+fn a_value_written_in_parts_is_there_with_its_commit() {
+    use std::io::Write as _;
+    let disk = SimSystem::new(9, Config::default());
+    let store = create(&disk);
+    commit(&store, 1, Durability::Durable).unwrap();
+    disk.record(true);
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("parts", &TableOptions::new()).unwrap();
+    let mut writer = txn.value_writer(table, b"k", 9000).unwrap();
+    writer.write_all(&[5; 9000]).unwrap();
+    writer.finish().unwrap();
+    txn.commit_with(Durability::Durable).unwrap();
+    let mut found = 0;
+    for cut in 0..=disk.recorded() {
+        for (seed, mode) in (0..40).flat_map(|seed| CrashMode::ALL.map(|mode| (seed, mode))) {
+            let store = open(&disk.image_at(cut, mode, seed)).unwrap();
+            assert_eq!(last(&store), 1);
+            let txn = store.begin_read().unwrap();
+            let Ok(table) = txn.table("parts") else { continue };
+            found += 1;
+            assert!(txn.get(table, b"k").unwrap().unwrap() == [5; 9000]);
+        }
+    }
+    assert!(found > 0);
+}
+
 /// A dead process, unlike a dead machine, loses nothing that it committed.
 #[test]
 fn a_killed_process_loses_no_commit() {
