@@ -3,18 +3,37 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 /// The folder of the package.
 pub(crate) fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library that was built with this test: beside the folder of the test's own binary.
+/// The library in the profile of this test. Tests cannot link to it, so that `cargo test` does not
+/// build it for them.
 pub(crate) fn library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let library = test.ancestors().nth(2).unwrap().join("liblmdb.so");
-    assert!(library.exists(), "there is no {}", library.display());
-    library
+    let built = test.ancestors().nth(2).unwrap();
+    let profile = match built.file_name().and_then(OsStr::to_str).unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
+    let cargo = Command::new(env!("CARGO"))
+        .args(["build", "--package", "lmdb", "--lib", "--message-format", "json", "--profile"])
+        .arg(profile)
+        .current_dir(package())
+        .output()
+        .unwrap();
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let messages = String::from_utf8(cargo.stdout).unwrap();
+    let library = messages.split('"').find(|part| part.ends_with("/liblmdb.so"));
+    PathBuf::from(library.expect("cargo names what it has built"))
 }
 
 /// A folder with a compiled program and the library under the name that programs look for.

@@ -38,7 +38,7 @@ fn a_few_seeds_survive_power_cuts() {
     let settings = CrashSettings { ops: 150, images: 2, shrink_time: Duration::from_secs(5) };
     for seed in 101..=108 {
         let report = crash_seed(seed, &settings);
-        assert!(report.images > 50, "seed {seed}: {} images", report.images);
+        assert!(report.images > 25, "seed {seed}: {} images", report.images);
         if let Some(first) = report.violations.first() {
             let (place, text) = (&first.place, &first.disagreement.text);
             panic!("seed {seed}: {place}: {text}\n{:#?}", report.shrunk);
