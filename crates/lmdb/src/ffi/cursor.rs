@@ -135,17 +135,13 @@ unsafe fn get_slow(cursor: *mut Cursor, key: *mut Val, data: *mut Val, op: c_uin
         let this = &mut *cursor;
         on_txn(this.txn, |txn| {
             txn.check()?;
-            let given_key = key.as_ref().map(bytes_of);
-            let given_data = data.as_ref().map(|data| match op {
-                // Only these read it; elsewhere it need not name anything.
-                op::GET_BOTH | op::GET_BOTH_RANGE => bytes_of(data),
-                _ => &[],
-            });
-            let given_key = given_key.filter(|_| {
-                matches!(
-                    op,
-                    op::SET | op::SET_KEY | op::SET_RANGE | op::GET_BOTH | op::GET_BOTH_RANGE
-                )
+            // Only these read what is given; elsewhere it need not name anything.
+            let takes_pair = matches!(op, op::GET_BOTH | op::GET_BOTH_RANGE);
+            let takes_key = takes_pair || matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
+            let given_key = key.as_ref().filter(|_| takes_key).map(bytes_of);
+            let given_data = data.as_ref().map(|data| match takes_pair {
+                true => bytes_of(data),
+                false => &[],
             });
             let given = txn.cursor_get(this.dbi, &mut this.place, op, given_key, given_data)?;
             if let Some(value) = given.key {
