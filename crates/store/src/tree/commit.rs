@@ -50,6 +50,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
     pieces.write(&store.pages)?;
+    image.note_written(&store.pages);
     grow(store, meta.file_len())?;
 
     let _turn = locked(&store.meta_turn);

@@ -86,7 +86,8 @@ pub(crate) fn newest_holder(protected: &[u64], birth: u64, freed: u64) -> Option
 
 /// Sorts runs and joins neighbours that have the same interval.
 fn join_neighbours(runs: &mut Vec<FreeRun>) {
-    runs.sort_unstable_by_key(|free| free.run.start);
+    // They come as two or three ascending lists, which a stable sort merges.
+    runs.sort_by_key(|free| free.run.start);
     runs.dedup_by(|next, before| {
         let joins = before.run.start + before.run.len == next.run.start
             && (before.birth, before.freed) == (next.birth, next.freed);

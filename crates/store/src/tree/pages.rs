@@ -160,6 +160,13 @@ impl PageFile {
         self.set_bit(&self.checked, no);
     }
 
+    /// Pages that this process has just built, sealed and written need no validation: the map shows
+    /// what was written.
+    pub(crate) fn note_written(&self, pages: impl Iterator<Item = PageNo>) {
+        let most = self.max_pages();
+        pages.filter(|no| *no < most).for_each(|no| self.set_checked(no));
+    }
+
     fn set_bit(&self, bits: &[AtomicU64], no: PageNo) {
         let at = (no >> 6) as usize;
         if let Some(word) = bits.get(at)
