@@ -78,7 +78,6 @@ impl Spill {
     fn write(&mut self, pages: &mut WritePages) -> Result<()> {
         let image = std::mem::take(&mut self.image);
         Pieces::new(&image, pages).write(&pages.base.file)?;
-        image.note_written(&pages.base.file);
         pages.extents.clear();
         pages.extent_bytes = 0;
         image.keep_spare(pages);
