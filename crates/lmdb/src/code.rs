@@ -22,7 +22,7 @@ thread_local! {
 pub(crate) fn code_of(error: &Error) -> Code {
     note(&error.to_string());
     match error {
-        Error::Io { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        Error::Io { source, .. } => source.raw_os_error().unwrap_or_else(|| code_of_kind(source)),
         Error::NotAStore { .. } => MDB_INVALID,
         Error::Unsupported { .. } => MDB_VERSION_MISMATCH,
         Error::Corrupt { .. } => MDB_CORRUPTED,
@@ -39,6 +39,15 @@ pub(crate) fn code_of(error: &Error) -> Code {
         Error::Size { .. } => MDB_BAD_VALSIZE,
         Error::OutOfMemory => libc::ENOMEM,
         _ => libc::EINVAL,
+    }
+}
+
+/// The code of a failure that the engine puts in words of its own.
+fn code_of_kind(error: &std::io::Error) -> Code {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => libc::ENOENT,
+        std::io::ErrorKind::ResourceBusy => libc::EBUSY,
+        _ => libc::EIO,
     }
 }
 

@@ -222,13 +222,16 @@ impl Env {
         self.open.get().map_or(std::ptr::null(), |opened| opened.path.as_ptr())
     }
 
-    /// A descriptor of the data file; -1 before the environment is open, as in LMDB.
+    /// A descriptor of the data file, for reading and writing unless the environment is read-only;
+    /// -1 before it is open, as in LMDB. It stays open as long as the environment: programs lock it
+    /// with locks that belong to the process, which closing any descriptor of the file would drop.
     pub(crate) fn descriptor(&self) -> Answer<i32> {
         let Some(opened) = self.open.get() else { return Ok(-1) };
         if let Some(file) = opened.file.get() {
             return Ok(file.as_raw_fd());
         }
-        let file = File::open(opened.store.path());
+        let writes = self.flags() & MDB_RDONLY == 0;
+        let file = File::options().read(true).write(writes).open(opened.store.path());
         let file = file.map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
         Ok(opened.file.get_or_init(|| file).as_raw_fd())
     }

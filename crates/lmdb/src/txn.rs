@@ -402,7 +402,7 @@ impl Txn {
             Body::None => return Err(MDB_BAD_TXN),
         };
         let table = table.map_err(|e| self.fail(&e))?;
-        if dbi != MAIN || !self.has_names()? {
+        if dbi != MAIN || on_body!(&self.body, txn => txn.table_count()) <= 1 {
             state |= View::PLAIN;
         }
         Ok(View { state, table: Some(table), flags, ..view })

@@ -113,7 +113,11 @@ unsafe extern "C" fn mdb_cursor_get(
             && let Some(entry) = place.next_here(read)
         {
             if !key.is_null() {
-                key.write(txn.arena.val(entry.key));
+                let Some(short) = txn.arena.short_val(entry.key) else {
+                    // The cursor stands on it already.
+                    return get_slow(cursor, key, data, op::GET_CURRENT);
+                };
+                key.write(short);
             }
             if !data.is_null() {
                 data.write(txn.arena.val(entry.value));

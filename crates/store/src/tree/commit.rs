@@ -40,6 +40,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     // 1. Number the changed pages and bring the free space to rest. Only memory changes: a crash
     //    here leaves nothing.
     let mut meta = store.newest()?.meta.clone();
+    let old_end = meta.end;
     let image = number(state, &mut meta)?;
 
     // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
@@ -50,6 +51,10 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
     pieces.write(&store.pages)?;
+    if meta.end >= old_end {
+        // Below a lowered end a damaged store may have children beyond it, which validation finds.
+        image.note_written(&store.pages);
+    }
     grow(store, meta.file_len())?;
 
     let _turn = locked(&store.meta_turn);

@@ -82,7 +82,8 @@ pub(crate) fn newest_holder(protected: &[u64], birth: u64, freed: u64) -> Option
 
 /// Sorts runs and joins neighbours that have the same interval.
 fn join_neighbours(runs: &mut Vec<FreeRun>) {
-    runs.sort_unstable_by_key(|free| free.run.start);
+    // They come as two or three ascending lists, which a stable sort merges.
+    runs.sort_by_key(|free| free.run.start);
     runs.dedup_by(|next, before| {
         let joins = before.run.start + before.run.len == next.run.start
             && (before.birth, before.freed) == (next.birth, next.freed);
@@ -195,12 +196,14 @@ impl FreeState {
 
     /// Takes runs of the recent list; returns how many pages are still missing.
     fn take_recent(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> u32 {
-        let (mut ready, held): (Vec<FreeRun>, Vec<FreeRun>) =
-            self.recent.drain(..).partition(|f| !is_held(&self.protected, f.birth, f.freed));
-        self.recent = held;
-        for free in &mut ready {
-            (free.birth, free.freed) = (0, 0);
-        }
+        let mut ready = Vec::with_capacity(self.recent.len());
+        self.recent.retain(|free| {
+            let held = is_held(&self.protected, free.birth, free.freed);
+            if !held {
+                ready.push(FreeRun { run: free.run, birth: 0, freed: 0 });
+            }
+            held
+        });
         join_neighbours(&mut ready);
         let runs: Vec<Run> = ready.iter().map(|free| free.run).collect();
         let mut chosen = match &pages.space.lowest_first {

@@ -104,6 +104,11 @@ impl Image {
         }
     }
 
+    /// Its pages are in the file.
+    pub(crate) fn note_written(&self, file: &PageFile) {
+        file.note_written(self.pages.iter().map(|(no, _)| *no));
+    }
+
     /// How many bytes wait.
     pub(crate) fn bytes(&self) -> usize {
         self.pages.iter().map(|(_, page)| page.bytes().len()).sum()

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::page::{self, Page, PageMut};
 use crate::os::{DataFile, Map};
@@ -84,7 +84,12 @@ pub(crate) struct PageFile {
     checked_end: AtomicUsize,
     always_check: bool,
     pub(crate) interrupt: Arc<AtomicBool>,
+    /// Buffers for the next changed pages, of this write transaction and of later ones.
+    spare: Mutex<Vec<Buffer>>,
 }
+
+/// Of how many bytes spare buffers are kept.
+const SPARE_BYTES: usize = 256 << 10;
 
 // SAFETY: `base` points into the read-only map that `map` keeps alive; it is only read.
 unsafe impl Send for PageFile {}
@@ -119,7 +124,12 @@ impl PageFile {
             checked_end,
             always_check,
             interrupt,
+            spare: Mutex::default(),
         }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline(always)]
@@ -158,6 +168,13 @@ impl PageFile {
 
     fn set_checked(&self, no: PageNo) {
         self.set_bit(&self.checked, no);
+    }
+
+    /// Pages that this process has just built, sealed and written need no validation: the map shows
+    /// what was written.
+    pub(crate) fn note_written(&self, pages: impl Iterator<Item = PageNo>) {
+        let most = self.max_pages();
+        pages.filter(|no| *no < most).for_each(|no| self.set_checked(no));
     }
 
     fn set_bit(&self, bits: &[AtomicU64], no: PageNo) {
@@ -536,8 +553,6 @@ pub struct WritePages {
     /// Extents made by this transaction that are not in the file yet, by first page.
     pub(crate) extents: HashMap<PageNo, Box<[u8]>>,
     pub(crate) extent_bytes: usize,
-    /// Buffers for the next pages; behind a lock so that one can be had while pages are borrowed.
-    spare: Mutex<Vec<Buffer>>,
     /// Memory for building records aside.
     pub(crate) scratch: Vec<u8>,
 }
@@ -555,7 +570,6 @@ impl WritePages {
             space: Space { pool: Vec::new(), lowest_first: None, max_pages, max_size },
             extents: HashMap::new(),
             extent_bytes: 0,
-            spare: Mutex::new(Vec::new()),
             scratch: Vec::new(),
         }
     }
@@ -635,7 +649,8 @@ impl WritePages {
         let page = self.base.page(at, level)?;
         let birth = page.birth();
         let bytes = page.bytes();
-        let copy = match self.take_spare() {
+        let spare = self.base.file.spare().pop();
+        let copy = match spare {
             Some(mut spare) => {
                 let pieces = spare.bytes_mut().chunks_mut(1024).zip(bytes.chunks(1024));
                 pieces.for_each(|(to, from)| to.copy_from_slice(from));
@@ -649,14 +664,11 @@ impl WritePages {
 
     /// A buffer for a page that will be built whole. What is in it is of no meaning.
     pub(crate) fn new_buffer(&self) -> Result<Buffer> {
-        match self.take_spare() {
+        let spare = self.base.file.spare().pop();
+        match spare {
             Some(spare) => Ok(spare),
             None => Buffer::new(self.page_size()),
         }
-    }
-
-    fn take_spare(&self) -> Option<Buffer> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     /// Puts a newly built page in the place of `at`; the caller tells the parent.
@@ -879,8 +891,8 @@ impl WritePages {
 
     /// Keeps a buffer for the next changed page.
     pub(crate) fn keep_spare(&mut self, buffer: Buffer) {
-        let spare = self.spare.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < 64 {
+        let mut spare = self.base.file.spare();
+        if spare.len() < SPARE_BYTES >> self.base.file.shift {
             spare.push(buffer);
         }
     }
