@@ -272,11 +272,13 @@ impl Hunt<'_> {
     fn again(&mut self, disk: &SimSystem, ledger: &Ledger, mark: crate::run::Mark) -> Outcome {
         let seed = self.rng.next_u64();
         let mode = self.rng.pick(&CrashMode::ALL);
-        // Where a flush failed and then the write too that takes back what was not flushed, only a
-        // restart of the machine shows what is on the disk.
+        // Where a flush failed and then also the reads and writes that write again what was
+        // durable and take back what was not, only a restart of the machine shows what is on the
+        // disk.
         let failed = disk.failed();
         let flush = failed.iter().position(|kind| *kind == Operation::Sync);
-        let is_lost = flush.is_some_and(|at| failed[at..].contains(&Operation::Write));
+        let mends = |kind: &Operation| matches!(kind, Operation::Read | Operation::Write);
+        let is_lost = flush.is_some_and(|at| failed[at..].iter().any(mends));
         let (disk, loss) = match is_lost || self.rng.chance(1, 2) {
             true => (disk.crash(seed, mode), Loss::Power),
             false => (disk.killed_copy(), Loss::Process),

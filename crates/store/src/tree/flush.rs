@@ -1,6 +1,7 @@
 //! Making commits durable after the fact: `sync`, and the background thread that calls it soon
 //! after an eventual commit.
 
+use std::io::IoSlice;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -9,7 +10,8 @@ use std::time::Duration;
 use super::commit::{announce, withdraw, write_meta, write_slot};
 use super::group::{EndTurn, locked};
 use super::meta::{Kind, Meta};
-use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, word_of};
+use super::pages::Run;
+use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 
@@ -118,19 +120,49 @@ impl Inner {
         self.flush_file().inspect_err(|_| self.retract())
     }
 
-    /// After a failed flush: pages of commits that were not durable may be missing on the disk,
-    /// though the system's memory shows them and will not write them again. Who has the store open
-    /// goes on reading them; but the next opener must not take them for something to build on. So
-    /// the newest record loses its evidence, and one that it has superseded is removed.
+    /// After a failed flush: the system may have dropped what it was to write, show it all the same,
+    /// and never write it. Who has the store open goes on reading; the next opener must not take it
+    /// for something to build on.
+    ///
+    /// - What was durable when the store was opened may have been written by a process that died
+    ///   before its flush, so this one may have been the first. It is written once more, so that
+    ///   the next flush, which comes before anything is built on it, knows of it.
+    /// - Commits that are not durable have written too much for that: the newest record loses its
+    ///   evidence, and one that it has superseded is removed.
+    ///
+    /// Where these writes fail too there is nothing left to try.
     fn retract(&self) {
+        let _ = self.write_durable_again();
         let Ok(newest) = self.newest() else { return };
         if self.durable_number() >= newest.meta.txn {
             return;
         }
-        // Where this fails too there is nothing left to try.
         let meta = Meta { kind: Kind::Unsynced { evidence: None }, ..newest.meta.clone() };
         let _ = write_slot(self, &meta.encode(newest.slot), newest.slot);
         withdraw(self, self.free_slot());
+    }
+
+    /// Writes the record of the durable commit again, and of its pages those that were not flushed
+    /// before the record was written. The bytes stay the same, so a torn write does no harm.
+    fn write_durable_again(&self) -> Result<()> {
+        let slot = slot_of(self.lock.word(WORD_DURABLE).load(SeqCst));
+        let meta = self.read_meta(slot)?;
+        if let Kind::OneFlush { runs, .. } = &meta.kind {
+            runs.iter().try_for_each(|run| self.write_again(*run))?;
+        }
+        write_slot(self, &meta.encode(slot), slot)
+    }
+
+    fn write_again(&self, run: Run) -> Result<()> {
+        let file = &self.pages.file;
+        let mut page = vec![0; self.pages.page_size()];
+        for no in run.start..run.start + run.len {
+            let offset = u64::from(no) * page.len() as u64;
+            let read = file.read_at(&mut page, offset);
+            let written = read.and_then(|()| file.write_at(&[IoSlice::new(&page)], offset));
+            written.map_err(|e| Error::io("write again", &self.pages.path, e))?;
+        }
+        Ok(())
     }
 
     /// Flushes the data file, the first time also its name: the process that made the file may have

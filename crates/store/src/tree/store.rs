@@ -40,7 +40,8 @@ pub(crate) fn number_of(word: u64) -> u64 {
     word >> 2
 }
 
-fn slot_of(word: u64) -> u32 {
+/// The meta page of the commit in a shared word.
+pub(crate) fn slot_of(word: u64) -> u32 {
     (word & 3) as u32
 }
 
@@ -132,7 +133,8 @@ impl Inner {
         Ok(Arc::clone(&readers.newest))
     }
 
-    fn read_meta(&self, slot: u32) -> Result<Meta> {
+    /// The record in a meta page, for one that other processes may write.
+    pub(crate) fn read_meta(&self, slot: u32) -> Result<Meta> {
         let mut bytes = vec![0; META_LEN];
         let offset = u64::from(slot) * self.pages.page_size() as u64;
         let read = self.pages.file.read_at(&mut bytes, offset);

@@ -169,6 +169,34 @@ fn what_a_dead_process_did_not_flush_is_flushed_before_it_is_built_on() {
     }
 }
 
+/// The first flush after an opening fails, and the system forgets what it was to write: also what a
+/// dead process had written and not flushed. It must be written again before that process is gone
+/// too and the power fails.
+#[test]
+fn a_failed_first_flush_does_not_lose_what_a_dead_process_wrote() {
+    let disk = SimSystem::new(8, Config::default());
+    disk.record(true);
+    let store = create(&disk);
+    for number in 1..=4 {
+        commit(&store, number, Durability::Durable).unwrap();
+    }
+    for cut in 0..=disk.recorded() {
+        let machine = disk.killed_at(cut);
+        let Ok(store) = open(&machine) else { continue };
+        let found = last(&store);
+        machine.fail(Operation::Sync, 1, 1, Fault::io(Kept::None));
+        assert!(commit(&store, found + 1, Durability::Durable).is_err());
+        let machine = machine.restart_process();
+        drop(store);
+        let store = open(&machine).unwrap();
+        let found = last(&store);
+        commit(&store, found + 1, Durability::Durable).unwrap();
+        let image = machine.crash(cut as u64, CrashMode::ALL[cut % CrashMode::ALL.len()]);
+        let kept = last(&open(&image).unwrap());
+        assert_eq!(kept, found + 1, "killed before {:?}", disk.describe(cut));
+    }
+}
+
 /// After a failed flush nothing is certain: the commit is refused, and so is all that would
 /// follow, until the store is opened anew.
 #[test]

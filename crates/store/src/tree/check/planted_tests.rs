@@ -12,29 +12,27 @@ use crate::tree::page::{
     Page, PageMut, SHARED_OFFSET, code,
 };
 
-/// What is planted, where, and what must be said of it.
-struct Planted {
-    what: String,
-    bytes: Vec<u8>,
-    wanted: &'static str,
-}
-
-/// A sound store to plant damage into.
+/// A sound store to plant damage into, and the damages that check did not name.
 struct Field {
     clean: Vec<u8>,
-    all: Vec<Planted>,
+    missed: Vec<String>,
 }
 
 impl Field {
     fn new() -> Self {
-        Self { clean: bytes_of_filled(), all: Vec::new() }
+        Self { clean: bytes_of_filled(), missed: Vec::new() }
     }
 
+    /// Plants a damage into a copy and checks that one.
     fn plant(&mut self, what: &str, wanted: &'static str, edit: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.clean.clone();
         edit(&mut bytes);
         assert!(bytes != self.clean, "{what}: nothing was changed");
-        self.all.push(Planted { what: what.to_owned(), bytes, wanted });
+        let told = told_of(&bytes);
+        if !told.iter().any(|problem| problem.contains(wanted)) {
+            let told = &told[..told.len().min(4)];
+            self.missed.push(format!("{what}: {wanted:?} is not in {told:?}"));
+        }
     }
 
     /// Changes a page of a table, its checksum repaired.
@@ -62,16 +60,9 @@ impl Field {
         look(PageMut::new(page_mut(&mut self.clean, no)).view())
     }
 
-    /// Checks all stores; every damage must be named.
+    /// At the end: every damage must have been named.
     fn harvest(self) {
-        let mut missed = Vec::new();
-        for Planted { what, bytes, wanted } in self.all {
-            let told = told_of(&bytes);
-            if !told.iter().any(|problem| problem.contains(wanted)) {
-                missed
-                    .push(format!("{what}: {wanted:?} is not in {:?}", &told[..told.len().min(4)]));
-            }
-        }
+        let missed = self.missed;
         assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
     }
 }
