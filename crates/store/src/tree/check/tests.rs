@@ -63,7 +63,7 @@ pub(crate) fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
             key[0] = b'a' + (r % 5) as u8;
             (key, format!("a value of some length {:09}", r % 1_000_000).into_bytes())
         }
-        _ if n.is_multiple_of(50) => (spread, vec![b'v'; (r % 30_000) as usize]),
+        _ if n.is_multiple_of(50) => (spread, vec![b'v'; (r % 60_000) as usize]),
         _ => (spread, format!("value {n}").into_bytes()),
     }
 }
