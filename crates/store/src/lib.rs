@@ -13,6 +13,7 @@ mod checksum;
 mod coding;
 #[doc(hidden)]
 pub mod os;
+mod sync;
 
 pub use error::{Error, Result};
 

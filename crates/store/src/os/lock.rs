@@ -32,12 +32,14 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::map::Region;
 use super::{ReaderSlot, SharedLock};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use crate::sync::{Mutex, now};
 
 mod file;
 mod process;
@@ -372,7 +374,7 @@ impl Table {
     }
 
     fn wait_for_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
-        let end = wait.and_then(|wait| Instant::now().checked_add(wait));
+        let end = wait.and_then(|wait| now().checked_add(wait));
         loop {
             if !self.is_same_process() {
                 return Err(not_ours());
@@ -380,7 +382,7 @@ impl Table {
             if self.try_lock_writer() {
                 return Ok(true);
             }
-            let round = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+            let round = match end.map(|end| end.saturating_duration_since(now())) {
                 Some(Duration::ZERO) => return Ok(false),
                 Some(left) => left.min(ROUND),
                 None => ROUND,
@@ -642,9 +644,9 @@ impl Seen {
 
 /// A word that reads as 0 in a child after a fork, where the system has such memory.
 #[cfg(target_os = "linux")]
-fn wiped_word() -> Option<&'static AtomicU64> {
+fn wiped_word() -> Option<&'static std::sync::atomic::AtomicU64> {
     let region = Region::wiped_on_fork().ok()?;
-    let word = region.base().cast::<AtomicU64>();
+    let word = region.base().cast();
     std::mem::forget(region);
     // SAFETY: the page is aligned, readable, writable and never unmapped, as its region was
     // forgotten; an atomic integer may have any bytes.

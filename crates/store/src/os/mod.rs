@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::sync::atomic::AtomicU64;
+
 #[cfg(unix)]
 mod lock;
 #[cfg(unix)]
@@ -93,6 +95,7 @@ pub enum Open {
 /// What processes that have the same store open share: a few words, a table of readers, the
 /// writer's lock. Lives in the lock file; every part of it survives the death of any process at
 /// any instruction.
+#[cfg_attr(shuttle, expect(private_interfaces, reason = "nobody else implements it there"))]
 pub trait SharedLock: Send + Sync {
     /// True if no other live process had the file open when this one opened it: then this process
     /// alone chooses the meta page and calls [`SharedLock::publish_opened`]. While true, other
@@ -101,7 +104,7 @@ pub trait SharedLock: Send + Sync {
     /// Ends the exclusive phase of opening.
     fn publish_opened(&self);
     /// A shared word by index 0..8 (latest commit, durable commit, ...).
-    fn word(&self, index: usize) -> &std::sync::atomic::AtomicU64;
+    fn word(&self, index: usize) -> &AtomicU64;
     /// Takes the writer's lock, waiting at most `wait` (`None`: for ever; zero: try). Returns
     /// false if the time ran out. The lock of a process that died is taken over.
     fn lock_writer(&self, wait: Option<std::time::Duration>) -> io::Result<bool>;
@@ -117,7 +120,7 @@ pub trait SharedLock: Send + Sync {
     /// Gives a slot back.
     fn give_slot(&self, slot: u32);
     /// The word of a slot that says which snapshot it pins: `u64::MAX` for none.
-    fn slot_word(&self, slot: u32) -> &std::sync::atomic::AtomicU64;
+    fn slot_word(&self, slot: u32) -> &AtomicU64;
     /// All slots of live processes that pin something now. Slots of dead processes are freed on
     /// the way; the number of those is the second result.
     fn readers(&self) -> (Vec<ReaderSlot>, usize);

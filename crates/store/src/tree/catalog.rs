@@ -14,7 +14,7 @@
 //! |     66 |      | those names                                                   |
 //! ```
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 use super::options::{Duplicates, Order, TableOptions};
 use super::order::KeyOrder;
@@ -24,6 +24,7 @@ use super::snapshot::TableInfo;
 use super::tail::Tail;
 use super::tree::{Form, Root, Tree};
 use crate::coding::{put_u32, u32_at};
+use crate::sync::Mutex;
 use crate::{Error, Result};
 
 const BYTEWISE: u8 = 0;

@@ -3,7 +3,7 @@
 
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::meta::{Kind, Meta};
 use super::pages::Run;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
+use crate::sync::{Condvar, Mutex};
 use crate::{Error, Result};
 
 /// How long after an eventual commit the flush begins: commits until then share it.
@@ -120,7 +121,7 @@ impl Inner {
         self.flush_file().inspect_err(|_| self.retract())
     }
 
-    /// After a failed flush: the system may have dropped what it was to write, show it all the same,
+    /// After a failed flush: the system may have dropped what it was to write, show it all the same
     /// and never write it. Who has the store open goes on reading; the next opener must not take it
     /// for something to build on.
     ///

@@ -29,7 +29,7 @@
 //! either.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::commit::{give_back, publish};
@@ -39,6 +39,7 @@ use super::state::WriteState;
 use super::store::{Inner, WORD_NUMBER};
 use super::tree::{Form, Tree};
 use super::{Durability, Savepoint};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
 /// The most transactions of a group.

@@ -3,7 +3,6 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::meta::{META_LEN, Meta};
@@ -221,7 +220,7 @@ impl Builder {
             found.page_size,
             paths.data.clone(),
             self.always_check,
-            Arc::new(AtomicBool::new(false)),
+            Arc::default(),
         );
         Ok(Inner::new(self.clone(), paths.clone(), Arc::new(pages), lock, newest))
     }

@@ -11,10 +11,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::page::{self, Page, PageMut};
 use crate::os::{DataFile, Map};
+use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
 /// The number of a page in the file; pages are counted from 0.

@@ -2,10 +2,9 @@
 //! processes share cannot tell two openings of one process apart.
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Builder;
-use super::group::locked;
 use super::store::Inner;
 use crate::{Error, Result};
 
@@ -28,12 +27,16 @@ struct Entry {
 static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 static CLOSED: Condvar = Condvar::new();
 
+fn list() -> MutexGuard<'static, Vec<Entry>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Removes the store from the list when it is dropped: after everything else of the store.
 pub(crate) struct Registered(Weak<Inner>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        locked(&OPEN).retain(|entry| !entry.store.ptr_eq(&self.0));
+        list().retain(|entry| !entry.store.ptr_eq(&self.0));
         CLOSED.notify_all();
     }
 }
@@ -62,7 +65,7 @@ pub(crate) fn open_once(
     if options.system.is_some() {
         return open().map(Arc::new);
     }
-    let mut list = locked(&OPEN);
+    let mut list = list();
     while let Some(identity) = identify(path)
         && let Some(at) = list.iter().position(|entry| entry.identity == identity)
     {

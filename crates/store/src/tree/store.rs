@@ -2,9 +2,8 @@
 //! store as a whole. Opening and creating stand in `open`, committing in `commit` and `group`.
 
 use std::path::Path;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use super::flush::Flusher;
@@ -17,6 +16,8 @@ use super::registry::Registered;
 use super::txn_read::NOT_PINNED;
 use super::{Builder, ReadTxn, Reader, WriteTxn};
 use crate::os::SharedLock;
+use crate::sync::atomic::{AtomicBool, AtomicU32};
+use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
 /// Shared word: number and meta page of the newest commit, see [`word_of`].
@@ -305,16 +306,16 @@ impl std::fmt::Debug for Store {
 /// A flag that stops long work: raise it from any thread or a signal handler and running
 /// operations of the store return [`Error::Interrupted`](crate::Error::Interrupted).
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(pub(crate) Arc<AtomicBool>);
+pub struct Interrupt(pub(crate) Arc<std::sync::atomic::AtomicBool>);
 
 impl Interrupt {
     /// Raises or lowers the flag. Async-signal-safe.
     pub fn set(&self, raised: bool) {
-        self.0.store(raised, Ordering::Relaxed);
+        self.0.store(raised, Relaxed);
     }
     /// Whether it is raised.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Relaxed)
     }
 }
 

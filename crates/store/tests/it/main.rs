@@ -23,6 +23,8 @@ mod orders;
 mod processes;
 mod recovery;
 mod savepoints;
+#[cfg(shuttle)]
+mod schedules;
 mod statistics;
 mod tables;
 mod tidy;

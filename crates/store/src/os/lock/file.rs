@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use rustix::fs::OFlags;
 
@@ -17,6 +17,7 @@ use super::process::{self, Identity};
 use super::{
     Backing, Care, FIXED_LEN, FULL_LEN, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
 };
+use crate::sync::Mutex;
 
 /// "hdg-lock".
 const MAGIC: [u8; 8] = *b"hdg-lock";

@@ -4,10 +4,13 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Care;
+#[cfg(not(all(target_os = "linux", not(shuttle))))]
+use crate::sync;
+use crate::sync::atomic::AtomicU32;
 
 /// What tells one process from all others, ever.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +161,7 @@ pub(super) fn now_unix_ns() -> u64 {
 
 /// Sleeps until another process wakes this one or `word` is not `seen` any more, at most `most`;
 /// may return early.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(shuttle)))]
 pub(super) fn wait(word: &AtomicU32, seen: u32, most: Duration) {
     use rustix::thread::futex;
     let Ok(most) = futex::Timespec::try_from(most) else { return };
@@ -167,13 +170,13 @@ pub(super) fn wait(word: &AtomicU32, seen: u32, most: Duration) {
 }
 
 /// Sleeps a little, at most `most`.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(shuttle))))]
 pub(super) fn wait(_word: &AtomicU32, _seen: u32, most: Duration) {
-    std::thread::sleep(most.min(Duration::from_millis(1)));
+    sync::sleep(most.min(Duration::from_millis(1)));
 }
 
 /// Wakes one of those that wait for `word`.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(shuttle)))]
 pub(super) fn wake_one(word: &AtomicU32) {
     use rustix::thread::futex;
     // Who is not woken looks again by itself before long.
@@ -181,7 +184,7 @@ pub(super) fn wake_one(word: &AtomicU32) {
 }
 
 /// Those that wait look by themselves.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(shuttle))))]
 pub(super) fn wake_one(_word: &AtomicU32) {}
 
 #[cfg(test)]

@@ -3,14 +3,16 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, PoisonError};
 use std::time::Duration;
 
 use super::super::lock as table;
 use super::super::lock::{Backing, Care, Identity, Memory, PROCESSES, SLOTS_MAX, Table};
 use super::super::{ReaderSlot, SharedLock};
 use super::{Operation, Process, SimSystem};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Slots of a new lock file: few, so that growth is exercised.
 const SLOTS_NEW: u32 = 8;

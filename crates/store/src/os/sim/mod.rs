@@ -42,10 +42,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use super::{DataFile, Open, SharedLock, System, unix};
+use crate::sync::atomic::AtomicBool;
+use crate::sync::{Mutex, MutexGuard};
 
 mod content;
 mod fault;
@@ -248,6 +250,15 @@ impl SimSystem {
         for lock in state.locks.values() {
             lock.someone_died();
         }
+    }
+
+    /// Lets this process, of which only the calling thread does anything, die as soon as that has
+    /// looked so often at something that processes share; it unwinds then, which the caller has to
+    /// catch before it calls [`SimSystem::kill`] to have others notice.
+    #[cfg(shuttle)]
+    pub fn die_at(&self, access: u64) {
+        let process = Arc::clone(&self.process);
+        crate::sync::die_at(access, move || process.dead.store(true, Ordering::SeqCst));
     }
 
     /// Kills this process and starts another one on the same machine.

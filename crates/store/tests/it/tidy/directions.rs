@@ -4,7 +4,7 @@
 use super::source::{Source, body, closing, is_word};
 
 /// The modules that use nothing but each other.
-const LEAVES: &[&str] = &["coding", "checksum", "error", "canary"];
+const LEAVES: &[&str] = &["coding", "checksum", "error", "canary", "sync"];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
@@ -12,6 +12,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("checksum", &[]),
     ("error", &[]),
     ("canary", &[]),
+    ("sync", &[]),
     ("os", &[]),
     ("key", &[]),
     ("cursor", &["key"]),
