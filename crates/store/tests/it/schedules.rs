@@ -212,7 +212,7 @@ fn commits_that_share_a_flush() {
     });
 }
 
-/// A process dies at any access to what it shares, while it opens, reads, writes, commits or closes:
+/// A process dies at any access to what it shares, while it opens, reads, writes or commits:
 /// the others go on with every commit that it was told of, and get its lock and its reader slots.
 #[test]
 fn a_process_dies_anywhere() {
