@@ -20,7 +20,7 @@ pub(crate) enum Format {
 }
 
 /// The options that choose the formats of keys and values.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct FormatArgs {
     /// How keys and values are written and read
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]

@@ -17,6 +17,8 @@ pub(crate) enum Bug {
     ChecksumNotChecked,
     /// A run of freed pages is noted nowhere.
     WrongFreeList,
+    /// A reader that pins a commit does not look whether it was in time.
+    UncheckedPin,
 }
 
 /// The variable that names the bug.
@@ -48,6 +50,7 @@ fn named() -> Option<Bug> {
         "counter-not-raised" => Bug::CounterNotRaised,
         "checksum-not-checked" => Bug::ChecksumNotChecked,
         "wrong-free-list" => Bug::WrongFreeList,
+        "unchecked-pin" => Bug::UncheckedPin,
         other => panic!("{VARIABLE} names no bug that can be planted: {other}"),
     };
     eprintln!("hedgerow: this build has a planted bug ({name}); it loses data");

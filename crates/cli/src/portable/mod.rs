@@ -2,6 +2,7 @@
 //! [`Event`]s and a writer that adds to a buffer; none of them knows a store or does output.
 
 pub(crate) mod csv;
+pub mod fuzz;
 pub(crate) mod jsonl;
 pub(crate) mod lines;
 pub(crate) mod mdb;

@@ -1,0 +1,77 @@
+//! The `hedgerow` command: its entry point and the one `match` over its subcommands. What a
+//! subcommand does stands in its own file under `commands`. A library only so that fuzzers can call
+//! [`portable::fuzz::dump`].
+
+mod codec;
+mod commands;
+mod exit;
+mod input;
+mod json;
+#[cfg(feature = "lmdb")]
+mod lmdb;
+mod lmdb_flags;
+mod loader;
+#[cfg(unix)]
+mod mdb;
+mod numbers;
+mod open;
+mod output;
+#[doc(hidden)]
+pub mod portable;
+mod progress;
+mod range;
+mod signals;
+mod table_flags;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use commands::{Cli, Command};
+use exit::{Exit, Failure};
+
+/// Runs the command of this process' arguments.
+pub fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(exit) = run_as_tool() {
+        return exit;
+    }
+    let cli = Cli::parse();
+    let exit = run(cli).unwrap_or_else(|failure| failure.report());
+    exit.into()
+}
+
+/// Under the name of one of LMDB's tools the command is that tool.
+#[cfg(unix)]
+fn run_as_tool() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next()?;
+    Some(mdb::Tool::of(&program)?.run(&program, arguments.collect()))
+}
+
+fn run(Cli { command, json }: Cli) -> Result<Exit, Failure> {
+    signals::catch()?;
+    match command {
+        Command::Demo(args) => commands::demo::run(args, json),
+        Command::Create(args) => commands::create::run(args, json),
+        Command::Tables(args) => commands::tables::run(args, json),
+        Command::Put(args) => commands::put::run(args, json),
+        Command::Get(args) => commands::get::run(args, json),
+        Command::Delete(args) => commands::delete::run(args, json),
+        Command::Scan(args) => commands::scan::run(args, json),
+        Command::Count(args) => commands::count::run(args, json),
+        Command::Rank(args) => commands::rank::run(args, json),
+        Command::Nth(args) => commands::nth::run(args, json),
+        Command::Sample(args) => commands::sample::run(args, json),
+        Command::Stat(args) => commands::stat::run(args, json),
+        Command::Check(args) => commands::check::run(args, json),
+        Command::Salvage(args) => commands::salvage::run(args, json),
+        Command::Copy(args) => commands::copy::run(args, json),
+        Command::Compact(args) => commands::compact::run(args, json),
+        Command::Dump(args) => commands::dump::run(args, json),
+        Command::Load(args) => commands::load::run(args, json),
+        Command::Convert(args) => commands::convert::run(args, json),
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(args),
+    }
+}
