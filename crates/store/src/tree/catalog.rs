@@ -463,6 +463,7 @@ impl Opened {
         self.chunks.get(chunk)?.get()?.get(at)?.get()
     }
 
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, i: usize) -> Option<&mut OpenTable> {
         let (chunk, at) = place(i);
         self.chunks.get_mut(chunk)?.get_mut()?.get_mut(at)?.get_mut()

@@ -1,11 +1,13 @@
 //! Putting one entry in: find its place, make the path writable, change the leaf, count.
 
 use super::Count;
-use super::page::build::{Pair, build_leaf, flags_of};
+use super::order::KeyOrder;
+use super::page::build::{Pair, build_leaf, flags_of, head_of_rest, plain_len};
 use super::page::leaf::{GroupEdit, RestCell, single_len};
 use super::page::search::{Side, head_in, leaf_slot, value_slot};
 use super::page::{
-    CONTINUES, EXTENT_CELL, KeyCell, ValueCell, length_len, max_inline_key, max_inline_record,
+    CONTINUES, EXTENT_CELL, KeyCell, PageMut, ValueCell, length_len, max_inline_key,
+    max_inline_record,
 };
 use super::pages::{Pages, WritePages};
 use super::path::Path;
@@ -186,29 +188,48 @@ fn insert_group(
     starts: bool,
     delta: Count,
 ) -> Result<()> {
-    let leaf = place.path.steps[0].page;
-    let view = pages.changed(leaf);
-    let shared = view.shared().len();
-    let begins = tree.form.keys.begins(key, view.shared());
-    if begins {
-        let rest = RestCell::of(&cell, shared, &tree.form.keys);
-        let mut page = pages.change(leaf);
-        if page.has_room(rest.len() + single_len(&value)) {
-            let head = match rest.rest.as_slice() {
-                Some(rest) => head_in(&tree.form.keys, rest),
-                None => head_in(&tree.form.keys, &rest.rest.to_vec()),
-            };
-            page.insert_single(place.slot, head, &rest, &value);
-            if place.slot == 0 {
-                page.set_flag(CONTINUES, !starts);
-            }
-            super::rebalance::add_above(pages, &place.path, 0, delta);
-            return Ok(());
+    let mut page = pages.change(place.path.steps[0].page);
+    let rest = tree.form.keys.strip(key, page.view().shared());
+    if let Some(rest) = rest
+        && insert_in_leaf(&mut page, place.slot, &tree.form.keys, rest, &cell, &value)
+    {
+        if place.slot == 0 {
+            page.set_flag(CONTINUES, !starts);
         }
+        super::rebalance::add_above(pages, &place.path, 0, delta);
+        return Ok(());
     }
     let pair = Pair { key: cell, value, starts };
     let change = Change::Insert { slot: place.slot, value: None, pair };
-    spread_leaf(pages, tree, &mut place.path, change, begins, delta)
+    spread_leaf(pages, tree, &mut place.path, change, rest.is_some(), delta)
+}
+
+/// Inserts a group of one value into a leaf, `rest` being what its key has besides the shared
+/// bytes. False, and no change, if there is no room.
+#[inline(always)]
+fn insert_in_leaf(
+    page: &mut PageMut<'_>,
+    slot: usize,
+    order: &KeyOrder,
+    rest: &[u8],
+    cell: &KeyCell<'_>,
+    value: &ValueCell<'_>,
+) -> bool {
+    if let (None, ValueCell::Inline(value)) = (&cell.extent, value)
+        && let Some(value) = value.as_slice()
+    {
+        let fits = page.has_room(plain_len(rest.len(), value.len()));
+        if fits {
+            page.insert_plain(slot, head_in(order, rest), rest, value);
+        }
+        return fits;
+    }
+    let rest = RestCell::of(cell, page.view().shared().len(), order);
+    let fits = page.has_room(rest.len() + single_len(value));
+    if fits {
+        page.insert_single(slot, head_of_rest(order, &rest.rest), &rest, value);
+    }
+    fits
 }
 
 /// Gives an entry of a tree without duplicates another value.

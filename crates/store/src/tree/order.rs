@@ -49,14 +49,15 @@ impl KeyOrder {
         }
     }
 
-    /// Whether a key has the shared bytes of a page.
-    #[inline]
-    pub(crate) fn begins(&self, key: &[u8], shared: &[u8]) -> bool {
+    /// What a key has besides the shared bytes of a page; `None` if it does not have those.
+    #[inline(always)]
+    pub(crate) fn strip<'k>(&self, key: &'k [u8], shared: &[u8]) -> Option<&'k [u8]> {
         match self {
-            Self::Bytewise => key.starts_with(shared),
-            Self::Reverse => key.ends_with(shared),
+            _ if shared.is_empty() => Some(key),
+            Self::Bytewise => key.strip_prefix(shared),
+            Self::Reverse => key.strip_suffix(shared),
             // Nothing is shared, but on a damaged page.
-            Self::Custom(_) => shared.is_empty(),
+            Self::Custom(_) => None,
         }
     }
 

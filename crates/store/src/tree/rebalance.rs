@@ -623,7 +623,7 @@ fn swap_in_place(pages: &mut WritePages, tree: &Tree, at: PageRef, swap: &Swap) 
     let old_len: usize = (first + 1..first + len).map(|i| page.record(i).len()).sum();
     let mut new_len = 0;
     for separator in swap.new[1..].iter().filter_map(|child| child.separator.as_ref()) {
-        if separator.extent.is_some() || !tree.form.keys.begins(&separator.key, shared) {
+        if separator.extent.is_some() || tree.form.keys.strip(&separator.key, shared).is_none() {
             return Ok(false);
         }
         new_len += separator.cell_len(shared.len());

@@ -70,9 +70,10 @@ impl WriteState {
     }
 
     /// A table of this transaction, about to be changed.
+    #[inline(always)]
     pub(crate) fn change(&mut self, index: usize) -> Result<(&mut WritePages, &mut OpenTable)> {
         let epoch = self.pages.epoch();
-        let table = self.tables.get_mut(index).ok_or(Error::WrongTransaction)?;
+        let Some(table) = self.tables.get_mut(index) else { return Err(Error::WrongTransaction) };
         if table.saved_in != epoch && !self.marks.is_empty() {
             self.saved.push(save(index, table));
             table.saved_in = epoch;
@@ -200,6 +201,7 @@ impl WriteState {
     }
 }
 
+#[cold]
 fn save(index: usize, table: &OpenTable) -> SavedTable {
     SavedTable {
         index,

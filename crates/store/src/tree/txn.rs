@@ -9,7 +9,7 @@ pub use nested::Nested;
 use value::Sink;
 pub use value::ValueWriter;
 
-use super::catalog::{OpenTable, Opened};
+use super::catalog::{OpenTable, Opened, Stored};
 use super::group::Turn;
 use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
 use super::page::ValueCell;
@@ -286,51 +286,41 @@ impl WriteTxn {
         self.note(result)
     }
 
-    /// Checks handle, key and transaction before a write.
+    /// Checks handle, key, value and transaction before a write.
     #[inline(always)]
-    fn check_key(&self, table: Table, key: &[u8]) -> Result<&OpenTable> {
+    fn check_entry(&self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
         let open = self.open_table(table)?;
-        if key.len() > KEY_MAX {
-            return Err(size("key", key.len(), 0, KEY_MAX as u64));
-        }
-        if open.stored.has_integer_keys() {
-            check_integer("key", key.len(), open.stored.key_size)?;
-        }
-        Ok(open)
+        check_key(open, key)?;
+        self.check_value_in(open, value)
     }
 
     /// Checks a value before it is written.
-    #[inline(always)]
     pub(crate) fn check_value(&self, table: Table, value: &[u8]) -> Result<()> {
-        let open = self.open_table(table)?;
-        let stored = &open.stored;
-        if !stored.has_duplicates() {
-            return check_plain_len(value.len() as u64);
+        self.check_value_in(self.open_table(table)?, value)
+    }
+
+    #[inline(always)]
+    fn check_value_in(&self, open: &OpenTable, value: &[u8]) -> Result<()> {
+        match open.stored.has_duplicates() {
+            false => check_plain_len(value.len() as u64),
+            true => check_duplicate(&open.stored, value, self.pages().page_size() as u64 / 8),
         }
-        let most = self.pages().page_size() as u64 / 8;
-        if value.len() as u64 > most {
-            return Err(size("value", value.len(), 0, most));
-        }
-        if stored.has_integer_values() {
-            return check_integer("value", value.len(), stored.value_size);
-        }
-        if stored.is_fixed() && stored.value_size != 0 && stored.value_size as usize != value.len()
-        {
-            let exact = u64::from(stored.value_size);
-            return Err(size("value", value.len(), exact, exact));
-        }
-        Ok(())
     }
 
     /// Before a long value: finds space for it that is free already.
-    fn make_room(&mut self, table: Table, key: &[u8], len: u64) -> Result<()> {
+    #[inline(always)]
+    fn make_room(&mut self, key: &[u8], len: u64) -> Result<()> {
         let page_size = self.pages().page_size();
         let short = usize::try_from(len).is_ok_and(|len| fits_inline(page_size, key.len(), len));
         if short && key.len() <= super::page::max_inline_key(page_size) {
             return Ok(());
         }
-        let _ = table;
-        let want = extent::Plan::new(len.max(key.len() as u64), page_size).pages;
+        self.make_room_for_extent(len.max(key.len() as u64))
+    }
+
+    #[cold]
+    fn make_room_for_extent(&mut self, len: u64) -> Result<()> {
+        let want = extent::Plan::new(len, self.pages().page_size()).pages;
         let state = self.turn.state_mut();
         if !state.pages.has_savepoints() {
             let result = state.free.refill(&mut state.pages, want);
@@ -444,10 +434,9 @@ impl WriteTxn {
         if self.push(table, key, value) {
             return Ok(());
         }
-        self.check_key(table, key)?;
-        self.check_value(table, value)?;
+        self.check_entry(table, key, value)?;
         self.begin_change()?;
-        self.make_room(table, key, value.len() as u64)?;
+        self.make_room(key, value.len() as u64)?;
         self.change(table, |pages, open| {
             note_sizes(open, key, value);
             if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
@@ -468,8 +457,7 @@ impl WriteTxn {
     /// Stores only if the key is absent; else changes nothing and returns the (first) value that
     /// is there.
     pub fn put_new(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Bytes<'_>>> {
-        self.check_key(table, key)?;
-        self.check_value(table, value)?;
+        self.check_entry(table, key, value)?;
         if self.get(table, key)?.is_some() {
             return self.get(table, key);
         }
@@ -517,10 +505,9 @@ impl WriteTxn {
         if self.push(table, key, value) {
             return Ok(());
         }
-        self.check_key(table, key)?;
-        self.check_value(table, value)?;
+        self.check_entry(table, key, value)?;
         self.begin_change()?;
-        self.make_room(table, key, value.len() as u64)?;
+        self.make_room(key, value.len() as u64)?;
         self.change(table, |pages, open| {
             note_sizes(open, key, value);
             if open.tail.is_none() {
@@ -563,10 +550,10 @@ impl WriteTxn {
     /// [`Error::WrongTable`] for a table with duplicates.
     pub fn reserve(&mut self, table: Table, key: &[u8], len: usize) -> Result<&mut [u8]> {
         self.check_single(table)?;
-        self.check_key(table, key)?;
+        check_key(self.open_table(table)?, key)?;
         check_plain_len(len as u64)?;
         self.begin_change()?;
-        self.make_room(table, key, len as u64)?;
+        self.make_room(key, len as u64)?;
         let extent = self.change(table, |pages, open| {
             open.tail = None;
             note_sizes(open, key, &[]);
@@ -598,10 +585,10 @@ impl WriteTxn {
     /// [`Error::WrongTable`] for a table with duplicates.
     pub fn value_writer(&mut self, table: Table, key: &[u8], len: u64) -> Result<ValueWriter<'_>> {
         self.check_single(table)?;
-        self.check_key(table, key)?;
+        check_key(self.open_table(table)?, key)?;
         check_plain_len(len)?;
         self.begin_change()?;
-        self.make_room(table, key, len)?;
+        self.make_room(key, len)?;
         let page_size = self.pages().page_size();
         let short = usize::try_from(len).is_ok_and(|len| fits_inline(page_size, key.len(), len));
         let sink = if short {
@@ -766,13 +753,40 @@ impl WriteTxn {
     pub fn abort(self) {}
 }
 
+#[cold]
 fn size(what: &'static str, len: usize, min: u64, max: u64) -> Error {
     Error::Size { what, len: len as u64, min, max }
 }
 
+#[inline(always)]
 fn check_plain_len(len: u64) -> Result<()> {
-    if len > u64::from(u32::MAX) {
-        return Err(Error::Size { what: "value", len, min: 0, max: u64::from(u32::MAX) });
+    let max = u64::from(u32::MAX);
+    if len > max { Err(Error::Size { what: "value", len, min: 0, max }) } else { Ok(()) }
+}
+
+/// Checks a key before it is written.
+#[inline(always)]
+fn check_key(open: &OpenTable, key: &[u8]) -> Result<()> {
+    if key.len() > KEY_MAX {
+        return Err(size("key", key.len(), 0, KEY_MAX as u64));
+    }
+    match open.stored.has_integer_keys() {
+        true => check_integer("key", key.len(), open.stored.key_size),
+        false => Ok(()),
+    }
+}
+
+/// Checks a value of a table with duplicates before it is written.
+fn check_duplicate(stored: &Stored, value: &[u8], most: u64) -> Result<()> {
+    if value.len() as u64 > most {
+        return Err(size("value", value.len(), 0, most));
+    }
+    if stored.has_integer_values() {
+        return check_integer("value", value.len(), stored.value_size);
+    }
+    if stored.is_fixed() && stored.value_size != 0 && stored.value_size as usize != value.len() {
+        let exact = u64::from(stored.value_size);
+        return Err(size("value", value.len(), exact, exact));
     }
     Ok(())
 }

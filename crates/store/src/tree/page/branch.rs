@@ -4,7 +4,7 @@
 //! child `i`. So a rank is one load a level and a position one bisection; in return an insertion
 //! adds one to all totals from its child on, four or two at a time.
 
-use super::build::head_of_cell;
+use super::build::head_of_rest;
 use super::leaf::RestCell;
 use super::search::below_at;
 use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width, length_len};
@@ -152,7 +152,7 @@ impl PageMut<'_> {
         let behind = rest.put(self.bytes, at, code as u32);
         self.bytes[behind..behind + value.len()].copy_from_slice(value);
         let (heads, offsets) = (self.view().heads_at(), self.view().offsets_at());
-        put_u32(self.bytes, heads + 4 * i, head_of_cell(order, &rest));
+        put_u32(self.bytes, heads + 4 * i, head_of_rest(order, &rest.rest));
         put_u16(self.bytes, offsets + 2 * i, at as u16);
     }
 

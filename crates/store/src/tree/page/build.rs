@@ -239,44 +239,81 @@ pub(crate) fn build_leaf_sharing(
     page.set_flag(CONTINUES, !first.starts);
     let known_min = known_min(pairs.iter().map(|pair| &pair.key)).min(most);
     let shared = shared_by(&form.keys, (&first.key, &last.key), known_min, page.bytes.len());
+    put_shared(page.bytes, &form.keys, &first.key, shared);
+    // Records stand in key order, the first one at the lowest address: scans run forward.
     let groups = match form.values {
-        Some(_) => pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1,
-        None => pairs.len(),
+        Some(_) => put_groups(page.bytes, pairs, form, shared)?,
+        None => put_singles(page.bytes, pairs, &form.keys, shared)?,
     };
+    page.set_len(groups);
+    let view = page.view();
+    let free = view.used() - view.heap_len()..page.bytes.len() - view.heap_len();
+    clear(&mut page.bytes[free]);
+    let keys = groups as u64 - u64::from(!first.starts);
+    Ok(Count { keys, values: pairs.len() as u64 })
+}
+
+/// Writes heads, offsets and records of a leaf with one value a key, from the last one back;
+/// returns their number.
+fn put_singles(
+    out: &mut [u8],
+    pairs: &[Pair<'_>],
+    order: &KeyOrder,
+    shared: usize,
+) -> Result<usize, &'static str> {
+    let (n, end) = (pairs.len(), out.len());
+    let (heads, behind) = (HEADER_LEN + pad4(shared), HEADER_LEN + pad4(shared) + 6 * n);
+    let (arrays, records) = out.split_at_mut_checked(behind).ok_or(TOO_LARGE)?;
+    let (heads, offsets) = arrays[heads..].split_at_mut(4 * n);
+    let slots = heads.as_chunks_mut::<4>().0.iter_mut().zip(offsets.as_chunks_mut::<2>().0);
+    let mut at = records.len();
+    for (pair, (head, offset)) in pairs.iter().zip(slots).rev() {
+        match plain_parts(pair, order, shared) {
+            Some((rest, value)) => {
+                at = at.checked_sub(plain_len(rest.len(), value.len())).ok_or(TOO_LARGE)?;
+                *head = head_in(order, rest).to_le_bytes();
+                put_plain(records, at, rest, value);
+            }
+            None => {
+                let key = RestCell::of(&pair.key, shared, order);
+                at = at.checked_sub(key.len() + single_len(&pair.value)).ok_or(TOO_LARGE)?;
+                *head = head_of_rest(order, &key.rest).to_le_bytes();
+                put_single(records, at, &key, &pair.value);
+            }
+        }
+        *offset = ((behind + at) as u16).to_le_bytes();
+    }
+    put_u16(out, super::HEAP_OFFSET, (end - behind - at) as u16);
+    Ok(n)
+}
+
+/// Writes heads, offsets and records of a leaf with several values a key; returns the number of
+/// groups.
+fn put_groups(
+    out: &mut [u8],
+    pairs: &[Pair<'_>],
+    form: &Form,
+    shared: usize,
+) -> Result<usize, &'static str> {
+    let groups = pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1;
     let heads = HEADER_LEN + pad4(shared);
     let offsets = heads + 4 * groups;
-    // Records stand in key order, the first one at the lowest address: scans run forward.
-    let end = page.bytes.len();
-    let records: usize = leaf_records(pairs, form, shared);
+    let (end, records) = (out.len(), group_records(pairs, form, shared));
     if offsets + 2 * groups + records > end {
         return Err(TOO_LARGE);
     }
-    put_shared(page.bytes, &form.keys, &first.key, shared);
-    page.set_len(groups);
-    let mut at = end - records;
-    put_u16(page.bytes, super::HEAP_OFFSET, records as u16);
-    clear(&mut page.bytes[offsets + 2 * groups..at]);
-    let mut from = 0;
+    put_u16(out, super::HEAP_OFFSET, records as u16);
+    let (mut at, mut from) = (end - records, 0);
     for slot in 0..groups {
-        if let Some((rest, value)) = plain_parts(&pairs[from], shared, &form.keys)
-            && form.values.is_none()
-        {
-            put_u32(page.bytes, heads + 4 * slot, head_in(&form.keys, rest));
-            put_u16(page.bytes, offsets + 2 * slot, at as u16);
-            at = put_plain(page.bytes, at, rest, value);
-            from += 1;
-            continue;
-        }
-        let to = if form.values.is_some() { group_end(pairs, from) } else { from + 1 };
+        let to = group_end(pairs, from);
         let key = RestCell::of(&pairs[from].key, shared, &form.keys);
-        put_u32(page.bytes, heads + 4 * slot, head_of_cell(&form.keys, &key));
-        put_u16(page.bytes, offsets + 2 * slot, at as u16);
-        at = put_record(page.bytes, at, &key, &pairs[from..to], form);
+        put_u32(out, heads + 4 * slot, head_of_rest(&form.keys, &key.rest));
+        put_u16(out, offsets + 2 * slot, at as u16);
+        at = put_record(out, at, &key, &pairs[from..to], form);
         from = to;
     }
     debug_assert_eq!(at, end);
-    let keys = groups as u64 - u64::from(!first.starts);
-    Ok(Count { keys, values: pairs.len() as u64 })
+    Ok(groups)
 }
 
 /// Zeros the free part of a page. In pieces: on long fills some C libraries begin a string
@@ -289,32 +326,55 @@ fn clear(free: &mut [u8]) {
 #[inline(always)]
 fn plain_parts<'a>(
     pair: &Pair<'a>,
-    shared: usize,
     order: &KeyOrder,
+    shared: usize,
 ) -> Option<(&'a [u8], &'a [u8])> {
     let (ValueCell::Inline(value), None) = (&pair.value, pair.key.extent) else { return None };
-    let (first, second) = pair.key.known.parts();
+    let len = pair.key.known.len();
+    // The keys of a damaged page need not have what they are said to share.
+    let shared = shared.min(len);
     let rest = match order {
-        KeyOrder::Reverse if shared >= second.len() => {
-            first.get(..(first.len() + second.len()).checked_sub(shared)?)?
-        }
-        KeyOrder::Reverse => return None,
-        _ if shared >= first.len() => second.get(shared - first.len()..)?,
-        _ if second.is_empty() => &first[shared..],
-        _ => return None,
+        KeyOrder::Reverse => pair.key.known.sub(0, len - shared),
+        _ => pair.key.known.sub(shared, len),
     };
-    Some((rest, value.as_slice()?))
+    Some((rest.as_slice()?, value.as_slice()?))
 }
 
-/// Writes a record of short parts at `at`; returns its end.
+/// Bytes of a record of short parts.
 #[inline(always)]
-pub(crate) fn put_plain(out: &mut [u8], at: usize, rest: &[u8], value: &[u8]) -> usize {
+pub(crate) fn plain_len(rest: usize, value: usize) -> usize {
+    length_len(rest) + length_len(value) + rest + value
+}
+
+/// Writes a record of short parts at `at`.
+#[inline(always)]
+pub(crate) fn put_plain(out: &mut [u8], at: usize, rest: &[u8], value: &[u8]) {
     let mut end = at + put_length(out, at, rest.len() as u32);
     end += put_length(out, end, value.len() as u32);
     out[end..end + rest.len()].copy_from_slice(rest);
     end += rest.len();
     out[end..end + value.len()].copy_from_slice(value);
-    end + value.len()
+}
+
+/// Writes a record with one value at `at`; returns its end.
+pub(crate) fn put_single(
+    out: &mut [u8],
+    at: usize,
+    key: &RestCell<'_>,
+    value: &ValueCell<'_>,
+) -> usize {
+    match value {
+        ValueCell::Inline(bytes) => {
+            let at = key.put(out, at, bytes.len() as u32);
+            bytes.write(out, at);
+            at + bytes.len()
+        }
+        ValueCell::Extent(extent) => {
+            let at = key.put(out, at, code::EXTENT);
+            super::put_extent(out, at, extent);
+            at + super::EXTENT_CELL
+        }
+    }
 }
 
 fn known_min<'p, 'a: 'p>(keys: impl Iterator<Item = &'p KeyCell<'a>>) -> usize {
@@ -338,11 +398,24 @@ fn put_shared(out: &mut [u8], order: &KeyOrder, key: &KeyCell<'_>, shared: usize
     part.write(out, HEADER_LEN);
 }
 
-pub(crate) fn head_of_cell(order: &KeyOrder, key: &RestCell<'_>) -> u32 {
-    match key.rest.as_slice() {
+/// The head of what follows the shared bytes, in two pieces.
+#[inline(always)]
+pub(crate) fn head_of_rest(order: &KeyOrder, rest: &Bytes<'_>) -> u32 {
+    match rest.as_slice() {
         Some(rest) => head_in(order, rest),
-        None => head_in(order, &key.rest.to_vec()),
+        None => head_of_pieces(order, rest),
     }
+}
+
+fn head_of_pieces(order: &KeyOrder, rest: &Bytes<'_>) -> u32 {
+    let (len, mut four) = (rest.len(), [0; 4]);
+    let n = len.min(4);
+    let part = match order {
+        KeyOrder::Reverse => rest.sub(len - n, len),
+        _ => rest.sub(0, n),
+    };
+    part.write(&mut four, 0);
+    head_in(order, &four[..n])
 }
 
 /// The end of the group that begins at `from`.
@@ -369,18 +442,8 @@ fn group_size(pairs: &[Pair<'_>], form: &Form) -> GroupSize {
     size
 }
 
-/// Bytes of all records of a leaf.
-fn leaf_records(pairs: &[Pair<'_>], form: &Form, shared: usize) -> usize {
-    if form.values.is_none() {
-        let len = |pair: &Pair<'_>| match pair.key.extent {
-            None => {
-                let rest = pair.key.known.len().saturating_sub(shared);
-                length_len(rest) + rest + single_len(&pair.value)
-            }
-            Some(_) => RestCell::of(&pair.key, shared, &form.keys).len() + single_len(&pair.value),
-        };
-        return pairs.iter().map(len).sum();
-    }
+/// Bytes of all records of a leaf with several values a key.
+fn group_records(pairs: &[Pair<'_>], form: &Form, shared: usize) -> usize {
     let mut total = 0;
     let mut from = 0;
     while from < pairs.len() {
@@ -406,18 +469,7 @@ fn put_record(
     form: &Form,
 ) -> usize {
     if let [one] = pairs {
-        return match &one.value {
-            ValueCell::Inline(bytes) => {
-                let at = key.put(out, at, bytes.len() as u32);
-                bytes.write(out, at);
-                at + bytes.len()
-            }
-            ValueCell::Extent(extent) => {
-                let at = key.put(out, at, code::EXTENT);
-                super::put_extent(out, at, extent);
-                at + super::EXTENT_CELL
-            }
-        };
+        return put_single(out, at, key, &one.value);
     }
     let at = key.put(out, at, code::GROUP);
     let values = pairs.iter().map(|pair| match pair.value {
@@ -518,7 +570,7 @@ pub(crate) fn build_branch(
             at += 2;
         } else {
             let key = RestCell::of(&child.separator, shared, &form.keys);
-            put_u32(page.bytes, heads + 4 * i, head_of_cell(&form.keys, &key));
+            put_u32(page.bytes, heads + 4 * i, head_of_rest(&form.keys, &key.rest));
             let value = child.value.unwrap_or_default();
             at = key.put(page.bytes, at, child.value.map_or(0, |v| v.len() as u32 + 1));
             page.bytes[at..at + value.len()].copy_from_slice(value);

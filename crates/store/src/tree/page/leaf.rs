@@ -1,5 +1,6 @@
 //! Leaves: reading entries, and changing one group in place.
 
+use super::build::{plain_len, put_plain, put_single};
 use super::group::{GroupSize, put_group};
 use super::{
     CONTINUES, Count, EXTENT_CELL, KEY_EXTENT_CELL, KNOWN_MAX, KeyCell, Page, PageMut, Record,
@@ -167,13 +168,19 @@ impl<'a> PageMut<'a> {
         self.bytes.copy_within(offsets..offsets + 2 * n, offsets + 4);
         put_u32(self.bytes, offsets, head);
         self.set_len(n + 1);
-        let len = length_len(rest.len()) + length_len(value.len()) + rest.len() + value.len();
-        let at = self.grow_heap(len);
+        let at = self.grow_heap(plain_len(rest.len(), value.len()));
         put_u16(self.bytes, offsets + 4 + 2 * n, at as u16);
-        super::build::put_plain(self.bytes, at, rest, value);
+        put_plain(self.bytes, at, rest, value);
     }
 
-    /// Inserts a record with one value at slot `i`.
+    /// Inserts a record of short parts at slot `i`; there must be room.
+    #[inline(always)]
+    pub(crate) fn insert_plain(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) {
+        let at = self.open_slot(i, head, plain_len(rest.len(), value.len()));
+        put_plain(self.bytes, at, rest, value);
+    }
+
+    /// Inserts a record with one value at slot `i`; there must be room.
     pub(crate) fn insert_single(
         &mut self,
         i: usize,
@@ -182,20 +189,7 @@ impl<'a> PageMut<'a> {
         value: &ValueCell<'_>,
     ) {
         let at = self.open_slot(i, head, key.len() + single_len(value));
-        self.put_single(at, key, value);
-    }
-
-    fn put_single(&mut self, at: usize, key: &RestCell<'_>, value: &ValueCell<'_>) {
-        match value {
-            ValueCell::Inline(bytes) => {
-                let at = key.put(self.bytes, at, bytes.len() as u32);
-                bytes.write(self.bytes, at);
-            }
-            ValueCell::Extent(extent) => {
-                let at = key.put(self.bytes, at, code::EXTENT);
-                put_extent(self.bytes, at, extent);
-            }
-        }
+        put_single(self.bytes, at, key, value);
     }
 
     /// Takes slot `i` of a leaf out, with its record.
@@ -281,7 +275,7 @@ impl<'a> PageMut<'a> {
         scratch.extend_from_slice(record.rest());
         let key = RestCell { rest: Bytes::from(&scratch[..]), extent };
         let at = self.replace_record(i, key.len() + single_len(value));
-        self.put_single(at, &key, value);
+        put_single(self.bytes, at, &key, value);
     }
 
     /// Puts one value into the group of slot `i`, or takes one out; `aside` is scratch. Returns
