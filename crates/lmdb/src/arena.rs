@@ -15,12 +15,9 @@ const CHUNK_MAX: usize = 1 << 20;
 /// So much may be in use when a write begins without being let go.
 const KEPT: usize = 64 << 10;
 
-/// The longest part of a string that [`copy_short`] copies.
-const SHORT_MAX: usize = 64;
-
 /// The memory.
 pub(crate) struct Arena {
-    /// The free part of the newest chunk.
+    /// The free part of the newest chunk; not null.
     free: *mut u8,
     left: usize,
     /// Written to by address only, which is why they are not boxes.
@@ -51,7 +48,13 @@ unsafe impl Send for Arena {}
 impl Arena {
     /// Without memory yet.
     pub(crate) const fn new() -> Self {
-        Self { free: std::ptr::null_mut(), left: 0, chunks: Vec::new(), used: 0, lists: Vec::new() }
+        Self {
+            free: std::ptr::dangling_mut(),
+            left: 0,
+            chunks: Vec::new(),
+            used: 0,
+            lists: Vec::new(),
+        }
     }
 
     /// A string in one piece: where it stands, if it does, else a copy.
@@ -100,28 +103,22 @@ impl Arena {
         at
     }
 
-    /// As [`Arena::val`], in few instructions and without a call: `None`, and nothing taken, for a
-    /// copy that is long or needs new memory.
+    /// The memory that is free without growing, to be taken from its beginning by
+    /// [`Arena::written`].
     #[inline(always)]
-    pub(crate) fn short_val(&mut self, bytes: Bytes<'_>) -> Option<Val> {
-        let (first, second) = bytes.parts();
-        if first.is_empty() {
-            return Some(Val::new(second.as_ptr(), second.len()));
-        }
-        if second.is_empty() {
-            return Some(Val::new(first.as_ptr(), first.len()));
-        }
-        let len = first.len() + second.len();
-        if first.len() > SHORT_MAX || second.len() > SHORT_MAX || len > self.left {
-            return None;
-        }
-        let to = self.take(len);
-        // SAFETY: as in `join`; both parts are short ones.
-        unsafe {
-            copy_short(first.as_ptr(), to, first.len());
-            copy_short(second.as_ptr(), to.add(first.len()), second.len());
-        }
-        Some(Val::new(to, len))
+    pub(crate) fn room(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: `left` bytes from `free` on are in the newest chunk, and nobody else has them.
+        // Without a chunk there are none, and `free` is not null.
+        unsafe { std::slice::from_raw_parts_mut(self.free.cast(), self.left) }
+    }
+
+    /// Takes the `len` bytes that were written to the beginning of the room; no more than it has.
+    #[inline(always)]
+    pub(crate) fn written(&mut self, len: usize) -> Val {
+        let (at, len) = (self.free, len.min(self.left));
+        self.left -= len;
+        self.free = at.wrapping_add(len);
+        Val::new(at, len)
     }
 
     #[cold]
@@ -148,44 +145,5 @@ impl Arena {
     #[cold]
     pub(crate) fn clear(&mut self) {
         *self = Self::new();
-    }
-}
-
-/// Copies up to [`SHORT_MAX`] bytes, without a call: both ends, which overlap.
-///
-/// # Safety
-/// As of `copy_nonoverlapping`; `len` is from 1 to [`SHORT_MAX`].
-#[inline(always)]
-unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: each branch copies its size from the beginning and up to the end, and `len` is at
-    // least that size; in the last one, from 1 to 3, the middle byte is the first or the last or
-    // between them.
-    unsafe {
-        match len {
-            33.. => copy_ends::<32>(from, to, len),
-            16.. => copy_ends::<16>(from, to, len),
-            8.. => copy_ends::<8>(from, to, len),
-            4.. => copy_ends::<4>(from, to, len),
-            _ => {
-                let middle = len / 2;
-                to.add(middle).write(from.add(middle).read());
-                copy_ends::<1>(from, to, len);
-            }
-        }
-    }
-}
-
-/// Copies `N` bytes from the beginning and `N` up to the end.
-///
-/// # Safety
-/// As of `copy_nonoverlapping`; `len` is at least `N`.
-#[inline(always)]
-unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: both stay inside of `len` bytes.
-    unsafe {
-        let first = from.cast::<[u8; N]>().read();
-        let last = from.add(len - N).cast::<[u8; N]>().read();
-        to.cast::<[u8; N]>().write(first);
-        to.add(len - N).cast::<[u8; N]>().write(last);
     }
 }

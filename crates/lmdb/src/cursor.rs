@@ -28,6 +28,22 @@ pub(crate) struct Given {
 }
 
 impl Txn {
+    /// MDB_NEXT from an entry about which there is nothing to add, in a read transaction: to the
+    /// next leaf. `None`, and nothing done, for all that [`Txn::cursor_get`] has to see to.
+    pub(crate) fn cursor_next(&mut self, dbi: usize, place: &mut Place) -> Option<Answer<Given>> {
+        let (table, _) = self.ready(dbi)?;
+        let (Body::Read(txn), true) = (&self.body, place.is_plain()) else { return None };
+        let cursor = place.cursor_mut().filter(|cursor| cursor.table() == table)?;
+        Some(match cursor.next(txn) {
+            Ok(Some(entry)) => {
+                let (key, data) = (self.arena.val(entry.key), self.arena.val(entry.value));
+                Ok(Given { key: Some(key), data: Some(data) })
+            }
+            Ok(None) => Err(MDB_NOTFOUND),
+            Err(error) => Err(self.fail(&error)),
+        })
+    }
+
     /// A call of `mdb_cursor_get`.
     pub(crate) fn cursor_get(
         &mut self,

@@ -37,19 +37,27 @@ impl Txn {
     /// The (first) value of a key.
     #[inline(always)]
     pub(crate) fn get(&mut self, dbi: usize, key: &[u8]) -> Answer<Val> {
+        let Some((table, _)) = self.ready(dbi).filter(|_| !key.is_empty()) else {
+            return self.get_unready(dbi, key);
+        };
+        match on_body!(&self.body, txn => txn.get(table, key)) {
+            Ok(Some(value)) => Ok(self.arena.val(value)),
+            Ok(None) => Err(MDB_NOTFOUND),
+            Err(error) => Err(self.fail(&error)),
+        }
+    }
+
+    #[cold]
+    fn get_unready(&mut self, dbi: usize, key: &[u8]) -> Answer<Val> {
+        self.view(dbi)?;
         self.check()?;
         let view = self.prepared(dbi)?;
         if key.is_empty() {
             return Err(MDB_BAD_VALSIZE);
         }
-        let (Some(table), true) = (view.table, view.state & View::PLAIN != 0) else {
-            return self.get_in_main(&view, key);
-        };
-        let found = on_body!(&self.body, txn => txn.get(table, key));
-        match found {
-            Ok(Some(value)) => Ok(self.arena.val(value)),
-            Ok(None) => Err(MDB_NOTFOUND),
-            Err(error) => Err(self.fail(&error)),
+        match self.ready(dbi) {
+            Some(_) => self.get(dbi, key),
+            None => self.get_in_main(&view, key),
         }
     }
 
@@ -84,8 +92,34 @@ impl Txn {
         if size > most { Err(MDB_BAD_VALSIZE) } else { Ok(()) }
     }
 
+    /// The usual put, in the fewest steps: a short entry of a database without duplicates, and no
+    /// flag but MDB_APPEND. `None`, and nothing done, for all that [`Txn::put`] has to see to.
+    #[inline(always)]
+    pub(crate) fn put_usual(
+        &mut self,
+        dbi: usize,
+        key: &[u8],
+        data: &Val,
+        flags: u32,
+    ) -> Option<Answer> {
+        let (table, stored) = self.ready(dbi)?;
+        let special = flags & !MDB_APPEND | stored & MDB_DUPSORT | self.flags & MDB_RDONLY;
+        if special != 0 || data.size > COPIED_MAX || key.is_empty() || key.len() > KEY_MAX {
+            return None;
+        }
+        let Body::Write(txn) = &mut self.body else { return None };
+        let (key, value) = copied(&mut self.scratch, key, bytes_of(data));
+        self.arena.renew();
+        let done =
+            if flags == 0 { txn.put(table, key, value) } else { txn.append(table, key, value) };
+        Some(match done {
+            Ok(()) => Ok(()),
+            Err(Error::NotLast) => Err(MDB_KEYEXIST),
+            Err(error) => Err(self.fail(&error)),
+        })
+    }
+
     /// Puts an entry. `flags` are those of `mdb_put`. The arguments may stand in the store.
-    #[inline]
     pub(crate) fn put(&mut self, dbi: usize, key: &[u8], data: Val, flags: u32) -> Answer<Put> {
         let view = match self.prepared(dbi)? {
             view if view.table.is_some() => view,
@@ -181,25 +215,29 @@ struct Copied<'s> {
 }
 
 impl<'s> Copied<'s> {
-    #[inline(always)]
     fn new(scratch: &'s mut Vec<u8>, key: &[u8], data: Val, flags: u32) -> Self {
-        scratch.clear();
-        scratch.extend_from_slice(key);
         let is_copied = data.size <= COPIED_MAX && flags & MDB_RESERVE == 0;
-        if is_copied {
-            scratch.extend_from_slice(bytes_of(&data));
-        }
-        let (key, value) = scratch.split_at(key.len());
+        let value: &[u8] = if is_copied { bytes_of(&data) } else { &[] };
+        let (key, value) = copied(scratch, key, value);
         // Of reserved room there are no bytes yet.
         let is_known = is_copied || flags & MDB_RESERVE != 0;
         Self { key, value: is_known.then_some(value) }
     }
 
     /// Key and value.
-    #[inline(always)]
     fn parts(&self, data: &'s Val) -> (&'s [u8], &'s [u8]) {
         (self.key, self.value.unwrap_or_else(|| bytes_of(data)))
     }
+}
+
+/// Copies of two strings.
+#[inline(always)]
+fn copied<'s>(scratch: &'s mut Vec<u8>, key: &[u8], value: &[u8]) -> (&'s [u8], &'s [u8]) {
+    scratch.clear();
+    scratch.reserve(key.len() + value.len());
+    scratch.extend_from_slice(key);
+    scratch.extend_from_slice(value);
+    scratch.split_at(key.len())
 }
 
 /// What a put asked for and got; `Exists(true)` if the caller is told the old value.
@@ -210,7 +248,6 @@ enum Asked {
     Refused(Code),
 }
 
-#[inline(always)]
 fn put_plain(
     txn: &mut WriteTxn,
     table: Table,

@@ -343,6 +343,19 @@ impl Txn {
         self.check()
     }
 
+    /// What a handle means whose table is looked up and all there is to its database, if the
+    /// transaction may go on: what most calls find, in the fewest steps.
+    #[inline(always)]
+    pub(crate) fn ready(&self, dbi: usize) -> Option<(Table, u32)> {
+        let view = self.views.get(dbi)?;
+        let goes_on = self.flags & BLOCKED == 0 && !self.interrupt.is_set();
+        if goes_on && view.state & View::PLAIN != 0 {
+            Some((view.table?, view.flags))
+        } else {
+            None
+        }
+    }
+
     /// What a handle means, its table looked up.
     #[inline(always)]
     pub(crate) fn prepared(&mut self, dbi: usize) -> Answer<View> {

@@ -2,9 +2,12 @@
 
 use std::ffi::{c_int, c_uint};
 
+use hedgerow::tree::JoinedKey;
+
 use super::{bytes_of, on_txn, store};
 use crate::abi::*;
-use crate::cursor::Cursor;
+use crate::code::Answer;
+use crate::cursor::{Cursor, Given};
 use crate::handles::View;
 use crate::place::Place;
 use crate::txn::{BLOCKED, Body, Txn};
@@ -110,18 +113,14 @@ unsafe extern "C" fn mdb_cursor_get(
             && txn.flags & BLOCKED == 0
             && !txn.interrupt.is_set()
             && let (Body::Read(read), Some(place)) = (&txn.body, this.place.cursor_mut())
-            && let Some(entry) = place.next_here(read)
+            && let Some((joined, value)) = place.next_joined(read, txn.arena.room())
         {
-            if !key.is_null() {
-                let Some(short) = txn.arena.short_val(entry.key) else {
-                    // The cursor stands on it already.
-                    return get_slow(cursor, key, data, op::GET_CURRENT);
-                };
-                key.write(short);
-            }
-            if !data.is_null() {
-                data.write(txn.arena.val(entry.value));
-            }
+            let whole = match joined {
+                JoinedKey::Stored(key) => Val::new(key.as_ptr(), key.len()),
+                JoinedKey::Copied(len) => txn.arena.written(len),
+            };
+            store(key, whole);
+            store(data, Val::new(value.as_ptr(), value.len()));
             return 0;
         }
         get_slow(cursor, key, data, op)
@@ -138,16 +137,14 @@ unsafe fn get_slow(cursor: *mut Cursor, key: *mut Val, data: *mut Val, op: c_uin
     unsafe {
         let this = &mut *cursor;
         on_txn(this.txn, |txn| {
-            txn.check()?;
-            // Only these read what is given; elsewhere it need not name anything.
-            let takes_pair = matches!(op, op::GET_BOTH | op::GET_BOTH_RANGE);
-            let takes_key = takes_pair || matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
-            let given_key = key.as_ref().filter(|_| takes_key).map(bytes_of);
-            let given_data = data.as_ref().map(|data| match takes_pair {
-                true => bytes_of(data),
-                false => &[],
-            });
-            let given = txn.cursor_get(this.dbi, &mut this.place, op, given_key, given_data)?;
+            let next = match op {
+                op::NEXT => txn.cursor_next(this.dbi, &mut this.place),
+                _ => None,
+            };
+            let given = match next {
+                Some(given) => given?,
+                None => get_any(txn, this, key, data, op)?,
+            };
             if let Some(value) = given.key {
                 store(key, value);
             }
@@ -157,6 +154,28 @@ unsafe fn get_slow(cursor: *mut Cursor, key: *mut Val, data: *mut Val, op: c_uin
             Ok(())
         })
     }
+}
+
+/// What a call of any kind gives.
+///
+/// # Safety
+/// The promises of `ffi`.
+unsafe fn get_any(
+    txn: &mut Txn,
+    this: &mut Cursor,
+    key: *const Val,
+    data: *const Val,
+    op: c_uint,
+) -> Answer<Given> {
+    txn.check()?;
+    // Only these read what is given; elsewhere it need not name anything.
+    let takes_pair = matches!(op, op::GET_BOTH | op::GET_BOTH_RANGE);
+    let takes_key = takes_pair || matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
+    // SAFETY: the promises of `ffi`.
+    let (key, data) = unsafe { (key.as_ref(), data.as_ref()) };
+    let key = key.filter(|_| takes_key).map(bytes_of);
+    let data = data.map(|data| if takes_pair { bytes_of(data) } else { &[] });
+    txn.cursor_get(this.dbi, &mut this.place, op, key, data)
 }
 
 #[unsafe(no_mangle)]

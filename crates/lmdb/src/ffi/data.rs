@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::{bytes_of, on_txn, store};
+use super::{bytes_of, on_txn};
 use crate::abi::*;
 use crate::data::Put;
 use crate::txn::Txn;
@@ -18,8 +18,7 @@ unsafe extern "C" fn mdb_get(txn: *mut Txn, dbi: c_uint, key: *const Val, data: 
             let (Some(key), false) = (key.as_ref(), data.is_null()) else {
                 return Err(libc::EINVAL);
             };
-            txn.view(dbi as usize)?;
-            store(data, txn.get(dbi as usize, bytes_of(key))?);
+            data.write(txn.get(dbi as usize, bytes_of(key))?);
             Ok(())
         })
     }
@@ -39,6 +38,9 @@ unsafe extern "C" fn mdb_put(
             let (Some(key), Some(data)) = (key.as_ref(), data.as_mut()) else {
                 return Err(libc::EINVAL);
             };
+            if let Some(done) = txn.put_usual(dbi as usize, bytes_of(key), data, flags) {
+                return done;
+            }
             txn.view(dbi as usize)?;
             if flags & !PUT_FLAGS != 0 {
                 return Err(libc::EINVAL);

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
 
+use std::mem::MaybeUninit;
+
 use super::catalog::OpenTable;
 use super::page::Page;
 use super::page::search::{Side, leaf_slot, value_slot};
@@ -116,6 +118,15 @@ impl Leaf {
 unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
+
+/// A key in one piece, as [`Cursor::next_joined`] gives it.
+#[derive(Clone, Copy, Debug)]
+pub enum JoinedKey<'t> {
+    /// It is stored so.
+    Stored(&'t [u8]),
+    /// It was copied, and has this length.
+    Copied(usize),
+}
 
 /// What a step answers.
 type Answer<'t> = Result<Option<Entry<'t>>>;
@@ -249,6 +260,29 @@ impl Cursor {
         self.leaf.next = next.wrapping_add(2);
         let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
         Some(Entry { key, value: value.into() })
+    }
+
+    /// As [`Cursor::next_here`], the key in one piece: where it stands, or copied to the beginning
+    /// of `room`. `None` also where there is too little room, which is to be somewhat longer than
+    /// the key.
+    #[inline(always)]
+    pub fn next_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(JoinedKey<'t>, &'t [u8])> {
+        let next = self.leaf.next;
+        if S::WRITES || next >= self.leaf.usual_end || self.unique != txn.unique() {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let (rest, value) = page.plain_record_of(next)?;
+        let key = match self.leaf.shared {
+            0 => JoinedKey::Stored(rest),
+            shared => JoinedKey::Copied(page.join_key(shared, rest, room)?),
+        };
+        self.leaf.next = next.wrapping_add(2);
+        Some((key, value))
     }
 
     /// The steps that are not as usual: to the next leaf, along the values of a group, over long

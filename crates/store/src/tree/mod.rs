@@ -43,7 +43,7 @@ mod txn_read;
 mod typed;
 
 pub use bytes::Bytes;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, JoinedKey};
 pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
 pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueReader};
 pub use stat::{

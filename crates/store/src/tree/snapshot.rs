@@ -238,7 +238,7 @@ pub trait Snapshot: sealed::Sealed + Sized {
     }
 
     /// The value of a key; its first one if it has several.
-    #[inline]
+    #[inline(always)]
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes<'_>>> {
         search::get(self.pages(), &self.open_table(table)?.tree, key)
     }

@@ -40,6 +40,7 @@ pub(crate) mod search;
 mod validate;
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use super::pages::{ExtentRef, PageNo};
 use super::{Bytes, Count};
@@ -313,6 +314,34 @@ impl<'a> Page<'a> {
         self.slice(HEADER_LEN, len)
     }
 
+    /// Copies a key of which `rest`, which stands in this page, is the rest behind `shared` bytes
+    /// at the front; returns its length. `None` if that cannot be done in a few whole blocks: the
+    /// key is long, `room` too short for a block more than that, or the rest at the end of the page.
+    #[inline(always)]
+    pub(crate) fn join_key(
+        self,
+        shared: usize,
+        rest: &[u8],
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<usize> {
+        const SHARED: usize = 4;
+        const REST: usize = 2;
+        let rest_at = rest.as_ptr() as usize - self.base as usize;
+        let len = shared + rest.len();
+        let is_long = shared > SHARED * BLOCK || rest.len() > REST * BLOCK;
+        if is_long || len + BLOCK > room.len() || rest_at + rest.len() + BLOCK > self.size {
+            return None;
+        }
+        let to = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: a block behind the rest is inside the page, and so is one behind the shared
+        // bytes, since records stand behind them; a block behind the key is inside of `room`.
+        unsafe {
+            copy_blocks::<SHARED>(self.base.add(HEADER_LEN), to, shared);
+            copy_blocks::<REST>(self.base.add(rest_at), to.add(shared), rest.len());
+        }
+        Some(len)
+    }
+
     /// A key of which the page's records hold the rest.
     #[inline(always)]
     pub(crate) fn whole_key(self, rest: &'a [u8]) -> Bytes<'a> {
@@ -367,6 +396,28 @@ impl<'a> Page<'a> {
 
     fn extent_at(self, at: usize) -> ExtentRef {
         ExtentRef { first: self.word(at), len: self.word(at + 4), sum: self.word(at + 8) }
+    }
+}
+
+/// What [`copy_blocks`] copies at once.
+const BLOCK: usize = 16;
+
+/// Copies `len` bytes, at most `MOST` blocks, and less than a block more: short strings so take
+/// fewer instructions than a call.
+///
+/// # Safety
+/// `from` may be read, and `to` written, for a block more than `len` bytes; the two do not overlap.
+#[inline(always)]
+unsafe fn copy_blocks<const MOST: usize>(from: *const u8, to: *mut u8, len: usize) {
+    for at in (0..MOST).map(|i| i * BLOCK) {
+        if at > 0 && at >= len {
+            break;
+        }
+        // SAFETY: the caller's promise: the string reaches into this block, or it is the first one.
+        unsafe {
+            let block = from.add(at).cast::<[u8; BLOCK]>().read();
+            to.add(at).cast::<[u8; BLOCK]>().write(block);
+        }
     }
 }
 

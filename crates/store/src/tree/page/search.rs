@@ -165,18 +165,39 @@ fn strip<'k>(page: Page<'_>, order: &KeyOrder, key: &'k [u8]) -> Result<&'k [u8]
     if shared.is_empty() {
         return Ok(key);
     }
-    // Short shared bytes, compared as one number.
-    if let (KeyOrder::Bytewise, Some(front), 1..=8) = (order, key.first_chunk::<8>(), shared.len())
-    {
-        let behind = 64 - 8 * shared.len() as u32;
-        let a = u64::from_be_bytes(*front) >> behind;
-        let b = page.long(super::HEADER_LEN).swap_bytes() >> behind;
-        return if a == b { Ok(&key[shared.len()..]) } else { Err(a.cmp(&b)) };
+    if let KeyOrder::Bytewise = order {
+        // Short shared bytes, compared as one number.
+        if let (Some(front), 1..=8) = (key.first_chunk::<8>(), shared.len()) {
+            let behind = 64 - 8 * shared.len() as u32;
+            let a = u64::from_be_bytes(*front) >> behind;
+            let b = page.long(super::HEADER_LEN).swap_bytes() >> behind;
+            return if a == b { Ok(&key[shared.len()..]) } else { Err(a.cmp(&b)) };
+        }
+        if let Some((front, rest)) = key.split_at_checked(shared.len())
+            && is_equal(front, shared)
+        {
+            return Ok(rest);
+        }
     }
-    strip_long(shared, order, key)
+    strip_other(shared, order, key)
 }
 
-fn strip_long<'k>(shared: &[u8], order: &KeyOrder, key: &'k [u8]) -> Result<&'k [u8], Ordering> {
+/// Whether two strings of one length are equal, those of usual lengths in few instructions: both
+/// ends of them, which overlap.
+#[inline(always)]
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    match a.len() {
+        9..=16 => {
+            a.first_chunk::<8>() == b.first_chunk::<8>() && a.last_chunk::<8>() == b.last_chunk()
+        }
+        17..=32 => {
+            a.first_chunk::<16>() == b.first_chunk::<16>() && a.last_chunk::<16>() == b.last_chunk()
+        }
+        _ => a == b,
+    }
+}
+
+fn strip_other<'k>(shared: &[u8], order: &KeyOrder, key: &'k [u8]) -> Result<&'k [u8], Ordering> {
     let n = shared.len().min(key.len());
     let cut = key.len() - n;
     let (seen, rest) = match order {
