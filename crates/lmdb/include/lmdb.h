@@ -91,7 +91,7 @@ typedef int(MDB_msg_func)(const char *msg, void *ctx);
 #define MDB_NOLOCK 0x400000     /* no limit of readers; the store still locks for itself */
 #define MDB_NORDAHEAD 0x800000  /* accepted */
 #define MDB_NOMEMINIT 0x1000000 /* accepted; pages never hold foreign memory */
-#define MDB_PREVSNAPSHOT 0x2000000 /* accepted; the newest commit is opened */
+#define MDB_PREVSNAPSHOT 0x2000000 /* refused with EINVAL: the previous commit is not kept */
 
 /* ---- flags of mdb_dbi_open ---------------------------------------------------------------- */
 

@@ -34,23 +34,23 @@ fn bound(key: Option<&[u8]>, included: bool) -> Answer<Bound<&[u8]>> {
 }
 
 impl Txn {
-    /// The table of a handle, for a call that counts. A main database with named ones has no table
-    /// that is all of it.
-    fn counted(&mut self, dbi: usize) -> Answer<View> {
+    /// What a handle means to a call that counts, and whether the records of named databases stand
+    /// between its entries.
+    fn counted(&mut self, dbi: usize) -> Answer<(View, bool)> {
         self.view(dbi)?;
         self.check()?;
         let view = self.prepared(dbi)?;
-        match view.table {
-            Some(_) if view.state & View::PLAIN == 0 => Err(MDB_INCOMPATIBLE),
-            None if dbi == MAIN && self.has_names()? => Err(MDB_INCOMPATIBLE),
-            _ => Ok(view),
-        }
+        let named = dbi == MAIN && view.state & View::PLAIN == 0 && self.has_names()?;
+        Ok((view, named))
     }
 
     /// `mdb_count_all`.
     pub(crate) fn count_all(&mut self, dbi: usize, flags: u32) -> Answer<u64> {
         check_count_flags(flags)?;
-        let view = self.counted(dbi)?;
+        let (view, named) = self.counted(dbi)?;
+        if named {
+            return self.count_in_main(&view, Bound::Unbounded, Bound::Unbounded);
+        }
         let Some(table) = view.table else { return Ok(0) };
         let count = on_body!(&self.body, txn => txn.count(table));
         count.map(|count| count.values).map_err(|e| self.fail(&e))
@@ -66,7 +66,7 @@ impl Txn {
         flags: u32,
     ) -> Answer<u64> {
         check_count_flags(flags)?;
-        let view = self.counted(dbi)?;
+        let (view, named) = self.counted(dbi)?;
         let fits = match what {
             What::PlainKeys => !view.has_duplicates(),
             What::Keys => true,
@@ -77,18 +77,33 @@ impl Txn {
         }
         let low = bound(low, flags & MDB_COUNT_LOWER_INCL != 0)?;
         let high = bound(high, flags & MDB_COUNT_UPPER_INCL != 0)?;
+        if named {
+            return self.count_in_main(&view, low, high);
+        }
         let Some(table) = view.table else { return Ok(0) };
         let count = on_body!(&self.body, txn => txn.count_range(table, low, high));
         let count: Count = count.map_err(|e| self.fail(&e))?;
         Ok(if what == What::Values { count.values } else { count.keys })
     }
 
+    fn count_in_main(&mut self, view: &View, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Answer<u64> {
+        let (names, arena) = (&mut self.names, &mut self.arena);
+        let count = on_body!(&self.body, txn => {
+            Self::main(txn, view.table, names, arena).count_range(low, high)
+        });
+        count.map_err(|e| self.fail(&e))
+    }
+
     /// `mdb_get_rank`, `mdb_cursor_get_rank`: the place of the pair with `rank` pairs before it.
     pub(crate) fn get_rank(&mut self, dbi: usize, place: &mut Place, rank: u64) -> Answer<Given> {
-        let view = self.counted(dbi)?;
-        let arena = &mut self.arena;
+        let (view, named) = self.counted(dbi)?;
+        let (names, arena) = (&mut self.names, &mut self.arena);
         let found: Result<Given, Stop> = (|| {
             on_body!(&self.body, txn => {
+                if named {
+                    let pair = Self::main(txn, view.table, names, arena).seek_nth(place, rank)?;
+                    return Ok(Given { key: Some(pair.key), data: Some(pair.value) });
+                }
                 place.attach(txn, view.table)?;
                 let entry = place.seek_nth(txn, rank)?;
                 let (key, value) = (arena.val(entry.key), arena.val(entry.value));
@@ -101,9 +116,16 @@ impl Txn {
     /// `mdb_get_key_rank`, `mdb_cursor_key_rank`: how many pairs come before a pair, or before a
     /// key. In a database without duplicates the value is of no meaning.
     pub(crate) fn key_rank(&mut self, dbi: usize, key: &[u8], value: Option<&[u8]>) -> Answer<u64> {
-        let view = self.counted(dbi)?;
+        let (view, named) = self.counted(dbi)?;
         if key.is_empty() {
             return Err(MDB_BAD_VALSIZE);
+        }
+        if named {
+            let (names, arena) = (&mut self.names, &mut self.arena);
+            let rank = on_body!(&self.body, txn => {
+                Self::main(txn, view.table, names, arena).rank(key)
+            });
+            return rank.map_err(|e| self.fail(&e))?.ok_or(MDB_NOTFOUND);
         }
         let Some(table) = view.table else { return Err(MDB_NOTFOUND) };
         let value = value.filter(|_| view.has_duplicates());
@@ -117,7 +139,7 @@ impl Txn {
 
     /// `mdb_cursor_list_dup`: all values of the key under the cursor, which does not move.
     pub(crate) fn list_values(&mut self, dbi: usize, place: &mut Place) -> Answer<&[Val]> {
-        let view = self.counted(dbi)?;
+        let (view, _) = self.counted(dbi)?;
         if !view.has_duplicates() {
             return Err(MDB_INCOMPATIBLE);
         }

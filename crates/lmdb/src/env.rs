@@ -12,7 +12,7 @@ use hedgerow::tree::{CopyOptions, Durability, Interrupt, Store};
 use hedgerow::{Error, Result};
 
 use crate::abi::*;
-use crate::code::{Answer, code_of};
+use crate::code::{Answer, Code, code_of};
 use crate::handles::Handles;
 use crate::readers::Readers;
 use crate::txn::shown_id;
@@ -26,13 +26,14 @@ const CHANGELESS: u32 = MDB_FIXEDMAP
     | MDB_WRITEMAP
     | MDB_NOTLS
     | MDB_NOLOCK
-    | MDB_NORDAHEAD
-    | MDB_PREVSNAPSHOT;
+    | MDB_NORDAHEAD;
 /// What the store keeps from puts when the file is full.
 const KEPT_BYTES: u64 = 16 * 4096;
 /// What LMDB says of an environment whose map size nobody set.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
 const DEFAULT_READERS: u32 = 126;
+/// Longer values are handed out by address without being read as a whole first.
+const VERIFIED_MAX: u64 = 1 << 20;
 
 /// `MDB_env`.
 pub(crate) struct Env {
@@ -42,8 +43,9 @@ pub(crate) struct Env {
     max_readers: AtomicU32,
     max_dbs: AtomicU32,
     user_context: AtomicPtr<c_void>,
+    /// As the program gave it, and without a link or a folder that is left out.
+    paths: OnceLock<(CString, PathBuf)>,
     pub(crate) open: OnceLock<Opened>,
-    pub(crate) readers: Arc<Readers>,
     handles: Mutex<Handles>,
     /// Whether a write transaction of this environment is open.
     pub(crate) is_writing: AtomicBool,
@@ -53,9 +55,24 @@ pub(crate) struct Env {
 pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) interrupt: Interrupt,
-    path: CString,
+    pub(crate) readers: Arc<Readers>,
     /// For those who ask for a descriptor.
     file: OnceLock<File>,
+    /// In a child process: the same file, opened anew after the fork.
+    in_child: OnceLock<Box<Opened>>,
+}
+
+impl Opened {
+    fn new(store: Store) -> Self {
+        let interrupt = store.interrupt();
+        let (file, in_child) = (OnceLock::new(), OnceLock::new());
+        Self { store, interrupt, readers: Arc::default(), file, in_child }
+    }
+
+    /// The newest opening: that of this process, or until there is one, its parent's.
+    pub(crate) fn newest(&self) -> &Self {
+        self.in_child.get().map_or(self, |opened| opened.newest())
+    }
 }
 
 impl Env {
@@ -67,8 +84,8 @@ impl Env {
             max_readers: AtomicU32::new(DEFAULT_READERS),
             max_dbs: AtomicU32::new(0),
             user_context: AtomicPtr::new(std::ptr::null_mut()),
+            paths: OnceLock::new(),
             open: OnceLock::new(),
-            readers: Arc::default(),
             handles: Mutex::new(Handles::new()),
             is_writing: AtomicBool::new(false),
         }
@@ -86,7 +103,22 @@ impl Env {
 
     /// What it has since it was opened.
     pub(crate) fn opened(&self) -> Answer<&Opened> {
-        self.open.get().ok_or(libc::EINVAL)
+        let newest = self.open.get().ok_or(libc::EINVAL)?.newest();
+        match newest.store.is_of_this_process() {
+            true => Ok(newest),
+            false => self.open_in_child(newest),
+        }
+    }
+
+    /// After a fork the parent's locks are not the child's: it opens the file for itself.
+    #[cold]
+    fn open_in_child<'e>(&self, parents: &'e Opened) -> Answer<&'e Opened> {
+        let (_, data) = self.paths.get().ok_or(libc::EINVAL)?;
+        let store = open_store(data, self.flags() & MDB_RDONLY != 0, 0).map_err(|e| code_of(&e))?;
+        let opened = parents.in_child.get_or_init(|| Box::new(Opened::new(store)));
+        opened.interrupt.set(parents.interrupt.is_set());
+        self.is_writing.store(false, Ordering::Release);
+        Ok(opened)
     }
 
     pub(crate) fn handles(&self) -> MutexGuard<'_, Handles> {
@@ -104,6 +136,13 @@ impl Env {
 
     /// Opens the store at a path, making it if there is none.
     pub(crate) fn open(&self, path: &CStr, flags: u32, mode: u32) -> Answer {
+        if flags & MDB_PREVSNAPSHOT != 0 {
+            crate::code::note(
+                "MDB_PREVSNAPSHOT: the commit before the newest one is not kept; `hedgerow salvage` \
+                 brings what can be read of a damaged store over to a new one",
+            );
+            return Err(libc::EINVAL);
+        }
         if self.open.get().is_some() || flags & !(CHANGEABLE | CHANGELESS) != 0 {
             return Err(libc::EINVAL);
         }
@@ -115,10 +154,10 @@ impl Env {
         let data = data_file(given, flags)?;
         let store = open_store(&data, flags & MDB_RDONLY != 0, mode).map_err(|e| code_of(&e))?;
         self.flags.store(flags, Ordering::Relaxed);
-        let interrupt = store.interrupt();
-        let file = OnceLock::new();
-        let opened = Opened { store, interrupt, path: path.to_owned(), file };
-        self.open.set(opened).map_err(|_| libc::EINVAL)
+        // A program that goes to the background leaves its folder, too.
+        let absolute = std::fs::canonicalize(&data).unwrap_or(data);
+        let _ = self.paths.set((path.to_owned(), absolute));
+        self.open.set(Opened::new(store)).map_err(|_| libc::EINVAL)
     }
 
     /// Changes flags of an environment.
@@ -207,7 +246,7 @@ impl Env {
             last_pgno: pages - 1,
             last_txnid: shown_id(txn.id()) as usize,
             maxreaders: self.readers_max(),
-            numreaders: self.readers.peak().max(live) as u32,
+            numreaders: opened.readers.peak().max(live) as u32,
         })
     }
 
@@ -219,20 +258,22 @@ impl Env {
     }
 
     pub(crate) fn path(&self) -> *const std::ffi::c_char {
-        self.open.get().map_or(std::ptr::null(), |opened| opened.path.as_ptr())
+        self.paths.get().map_or(std::ptr::null(), |(given, _)| given.as_ptr())
     }
 
     /// A descriptor of the data file, for reading and writing unless the environment is read-only;
     /// -1 before it is open, as in LMDB. It stays open as long as the environment: programs lock it
     /// with locks that belong to the process, which closing any descriptor of the file would drop.
     pub(crate) fn descriptor(&self) -> Answer<i32> {
-        let Some(opened) = self.open.get() else { return Ok(-1) };
+        let (Some(opened), Some((_, data))) = (self.open.get(), self.paths.get()) else {
+            return Ok(-1);
+        };
         if let Some(file) = opened.file.get() {
             return Ok(file.as_raw_fd());
         }
         let writes = self.flags() & MDB_RDONLY == 0;
-        let file = File::options().read(true).write(writes).open(opened.store.path());
-        let file = file.map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
+        let file = File::options().read(true).write(writes).open(data);
+        let file = file.map_err(|e| code_of_io(&e))?;
         Ok(opened.file.get_or_init(|| file).as_raw_fd())
     }
 
@@ -258,22 +299,39 @@ impl Env {
         })
     }
 
-    /// Copies the newest commit into an open file, which may be a pipe: a copy is made beside the
-    /// data file and sent from there, since it is not written from front to back.
+    /// Copies the newest commit into an open file, which may be a pipe.
     pub(crate) fn copy_into(&self, fd: BorrowedFd<'_>, flags: u32) -> Answer {
         let opened = self.opened()?;
-        let mut name = opened.store.path().as_os_str().to_owned();
-        name.push(format!(".{}.{:?}.copy", std::process::id(), std::thread::current().id()));
-        let path = PathBuf::from(name);
-        let sent = self.copy_to(&path, flags).and_then(|()| {
-            let io = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
-            let mut source = File::open(&path).map_err(io)?;
-            let mut target = File::from(fd.try_clone_to_owned().map_err(io)?);
-            std::io::copy(&mut source, &mut target).map(|_| ()).map_err(io)
-        });
-        // What is left of it is of no use; the failure that led here is what the caller hears of.
-        let _ = std::fs::remove_file(&path);
-        sent
+        let mut target = File::from(fd.try_clone_to_owned().map_err(|e| code_of_io(&e))?);
+        if flags & MDB_CP_COMPACT == 0 {
+            return opened.store.copy_into(&mut target).map_err(|e| code_of(&e));
+        }
+        let mut source = self.compact_copy(opened)?;
+        std::io::copy(&mut source, &mut target).map(|_| ()).map_err(|e| code_of_io(&e))
+    }
+
+    /// A compact copy as a file without a name. It is not written from front to back, so that it
+    /// cannot go to a pipe at once. It is made beside the data file, or where temporary files are
+    /// if this program may not write there.
+    fn compact_copy(&self, opened: &Opened) -> Answer<File> {
+        let beside = opened.store.path().parent().map(Path::to_path_buf);
+        let name = format!("mdb-{}-{:?}.copy", std::process::id(), std::thread::current().id());
+        let mut made = Err(libc::ENOENT);
+        for folder in beside.into_iter().chain([std::env::temp_dir()]) {
+            let path = folder.join(&name);
+            made = self.copy_to(&path, MDB_CP_COMPACT);
+            match made {
+                Ok(()) => {
+                    let file = File::open(&path).map_err(|e| code_of_io(&e));
+                    // Whoever has it open keeps it; without a name it leaves nothing behind.
+                    let removed = std::fs::remove_file(&path).map_err(|e| code_of_io(&e));
+                    return removed.and(file);
+                }
+                Err(libc::EACCES | libc::EPERM | libc::EROFS) => {}
+                Err(code) => return Err(code),
+            }
+        }
+        made.and(Err(libc::EIO))
     }
 
     /// The lines of `mdb_reader_list`.
@@ -283,7 +341,7 @@ impl Env {
             return Ok(vec!["(no reader locks)\n".to_owned()]);
         }
         let own = std::process::id();
-        let mut lines = self.readers.lines(own);
+        let mut lines = opened.readers.lines(own);
         let others = opened.store.readers().map_err(|e| code_of(&e))?;
         for reader in others.iter().filter(|reader| reader.process != own) {
             let (pid, thread, id) = (reader.process, reader.thread, shown_id(reader.commit));
@@ -303,6 +361,10 @@ impl Env {
     }
 }
 
+fn code_of_io(error: &std::io::Error) -> Code {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
 /// The data file that a path means: itself, or a file in the folder that it is.
 fn data_file(path: &Path, flags: u32) -> Answer<PathBuf> {
     if flags & MDB_NOSUBDIR == 0 {
@@ -316,7 +378,7 @@ fn data_file(path: &Path, flags: u32) -> Answer<PathBuf> {
 }
 
 fn open_store(data: &Path, read_only: bool, mode: u32) -> Result<Store> {
-    let builder = Store::builder().file_mode(mode);
+    let builder = Store::builder().file_mode(mode).verify_values_up_to(VERIFIED_MAX);
     if read_only {
         return match builder.clone().read_only(true).open(data) {
             // This process writes it through another environment: that store serves both.

@@ -6,6 +6,7 @@
 //! sides and takes the nearer.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 
 use hedgerow::Error;
 use hedgerow::tree::{Order, Snapshot, Table};
@@ -237,6 +238,79 @@ impl<S: Snapshot> Main<'_, S> {
             },
             _ => return Err(Stop::Code(MDB_INCOMPATIBLE)),
         })
+    }
+
+    /// How many names are before a bound: for a lower one those that it leaves out.
+    fn names_before(
+        &mut self,
+        order: &Order,
+        bound: Bound<&[u8]>,
+        is_low: bool,
+    ) -> Result<usize, Error> {
+        let names = self.names.list(self.txn, order)?;
+        Ok(match (bound, is_low) {
+            (Bound::Unbounded, true) => 0,
+            (Bound::Unbounded, false) => names.len(),
+            (Bound::Included(key), true) | (Bound::Excluded(key), false) => {
+                names.partition_point(|name| compare(order, name, key).is_lt())
+            }
+            (Bound::Excluded(key), true) | (Bound::Included(key), false) => {
+                names.partition_point(|name| compare(order, name, key).is_le())
+            }
+        })
+    }
+
+    /// How many keys lie in a range.
+    pub(crate) fn count_range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) -> Result<u64, Error> {
+        let order = self.order()?;
+        let first = self.names_before(&order, low, true)?;
+        let names = self.names_before(&order, high, false)?.saturating_sub(first) as u64;
+        let Some(table) = self.table else { return Ok(names) };
+        Ok(names + self.txn.count_range(table, low, high)?.keys)
+    }
+
+    /// How many keys come before one that is there.
+    pub(crate) fn rank(&mut self, key: &[u8]) -> Result<Option<u64>, Error> {
+        let is_name = self.is_name(key)?;
+        let row = self.table.map(|table| self.txn.rank(table, key)).transpose()?;
+        if !is_name && !row.is_some_and(|row| row.found) {
+            return Ok(None);
+        }
+        let order = self.order()?;
+        let names = self.names_before(&order, Bound::Excluded(key), false)?;
+        Ok(Some(names as u64 + row.map_or(0, |row| row.keys)))
+    }
+
+    /// Stands on the key with `n` keys before it. The names before it are bisected.
+    pub(crate) fn seek_nth(&mut self, place: &mut Place, n: u64) -> Result<Pair, Stop> {
+        let order = self.order()?;
+        let names = self.names.list(self.txn, &order)?.to_vec();
+        let (mut low, mut high) = (0, names.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.rank(&names[middle])?.is_some_and(|rank| rank < n) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let pair = match names.get(low) {
+            Some(name) if self.rank(name)? == Some(n) => Some(self.record(name)?),
+            _ => match self.table {
+                Some(table) => self.txn.nth(table, n - low as u64)?.map(|entry| Pair {
+                    key: self.arena.val(entry.key),
+                    value: self.arena.val(entry.value),
+                }),
+                None => None,
+            },
+        };
+        let pair = pair.ok_or(Stop::Code(MDB_NOTFOUND))?;
+        self.stand(place, Some(&pair));
+        Ok(pair)
     }
 
     /// Whether a key is the name of a database.

@@ -511,11 +511,11 @@ pub(crate) fn shown_id(number: u64) -> u64 {
 
 /// A slot for a reader; none where the program does without the table of readers.
 fn take_reader(env: &Arc<Env>) -> Answer<Option<Arc<Slot>>> {
-    let most = env.readers_max() as usize;
+    let (most, readers) = (env.readers_max() as usize, &env.opened()?.readers);
     match env.flags() {
         flags if flags & MDB_NOLOCK != 0 => Ok(None),
-        flags if flags & MDB_NOTLS != 0 => env.readers.take(most).map(Some),
-        _ => env.readers.take_mine(most).map(Some),
+        flags if flags & MDB_NOTLS != 0 => readers.take(most).map(Some),
+        _ => readers.take_mine(most).map(Some),
     }
 }
 
@@ -523,8 +523,10 @@ fn take_reader(env: &Arc<Env>) -> Answer<Option<Arc<Slot>>> {
 fn give_reader(env: &Env, reader: Option<Arc<Slot>>) {
     if let Some(reader) = reader {
         reader.rest();
-        if env.flags() & MDB_NOTLS != 0 {
-            env.readers.give(&reader);
+        if env.flags() & MDB_NOTLS != 0
+            && let Some(opened) = env.open.get()
+        {
+            opened.newest().readers.give(&reader);
         }
     }
 }

@@ -13,6 +13,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+. "$here/sources.sh"
 
 if [ $# -ge 1 ]; then
     library=$(realpath "$1")
@@ -20,7 +21,7 @@ else
     (cd "$root" && cargo build --release -p lmdb)
     library=${CARGO_TARGET_DIR:-$root/target}/release/liblmdb.so
 fi
-mkdir "$work/lib" "$work/none" "$work/source"
+mkdir "$work/lib" "$work/none"
 ln -s "$library" "$work/lib/liblmdb.so"
 ln -s "$library" "$work/lib/liblmdb.so.0"
 
@@ -62,25 +63,10 @@ steady() {
         -e 's/key: (nil) /key: /' -e 's/data: (nil) /data: /' "$1"
 }
 
-# LMDB's sources: Debian's package of the version that is installed, or cargo's copy.
-fetch_source() {
-    mkdir -p "$work/apt/parts" "$work/apt/lists/partial"
-    sed 's/^Types: deb$/Types: deb-src/' /etc/apt/sources.list.d/debian.sources \
-        > "$work/apt/parts/source.sources" 2> /dev/null &&
-        (cd "$work/source" &&
-            set -- -qq -o Dir::Etc::sourcelist=/dev/null \
-                -o Dir::Etc::sourceparts="$work/apt/parts" \
-                -o Dir::State::lists="$work/apt/lists" &&
-            apt-get "$@" update && apt-get "$@" source lmdb) > "$work/apt/log" 2>&1
-    find "$work/source" "${CARGO_HOME:-$HOME/.cargo}/registry/src" -name mtest.c \
-        -path '*liblmdb*' 2> /dev/null | head -n 1
-}
-
 # mtest of one side: the programs count on a seed from the clock, which is fixed for both.
 mtests() {
     source=$(fetch_source)
     [ -n "$source" ] || { echo "LMDB's sources are missing" >&2; exit 2; }
-    source=$(dirname "$source")
     for program in mtest mtest2 mtest3 mtest4 mtest5; do
         sed 's/srand(time(NULL))/srand(20260101)/' "$source/$program.c" > "$work/$program.c"
         ${CC:-cc} -w -I "$here/../include" -o "$work/$program" "$work/$program.c" \

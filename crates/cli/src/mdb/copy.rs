@@ -59,8 +59,13 @@ fn to_path(store: &Store, target: &Path, options: CopyOptions) -> Result<(), Cod
     copied.map_err(|error: Error| Code::of(&error))
 }
 
-/// A copy is not written from its first byte to its last, so it goes through a temporary file.
+/// A compact copy is not written from its first byte to its last, so it goes through a temporary
+/// file.
 fn to_stdout(store: &Store, options: CopyOptions) -> Result<(), Code> {
+    if !options.compact {
+        let copied = store.copy_into(&mut std::io::stdout().lock());
+        return copied.map_err(|error| Code::of(&error));
+    }
     let folder = tempfile::tempdir().map_err(|error| Code::of_io(&error))?;
     let path = folder.path().join("copy");
     to_path(store, &path, options)?;

@@ -69,13 +69,27 @@ pub(crate) fn run(program: &str, mut arguments: Arguments) -> Result<(), Ending>
         }
     }
     dump.out.finish()?;
-    // The original takes every entry of the main database for a name to try.
-    if all.named().next().is_none() && all.main().is_none_or(|main| main.count.keys == 0) {
+    if all.named().next().is_none() && !has_text_keys(&txn, all.main())? {
         let path = path.to_string_lossy();
         let line = format!("{program}: {path} does not contain multiple databases");
         return Err(Ending::Said(line));
     }
     Ok(())
+}
+
+/// Whether the main database has a key that could be a name: the original takes every one without a
+/// zero in it for a name to try.
+fn has_text_keys(txn: &ReadTxn, main: Option<&TableInfo>) -> Result<bool, Ending> {
+    let failed = |error| Ending::failed("mdb_cursor_get", Code::of(&error));
+    let Some(main) = main else { return Ok(false) };
+    let table = open::table_to_walk(txn, main).map_err(failed)?;
+    let mut cursor = txn.cursor(table).map_err(failed)?;
+    while let Some(entry) = cursor.next_key(txn).map_err(failed)? {
+        if entry.key.iter().all(|byte| byte != 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A dump being written.

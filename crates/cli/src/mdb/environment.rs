@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hedgerow::tree::{Snapshot, Store, TableInfo, TableStat};
 
-use super::error::{Code, Ending};
+use super::error::{Code, EISDIR, Ending};
 use crate::open;
 use crate::signals;
 
@@ -35,6 +35,9 @@ pub(crate) fn data_file(path: &OsStr, is_file: bool) -> PathBuf {
 /// Opens the store of a path.
 pub(crate) fn open(path: &OsStr, is_file: bool, access: Access) -> Result<Store, Ending> {
     let file = data_file(path, is_file);
+    if is_file && file.is_dir() {
+        return Err(Ending::failed("mdb_env_open", Code::system(EISDIR)));
+    }
     let builder = Store::builder();
     let is_new =
         access == Access::Write && std::fs::metadata(&file).map_or(true, |found| found.len() == 0);

@@ -53,6 +53,7 @@ pub(crate) struct Code {
 }
 
 /// Errors of the system that are given out without having come from it.
+pub(crate) const EISDIR: i32 = 21;
 const ENOENT: i32 = 2;
 const EINTR: i32 = 4;
 const ENOMEM: i32 = 12;
@@ -91,6 +92,10 @@ impl Code {
 
     /// An error of the system.
     pub(crate) fn of_io(error: &std::io::Error) -> Self {
+        // The store tells in words of its own that a folder is missing.
+        if error.kind() == std::io::ErrorKind::NotFound && error.raw_os_error().is_none() {
+            return Self::system(ENOENT);
+        }
         let text = error.to_string();
         let text = text.split(" (os error").next().unwrap_or_default().to_owned();
         Self { number: error.raw_os_error().unwrap_or(5), text }

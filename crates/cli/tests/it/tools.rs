@@ -221,6 +221,36 @@ fn copies_and_drops() {
 }
 
 #[test]
+fn wrong_paths_are_told_in_the_same_words() {
+    if !has_original() {
+        return;
+    }
+    let both = Both::with_input();
+    both.sandbox.write("keys", "VERSION=3\nHEADER=END\n 00\n 00\nDATA=END\n");
+    for folder in ["theirs-keys", "ours-keys"] {
+        std::fs::create_dir(both.sandbox.path(folder)).unwrap();
+    }
+    both.same("load", &["-f", "keys", "{}-keys"]);
+    for (tool, arguments) in [
+        ("stat", &["nowhere"] as &[&str]),
+        ("stat", &["-n", "{}"]),
+        ("dump", &["nowhere"]),
+        ("dump", &["-n", "{}"]),
+        ("dump", &["-a", "{}-keys"]),
+        ("load", &["-f", "input", "nowhere"]),
+        ("load", &["-n", "-f", "input", "nowhere/file"]),
+        ("copy", &["nowhere"]),
+    ] {
+        both.same(tool, arguments);
+        let (theirs, ours) = (both.theirs(tool, arguments), both.ours(tool, arguments));
+        // The program's own path, and its folder's, stand in front.
+        let said =
+            |run: &Run| run.err.replace("theirs", "ours").split(": ").last().map(str::to_owned);
+        assert_eq!(said(&theirs), said(&ours), "{tool} {arguments:?}");
+    }
+}
+
+#[test]
 fn the_flags_of_dlmdb_are_carried() {
     let both = Both::new();
     let header = "VERSION=3\nformat=print\ndatabase=ranks\ntype=btree\n";

@@ -215,13 +215,13 @@ unsafe fn put_multiple(
     if data.is_null() {
         return Err(libc::EINVAL);
     }
-    // SAFETY: the caller's promise.
-    let (first, counter) = unsafe { (&mut *data, &mut *data.add(1)) };
-    let count = std::mem::take(&mut counter.size);
     let view = txn.prepared(this.dbi)?;
     if view.flags & MDB_DUPFIXED == 0 {
         return Err(MDB_INCOMPATIBLE);
     }
+    // SAFETY: the caller's promise.
+    let (first, counter) = unsafe { (&mut *data, &mut *data.add(1)) };
+    let count = std::mem::take(&mut counter.size);
     txn.check_write()?;
     for done in 0..count {
         let mut one = *first;

@@ -318,7 +318,7 @@ unsafe extern "C" fn mdb_env_set_interrupt(env: *const Env, on: c_int) -> c_int 
     // SAFETY: the promises of `ffi`.
     match unsafe { env.as_ref() }.and_then(|env| env.open.get()) {
         Some(opened) => {
-            opened.interrupt.set(on != 0);
+            opened.newest().interrupt.set(on != 0);
             0
         }
         None => libc::EINVAL,

@@ -1,6 +1,7 @@
 //! `mdb_txn_*`.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::Arc;
 
 use super::dbi::shared;
 use super::{guard, on_txn, store};
@@ -34,6 +35,9 @@ unsafe extern "C" fn mdb_txn_begin(
             unsafe { store(result, txn) };
             return Ok(());
         };
+        if !Arc::ptr_eq(&parent.env, &env) {
+            return Err(libc::EINVAL);
+        }
         let together = flags | parent.flags | env.flags() & MDB_WRITEMAP;
         if together & (MDB_RDONLY | MDB_WRITEMAP | BLOCKED) != 0 {
             let reads = parent.flags & MDB_RDONLY != 0;
@@ -54,7 +58,7 @@ unsafe extern "C" fn mdb_txn_begin(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_txn_env(txn: *const Txn) -> *const Env {
     // SAFETY: the promises of `ffi`.
-    unsafe { txn.as_ref().map_or(std::ptr::null(), |txn| std::sync::Arc::as_ptr(&txn.env)) }
+    unsafe { txn.as_ref().map_or(std::ptr::null(), |txn| Arc::as_ptr(&txn.env)) }
 }
 
 #[unsafe(no_mangle)]

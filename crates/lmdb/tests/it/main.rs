@@ -6,4 +6,6 @@ mod header;
 #[cfg(target_os = "linux")]
 mod original;
 mod programs;
+#[cfg(target_os = "linux")]
+mod promises;
 mod smoke;

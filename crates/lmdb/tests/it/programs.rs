@@ -42,6 +42,12 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// Compiles one of the programs of `tests/c`.
+    pub(crate) fn of_file(name: &str) -> Self {
+        let path = package().join("tests/c").join(format!("{name}.c"));
+        Self::compile(&std::fs::read_to_string(path).unwrap())
+    }
+
     /// Compiles a program; warnings are errors.
     pub(crate) fn compile(source: &str) -> Self {
         Self::try_compile(source).unwrap_or_else(|errors| panic!("{errors}"))
@@ -56,6 +62,8 @@ impl Program {
         let compiled = Command::new("cc")
             .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
             .arg(package().join("include"))
+            .arg("-I")
+            .arg(package().join("tests/c"))
             .arg("-o")
             .arg(path.join("program"))
             .arg(path.join("program.c"))

@@ -5,6 +5,7 @@
 
 mod load;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::catalog;
 use super::check::PageSet;
 use super::free::{pending_entry, ready_entry};
 use super::meta::{Kind, Meta};
-use super::open::{exists, store_id, write_metas};
+use super::open::{exists, meta_pages, store_id, write_metas};
 use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
 use super::search::scan_plain;
 use super::snapshot::sealed::Sealed;
@@ -63,6 +64,62 @@ impl Store {
             copy_pages(&txn, &target.file, progress)?
         };
         target.finish(meta)
+    }
+
+    /// Writes a plain copy of the newest commit from front to back, while others read and write:
+    /// into a pipe, for instance. Its free pages are zeros.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if writing fails, [`Error::Interrupted`], [`Error::Corrupt`] for a damaged
+    /// page that is in the way.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// let mut bytes = Vec::new();
+    /// store.copy_into(&mut bytes)?;
+    /// # std::fs::write(folder.path().join("copy"), &bytes).unwrap();
+    /// # assert!(hedgerow::tree::Store::open(folder.path().join("copy")).is_ok());
+    /// # Ok(()) }
+    /// ```
+    pub fn copy_into(&self, out: &mut dyn Write) -> Result<()> {
+        let txn = self.begin_read()?;
+        let meta = Meta { kind: Kind::Flushed, ..txn.meta.meta.clone() };
+        let (source, len) = (&txn.pages.file, meta.file_len());
+        let mut stream = Stream { out, source, written: 0 };
+        let (free, end) = (free_pages(&txn)?, meta.end);
+        stream.write(&meta_pages(meta))?;
+        copy_runs(source, &free, end, &mut |start, bytes| {
+            stream.write_zeros_to(u64::from(start) * source.page_size() as u64)?;
+            stream.write(bytes)
+        })?;
+        stream.write_zeros_to(len)
+    }
+}
+
+/// A copy that is written from front to back.
+struct Stream<'c> {
+    out: &'c mut dyn Write,
+    source: &'c PageFile,
+    written: u64,
+}
+
+impl Stream<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.source.interrupted()?;
+        self.written += bytes.len() as u64;
+        let written = self.out.write_all(bytes);
+        written.map_err(|e| Error::io("write a copy of", &self.source.path, e))
+    }
+
+    fn write_zeros_to(&mut self, end: u64) -> Result<()> {
+        let zeros = [0; 4096];
+        while self.written < end {
+            let len = (end - self.written).min(zeros.len() as u64);
+            self.write(&zeros[..len as usize])?;
+        }
+        Ok(())
     }
 }
 
@@ -139,19 +196,34 @@ fn copy_pages(
     let free = free_pages(txn)?;
     let used = (FIRST_PAGE..meta.end).filter(|no| !free.contains(*no)).count();
     let all = used as u64 * page_size as u64;
-    let most = (PIECE_BYTES / page_size) as u32;
-    let mut piece = vec![0; PIECE_BYTES];
-    let (mut next, mut done) = (FIRST_PAGE, 0);
-    while let Some(run) = next_run(&free, next, meta.end, most) {
-        source.interrupted()?;
-        let bytes = &mut piece[..run.len as usize * page_size];
-        source.read_run(run, bytes)?;
-        write_run(target, run.start, bytes)?;
-        next = run.start + run.len;
+    let mut done = 0;
+    copy_runs(source, &free, meta.end, &mut |start, bytes| {
+        write_run(target, start, bytes)?;
         done += bytes.len() as u64;
         progress(done, all);
-    }
+        Ok(())
+    })?;
     Ok(Meta { kind: Kind::Flushed, ..meta.clone() })
+}
+
+/// Reads all pages that are not free, and gives them to `write` in order, many at a time.
+fn copy_runs(
+    source: &PageFile,
+    free: &PageSet,
+    end: PageNo,
+    write: &mut dyn FnMut(PageNo, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let most = (PIECE_BYTES / source.page_size()) as u32;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut next = FIRST_PAGE;
+    while let Some(run) = next_run(free, next, end, most) {
+        source.interrupted()?;
+        let bytes = &mut piece[..run.len as usize * source.page_size()];
+        source.read_run(run, bytes)?;
+        write(run.start, bytes)?;
+        next = run.start + run.len;
+    }
+    Ok(())
 }
 
 fn write_run(target: &PageFile, start: PageNo, bytes: &[u8]) -> Result<()> {

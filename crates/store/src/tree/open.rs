@@ -221,7 +221,8 @@ impl Builder {
             paths.data.clone(),
             self.always_check,
             Arc::default(),
-        );
+        )
+        .verify_values_up_to(self.verified_max);
         Ok(Inner::new(self.clone(), paths.clone(), Arc::new(pages), lock, newest))
     }
 }
@@ -268,7 +269,12 @@ fn write_new(file: &dyn DataFile, page_size: u32, id: [u8; 16]) -> io::Result<()
 
 /// Writes the meta pages of a new file. All three are valid, with different numbers from that of
 /// `meta` on, so that any two of them may be damaged.
-pub(crate) fn write_metas(file: &dyn DataFile, mut meta: Meta) -> io::Result<()> {
+pub(crate) fn write_metas(file: &dyn DataFile, meta: Meta) -> io::Result<()> {
+    file.write_at(&[IoSlice::new(&meta_pages(meta))], 0)
+}
+
+/// The meta pages of a new file, one behind the other.
+pub(crate) fn meta_pages(mut meta: Meta) -> Vec<u8> {
     let page_size = meta.page_size as usize;
     let mut bytes = vec![0; META_SLOTS as usize * page_size];
     for slot in (0..META_SLOTS).rev() {
@@ -276,7 +282,7 @@ pub(crate) fn write_metas(file: &dyn DataFile, mut meta: Meta) -> io::Result<()>
         bytes[at..at + META_LEN].copy_from_slice(&meta.encode(slot));
         meta.txn += 1;
     }
-    file.write_at(&[IoSlice::new(&bytes)], 0)
+    bytes
 }
 
 /// Sixteen random bytes; the standard library seeds its hash maps from the system's source.

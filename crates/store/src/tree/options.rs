@@ -156,6 +156,7 @@ pub struct Builder {
     pub(crate) write_budget: usize,
     pub(crate) file_mode: u32,
     pub(crate) always_check: bool,
+    pub(crate) verified_max: u64,
     pub(crate) map: bool,
     pub(crate) system: Option<SystemHandle>,
 }
@@ -188,6 +189,7 @@ impl Builder {
             write_budget: 256 << 20,
             file_mode: 0o600,
             always_check: false,
+            verified_max: u64::MAX,
             map: true,
             system: None,
         }
@@ -235,6 +237,16 @@ impl Builder {
     /// Checks a page's checksum on every access instead of the first one in this process.
     pub fn always_check(mut self, yes: bool) -> Self {
         self.always_check = yes;
+        self
+    }
+
+    /// A value longer than this is handed out without being read first: of its checksums only the
+    /// one over the others is verified, and the end of its last page. So the first look at a value
+    /// of a GiB costs no GiB; what is damaged in its middle is found by who reads it in parts
+    /// ([`Snapshot::value_reader`](crate::tree::Snapshot::value_reader)) and by `check`, and not by
+    /// who reads the slice. By default every value is verified.
+    pub fn verify_values_up_to(mut self, bytes: u64) -> Self {
+        self.verified_max = bytes;
         self
     }
 

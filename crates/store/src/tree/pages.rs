@@ -84,6 +84,8 @@ pub(crate) struct PageFile {
     /// No word of the two from here on was ever set.
     checked_end: AtomicUsize,
     always_check: bool,
+    /// Longer values are handed out unread.
+    verified_max: u64,
     pub(crate) interrupt: Arc<AtomicBool>,
     /// Buffers for the next changed pages, of this write transaction and of later ones.
     spare: Mutex<Vec<Buffer>>,
@@ -124,9 +126,21 @@ impl PageFile {
             checked_extents,
             checked_end,
             always_check,
+            verified_max: u64::MAX,
             interrupt,
             spare: Mutex::default(),
         }
+    }
+
+    /// Lets values that are longer be handed out without being read, where there is a map.
+    pub(crate) fn verify_values_up_to(mut self, bytes: u64) -> Self {
+        self.verified_max = bytes;
+        self
+    }
+
+    /// Whether a value of this length is verified as a whole before it is handed out.
+    pub(crate) fn is_verified_whole(&self, len: u32) -> bool {
+        u64::from(len) <= self.verified_max || self.always_check || !self.is_mapped()
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<Buffer>> {

@@ -94,6 +94,10 @@ pub(crate) fn open_once(
     Ok(store)
 }
 
+fn way_of_reading(options: &Builder) -> (bool, bool, u64) {
+    (options.map, options.always_check, options.verified_max)
+}
+
 /// Answers a store that is open if it was opened in the same way.
 pub(crate) fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
     let open = &store.options;
@@ -105,7 +109,7 @@ pub(crate) fn agree(store: Arc<Inner>, wanted: &Builder) -> Result<Arc<Inner>> {
         "maximum size"
     } else if open.write_budget != wanted.write_budget {
         "write budget"
-    } else if (open.map, open.always_check) != (wanted.map, wanted.always_check) {
+    } else if way_of_reading(open) != way_of_reading(wanted) {
         "way of reading"
     } else {
         return Ok(store);

@@ -443,6 +443,12 @@ impl Store {
         self.inner.pages.page_size() as u32
     }
 
+    /// False in a child process after a fork: there the store has to be opened anew.
+    #[inline]
+    pub fn is_of_this_process(&self) -> bool {
+        self.inner.lock.is_same_process()
+    }
+
     /// Whether the store was opened for reading only.
     pub fn is_read_only(&self) -> bool {
         self.inner.options.read_only

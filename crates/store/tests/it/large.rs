@@ -184,3 +184,53 @@ fn deleting_compacting_and_copying_give_space_back() {
     assert!(all(&txn, txn.table("t").unwrap()) == entries);
     scratch.check();
 }
+
+/// A store with a value of 768 whole pages, and where in the file it begins.
+fn one_long_value(path: &std::path::Path) -> usize {
+    let store = Store::create(path).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.put(table, b"long", &[b'#'; 3 << 20]).unwrap();
+    txn.commit().unwrap();
+    drop(store);
+    let file = std::fs::read(path).unwrap();
+    let is_its = |page: &[u8]| page.iter().all(|byte| *byte == b'#');
+    file.chunks(4096).position(is_its).unwrap() * 4096
+}
+
+/// Reads the long value of a store with another byte in the file: at once, and in parts.
+fn read_damaged(damaged: usize, verified_max: u64) -> (bool, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let start = one_long_value(&path);
+    let mut file = std::fs::read(&path).unwrap();
+    file[start + damaged] ^= 1;
+    std::fs::write(&path, file).unwrap();
+    let store = Store::builder().verify_values_up_to(verified_max).open(&path).unwrap();
+    let problems = store.check(&mut |_, _| {}).unwrap().problems;
+    assert!(!problems.is_empty());
+    let txn = store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    let at_once = match txn.get(table, b"long") {
+        Ok(value) => value.unwrap().len() == 3 << 20,
+        Err(hedgerow::Error::Corrupt { .. }) => false,
+        Err(other) => panic!("{other}"),
+    };
+    let mut parts = txn.value_reader(table, b"long").unwrap().unwrap();
+    (at_once, parts.read_to_end(&mut Vec::new()).is_ok())
+}
+
+#[test]
+fn a_value_that_is_handed_out_unread_is_verified_at_its_end_only() {
+    const MIDDLE: usize = 300 * 4096 + 7;
+    const LAST: usize = 768 * 4096 - 1;
+    const CHECKSUMS: usize = 769 * 4096 - 1;
+    for damaged in [MIDDLE, LAST, CHECKSUMS] {
+        assert_eq!(read_damaged(damaged, u64::MAX), (false, false));
+        assert_eq!(read_damaged(damaged, 3 << 20), (false, false));
+    }
+    // Whoever reads it in parts finds it.
+    assert_eq!(read_damaged(MIDDLE, (3 << 20) - 1), (true, false));
+    assert_eq!(read_damaged(LAST, 0), (false, false));
+    assert_eq!(read_damaged(CHECKSUMS, 0), (false, false));
+}

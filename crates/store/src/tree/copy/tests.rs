@@ -158,3 +158,34 @@ fn a_copy_that_fails_leaves_no_trace() {
         assert_eq!(names_in(folder.path()), before);
     }
 }
+
+#[test]
+fn a_stream_is_a_copy_from_front_to_back() {
+    for map in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(filled(folder.path()));
+        let store = Store::builder().map(map).open(folder.path().join("store")).unwrap();
+        let mut bytes = Vec::new();
+        store.copy_into(&mut bytes).unwrap();
+        let path = folder.path().join("streamed");
+        std::fs::write(&path, &bytes).unwrap();
+        let copy = Store::open(&path).unwrap();
+        assert_clean(&copy);
+        assert_eq!(dump(&copy), dump(&store));
+        // Nothing was put beside the store.
+        let expected = ["store", "store-lock", "streamed", "streamed-lock"];
+        assert_eq!(names_in(folder.path()), expected);
+    }
+}
+
+#[test]
+fn a_stream_ends_where_it_cannot_be_written_or_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let mut room = [0; 20_000];
+    assert!(matches!(store.copy_into(&mut room.as_mut_slice()), Err(Error::Io { .. })));
+    store.interrupt().set(true);
+    assert!(matches!(store.copy_into(&mut Vec::new()), Err(Error::Interrupted)));
+    store.interrupt().set(false);
+    assert!(store.copy_into(&mut Vec::new()).is_ok());
+}

@@ -1,0 +1,41 @@
+//! What the library promises beyond LMDB, and where LMDB leaves off: the programs of `tests/c` that
+//! check it themselves, call by call.
+
+use std::ffi::OsStr;
+
+use crate::programs::Program;
+
+/// Runs a program; it must end well and print a last line.
+fn holds(name: &str, arguments: &[&str], last: &str) {
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+    let output = Program::of_file(name).run(&arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}: {errors}", output.status);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed.lines().last(), Some(last), "{name}: {errors}");
+}
+
+#[test]
+fn counts_ranks_and_lists_are_those_of_a_walk() {
+    holds("counts", &[], "counts hold");
+}
+
+#[test]
+fn misuse_is_refused() {
+    holds("misuse", &[], "misuse is refused");
+}
+
+#[test]
+fn processes_and_threads_are_kept_apart() {
+    holds("processes", &[], "processes hold");
+}
+
+#[test]
+fn copies_are_whole_and_a_full_store_goes_on() {
+    holds("copies", &[], "copies hold");
+}
+
+#[test]
+fn hostile_stores_do_no_harm() {
+    holds("hostile", &["1", "100"], "hostile stores do no harm");
+}
