@@ -63,10 +63,11 @@ impl std::error::Error for ToolMissing {}
 /// Runs one workload on a prepared store and prints the sum of its answers.
 pub(crate) fn run(options: &RunOptions) -> Result<()> {
     let RunOptions { engine, workload, operations, folder } = options;
-    let sum = engine.run(*workload, *operations, folder)?;
-    println!("{sum}");
-    // A write transaction was left as it is: nothing here waits for its end.
-    std::process::exit(0)
+    engine.run(*workload, *operations, folder, |sum| {
+        println!("{sum}");
+        // A write transaction is left as it is: neither committed nor undone.
+        std::process::exit(0)
+    })
 }
 
 /// One measured workload.
@@ -209,14 +210,14 @@ fn to_json(rows: &[Row]) -> String {
         generator.insert(plan.name.into(), round(*loop_alone));
     }
     object.insert("generator".into(), Value::Object(generator));
-    object.insert("lmdb_version".into(), json!(crate::lmdb::version()));
+    object.insert("lmdb_version".into(), json!(crate::engines::lmdb::version()));
     format!("{:#}\n", Value::Object(object))
 }
 
 fn to_table(rows: &[Row], engines: &[Name]) -> Result<String> {
     let mut text = String::new();
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
-    writeln!(text, "Instructions per operation; {}", crate::lmdb::version())?;
+    writeln!(text, "Instructions per operation; {}", crate::engines::lmdb::version())?;
     write!(text, "{:<20} {:>9} {:>9}", "operation", "generator", "at most")?;
     for engine in engines {
         write!(text, " {:>9} ", engine.text())?;

@@ -1,14 +1,13 @@
 //! Hedgerow measured beside other engines: the command line. Exit codes: 0 measured, 1 a failure or
 //! a wrong answer, 2 wrong arguments, 3 a tool that is needed is not there.
 
+mod compare;
 mod data;
 mod engine;
-mod hollow;
+mod engines;
 mod instructions;
-mod lmdb;
 mod name;
 mod sizes;
-mod tree;
 mod workload;
 
 use std::process::ExitCode;
@@ -24,6 +23,11 @@ enum Command {
     Sizes(sizes::Options),
     /// How many instructions an operation takes (needs valgrind)
     Instructions(instructions::Options),
+    /// How fast it is beside other engines
+    Compare(compare::Options),
+    /// Loads a store and prints the memory that it took
+    #[command(hide = true)]
+    Load(compare::memory::Options),
     /// One workload, as run under valgrind
     #[command(hide = true)]
     Run(instructions::RunOptions),
@@ -33,6 +37,8 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Sizes(options) => sizes::main(&options),
         Command::Instructions(options) => instructions::main(&options),
+        Command::Compare(options) => compare::main(&options),
+        Command::Load(options) => compare::memory::main(&options),
         Command::Run(options) => instructions::run(&options),
     };
     match done {
