@@ -27,6 +27,18 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
+/// A library or a tool that is not installed, and how to install it.
+#[derive(Debug)]
+pub(crate) struct Missing(pub(crate) String);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Missing {}
+
 /// What a commit promises when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
@@ -226,6 +238,12 @@ pub(crate) trait Writer {
     /// Stores an entry that comes after all others, the way that the engine does it best.
     #[inline(always)]
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(key, value)
+    }
+
+    /// Puts another value in the place of the one that a key has.
+    #[inline(always)]
+    fn replace(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put(key, value)
     }
 

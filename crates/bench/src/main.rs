@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Measures Hedgerow beside LMDB 0.9: pages and instructions, which do not depend on the load of
-/// the machine. Every answer is checked; a wrong one fails the run.
+/// Measures Hedgerow beside other engines: time, and, which do not depend on the load of the
+/// machine, pages and instructions. Every answer is checked; a wrong one fails the run.
 #[derive(Parser)]
 #[command(version)]
 enum Command {
@@ -28,6 +28,9 @@ enum Command {
     /// Loads a store and prints the memory that it took
     #[command(hide = true)]
     Load(compare::memory::Options),
+    /// Reads a store with little memory
+    #[command(hide = true)]
+    Beyond(compare::beyond::Options),
     /// One workload, as run under valgrind
     #[command(hide = true)]
     Run(instructions::RunOptions),
@@ -39,13 +42,14 @@ fn main() -> ExitCode {
         Command::Instructions(options) => instructions::main(&options),
         Command::Compare(options) => compare::main(&options),
         Command::Load(options) => compare::memory::main(&options),
+        Command::Beyond(options) => compare::beyond::main(&options),
         Command::Run(options) => instructions::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
-            let missing = error.is::<instructions::ToolMissing>();
+            let missing = error.is::<engine::Missing>();
             ExitCode::from(if missing { 3 } else { 1 })
         }
     }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -36,11 +36,15 @@ pub(crate) fn of_load(engine: &str, folder: &Path, step: &Step, model: &Model) -
         .args([model.next.to_string(), key.to_string(), value.to_string()])
         .args(step.memory_mib.map(|memory| memory.to_string()))
         .output()?;
-    let answer = String::from_utf8_lossy(&output.stdout);
+    answer(&output)
+}
+
+/// The number that a process of this program has printed.
+pub(crate) fn answer(output: &Output) -> Result<f64> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
-    Ok(answer.trim().parse()?)
+    Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
 }
 
 /// Loads, and prints the most MiB that this process had for itself meanwhile.

@@ -4,7 +4,11 @@
 //! `spec` is what to do, `model` what must come out, `reads` and `writes` do it with any engine,
 //! `session` is one engine's store in the course of it, `report` what is said afterwards.
 
+pub(crate) mod beyond;
 mod entry;
+mod html;
+mod limit;
+mod machine;
 pub(crate) mod memory;
 mod model;
 mod peer;
@@ -12,6 +16,8 @@ mod reads;
 mod report;
 mod session;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod writes;
 
 use std::fs;
@@ -44,6 +50,12 @@ pub(crate) struct Options {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Keep the figures in crates/bench/record, by machine and date
+    #[arg(long)]
+    record: bool,
 }
 
 /// Measures and prints. Fails if an engine failed or gave a wrong answer.
@@ -53,18 +65,34 @@ pub(crate) fn main(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for mut workload in spec::choose(&options.workload)? {
         workload.rounds = options.rounds.unwrap_or(workload.rounds);
+        eprintln!("{}: {}", workload.name, workload.about);
         rows.extend(Course::run(&workload, &options.engines, &folder)?);
     }
-    let text = if options.json {
-        report::to_json(&rows)
-    } else {
-        report::to_table(&rows, &options.engines)?
-    };
-    print!("{text}");
+    publish(options, &rows)?;
     match report::faults(&rows) {
         faults if faults.is_empty() => Ok(()),
         faults => Err(faults.join("\n").into()),
     }
+}
+
+/// Prints and writes what was measured, in the ways that are asked for.
+fn publish(options: &Options, rows: &[Row]) -> Result<()> {
+    let machine = machine::describe()?;
+    let json = report::to_json(rows, &machine);
+    if options.json {
+        print!("{json}");
+    } else {
+        print!("{}", report::to_table(rows, &options.engines)?);
+    }
+    if options.record {
+        let file = machine::record(&options.workload)?;
+        fs::write(&file, &json)?;
+        eprintln!("recorded in {}", file.display());
+    }
+    if let Some(file) = &options.html {
+        fs::write(file, html::page(rows, &options.engines, &machine.to_string())?)?;
+    }
+    Ok(())
 }
 
 /// One workload being done.
@@ -104,8 +132,9 @@ impl<'a> Course<'a> {
             for turn in 0..sessions.len() {
                 let engine = (turn + round as usize + at) % sessions.len();
                 if !self.out[engine] {
-                    let done = take_turn(sessions[engine].as_mut(), step, &model, &after);
-                    self.note(at, engine, done);
+                    let session = sessions[engine].as_mut();
+                    let done = take_turn(session, step, &model, &after);
+                    self.note(at, engine, done, !session.lacks_rows());
                 }
             }
             model = after;
@@ -113,13 +142,15 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Notes what an engine's turn has brought.
-    fn note(&mut self, at: usize, engine: usize, done: Result<f64>) {
+    /// Notes what an engine's turn has brought. `strict`: one that cannot change its store as the
+    /// others have cannot go on.
+    fn note(&mut self, at: usize, engine: usize, done: Result<f64>, strict: bool) {
         let cell = &mut self.cells[at][engine];
         match done {
             Ok(value) => cell.values.push(value),
             Err(error) if error.is::<Unsupported>() => {
-                self.out[engine] = session::changes(self.workload.steps[at].operation);
+                let changes = session::changes(self.workload.steps[at].operation);
+                self.out[engine] = strict && changes;
             }
             Err(error) => {
                 cell.fault = Some(fault(&error));

@@ -18,22 +18,23 @@ pub(crate) struct Cell {
 
 /// A step of a workload.
 pub(crate) struct Row {
-    workload: String,
-    name: String,
-    unit: &'static str,
-    goal: Option<Goal>,
-    answers: Vec<Answer>,
+    pub(crate) workload: String,
+    pub(crate) name: String,
+    pub(crate) unit: &'static str,
+    better: Better,
+    pub(crate) goal: Option<Goal>,
+    pub(crate) answers: Vec<Answer>,
 }
 
 /// What one engine brought in it.
-struct Answer {
+pub(crate) struct Answer {
     engine: Peer,
     cell: Cell,
     median: f64,
     /// The median of the distances from the median.
     deviation: f64,
     /// To the first peer, the median of the rounds' ratios.
-    ratio: Option<f64>,
+    pub(crate) ratio: Option<f64>,
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -82,6 +83,7 @@ pub(crate) fn rows(workload: &Workload, engines: &[Peer], cells: Vec<Vec<Cell>>)
             workload: workload.name.clone(),
             name: step.name.clone(),
             unit,
+            better,
             goal: step.goal,
             answers: answers.collect(),
         }
@@ -90,8 +92,13 @@ pub(crate) fn rows(workload: &Workload, engines: &[Peer], cells: Vec<Vec<Cell>>)
 }
 
 impl Row {
+    /// Whether a ratio below 1 is better: of sizes and memory.
+    pub(crate) fn less_is_better(&self) -> bool {
+        self.better == Better::Amount && self.unit == "MiB"
+    }
+
     /// Whether Hedgerow meets the goal, where there is one and it was measured beside LMDB.
-    fn met(&self) -> Option<bool> {
+    pub(crate) fn met(&self) -> Option<bool> {
         let goal = self.goal?;
         let ours = self.answers.iter().find(|answer| answer.engine == Peer::Hedgerow)?;
         let peer = self.answers.iter().find(|answer| answer.engine != Peer::Hedgerow);
@@ -113,7 +120,7 @@ pub(crate) fn faults(rows: &[Row]) -> Vec<String> {
 }
 
 /// A number as people read it: three digits that count, or all before the point.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => {
             let digits = format!("{:.0}", value.abs());
@@ -135,8 +142,8 @@ fn number(value: Option<f64>) -> Value {
     value.filter(|value| value.is_finite()).map_or(Value::Null, |value| json!(value))
 }
 
-/// One object: a list of rows, one for each engine in each step.
-pub(crate) fn to_json(rows: &[Row]) -> String {
+/// One object: the machine, and a list of rows, one for each engine in each step.
+pub(crate) fn to_json(rows: &[Row], machine: &Value) -> String {
     let of_row = |row: &Row| {
         let answer = |answer: &Answer| {
             let ours = answer.engine == Peer::Hedgerow;
@@ -158,7 +165,7 @@ pub(crate) fn to_json(rows: &[Row]) -> String {
         row.answers.iter().map(answer).collect::<Vec<_>>()
     };
     let all: Vec<Value> = rows.iter().flat_map(of_row).collect();
-    format!("{:#}\n", json!({ "rows": all }))
+    format!("{:#}\n", json!({ "machine": machine, "rows": all }))
 }
 
 /// A Markdown table for each workload.
@@ -190,7 +197,7 @@ pub(crate) fn to_table(rows: &[Row], engines: &[Peer]) -> Result<String> {
 }
 
 /// Median, dispersion in hundredths, ratio to the first peer.
-fn cell_text(answer: &Answer) -> String {
+pub(crate) fn cell_text(answer: &Answer) -> String {
     if answer.cell.values.is_empty() {
         return "-".into();
     }

@@ -13,7 +13,7 @@ use super::model::Model;
 use super::reads::{self, Run, Wrong};
 use super::spec::{Operation, Step, Workload};
 use super::writes::Target;
-use super::{memory, writes};
+use super::{beyond, memory, writes};
 use crate::engine::{Engine, Reader, Result, Table};
 
 /// A store with the engine's type forgotten.
@@ -22,6 +22,10 @@ pub(crate) trait Session {
     fn run(&mut self, step: &Step, model: &Model) -> Result<f64>;
     /// Compares all entries with the model.
     fn verify(&self, model: &Model) -> Result<()>;
+    /// Whether it goes on after a step that it cannot do.
+    fn lacks_rows(&self) -> bool {
+        false
+    }
 }
 
 /// A store in a folder that goes with it.
@@ -114,6 +118,14 @@ impl<E: Engine> Opened<E> {
         Ok(nanos as f64 / step.operations as f64)
     }
 
+    /// Gets a second by a process with little memory.
+    fn beyond(&mut self, step: &Step, model: &Model) -> Result<f64> {
+        self.store = None;
+        let rate = beyond::gets(self.engine, self.folder.path(), step, model);
+        self.store = Some(E::open(self.folder.path(), None)?);
+        rate
+    }
+
     fn compact(&mut self) -> Result<f64> {
         let store = self.store.take().ok_or("the store is closed")?;
         let start = Instant::now();
@@ -160,6 +172,7 @@ impl<E: Engine> Session for Opened<E> {
             Operation::Size => self.size()?,
             Operation::Open => self.open(step, model)? / 1e3,
             Operation::Memory => memory::of_load(self.engine, self.folder.path(), step, model)?,
+            Operation::Beyond => self.beyond(step, model)?,
             Operation::ReadThreads => self.threads(step, model, step.threads)?.rate(1),
             Operation::Speedup => self.speedup(step, model)?,
             Operation::Scan | Operation::ScanPages => {
@@ -168,7 +181,7 @@ impl<E: Engine> Session for Opened<E> {
             Operation::GetMany | Operation::Sample => self.read(step, model)?.nanos(step.batch),
             _ => self.read(step, model)?.nanos(1),
         };
-        if changes(step.operation) {
+        if matches!(step.operation, Operation::Load | Operation::Append) {
             self.store()?.settle()?;
         }
         Ok(value)

@@ -10,8 +10,21 @@ use crate::engine::{Promise, Result};
 
 /// The workloads that this program brings, by name.
 const FILES: &[(&str, &str)] = &[
-    ("rows-16-8", include_str!("../../workloads/rows-16-8.toml")),
     ("rows-24-150", include_str!("../../workloads/rows-24-150.toml")),
+    ("rows-16-8", include_str!("../../workloads/rows-16-8.toml")),
+    ("append-24-150", include_str!("../../workloads/append-24-150.toml")),
+    ("append-16-8", include_str!("../../workloads/append-16-8.toml")),
+    ("count", include_str!("../../workloads/count.toml")),
+    ("count-duplicates", include_str!("../../workloads/count-duplicates.toml")),
+    ("samples-duplicates", include_str!("../../workloads/samples-duplicates.toml")),
+    ("duplicates", include_str!("../../workloads/duplicates.toml")),
+    ("prefixes", include_str!("../../workloads/prefixes.toml")),
+    ("prefixes-duplicates", include_str!("../../workloads/prefixes-duplicates.toml")),
+    ("values", include_str!("../../workloads/values.toml")),
+    ("redb", include_str!("../../workloads/redb.toml")),
+    ("aged", include_str!("../../workloads/aged.toml")),
+    ("memory", include_str!("../../workloads/memory.toml")),
+    ("larger-than-memory", include_str!("../../workloads/larger-than-memory.toml")),
 ];
 
 /// A store, how it is filled, and what is measured on it, in order.
@@ -35,9 +48,20 @@ pub(crate) struct Workload {
     pub(crate) rounds: u32,
     /// How much smaller it is among the quick ones; it is not one of them where this is missing.
     pub(crate) quick: Option<Quick>,
+    /// The same with other values; nothing is done without them, if there are any.
+    #[serde(default, rename = "variant")]
+    variants: Vec<Variant>,
     /// What is done, in order; the first step loads.
     #[serde(rename = "step")]
     pub(crate) steps: Vec<Step>,
+}
+
+/// Another length of values, with as many keys.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    value: usize,
+    keys: u64,
 }
 
 /// What makes a workload quick.
@@ -151,6 +175,8 @@ pub(crate) enum Operation {
     Open,
     /// All entries in random order in one transaction of a process of its own: its private memory.
     Memory,
+    /// Random keys by `threads` threads of a process with `memory-mib` of memory.
+    Beyond,
 }
 
 /// How two values of a row compare.
@@ -168,7 +194,7 @@ impl Operation {
     /// The unit of its values, and how they compare.
     pub(crate) fn unit(self) -> (&'static str, Better) {
         match self {
-            Self::ReadThreads => ("gets/s", Better::More),
+            Self::ReadThreads | Self::Beyond => ("gets/s", Better::More),
             Self::Put => ("commits/s", Better::More),
             Self::PutBatch | Self::Churn => ("keys/s", Better::More),
             Self::Speedup => ("x", Better::Amount),
@@ -241,8 +267,27 @@ impl Step {
 }
 
 impl Workload {
+    /// Its variants, or itself if it has none.
+    fn varied(mut self) -> Vec<Self> {
+        let variants = std::mem::take(&mut self.variants);
+        if variants.is_empty() {
+            return vec![self];
+        }
+        let one = |variant: &Variant| {
+            let mut workload = self.clone();
+            workload.name = format!("{}-{}", self.name, variant.value);
+            workload.keys = variant.keys;
+            workload.shape.value = variant.value;
+            for step in &mut workload.steps {
+                step.operations = step.operations.min(variant.keys / 2);
+            }
+            workload
+        };
+        variants.iter().map(one).collect()
+    }
+
     /// Reads a workload and checks that it can be done.
-    fn parse(name: &str, text: &str) -> Result<Self> {
+    pub(crate) fn parse(name: &str, text: &str) -> Result<Self> {
         let mut workload: Self =
             toml::from_str(text).map_err(|error| format!("workload {name}: {error}"))?;
         workload.name = name.to_owned();
@@ -259,10 +304,15 @@ impl Workload {
         if key < key_shared + own || key > KEY_MAX {
             return Some(format!("a key has {} to {KEY_MAX} bytes", key_shared + own));
         }
+        let span = |step: &&Step| matches!(step.operation, Operation::Count | Operation::CountKeys);
+        if self.steps.iter().filter(span).any(|step| step.batch >= self.keys) {
+            return Some("a range has fewer keys than the store".into());
+        }
         if value < value_shared + if self.duplicates == 0 { 1 } else { 8 } {
             return Some("a value is longer than what all share".into());
         }
-        let loads = |operation| matches!(operation, Operation::Load | Operation::Append);
+        use Operation::{Append, Load, Memory};
+        let loads = |operation| matches!(operation, Load | Append | Memory);
         if !self.steps.first().is_some_and(|step| loads(step.operation)) {
             return Some("the first step loads".into());
         }
@@ -291,23 +341,22 @@ impl Workload {
 pub(crate) fn choose(choice: &str) -> Result<Vec<Workload>> {
     if choice.ends_with(".toml") {
         let text = fs::read_to_string(choice).map_err(|error| format!("{choice}: {error}"))?;
-        return Ok(vec![Workload::parse(choice, &text)?]);
+        return Ok(Workload::parse(choice, &text)?.varied());
     }
     let all = FILES.iter().map(|(name, text)| Workload::parse(name, text));
     let all: Vec<Workload> = all.collect::<Result<_>>()?;
-    match choice {
-        "all" => Ok(all),
-        "quick" => Ok(all.into_iter().filter_map(Workload::quickened).collect()),
-        name => {
-            let names: Vec<String> = all.iter().map(|workload| workload.name.clone()).collect();
-            let found: Vec<_> = all.into_iter().filter(|workload| workload.name == name).collect();
-            if found.is_empty() {
-                let names = names.join(", ");
-                return Err(format!("no workload {name}; there are all, quick, {names}").into());
-            }
-            Ok(found)
-        }
+    let names: Vec<String> = all.iter().map(|workload| workload.name.clone()).collect();
+    let all = all.into_iter();
+    let chosen: Vec<Workload> = match choice {
+        "all" => all.collect(),
+        "quick" => all.filter_map(Workload::quickened).collect(),
+        name => all.filter(|workload| workload.name == name).collect(),
+    };
+    if chosen.is_empty() {
+        let names = names.join(", ");
+        return Err(format!("no workload {choice}; there are all, quick, {names}").into());
     }
+    Ok(chosen.into_iter().flat_map(Workload::varied).collect())
 }
 
 #[cfg(test)]
@@ -316,7 +365,7 @@ mod tests {
 
     #[test]
     fn the_files_are_workloads() {
-        assert_eq!(choose("all").unwrap().len(), FILES.len());
+        assert!(choose("all").unwrap().len() >= FILES.len());
         assert!(!choose("quick").unwrap().is_empty());
         assert!(choose("nothing").is_err());
     }

@@ -59,13 +59,14 @@ impl<E: Engine> Target<'_, E> {
     pub(crate) fn put(&self) -> Result<Run> {
         let Step { threads, batch, .. } = *self.step;
         let each = self.step.operations / threads;
+        let duplicates = self.model.duplicates;
         let barrier = Barrier::new(threads as usize);
         let one = |thread: u64| {
             barrier.wait();
             let start = Instant::now();
             let from = self.model.next + thread * each * batch;
             for first in (from..from + each * batch).step_by(batch as usize) {
-                self.write(|txn, maker| put_all(txn, maker, first..first + batch))?;
+                self.write(|txn, maker| put_all(txn, maker, first..first + batch, duplicates))?;
             }
             Ok(start)
         };
@@ -90,7 +91,7 @@ impl<E: Engine> Target<'_, E> {
             for index in self.model.first..self.model.first + operations {
                 let word = entry::word(index);
                 let (key, value) = maker.entry(word, entry::value_word(word, 1));
-                txn.put(key, value)?;
+                txn.replace(key, value)?;
             }
             Ok(())
         })?;
@@ -126,7 +127,7 @@ impl<E: Engine> Target<'_, E> {
             let (old, new) = (self.model.first + done, self.model.next + done);
             self.write(|txn, maker| {
                 remove_all(txn, maker, old..old + batch)?;
-                put_all(txn, maker, new..new + batch)
+                put_all(txn, maker, new..new + batch, self.model.duplicates)
             })?;
         }
         Ok(Run { operations, time: start.elapsed(), sum: 0 })
@@ -138,11 +139,18 @@ pub(crate) fn middle(model: &Model, step: &Step) -> u64 {
     (model.keys() - step.batch) / 2
 }
 
-fn put_all<W: Writer>(txn: &mut W, maker: &mut Maker, indexes: std::ops::Range<u64>) -> Result<()> {
-    for index in indexes {
-        let word = entry::word(index);
-        let (key, value) = maker.entry(word, entry::value_word(word, 0));
-        txn.put(key, value)?;
+/// Puts new keys with all of their values.
+fn put_all<W: Writer>(
+    txn: &mut W,
+    maker: &mut Maker,
+    indexes: std::ops::Range<u64>,
+    duplicates: u64,
+) -> Result<()> {
+    for word in indexes.map(entry::word) {
+        for number in 0..duplicates.max(1) {
+            let (key, value) = maker.entry(word, entry::value_word(word, number));
+            txn.put(key, value)?;
+        }
     }
     Ok(())
 }

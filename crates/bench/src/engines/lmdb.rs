@@ -5,8 +5,8 @@
 //! read transaction hands out stays as long as the transaction. A write transaction hands out
 //! nothing. Transactions hold raw pointers and so stay in one thread.
 //!
-//! Flags are those that most programs use, that is none: reading ahead (`MDB_NORDAHEAD` matters
-//! only beyond memory) and thread-bound readers stay on. An unsynced commit is `MDB_NOSYNC`, given
+//! Flags are those that most programs use, that is none; where memory is short `MDB_NORDAHEAD`, as
+//! its documentation advises. An unsynced commit is `MDB_NOSYNC`, given
 //! to its transaction. Compaction is a compacting copy that takes the store's place, the only way
 //! there is.
 #![expect(unsafe_code, reason = "LMDB is a C library")]
@@ -158,8 +158,9 @@ impl Engine for Environment {
     type Reader<'e> = ReadTransaction<'e>;
     type Writer<'e> = WriteTransaction<'e>;
 
-    fn open(folder: &Path, _memory: Option<usize>) -> Result<Self> {
+    fn open(folder: &Path, memory: Option<usize>) -> Result<Self> {
         let path = CString::new(folder.as_os_str().as_bytes())?;
+        let flags = if memory.is_some() { ffi::MDB_NORDAHEAD } else { 0 };
         let mut raw = ptr::null_mut();
         // SAFETY: `raw` takes the new handle.
         check("mdb_env_create", unsafe { ffi::mdb_env_create(&raw mut raw) })?;
@@ -169,7 +170,7 @@ impl Engine for Environment {
         unsafe {
             check("mdb_env_set_mapsize", ffi::mdb_env_set_mapsize(raw, MAP_BYTES))?;
             check("mdb_env_set_maxdbs", ffi::mdb_env_set_maxdbs(raw, 8))?;
-            check("mdb_env_open", ffi::mdb_env_open(raw, path.as_ptr(), 0, 0o600))?;
+            check("mdb_env_open", ffi::mdb_env_open(raw, path.as_ptr(), flags, 0o600))?;
         }
         Ok(environment)
     }

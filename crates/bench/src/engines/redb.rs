@@ -58,6 +58,8 @@ impl Engine for Database {
     }
 
     fn compact(mut self, _folder: &Path) -> Result<Self> {
+        // Commits that are not durable yet count as transactions in progress.
+        self.begin_write()?.commit()?;
         Database::compact(&mut self)?;
         Ok(self)
     }
