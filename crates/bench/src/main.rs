@@ -1,22 +1,21 @@
 //! Hedgerow measured beside other engines: the command line. Exit codes: 0 measured, 1 a failure or
 //! a wrong answer, 2 wrong arguments, 3 a tool that is needed is not there.
 
+mod compare;
 mod data;
 mod engine;
-mod hollow;
+mod engines;
 mod instructions;
-mod lmdb;
 mod name;
 mod sizes;
-mod tree;
 mod workload;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Measures Hedgerow beside LMDB 0.9: pages and instructions, which do not depend on the load of
-/// the machine. Every answer is checked; a wrong one fails the run.
+/// Measures Hedgerow beside other engines: time, and, which do not depend on the load of the
+/// machine, pages and instructions. Every answer is checked; a wrong one fails the run.
 #[derive(Parser)]
 #[command(version)]
 enum Command {
@@ -24,6 +23,14 @@ enum Command {
     Sizes(sizes::Options),
     /// How many instructions an operation takes (needs valgrind)
     Instructions(instructions::Options),
+    /// How fast it is beside other engines
+    Compare(compare::Options),
+    /// Loads a store and prints the memory that it took
+    #[command(hide = true)]
+    Load(compare::memory::Options),
+    /// Reads a store with little memory
+    #[command(hide = true)]
+    Beyond(compare::beyond::Options),
     /// One workload, as run under valgrind
     #[command(hide = true)]
     Run(instructions::RunOptions),
@@ -33,13 +40,16 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Sizes(options) => sizes::main(&options),
         Command::Instructions(options) => instructions::main(&options),
+        Command::Compare(options) => compare::main(&options),
+        Command::Load(options) => compare::memory::main(&options),
+        Command::Beyond(options) => compare::beyond::main(&options),
         Command::Run(options) => instructions::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
-            let missing = error.is::<instructions::ToolMissing>();
+            let missing = error.is::<engine::Missing>();
             ExitCode::from(if missing { 3 } else { 1 })
         }
     }

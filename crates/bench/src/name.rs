@@ -1,12 +1,12 @@
-//! The list of engines: their names, and which adapter stands behind each.
+//! The engines whose pages and instructions are counted: their names, and the adapters behind.
 
 use std::path::Path;
 
 use hedgerow::tree::Store;
 
 use crate::engine::{Engine, Pages, Result};
-use crate::hollow::Hollow;
-use crate::lmdb::Environment;
+use crate::engines::hollow::Hollow;
+use crate::engines::lmdb::Environment;
 use crate::sizes::{self, Loading};
 use crate::workload::{self, Workload};
 
@@ -64,15 +64,22 @@ impl Name {
         }
     }
 
-    /// Runs a workload on a prepared store; returns the sum of its answers.
-    pub(crate) fn run(self, workload: Workload, operations: u64, folder: &Path) -> Result<u64> {
+    /// Runs a workload on a prepared store and gives the sum of its answers to `end`.
+    pub(crate) fn run(
+        self,
+        workload: Workload,
+        operations: u64,
+        folder: &Path,
+        end: impl FnOnce(u64) -> Result<()>,
+    ) -> Result<()> {
         match self {
             Self::Hedgerow => {
-                let store = <Store as Engine>::open(folder)?;
-                workload::run_counting(&store, workload, operations)
+                workload::run(&<Store as Engine>::open(folder, None)?, workload, operations, end)
             }
-            Self::Lmdb => workload::run(&Environment::open(folder)?, workload, operations),
-            Self::Hollow => workload::run_counting(&Hollow::open(folder)?, workload, operations),
+            Self::Lmdb => {
+                workload::run(&Environment::open(folder, None)?, workload, operations, end)
+            }
+            Self::Hollow => workload::run(&Hollow, workload, operations, end),
         }
     }
 
@@ -85,11 +92,12 @@ impl Name {
     ) -> Result<()> {
         match self {
             Self::Hedgerow => {
-                let store = <Store as Engine>::open(folder)?;
+                let store = <Store as Engine>::open(folder, None)?;
                 workload::verify_writes(&store, workload, operations)
             }
             Self::Lmdb => {
-                workload::verify_writes(&Environment::open(folder)?, workload, operations)
+                let store = Environment::open(folder, None)?;
+                workload::verify_writes(&store, workload, operations)
             }
             Self::Hollow => Ok(()),
         }

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use crate::data::{self, Generator};
-use crate::engine::{Cursor, Engine, Pages, Reader, Result, Writer};
+use crate::engine::{Cursor, Engine, Paged, Pages, Promise, Reader, Result, Table, Writer};
 use crate::name::Name;
-
-const TABLE: &str = "table";
 
 /// What is asked for.
 #[derive(clap::Args)]
@@ -46,6 +44,10 @@ const SETS: [Set; 2] =
     [Set { name: "unique", duplicates: false }, Set { name: "duplicates", duplicates: true }];
 
 impl Set {
+    fn table(self) -> Table {
+        Table { name: "table", duplicates: self.duplicates }
+    }
+
     fn entry(self, number: u64) -> (Vec<u8>, Vec<u8>) {
         if self.duplicates {
             (data::prefixed_key(number / 20), data::prefixed_value(number))
@@ -105,41 +107,44 @@ pub(crate) fn main(options: &Options) -> Result<()> {
 }
 
 /// Loads a set into a new store of one engine, in random order, and verifies it.
-pub(crate) fn load<E: Engine>(loading: Loading) -> Result<Pages> {
+pub(crate) fn load<E>(loading: Loading) -> Result<Pages>
+where
+    E: Engine + 'static,
+    for<'e> E::Reader<'e>: Paged,
+{
     let Loading { set, entries, batch } = loading;
     let folder = tempfile::tempdir()?;
-    let store = E::create(folder.path())?;
+    let store = E::open(folder.path(), None)?;
     let mut order: Vec<u32> = (0..entries).map(|number| number as u32).collect();
     Generator::new(7).shuffle(&mut order);
     let chunk = usize::try_from(batch.unwrap_or(entries))?;
     for numbers in order.chunks(chunk) {
-        let mut txn = store.write()?;
-        let table = txn.create_table(TABLE, set.duplicates)?;
-        for number in numbers {
-            let (key, value) = set.entry(u64::from(*number));
-            txn.put(table, &key, &value)?;
-        }
-        txn.commit()?;
+        store.write(set.table(), Promise::Unsynced, |txn| {
+            for number in numbers {
+                let (key, value) = set.entry(u64::from(*number));
+                txn.put(&key, &value)?;
+            }
+            Ok(())
+        })?;
     }
-    let pages = verify(&store.read()?, set, entries);
+    let pages = store.read(set.table(), |txn| verify(txn, set, entries));
     pages.map_err(|error| format!("{}: {error}", std::any::type_name::<E>()).into())
 }
 
 /// Counts the entries and looks up every thousandth; returns the table's pages.
-fn verify<R: Reader>(txn: &R, set: Set, entries: u64) -> Result<Pages> {
-    let table = txn.table(TABLE)?;
-    let pages = txn.pages(table)?;
+fn verify<R: Reader + Paged>(txn: &R, set: Set, entries: u64) -> Result<Pages> {
+    let pages = txn.pages()?;
     if pages.entries != entries {
         return Err(format!("{} of {entries} {} entries are there", pages.entries, set.name).into());
     }
-    let mut cursor = txn.cursor(table)?;
+    let mut cursor = txn.cursor()?;
     for number in (0..entries).step_by(1000) {
         let (key, value) = set.entry(number);
         let mut found = false;
         if set.duplicates {
             cursor.each_value(&key, |one| found |= one == value)?;
         } else {
-            found = txn.get(table, &key)?.is_some_and(|one| one == value);
+            found = txn.get(&key, |one| one == value)? == Some(true);
         }
         if !found {
             return Err(format!("{} entry {number} is missing or wrong", set.name).into());
@@ -152,7 +157,7 @@ fn to_json(rows: &[Row], entries: u64) -> String {
     let mut object = Map::new();
     object.insert("entries".into(), json!(entries));
     object.insert("page_size".into(), json!(4096));
-    object.insert("lmdb_version".into(), json!(crate::lmdb::version()));
+    object.insert("lmdb_version".into(), json!(crate::engines::lmdb::version()));
     for row in rows {
         let ratio = row.ratio().map(|ratio| (ratio * 1e4).round() / 1e4);
         object.insert(format!("{}_ratio", row.name()), json!(ratio));
@@ -180,7 +185,7 @@ fn pages_to_json(pages: Pages) -> Value {
 
 fn to_table(rows: &[Row]) -> Result<String> {
     let mut text = String::new();
-    writeln!(text, "Pages of 4 KiB; {}", crate::lmdb::version())?;
+    writeln!(text, "Pages of 4 KiB; {}", crate::engines::lmdb::version())?;
     writeln!(
         text,
         "{:<20} {:<9} {:>9} {:>9} {:>9} {:>9} {:>6}",

@@ -1,0 +1,13 @@
+//! The adapters: one file an engine, translation only.
+
+#[cfg(feature = "fjall")]
+pub(crate) mod fjall;
+pub(crate) mod hollow;
+pub(crate) mod level;
+pub(crate) mod library;
+pub(crate) mod lmdb;
+mod redb;
+#[cfg(feature = "sanakirja")]
+mod sanakirja;
+pub(crate) mod sqlite;
+mod tree;
