@@ -141,6 +141,18 @@ static void handles(void)
 	GIVES(EINVAL, mdb_get(txn, gone, &key, &data));
 	mdb_txn_abort(txn);
 
+	/* A child that drops a database and is undone has dropped nothing. */
+	txn = begin(env, 0);
+	gone = open_dbi(txn, "undone", MDB_CREATE | MDB_DUPSORT);
+	put(txn, gone, "key", "value");
+	OK(mdb_txn_begin(env, txn, 0, &child));
+	OK(mdb_drop(child, gone, 1));
+	mdb_txn_abort(child);
+	gone = open_dbi(txn, "undone", 0);
+	OK(mdb_stat(txn, gone, &stat));
+	HOLDS(stat.ms_entries == 1);
+	mdb_txn_abort(txn);
+
 	/* A handle of the one is a number to the other. */
 	other_txn = begin(other, 0);
 	far = open_dbi(other_txn, "far", MDB_CREATE);
