@@ -7,7 +7,7 @@
 //! | gets in batches | three loads a get that do not depend on each other |
 //! | scan | one pass over an array as large as the entries |
 //! | load | writing as many bytes as the entries have, and a flush |
-//! | put, durable, one thread | one write of six neighbouring pages into written space, and a flush |
+//! | put, durable, one thread | one write of six neighbouring pages of written space, and a flush |
 //! | put, unsynced, one thread | one write of five neighbouring pages and one of a sixth |
 //! | batch, durable | 1.15 pages an entry side by side in written space, and a flush |
 //! | larger than memory | random reads of 4 KiB past the system's cache |
