@@ -65,17 +65,17 @@ pub(crate) struct Plan {
 /// All workloads. Those that write begin at 0: what the first operations cost beyond the others
 /// (pages copied, memory taken) is part of a large transaction.
 pub(crate) const PLANS: [Plan; 11] = [
-    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(26.0)),
-    plan(Workload::Get, "get", [10_000, 60_000], Some(620.0)),
-    plan(Workload::Nth, "nth", [10_000, 60_000], Some(370.0)),
-    plan(Workload::Rank, "rank", [10_000, 60_000], Some(660.0)),
-    plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1330.0)),
-    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], Some(1700.0)),
-    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], Some(1700.0)),
-    plan(Workload::PutRandom, "put_random", [0, 20_000], Some(4700.0)),
-    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(7800.0)),
-    plan(Workload::Append, "append", [0, 100_000], Some(490.0)),
-    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(1150.0)),
+    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(25.0)),
+    plan(Workload::Get, "get", [10_000, 60_000], Some(625.0)),
+    plan(Workload::Nth, "nth", [10_000, 60_000], Some(380.0)),
+    plan(Workload::Rank, "rank", [10_000, 60_000], Some(690.0)),
+    plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1300.0)),
+    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], Some(1660.0)),
+    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], Some(1660.0)),
+    plan(Workload::PutRandom, "put_random", [0, 20_000], Some(4400.0)),
+    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(7300.0)),
+    plan(Workload::Append, "append", [0, 100_000], Some(560.0)),
+    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(1160.0)),
 ];
 
 const fn plan(

@@ -1,7 +1,7 @@
 //! The entries that stores are filled with: each made from a number, its word, so that any answer
 //! of an engine can be checked. Knows no engine.
 //!
-//! Words are scrambled indexes: index order is random order, and every word leads back to its index.
+//! Words are scrambled indexes: index order is random order, and a word leads back to its index.
 
 /// How long keys and values are, and how many bytes at their beginning all have in common.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]

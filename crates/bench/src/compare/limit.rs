@@ -3,11 +3,11 @@
 //!
 //! | row | what is done |
 //! |---|---|
-//! | get | three loads from an array as large as the entries, each depending on the one before |
+//! | get | three loads from an array as large as the entries, one after the other |
 //! | gets in batches | three loads a get that do not depend on each other |
 //! | scan | one pass over an array as large as the entries |
 //! | load | writing as many bytes as the entries have, and a flush |
-//! | put, durable, one thread | one write of six neighbouring pages into written space, and a flush |
+//! | put, durable, one thread | one write of six neighbouring pages of written space, and a flush |
 //! | put, unsynced, one thread | one write of five neighbouring pages and one of a sixth |
 //! | batch, durable | 1.15 pages an entry side by side in written space, and a flush |
 //! | larger than memory | random reads of 4 KiB past the system's cache |
@@ -40,6 +40,8 @@ const LOADS: u64 = 3;
 pub(crate) struct Limit {
     folder: TempDir,
     words: Vec<u64>,
+    /// What is written.
+    piece: Vec<u8>,
 }
 
 impl Limit {
@@ -48,7 +50,7 @@ impl Limit {
         let entry = workload.shape.key + workload.shape.value;
         let bytes = workload.keys * workload.duplicates.max(1) * entry as u64;
         let words = (0..bytes / 8).map(entry::word).collect();
-        Ok(Self { folder: tempfile::tempdir_in(folder)?, words })
+        Ok(Self { folder: tempfile::tempdir_in(folder)?, words, piece: noise() })
     }
 
     /// Nanoseconds of one load; each depends on the one before, or none does.
@@ -61,7 +63,7 @@ impl Limit {
             let word = self.words[at];
             sum = sum.wrapping_add(word);
             let step = random.below(len);
-            at = (if dependent { step ^ (word & 1) } else { step }) as usize % len as usize;
+            at = if dependent { (step ^ (word & 1)).min(len - 1) } else { step } as usize;
         }
         std::hint::black_box(sum);
         start.elapsed().as_nanos() as f64 / f64::from(count)
@@ -78,7 +80,7 @@ impl Limit {
     fn written(&self, bytes: usize) -> Result<File> {
         let path = self.folder.path().join("data");
         let file = File::options().create(true).truncate(true).write(true).open(path)?;
-        write_pieces(&file, bytes, 0)?;
+        write_pieces(&file, &self.piece, bytes, 0)?;
         file.sync_all()?;
         Ok(file)
     }
@@ -87,7 +89,7 @@ impl Limit {
     fn load_seconds(&self, promise: Promise) -> Result<f64> {
         let file = File::create(self.folder.path().join("load"))?;
         let start = Instant::now();
-        write_pieces(&file, self.words.len() * 8, 0)?;
+        write_pieces(&file, &self.piece, self.words.len() * 8, 0)?;
         if promise == Promise::Durable {
             file.sync_data()?;
         }
@@ -101,17 +103,16 @@ impl Limit {
         }
         let file = self.written(SPACE)?;
         let bytes = pages * PAGE;
-        let page = vec![1; PAGE];
         let commits = step.operations.min(2000) as usize;
         let start = Instant::now();
         for commit in 0..commits {
             let at = commit * bytes % (SPACE - bytes) / PAGE * PAGE;
             if step.promise() == Promise::Durable {
-                write_pieces(&file, bytes, at)?;
+                write_pieces(&file, &self.piece, bytes, at)?;
                 file.sync_data()?;
             } else {
-                write_pieces(&file, bytes - PAGE, at + PAGE)?;
-                file.write_all_at(&page, 0)?;
+                write_pieces(&file, &self.piece, bytes - PAGE, at + PAGE)?;
+                file.write_all_at(&self.piece[..PAGE], 0)?;
             }
         }
         Ok(commits as f64 / start.elapsed().as_secs_f64())
@@ -152,9 +153,13 @@ impl Limit {
     }
 }
 
-/// Writes zeros from a place on, in large pieces.
-fn write_pieces(file: &File, bytes: usize, at: usize) -> Result<()> {
-    let piece = vec![0; PIECE.min(bytes)];
+/// A piece that no disk can save itself from storing.
+fn noise() -> Vec<u8> {
+    (0..PIECE as u64 / 8).flat_map(|index| entry::word(index).to_le_bytes()).collect()
+}
+
+/// Writes from a place on, in large pieces.
+fn write_pieces(file: &File, piece: &[u8], bytes: usize, at: usize) -> Result<()> {
     for done in (0..bytes).step_by(PIECE) {
         let len = PIECE.min(bytes - done);
         file.write_all_at(&piece[..len], (at + done) as u64)?;

@@ -27,7 +27,8 @@ macro_rules! functions {
         /// The functions that are used of the library.
         struct Functions {
             $($name: unsafe extern "C" fn($($argument),*) $(-> $answer)?,)*
-            _library: libloading::Library,
+            // Never unloaded: its threads may still run.
+            _library: std::mem::ManuallyDrop<libloading::Library>,
         }
 
         impl Functions {
@@ -39,7 +40,7 @@ macro_rules! functions {
                         // pointer lives as long as the library, which stands beside it.
                         *unsafe { library.get(name.as_bytes()) }?
                     },)*
-                    _library: library,
+                    _library: std::mem::ManuallyDrop::new(library),
                 })
             }
         }

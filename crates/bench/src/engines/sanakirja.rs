@@ -12,8 +12,8 @@ use crate::engine::{Cursor, Engine, Promise, Reader, Result, Table, Unsupported,
 
 /// The file's first size; it is sparse.
 const BYTES: u64 = 8 << 30;
-/// Bytes of an entry that fit in a page twice, which it wants.
-const ENTRY_MAX: usize = 1000;
+/// Bytes of the longest key and of the longest value.
+const LENGTH_MAX: usize = 510;
 
 type Db = UDb<[u8], [u8]>;
 type Page = page_unsized::Page<[u8], [u8]>;
@@ -121,7 +121,7 @@ pub(crate) struct Changing<'e> {
 impl Writer for Changing<'_> {
     #[inline(always)]
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if key.len() + value.len() > ENTRY_MAX {
+        if key.len().max(value.len()) > LENGTH_MAX {
             return Err(Unsupported("long entries").into());
         }
         btree::put(&mut self.txn, &mut self.db, key, value)?;
