@@ -170,3 +170,16 @@ fn nonsense_is_refused_with_its_line() {
         assert_eq!(result.map_err(|bad| bad.line), Err(line), "{portable:?} {input}");
     }
 }
+
+/// The seeds of the fuzz target, and each of them cut off anywhere.
+#[test]
+fn the_corpus_of_dumps_does_no_harm() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/dump");
+    let mut seeds = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        (0..=bytes.len()).for_each(|end| fuzz::dump(&bytes[..end]));
+        seeds += 1;
+    }
+    assert!(seeds >= 5);
+}
