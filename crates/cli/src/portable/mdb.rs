@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! VERSION=3
-//! format=print                 or bytevalue: hexadecimal digits
+//! format=print                 or bytevalue: hexadecimal digits, also without this line
 //! database=NAME                not for the main database
 //! type=btree
 //! mapsize=1048576
@@ -97,7 +97,7 @@ impl Reader {
             taken.map_err(|error| self.lines.bad(error))?;
             begun = true;
         }
-        self.format = Some(header.format);
+        self.format = Some(header.format.unwrap_or(Format::Hex));
         Ok(Event::Table(header.table()))
     }
 }
@@ -105,7 +105,8 @@ impl Reader {
 /// The header's lines as far as they were read.
 #[derive(Default)]
 struct Header {
-    format: Format,
+    /// Without a line that says so it is bytevalue.
+    format: Option<Format>,
     name: Option<Vec<u8>>,
     escaped_name: Option<Vec<u8>>,
     reverse_key: bool,
@@ -148,8 +149,8 @@ impl Header {
                 return Err(format!("version {} is not known", value.escape_ascii()));
             }
             b"format" => match value {
-                b"bytevalue" => self.format = Format::Hex,
-                b"print" => self.format = Format::Text,
+                b"bytevalue" => self.format = Some(Format::Hex),
+                b"print" => self.format = Some(Format::Text),
                 _ => return Err("the format must be bytevalue or print".into()),
             },
             b"type" if value != b"btree" => {

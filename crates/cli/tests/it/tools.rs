@@ -243,9 +243,11 @@ fn wrong_paths_are_told_in_the_same_words() {
     ] {
         both.same(tool, arguments);
         let (theirs, ours) = (both.theirs(tool, arguments), both.ours(tool, arguments));
-        // The program's own path, and its folder's, stand in front.
-        let said =
-            |run: &Run| run.err.replace("theirs", "ours").split(": ").last().map(str::to_owned);
+        // In front stand the program's own path and, from the original, warnings of header lines.
+        let said = |run: &Run| {
+            let last = run.err.lines().last().unwrap_or_default().replace("theirs", "ours");
+            last.split(": ").last().map(str::to_owned)
+        };
         assert_eq!(said(&theirs), said(&ours), "{tool} {arguments:?}");
     }
 }
