@@ -431,8 +431,8 @@ pub(crate) fn for_each<P: Pages>(
 }
 
 /// The length of the first chunk of a list of open tables; each next one is twice as long.
-const FIRST_CHUNK: usize = 8;
-const CHUNKS: usize = 24;
+const FIRST_CHUNK: usize = 2;
+const CHUNKS: usize = 26;
 
 /// One chunk of the list.
 type Chunk = Box<[OnceLock<OpenTable>]>;

@@ -39,7 +39,7 @@ const CUT_BYTES: u64 = 8 << 20;
 pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durability) -> Result<()> {
     // 1. Number the changed pages and bring the free space to rest. Only memory changes: a crash
     //    here leaves nothing.
-    let mut meta = store.newest()?.meta.clone();
+    let mut meta = store.newest()?.meta.successor();
     let old_end = meta.end;
     let image = number(state, &mut meta)?;
 
@@ -47,7 +47,9 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     //    and L untouched.
     let pieces = Pieces::new(&image, &state.pages);
     let small = pieces.len() <= ONE_FLUSH_PAGES;
-    if small {
+    // The file is long enough for every commit that was published.
+    let grows = meta.end > old_end;
+    if small && grows {
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
     pieces.write(&store.pages)?;
@@ -55,7 +57,9 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
         // Below a lowered end a damaged store may have children beyond it, which validation finds.
         image.note_written(&store.pages);
     }
-    grow(store, meta.file_len())?;
+    if !small && grows {
+        grow(store, meta.file_len())?;
+    }
 
     let _turn = locked(&store.meta_turn);
 
@@ -86,6 +90,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 
     // 5. Publish. From here on readers and the next writer see the commit.
     store.free_hint.store(state.free.hint, SeqCst);
+    store.written_hint.store(pieces.end(), SeqCst);
     announce(store, SnapshotMeta { meta, slot }, durable);
     image.keep_spare(&mut state.pages);
     if durable {
@@ -98,8 +103,9 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     let changed_tables = state.tables.iter().filter(|table| table.changed).count();
     let (pages, free) = (&mut state.pages, &mut state.free);
-    // The catalog's path and a page or two of the free-space trees come on top of what is changed.
-    let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 4;
+    // The catalog's path comes on top of what is changed, and what the free-space trees need where
+    // they change: that is seen to when free space settles.
+    let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 1;
     let need = pages.changed_pages() + more;
     free.begin_commit(pages, need as u32)?;
     let mut image = Image::default();
@@ -107,10 +113,14 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     for table in state.tables.iter_mut().filter(|table| table.changed) {
         image.add_tree(pages, &mut table.tree, &mut numbers);
     }
-    numbers.give_back(pages);
     state.store_records()?;
 
     let (pages, free) = (&mut state.pages, &mut state.free);
+    if pages.changed_pages() <= numbers.len() {
+        // The catalog stands beside what it names.
+        image.add_tree(pages, &mut state.catalog, &mut numbers);
+    }
+    numbers.give_back(pages);
     free.settle(pages)?;
     let mut numbers = Numbers::take(pages, pages.changed_pages());
     for tree in [&mut state.catalog, &mut free.ready, &mut free.pending] {

@@ -47,6 +47,16 @@ const GOOD_RUN: u32 = 32;
 const LEFTOVER_MAX: usize = 24;
 /// After so many rounds of settling, space is taken from the end of the store only.
 const ROUNDS_WITH_TREES: usize = 6;
+/// A commit of so many pages is a small one: all of it shall stand side by side.
+pub(crate) const SMALL_PAGES: u32 = 16;
+/// The pieces of a commit that are looked for one by one.
+const LOOKS: usize = 4;
+/// So many of the longest free runs stay in the recent list when the others are filed: small
+/// commits go on where they are.
+const KEPT_RUNS: usize = 8;
+/// Where a small commit takes pages from the end of the store, so many more become free there for
+/// the next ones; at most an eighth of the store.
+const SMALL_AHEAD: u32 = 32;
 /// The least number of bytes for which the end of the store is lowered.
 const LOWER_END_BYTES: u64 = 1 << 20;
 
@@ -54,6 +64,7 @@ const LOWER_END_BYTES: u64 = 1 << 20;
 pub(crate) struct FreeState {
     pub(crate) ready: Tree,
     pub(crate) pending: Tree,
+    /// Ascending.
     pub(crate) recent: Vec<FreeRun>,
     /// Pages in the ready tree, not counting those in `taken`.
     pub(crate) ready_pages: u64,
@@ -66,6 +77,9 @@ pub(crate) struct FreeState {
     taken: BTreeSet<PageNo>,
     /// The protected snapshots, ascending.
     protected: Vec<u64>,
+    /// The commit that this one follows, and the page behind the last one that it wrote.
+    newest: u64,
+    behind: PageNo,
 }
 
 /// True if a protected snapshot uses pages of the interval. `protected` is ascending.
@@ -95,25 +109,45 @@ fn join_neighbours(runs: &mut Vec<FreeRun>) {
 }
 
 /// Indices of the runs to take for `need` pages: the shortest one that is long enough, else the
-/// longest ones if there are few of them. Empty if what is there would be too scattered.
+/// longest one and what is best for the rest, if they are few. Empty if what is there would be too
+/// scattered.
 fn choose_runs(runs: &[Run], need: u32, scattered: bool) -> Vec<usize> {
-    let enough = (0..runs.len()).filter(|i| runs[*i].len >= need);
-    if let Some(best) = enough.min_by_key(|i| runs[*i].len) {
-        return vec![best];
+    let pieces_max = if scattered { usize::MAX } else { (need / 8).max(1) as usize };
+    let (mut left, mut chosen) = (need, Vec::new());
+    // Few pieces usually do, each found by a look at all runs.
+    while left > 0 && chosen.len() < pieces_max.min(LOOKS) {
+        let Some(next) = best_run(runs, &chosen, left) else { break };
+        left = left.saturating_sub(runs[next].len);
+        chosen.push(next);
     }
-    let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by_key(|i| std::cmp::Reverse(runs[*i].len));
-    let pieces_max = if scattered { usize::MAX } else { (need as usize / 8).max(2) };
-    let mut sum = 0;
-    let mut chosen = Vec::new();
-    for i in order {
-        if sum >= need || chosen.len() == pieces_max {
-            break;
+    if left > 0 && chosen.len() < pieces_max {
+        let mut rest: Vec<usize> = (0..runs.len()).filter(|i| !chosen.contains(i)).collect();
+        rest.sort_by_key(|i| std::cmp::Reverse(runs[*i].len));
+        for i in rest.into_iter().take(pieces_max - chosen.len()) {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(runs[i].len);
+            chosen.push(i);
         }
-        sum = sum.saturating_add(runs[i].len);
-        chosen.push(i);
     }
-    if sum >= need || scattered { chosen } else { Vec::new() }
+    if left == 0 || scattered { chosen } else { Vec::new() }
+}
+
+/// The shortest run of at least `need` pages, else the longest one, but those that are `chosen`.
+fn best_run(runs: &[Run], chosen: &[usize], need: u32) -> Option<usize> {
+    let mut best: Option<(usize, u32)> = None;
+    for (i, run) in runs.iter().enumerate() {
+        let is_better = match best {
+            None => true,
+            Some((_, len)) if len >= need => (need..len).contains(&run.len),
+            Some((_, len)) => run.len > len,
+        };
+        if is_better && !chosen.contains(&i) {
+            best = Some((i, run.len));
+        }
+    }
+    best.map(|(i, _)| i)
 }
 
 /// Indices, ascending, of the runs with the lowest pages, as many as are needed for `need` pages;
@@ -140,19 +174,25 @@ fn pool_pages(pages: &WritePages) -> u64 {
 
 impl FreeState {
     /// The free space as a commit left it, under the snapshots that are protected now.
-    pub(crate) fn new(meta: &Meta, mut protected: Vec<u64>, hint: PageNo) -> Self {
+    pub(crate) fn new(meta: &Meta, mut protected: Vec<u64>, hint: PageNo, behind: PageNo) -> Self {
         protected.sort_unstable();
         protected.dedup();
+        let mut recent = meta.recent.clone();
+        if !recent.is_sorted_by_key(|free| free.run.start) {
+            recent.sort_by_key(|free| free.run.start);
+        }
         Self {
             ready: Tree::new(meta.ready, Form::PLAIN),
             pending: Tree::new(meta.pending, Form::PLAIN),
-            recent: meta.recent.clone(),
+            recent,
             ready_pages: meta.ready_pages,
             pending_pages: meta.pending_pages,
             hint,
             written_early: false,
             taken: BTreeSet::new(),
             protected,
+            newest: meta.txn,
+            behind,
         }
     }
 
@@ -175,7 +215,42 @@ impl FreeState {
         }
         let left = self.take_recent(pages, missing, scattered);
         let left = if left == 0 { 0 } else { self.take_ready(pages, left, scattered)? };
-        extend_end(pages, left)
+        extend_end(pages, left)?;
+        if left > 0 && left <= SMALL_PAGES {
+            self.extend_ahead(pages);
+        }
+        Ok(())
+    }
+
+    /// Makes free pages at the end of the store, so that the next small commits find theirs side by
+    /// side.
+    fn extend_ahead(&mut self, pages: &mut WritePages) {
+        let start = pages.base.end;
+        let room = pages.space.max_pages.saturating_sub(start);
+        let len = SMALL_AHEAD.min(start / 8).min(room);
+        if len > 0 && pages.space.lowest_first.is_none() {
+            pages.base.end += len;
+            self.note_recent(FreeRun { run: Run { start, len }, birth: 0, freed: 0 });
+        }
+    }
+
+    /// Adds a run to the recent list, joined with its neighbours there.
+    fn note_recent(&mut self, free: FreeRun) {
+        let recent = &mut self.recent;
+        let at = recent.partition_point(|other| other.run.start < free.run.start);
+        let joins = |a: &FreeRun, b: &FreeRun| {
+            a.run.start + a.run.len == b.run.start && (a.birth, a.freed) == (b.birth, b.freed)
+        };
+        let with_next = recent.get(at).is_some_and(|next| joins(&free, next));
+        let with_last = at > 0 && joins(&recent[at - 1], &free);
+        match (with_last, with_next) {
+            (true, true) => recent[at - 1].run.len += free.run.len + recent.remove(at).run.len,
+            (true, false) => recent[at - 1].run.len += free.run.len,
+            (false, true) => {
+                recent[at].run = Run { len: free.run.len + recent[at].run.len, ..free.run };
+            }
+            (false, false) => recent.insert(at, free),
+        }
     }
 
     /// How many pages can still be had: the pool, what is free, and the end of the store.
@@ -196,31 +271,93 @@ impl FreeState {
 
     /// Takes runs of the recent list; returns how many pages are still missing.
     fn take_recent(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> u32 {
-        let mut ready = Vec::with_capacity(self.recent.len());
-        self.recent.retain(|free| {
-            let held = is_held(&self.protected, free.birth, free.freed);
-            if !held {
-                ready.push(FreeRun { run: free.run, birth: 0, freed: 0 });
-            }
-            held
-        });
-        join_neighbours(&mut ready);
-        let runs: Vec<Run> = ready.iter().map(|free| free.run).collect();
+        let fresh = self.release_recent();
+        if pages.space.lowest_first.is_none()
+            && let Some(at) = self.choose_recent(fresh, missing)
+        {
+            // A run that begins where the last commit ended is begun in its middle: so the pages of
+            // that commit, once they are free, have free pages behind them.
+            let run = self.recent[at].run;
+            let half = run.len / 2;
+            let is_behind = run.start == self.behind && run.len - half >= missing;
+            self.cut_recent(pages, at, if is_behind { half } else { 0 }, missing);
+            return 0;
+        }
+        let free: Vec<usize> =
+            (0..self.recent.len()).filter(|i| self.recent[*i].freed == 0).collect();
+        let runs: Vec<Run> = free.iter().map(|i| self.recent[*i].run).collect();
         let mut chosen = match &pages.space.lowest_first {
             Some(avoid) => lowest_runs(&runs, missing, avoid),
             None => choose_runs(&runs, missing, scattered),
         };
         chosen.sort_unstable();
         let mut left = missing;
-        for (i, free) in ready.into_iter().enumerate() {
-            if chosen.binary_search(&i).is_ok() {
-                left = left.saturating_sub(free.run.len);
-                pages.space.pool.push(free.run);
-            } else {
-                self.recent.push(free);
-            }
+        for i in chosen.into_iter().rev() {
+            left = left.saturating_sub(runs[i].len);
+            self.cut_recent(pages, free[i], 0, u32::MAX);
         }
         left
+    }
+
+    /// Joins those of the recent list that nobody holds any more; of those that are free since the
+    /// commit before, the longest.
+    fn release_recent(&mut self) -> Option<usize> {
+        let (mut kept, mut fresh, mut is_fresh) = (0_usize, None::<usize>, false);
+        for i in 0..self.recent.len() {
+            let free = self.recent[i];
+            if free.freed != 0 && self.holds(&free) {
+                self.recent[kept] = free;
+                kept += 1;
+                continue;
+            }
+            let last = kept.checked_sub(1).map(|last| self.recent[last]);
+            let joins = last.is_some_and(|last| {
+                last.freed == 0 && last.run.start + last.run.len == free.run.start
+            });
+            if joins {
+                self.recent[kept - 1].run.len += free.run.len;
+            } else {
+                self.recent[kept] = FreeRun { run: free.run, birth: 0, freed: 0 };
+                kept += 1;
+            }
+            is_fresh = joins && is_fresh || free.freed == self.newest;
+            let longest = fresh.map_or(0, |at| self.recent[at].run.len);
+            if is_fresh && self.recent[kept - 1].run.len >= longest {
+                fresh = Some(kept - 1);
+            }
+        }
+        self.recent.truncate(kept);
+        fresh
+    }
+
+    /// The one run of the recent list that is best for `need` pages, if one is long enough: what is
+    /// free since the commit before, so that small commits alternate between two places; else the
+    /// shortest.
+    fn choose_recent(&self, fresh: Option<usize>, need: u32) -> Option<usize> {
+        if let Some(at) = fresh.filter(|at| self.recent[*at].run.len >= need) {
+            return Some(at);
+        }
+        let free = self.recent.iter().enumerate().filter(|(_, free)| free.freed == 0);
+        let enough = free.filter(|(_, free)| free.run.len >= need);
+        enough.min_by_key(|(_, free)| free.run.len).map(|(at, _)| at)
+    }
+
+    /// Takes up to `len` pages of a run of the recent list, behind the first `skip` of it.
+    fn cut_recent(&mut self, pages: &mut WritePages, at: usize, skip: u32, len: u32) {
+        let run = self.recent[at].run;
+        let len = len.min(run.len - skip);
+        let part = |start: PageNo, len| FreeRun { run: Run { start, len }, birth: 0, freed: 0 };
+        pages.space.pool.push(Run { start: run.start + skip, len });
+        let (behind, rest) = (run.start + skip + len, run.len - skip - len);
+        match (skip, rest) {
+            (0, 0) => drop(self.recent.remove(at)),
+            (0, rest) => self.recent[at] = part(behind, rest),
+            (skip, 0) => self.recent[at] = part(run.start, skip),
+            (skip, rest) => {
+                self.recent[at] = part(run.start, skip);
+                self.recent.insert(at + 1, part(behind, rest));
+            }
+        }
     }
 
     /// Takes runs of the ready tree, next fit; returns how many pages are still missing.
@@ -256,6 +393,9 @@ impl FreeState {
         if let Some(last) = looked_at.last() {
             self.hint = last.start + last.len;
         }
+        if scattered && missing <= SMALL_PAGES {
+            return Ok(self.take_best(pages, missing, &looked_at));
+        }
         let mut left = missing;
         // Good runs first; of the others only where scattered pages are welcome.
         for least in [good, if scattered { 1 } else { good }] {
@@ -268,6 +408,17 @@ impl FreeState {
             }
         }
         Ok(left)
+    }
+
+    /// Takes the runs of the ready tree that are best for a small commit; returns how many pages are
+    /// still missing.
+    fn take_best(&mut self, pages: &mut WritePages, missing: u32, runs: &[Run]) -> u32 {
+        let mut left = missing;
+        for i in choose_runs(runs, missing, true) {
+            left = left.saturating_sub(runs[i].len);
+            self.take_run(pages, runs[i]);
+        }
+        left
     }
 
     /// The first part of a commit: frees what this transaction made and dropped, gives back what
@@ -327,10 +478,12 @@ impl FreeState {
                 None => ready.push(FreeRun { run: free.run, birth: 0, freed: 0 }),
             }
         }
-        join_neighbours(&mut ready);
         // Through the recent list, so that a commit that needs pages now takes them without a
         // detour through the ready tree; what is too much for the list is noted in `settle`.
-        self.recent.append(&mut ready);
+        if !ready.is_empty() {
+            self.recent.append(&mut ready);
+            join_neighbours(&mut self.recent);
+        }
         Ok(())
     }
 
@@ -430,8 +583,12 @@ impl FreeState {
     /// Lowers the end of the store if many free pages stand there.
     fn lower_end(&mut self, pages: &mut WritePages) -> Result<()> {
         let old_end = pages.base.end;
-        let mut end = old_end;
-        let mut in_tree = Vec::new();
+        let recent = self.recent.iter().map(|free| u64::from(free.run.len)).sum::<u64>();
+        let most = recent + self.ready_pages;
+        if most < u64::from(old_end) / 4 && pages.space.lowest_first.is_none() {
+            return Ok(());
+        }
+        let (mut end, mut in_tree) = (old_end, Vec::new());
         loop {
             let recent = self.recent.iter().filter(|free| !self.holds(free)).map(|free| free.run);
             if let Some(run) = recent.rev().find(|run| run.start + run.len == end) {
@@ -467,7 +624,7 @@ impl FreeState {
     pub(crate) fn settle(&mut self, pages: &mut WritePages) -> Result<()> {
         for round in 0.. {
             drop_own(pages);
-            join_pool(pages)?;
+            join_pool(pages);
             self.remove_taken(pages)?;
             let need = pages.changed_pages() as u64;
             let have = pool_pages(pages);
@@ -504,8 +661,14 @@ impl FreeState {
             (free.birth, free.freed) = (0, 0);
         }
         join_neighbours(&mut ready);
-        for free in ready {
+        ready.sort_by_key(|free| std::cmp::Reverse(free.run.len));
+        let mut filed = ready.split_off(ready.len().min(KEPT_RUNS));
+        filed.sort_by_key(|free| free.run.start);
+        for free in filed {
             self.put_ready(pages, free.run)?;
+        }
+        for free in ready {
+            self.note_recent(free);
         }
         let mut keyed: Vec<(u64, FreeRun)> = held
             .into_iter()
@@ -535,10 +698,12 @@ impl FreeState {
         if is_planted(Bug::WrongFreeList) {
             pages.freed.pop();
         }
-        self.recent.extend(pages.freed.drain(..).map(|freed| freed_run(freed, txn)));
-        let left = pages.space.pool.drain(..).map(|run| FreeRun { run, birth: 0, freed: 0 });
-        self.recent.extend(left);
-        join_neighbours(&mut self.recent);
+        for freed in pages.freed.drain(..) {
+            self.note_recent(freed_run(freed, txn));
+        }
+        for run in pages.space.pool.drain(..) {
+            self.note_recent(FreeRun { run, birth: 0, freed: 0 });
+        }
     }
 }
 
@@ -578,8 +743,7 @@ fn check_pool(pages: &WritePages) -> Result<()> {
 }
 
 /// Sorts the pool and joins neighbours.
-fn join_pool(pages: &mut WritePages) -> Result<()> {
-    check_pool(pages)?;
+fn join_pool(pages: &mut WritePages) {
     pages.space.pool.sort_unstable_by_key(|run| run.start);
     pages.space.pool.dedup_by(|next, before| {
         let joins = before.start + before.len == next.start;
@@ -588,7 +752,6 @@ fn join_pool(pages: &mut WritePages) -> Result<()> {
         }
         joins
     });
-    Ok(())
 }
 
 fn join_freed(freed: &mut Vec<Freed>) {

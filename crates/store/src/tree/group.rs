@@ -403,7 +403,8 @@ fn first_state(store: &Inner) -> Result<WriteState> {
     let max_pages = u64::from(store.pages.max_pages()).min(most) as u32;
     let pages = WritePages::new(base, number.max(meta.txn) + 1, max_pages, max_size);
     let hint = store.free_hint.load(std::sync::atomic::Ordering::SeqCst);
-    let free = FreeState::new(meta, store.protected(), hint);
+    let behind = store.written_hint.load(std::sync::atomic::Ordering::SeqCst);
+    let free = FreeState::new(meta, store.protected(), hint, behind);
     Ok(WriteState::new(pages, free, Tree::new(meta.catalog, Form::PLAIN)))
 }
 

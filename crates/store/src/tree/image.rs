@@ -3,7 +3,7 @@
 
 use std::io::IoSlice;
 
-use super::free::runs_for_commit;
+use super::free::{SMALL_PAGES, runs_for_commit};
 use super::page::{PageMut, seal};
 use super::pages::{Buffer, PageFile, PageNo, PageRef, Run, WritePages};
 use super::tree::Tree;
@@ -15,7 +15,7 @@ const PIECE_BYTES: usize = 512 << 10;
 /// From this size on the system is asked to begin writing each piece at once.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// Page numbers for changed pages, ascending.
+/// Page numbers for changed pages: runs, in the order in which they are used.
 pub(crate) struct Numbers {
     runs: std::collections::VecDeque<Run>,
 }
@@ -28,8 +28,19 @@ impl Numbers {
         for i in chosen.iter().rev() {
             pages.space.pool.swap_remove(*i);
         }
-        runs.sort_unstable_by_key(|run| run.start);
+        if need as u32 <= SMALL_PAGES {
+            // A leaf may stand alone: what is above it is written by the next commit too, and so
+            // keeps its places side by side.
+            runs.sort_unstable_by_key(|run| (run.len, run.start));
+        } else {
+            runs.sort_unstable_by_key(|run| run.start);
+        }
         Self { runs: runs.into() }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.iter().map(|run| run.len as usize).sum()
     }
 
     fn next(&mut self) -> PageNo {
@@ -72,15 +83,11 @@ impl Image {
     }
 
     fn add_below(&mut self, pages: &mut WritePages, at: PageRef, numbers: &mut Numbers) -> PageRef {
-        let page = pages.changed(at);
-        if !page.is_leaf() {
-            for i in 0..page.len() {
-                let child = pages.changed(at).child(i);
-                if is_changed(child) {
-                    let numbered = self.add_below(pages, child, numbers);
-                    pages.change(at).set_child(i, numbered);
-                }
-            }
+        let mut next = 0;
+        while let Some((i, child)) = pages.changed(at).changed_child(next) {
+            let numbered = self.add_below(pages, child, numbers);
+            pages.change(at).set_child(i, numbered);
+            next = i + 1;
         }
         let no = numbers.next();
         self.add_page(pages, at, no, false);
@@ -140,6 +147,12 @@ impl<'p> Pieces<'p> {
         pieces.extend(pages.extents.iter().map(|(first, bytes)| (*first, &bytes[..])));
         pieces.sort_unstable_by_key(|(no, _)| *no);
         Self { pieces, page_size: pages.base.file.page_size() }
+    }
+
+    /// The page behind the last one.
+    pub(crate) fn end(&self) -> PageNo {
+        let last = self.pieces.last();
+        last.map_or(0, |(no, bytes)| no + (bytes.len() / self.page_size) as u32)
     }
 
     /// How many pages they are.

@@ -173,6 +173,26 @@ impl Meta {
         }
     }
 
+    /// What the next commit begins with: this one, without its own list of free runs.
+    pub(crate) fn successor(&self) -> Self {
+        let Self { page_size, id, txn, end, catalog, ready, pending, .. } = *self;
+        let Self { ready_pages, pending_pages, .. } = *self;
+        let (kind, recent) = (Kind::Flushed, Vec::new());
+        Self {
+            page_size,
+            id,
+            txn,
+            end,
+            catalog,
+            ready,
+            pending,
+            ready_pages,
+            pending_pages,
+            kind,
+            recent,
+        }
+    }
+
     /// The length that a file with this commit must have at least.
     pub(crate) fn file_len(&self) -> u64 {
         u64::from(self.end) * u64::from(self.page_size)
@@ -180,7 +200,12 @@ impl Meta {
 
     /// The record as it stands in meta page `slot`.
     pub(crate) fn encode(&self, slot: u32) -> Box<[u8]> {
-        let mut bytes = vec![0; META_LEN].into_boxed_slice();
+        // In pieces, as in `page::build::clear`.
+        let mut bytes = Vec::with_capacity(META_LEN);
+        while bytes.len() < META_LEN {
+            bytes.extend_from_slice(&[0; 1024]);
+        }
+        let mut bytes = bytes.into_boxed_slice();
         let out = &mut bytes[..];
         out[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(MAGIC);
         put_u32(out, VERSION_OFFSET, VERSION);

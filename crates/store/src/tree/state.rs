@@ -61,6 +61,17 @@ impl WriteState {
         pages * self.pages.page_size() as u64
     }
 
+    /// As [`Self::room_bytes`], but no more than `most`: where the end of the store alone has that
+    /// much room, free space is not looked at.
+    pub(crate) fn room_for(&self, most: u64, kept: u64) -> u64 {
+        let page_size = self.pages.page_size() as u64;
+        let behind = self.pages.space.max_pages.saturating_sub(self.pages.base.end);
+        match u64::from(behind).saturating_sub(kept) * page_size >= most {
+            true => most,
+            false => self.room_bytes(kept).min(most),
+        }
+    }
+
     /// Writes the records of changed tables into the catalog; their roots have page numbers.
     pub(crate) fn store_records(&mut self) -> Result<()> {
         for table in self.tables.iter_mut().filter(|table| table.changed && !table.gone) {

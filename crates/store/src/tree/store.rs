@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     pub(crate) name_flushed: AtomicBool,
     /// Where the next search for free space begins.
     pub(crate) free_hint: AtomicU32,
+    /// The page behind the last one that the newest commit of this process wrote.
+    pub(crate) written_hint: AtomicU32,
     readers: Mutex<Readers>,
     poison: OnceLock<String>,
     pub(crate) lock: Arc<dyn SharedLock>,
@@ -100,6 +102,7 @@ impl Inner {
             flusher: Flusher::default(),
             name_flushed: AtomicBool::new(false),
             free_hint: AtomicU32::new(0),
+            written_hint: AtomicU32::new(0),
             readers: Mutex::new(Readers { newest: Arc::new(newest), slots: Vec::new() }),
             poison: OnceLock::new(),
             lock,

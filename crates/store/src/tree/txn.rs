@@ -172,8 +172,8 @@ impl WriteTxn {
     }
 
     fn set_limit(&mut self) {
-        let room = self.turn.state().room_bytes(KEPT_PAGES);
         let budget = self.turn.store.options.write_budget;
+        let room = self.turn.state().room_for(budget as u64, KEPT_PAGES);
         self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget);
     }
 

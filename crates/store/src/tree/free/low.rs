@@ -69,7 +69,7 @@ impl FreeState {
         Ok(left)
     }
 
-    fn take_run(&mut self, pages: &mut WritePages, run: Run) {
+    pub(super) fn take_run(&mut self, pages: &mut WritePages, run: Run) {
         self.taken.insert(run.start);
         self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
         pages.space.pool.push(run);

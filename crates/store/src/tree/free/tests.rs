@@ -44,7 +44,7 @@ fn the_shortest_sufficient_run_is_chosen() {
     let runs = [run(3, 100), run(200, 7), run(300, 9), run(400, 2)];
     assert_eq!(choose_runs(&runs, 6, false), [1]);
     assert_eq!(choose_runs(&runs, 8, false), [2]);
-    assert_eq!(choose_runs(&runs, 105, false), [0, 2]);
+    assert_eq!(choose_runs(&runs, 105, false), [0, 1]);
 }
 
 #[test]
@@ -85,4 +85,74 @@ fn entries_come_back_and_bad_ones_are_refused() {
     assert_eq!(pending_entry(&key[1..], &value), None);
     assert_eq!(pending_entry(&key, &[0; 20]), None);
     assert_eq!(ready_entry(&u32::MAX.to_be_bytes(), &1_u32.to_be_bytes()), None);
+}
+
+/// A generator of small numbers.
+fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
+    move |limit| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % limit
+    }
+}
+
+/// Free runs that do not overlap, ascending: some held under the snapshot 5, some not, some that
+/// nobody can hold.
+fn free_runs(next: &mut impl FnMut(u64) -> u64) -> Vec<FreeRun> {
+    let intervals = [(0, 0), (1, 3), (4, 9), (6, 9)];
+    let (mut start, mut runs) = (3, Vec::new());
+    for _ in 0..20 {
+        let len = 1 + next(3) as u32;
+        let (birth, freed) = intervals[next(4) as usize];
+        runs.push(FreeRun { run: run(start, len), birth, freed });
+        start += len + next(2) as u32;
+    }
+    runs
+}
+
+fn state_of(recent: Vec<FreeRun>) -> FreeState {
+    let meta = Meta { recent, txn: 9, ..Meta::empty(4096, [0; 16]) };
+    FreeState::new(&meta, vec![5], 0, 0)
+}
+
+#[test]
+fn runs_noted_one_by_one_are_the_joined_list() {
+    let mut next = numbers(1);
+    for _ in 0..200 {
+        let mut runs = free_runs(&mut next);
+        let mut state = state_of(Vec::new());
+        let mut rest = runs.clone();
+        while !rest.is_empty() {
+            state.note_recent(rest.swap_remove(next(rest.len() as u64) as usize));
+        }
+        join_neighbours(&mut runs);
+        assert_eq!(state.recent, runs);
+    }
+}
+
+#[test]
+fn what_nobody_holds_is_joined_in_place() {
+    let mut next = numbers(2);
+    for _ in 0..200 {
+        let runs = free_runs(&mut next);
+        let mut state = state_of(runs.clone());
+        let fresh = state.release_recent();
+        let held = |free: &FreeRun| is_held(&[5], free.birth, free.freed);
+        let free = |run| FreeRun { run, birth: 0, freed: 0 };
+        let mut slow: Vec<_> =
+            runs.iter().map(|f| if held(f) { *f } else { free(f.run) }).collect();
+        // Held ones were listed with their own intervals, and stay apart.
+        slow.dedup_by(|b, a| {
+            let joins = a.freed == 0 && b.freed == 0 && a.run.start + a.run.len == b.run.start;
+            a.run.len += if joins { b.run.len } else { 0 };
+            joins
+        });
+        assert_eq!(state.recent, slow);
+        // Fresh is the longest that holds a run freed by commit 9, if there is one.
+        let holds = |whole: &FreeRun, part: &FreeRun| {
+            (whole.run.start..whole.run.start + whole.run.len).contains(&part.run.start)
+        };
+        let of_newest = || runs.iter().filter(|f| f.freed == 9 && !held(f));
+        let lens = slow.iter().filter(|w| of_newest().any(|f| holds(w, f))).map(|w| w.run.len);
+        assert_eq!(fresh.map(|at| slow[at].run.len), lens.max());
+    }
 }

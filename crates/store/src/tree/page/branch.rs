@@ -43,6 +43,26 @@ impl Page<'_> {
         PageRef(self.word(self.children_at() + 4 * i))
     }
 
+    /// The first child from `from` on that is a changed page, and its slot.
+    pub(crate) fn changed_child(self, from: usize) -> Option<(usize, PageRef)> {
+        if self.is_leaf() {
+            return None;
+        }
+        let children = self.slice(self.children_at(), 4 * self.len());
+        let (refs, _) = children.as_chunks::<4>();
+        let is_changed = |child: &[u8; 4]| PageRef(u32::from_le_bytes(*child)).is_changed();
+        let mut at = from;
+        // Eight at a time: most have not changed.
+        while let Some(eight) = refs.get(at..at + 8) {
+            if eight.iter().fold(false, |any, child| any | is_changed(child)) {
+                break;
+            }
+            at += 8;
+        }
+        let found = refs.get(at..)?.iter().position(is_changed)? + at;
+        Some((found, PageRef(u32::from_le_bytes(refs[found]))))
+    }
+
     /// What the totals at `at` say of the children before `i`.
     #[inline(always)]
     fn total(self, at: usize, i: usize) -> u64 {

@@ -409,3 +409,22 @@ pub(crate) fn value_slot(order: &KeyOrder, record: &Record<'_>, value: &[u8]) ->
     }
     (low, false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_equal;
+
+    #[test]
+    fn strings_that_differ_anywhere_are_not_equal() {
+        for len in 0..70 {
+            let mut bytes: Vec<u8> = (0..len).collect();
+            let same = bytes.clone();
+            assert!(is_equal(&bytes, &same));
+            for at in 0..usize::from(len) {
+                bytes[at] ^= 0x80;
+                assert!(!is_equal(&bytes, &same), "{len}, {at}");
+                bytes[at] ^= 0x80;
+            }
+        }
+    }
+}
