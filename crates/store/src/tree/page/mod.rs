@@ -94,9 +94,10 @@ pub(crate) fn max_inline_key(page_size: usize) -> usize {
     page_size / 8
 }
 
-/// The longest record of a leaf with one value: at least four fit in a page.
+/// The longest record of a leaf with one value: at least two fit in a page. A longer value has pages
+/// of its own, and would take most of one here too.
 pub(crate) fn max_inline_record(page_size: usize) -> usize {
-    (page_size - HEADER_LEN - 64) / 4
+    (page_size - HEADER_LEN - 64) / 2
 }
 
 /// Pads a length to a multiple of 4.
