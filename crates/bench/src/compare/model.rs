@@ -63,16 +63,15 @@ impl Model {
         self.keys() * self.duplicates.max(1)
     }
 
-    /// The word of the value of a key that has one.
-    #[inline(always)]
+    /// The word of the (first) value of a key.
     pub(crate) fn value_of(&self, index: u64) -> u64 {
-        entry::value_word(entry::word(index), u64::from(index < self.replaced))
+        self.values_of(entry::word(index))[0]
     }
 
     /// The words of the values of a key in their order.
     pub(crate) fn values_of(&self, word: u64) -> Vec<u64> {
         if self.duplicates == 0 {
-            return vec![self.value_of(entry::index(word))];
+            return vec![entry::value_word(word, u64::from(entry::index(word) < self.replaced))];
         }
         let mut values: Vec<u64> =
             (0..self.duplicates).map(|number| entry::value_word(word, number)).collect();
