@@ -3,6 +3,7 @@
 //! the program finds the store that the first one left. Everything that a call hands out is read
 //! while it is valid.
 #![no_main]
+#![allow(unsafe_op_in_unsafe_fn, reason = "every line speaks to C")]
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -112,66 +113,60 @@ impl Machine {
         let Ok(path) = CString::new(folder.as_os_str().as_encoded_bytes()) else { return };
         let mut program = Program(bytes);
         let mut env = null_mut();
-        unsafe {
-            assert_eq!(mdb_env_create(&mut env), 0);
-            mdb_env_set_maxdbs(env, 2);
-            if program.byte() % 4 == 0 {
-                mdb_env_set_mapsize(env, 1 << 20);
-            }
-            if mdb_env_open(env, path.as_ptr(), NOSYNC, 0o600) == 0 {
-                let mut machine =
-                    Self { env, txns: vec![], cursors: vec![], reads: false, dbis: [None; 3] };
-                while !program.0.is_empty() {
-                    machine.step(&mut program);
-                }
-                while !machine.txns.is_empty() {
-                    machine.end(false);
-                }
-            }
-            mdb_env_close(env);
+        assert_eq!(mdb_env_create(&mut env), 0);
+        mdb_env_set_maxdbs(env, 2);
+        if program.byte() % 4 == 0 {
+            mdb_env_set_mapsize(env, 1 << 20);
         }
+        if mdb_env_open(env, path.as_ptr(), NOSYNC, 0o600) == 0 {
+            let mut machine =
+                Self { env, txns: vec![], cursors: vec![], reads: false, dbis: [None; 3] };
+            while !program.0.is_empty() {
+                machine.step(&mut program);
+            }
+            while !machine.txns.is_empty() {
+                machine.end(false);
+            }
+        }
+        mdb_env_close(env);
     }
 
     unsafe fn step(&mut self, program: &mut Program<'_>) {
         let (call, what) = (program.byte() % 16, program.byte());
         let Some(&txn) = self.txns.last() else {
-            return unsafe { self.begin(call % 4 == 0) };
+            return self.begin(call % 4 == 0);
         };
-        unsafe {
-            match call {
-                0 => self.end(true),
-                1 if what % 4 == 0 => self.end(false),
-                1 if !self.reads && self.txns.len() < 3 => self.begin(false),
-                2 => _ = mdb_env_sync(self.env, c_int::from(what % 2)),
-                3 => self.cursor(txn, what),
-                4 => drop(self.cursors.pop().map(|cursor| mdb_cursor_close(cursor))),
-                5..=8 => self.with_cursor(call, what, program),
-                _ => self.with_database(txn, call, what, program),
-            }
+        match call {
+            0 => self.end(true),
+            1 if what % 4 == 0 => self.end(false),
+            1 if !self.reads && self.txns.len() < 3 => self.begin(false),
+            2 => _ = mdb_env_sync(self.env, c_int::from(what % 2)),
+            3 => self.cursor(txn, what),
+            4 => drop(self.cursors.pop().map(|cursor| mdb_cursor_close(cursor))),
+            5..=8 => self.with_cursor(call, what, program),
+            _ => self.with_database(txn, call, what, program),
         }
     }
 
     unsafe fn begin(&mut self, reads: bool) {
         let parent = self.txns.last().copied().unwrap_or(null_mut());
-        unsafe { self.close_cursors() };
+        self.close_cursors();
         let mut txn = null_mut();
         let flags = if reads { RDONLY } else { 0 };
-        if unsafe { mdb_txn_begin(self.env, parent, flags, &mut txn) } == 0 {
+        if mdb_txn_begin(self.env, parent, flags, &mut txn) == 0 {
             self.txns.push(txn);
             self.reads = reads;
         }
     }
 
     unsafe fn end(&mut self, commit: bool) {
-        unsafe { self.close_cursors() };
+        self.close_cursors();
         let Some(txn) = self.txns.pop() else { return };
-        let kept = unsafe {
-            match commit {
-                true => mdb_txn_commit(txn) == 0,
-                false => {
-                    mdb_txn_abort(txn);
-                    false
-                }
+        let kept = match commit {
+            true => mdb_txn_commit(txn) == 0,
+            false => {
+                mdb_txn_abort(txn);
+                false
             }
         };
         if !kept {
@@ -182,7 +177,7 @@ impl Machine {
 
     unsafe fn close_cursors(&mut self) {
         for cursor in self.cursors.drain(..) {
-            unsafe { mdb_cursor_close(cursor) };
+            mdb_cursor_close(cursor);
         }
     }
 
@@ -195,7 +190,7 @@ impl Machine {
             let flags = c_uint::from(flags) & 0x7e | create;
             let mut dbi = 0;
             let name = name.as_ref().map_or(null(), |name| name.as_ptr());
-            if unsafe { mdb_dbi_open(txn, name, flags, &mut dbi) } == 0 {
+            if mdb_dbi_open(txn, name, flags, &mut dbi) == 0 {
                 self.dbis[at] = Some(dbi);
             }
         }
@@ -203,9 +198,9 @@ impl Machine {
     }
 
     unsafe fn cursor(&mut self, txn: *mut c_void, what: u8) {
-        let Some(dbi) = (unsafe { self.database(txn, what, what / 3) }) else { return };
+        let Some(dbi) = (self.database(txn, what, what / 3)) else { return };
         let mut cursor = null_mut();
-        if self.cursors.len() < 4 && unsafe { mdb_cursor_open(txn, dbi, &mut cursor) } == 0 {
+        if self.cursors.len() < 4 && mdb_cursor_open(txn, dbi, &mut cursor) == 0 {
             self.cursors.push(cursor);
         }
     }
@@ -218,25 +213,23 @@ impl Machine {
         let cursor = self.cursors[usize::from(program.byte()) % n];
         let (mut key, mut data) = (program.datum(), program.datum());
         let (mut key, mut data) = (val(&mut key), val(&mut data));
-        unsafe {
-            match call {
-                5 | 6 => {
-                    if mdb_cursor_get(cursor, &mut key, &mut data, c_uint::from(what) % 20) == 0 {
-                        // Some of these leave one of the two as it was given: also readable.
-                        look(key);
-                        look(data);
-                    }
+        match call {
+            5 | 6 => {
+                if mdb_cursor_get(cursor, &mut key, &mut data, c_uint::from(what) % 20) == 0 {
+                    // Some of these leave one of the two as it was given: also readable.
+                    look(key);
+                    look(data);
                 }
-                7 => {
-                    let flags = c_uint::from(what) & 0x70 | c_uint::from(what & 2) << 16;
-                    mdb_cursor_put(cursor, &mut key, &mut data, flags & !MULTIPLE & !RESERVE);
-                }
-                _ if what % 3 == 0 => {
-                    let mut count = 0;
-                    mdb_cursor_count(cursor, &mut count);
-                }
-                _ => _ = mdb_cursor_del(cursor, c_uint::from(what) & 0x20),
             }
+            7 => {
+                let flags = c_uint::from(what) & 0x70 | c_uint::from(what & 2) << 16;
+                mdb_cursor_put(cursor, &mut key, &mut data, flags & !MULTIPLE & !RESERVE);
+            }
+            _ if what % 3 == 0 => {
+                let mut count = 0;
+                mdb_cursor_count(cursor, &mut count);
+            }
+            _ => _ = mdb_cursor_del(cursor, c_uint::from(what) & 0x20),
         }
     }
 
@@ -247,42 +240,40 @@ impl Machine {
         what: u8,
         program: &mut Program<'_>,
     ) {
-        let Some(dbi) = (unsafe { self.database(txn, what, program.byte()) }) else { return };
+        let Some(dbi) = (self.database(txn, what, program.byte())) else { return };
         let (mut key, mut data) = (program.datum(), program.datum());
         let (mut key, mut data) = (val(&mut key), val(&mut data));
-        unsafe {
-            match call {
-                9 | 10 => {
-                    if mdb_get(txn, dbi, &mut key, &mut data) == 0 {
-                        look(data);
-                    }
+        match call {
+            9 | 10 => {
+                if mdb_get(txn, dbi, &mut key, &mut data) == 0 {
+                    look(data);
                 }
-                11 => {
-                    let data = if what % 2 == 0 { null_mut() } else { &raw mut data };
-                    mdb_del(txn, dbi, &mut key, data);
+            }
+            11 => {
+                let data = if what % 2 == 0 { null_mut() } else { &raw mut data };
+                mdb_del(txn, dbi, &mut key, data);
+            }
+            12 if what % 8 == 0 => {
+                // Handles of a database that was deleted, and cursors on it, are gone.
+                self.close_cursors();
+                if mdb_drop(txn, dbi, c_int::from(what % 16 == 0)) == 0 && what % 16 == 0 {
+                    self.dbis = [None; 3];
                 }
-                12 if what % 8 == 0 => {
-                    // Handles of a database that was deleted, and cursors on it, are gone.
-                    self.close_cursors();
-                    if mdb_drop(txn, dbi, c_int::from(what % 16 == 0)) == 0 && what % 16 == 0 {
-                        self.dbis = [None; 3];
-                    }
+            }
+            12 => {
+                let mut count = 0;
+                mdb_count_all(txn, dbi, 0, &mut count);
+            }
+            13 => {
+                let asked = data.size;
+                if mdb_put(txn, dbi, &mut key, &mut data, RESERVE) == 0 {
+                    assert_eq!(data.size, asked);
+                    std::ptr::write_bytes(data.data.cast::<u8>(), what, asked);
                 }
-                12 => {
-                    let mut count = 0;
-                    mdb_count_all(txn, dbi, 0, &mut count);
-                }
-                13 => {
-                    let asked = data.size;
-                    if mdb_put(txn, dbi, &mut key, &mut data, RESERVE) == 0 {
-                        assert_eq!(data.size, asked);
-                        std::ptr::write_bytes(data.data.cast::<u8>(), what, asked);
-                    }
-                }
-                _ => {
-                    let flags = c_uint::from(what) & 0x30 | c_uint::from(what & 2) << 16;
-                    mdb_put(txn, dbi, &mut key, &mut data, flags);
-                }
+            }
+            _ => {
+                let flags = c_uint::from(what) & 0x30 | c_uint::from(what & 2) << 16;
+                mdb_put(txn, dbi, &mut key, &mut data, flags);
             }
         }
     }
@@ -295,7 +286,7 @@ fn val(bytes: &mut Vec<u8>) -> Val {
 /// Reads every byte.
 unsafe fn look(val: Val) {
     if val.size > 0 {
-        let bytes = unsafe { std::slice::from_raw_parts(val.data.cast::<u8>(), val.size) };
+        let bytes = std::slice::from_raw_parts(val.data.cast::<u8>(), val.size);
         std::hint::black_box(bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte)));
     }
 }

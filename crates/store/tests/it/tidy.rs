@@ -34,6 +34,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/bench/src/engines/*.rs", "the C interfaces of other engines"),
     ("crates/cli/src/lmdb.rs", "the C interface of LMDB"),
     ("crates/cli/tests/it/lmdb.rs", "the C interface of LMDB"),
+    ("fuzz/fuzz_targets/c_interface.rs", "calls of a C interface"),
     ("crates/store/tests/it/processes.rs", "forking a process that has a store open"),
 ];
 

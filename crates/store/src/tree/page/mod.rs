@@ -94,8 +94,8 @@ pub(crate) fn max_inline_key(page_size: usize) -> usize {
     page_size / 8
 }
 
-/// The longest record of a leaf with one value: at least two fit in a page. A longer value has pages
-/// of its own, and would take most of one here too.
+/// The longest record of a leaf with one value: at least two fit in a page. A longer value has
+/// pages of its own, and would take most of one here too.
 pub(crate) fn max_inline_record(page_size: usize) -> usize {
     (page_size - HEADER_LEN - 64) / 2
 }
@@ -317,7 +317,7 @@ impl<'a> Page<'a> {
 
     /// Copies a key of which `rest`, which stands in this page, is the rest behind `shared` bytes
     /// at the front; returns its length. `None` if that cannot be done in a few whole blocks: the
-    /// key is long, `room` too short for a block more than that, or the rest at the end of the page.
+    /// key is long, `room` too short for a block more than that, or the rest at the page's end.
     #[inline(always)]
     pub(crate) fn join_key(
         self,
