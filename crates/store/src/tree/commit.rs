@@ -89,8 +89,8 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     }
 
     // 5. Publish. From here on readers and the next writer see the commit.
-    store.free_hint.store(state.free.hint, SeqCst);
-    store.written_hint.store(pieces.end(), SeqCst);
+    store.hints.free.store(state.free.hint, SeqCst);
+    store.hints.written.store(pieces.end(), SeqCst);
     announce(store, SnapshotMeta { meta, slot }, durable);
     image.keep_spare(&mut state.pages);
     if durable {

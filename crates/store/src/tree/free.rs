@@ -410,8 +410,8 @@ impl FreeState {
         Ok(left)
     }
 
-    /// Takes the runs of the ready tree that are best for a small commit; returns how many pages are
-    /// still missing.
+    /// Takes the runs of the ready tree that are best for a small commit; returns how many pages
+    /// are still missing.
     fn take_best(&mut self, pages: &mut WritePages, missing: u32, runs: &[Run]) -> u32 {
         let mut left = missing;
         for i in choose_runs(runs, missing, true) {

@@ -402,8 +402,8 @@ fn first_state(store: &Inner) -> Result<WriteState> {
     let most = max_size.map_or(u64::MAX, |bytes| bytes / page_size);
     let max_pages = u64::from(store.pages.max_pages()).min(most) as u32;
     let pages = WritePages::new(base, number.max(meta.txn) + 1, max_pages, max_size);
-    let hint = store.free_hint.load(std::sync::atomic::Ordering::SeqCst);
-    let behind = store.written_hint.load(std::sync::atomic::Ordering::SeqCst);
+    let hint = store.hints.free.load(std::sync::atomic::Ordering::SeqCst);
+    let behind = store.hints.written.load(std::sync::atomic::Ordering::SeqCst);
     let free = FreeState::new(meta, store.protected(), hint, behind);
     Ok(WriteState::new(pages, free, Tree::new(meta.catalog, Form::PLAIN)))
 }

@@ -54,6 +54,16 @@ pub(crate) struct SnapshotMeta {
     pub(crate) slot: u32,
 }
 
+/// What one commit of this process tells the next one about free space; of no meaning for what is
+/// right.
+#[derive(Default)]
+pub(crate) struct Hints {
+    /// Where the next search for free space begins.
+    pub(crate) free: AtomicU32,
+    /// The page behind the last one that was written.
+    pub(crate) written: AtomicU32,
+}
+
 /// What all handles and transactions of an open store share.
 pub(crate) struct Inner {
     pub(crate) options: Builder,
@@ -65,10 +75,7 @@ pub(crate) struct Inner {
     pub(crate) flusher: Flusher,
     /// Whether the name of the data file is known to be on stable storage.
     pub(crate) name_flushed: AtomicBool,
-    /// Where the next search for free space begins.
-    pub(crate) free_hint: AtomicU32,
-    /// The page behind the last one that the newest commit of this process wrote.
-    pub(crate) written_hint: AtomicU32,
+    pub(crate) hints: Hints,
     readers: Mutex<Readers>,
     poison: OnceLock<String>,
     pub(crate) lock: Arc<dyn SharedLock>,
@@ -101,8 +108,7 @@ impl Inner {
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
             name_flushed: AtomicBool::new(false),
-            free_hint: AtomicU32::new(0),
-            written_hint: AtomicU32::new(0),
+            hints: Hints::default(),
             readers: Mutex::new(Readers { newest: Arc::new(newest), slots: Vec::new() }),
             poison: OnceLock::new(),
             lock,
