@@ -12,8 +12,10 @@ use crate::{Error, Result};
 
 /// How much one call of the system writes.
 const PIECE_BYTES: usize = 512 << 10;
-/// From this size on the system is asked to begin writing each piece at once.
+/// From this size on the system is asked to begin writing each piece at once, ...
 const LARGE_BYTES: usize = 4 << 20;
+/// ... if the piece is not short: scattered pages are better left to the flush, which sorts them.
+const LARGE_PIECE_BYTES: usize = 64 << 10;
 
 /// Page numbers for changed pages: runs, in the order in which they are used.
 pub(crate) struct Numbers {
@@ -198,7 +200,7 @@ impl<'p> Pieces<'p> {
             file.file
                 .write_at(&slices, offset)
                 .map_err(|e| Error::io("write pages to", &file.path, e))?;
-            if large {
+            if large && bytes >= LARGE_PIECE_BYTES {
                 file.file.start_writeback(offset, bytes as u64);
             }
             rest = later;
