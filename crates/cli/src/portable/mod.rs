@@ -1,5 +1,5 @@
 //! Entries as portable text: the formats of `dump` and `load`. Every format is a reader of
-//! [`Event`]s and a writer that adds to a buffer; none of them knows a store or does output.
+//! `Event`s and a writer that adds to a buffer; none of them knows a store or does output.
 
 pub(crate) mod csv;
 pub mod fuzz;
