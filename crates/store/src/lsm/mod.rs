@@ -1,0 +1,4 @@
+//! The log-structured engine: a directory with a write-ahead log, which is also the value log, and
+//! sorted tables.
+
+pub(crate) mod entry;
