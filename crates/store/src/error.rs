@@ -43,6 +43,16 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A file of a store that is a directory does not hold what its checksums or its structure say
+    /// it must.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The byte in it from which on something is wrong.
+        offset: u64,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// The store is open elsewhere in a way that excludes this one.
     Locked {
         /// The lock file or store.
@@ -129,6 +139,11 @@ impl Error {
         Self::Io { doing, path: path.to_path_buf(), source }
     }
 
+    /// An [`Error::Damaged`].
+    pub(crate) fn damaged(path: &Path, offset: u64, reason: &'static str) -> Self {
+        Self::Damaged { path: path.to_path_buf(), offset, reason }
+    }
+
     /// An [`Error::Argument`].
     pub(crate) fn argument(reason: impl Into<String>) -> Self {
         Self::Argument { reason: reason.into() }
@@ -156,6 +171,9 @@ impl fmt::Display for Error {
                 "{} is damaged at page {page}: {reason}; `hedgerow check` lists all damage",
                 path.display()
             ),
+            Self::Damaged { path, offset, reason } => {
+                write!(f, "{} is damaged at byte {offset}: {reason}", path.display())
+            }
             Self::Locked { path, reason } => write!(f, "{} is locked: {reason}", path.display()),
             Self::Path { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::ReadOnly => f.write_str("the store is open for reading only"),

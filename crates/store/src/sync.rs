@@ -85,10 +85,11 @@ pub(crate) mod atomic {
     }
 
     atomic!(AtomicBool, bool, swap);
-    atomic!(AtomicU32, u32, fetch_max fetch_min);
+    atomic!(AtomicU32, u32, fetch_add fetch_max fetch_min);
     atomic!(AtomicU64, u64, fetch_max fetch_or fetch_and);
     made!(AtomicBool, bool);
     made!(AtomicU32, u32);
+    made!(AtomicU64, u64);
     exchange!(AtomicU32, u32);
     exchange!(AtomicU64, u64);
 }

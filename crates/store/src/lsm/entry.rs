@@ -1,5 +1,20 @@
-//! What an entry of the engine is: a user key, a sequence number, a kind and what belongs to it.
+//! What an entry of the engine is: a full key, a sequence number, a kind and what belongs to it.
 //! Pure data; knows no file.
+//!
+//! A *full key* is the number of the keyspace, four bytes big-endian, and the user's key behind it:
+//! so all keyspaces live in one order, each as a range of it. Entries are ordered by full key
+//! bytewise ascending, then by sequence number descending: the newest first.
+
+use std::cmp::Ordering;
+
+use super::varint::Reader;
+
+/// The longest key of a user.
+pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
+/// The number of a keyspace in front of a key.
+pub(crate) const KEYSPACE_BYTES: usize = 4;
+/// Sequence numbers stay below this: two bits of a word are for the kind.
+pub(crate) const SEQUENCE_END: u64 = 1 << 61;
 
 /// What an entry says about its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,5 +37,116 @@ impl Kind {
             3 => Some(Self::Tombstone),
             _ => None,
         }
+    }
+}
+
+/// Where a separated value stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Pointer {
+    /// The number of the segment.
+    pub(crate) segment: u32,
+    /// Where in it the value begins.
+    pub(crate) offset: u64,
+    /// The value's length.
+    pub(crate) len: u32,
+    /// [`value_sum`] of the value.
+    pub(crate) sum: u32,
+}
+
+impl Pointer {
+    /// Its length as bytes.
+    pub(crate) const BYTES: usize = 20;
+
+    pub(crate) fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.segment.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.len.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.sum.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if these bytes are no pointer.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let (segment, offset) = (reader.u32()?, reader.u64()?);
+        let pointer = Self { segment, offset, len: reader.u32()?, sum: reader.u32()? };
+        reader.is_empty().then_some(pointer)
+    }
+}
+
+/// The checksum of a separated value. It does not depend on where the value stands, so that it
+/// stays right when the value is moved.
+pub(crate) fn value_sum(value: &[u8]) -> u32 {
+    crate::checksum::crc32c(value.len() as u64, value)
+}
+
+/// An entry, borrowed from wherever it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    /// The full key.
+    pub(crate) key: &'a [u8],
+    /// The sequence number.
+    pub(crate) seq: u64,
+    /// What the entry says.
+    pub(crate) kind: Kind,
+    /// The value, the bytes of a [`Pointer`], or nothing: as the kind says.
+    pub(crate) value: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// The pointer of a separated entry; `None` if it is another one, or holds no pointer.
+    pub(crate) fn pointer(&self) -> Option<Pointer> {
+        (self.kind == Kind::Separated).then(|| Pointer::decode(self.value)).flatten()
+    }
+}
+
+/// The order of entries.
+#[inline]
+pub(crate) fn compare(a: (&[u8], u64), b: (&[u8], u64)) -> Ordering {
+    a.0.cmp(b.0).then(b.1.cmp(&a.1))
+}
+
+/// The full key of a user's key.
+pub(crate) fn full_key(keyspace: u32, key: &[u8]) -> Vec<u8> {
+    let mut full = Vec::with_capacity(KEYSPACE_BYTES + key.len());
+    full.extend_from_slice(&keyspace.to_be_bytes());
+    full.extend_from_slice(key);
+    full
+}
+
+/// The first full key that is behind all that begin with `prefix`; `None` if there is none.
+pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_a_key_comes_first() {
+        let mut entries = [(&b"b"[..], 1), (b"a", 1), (b"a", 9), (b"ab", 5), (b"", 2)];
+        entries.sort_by(|a, b| compare(*a, *b));
+        assert_eq!(entries, [(&b""[..], 2), (b"a", 9), (b"a", 1), (b"ab", 5), (b"b", 1)]);
+    }
+
+    #[test]
+    fn pointers_are_their_bytes() {
+        let pointer = Pointer { segment: 7, offset: 1 << 40, len: 5, sum: 9 };
+        assert_eq!(Pointer::decode(&pointer.encode()), Some(pointer));
+        assert_eq!(Pointer::decode(&pointer.encode()[1..]), None);
+        assert_eq!(Pointer::decode(&[0; Pointer::BYTES + 1]), None);
+    }
+
+    #[test]
+    fn prefixes_end() {
+        assert_eq!(end_of_prefix(b"a"), Some(b"b".to_vec()));
+        assert_eq!(end_of_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(end_of_prefix(b"\xff"), None);
+        assert_eq!(end_of_prefix(b""), None);
     }
 }

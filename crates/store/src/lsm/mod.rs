@@ -1,4 +1,84 @@
 //! The log-structured engine: a directory with a write-ahead log, which is also the value log, and
-//! sorted tables.
+//! sorted tables. For writing much, and for more than fits in memory.
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("db");
+//! use hedgerow::lsm::{Batch, KeyspaceOptions, Options};
+//!
+//! let db = Options::new().create(true).open(&path)?;
+//! let people = db.keyspace("people", KeyspaceOptions::default())?;
+//! db.put(&people, b"1", b"Ada")?;
+//!
+//! let mut batch = Batch::new();
+//! batch.put(&people, b"2", b"Grace")?;
+//! batch.delete(&people, b"1")?;
+//! db.write(batch)?;
+//!
+//! assert_eq!(db.get(&people, b"1")?, None);
+//! for entry in db.scan(&people)? {
+//!     let (key, value) = entry?;
+//!     assert_eq!((&key[..], &value[..]), (&b"2"[..], &b"Grace"[..]));
+//! }
+//! db.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A commit is a [`Batch`] over any number of keyspaces: it applies wholly or not at all, and after
+//! a crash the commits that are there are a prefix of those that were made ([`Durability`] says how
+//! long a one). Threads that commit at the same time share one write and one flush. Values from
+//! [`KeyspaceOptions::separation_threshold`] on are written once, to the log, and stay there until
+//! enough around them is garbage.
+//!
+//! # Limits
+//!
+//! - One process has a store open, once.
+//! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value is
+//!   handed out as a whole.
+//! - The index of each table that was read stays in memory (about 0.5 % of the table), and so does
+//!   a line of 24 bytes for each collected value until its key is next merged. There is no cache of
+//!   blocks: the system's page cache serves. There are no filters: a key that is absent costs a
+//!   read of each level.
+//! - Reads wait for the disk one at a time; [`Db::multi_get`] is a loop.
+//! - A scan steps over each deleted entry that was not merged away yet.
+//! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
+//! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
+//!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
+//!   multiple of their size.
 
-pub(crate) mod entry;
+mod background;
+mod batch;
+mod buffer;
+mod check;
+mod commit;
+mod compact;
+mod cursor;
+mod db;
+mod engine;
+mod entry;
+mod files;
+mod gc;
+mod keyspace;
+mod manifest;
+mod memtable;
+mod merge;
+mod open;
+mod options;
+mod run;
+mod snapshot;
+mod stat;
+mod table;
+mod tombstones;
+mod varint;
+mod version;
+mod vlog;
+mod wal;
+
+pub use batch::Batch;
+pub use check::CheckReport;
+pub use cursor::{Cursor, Scan};
+pub use db::Db;
+pub use keyspace::{Keyspace, KeyspaceOptions};
+pub use options::{Durability, Options};
+pub use snapshot::Snapshot;
+pub use stat::{DbStat, LevelStat};

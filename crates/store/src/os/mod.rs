@@ -2,6 +2,7 @@
 //!
 //! This module knows bytes and files. It knows no pages and no keys.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -74,6 +75,13 @@ pub trait System: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames a file over another one, atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes a directory whose parent exists; fails if there is one of that name.
+    fn create_directory(&self, path: &Path, mode: u32) -> io::Result<()>;
+    /// The names of what is in a directory, in no particular order.
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>>;
+    /// Opens or makes a file and locks it for this opener alone, until the answer is dropped or the
+    /// process dies. `None` if somebody else has it, another opener in this process included.
+    fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>>;
     /// Whether a thread may flush soon after a commit that was not flushed. Where it may not, each
     /// flush is one that somebody asked for.
     fn flushes_in_background(&self) -> bool {

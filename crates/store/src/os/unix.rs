@@ -3,6 +3,7 @@
 //! Every method here is one system call repeated until it is done. No policy lives here.
 #![expect(unsafe_code, reason = "some calls are not in rustix")]
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -61,6 +62,20 @@ impl System for RealSystem {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn create_directory(&self, path: &Path, mode: u32) -> io::Result<()> {
+        again(|| fs::mkdir(path, Mode::from_raw_mode(mode as _)))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        std::fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect()
+    }
+
+    fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+        let file = open_regular(path, flags, mode)?;
+        Ok(bytes::try_lock(&file, 0)?.then(|| Box::new(file) as Box<dyn Send + Sync>))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is on the simulated disk, what is on its way there, and what a power cut makes of both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use super::fault::{Kept, Random};
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Create { file: usize, path: PathBuf },
+    CreateFolder { path: PathBuf },
     Write { file: usize, offset: u64, bytes: Arc<[u8]> },
     SetLen { file: usize, len: u64 },
     Sync { file: usize },
@@ -28,6 +29,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { file, path } => write!(f, "create {} as file {file}", path.display()),
+            Self::CreateFolder { path } => write!(f, "create folder {}", path.display()),
             Self::Write { file, offset, bytes } => {
                 write!(f, "write {} bytes at {offset} of file {file}", bytes.len())
             }
@@ -54,6 +56,7 @@ impl fmt::Display for Event {
 pub(super) struct Image {
     files: Vec<File>,
     names: BTreeMap<PathBuf, usize>,
+    folders: BTreeSet<PathBuf>,
     pending_names: Vec<NameChange>,
 }
 
@@ -116,6 +119,9 @@ impl Image {
                 let link = Some((path.clone(), *file));
                 self.pending_names.push(NameChange { unlink: None, link });
             }
+            Event::CreateFolder { path } => {
+                self.folders.insert(path.clone());
+            }
             Event::Write { file, offset, bytes } => {
                 let change = Change::Write { offset: *offset, bytes: bytes.clone() };
                 self.files[*file].change(change);
@@ -161,7 +167,11 @@ impl Image {
             });
             names.insert(path, number);
         }
-        Self { files, names, pending_names: Vec::new() }
+        Self { files, names, folders: self.folders.clone(), pending_names: Vec::new() }
+    }
+
+    pub(super) fn folders(&self) -> &BTreeSet<PathBuf> {
+        &self.folders
     }
 
     /// The contents by number, and the names, as processes see them: all that is pending is done.

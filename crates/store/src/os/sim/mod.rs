@@ -17,7 +17,8 @@
 //!
 //! Names (created, renamed, removed) survive in their order up to some point, which is at least
 //! the last change that touches a folder of which `sync_directory` was called since. A file whose
-//! name did not survive is gone, however often it was synced. A rename is never half done.
+//! name did not survive is gone, however often it was synced. A rename is never half done. Folders
+//! themselves always survive.
 //!
 //! A `sync` that fails leaves of the pending writes none, all or some on the disk, *and forgets
 //! that the rest is pending*, as Linux does: reads still show it, a later sync that succeeds does
@@ -39,7 +40,8 @@
 //! What does not happen here: synced bytes that change by themselves (tests flip them with
 //! [`SimSystem::edit`]), writes that land in a wrong place, mapped reads that fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -142,7 +144,10 @@ struct State {
     /// What processes see: the cached files and their names.
     files: Vec<Memory>,
     names: BTreeMap<PathBuf, usize>,
+    folders: BTreeSet<PathBuf>,
     locks: BTreeMap<PathBuf, Arc<lock::LockFile>>,
+    /// Files that a process has for itself.
+    held: BTreeMap<PathBuf, Arc<Process>>,
     faults: Faults,
     capacity: Option<u64>,
     events: u64,
@@ -181,8 +186,10 @@ impl State {
         Self {
             files: files.expect("a simulated disk needs its address space"),
             names,
+            folders: image.folders().clone(),
             image,
             locks: BTreeMap::new(),
+            held: BTreeMap::new(),
             faults: Faults::new(seed),
             capacity: config.capacity,
             events: 0,
@@ -449,6 +456,21 @@ impl SimSystem {
     }
 }
 
+/// A file that its process has for itself.
+struct Held {
+    system: SimSystem,
+    path: PathBuf,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held = &mut self.system.state().held;
+        if held.get(&self.path).is_some_and(|by| Arc::ptr_eq(by, &self.system.process)) {
+            held.remove(&self.path);
+        }
+    }
+}
+
 impl Process {
     fn check(&self) -> io::Result<()> {
         match self.is_dead() {
@@ -513,6 +535,33 @@ impl System for SimSystem {
 
     fn flushes_in_background(&self) -> bool {
         self.machine.config.flushes_in_background
+    }
+
+    fn create_directory(&self, path: &Path, _mode: u32) -> io::Result<()> {
+        let mut state = self.begin(Operation::Name)?;
+        if !state.folders.insert(path.to_path_buf()) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.note(Event::CreateFolder { path: path.to_path_buf() });
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let state = self.begin(Operation::Open)?;
+        if !state.folders.contains(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let inside = state.names.keys().filter(|name| name.parent() == Some(path));
+        Ok(inside.filter_map(|name| name.file_name()).map(OsString::from).collect())
+    }
+
+    fn lock_exclusive(&self, path: &Path, _mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let mut state = self.begin(Operation::Lock)?;
+        if state.held.get(path).is_some_and(|holder| !holder.is_dead()) {
+            return Ok(None);
+        }
+        state.held.insert(path.to_path_buf(), Arc::clone(&self.process));
+        Ok(Some(Box::new(Held { system: self.clone(), path: path.to_path_buf() })))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -1,0 +1,165 @@
+//! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
+//! What they do is `engine`'s.
+
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use super::engine::Inner;
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::{Error, Result};
+
+#[derive(Default)]
+struct State {
+    stop: bool,
+    flush: bool,
+    merge: bool,
+    /// The last failure; work is tried again when there is more of it.
+    failure: Option<String>,
+}
+
+/// What the threads wait for. Where there are none, work is done by those who make it necessary.
+pub(crate) struct Background {
+    is_on: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Background {
+    pub(crate) fn new(is_on: bool) -> Self {
+        Self { is_on, state: Mutex::default(), changed: Condvar::default() }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, f: impl FnOnce(&mut State)) {
+        f(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    /// A buffer was frozen.
+    pub(crate) fn wake(&self) {
+        self.change(|state| (state.flush, state.failure) = (true, None));
+    }
+
+    /// A buffer went to a table.
+    pub(crate) fn made_room(&self) {
+        self.change(|state| state.merge = true);
+    }
+
+    fn stop(&self) {
+        self.change(|state| state.stop = true);
+    }
+
+    /// Waits until `has_room`.
+    ///
+    /// # Errors
+    /// If no room is made, since something failed.
+    pub(crate) fn wait_for_room(&self, has_room: impl Fn() -> bool) -> Result<()> {
+        let mut state = self.lock();
+        if !has_room() && state.failure.take().is_some() {
+            // What failed is tried again.
+            state.flush = true;
+            self.changed.notify_all();
+        }
+        while !has_room() {
+            if let Some(reason) = &state.failure {
+                return Err(Error::CommitFailed { reason: reason.clone() });
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+
+    /// The last failure.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
+    }
+
+    /// Waits for work of a kind, and takes it; `false`: stop.
+    fn next(&self, take: impl Fn(&mut State) -> bool) -> bool {
+        let mut state = self.lock();
+        loop {
+            if state.stop {
+                return false;
+            }
+            if take(&mut state) {
+                return true;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.lock().stop
+    }
+
+    fn note(&self, result: Result<()>) {
+        if let Err(error) = result {
+            self.change(|state| state.failure = Some(error.to_string()));
+        }
+    }
+}
+
+/// The threads of a store.
+pub(crate) struct Threads(Vec<JoinHandle<()>>);
+
+impl Threads {
+    /// Starts them, if the store is to have some.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
+        let mut threads = Self(Vec::new());
+        if !inner.background.is_on() {
+            return Ok(threads);
+        }
+        let works: [(&str, fn(&Inner)); 2] = [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
+        for (name, work) in works {
+            let shared = Arc::clone(inner);
+            let builder = std::thread::Builder::new().name(name.to_string());
+            let started = builder.spawn(move || work(&shared));
+            match started {
+                Ok(thread) => threads.0.push(thread),
+                Err(e) => {
+                    threads.stop(inner);
+                    return Err(Error::io("start a thread for", &inner.directory.path, e));
+                }
+            }
+        }
+        Ok(threads)
+    }
+
+    /// Ends them after what they are doing.
+    pub(crate) fn stop(&mut self, inner: &Inner) {
+        inner.background.stop();
+        for thread in self.0.drain(..) {
+            // A thread that panicked has nothing left to do.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn flusher(inner: &Inner) {
+    let background = &inner.background;
+    while background.next(|state| std::mem::take(&mut state.flush)) {
+        background.note(inner.flush_frozen());
+    }
+}
+
+fn merger(inner: &Inner) {
+    let background = &inner.background;
+    while background.next(|state| std::mem::take(&mut state.merge)) {
+        loop {
+            match inner.merge_once() {
+                Ok(true) if !background.is_stopped() => {}
+                result => break background.note(result.map(drop)),
+            }
+        }
+    }
+}

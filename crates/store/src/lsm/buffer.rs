@@ -1,0 +1,185 @@
+//! What was written last, in memory: a memtable and the range tombstones beside it. Knows no file.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::entry::{Entry, Kind, Pointer, value_sum};
+use super::memtable::Memtable;
+use super::merge::Source;
+use super::tombstones::{Pieces, Tombstone};
+use super::wal::{Group, OpKind, Ops};
+use crate::Result;
+use crate::sync::Mutex;
+
+/// With more range tombstones than this the buffer counts as full: each one more makes all of them
+/// be cut anew.
+const TOMBSTONES_MAX: usize = 256;
+/// What a range tombstone takes besides its keys.
+const TOMBSTONE_BYTES: usize = 256;
+/// A cursor copies so many entries at once.
+const CHUNK: usize = 32;
+
+/// The newest entries and range tombstones.
+pub(crate) struct Buffer {
+    points: Memtable,
+    ranges: Mutex<Vec<Tombstone>>,
+    /// `ranges`, cut; readers take it.
+    pieces: RwLock<Arc<Pieces>>,
+}
+
+impl Buffer {
+    pub(crate) fn new() -> Self {
+        Self { points: Memtable::new(), ranges: Mutex::default(), pieces: RwLock::default() }
+    }
+
+    /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
+    /// the group makes no sense.
+    pub(crate) fn apply(&self, segment: u32, group: &Group<'_>) -> bool {
+        let mut ops = Ops::new(group.body);
+        let mut seq = group.seq;
+        for op in &mut ops {
+            match op.kind {
+                OpKind::Put => self.points.insert(op.key, seq, Kind::Inline, op.value),
+                OpKind::PutSeparated => {
+                    let offset = group.body_offset() + op.value_at as u64;
+                    let (len, sum) = (op.value.len() as u32, value_sum(op.value));
+                    let pointer = Pointer { segment, offset, len, sum }.encode();
+                    self.points.insert(op.key, seq, Kind::Separated, &pointer);
+                }
+                OpKind::Delete => self.points.insert(op.key, seq, Kind::Tombstone, &[]),
+                OpKind::DeleteRange => {
+                    let (start, end) = (op.key.to_vec(), op.value.to_vec());
+                    self.delete_range(Tombstone { start, end, seq });
+                }
+            }
+            seq += 1;
+        }
+        ops.is_whole() && seq == group.seq + u64::from(group.count)
+    }
+
+    fn delete_range(&self, tombstone: Tombstone) {
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.push(tombstone);
+        let pieces = Arc::new(Pieces::new(&ranges));
+        *self.pieces.write().unwrap_or_else(PoisonError::into_inner) = pieces;
+    }
+
+    /// The range tombstones, as they are now.
+    pub(crate) fn pieces(&self) -> Arc<Pieces> {
+        Arc::clone(&self.pieces.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys: usize = ranges.iter().map(|t| t.start.len() + t.end.len()).sum();
+        self.points.bytes() + keys + ranges.len() * TOMBSTONE_BYTES
+    }
+
+    /// Whether it should be written to a table, if it may take so many bytes.
+    pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
+        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();
+        ranges >= TOMBSTONES_MAX || self.bytes() >= bytes_max
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces().is_empty() && {
+            let mut iter = self.points.iter();
+            iter.first();
+            iter.entry().is_none()
+        }
+    }
+
+    /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside.
+    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, Vec<u8>)> {
+        let (seq, kind, value) = self.points.get(key, at)?;
+        Some((seq, kind, value.to_vec()))
+    }
+}
+
+struct Owned {
+    key: Vec<u8>,
+    seq: u64,
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+/// A place among the entries of a buffer that keeps the buffer. It looks at a few neighbours at a
+/// time; entries that are added meanwhile are newer than what its reader sees.
+pub(crate) struct BufferCursor {
+    buffer: Arc<Buffer>,
+    chunk: Vec<Owned>,
+    at: usize,
+}
+
+impl BufferCursor {
+    pub(crate) fn new(buffer: Arc<Buffer>) -> Self {
+        Self { buffer, chunk: Vec::new(), at: 0 }
+    }
+
+    /// Takes neighbours from where `begin` leads on.
+    fn fill(&mut self, forward: bool, begin: impl Fn(&mut super::memtable::MemIter<'_>)) {
+        self.chunk.clear();
+        let mut iter = self.buffer.points.iter();
+        begin(&mut iter);
+        while let Some((key, seq, kind, value)) = iter.entry() {
+            self.chunk.push(Owned { key: key.to_vec(), seq, kind, value: value.to_vec() });
+            if self.chunk.len() == CHUNK {
+                break;
+            }
+            if forward { iter.next() } else { iter.prev() }
+        }
+        if forward {
+            self.at = 0;
+        } else {
+            self.chunk.reverse();
+            self.at = self.chunk.len().saturating_sub(1);
+        }
+    }
+}
+
+impl Source for BufferCursor {
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.fill(true, |iter| iter.seek(key, seq));
+        Ok(())
+    }
+
+    fn first(&mut self) -> Result<()> {
+        self.fill(true, |iter| iter.first());
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.fill(false, |iter| iter.last());
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if self.at + 1 < self.chunk.len() {
+            self.at += 1;
+        } else if let Some(last) = self.chunk.pop() {
+            self.fill(true, |iter| {
+                iter.seek(&last.key, last.seq);
+                iter.next();
+            });
+        }
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if self.at > 0 {
+            self.at -= 1;
+        } else if !self.chunk.is_empty() {
+            let first = self.chunk.swap_remove(0);
+            self.fill(false, |iter| {
+                iter.seek(&first.key, first.seq);
+                iter.prev();
+            });
+        }
+        Ok(())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let Owned { key, seq, kind, value } = self.chunk.get(self.at)?;
+        Some(Entry { key, seq: *seq, kind: *kind, value })
+    }
+}

@@ -1,0 +1,137 @@
+//! Verifying everything: each block of each table, each group of each segment, each value, and that
+//! they say the same of each other. Stops at no damage.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::entry::compare;
+use super::merge::Source;
+use super::snapshot::View;
+use super::table::{TableCursor, TableMeta};
+use super::version::{Segment, TableFile, Version};
+use super::vlog;
+use super::wal::{Groups, Ops};
+use crate::{Error, Result};
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// Tables that were read.
+    pub tables: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Segments that were read.
+    pub segments: u64,
+    /// Separated values that were read.
+    pub values: u64,
+    /// Everything that is wrong, each with file and offset.
+    pub damage: Vec<Error>,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.damage.is_empty()
+    }
+
+    /// Notes damage; other errors end the check.
+    fn note(&mut self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error @ Error::Damaged { .. }) => {
+                self.damage.push(error);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+pub(crate) fn check(view: &View) -> Result<CheckReport> {
+    let version = view.version();
+    let mut report = CheckReport::default();
+    for (_, table) in version.tables() {
+        report.tables += 1;
+        let checked = check_table(version, table, &mut report);
+        report.note(checked)?;
+    }
+    for segment in version.segments() {
+        report.segments += 1;
+        let checked = check_segment(segment);
+        report.note(checked)?;
+    }
+    Ok(report)
+}
+
+/// What a table was found to hold.
+#[derive(Default)]
+struct Counts {
+    entries: u64,
+    tombstones: u64,
+    segments: BTreeMap<u32, u64>,
+    last: Option<(Vec<u8>, u64)>,
+}
+
+fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -> Result<()> {
+    let path = table.handle().path();
+    let mut cursor = TableCursor::new(Arc::clone(table.open()?), 256 << 10);
+    let mut counts = Counts::default();
+    cursor.first()?;
+    while let Some(entry) = cursor.entry() {
+        let damaged = |reason| Error::damaged(path, cursor.block_offset(), reason);
+        let (low, high) = table.meta.seqs;
+        if !table.meta.bounds.contains(entry.key) || !(low..=high).contains(&entry.seq) {
+            return Err(damaged("an entry lies outside of what its table is said to hold"));
+        }
+        let last = counts.last.as_ref().map(|(key, seq)| (key.as_slice(), *seq));
+        if last.is_some_and(|last| compare(last, (entry.key, entry.seq)).is_ge()) {
+            return Err(damaged("the entries of a table do not ascend"));
+        }
+        counts.entries += 1;
+        counts.tombstones += u64::from(entry.kind == super::entry::Kind::Tombstone);
+        if entry.kind == super::entry::Kind::Separated {
+            let pointer = entry.pointer().ok_or_else(|| damaged("an entry has no pointer"))?;
+            *counts.segments.entry(pointer.segment).or_default() += 1;
+            report.values += 1;
+            let read = vlog::read_value(version, pointer).map(drop);
+            report.note(read)?;
+        }
+        counts.last = Some((entry.key.to_vec(), entry.seq));
+        cursor.next()?;
+    }
+    report.entries += counts.entries;
+    let differs = differs(&table.meta, &counts);
+    differs.map_or(Ok(()), |reason| Err(Error::damaged(path, 0, reason)))
+}
+
+/// What the manifest says otherwise of a table.
+fn differs(meta: &TableMeta, counts: &Counts) -> Option<&'static str> {
+    if (meta.entries, meta.tombstones) != (counts.entries, counts.tombstones) {
+        return Some("a table does not hold as many entries as the manifest says");
+    }
+    let said = meta.references.iter().map(|reference| &reference.segment);
+    if !said.eq(counts.segments.keys()) {
+        return Some("a table points to other segments than the manifest says");
+    }
+    None
+}
+
+fn check_segment(segment: &Segment) -> Result<()> {
+    let Some(sealed) = segment.sealed else { return Ok(()) };
+    let (file, path) = (segment.handle().file()?, segment.handle().path());
+    segment.identity.verify(&**file, path)?;
+    segment.remap()?;
+    let mut groups = Groups::new(segment.identity, Arc::clone(file), path, sealed.len)?;
+    while let Some(group) = groups.next()? {
+        let offset = group.offset;
+        let mut ops = Ops::new(group.body);
+        let count = (&mut ops).count();
+        if !ops.is_whole() || count != group.count as usize {
+            let what = "the operations of a group make no sense";
+            return Err(Error::damaged(path, offset, what));
+        }
+    }
+    match groups.is_at_end() {
+        true => Ok(()),
+        false => Err(Error::damaged(path, groups.position(), "a group of the log is damaged")),
+    }
+}

@@ -1,0 +1,303 @@
+//! Cursors and scans: the entries of a keyspace in order, as a view sees them.
+
+use std::sync::Arc;
+
+use super::buffer::BufferCursor;
+use super::entry::{KEYSPACE_BYTES, Kind, end_of_prefix, full_key};
+use super::merge::{Merge, Source};
+use super::snapshot::View;
+use super::table::TableCursor;
+use super::version::{LEVELS, LevelCursor};
+use crate::Result;
+
+/// The entry at a cursor.
+struct Here {
+    /// The full key.
+    key: Vec<u8>,
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+/// A place among the entries of a keyspace. It sees the moment at which it was made, and keeps what
+/// it sees on the disk.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+/// let people = db.keyspace("people", Default::default())?;
+/// db.put(&people, b"1", b"Ada")?;
+/// db.put(&people, b"2", b"Grace")?;
+/// let mut cursor = db.cursor(&people)?;
+/// cursor.seek(b"15")?;
+/// assert_eq!(cursor.key(), Some(&b"2"[..]));
+/// cursor.prev()?;
+/// assert_eq!(cursor.value()?.as_deref(), Some(&b"Ada"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Cursor {
+    view: View,
+    keyspace: u32,
+    merge: Merge,
+    here: Option<Here>,
+    /// Whether `merge` stands at the entry here; else it stands before all entries of its key.
+    forward: bool,
+}
+
+impl Cursor {
+    pub(crate) fn new(view: View, keyspace: u32) -> Result<Self> {
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        let current = &view.current;
+        sources.push(Box::new(BufferCursor::new(Arc::clone(&current.active))));
+        for frozen in &current.frozen {
+            sources.push(Box::new(BufferCursor::new(Arc::clone(&frozen.buffer))));
+        }
+        for table in current.version.level(0) {
+            sources.push(Box::new(TableCursor::new(Arc::clone(table.open()?), 0)));
+        }
+        for level in 1..LEVELS {
+            let tables = current.version.level(level).to_vec();
+            if !tables.is_empty() {
+                sources.push(Box::new(LevelCursor::new(tables, 0)));
+            }
+        }
+        let merge = Merge::new(sources);
+        Ok(Self { view, keyspace, merge, here: None, forward: true })
+    }
+
+    /// To the first key that is not before `key`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) or [`Error::Io`](crate::Error::Io) if entries
+    /// cannot be read.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.merge.seek(&full_key(self.keyspace, key), u64::MAX)?;
+        self.settle_forward(None)
+    }
+
+    /// To the last key before `key`.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.merge.seek_before(&full_key(self.keyspace, key), u64::MAX)?;
+        self.settle_back()
+    }
+
+    /// To the first key.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn first(&mut self) -> Result<()> {
+        self.seek(&[])
+    }
+
+    /// To the last key.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn last(&mut self) -> Result<()> {
+        self.merge.seek_before(&full_key(self.keyspace + 1, &[]), u64::MAX)?;
+        self.settle_back()
+    }
+
+    /// To the next key; behind the last one, and from no key, to no key.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn next(&mut self) -> Result<()> {
+        let Some(here) = self.here.take() else { return Ok(()) };
+        if !self.forward {
+            self.merge.seek(&here.key, u64::MAX)?;
+        }
+        self.settle_forward(Some(here.key))
+    }
+
+    /// To the key before; before the first one, and from no key, to no key.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn prev(&mut self) -> Result<()> {
+        let Some(here) = self.here.take() else { return Ok(()) };
+        if self.forward {
+            self.merge.seek_before(&here.key, u64::MAX)?;
+        }
+        self.settle_back()
+    }
+
+    /// The key here; `None` if the cursor is at no key.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.here.as_ref().map(|here| &here.key[KEYSPACE_BYTES..])
+    }
+
+    /// The value here; `None` if the cursor is at no key. A separated one is read now.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn value(&self) -> Result<Option<Vec<u8>>> {
+        match &self.here {
+            Some(here) => self.view.value(here.kind, &here.value),
+            None => Ok(None),
+        }
+    }
+
+    fn is_inside(&self, key: &[u8]) -> bool {
+        key.starts_with(&self.keyspace.to_be_bytes())
+    }
+
+    /// To the next key that is there, from where the merge stands on, but not to `skipped`.
+    fn settle_forward(&mut self, mut skipped: Option<Vec<u8>>) -> Result<()> {
+        (self.here, self.forward) = (None, true);
+        while let Some(entry) = self.merge.entry() {
+            if !self.is_inside(entry.key) {
+                return Ok(());
+            }
+            if entry.seq <= self.view.at && skipped.as_deref() != Some(entry.key) {
+                let is_there = entry.kind != Kind::Tombstone
+                    && self.view.cover(entry.key)? < entry.seq;
+                let key = entry.key.to_vec();
+                if is_there {
+                    let value = entry.value.to_vec();
+                    self.here = Some(Here { key, kind: entry.kind, value });
+                    return Ok(());
+                }
+                skipped = Some(key);
+            }
+            self.merge.next()?;
+        }
+        Ok(())
+    }
+
+    /// To the last key that is there, from where the merge stands back. Versions of a key come the
+    /// oldest first on this way.
+    fn settle_back(&mut self) -> Result<()> {
+        (self.here, self.forward) = (None, false);
+        while let Some(entry) = self.merge.entry() {
+            if !self.is_inside(entry.key) {
+                return Ok(());
+            }
+            let key = entry.key.to_vec();
+            let mut newest = None;
+            while let Some(entry) = self.merge.entry().filter(|entry| entry.key == key) {
+                if entry.seq <= self.view.at {
+                    newest = Some((entry.seq, entry.kind, entry.value.to_vec()));
+                }
+                self.merge.prev()?;
+            }
+            match newest {
+                Some((seq, kind, value))
+                    if kind != Kind::Tombstone && self.view.cover(&key)? < seq =>
+                {
+                    self.here = Some(Here { key, kind, value });
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The entries of a keyspace, or a part of them, in order: an iterator.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+/// let files = db.keyspace("files", Default::default())?;
+/// for name in ["a/1", "b/1", "b/2", "c/1"] {
+///     db.put(&files, name.as_bytes(), b"")?;
+/// }
+/// let names = db.scan(&files)?.prefix(b"b/").reverse().keys_only();
+/// let names: Vec<_> = names.map(|entry| entry.map(|(name, _)| name)).collect::<Result<_, _>>()?;
+/// assert_eq!(names, [b"b/2", b"b/1"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Scan {
+    cursor: Cursor,
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
+    reverse: bool,
+    with_values: bool,
+    state: State,
+}
+
+/// How far a scan is.
+#[derive(PartialEq, Eq)]
+enum State {
+    New,
+    Inside,
+    Over,
+}
+
+impl Scan {
+    pub(crate) fn new(cursor: Cursor) -> Self {
+        let (from, to) = (Vec::new(), None);
+        Self { cursor, from, to, reverse: false, with_values: true, state: State::New }
+    }
+
+    /// Leaves out what comes before `key`.
+    pub fn from(mut self, key: &[u8]) -> Self {
+        self.from = key.to_vec();
+        self
+    }
+
+    /// Leaves out `key` and what comes behind it.
+    pub fn to(mut self, key: &[u8]) -> Self {
+        self.to = Some(key.to_vec());
+        self
+    }
+
+    /// Only the keys that begin with `prefix`.
+    pub fn prefix(mut self, prefix: &[u8]) -> Self {
+        self.from = prefix.to_vec();
+        self.to = end_of_prefix(prefix);
+        self
+    }
+
+    /// From the last key to the first.
+    pub fn reverse(mut self) -> Self {
+        self.reverse = true;
+        self
+    }
+
+    /// Leaves the values empty: separated ones are not read.
+    pub fn keys_only(mut self) -> Self {
+        self.with_values = false;
+        self
+    }
+
+    fn step(&mut self) -> Result<()> {
+        match (&self.state, self.reverse, &self.to) {
+            (State::New, false, _) => self.cursor.seek(&self.from),
+            (State::New, true, Some(to)) => self.cursor.seek_before(to),
+            (State::New, true, None) => self.cursor.last(),
+            (_, false, _) => self.cursor.next(),
+            (_, true, _) => self.cursor.prev(),
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.step()?;
+        self.state = State::Inside;
+        let is_inside = |key: &&[u8]| {
+            *key >= self.from.as_slice() && self.to.as_deref().is_none_or(|to| *key < to)
+        };
+        let Some(key) = self.cursor.key().filter(is_inside) else { return Ok(None) };
+        let value = if self.with_values { self.cursor.value()? } else { None };
+        Ok(Some((key.to_vec(), value.unwrap_or_default())))
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.state == State::Over {
+            return None;
+        }
+        let entry = self.advance().transpose();
+        if !matches!(entry, Some(Ok(_))) {
+            self.state = State::Over;
+        }
+        entry
+    }
+}

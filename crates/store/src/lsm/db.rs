@@ -1,0 +1,279 @@
+//! The store's public face: translation to what `engine`, `commit` and `snapshot` do.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use super::background::Threads;
+use super::batch::Batch;
+use super::check::{self, CheckReport};
+use super::cursor::{Cursor, Scan};
+use super::engine::Inner;
+use super::entry::full_key;
+use super::keyspace::{
+    CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record,
+};
+use super::options::{Durability, Options};
+use super::snapshot::{Snapshot, View};
+use super::stat::{self, DbStat};
+use super::wal::{OpKind, push_op};
+use crate::{Error, Result};
+
+/// A store: a directory with a write-ahead log and sorted tables. See the [module](super).
+///
+/// A `Db` is shared between threads by reference; all methods take `&self`. Dropping it closes the
+/// store, once all snapshots are dropped too.
+pub struct Db {
+    inner: Arc<Inner>,
+    threads: Threads,
+}
+
+impl Inner {
+    /// Refuses a keyspace of another store.
+    pub(crate) fn check(&self, keyspace: &Keyspace) -> Result<()> {
+        match keyspace.store() == self.catalog.store {
+            true => Ok(()),
+            false => Err(Error::argument("the keyspace is one of another store")),
+        }
+    }
+}
+
+impl Db {
+    pub(crate) fn new(inner: Arc<Inner>, threads: Threads) -> Self {
+        Self { inner, threads }
+    }
+
+    /// Opens the store in a directory.
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Options::new().open(path)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.inner.directory.path
+    }
+
+    /// The keyspace of that name, which is created with these options if it does not exist. One
+    /// that exists keeps the options that it was created with.
+    ///
+    /// # Errors
+    /// [`Error::Size`] if the name is longer than 1,024 bytes; else as [`Db::write`].
+    pub fn keyspace(&self, name: impl AsRef<[u8]>, options: KeyspaceOptions) -> Result<Keyspace> {
+        let (name, catalog) = (name.as_ref(), &self.inner.catalog);
+        let mut known = catalog.keyspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(keyspace) = known.get(name) {
+            return Ok(keyspace.clone());
+        }
+        let record = match self.record(name)? {
+            Some(record) => record,
+            None => self.create_keyspace(name, options)?,
+        };
+        let keyspace = Keyspace::new(catalog.store, name, record);
+        known.insert(name.to_vec(), keyspace.clone());
+        Ok(keyspace)
+    }
+
+    /// The names of all keyspaces, in order.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::Io`] if they cannot be read.
+    pub fn keyspaces(&self) -> Result<Vec<Vec<u8>>> {
+        let names = Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?);
+        names.keys_only().map(|entry| entry.map(|(name, _)| name)).collect()
+    }
+
+    fn record(&self, name: &[u8]) -> Result<Option<Record>> {
+        let Some(bytes) = View::now(&self.inner).get(&full_key(CATALOG, name))? else {
+            return Ok(None);
+        };
+        let damaged = || Error::damaged(self.path(), 0, "the record of a keyspace makes no sense");
+        Record::decode(&bytes).ok_or_else(damaged).map(Some)
+    }
+
+    /// Writes a keyspace's record. Numbers ascend, and none is given twice: keyspaces stay.
+    fn create_keyspace(&self, name: &[u8], options: KeyspaceOptions) -> Result<Record> {
+        if name.len() > NAME_BYTES_MAX {
+            let (len, max) = (name.len() as u64, NAME_BYTES_MAX as u64);
+            return Err(Error::Size { what: "name of a keyspace", len, min: 0, max });
+        }
+        let mut id = CATALOG;
+        for entry in Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?) {
+            let damaged =
+                || Error::damaged(self.path(), 0, "the record of a keyspace makes no sense");
+            id = id.max(Record::decode(&entry?.1).ok_or_else(damaged)?.id);
+        }
+        if id >= KEYSPACES_MAX {
+            return Err(Error::argument("the store has no number left for a keyspace"));
+        }
+        let record = Record { id: id + 1, options };
+        let mut batch = Batch::new();
+        let key = [&CATALOG.to_be_bytes()[..], name];
+        push_op(&mut batch.body, OpKind::Put, key, [&record.encode(), &[]]);
+        batch.count = 1;
+        self.inner.commit(batch, self.inner.options.durability)?;
+        Ok(record)
+    }
+
+    /// Commits a batch with the store's durability.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::CommitFailed`] if the system refuses: then nothing of the batch is
+    /// there, though it may come back if the machine stops before the store is closed.
+    /// [`Error::Poisoned`] if a flush failed earlier: open the store anew. [`Error::Argument`] if a
+    /// keyspace is one of another store.
+    pub fn write(&self, batch: Batch) -> Result<()> {
+        self.write_with(batch, self.inner.options.durability)
+    }
+
+    /// Commits a batch.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn write_with(&self, batch: Batch, durability: Durability) -> Result<()> {
+        match batch.store {
+            None => Ok(()),
+            Some(store) if store == self.inner.catalog.store => {
+                self.inner.commit(batch, durability)
+            }
+            Some(_) => Err(Error::argument("the batch names keyspaces of another store")),
+        }
+    }
+
+    /// Puts a value under a key.
+    ///
+    /// # Errors
+    /// As [`Db::write`], and as [`Batch::put`].
+    pub fn put(&self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.put(keyspace, key, value)?;
+        self.write(batch)
+    }
+
+    /// Deletes a key, which need not exist.
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn delete(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete(keyspace, key)?;
+        self.write(batch)
+    }
+
+    /// Deletes all keys from `start` on that come before `end`; `None` means up to the last key.
+    /// Costs the same however many there are.
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn delete_range(
+        &self,
+        keyspace: &Keyspace,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete_range(keyspace, start, end)?;
+        self.write(batch)
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.inner.check(keyspace)?;
+        View::now(&self.inner).get(&full_key(keyspace.id(), key))
+    }
+
+    /// The values of several keys, in their order, all as of one moment.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.inner.check(keyspace)?;
+        let view = View::now(&self.inner);
+        keys.iter().map(|key| view.get(&full_key(keyspace.id(), key.as_ref()))).collect()
+    }
+
+    /// A place in a keyspace that moves both ways and sees this moment.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
+        self.inner.check(keyspace)?;
+        Cursor::new(View::now(&self.inner), keyspace.id())
+    }
+
+    /// The entries of a keyspace in order, as of this moment.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn scan(&self, keyspace: &Keyspace) -> Result<Scan> {
+        self.cursor(keyspace).map(Scan::new)
+    }
+
+    /// The store as it is now, to be read later.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(Arc::clone(&self.inner))
+    }
+
+    /// Returns when everything that was committed is on stable storage.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses; [`Error::Poisoned`] from then on.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    /// Writes everything in memory to tables.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Merges all tables into one level and collects values: afterwards little is on the disk that
+    /// neither a reader who begins now nor a held snapshot sees.
+    ///
+    /// # Errors
+    /// As [`Db::write`]; what was merged before stays merged.
+    pub fn compact(&self) -> Result<()> {
+        self.inner.compact()
+    }
+
+    /// Reads and verifies everything.
+    ///
+    /// # Errors
+    /// If the system refuses; damage is no error but in the report.
+    pub fn check(&self) -> Result<CheckReport> {
+        check::check(&View::now(&self.inner))
+    }
+
+    /// What the store consists of.
+    pub fn stat(&self) -> DbStat {
+        stat::stat(&self.inner)
+    }
+
+    /// Closes the store: ends its threads and hands everything to stable storage.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn close(mut self) -> Result<()> {
+        self.threads.stop(&self.inner);
+        self.inner.sync()
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        self.threads.stop(&self.inner);
+        // Who wants to know of a failure calls `close`.
+        let _ = self.inner.sync();
+    }
+}

@@ -1,0 +1,373 @@
+//! The store: what its threads share, how the next version is made, and the work behind commits
+//! (flushing buffers, compacting, collecting values).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::background::Background;
+use super::buffer::{Buffer, BufferCursor};
+use super::commit::Queue;
+use super::compact::{self, Plan, Sizes};
+use super::files::{Directory, Name};
+use super::gc;
+use super::keyspace::Keyspace;
+use super::manifest::Manifest;
+use super::options::Options;
+use super::run::{self, Output, Rules};
+use super::version::{Edit, Sealed, Version};
+use super::wal::{Identity, Log};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::{Mutex, MutexGuard};
+use crate::{Error, Result};
+
+/// Frozen buffers wait for their tables; with more of them, writers wait.
+const FROZEN_MAX: usize = 2;
+/// Segments may hold so many hundredths of what is needed in them: in the background, and after a
+/// full compaction.
+const COLLECT_PERCENT: u64 = 120;
+const COLLECT_PERCENT_FULL: u64 = 103;
+/// A collection writes about so many segments' worth of values.
+const COLLECT_SEGMENTS: u64 = 4;
+/// Small amounts are not worth a new segment.
+const COLLECT_SLACK_BYTES: u64 = 4096;
+
+/// A buffer that is not written to any more.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub(crate) buffer: Arc<Buffer>,
+    /// The last sequence number in it.
+    pub(crate) last_seq: u64,
+}
+
+/// What a reader reads.
+#[derive(Clone)]
+pub(crate) struct Current {
+    pub(crate) active: Arc<Buffer>,
+    /// The newest first.
+    pub(crate) frozen: Vec<Frozen>,
+    pub(crate) version: Arc<Version>,
+}
+
+/// What the leader of a commit writes to.
+pub(crate) struct Writer {
+    pub(crate) log: Log,
+    pub(crate) next_seq: u64,
+}
+
+/// Numbers that only go up, and the snapshots that are held.
+pub(crate) struct Clock {
+    /// Readers see everything up to this sequence number.
+    pub(crate) visible: AtomicU64,
+    pub(crate) next_file: AtomicU32,
+    snapshots: Mutex<BTreeMap<u64, usize>>,
+}
+
+impl Clock {
+    pub(crate) fn new(visible: u64, next_file: u32) -> Self {
+        let (visible, next_file) = (AtomicU64::new(visible), AtomicU32::new(next_file));
+        Self { visible, next_file, snapshots: Mutex::default() }
+    }
+
+    /// Holds what is visible now; answers its sequence number.
+    pub(crate) fn pin(&self) -> u64 {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let seq = self.visible.load(Ordering::Acquire);
+        *snapshots.entry(seq).or_default() += 1;
+        seq
+    }
+
+    pub(crate) fn unpin(&self, seq: u64) {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = snapshots.get_mut(&seq) {
+            *count -= 1;
+            if *count == 0 {
+                snapshots.remove(&seq);
+            }
+        }
+    }
+
+    /// All readers that a merge must serve, in ascending order: held snapshots, and who begins now.
+    fn readers(&self) -> Vec<u64> {
+        let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readers: Vec<u64> = snapshots.keys().copied().collect();
+        readers.push(self.visible.load(Ordering::Acquire));
+        readers.dedup();
+        readers
+    }
+
+    pub(crate) fn snapshots(&self) -> usize {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+}
+
+/// Whether something failed after which nobody knows what is on the disk.
+#[derive(Default)]
+pub(crate) struct Health(Mutex<Option<String>>);
+
+impl Health {
+    pub(crate) fn check(&self) -> Result<()> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+        }
+    }
+
+    /// Refuses everything that writes, from now on.
+    pub(crate) fn poison(&self, error: &Error) {
+        let mut reason = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reason.get_or_insert_with(|| error.to_string());
+    }
+}
+
+/// Who works: at most one thread at each of them.
+#[derive(Default)]
+pub(crate) struct Turns {
+    flushing: Mutex<()>,
+    merging: Mutex<()>,
+}
+
+/// The store's names.
+pub(crate) struct Catalog {
+    /// Tells the open stores of a process apart.
+    pub(crate) store: u64,
+    pub(crate) keyspaces: Mutex<BTreeMap<Vec<u8>, Keyspace>>,
+}
+
+/// What the handles of a store share.
+pub(crate) struct Inner {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) options: Options,
+    pub(crate) queue: Queue,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) current: RwLock<Arc<Current>>,
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) clock: Clock,
+    pub(crate) health: Health,
+    pub(crate) background: Background,
+    pub(crate) turns: Turns,
+    pub(crate) catalog: Catalog,
+    /// Keeps others out; after everything else.
+    pub(crate) lock: Box<dyn Send + Sync>,
+}
+
+impl Inner {
+    /// What a reader that begins now reads.
+    pub(crate) fn current(&self) -> Arc<Current> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn new_number(&self) -> u32 {
+        self.clock.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Writes edits to the manifest and lets readers see what they lead to, together with what
+    /// `change` does.
+    fn install(&self, mut edits: Vec<Edit>, change: impl FnOnce(&mut Current)) -> Result<()> {
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.health.check()?;
+        edits.push(Edit::NextFile { number: self.clock.next_file.load(Ordering::Relaxed) });
+        let before = Arc::clone(&self.current().version);
+        let next = before.apply(&edits).map_err(|misfit| {
+            Error::argument(format!("an edit does not fit the store: {misfit}"))
+        })?;
+        let mut written = manifest.append(&edits);
+        if written.is_ok() && manifest.is_long() {
+            written = Manifest::create(&next, random()).map(|new| *manifest = new);
+        }
+        written.inspect_err(|error| self.health.poison(error))?;
+        before.mark_obsolete(&next);
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
+        change(&mut changed);
+        *current = Arc::new(changed);
+        Ok(())
+    }
+
+    /// Before so many bytes are written: goes on in a new segment and a new buffer if need be.
+    pub(crate) fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<()> {
+        let current = self.current();
+        let is_full = current.active.is_full(self.options.memtable_bytes);
+        if is_full || writer.log.is_broken() || writer.log.end() >= self.options.segment_bytes {
+            self.rotate(writer)?;
+        }
+        if is_full {
+            self.freeze(writer);
+            self.work()?;
+        }
+        if self.background.is_on() {
+            self.background.wait_for_room(|| self.current().frozen.len() <= FROZEN_MAX)?;
+            let us = compact::delay_us(current.version.level(0).len(), bytes);
+            if us > 0 {
+                std::thread::sleep(std::time::Duration::from_micros(us));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the segment, which is on stable storage then, and begins a new one.
+    fn rotate(&self, writer: &mut Writer) -> Result<()> {
+        self.flush_log(writer)?;
+        let (identity, file, path) = self.new_segment(writer.next_seq)?;
+        let old = writer.log.identity().number;
+        let sealed = Sealed { len: writer.log.end(), last_seq: writer.next_seq - 1, remap_len: 0 };
+        let seal = Edit::SealSegment { number: old, sealed };
+        self.install(vec![seal, Edit::AddSegment(identity)], |_| {})?;
+        writer.log = Log::new(identity, file, path);
+        Ok(())
+    }
+
+    fn new_segment(&self, first_seq: u64) -> Result<NewSegment> {
+        new_segment(&self.directory, self.new_number(), first_seq)
+    }
+
+    /// Lets the buffer wait for its table.
+    fn freeze(&self, writer: &Writer) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Current::clone(&current);
+        let buffer = std::mem::replace(&mut changed.active, Arc::new(Buffer::new()));
+        changed.frozen.insert(0, Frozen { buffer, last_seq: writer.next_seq - 1 });
+        *current = Arc::new(changed);
+    }
+
+    /// Has the work done that is due: by threads in the background, or here and now.
+    fn work(&self) -> Result<()> {
+        if self.background.is_on() {
+            self.background.wake();
+            return Ok(());
+        }
+        self.flush_frozen()?;
+        while self.merge_once()? {}
+        Ok(())
+    }
+
+    /// Writes all frozen buffers to tables, the oldest first.
+    pub(crate) fn flush_frozen(&self) -> Result<()> {
+        let _turn = self.turns.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let current = self.current();
+            let Some(oldest) = current.frozen.last() else { return Ok(()) };
+            let output = Output {
+                version: &current.version,
+                rules: Rules { snapshots: self.clock.readers(), is_last: false },
+                table_bytes: u64::MAX,
+                number: &|| self.new_number(),
+            };
+            let mut source = BufferCursor::new(Arc::clone(&oldest.buffer));
+            let tables = run::write_tables(&output, &mut source, &oldest.buffer.pieces())?;
+            let added = tables.into_iter().map(|meta| Edit::AddTable { level: 0, meta });
+            let edits = added.chain([Edit::Flushed { seq: oldest.last_seq }]).collect();
+            self.install(edits, |current| {
+                current.frozen.pop();
+            })?;
+            self.background.made_room();
+        }
+    }
+
+    /// Compacts or collects once if something is due; answers whether it was.
+    pub(crate) fn merge_once(&self) -> Result<bool> {
+        let _turn = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = Arc::clone(&self.current().version);
+        let sizes = Sizes { level_bytes_min: self.options.table_bytes.saturating_mul(4) };
+        if let Some(plan) = compact::choose(&version, &sizes) {
+            return self.run_plan(&version, &plan).map(|()| true);
+        }
+        let slack_bytes = self.options.segment_bytes;
+        self.collect(&version, COLLECT_PERCENT, slack_bytes)
+    }
+
+    fn run_plan(&self, version: &Version, plan: &Plan) -> Result<()> {
+        let output = Output {
+            version,
+            rules: Rules { snapshots: self.clock.readers(), is_last: plan.is_last },
+            table_bytes: self.options.table_bytes,
+            number: &|| self.new_number(),
+        };
+        self.install(run::compact(&output, plan)?, |_| {})
+    }
+
+    /// Collects values if segments hold too much else; answers whether they did.
+    fn collect(&self, version: &Version, percent_max: u64, slack_bytes: u64) -> Result<bool> {
+        let slack_bytes = slack_bytes.max(COLLECT_SLACK_BYTES);
+        let batch_bytes = self.options.segment_bytes.saturating_mul(COLLECT_SEGMENTS);
+        let victims =
+            gc::choose(version, &gc::Bounds { percent_max, slack_bytes, batch_bytes });
+        if victims.is_empty() {
+            return Ok(false);
+        }
+        let identity = Identity { number: self.new_number(), salt: random(), first_seq: 0 };
+        self.install(gc::collect(version, &victims, identity)?, |_| {})?;
+        Ok(true)
+    }
+
+    /// Writes everything in memory to tables.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let mut writer = self.writer();
+        self.health.check()?;
+        if !self.current().active.is_empty() {
+            self.rotate(&mut writer)?;
+            self.freeze(&writer);
+        }
+        drop(writer);
+        self.flush_frozen()
+    }
+
+    /// Merges everything into one level, and collects values until little else is left.
+    pub(crate) fn compact(&self) -> Result<()> {
+        self.flush()?;
+        let _turn = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = self.clock.next_file.load(Ordering::Relaxed);
+        loop {
+            let version = Arc::clone(&self.current().version);
+            // What was written since then holds what must be remembered only.
+            let may_forget = |meta: &super::table::TableMeta| {
+                meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
+            };
+            let Some(plan) = compact::choose_full(&version, may_forget) else { break };
+            self.run_plan(&version, &plan)?;
+        }
+        let mut bytes = u64::MAX;
+        loop {
+            let version = Arc::clone(&self.current().version);
+            let now: u64 = version.segments().map(super::version::Segment::bytes).sum();
+            if now >= bytes || !self.collect(&version, COLLECT_PERCENT_FULL, 0)? {
+                return Ok(());
+            }
+            bytes = now;
+        }
+    }
+
+    /// Hands everything that was committed to stable storage.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let mut writer = self.writer();
+        self.flush_log(&mut writer)
+    }
+}
+
+/// A segment, its file and its path.
+pub(crate) type NewSegment = (Identity, Arc<dyn crate::os::DataFile>, std::path::PathBuf);
+
+/// Makes a segment; it is on stable storage then, name included.
+pub(crate) fn new_segment(
+    directory: &Directory,
+    number: u32,
+    first_seq: u64,
+) -> Result<NewSegment> {
+    let identity = Identity { number, salt: random(), first_seq };
+    let (path, file) = directory.create(Name::Segment(number))?;
+    let written = file.write_at(&[std::io::IoSlice::new(&identity.header())], 0);
+    written.map_err(|e| Error::io("write to", &path, e))?;
+    file.sync().map_err(|e| Error::io("flush", &path, e))?;
+    directory.sync()?;
+    Ok((identity, file, path))
+}
+
+/// Random bits; the standard library seeds its hash maps from the system's source.
+pub(crate) fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,178 @@
+//! Collecting values: which segments hold too little that is needed (a pure function of the
+//! version), and bringing what is needed together, sorted by key.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use super::entry::{Pointer, value_sum};
+use super::files::Name;
+use super::table::TableCursor;
+use super::merge::Source;
+use super::version::{Edit, Sealed, Segment, Version};
+use super::vlog::Remap;
+use super::wal::{Group, Groups, HEADER_BYTES, Identity, OpKind, Ops, push_op};
+use crate::{Error, Result};
+
+/// When to collect, and how far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Segments may hold so many hundredths of what is needed in them, and
+    pub(crate) percent_max: u64,
+    /// so many bytes more.
+    pub(crate) slack_bytes: u64,
+    /// At most so many needed bytes are collected at once.
+    pub(crate) batch_bytes: u64,
+}
+
+/// Segments to collect next, those with the least needed bytes first; empty: nothing to do.
+pub(crate) fn choose(version: &Version, bounds: &Bounds) -> Vec<u32> {
+    let mut candidates: Vec<(u64, u64, u32)> = version
+        .segments()
+        .filter(|segment| segment.sealed.is_some_and(|sealed| sealed.last_seq <= version.flushed))
+        .map(|segment| {
+            let number = segment.identity.number;
+            (version.live(number).min(segment.bytes()), segment.bytes(), number)
+        })
+        .collect();
+    let total: u64 = candidates.iter().map(|candidate| candidate.1).sum();
+    let live: u64 = candidates.iter().map(|candidate| candidate.0).sum();
+    let allowed = (live / 100).saturating_mul(bounds.percent_max) + bounds.slack_bytes;
+    if total <= allowed {
+        return Vec::new();
+    }
+    // The share that is needed, ascending.
+    candidates.sort_by(|a, b| (u128::from(a.0) * u128::from(b.1)).cmp(&(u128::from(b.0) * u128::from(a.1))));
+    let (mut gained, mut taken) = (0, 0);
+    let mut chosen = Vec::new();
+    for (live, bytes, number) in candidates {
+        let is_enough = total - gained <= allowed || taken >= bounds.batch_bytes;
+        if is_enough || live >= bytes {
+            break;
+        }
+        gained += bytes - live;
+        taken += live;
+        chosen.push(number);
+    }
+    chosen
+}
+
+/// A value that is needed.
+struct Needed {
+    key: Vec<u8>,
+    seq: u64,
+    /// As tables say it.
+    pointer: Pointer,
+    segment: u32,
+    offset: u64,
+}
+
+/// Collects segments into a new one, which is on stable storage then, name included; answers the
+/// edits that make it so.
+///
+/// # Errors
+/// If something cannot be read or written or is damaged; what was written is an orphan then.
+pub(crate) fn collect(version: &Version, victims: &[u32], identity: Identity) -> Result<Vec<Edit>> {
+    let mut needed = Vec::new();
+    for victim in version.segments().filter(|s| victims.contains(&s.identity.number)) {
+        find_needed(version, victim, &mut needed)?;
+    }
+    needed.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
+    let mut edits: Vec<Edit> =
+        victims.iter().map(|&number| Edit::RemoveSegment { number }).collect();
+    if needed.is_empty() {
+        return Ok(edits);
+    }
+    let sealed = write_values(version, &needed, identity)?;
+    let mut origins: Vec<u32> = needed.iter().map(|needed| needed.pointer.segment).collect();
+    origins.sort_unstable();
+    origins.dedup();
+    edits.push(Edit::AddValues { identity, sealed, origins });
+    Ok(edits)
+}
+
+/// Goes through the groups of a segment and asks the tables about each value.
+fn find_needed(version: &Version, victim: &Segment, needed: &mut Vec<Needed>) -> Result<()> {
+    let Some(sealed) = victim.sealed else { return Ok(()) };
+    let (file, path) = (victim.handle().file()?, victim.handle().path());
+    let number = victim.identity.number;
+    let mut groups = Groups::new(victim.identity, Arc::clone(file), path, sealed.len)?;
+    while let Some(group) = groups.next()? {
+        let mut ops = Ops::new(group.body);
+        for (seq, op) in (group.seq..).zip(&mut ops) {
+            if op.kind != OpKind::PutSeparated {
+                continue;
+            }
+            let offset = group.body_offset() + op.value_at as u64;
+            let Some(pointer) = find_entry(version, op.key, seq)? else { continue };
+            let stands = version.resolve(pointer)?;
+            if stands.is_some_and(|(s, at)| (s.identity.number, at) == (number, offset)) {
+                let key = op.key.to_vec();
+                needed.push(Needed { key, seq, pointer, segment: number, offset });
+            }
+        }
+    }
+    match groups.is_at_end() {
+        true => Ok(()),
+        false => Err(Error::damaged(path, groups.position(), "a group of the log is damaged")),
+    }
+}
+
+/// The pointer of exactly this entry, if some table has it.
+fn find_entry(version: &Version, key: &[u8], seq: u64) -> Result<Option<Pointer>> {
+    let tables = version.tables().map(|(_, table)| table);
+    let may_have = |table: &&Arc<super::version::TableFile>| {
+        let (low, high) = table.meta.seqs;
+        (low..=high).contains(&seq) && table.meta.bounds.contains(key)
+    };
+    for table in tables.filter(may_have) {
+        let mut cursor = TableCursor::new(Arc::clone(table.open()?), 0);
+        cursor.seek(key, seq)?;
+        let found = cursor.entry().filter(|entry| entry.key == key && entry.seq == seq);
+        if let Some(pointer) = found.and_then(|entry| entry.pointer()) {
+            return Ok(Some(pointer));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes the values, each as a group of its own with the sequence number that it had, and behind
+/// them where they stood.
+fn write_values(version: &Version, needed: &[Needed], identity: Identity) -> Result<Sealed> {
+    let (path, file) = version.directory().create(Name::Segment(identity.number))?;
+    let io = |e| Error::io("write to", &path, e);
+    file.write_at(&[IoSlice::new(&identity.header())], 0).map_err(io)?;
+    let (mut offset, mut lines) = (HEADER_BYTES as u64, Vec::with_capacity(needed.len()));
+    for Needed { key, seq, pointer, segment, offset: old } in needed {
+        let at = Pointer { segment: *segment, offset: *old, ..*pointer };
+        let value = read_raw(version, at)?;
+        let mut body = Vec::with_capacity(key.len() + value.len() + 16);
+        push_op(&mut body, OpKind::PutSeparated, [key, &[]], [&value, &[]]);
+        let group = Group { offset, seq: *seq, count: 1, flushed: 0, body: &body };
+        let header = identity.group_header(&group);
+        file.write_at(&[IoSlice::new(&header), IoSlice::new(&body)], offset).map_err(io)?;
+        let now = group.end() - value.len() as u64;
+        lines.push((pointer.segment, pointer.offset, now));
+        offset = group.end();
+    }
+    let remap = Remap::encode(identity.salt, &mut lines);
+    file.write_at(&[IoSlice::new(&remap)], offset).map_err(io)?;
+    file.sync().map_err(|e| Error::io("flush", &path, e))?;
+    version.directory().sync()?;
+    Ok(Sealed { len: offset, last_seq: 0, remap_len: remap.len() as u64 })
+}
+
+/// The value that stands right there.
+fn read_raw(version: &Version, at: Pointer) -> Result<Vec<u8>> {
+    let segment = version.segments().find(|s| s.identity.number == at.segment);
+    let Some(segment) = segment else {
+        let path = version.directory().file(Name::Segment(at.segment));
+        return Err(Error::damaged(&path, at.offset, "a segment is missing"));
+    };
+    let mut value = vec![0; at.len as usize];
+    let (file, path) = (segment.handle().file()?, segment.handle().path());
+    file.read_at(&mut value, at.offset).map_err(|e| Error::io("read", path, e))?;
+    match value_sum(&value) == at.sum {
+        true => Ok(value),
+        false => Err(Error::damaged(path, at.offset, "the checksum of a value is wrong")),
+    }
+}

@@ -1,0 +1,87 @@
+//! Keyspaces: named ranges of the one order of full keys. The names stand in keyspace 0.
+
+use std::sync::Arc;
+
+use super::varint::Reader;
+
+/// The keyspace of the names. The user's begin behind it.
+pub(crate) const CATALOG: u32 = 0;
+/// Keyspace numbers end here, so that each has one behind it.
+pub(crate) const KEYSPACES_MAX: u32 = u32::MAX - 1;
+/// The longest name.
+pub(crate) const NAME_BYTES_MAX: usize = 1024;
+
+/// What a keyspace is created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    /// Values of at least this many bytes are written once, to the log, and stay there; tables
+    /// point to them. A smaller threshold makes writing cheaper and scans dearer. 4 KiB unless
+    /// told.
+    pub separation_threshold: u32,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self { separation_threshold: 4096 }
+    }
+}
+
+/// A named set of keys of a [`Db`](super::Db), with an order of its own.
+#[derive(Clone, Debug)]
+pub struct Keyspace(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    id: u32,
+    name: Vec<u8>,
+    options: KeyspaceOptions,
+    store: u64,
+}
+
+impl Keyspace {
+    pub(crate) fn new(store: u64, name: &[u8], record: Record) -> Self {
+        let Record { id, options } = record;
+        Self(Arc::new(Inner { id, name: name.to_vec(), options, store }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.0.name
+    }
+
+    /// From which length on values stay in the log.
+    pub fn separation_threshold(&self) -> u32 {
+        self.0.options.separation_threshold
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id
+    }
+
+    pub(crate) fn store(&self) -> u64 {
+        self.0.store
+    }
+}
+
+/// What the catalog holds under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) id: u32,
+    pub(crate) options: KeyspaceOptions,
+}
+
+impl Record {
+    pub(crate) fn encode(&self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.id.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.options.separation_threshold.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let (id, separation_threshold) = (reader.u32()?, reader.u32()?);
+        let fits = reader.is_empty() && (1..=KEYSPACES_MAX).contains(&id);
+        fits.then_some(Self { id, options: KeyspaceOptions { separation_threshold } })
+    }
+}

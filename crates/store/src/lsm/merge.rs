@@ -1,0 +1,210 @@
+//! Several sorted sources as one. Knows no file: a source may be a memtable, a table, a level.
+
+use super::entry::{Entry, compare};
+use crate::Result;
+
+/// A place among sorted entries. Two sources never hold the same key with the same sequence number.
+pub(crate) trait Source: Send {
+    /// To the first entry that is not before (`key`, `seq`): the newest one of `key` that a reader
+    /// at `seq` sees, or one of a key behind it.
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()>;
+    fn first(&mut self) -> Result<()>;
+    fn last(&mut self) -> Result<()>;
+    fn next(&mut self) -> Result<()>;
+    fn prev(&mut self) -> Result<()>;
+    /// The entry here; `None` before the first and behind the last one.
+    fn entry(&self) -> Option<Entry<'_>>;
+
+    /// To the last entry before (`key`, `seq`).
+    fn seek_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.seek(key, seq)?;
+        if self.entry().is_some() { self.prev() } else { self.last() }
+    }
+}
+
+/// The entries of all sources in one order.
+pub(crate) struct Merge {
+    sources: Vec<Box<dyn Source>>,
+    /// The source whose entry is the one here.
+    current: Option<usize>,
+    /// The source that comes next, as long as its entry is not passed.
+    rival: Option<usize>,
+    /// Whether all other sources stand behind the entry here, or before it.
+    forward: bool,
+}
+
+impl Merge {
+    pub(crate) fn new(sources: Vec<Box<dyn Source>>) -> Self {
+        Self { sources, current: None, rival: None, forward: true }
+    }
+
+    fn place(&self, source: usize) -> Option<(&[u8], u64)> {
+        self.sources[source].entry().map(|entry| (entry.key, entry.seq))
+    }
+
+    /// Whether the entry of source `a` comes before that of source `b` on the way.
+    fn is_ahead(&self, a: usize, b: usize) -> bool {
+        match (self.place(a), self.place(b)) {
+            (Some(a), Some(b)) => compare(a, b).is_lt() == self.forward,
+            (here, _) => here.is_some(),
+        }
+    }
+
+    /// Finds out which source is next, and which one after it.
+    fn choose(&mut self) {
+        (self.current, self.rival) = (None, None);
+        for source in 0..self.sources.len() {
+            if self.sources[source].entry().is_none() {
+                continue;
+            }
+            if self.current.is_none_or(|current| self.is_ahead(source, current)) {
+                self.rival = self.current.replace(source);
+            } else if self.rival.is_none_or(|rival| self.is_ahead(source, rival)) {
+                self.rival = Some(source);
+            }
+        }
+    }
+
+    fn all(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
+        self.sources.iter_mut().try_for_each(|source| f(&mut **source))?;
+        self.choose();
+        Ok(())
+    }
+
+    /// Moves the current source on, all others standing on the right side of it.
+    fn step(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
+        let Some(current) = self.current else { return Ok(()) };
+        f(&mut *self.sources[current])?;
+        if self.rival.is_none_or(|rival| !self.is_ahead(current, rival)) {
+            self.choose();
+        }
+        Ok(())
+    }
+
+    /// Puts all other sources on the other side of the current entry.
+    fn turn(&mut self, forward: bool) -> Result<()> {
+        if self.forward == forward {
+            return Ok(());
+        }
+        self.forward = forward;
+        let Some(current) = self.current else { return Ok(()) };
+        let Some((key, seq)) = self.place(current) else { return Ok(()) };
+        let key = key.to_vec();
+        for source in (0..self.sources.len()).filter(|&source| source != current) {
+            let source = &mut self.sources[source];
+            if forward { source.seek(&key, seq)? } else { source.seek_before(&key, seq)? }
+        }
+        self.rival = None;
+        Ok(())
+    }
+}
+
+impl Source for Merge {
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.forward = true;
+        self.all(|source| source.seek(key, seq))
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.forward = false;
+        self.all(|source| source.seek_before(key, seq))
+    }
+
+    fn first(&mut self) -> Result<()> {
+        self.forward = true;
+        self.all(|source| source.first())
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.forward = false;
+        self.all(|source| source.last())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.turn(true)?;
+        self.step(|source| source.next())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.turn(false)?;
+        self.step(|source| source.prev())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.sources[self.current?].entry()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::Kind;
+    use super::*;
+
+    /// A sorted list as a source.
+    struct List(Vec<(Vec<u8>, u64)>, Option<usize>);
+
+    impl Source for List {
+        fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+            self.1 = Some(self.0.partition_point(|e| compare((&e.0, e.1), (key, seq)).is_lt()));
+            Ok(())
+        }
+        fn first(&mut self) -> Result<()> {
+            self.1 = Some(0);
+            Ok(())
+        }
+        fn last(&mut self) -> Result<()> {
+            self.1 = self.0.len().checked_sub(1);
+            Ok(())
+        }
+        fn next(&mut self) -> Result<()> {
+            self.1 = self.1.map(|at| at + 1);
+            Ok(())
+        }
+        fn prev(&mut self) -> Result<()> {
+            self.1 = self.1.and_then(|at| at.checked_sub(1));
+            Ok(())
+        }
+        fn entry(&self) -> Option<Entry<'_>> {
+            let (key, seq) = self.0.get(self.1?)?;
+            Some(Entry { key, seq: *seq, kind: Kind::Inline, value: b"" })
+        }
+    }
+
+    /// Any walk over the merge is the same walk over one sorted list.
+    #[test]
+    fn a_merge_is_one_list() {
+        let mut state = 3_u64;
+        let mut random = |end: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % end
+        };
+        for round in 0..300 {
+            let mut lists = vec![Vec::new(); 1 + round % 6];
+            for seq in 1..random(40) {
+                let list = random(lists.len() as u64) as usize;
+                lists[list].push((vec![random(9) as u8], seq));
+            }
+            lists.iter_mut().for_each(|list| list.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1))));
+            let mut whole: Vec<_> = lists.concat();
+            whole.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1)));
+            let mut model = List(whole, None);
+            let boxed = |list| Box::new(List(list, None)) as Box<dyn Source>;
+            let mut merge = Merge::new(lists.into_iter().map(boxed).collect());
+            for _ in 0..100 {
+                let (key, seq) = ([random(10) as u8], random(40));
+                let action = if merge.entry().is_none() { random(4) } else { random(12) };
+                let act = |source: &mut dyn Source| match action {
+                    0 => source.seek(&key, seq),
+                    1 => source.seek_before(&key, seq),
+                    2 => source.first(),
+                    3 => source.last(),
+                    4..=7 => source.next(),
+                    _ => source.prev(),
+                };
+                act(&mut merge).unwrap();
+                act(&mut model).unwrap();
+                assert_eq!(merge.entry(), model.entry());
+            }
+        }
+    }
+}

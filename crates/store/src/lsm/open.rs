@@ -1,0 +1,279 @@
+//! Opening a store, as one recipe, which is also how it recovers.
+//!
+//! 1. The lock file keeps everybody else out.
+//! 2. The manifest says which files are the store. A torn last record is the edit of somebody who
+//!    never learned that it was made; what it would have named is an orphan.
+//! 3. Log segments with anything that is not in tables are replayed into a buffer. One that was
+//!    ended must be whole. The last one may end in a tail that was being written: it is cut at the
+//!    first group that is not whole, unless a later one proves that it was whole once.
+//! 4. What was found may stand in the system's cache only: the last segment is flushed, and ends
+//!    where it was cut.
+//! 5. A new segment is made, then a new manifest that says all this takes the place of the old one
+//!    by a rename. A crash before it leaves the old one, and this recipe begins anew.
+//! 6. Files that the manifest does not name are removed.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLock};
+
+use super::background::{Background, Threads};
+use super::buffer::{Buffer, BufferCursor};
+use super::commit::Queue;
+use super::db::Db;
+use super::engine::{
+    Catalog, Clock, Current, Health, Inner, Turns, Writer, new_segment, random,
+};
+use super::files::{self, Directory, Name};
+use super::manifest::{self, Manifest};
+use super::options::Options;
+use super::run::{self, Output, Rules};
+use super::version::{Edit, Sealed, Segment, Version};
+use super::wal::{Groups, HEADER_BYTES, Log};
+use crate::os::{Open, RealSystem, System};
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
+use crate::{Error, Result};
+
+/// Permission bits of new files and directories.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+/// Search for groups behind a break: at most so many times the bytes there.
+const SEARCH_EFFORT: u64 = 4;
+
+impl Options {
+    /// Opens the store in a directory; with [`Options::create`], makes it if there is none.
+    ///
+    /// What a crash left is put in order. The time it takes grows with the log that is not in
+    /// tables yet, which [`Options::memtable_bytes`] bounds.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open already, here or in another process, [`Error::Path`] if
+    /// there is none, [`Error::NotAStore`] if the directory holds something else,
+    /// [`Error::Unsupported`] if a newer version wrote it, [`Error::Damaged`] if a file is not what
+    /// it was, [`Error::Io`] if the system refuses.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
+        let path = path.as_ref();
+        let system: Arc<dyn System> = match &self.system {
+            Some(system) => Arc::clone(&system.0),
+            None => Arc::new(RealSystem),
+        };
+        let directory = Directory { system, path: path.to_path_buf(), mode: FILE_MODE };
+        let directory = Arc::new(directory);
+        let names = self.find_directory(&directory)?;
+        let lock = take_lock(&directory)?;
+        let version = match manifest::read(&directory)? {
+            Some(version) => version,
+            None if self.create && manifest::is_unborn(&names) => {
+                Version::empty(Arc::clone(&directory))
+            }
+            None => return Err(no_store(path, &names)),
+        };
+        let inner = Arc::new(self.recover(version, lock)?);
+        let threads = Threads::start(&inner)?;
+        Ok(Db::new(inner, threads))
+    }
+
+    /// What is in the directory, which is made if it may be.
+    fn find_directory(&self, directory: &Directory) -> Result<Vec<std::ffi::OsString>> {
+        let (system, path) = (&directory.system, &directory.path);
+        let list = || system.list(path);
+        let listed = match list() {
+            Err(e) if e.kind() == ErrorKind::NotFound && self.create => {
+                let made = system.create_directory(path, DIRECTORY_MODE);
+                made.and_then(|()| system.sync_directory(path)).and_then(|()| list())
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_store(path, &[])),
+            listed => listed,
+        };
+        listed.map_err(|e| Error::io("list", path, e))
+    }
+
+    fn recover(&self, version: Version, lock: Box<dyn Send + Sync>) -> Result<Inner> {
+        let directory = Arc::clone(version.directory());
+        let mut recovery = Recovery::begin(self, version)?;
+        recovery.replay()?;
+        let Recovery { mut edits, version, buffer, last_seq, next_file: number, .. } = recovery;
+        let (next_seq, next_file) = (last_seq + 1, number + 1);
+        let (identity, file, path) = new_segment(&directory, number, next_seq)?;
+        edits.push(Edit::AddSegment(identity));
+        edits.push(Edit::NextFile { number: next_file });
+        let manifest_path = directory.file(Name::Manifest);
+        let misfit = |misfit| Error::damaged(&manifest_path, 0, misfit);
+        let version = version.apply(&edits).map_err(misfit)?;
+        let manifest = Manifest::create(&version, random())?;
+        remove_orphans(&directory, &version)?;
+        let active = Arc::new(buffer);
+        let current = Current { active, frozen: Vec::new(), version: Arc::new(version) };
+        let is_on = directory.system.flushes_in_background();
+        static STORES: AtomicU64 = AtomicU64::new(1);
+        let store = STORES.fetch_add(1, Ordering::Relaxed);
+        Ok(Inner {
+            options: self.clone(),
+            queue: Queue::default(),
+            writer: Mutex::new(Writer { log: Log::new(identity, file, path), next_seq }),
+            current: RwLock::new(Arc::new(current)),
+            manifest: Mutex::new(manifest),
+            clock: Clock::new(last_seq, next_file),
+            health: Health::default(),
+            background: Background::new(is_on),
+            turns: Turns::default(),
+            catalog: Catalog { store, keyspaces: Mutex::new(BTreeMap::new()) },
+            directory,
+            lock,
+        })
+    }
+}
+
+fn no_store(path: &Path, names: &[std::ffi::OsString]) -> Error {
+    if manifest::is_unborn(names) {
+        let reason = "there is no store here; create it with Options::create";
+        return Error::Path { path: path.to_path_buf(), reason };
+    }
+    let reason = "the directory has no manifest and holds other files".to_string();
+    Error::NotAStore { path: path.to_path_buf(), reason }
+}
+
+fn take_lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
+    let path = directory.file(Name::Lock);
+    let taken = directory.system.lock_exclusive(&path, FILE_MODE);
+    let reason = "the store is open already, here or in another process; one opener at a time";
+    taken
+        .map_err(|e| Error::io("lock", &path, e))?
+        .ok_or_else(|| Error::Locked { path, reason: reason.to_string() })
+}
+
+/// Steps 3 and 4.
+struct Recovery<'o> {
+    options: &'o Options,
+    version: Version,
+    buffer: Buffer,
+    edits: Vec<Edit>,
+    last_seq: u64,
+    next_file: u32,
+}
+
+impl<'o> Recovery<'o> {
+    fn begin(options: &'o Options, version: Version) -> Result<Self> {
+        let directory = version.directory();
+        let names = directory.system.list(&directory.path);
+        let names = names.map_err(|e| Error::io("list", &directory.path, e))?;
+        let numbers = names.iter().filter_map(|name| match files::parse(name) {
+            Some(Name::Segment(number) | Name::Table(number)) => Some(number),
+            _ => None,
+        });
+        // A number is not given twice while a file of that name may still be there.
+        let next_file = numbers.max().map_or(1, |last| last.saturating_add(1));
+        let next_file = next_file.max(version.next_file);
+        let (buffer, last_seq) = (Buffer::new(), version.flushed);
+        Ok(Self { options, version, buffer, edits: Vec::new(), last_seq, next_file })
+    }
+
+    /// Reads what is not in tables yet.
+    fn replay(&mut self) -> Result<()> {
+        let logs: Vec<Segment> = self
+            .version
+            .segments()
+            .filter(|s| s.sealed.is_none_or(|sealed| sealed.last_seq > self.version.flushed))
+            .cloned()
+            .collect();
+        for segment in logs {
+            self.replay_segment(&segment)?;
+        }
+        Ok(())
+    }
+
+    fn replay_segment(&mut self, segment: &Segment) -> Result<()> {
+        let path = segment.handle().path().to_path_buf();
+        let opened = self.version.directory().system.open_data(&path, Open::Write, 0);
+        let file = opened.map_err(|e| Error::io("open", &path, e))?;
+        segment.identity.verify(&*file, &path)?;
+        let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
+        let end = segment.sealed.map_or(len, |sealed| sealed.len);
+        let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
+        let mut seq = segment.identity.first_seq;
+        while let Some(group) = groups.next()? {
+            let damaged = |reason| Error::damaged(&path, group.offset, reason);
+            if group.seq != seq {
+                return Err(damaged("a group of the log is not the one that follows"));
+            }
+            seq += u64::from(group.count);
+            let is_new = seq - 1 > self.version.flushed;
+            if is_new && !self.buffer.apply(segment.identity.number, &group) {
+                return Err(damaged("the operations of a group make no sense"));
+            }
+            if self.buffer.is_full(self.options.memtable_bytes) {
+                self.last_seq = self.last_seq.max(seq - 1);
+                self.write_table()?;
+            }
+        }
+        self.last_seq = self.last_seq.max(seq - 1);
+        if segment.sealed.is_some() {
+            return match groups.is_at_end() && segment.sealed.is_some_and(|s| s.last_seq == seq - 1) {
+                true => Ok(()),
+                false => {
+                    let what = "a group of the log is damaged";
+                    Err(Error::damaged(&path, groups.position(), what))
+                }
+            };
+        }
+        if !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
+            let what = "a group of the log is damaged: groups behind it say it was whole";
+            return Err(Error::damaged(&path, groups.position(), what));
+        }
+        let cut = groups.position();
+        if cut < len {
+            file.set_len(cut).map_err(|e| Error::io("cut", &path, e))?;
+        }
+        file.sync().map_err(|e| Error::io("flush", &path, e))?;
+        self.edits.push(self.end_of(segment, cut, seq - 1));
+        Ok(())
+    }
+
+    /// How the manifest says that the last segment has ended.
+    fn end_of(&self, segment: &Segment, len: u64, last_seq: u64) -> Edit {
+        let number = segment.identity.number;
+        match len > HEADER_BYTES as u64 {
+            true => Edit::SealSegment { number, sealed: Sealed { len, last_seq, remap_len: 0 } },
+            false => Edit::RemoveSegment { number },
+        }
+    }
+
+    /// Where the log is longer than memory is to be: writes the buffer to a table.
+    fn write_table(&mut self) -> Result<()> {
+        let buffer = Arc::new(std::mem::replace(&mut self.buffer, Buffer::new()));
+        let next_file = std::cell::Cell::new(self.next_file);
+        let output = Output {
+            version: &self.version,
+            rules: Rules { snapshots: vec![self.last_seq], is_last: false },
+            table_bytes: u64::MAX,
+            number: &|| next_file.replace(next_file.get() + 1),
+        };
+        let mut source = BufferCursor::new(Arc::clone(&buffer));
+        let tables = run::write_tables(&output, &mut source, &buffer.pieces())?;
+        self.next_file = next_file.get();
+        self.edits.extend(tables.into_iter().map(|meta| Edit::AddTable { level: 0, meta }));
+        self.edits.push(Edit::Flushed { seq: self.last_seq });
+        Ok(())
+    }
+}
+
+/// Removes the files that the manifest does not name.
+fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
+    let names = directory.system.list(&directory.path);
+    let names = names.map_err(|e| Error::io("list", &directory.path, e))?;
+    for name in names.iter().filter_map(|name| files::parse(name)) {
+        let is_needed = match name {
+            Name::Segment(number) => version.segments().any(|s| s.identity.number == number),
+            Name::Table(number) => version.tables().any(|(_, t)| t.meta.number == number),
+            Name::Manifest | Name::Lock => true,
+            Name::ManifestNew => false,
+        };
+        if !is_needed {
+            let path = directory.file(name);
+            directory.system.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Writing tables from sorted entries: what a flush of a buffer and a compaction have in common, and
+//! which entries nobody can see any more.
+
+use std::sync::Arc;
+
+use super::compact::Plan;
+use super::entry::{Entry, Kind};
+use super::merge::{Merge, Source};
+use super::table::{TableBuilder, TableCursor, TableMeta};
+use super::tombstones::{Pieces, Tombstone};
+use super::version::{Edit, LevelCursor, TableFile, Version};
+use crate::Result;
+
+/// A merge reads so much of a table at once.
+const AHEAD_BYTES: usize = 256 << 10;
+
+/// What may be left out.
+pub(crate) struct Rules {
+    /// What readers see: sequence numbers of snapshots, ascending, the last one that of a reader
+    /// who begins now.
+    pub(crate) snapshots: Vec<u64>,
+    /// Whether nothing older lies below.
+    pub(crate) is_last: bool,
+}
+
+impl Rules {
+    /// The first reader who sees an entry; `None` if there is none yet.
+    fn first_reader(&self, seq: u64) -> Option<usize> {
+        let at = self.snapshots.partition_point(|&snapshot| snapshot < seq);
+        (at < self.snapshots.len()).then_some(at)
+    }
+
+    /// Of tombstones over the same keys, newest first, those that some reader needs.
+    fn needed(&self, seqs: &[u64]) -> Vec<u64> {
+        let mut needed: Vec<u64> = Vec::new();
+        let mut last = None;
+        for &seq in seqs {
+            let reader = self.first_reader(seq);
+            let is_hidden = reader.is_some() && last == Some(reader);
+            if !is_hidden && !(self.is_last && reader == Some(0)) {
+                needed.push(seq);
+            }
+            last = Some(reader);
+        }
+        needed
+    }
+}
+
+/// Which versions of the keys some reader sees, asked in the order of entries.
+struct Sieve<'r> {
+    rules: &'r Rules,
+    pieces: &'r Pieces,
+    key: Option<Vec<u8>>,
+    /// The first reader of the version before, of the same key.
+    reader: Option<usize>,
+}
+
+/// What becomes of an entry.
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Dropped,
+    /// The newest version of its key.
+    Kept,
+    /// Kept for snapshots.
+    Shadowed,
+}
+
+impl Sieve<'_> {
+    fn judge(&mut self, entry: Entry<'_>) -> Fate {
+        let is_newest = self.key.as_deref() != Some(entry.key);
+        let before = if is_newest { None } else { self.reader };
+        if is_newest {
+            self.key.get_or_insert_default().clear();
+            self.key.get_or_insert_default().extend_from_slice(entry.key);
+        }
+        let reader = self.rules.first_reader(entry.seq);
+        self.reader = reader;
+        let Some(reader) = reader else { return Fate::Kept };
+        let is_hidden = before == Some(reader);
+        let covered = self.pieces.cover(entry.key, self.rules.snapshots[reader]) > entry.seq;
+        let forgotten = self.rules.is_last && reader == 0 && entry.kind == Kind::Tombstone;
+        match (is_hidden || covered || forgotten, is_newest) {
+            (true, _) => Fate::Dropped,
+            (false, true) => Fate::Kept,
+            (false, false) => Fate::Shadowed,
+        }
+    }
+}
+
+/// Where the tables go.
+pub(crate) struct Output<'o> {
+    pub(crate) version: &'o Version,
+    pub(crate) rules: Rules,
+    /// A table is closed when it has so many bytes; the versions of one key stay together.
+    pub(crate) table_bytes: u64,
+    /// Gives numbers to files.
+    pub(crate) number: &'o dyn Fn() -> u32,
+}
+
+/// The tables that are written, cut into ranges of keys.
+struct Tables<'o> {
+    output: &'o Output<'o>,
+    pieces: &'o Pieces,
+    open: Option<TableBuilder>,
+    /// The range of keys of the open table begins here.
+    low: Vec<u8>,
+    last_key: Vec<u8>,
+    done: Vec<TableMeta>,
+}
+
+impl Tables<'_> {
+    fn add(&mut self, entry: Entry<'_>, is_shadowed: bool) -> Result<()> {
+        let is_full = |open: &TableBuilder| open.bytes() >= self.output.table_bytes;
+        if self.open.as_ref().is_some_and(is_full) && self.last_key != entry.key {
+            self.close(Some(entry.key))?;
+        }
+        let mut moved = [0; super::entry::Pointer::BYTES];
+        let entry = self.fold(entry, &mut moved)?;
+        self.open()?.add(entry, is_shadowed)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        Ok(())
+    }
+
+    /// The entry, pointing to where its value stands now.
+    fn fold<'e>(
+        &self,
+        entry: Entry<'e>,
+        bytes: &'e mut [u8; super::entry::Pointer::BYTES],
+    ) -> Result<Entry<'e>> {
+        let Some(pointer) = entry.pointer() else { return Ok(entry) };
+        match self.output.version.resolve(pointer)? {
+            Some((segment, offset)) if segment.identity.number != pointer.segment => {
+                let number = segment.identity.number;
+                *bytes = super::entry::Pointer { segment: number, offset, ..pointer }.encode();
+                Ok(Entry { value: bytes, ..entry })
+            }
+            _ => Ok(entry),
+        }
+    }
+
+    fn open(&mut self) -> Result<&mut TableBuilder> {
+        match &mut self.open {
+            Some(open) => Ok(open),
+            empty => {
+                let number = (self.output.number)();
+                Ok(empty.insert(TableBuilder::new(self.output.version.directory(), number)?))
+            }
+        }
+    }
+
+    /// Ends the open table, whose keys end before `high`.
+    fn close(&mut self, high: Option<&[u8]>) -> Result<()> {
+        let needed = |seqs: &[u64]| self.output.rules.needed(seqs);
+        let tombstones: Vec<Tombstone> = self.pieces.within(&self.low, high, needed);
+        if self.open.is_some() || !tombstones.is_empty() {
+            self.open()?;
+        }
+        if let Some(open) = self.open.take() {
+            self.done.push(open.finish(&tombstones)?);
+        }
+        self.low = high.map(<[u8]>::to_vec).unwrap_or_default();
+        Ok(())
+    }
+}
+
+/// Writes what readers need of `source` and `pieces` to new tables, which are on stable storage
+/// then, names included.
+///
+/// # Errors
+/// If something cannot be read or written; what was written is an orphan then.
+pub(crate) fn write_tables(
+    output: &Output<'_>,
+    source: &mut dyn Source,
+    pieces: &Pieces,
+) -> Result<Vec<TableMeta>> {
+    let mut sieve = Sieve { rules: &output.rules, pieces, key: None, reader: None };
+    let (low, last_key) = (Vec::new(), Vec::new());
+    let mut tables = Tables { output, pieces, open: None, low, last_key, done: Vec::new() };
+    source.first()?;
+    while let Some(entry) = source.entry() {
+        match sieve.judge(entry) {
+            Fate::Dropped => {}
+            fate => tables.add(entry, fate == Fate::Shadowed)?,
+        }
+        source.next()?;
+    }
+    tables.close(None)?;
+    if !tables.done.is_empty() {
+        output.version.directory().sync()?;
+    }
+    Ok(tables.done)
+}
+
+/// The tables of a plan, in the order of their level.
+fn pick(version: &Version, level: usize, numbers: &[u32]) -> Vec<Arc<TableFile>> {
+    let tables = version.level(level).iter();
+    tables.filter(|table| numbers.contains(&table.meta.number)).map(Arc::clone).collect()
+}
+
+/// Whether a plan only lets a table sink, as it is.
+fn is_move(plan: &Plan, upper: &[Arc<TableFile>]) -> bool {
+    let [table] = upper else { return false };
+    let leftovers = table.meta.tombstones + table.meta.ranges + table.meta.shadowed;
+    plan.lower.is_empty() && plan.from != plan.to && !(plan.is_last && leftovers > 0)
+}
+
+/// Does what a plan says; answers the edits that make it so.
+///
+/// # Errors
+/// As [`write_tables`].
+pub(crate) fn compact(output: &Output<'_>, plan: &Plan) -> Result<Vec<Edit>> {
+    let version = output.version;
+    let upper = pick(version, plan.from, &plan.upper);
+    let lower = pick(version, plan.to, &plan.lower);
+    let level = plan.to as u8;
+    if is_move(plan, &upper) {
+        return Ok(vec![Edit::MoveTable { number: plan.upper[0], level }]);
+    }
+    let mut tombstones = Vec::new();
+    for table in upper.iter().chain(&lower).filter(|table| table.meta.ranges > 0) {
+        tombstones.extend(table.open()?.pieces().within(&[], None, <[u64]>::to_vec));
+    }
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    if plan.from == 0 {
+        for table in &upper {
+            sources.push(Box::new(TableCursor::new(Arc::clone(table.open()?), AHEAD_BYTES)));
+        }
+    } else {
+        sources.push(Box::new(LevelCursor::new(upper, AHEAD_BYTES)));
+    }
+    sources.push(Box::new(LevelCursor::new(lower, AHEAD_BYTES)));
+    let tables = write_tables(output, &mut Merge::new(sources), &Pieces::new(&tombstones))?;
+    let removed = plan.upper.iter().chain(&plan.lower);
+    let removed = removed.map(|&number| Edit::RemoveTable { number });
+    Ok(removed.chain(tables.into_iter().map(|meta| Edit::AddTable { level, meta })).collect())
+}
+
+#[cfg(test)]
+#[path = "run/tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+//! Reading at one moment: views, and the snapshots that users hold.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::cursor::{Cursor, Scan};
+use super::engine::{Current, Inner};
+use super::entry::{Kind, Pointer, full_key};
+use super::keyspace::Keyspace;
+use super::version::Version;
+use super::vlog;
+use crate::{Error, Result};
+
+/// An entry that was found: its sequence number, kind and value.
+type Found = (u64, Kind, Vec<u8>);
+
+/// What a reader sees: files and buffers as they were, and entries up to a sequence number.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) current: Arc<Current>,
+    pub(crate) at: u64,
+}
+
+impl View {
+    /// Everything that is committed. The files are taken first: a merge that ended before knew of
+    /// no later reader than this one.
+    pub(crate) fn now(inner: &Inner) -> Self {
+        let current = inner.current();
+        Self { current, at: inner.clock.visible.load(Ordering::Acquire) }
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        &self.current.version
+    }
+
+    /// The value of a full key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.find(key)? {
+            Some((_, kind, value)) => self.value(kind, &value),
+            None => Ok(None),
+        }
+    }
+
+    /// The value of an entry; `None` for a tombstone.
+    pub(crate) fn value(&self, kind: Kind, value: &[u8]) -> Result<Option<Vec<u8>>> {
+        match kind {
+            Kind::Tombstone => Ok(None),
+            Kind::Inline => Ok(Some(value.to_vec())),
+            Kind::Separated => {
+                let path = &self.version().directory().path;
+                let no_pointer = || Error::damaged(path, 0, "an entry of a table has no pointer");
+                let pointer = Pointer::decode(value).ok_or_else(no_pointer)?;
+                vlog::read_value(self.version(), pointer).map(Some)
+            }
+        }
+    }
+
+    /// The newest entry of a key, from the newest source to the oldest: what a newer one says, or
+    /// a range tombstone in it, hides all older ones.
+    fn find(&self, key: &[u8]) -> Result<Option<Found>> {
+        let Current { active, frozen, version } = &*self.current;
+        for buffer in std::iter::once(active).chain(frozen.iter().map(|frozen| &frozen.buffer)) {
+            let cover = buffer.pieces().cover(key, self.at);
+            if let Some(decided) = decide(buffer.get(key, self.at), cover) {
+                return Ok(decided);
+            }
+        }
+        let level0 = version.level(0).iter().filter(|table| table.meta.bounds.contains(key));
+        let below = (1..super::version::LEVELS).filter_map(|level| {
+            let tables = version.level(level);
+            let at = tables.partition_point(|table| table.meta.bounds.is_before(key));
+            tables.get(at).filter(|table| table.meta.bounds.contains(key))
+        });
+        for table in level0.chain(below).filter(|table| table.meta.seqs.0 <= self.at) {
+            let table = table.open()?;
+            let cover = table.pieces().cover(key, self.at);
+            if let Some(decided) = decide(table.get(key, self.at)?, cover) {
+                return Ok(decided);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest range tombstone over a key.
+    pub(crate) fn cover(&self, key: &[u8]) -> Result<u64> {
+        let Current { active, frozen, version } = &*self.current;
+        let mut newest = active.pieces().cover(key, self.at);
+        for frozen in frozen {
+            newest = newest.max(frozen.buffer.pieces().cover(key, self.at));
+        }
+        let tables = version.tables().map(|(_, table)| table);
+        for table in tables.filter(|t| t.meta.ranges > 0 && t.meta.bounds.contains(key)) {
+            newest = newest.max(table.open()?.pieces().cover(key, self.at));
+        }
+        Ok(newest)
+    }
+}
+
+/// What a source with this entry and this range tombstone over the key decides; `None`: nothing.
+fn decide(found: Option<Found>, cover: u64) -> Option<Option<Found>> {
+    match found {
+        Some(found) => Some((found.0 > cover).then_some(found)),
+        None => (cover > 0).then_some(None),
+    }
+}
+
+/// The store as it was when the snapshot was taken. Holding one keeps what it sees on the disk.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+/// let people = db.keyspace("people", Default::default())?;
+/// db.put(&people, b"1", b"Ada")?;
+/// let before = db.snapshot();
+/// db.delete(&people, b"1")?;
+/// assert_eq!(before.get(&people, b"1")?.as_deref(), Some(&b"Ada"[..]));
+/// assert_eq!(db.get(&people, b"1")?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Snapshot {
+    inner: Arc<Inner>,
+    seq: u64,
+}
+
+impl Snapshot {
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        let seq = inner.clock.pin();
+        Self { inner, seq }
+    }
+
+    fn view(&self) -> View {
+        View { current: self.inner.current(), at: self.seq }
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::Io`] if it cannot be read, [`Error::Argument`] if the
+    /// keyspace is one of another store.
+    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.inner.check(keyspace)?;
+        self.view().get(&full_key(keyspace.id(), key))
+    }
+
+    /// The values of several keys, in their order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.inner.check(keyspace)?;
+        let view = self.view();
+        keys.iter().map(|key| view.get(&full_key(keyspace.id(), key.as_ref()))).collect()
+    }
+
+    /// A place in a keyspace that moves both ways.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
+        self.inner.check(keyspace)?;
+        Cursor::new(self.view(), keyspace.id())
+    }
+
+    /// The entries of a keyspace in order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn scan(&self, keyspace: &Keyspace) -> Result<Scan> {
+        self.cursor(keyspace).map(Scan::new)
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.inner.clock.unpin(self.seq);
+    }
+}

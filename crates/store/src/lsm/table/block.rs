@@ -1,0 +1,255 @@
+//! A block as bytes: entries whose keys share what they have in common with the one before, whole
+//! keys at restarts, a tail with checksum and count. Knows no file.
+//!
+//! ```text
+//! entry:  shared, rest length, value length, sequence * 4 + kind (numbers), rest of key, value
+//! tail:   restarts (u32 each), their number u32, entries u32, codec u8, checksum u32
+//! ```
+
+use std::ops::Range;
+
+use super::super::entry::{Entry, Kind, compare};
+use super::super::varint::{self, Reader};
+use crate::checksum::crc32c;
+use crate::coding::u32_at;
+
+/// An entry with a whole key after so many others.
+const RESTART_EVERY: u32 = 16;
+/// Number of restarts, number of entries, codec, checksum.
+const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
+/// The entries are stored as they are.
+const CODEC_PLAIN: u8 = 0;
+
+/// What the checksum of a block starts from: a block in another place does not pass.
+fn seed(table: u32, offset: u64) -> u64 {
+    u64::from(table).rotate_left(40) ^ offset
+}
+
+/// Appends the tail of a block that begins at the front of `bytes`.
+fn seal(bytes: &mut Vec<u8>, restarts: &[u32], count: u32, table: u32, offset: u64) {
+    restarts.iter().for_each(|restart| bytes.extend_from_slice(&restart.to_le_bytes()));
+    bytes.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&count.to_le_bytes());
+    bytes.push(CODEC_PLAIN);
+    let sum = crc32c(seed(table, offset), bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// Makes a block of raw bytes, without entries.
+pub(crate) fn seal_raw(mut bytes: Vec<u8>, count: u32, table: u32, offset: u64) -> Vec<u8> {
+    seal(&mut bytes, &[], count, table, offset);
+    bytes
+}
+
+/// Builds a block from entries in their order.
+#[derive(Default)]
+pub(crate) struct BlockBuilder {
+    bytes: Vec<u8>,
+    restarts: Vec<u32>,
+    count: u32,
+    last: Vec<u8>,
+}
+
+impl BlockBuilder {
+    pub(crate) fn add(&mut self, entry: Entry<'_>) {
+        let shared = match self.count % RESTART_EVERY {
+            0 => {
+                self.restarts.push(self.bytes.len() as u32);
+                0
+            }
+            _ => self.last.iter().zip(entry.key).take_while(|(a, b)| a == b).count(),
+        };
+        let rest = &entry.key[shared..];
+        varint::push(&mut self.bytes, shared as u64);
+        varint::push(&mut self.bytes, rest.len() as u64);
+        varint::push(&mut self.bytes, entry.value.len() as u64);
+        varint::push(&mut self.bytes, entry.seq << 2 | entry.kind as u64);
+        self.bytes.extend_from_slice(rest);
+        self.bytes.extend_from_slice(entry.value);
+        self.last.truncate(shared);
+        self.last.extend_from_slice(rest);
+        self.count += 1;
+    }
+
+    /// The bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + 4 * self.restarts.len() + TAIL_BYTES
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The block for this place of a table; the builder begins anew.
+    pub(crate) fn finish(&mut self, table: u32, offset: u64) -> Vec<u8> {
+        let mut block = std::mem::take(self);
+        seal(&mut block.bytes, &block.restarts, block.count, table, offset);
+        block.bytes
+    }
+}
+
+/// A block whose checksum was right. What its entries say is still not trusted.
+#[derive(Debug)]
+pub(crate) struct Block {
+    bytes: Vec<u8>,
+    /// Where the restarts begin: the entries end there.
+    end: usize,
+    restarts: usize,
+    count: u32,
+}
+
+impl Block {
+    /// The block of these bytes; else what is wrong with them.
+    pub(crate) fn open(bytes: Vec<u8>, table: u32, offset: u64) -> Result<Self, &'static str> {
+        let tail = bytes.len().checked_sub(TAIL_BYTES).ok_or("a block is too short")?;
+        if crc32c(seed(table, offset), &bytes[..tail + 9]) != u32_at(&bytes, tail + 9) {
+            return Err("the checksum of a block is wrong");
+        }
+        if bytes[tail + 8] != CODEC_PLAIN {
+            return Err("a block has an unknown codec");
+        }
+        let restarts = u32_at(&bytes, tail) as usize;
+        let end = restarts.checked_mul(4).and_then(|len| tail.checked_sub(len));
+        let end = end.ok_or("a block has more restarts than bytes")?;
+        Ok(Self { end, restarts, count: u32_at(&bytes, tail + 4), bytes })
+    }
+
+    /// How many entries it has, as it says.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// All bytes before the tail.
+    pub(crate) fn content(&self) -> &[u8] {
+        &self.bytes[..self.end]
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn restart(&self, index: usize) -> usize {
+        u32_at(&self.bytes, self.end + 4 * index) as usize
+    }
+}
+
+/// What is said of a block with a right checksum whose entries make no sense.
+const MALFORMED: &str = "the entries of a block make no sense";
+
+/// A place in a block: the key of an entry, and where its value stands. The block is passed to
+/// every call; it must be the same one until a `seek`, `first` or `last`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    key: Vec<u8>,
+    seq: u64,
+    kind: Option<Kind>,
+    value: Range<usize>,
+    start: usize,
+    next: usize,
+}
+
+impl Place {
+    /// The entry here; `None` if the place is before the first or behind the last one.
+    pub(crate) fn entry<'a>(&'a self, block: &'a Block) -> Option<Entry<'a>> {
+        let kind = self.kind?;
+        let value = &block.bytes[self.value.clone()];
+        Some(Entry { key: &self.key, seq: self.seq, kind, value })
+    }
+
+    pub(crate) fn first(&mut self, block: &Block) -> Result<(), &'static str> {
+        self.go_to(block, 0)
+    }
+
+    pub(crate) fn last(&mut self, block: &Block) -> Result<(), &'static str> {
+        if block.restarts == 0 {
+            return self.go_to(block, block.end);
+        }
+        self.go_to(block, block.restart(block.restarts - 1))?;
+        while self.next < block.end {
+            self.next(block)?;
+        }
+        Ok(())
+    }
+
+    /// To the entry that begins at `at`, at a restart.
+    fn go_to(&mut self, block: &Block, at: usize) -> Result<(), &'static str> {
+        self.key.clear();
+        self.next = at;
+        self.next(block)
+    }
+
+    /// To the next entry.
+    #[inline]
+    pub(crate) fn next(&mut self, block: &Block) -> Result<(), &'static str> {
+        if self.next >= block.end {
+            self.kind = None;
+            return Ok(());
+        }
+        self.decode(block).ok_or(MALFORMED)
+    }
+
+    #[inline]
+    fn decode(&mut self, block: &Block) -> Option<()> {
+        let mut reader = Reader::new(&block.bytes[self.next..block.end]);
+        let (shared, rest, value) = (reader.size()?, reader.size()?, reader.size()?);
+        let tag = reader.number()?;
+        if shared > self.key.len() {
+            return None;
+        }
+        self.kind = Some(Kind::from_byte((tag & 3) as u8)?);
+        self.key.truncate(shared);
+        self.key.extend_from_slice(reader.take(rest)?);
+        self.seq = tag >> 2;
+        let from = self.next + reader.position();
+        reader.take(value)?;
+        self.value = from..from + value;
+        (self.start, self.next) = (self.next, from + value);
+        Some(())
+    }
+
+    /// To the entry before.
+    pub(crate) fn prev(&mut self, block: &Block) -> Result<(), &'static str> {
+        let here = self.start;
+        let index = self.restart_before(block, here);
+        let Some(index) = index else {
+            self.kind = None;
+            return Ok(());
+        };
+        self.go_to(block, block.restart(index))?;
+        while self.next < here && self.kind.is_some() {
+            self.next(block)?;
+        }
+        // Restarts that do not ascend must not lead round in a circle.
+        if self.kind.is_some() && self.start >= here { Err(MALFORMED) } else { Ok(()) }
+    }
+
+    /// The last restart before a byte.
+    fn restart_before(&self, block: &Block, at: usize) -> Option<usize> {
+        let (mut low, mut high) = (0, block.restarts);
+        while low < high {
+            let middle = (low + high) / 2;
+            if block.restart(middle) < at { low = middle + 1 } else { high = middle }
+        }
+        low.checked_sub(1)
+    }
+
+    /// To the first entry that is not before (`key`, `seq`).
+    pub(crate) fn seek(&mut self, block: &Block, key: &[u8], seq: u64) -> Result<(), &'static str> {
+        let (mut low, mut high) = (0, block.restarts);
+        while low < high {
+            let middle = (low + high) / 2;
+            self.go_to(block, block.restart(middle))?;
+            let before = self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt();
+            if before { low = middle + 1 } else { high = middle }
+        }
+        self.go_to(block, low.checked_sub(1).map_or(0, |restart| block.restart(restart)))?;
+        while self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt() {
+            self.next(block)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "block/tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! Blocks answer as a sorted list does, and say no to bytes that make no sense.
+
+use super::*;
+
+type Owned = (Vec<u8>, u64, Kind, Vec<u8>);
+
+fn entries(n: u64) -> Vec<Owned> {
+    let mut all = Vec::new();
+    for i in 0..n {
+        let key = format!("key{:05}", i / 3 * 7).into_bytes();
+        let kind = if i % 5 == 0 { Kind::Tombstone } else { Kind::Inline };
+        all.push((key, 1000 - i, kind, vec![i as u8; (i % 11) as usize]));
+    }
+    all
+}
+
+fn block(entries: &[Owned]) -> Block {
+    let mut builder = BlockBuilder::default();
+    for (key, seq, kind, value) in entries {
+        builder.add(Entry { key, seq: *seq, kind: *kind, value });
+    }
+    Block::open(builder.finish(3, 77), 3, 77).unwrap()
+}
+
+fn owned(place: &Place, block: &Block) -> Option<Owned> {
+    let entry = place.entry(block)?;
+    Some((entry.key.to_vec(), entry.seq, entry.kind, entry.value.to_vec()))
+}
+
+#[test]
+fn both_directions_and_every_seek() {
+    for n in [1, 2, 15, 16, 17, 100] {
+        let list = entries(n);
+        let block = block(&list);
+        assert_eq!(u64::from(block.count()), n);
+        let mut place = Place::default();
+        place.first(&block).unwrap();
+        for entry in &list {
+            assert_eq!(owned(&place, &block).as_ref(), Some(entry));
+            place.next(&block).unwrap();
+        }
+        assert!(place.entry(&block).is_none());
+        place.last(&block).unwrap();
+        for entry in list.iter().rev() {
+            assert_eq!(owned(&place, &block).as_ref(), Some(entry));
+            place.prev(&block).unwrap();
+        }
+        assert!(place.entry(&block).is_none());
+        for key in 0..n * 7 {
+            for seq in [0, 950, 1000, 2000] {
+                let key = format!("key{key:05}").into_bytes();
+                place.seek(&block, &key, seq).unwrap();
+                let expected = list.iter().find(|e| compare((&e.0, e.1), (&key, seq)).is_ge());
+                assert_eq!(owned(&place, &block).as_ref(), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_changed_bit_is_noticed() {
+    let mut builder = BlockBuilder::default();
+    for (key, seq, kind, value) in &entries(20) {
+        builder.add(Entry { key, seq: *seq, kind: *kind, value });
+    }
+    let bytes = builder.finish(3, 77);
+    assert!(Block::open(bytes.clone(), 4, 77).is_err(), "of another table");
+    assert!(Block::open(bytes.clone(), 3, 78).is_err(), "of another place");
+    for bit in 0..bytes.len() * 8 {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(Block::open(changed, 3, 77).is_err());
+    }
+}
+
+/// Entries that nobody wrote, under a right checksum: errors or entries, and an end.
+#[test]
+fn hostile_entries_do_no_harm() {
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as u32
+    };
+    for _ in 0..3000 {
+        let mut builder = BlockBuilder::default();
+        for (key, seq, kind, value) in &entries(1 + u64::from(random() % 40)) {
+            builder.add(Entry { key, seq: *seq, kind: *kind, value });
+        }
+        let mut bytes = builder.finish(3, 77);
+        bytes.truncate(bytes.len() - 4);
+        for _ in 0..1 + random() % 4 {
+            let at = random() as usize % (bytes.len() - 1);
+            bytes[at] = random() as u8;
+        }
+        let sum = crc32c(seed(3, 77), &bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        let Ok(block) = Block::open(bytes, 3, 77) else { continue };
+        let mut place = Place::default();
+        let mut steps = 0;
+        let mut result = place.first(&block);
+        while result.is_ok() && place.entry(&block).is_some() {
+            result = place.next(&block);
+            steps += 1;
+        }
+        assert!(steps <= block.content().len());
+        let _ = place.seek(&block, b"key00050", 900);
+        let _ = place.last(&block);
+        let mut steps = 0;
+        while place.entry(&block).is_some() && steps < 100 {
+            if place.prev(&block).is_err() {
+                break;
+            }
+            steps += 1;
+        }
+    }
+}

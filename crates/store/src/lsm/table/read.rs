@@ -1,0 +1,250 @@
+//! Reading a table: opening it, one key, and a cursor over all entries.
+
+use std::sync::Arc;
+
+use super::super::entry::{Entry, Kind};
+use super::super::files::Handle;
+use super::super::merge::Source;
+use super::super::tombstones::{Pieces, Tombstone};
+use super::super::varint::Reader;
+use super::block::{Block, Place};
+use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
+use crate::{Error, Result};
+
+/// An entry that was found.
+pub(crate) type Found = (u64, Kind, Vec<u8>);
+
+/// An open table.
+pub(crate) struct Table {
+    number: u32,
+    /// Of the file without its footer: blocks end before.
+    end: u64,
+    handle: Arc<Handle>,
+    index: Block,
+    pieces: Pieces,
+}
+
+impl Table {
+    /// Reads what is needed to find anything in the table.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn open(handle: Arc<Handle>, meta: &TableMeta) -> Result<Self> {
+        let (file, path) = (handle.file()?, handle.path());
+        let len = file.len().map_err(|e| Error::io("ask for the length of", path, e))?;
+        if len != meta.bytes || len < FOOTER_BYTES as u64 {
+            return Err(Error::damaged(path, len, "a table is not as long as it was"));
+        }
+        let mut bytes = [0; FOOTER_BYTES];
+        let at = len - FOOTER_BYTES as u64;
+        file.read_at(&mut bytes, at).map_err(|e| Error::io("read", path, e))?;
+        let footer = Footer::decode(&bytes, meta.number);
+        let footer = footer.map_err(|reason| Error::damaged(path, at, reason))?;
+        let index = read_block(&handle, meta.number, footer.index, at)?;
+        let pieces = match footer.ranges.len {
+            0 => Pieces::default(),
+            _ => {
+                let block = read_block(&handle, meta.number, footer.ranges, at)?;
+                let list = decode_ranges(&block);
+                let what = "the range tombstones of a table make no sense";
+                let damaged = || Error::damaged(path, footer.ranges.offset, what);
+                Pieces::new(&list.ok_or_else(damaged)?)
+            }
+        };
+        Ok(Self { number: meta.number, end: at, handle, index, pieces })
+    }
+
+    /// The range tombstones.
+    pub(crate) fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    /// Bytes of memory that it takes while it is open.
+    pub(crate) fn memory(&self) -> usize {
+        self.index.memory()
+    }
+
+    /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside.
+    ///
+    /// # Errors
+    /// If the table cannot be read or is damaged.
+    pub(crate) fn get(self: &Arc<Self>, key: &[u8], at: u64) -> Result<Option<Found>> {
+        let mut cursor = TableCursor::new(Arc::clone(self), 0);
+        cursor.seek(key, at)?;
+        let found = cursor.entry().filter(|entry| entry.key == key);
+        Ok(found.map(|entry| (entry.seq, entry.kind, entry.value.to_vec())))
+    }
+
+    fn damaged(&self, offset: u64, reason: &'static str) -> Error {
+        Error::damaged(self.handle.path(), offset, reason)
+    }
+}
+
+/// Reads and verifies a block, which ends before `limit`.
+fn read_block(handle: &Handle, number: u32, place: BlockPlace, limit: u64) -> Result<Block> {
+    let damaged = |reason| Error::damaged(handle.path(), place.offset, reason);
+    if place.offset.checked_add(u64::from(place.len)).is_none_or(|end| end > limit) {
+        return Err(damaged("a block lies outside of its table"));
+    }
+    let mut bytes = vec![0; place.len as usize];
+    let read = handle.file()?.read_at(&mut bytes, place.offset);
+    read.map_err(|e| Error::io("read", handle.path(), e))?;
+    Block::open(bytes, number, place.offset).map_err(damaged)
+}
+
+fn decode_ranges(block: &Block) -> Option<Vec<Tombstone>> {
+    let mut reader = Reader::new(block.content());
+    let list: Option<Vec<_>> = (0..block.count()).map(|_| Tombstone::decode(&mut reader)).collect();
+    list.filter(|_| reader.is_empty())
+}
+
+/// A place among the entries of a table.
+pub(crate) struct TableCursor {
+    table: Arc<Table>,
+    index: Place,
+    block: Option<(BlockPlace, Block)>,
+    place: Place,
+    /// Bytes of the file that were read ahead, and where they stand.
+    ahead: Vec<u8>,
+    ahead_offset: u64,
+    /// So much is read at once; 0: a block at a time.
+    ahead_bytes: usize,
+}
+
+impl TableCursor {
+    pub(crate) fn new(table: Arc<Table>, ahead_bytes: usize) -> Self {
+        Self {
+            table,
+            index: Place::default(),
+            block: None,
+            place: Place::default(),
+            ahead: Vec::new(),
+            ahead_offset: 0,
+            ahead_bytes,
+        }
+    }
+
+    /// Loads the block that the index is at; `None` at the end of the index.
+    fn load(&mut self) -> Result<bool> {
+        let table = Arc::clone(&self.table);
+        let Some(line) = self.index.entry(&table.index) else {
+            self.block = None;
+            return Ok(false);
+        };
+        let place = BlockPlace::decode(line.value);
+        let place = place.ok_or_else(|| table.damaged(0, "the index of a table makes no sense"))?;
+        if self.block.as_ref().is_some_and(|(loaded, _)| *loaded == place) {
+            return Ok(true);
+        }
+        let block = match self.ahead_bytes {
+            0 => read_block(&table.handle, table.number, place, table.end)?,
+            _ => self.read_ahead(place)?,
+        };
+        self.block = Some((place, block));
+        Ok(true)
+    }
+
+    fn read_ahead(&mut self, place: BlockPlace) -> Result<Block> {
+        let (table, len) = (&self.table, place.len as usize);
+        let inside = |offset: u64, ahead: &[u8]| {
+            let from = usize::try_from(place.offset.checked_sub(offset)?).ok()?;
+            ahead.get(from..from.checked_add(len)?).map(<[u8]>::to_vec)
+        };
+        let bytes = match inside(self.ahead_offset, &self.ahead) {
+            Some(bytes) => bytes,
+            None => {
+                let (file, path) = (table.handle.file()?, table.handle.path());
+                let most = table.end.saturating_sub(place.offset);
+                self.ahead.resize(most.min(self.ahead_bytes.max(len) as u64) as usize, 0);
+                let read = file.read_at(&mut self.ahead, place.offset);
+                read.map_err(|e| Error::io("read", path, e))?;
+                self.ahead_offset = place.offset;
+                let outside = "a block lies outside of its table";
+                inside(place.offset, &self.ahead)
+                    .ok_or_else(|| table.damaged(place.offset, outside))?
+            }
+        };
+        Block::open(bytes, table.number, place.offset)
+            .map_err(|reason| table.damaged(place.offset, reason))
+    }
+
+    /// Moves inside the block.
+    fn step(&mut self, f: impl Fn(&mut Place, &Block) -> Result<(), &'static str>) -> Result<()> {
+        let Some((at, block)) = &self.block else { return Ok(()) };
+        f(&mut self.place, block).map_err(|reason| self.table.damaged(at.offset, reason))
+    }
+
+    fn step_index(
+        &mut self,
+        f: impl Fn(&mut Place, &Block) -> Result<(), &'static str>,
+    ) -> Result<()> {
+        f(&mut self.index, &self.table.index).map_err(|reason| self.table.damaged(0, reason))
+    }
+
+    /// While the place is behind its block: to the first entry of the next one.
+    fn skip_forward(&mut self) -> Result<()> {
+        while self.block.is_some() && self.entry().is_none() {
+            self.step_index(Place::next)?;
+            if self.load()? {
+                self.step(Place::first)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_back(&mut self) -> Result<()> {
+        while self.block.is_some() && self.entry().is_none() {
+            self.step_index(Place::prev)?;
+            if self.load()? {
+                self.step(Place::last)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the block of this place begins.
+    pub(crate) fn block_offset(&self) -> u64 {
+        self.block.as_ref().map_or(0, |(place, _)| place.offset)
+    }
+}
+
+impl Source for TableCursor {
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.step_index(|index, block| index.seek(block, key, u64::MAX))?;
+        if self.load()? {
+            self.step(|place, block| place.seek(block, key, seq))?;
+        }
+        self.skip_forward()
+    }
+
+    fn first(&mut self) -> Result<()> {
+        self.step_index(Place::first)?;
+        if self.load()? {
+            self.step(Place::first)?;
+        }
+        self.skip_forward()
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.step_index(Place::last)?;
+        if self.load()? {
+            self.step(Place::last)?;
+        }
+        self.skip_back()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.step(Place::next)?;
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.step(Place::prev)?;
+        self.skip_back()
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (_, block) = self.block.as_ref()?;
+        self.place.entry(block)
+    }
+}

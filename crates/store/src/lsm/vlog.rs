@@ -1,0 +1,126 @@
+//! Values that stand in segments: reading one, and where collected ones went. Knows no tables.
+
+use super::entry::{Pointer, value_sum};
+use super::varint::Reader;
+use super::version::{Segment, Version};
+use crate::checksum::crc32c;
+use crate::coding::u32_at;
+use crate::{Error, Result};
+
+/// One line of a remap as bytes: the old segment and offset, the new offset.
+const LINE_BYTES: usize = 4 + 8 + 8;
+
+/// Where the values of a collected segment stood before: pointers of tables still say so.
+#[derive(Debug)]
+pub(crate) struct Remap {
+    /// (segment, offset) before, offset now; ascending.
+    lines: Vec<(u32, u64, u64)>,
+}
+
+impl Remap {
+    /// The bytes behind the groups of a segment that say so.
+    pub(crate) fn encode(salt: u64, lines: &mut [(u32, u64, u64)]) -> Vec<u8> {
+        lines.sort_unstable();
+        let mut bytes = Vec::with_capacity(lines.len() * LINE_BYTES + 4);
+        for (segment, before, now) in lines {
+            bytes.extend_from_slice(&segment.to_le_bytes());
+            bytes.extend_from_slice(&before.to_le_bytes());
+            bytes.extend_from_slice(&now.to_le_bytes());
+        }
+        let sum = crc32c(salt, &bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(salt: u64, bytes: &[u8]) -> Option<Self> {
+        let (content, _) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
+        if crc32c(salt, content) != u32_at(bytes, content.len()) {
+            return None;
+        }
+        let mut reader = Reader::new(content);
+        let mut lines = Vec::with_capacity(content.len() / LINE_BYTES);
+        while !reader.is_empty() {
+            lines.push((reader.u32()?, reader.u64()?, reader.u64()?));
+        }
+        Some(Self { lines })
+    }
+
+    /// Reads it from the end of a segment.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn read(segment: &Segment) -> Result<Self> {
+        let (file, path) = (segment.handle().file()?, segment.handle().path());
+        let Some(sealed) = segment.sealed.filter(|sealed| sealed.remap_len > 0) else {
+            return Ok(Self { lines: Vec::new() });
+        };
+        let damaged = || Error::damaged(path, sealed.len, "the list of moved values is damaged");
+        let len = file.len().map_err(|e| Error::io("ask for the length of", path, e))?;
+        if sealed.len.checked_add(sealed.remap_len) != Some(len) {
+            return Err(damaged());
+        }
+        let mut bytes = vec![0; sealed.remap_len as usize];
+        file.read_at(&mut bytes, sealed.len).map_err(|e| Error::io("read", path, e))?;
+        Self::decode(segment.identity.salt, &bytes).ok_or_else(damaged)
+    }
+
+    /// Where a value stands now.
+    pub(crate) fn find(&self, segment: u32, offset: u64) -> Option<u64> {
+        let at = self.lines.partition_point(|line| (line.0, line.1) < (segment, offset));
+        let line = self.lines.get(at)?;
+        ((line.0, line.1) == (segment, offset)).then_some(line.2)
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.lines.len() * size_of::<(u32, u64, u64)>()
+    }
+}
+
+/// The value that a pointer leads to.
+///
+/// # Errors
+/// If it cannot be read, or what stands there is not that value.
+pub(crate) fn read_value(version: &Version, pointer: Pointer) -> Result<Vec<u8>> {
+    let Some((segment, offset)) = version.resolve(pointer)? else {
+        let name = super::files::Name::Segment(pointer.segment);
+        let path = version.directory().file(name);
+        return Err(Error::damaged(&path, pointer.offset, "a table points to a value not there"));
+    };
+    let (file, path) = (segment.handle().file()?, segment.handle().path());
+    let end = offset.checked_add(u64::from(pointer.len));
+    let limit = match segment.sealed {
+        Some(sealed) => sealed.len,
+        None => file.len().map_err(|e| Error::io("ask for the length of", path, e))?,
+    };
+    if end.is_none_or(|end| end > limit) {
+        return Err(Error::damaged(path, offset, "a table points behind the end of a segment"));
+    }
+    let mut value = vec![0; pointer.len as usize];
+    file.read_at(&mut value, offset).map_err(|e| Error::io("read", path, e))?;
+    match value_sum(&value) == pointer.sum {
+        true => Ok(value),
+        false => Err(Error::damaged(path, offset, "the checksum of a value is wrong")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_values_are_found() {
+        let mut lines = vec![(9, 64, 500), (2, 80, 64), (2, 70, 300)];
+        let bytes = Remap::encode(5, &mut lines);
+        let remap = Remap::decode(5, &bytes).unwrap();
+        assert_eq!(remap.find(2, 80), Some(64));
+        assert_eq!(remap.find(9, 64), Some(500));
+        assert_eq!(remap.find(9, 65), None);
+        assert!(Remap::decode(6, &bytes).is_none());
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(Remap::decode(5, &changed).is_none());
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! The write-ahead log's bytes: segments, groups of operations, and the end of a segment that was
+//! being written when the power went. docs/format-lsm.md has the tables.
+//!
+//! A *segment* is a header and *groups*, one behind the other. A group is a batch: its operations
+//! apply wholly or not at all. Its checksum starts from the segment's random salt and the group's
+//! place, so that bytes of another file, or of this place in another life, never pass.
+//!
+//! This file decides what counts as written; it knows no tables.
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
+use super::varint::{self, Reader};
+use crate::checksum::crc32c;
+use crate::coding::{put_u32, put_u64, u32_at, u64_at};
+use crate::os::DataFile;
+use crate::{Error, Result};
+
+/// The header of a segment.
+pub(crate) const MAGIC_OFFSET: usize = 0;
+pub(crate) const VERSION_OFFSET: usize = 8;
+pub(crate) const NUMBER_OFFSET: usize = 12;
+pub(crate) const SALT_OFFSET: usize = 16;
+pub(crate) const FIRST_SEQ_OFFSET: usize = 24;
+pub(crate) const HEADER_SUM_OFFSET: usize = 60;
+/// The first group stands here.
+pub(crate) const HEADER_BYTES: usize = 64;
+
+const MAGIC: [u8; 8] = *b"HEDGELOG";
+const VERSION: u32 = 1;
+
+/// The header of a group.
+pub(crate) const GROUP_SUM_OFFSET: usize = 0;
+pub(crate) const GROUP_COUNT_OFFSET: usize = 4;
+pub(crate) const GROUP_LEN_OFFSET: usize = 8;
+pub(crate) const GROUP_SEQ_OFFSET: usize = 16;
+pub(crate) const GROUP_FLUSHED_OFFSET: usize = 24;
+/// The operations begin here.
+pub(crate) const GROUP_HEADER_BYTES: usize = 32;
+
+/// So much of a segment is read at once.
+const READ_BYTES: usize = 256 << 10;
+/// Unflushed groups gather in memory up to this many bytes before they are written.
+const GATHERED_BYTES_MAX: usize = 64 << 10;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum OpKind {
+    /// Puts a value that the memtable and tables hold themselves.
+    Put = 1,
+    /// Puts a value that stays here, where tables point to.
+    PutSeparated = 2,
+    /// Deletes the key.
+    Delete = 3,
+    /// Deletes from the key up to, but not including, the value.
+    DeleteRange = 4,
+}
+
+/// One operation of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Op<'a> {
+    pub(crate) kind: OpKind,
+    /// The full key.
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// Where the value begins, from the beginning of the body.
+    pub(crate) value_at: usize,
+}
+
+/// Appends an operation to the body of a group.
+pub(crate) fn push_op(body: &mut Vec<u8>, kind: OpKind, key: [&[u8]; 2], value: [&[u8]; 2]) {
+    body.push(kind as u8);
+    varint::push(body, (key[0].len() + key[1].len()) as u64);
+    varint::push(body, (value[0].len() + value[1].len()) as u64);
+    [key[0], key[1], value[0], value[1]].iter().for_each(|part| body.extend_from_slice(part));
+}
+
+/// The operations of a body; ends early where the body makes no sense, see [`Ops::is_whole`].
+pub(crate) struct Ops<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Ops<'a> {
+    pub(crate) fn new(body: &'a [u8]) -> Self {
+        Self { reader: Reader::new(body) }
+    }
+
+    /// After the last operation: whether all of the body was read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.reader.is_empty()
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Option<Op<'a>> {
+        let kind = match reader.u8()? {
+            1 => OpKind::Put,
+            2 => OpKind::PutSeparated,
+            3 => OpKind::Delete,
+            4 => OpKind::DeleteRange,
+            _ => return None,
+        };
+        let (key_len, value_len) = (reader.size()?, reader.size()?);
+        let key = reader.take(key_len)?;
+        let value_at = reader.position();
+        let value = reader.take(value_len)?;
+        let key_fits = (KEYSPACE_BYTES..=KEYSPACE_BYTES + KEY_BYTES_MAX).contains(&key_len);
+        let value_fits = match kind {
+            OpKind::Put | OpKind::PutSeparated => u32::try_from(value_len).is_ok(),
+            OpKind::Delete => value_len == 0,
+            OpKind::DeleteRange => key < value,
+        };
+        (key_fits && value_fits).then_some(Op { kind, key, value, value_at })
+    }
+}
+
+impl<'a> Iterator for Ops<'a> {
+    type Item = Op<'a>;
+
+    fn next(&mut self) -> Option<Op<'a>> {
+        let mut ahead = self.reader.clone();
+        let op = Self::read(&mut ahead)?;
+        self.reader = ahead;
+        Some(op)
+    }
+}
+
+/// What identifies a segment, as the manifest and its header say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) number: u32,
+    pub(crate) salt: u64,
+    /// Of the first operation in it.
+    pub(crate) first_seq: u64,
+}
+
+impl Identity {
+    pub(crate) fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);
+        put_u32(&mut header, VERSION_OFFSET, VERSION);
+        put_u32(&mut header, NUMBER_OFFSET, self.number);
+        put_u64(&mut header, SALT_OFFSET, self.salt);
+        put_u64(&mut header, FIRST_SEQ_OFFSET, self.first_seq);
+        let sum = crc32c(u64::from(self.number), &header[..HEADER_SUM_OFFSET]);
+        put_u32(&mut header, HEADER_SUM_OFFSET, sum);
+        header
+    }
+
+    /// Holds the header of a segment against what the manifest says of it.
+    pub(crate) fn verify(&self, file: &dyn DataFile, path: &Path) -> Result<()> {
+        let mut header = [0; HEADER_BYTES];
+        let len = file.len().map_err(|e| Error::io("ask for the length of", path, e))?;
+        if len < HEADER_BYTES as u64 {
+            return Err(Error::damaged(path, len, "a log segment ends inside its header"));
+        }
+        file.read_at(&mut header, 0).map_err(|e| Error::io("read", path, e))?;
+        match header == self.header() {
+            true => Ok(()),
+            false => Err(Error::damaged(path, 0, "not the log segment that the manifest names")),
+        }
+    }
+
+    /// What the checksum of the group at `offset` starts from.
+    fn seed(&self, offset: u64) -> u64 {
+        self.salt.wrapping_add(offset)
+    }
+
+    /// The header of a group at `offset` with this body.
+    pub(crate) fn group_header(&self, group: &Group<'_>) -> [u8; GROUP_HEADER_BYTES] {
+        let mut header = [0; GROUP_HEADER_BYTES];
+        put_u32(&mut header, GROUP_COUNT_OFFSET, group.count);
+        put_u64(&mut header, GROUP_LEN_OFFSET, (GROUP_HEADER_BYTES + group.body.len()) as u64);
+        put_u64(&mut header, GROUP_SEQ_OFFSET, group.seq);
+        put_u64(&mut header, GROUP_FLUSHED_OFFSET, group.flushed);
+        let sum = self.group_sum(group.offset, &header, group.body);
+        put_u32(&mut header, GROUP_SUM_OFFSET, sum);
+        header
+    }
+
+    fn group_sum(&self, offset: u64, header: &[u8], body: &[u8]) -> u32 {
+        let head = crc32c(self.seed(offset), &header[GROUP_COUNT_OFFSET..GROUP_HEADER_BYTES]);
+        crc32c(u64::from(head) << 32 | offset & 0xffff_ffff, body)
+    }
+}
+
+/// A group as it stands in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group<'a> {
+    /// Where its header begins.
+    pub(crate) offset: u64,
+    /// The sequence number of its first operation.
+    pub(crate) seq: u64,
+    /// How many operations it has; each takes the next sequence number.
+    pub(crate) count: u32,
+    /// So much of the segment was known to be on stable storage when the group was written.
+    pub(crate) flushed: u64,
+    pub(crate) body: &'a [u8],
+}
+
+impl Group<'_> {
+    /// Where its body begins.
+    pub(crate) fn body_offset(&self) -> u64 {
+        self.offset + GROUP_HEADER_BYTES as u64
+    }
+
+    /// The first byte behind it.
+    pub(crate) fn end(&self) -> u64 {
+        self.body_offset() + self.body.len() as u64
+    }
+}
+
+/// Reads the groups of a segment from the front.
+pub(crate) struct Groups {
+    identity: Identity,
+    file: Arc<dyn DataFile>,
+    path: PathBuf,
+    /// Nothing counts from here on.
+    end: u64,
+    at: u64,
+    buffer: Vec<u8>,
+    buffer_offset: u64,
+}
+
+impl Groups {
+    /// Reads up to `end`.
+    pub(crate) fn new(
+        identity: Identity,
+        file: Arc<dyn DataFile>,
+        path: &Path,
+        end: u64,
+    ) -> Result<Self> {
+        let (path, at) = (path.to_path_buf(), HEADER_BYTES as u64);
+        let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
+        if len < end {
+            return Err(Error::damaged(&path, len, "a log segment is shorter than it was"));
+        }
+        Ok(Self { identity, file, path, end, at, buffer: Vec::new(), buffer_offset: 0 })
+    }
+
+    /// Where the next group begins: all before is whole.
+    pub(crate) fn position(&self) -> u64 {
+        self.at
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.end
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sees to it that the bytes are in the buffer, which reaches beyond them; answers their place.
+    fn load(&mut self, offset: u64, len: usize) -> Result<usize> {
+        let buffer_end = self.buffer_offset + self.buffer.len() as u64;
+        if offset < self.buffer_offset || offset + len as u64 > buffer_end {
+            let size = (len.max(READ_BYTES) as u64).min(self.end - offset) as usize;
+            self.buffer.resize(size, 0);
+            let read = self.file.read_at(&mut self.buffer, offset);
+            read.map_err(|e| Error::io("read", &self.path, e))?;
+            self.buffer_offset = offset;
+        }
+        Ok((offset - self.buffer_offset) as usize)
+    }
+
+    /// The next group; `None` at the end, and where what follows is no group.
+    pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
+        let at = self.at;
+        let Some(end) = self.validate(at)? else { return Ok(None) };
+        self.at = end;
+        Ok(Some(self.group(at, end)))
+    }
+
+    /// The group of that place, which is in the buffer and was validated.
+    fn group(&self, offset: u64, end: u64) -> Group<'_> {
+        let from = (offset - self.buffer_offset) as usize;
+        let bytes = &self.buffer[from..(end - self.buffer_offset) as usize];
+        Group {
+            offset,
+            seq: u64_at(bytes, GROUP_SEQ_OFFSET),
+            count: u32_at(bytes, GROUP_COUNT_OFFSET),
+            flushed: u64_at(bytes, GROUP_FLUSHED_OFFSET),
+            body: &bytes[GROUP_HEADER_BYTES..],
+        }
+    }
+
+    /// The end of the group at `offset`, which is then in the buffer as a whole; `None` if there is
+    /// none.
+    fn validate(&mut self, offset: u64) -> Result<Option<u64>> {
+        if self.end - offset < GROUP_HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        let from = self.load(offset, GROUP_HEADER_BYTES)?;
+        let len = u64_at(&self.buffer, from + GROUP_LEN_OFFSET);
+        let seq = u64_at(&self.buffer, from + GROUP_SEQ_OFFSET);
+        let fits = (GROUP_HEADER_BYTES as u64..=self.end - offset).contains(&len);
+        if !fits || seq >= SEQUENCE_END || u32_at(&self.buffer, from + GROUP_COUNT_OFFSET) == 0 {
+            return Ok(None);
+        }
+        let from = self.load(offset, len as usize)?;
+        let (header, body) =
+            self.buffer[from..from + len as usize].split_at(GROUP_HEADER_BYTES);
+        let sum = self.identity.group_sum(offset, header, body);
+        Ok((sum == u32_at(header, GROUP_SUM_OFFSET)).then_some(offset + len))
+    }
+
+    /// After [`Groups::next`] answered `None` before the end: whether what lies there is damage,
+    /// and not what a loss of power leaves. It is damage if a whole group follows that was written
+    /// when this place was on stable storage already.
+    ///
+    /// Such a group may begin at any byte; no more is read for the search than `effort` times the
+    /// rest.
+    pub(crate) fn is_damaged_here(&mut self, effort: u64) -> Result<bool> {
+        let broken = self.at;
+        let rest = self.end - broken;
+        let mut budget = rest.saturating_mul(effort);
+        for offset in broken + 1..self.end.saturating_sub(GROUP_HEADER_BYTES as u64) {
+            let from = self.load(offset, GROUP_HEADER_BYTES)?;
+            let len = u64_at(&self.buffer, from + GROUP_LEN_OFFSET);
+            let flushed = u64_at(&self.buffer, from + GROUP_FLUSHED_OFFSET);
+            if flushed <= broken || flushed > offset || len > self.end - offset || len > budget {
+                continue;
+            }
+            budget -= len;
+            if self.validate(offset)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The segment that is written to.
+pub(crate) struct Log {
+    identity: Identity,
+    file: Arc<dyn DataFile>,
+    path: PathBuf,
+    /// Groups that were not handed to the system yet.
+    gathered: Vec<u8>,
+    /// Where these will stand.
+    written: u64,
+    /// So much is on stable storage.
+    flushed: u64,
+    /// A write failed: nobody knows what stands behind `written`, and nothing may be put there.
+    broken: bool,
+}
+
+impl Log {
+    /// Writes to a segment of which only the header stands on stable storage.
+    pub(crate) fn new(identity: Identity, file: Arc<dyn DataFile>, path: PathBuf) -> Self {
+        let (written, flushed) = (HEADER_BYTES as u64, HEADER_BYTES as u64);
+        Self { identity, file, path, gathered: Vec::new(), written, flushed, broken: false }
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The end of the last group.
+    pub(crate) fn end(&self) -> u64 {
+        self.written + self.gathered.len() as u64
+    }
+
+    /// Whether there are groups that were not handed to the system yet.
+    pub(crate) fn holds_back(&self) -> bool {
+        !self.gathered.is_empty()
+    }
+
+    /// Whether no more groups can be added.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Adds groups, the first of which begins with `seq`. Answers where each body begins. They are
+    /// handed to the system if `now`, or if enough have gathered.
+    ///
+    /// # Errors
+    /// If the system refuses: then none of the groups is in the log, and no more can be added.
+    pub(crate) fn append(
+        &mut self,
+        groups: &[(u32, &[u8])],
+        mut seq: u64,
+        now: bool,
+    ) -> Result<Vec<u64>> {
+        let (mut bodies, mut headers) = (Vec::new(), Vec::new());
+        let mut offset = self.end();
+        for &(count, body) in groups {
+            let group = Group { offset, seq, count, flushed: self.flushed, body };
+            headers.push(self.identity.group_header(&group));
+            bodies.push(group.body_offset());
+            (offset, seq) = (group.end(), seq + u64::from(count));
+        }
+        if !now && (offset - self.written) as usize <= GATHERED_BYTES_MAX {
+            for (header, (_, body)) in headers.iter().zip(groups) {
+                self.gathered.extend_from_slice(header);
+                self.gathered.extend_from_slice(body);
+            }
+            return Ok(bodies);
+        }
+        let mut parts = vec![IoSlice::new(&self.gathered)];
+        for (header, (_, body)) in headers.iter().zip(groups) {
+            parts.extend([IoSlice::new(header), IoSlice::new(body)]);
+        }
+        let result = self.file.write_at(&parts, self.written);
+        self.wrote(result, offset)?;
+        Ok(bodies)
+    }
+
+    fn wrote(&mut self, result: std::io::Result<()>, end: u64) -> Result<()> {
+        match result {
+            Ok(()) => {
+                self.gathered.clear();
+                self.written = end;
+                Ok(())
+            }
+            Err(error) => {
+                self.broken = true;
+                Err(Error::io("write to", &self.path, error))
+            }
+        }
+    }
+
+    /// Hands everything to the system.
+    ///
+    /// # Errors
+    /// If it refuses; then no more groups can be added.
+    pub(crate) fn write_out(&mut self) -> Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let result = self.file.write_at(&[IoSlice::new(&self.gathered)], self.written);
+        self.wrote(result, self.end())
+    }
+
+    /// Returns when everything is on stable storage.
+    ///
+    /// # Errors
+    /// If the system refuses. After a failed flush nobody knows what is on the disk.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.write_out()?;
+        if self.flushed < self.written {
+            self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
+            self.flushed = self.written;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "wal/tests.rs"]
+mod tests;
