@@ -41,8 +41,8 @@ pub struct CrashSettings {
 }
 
 /// How a seed went.
-#[derive(Debug, Default)]
-pub struct CrashReport {
+#[derive(Debug)]
+pub struct CrashReport<O = Op> {
     /// The seed.
     pub seed: u64,
     /// Images that were opened.
@@ -57,7 +57,14 @@ pub struct CrashReport {
     pub violations: Vec<Violation>,
     /// What the seed chose, and the shortest list of operations that was found to end in the same
     /// violation as the first one, if there is one.
-    pub shrunk: Option<(String, Vec<Op>)>,
+    pub shrunk: Option<(String, Vec<O>)>,
+}
+
+impl<O> Default for CrashReport<O> {
+    fn default() -> Self {
+        let violations = Vec::new();
+        Self { seed: 0, images: 0, nested: 0, killed: 0, commits: 0, violations, shrunk: None }
+    }
 }
 
 /// What is wrong with an image.

@@ -15,7 +15,7 @@ use crate::shrink::shrink;
 
 /// How a seed went.
 #[derive(Debug)]
-pub struct SeedReport {
+pub struct SeedReport<O = Op> {
     /// The seed.
     pub seed: u64,
     /// Operations that were done.
@@ -23,18 +23,18 @@ pub struct SeedReport {
     /// How long they took.
     pub time: Duration,
     /// What went wrong.
-    pub failure: Option<Failure>,
+    pub failure: Option<Failure<O>>,
 }
 
 /// A disagreement and how to get there.
 #[derive(Debug)]
-pub struct Failure {
+pub struct Failure<O = Op> {
     /// What engine and model disagree about.
     pub disagreement: Disagreement,
     /// What the seed chose.
     pub config: String,
     /// The shortest list of operations that was found to end in a disagreement.
-    pub ops: Vec<Op>,
+    pub ops: Vec<O>,
     /// What that list ends in.
     pub shrunk: Disagreement,
 }

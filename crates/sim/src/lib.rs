@@ -12,6 +12,7 @@ pub mod faults;
 pub mod generate;
 pub mod hostile;
 pub mod job;
+pub mod lsm;
 pub mod model;
 pub mod op;
 pub mod pool;

@@ -3,12 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::op::Op;
-
 /// The shortest list that was found in `time`, for a list that makes `fails` true.
 ///
 /// A chunk is left out if the rest still fails; chunks are halved when none can be left out.
-pub fn shrink(mut ops: Vec<Op>, time: Duration, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+pub fn shrink<O: Copy>(
+    mut ops: Vec<O>,
+    time: Duration,
+    mut fails: impl FnMut(&[O]) -> bool,
+) -> Vec<O> {
     let end = Instant::now() + time;
     let mut chunk = ops.len().div_ceil(2);
     while chunk > 0 {
@@ -21,7 +23,7 @@ pub fn shrink(mut ops: Vec<Op>, time: Duration, mut fails: impl FnMut(&[Op]) -> 
                 return ops;
             }
             let start = at.saturating_sub(chunk);
-            let shorter: Vec<Op> = ops[..start].iter().chain(&ops[at..]).copied().collect();
+            let shorter: Vec<O> = ops[..start].iter().chain(&ops[at..]).copied().collect();
             if fails(&shorter) {
                 ops = shorter;
                 removed = true;
@@ -40,7 +42,7 @@ pub fn shrink(mut ops: Vec<Op>, time: Duration, mut fails: impl FnMut(&[Op]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Control, Write};
+    use crate::op::{Control, Op, Write};
 
     #[test]
     fn what_is_needed_is_what_is_left() {

@@ -1,11 +1,13 @@
 //! `sim crash`: arguments and reports.
 
+use std::fmt::Debug;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
 use sim::crash::{CrashReport, CrashSettings, crash_seed};
+use sim::lsm;
 
 use super::{Engine, Seeds, over_seeds, seeds};
 
@@ -38,18 +40,24 @@ pub(crate) struct Crash {
 
 impl Crash {
     pub(crate) fn run(&self) -> ExitCode {
-        let Engine::Tree = self.engine;
         let settings = CrashSettings {
             ops: self.ops,
             images: self.images,
             shrink_time: Duration::from_secs(self.shrink_seconds),
         };
+        match self.engine {
+            Engine::Tree => self.report(|seed| crash_seed(seed, &settings)),
+            Engine::Lsm => self.report(|seed| lsm::crash::crash_seed(seed, &settings)),
+        }
+    }
+
+    fn report<O: Debug + Send>(&self, run: impl Fn(u64) -> CrashReport<O> + Sync) -> ExitCode {
         let begin = Instant::now();
-        let mut reports = over_seeds(&self.seeds, self.jobs, |seed| crash_seed(seed, &settings));
+        let mut reports = over_seeds(&self.seeds, self.jobs, run);
         reports.sort_by_key(|r| r.seed);
         let time = begin.elapsed();
         if self.json {
-            print_json(&reports, time);
+            print_json(self.engine, &reports, time);
         } else {
             print_text(&reports, time);
         }
@@ -57,14 +65,14 @@ impl Crash {
     }
 }
 
-fn sum(reports: &[CrashReport], of: impl Fn(&CrashReport) -> u64) -> u64 {
+fn sum<O>(reports: &[CrashReport<O>], of: impl Fn(&CrashReport<O>) -> u64) -> u64 {
     reports.iter().map(of).sum()
 }
 
-fn print_json(reports: &[CrashReport], time: Duration) {
+fn print_json<O: Debug>(engine: Engine, reports: &[CrashReport<O>], time: Duration) {
     let images = sum(reports, |r| r.images);
-    let failing: Vec<&CrashReport> = reports.iter().filter(|r| !r.violations.is_empty()).collect();
-    let failure = |r: &&CrashReport| {
+    let failing: Vec<&CrashReport<O>> = reports.iter().filter(|r| !r.violations.is_empty()).collect();
+    let failure = |r: &&CrashReport<O>| {
         let first = &r.violations[0];
         let shrunk = r.shrunk.as_ref();
         json!({
@@ -82,7 +90,7 @@ fn print_json(reports: &[CrashReport], time: Duration) {
         "{}",
         json!({
             "command": "crash",
-            "engine": "tree",
+            "engine": engine.name(),
             "seeds": reports.len(),
             "commits": sum(reports, |r| r.commits),
             "images": images,
@@ -97,7 +105,7 @@ fn print_json(reports: &[CrashReport], time: Duration) {
     );
 }
 
-fn print_text(reports: &[CrashReport], time: Duration) {
+fn print_text<O: Debug>(reports: &[CrashReport<O>], time: Duration) {
     for report in reports.iter().filter(|r| !r.violations.is_empty()) {
         println!("seed {}: {} violations", report.seed, report.violations.len());
         for violation in report.violations.iter().take(5) {

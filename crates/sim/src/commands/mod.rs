@@ -15,9 +15,20 @@ pub(crate) mod processes;
 pub(crate) mod readers;
 
 /// The engines that there are.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     Tree,
+    Lsm,
+}
+
+impl Engine {
+    /// Its name, as it is given.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tree => "tree",
+            Self::Lsm => "lsm",
+        }
+    }
 }
 
 /// A list of seeds.

@@ -1,5 +1,6 @@
 //! `sim model`: arguments and reports.
 
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use sim::config::Part;
 use sim::job::{SeedReport, Settings, run_seed};
+use sim::lsm;
 
 use super::{Engine, Seeds, over_seeds, seeds};
 
@@ -32,7 +34,7 @@ pub(crate) struct Model {
     /// How long to look for a shorter list of operations after a disagreement.
     #[arg(long, default_value_t = 120)]
     shrink_seconds: u64,
-    /// Work on the store as a whole that is left out, to look at the rest alone.
+    /// Work on the store as a whole that is left out, to look at the rest alone (tree only).
     #[arg(long, value_enum, value_delimiter = ',')]
     without: Vec<Whole>,
     /// Prints one JSON object instead of a report for people.
@@ -60,18 +62,24 @@ impl From<Whole> for Part {
 
 impl Model {
     pub(crate) fn run(&self) -> ExitCode {
-        let Engine::Tree = self.engine;
         let settings = Settings {
             ops: self.ops,
             folder: self.folder.clone(),
             shrink_time: Duration::from_secs(self.shrink_seconds),
             without: self.without.iter().copied().map(Part::from).collect(),
         };
+        match self.engine {
+            Engine::Tree => self.report(|seed| run_seed(seed, &settings)),
+            Engine::Lsm => self.report(|seed| lsm::run::run_seed(seed, &settings)),
+        }
+    }
+
+    fn report<O: Debug + Send>(&self, run: impl Fn(u64) -> SeedReport<O> + Sync) -> ExitCode {
         let begin = Instant::now();
-        let mut reports = over_seeds(&self.seeds, self.jobs, |seed| run_seed(seed, &settings));
+        let mut reports = over_seeds(&self.seeds, self.jobs, run);
         reports.sort_by_key(|r| r.seed);
         if self.json {
-            print_json(&reports, begin.elapsed());
+            print_json(self.engine, &reports, begin.elapsed());
         } else {
             print_text(&reports, begin.elapsed());
         }
@@ -79,7 +87,7 @@ impl Model {
     }
 }
 
-fn print_text(reports: &[SeedReport], time: Duration) {
+fn print_text<O: Debug>(reports: &[SeedReport<O>], time: Duration) {
     for report in reports {
         let Some(failure) = &report.failure else { continue };
         println!("seed {}: {}", report.seed, failure.disagreement.text);
@@ -102,7 +110,7 @@ fn print_text(reports: &[SeedReport], time: Duration) {
     );
 }
 
-fn print_json(reports: &[SeedReport], time: Duration) {
+fn print_json<O: Debug>(engine: Engine, reports: &[SeedReport<O>], time: Duration) {
     let failures: Vec<_> = reports
         .iter()
         .filter_map(|r| Some((r, r.failure.as_ref()?)))
@@ -122,7 +130,7 @@ fn print_json(reports: &[SeedReport], time: Duration) {
         "{}",
         json!({
             "command": "model",
-            "engine": "tree",
+            "engine": engine.name(),
             "seeds": reports.len(),
             "ops": ops,
             "disagreements": failures.len(),

@@ -1,0 +1,487 @@
+//! Engine and model side by side: every answer is compared.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use hedgerow::lsm::{Batch, Cursor, Db, Durability, Keyspace, KeyspaceOptions, Scan, Snapshot};
+use hedgerow::os::sim::{self, SimSystem};
+
+use super::{Config, Generator, HELD, Op, SPACES, Write, random_write};
+use crate::job::{Failure, SeedReport, Settings, panic_message};
+use crate::rng::Rng;
+use crate::run::{Disagreement, Outcome};
+use crate::shrink::shrink;
+
+/// Address space of a simulated file.
+pub(super) const RESERVE_BYTES: u64 = 4 << 20;
+
+/// What should be in the store: keys and values by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State(pub(super) [BTreeMap<u16, u32>; SPACES.len()]);
+
+impl State {
+    fn apply(&mut self, write: Write) {
+        match write {
+            Write::Put(space, key, value) => {
+                self.0[usize::from(space)].insert(key, value);
+            }
+            Write::Delete(space, key) => {
+                self.0[usize::from(space)].remove(&key);
+            }
+            Write::DeleteRange(space, from, to) => {
+                let is_gone = |key: u16| key >= from && to.is_none_or(|to| key < to);
+                self.0[usize::from(space)].retain(|&key, _| !is_gone(key));
+            }
+        }
+    }
+}
+
+/// What was committed on a simulated disk, and how much of it must survive what.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    /// The state after each commit.
+    pub(super) states: Vec<State>,
+    handed: usize,
+    durable: usize,
+}
+
+/// How far commits were at some moment: how many had returned, were with the system, were durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) returned: usize,
+    pub(super) handed: usize,
+    pub(super) durable: usize,
+}
+
+const MARK_BITS: u32 = 21;
+
+impl Mark {
+    fn pack(self) -> u64 {
+        let [returned, handed, durable] = [self.returned, self.handed, self.durable].map(|n| n as u64);
+        returned << (2 * MARK_BITS) | handed << MARK_BITS | durable
+    }
+
+    pub(super) fn unpack(mark: u64) -> Self {
+        let part = |shift: u32| (mark >> shift) as usize & ((1 << MARK_BITS) - 1);
+        Self { returned: part(2 * MARK_BITS), handed: part(MARK_BITS), durable: part(0) }
+    }
+}
+
+impl Ledger {
+    fn mark(&self) -> Mark {
+        let returned = self.states.len() - 1;
+        Mark { returned, handed: self.handed, durable: self.durable }
+    }
+
+    fn returned(&mut self, durability: Durability) {
+        let last = self.states.len() - 1;
+        if durability >= Durability::Buffered {
+            self.handed = last;
+        }
+        if durability == Durability::Durable {
+            self.durable = last;
+        }
+    }
+}
+
+/// A store, its model, and what is held of both.
+pub(super) struct Runner<'c> {
+    config: &'c Config,
+    disk: Option<SimSystem>,
+    path: PathBuf,
+    db: Option<Db>,
+    spaces: Vec<Keyspace>,
+    state: State,
+    held: [Option<(Snapshot, State)>; HELD],
+    pub(super) ledger: Ledger,
+}
+
+fn ok<T>(what: &str, result: hedgerow::Result<T>) -> Outcome<T> {
+    let error = |e| Disagreement { text: format!("{what}: the engine says {e}"), is_error: true };
+    result.map_err(error)
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model: &T) -> Outcome {
+    if engine == model {
+        return Ok(());
+    }
+    let (mut engine, mut model) = (format!("{engine:?}"), format!("{model:?}"));
+    engine.truncate(600);
+    model.truncate(600);
+    Err(format!("{what}: the engine says {engine}, the model {model}").into())
+}
+
+type Entry = (Vec<u8>, Vec<u8>);
+
+impl<'c> Runner<'c> {
+    pub(super) fn new(config: &'c Config, disk: Option<SimSystem>, path: PathBuf) -> Outcome<Self> {
+        let ledger = Ledger { states: vec![State::default()], handed: 0, durable: 0 };
+        let mut runner = Self {
+            config,
+            disk,
+            path,
+            db: None,
+            spaces: Vec::new(),
+            state: State::default(),
+            held: Default::default(),
+            ledger,
+        };
+        runner.open()?;
+        Ok(runner)
+    }
+
+    /// Opens what a loss left, which must be a state from `low` to `high` of the ledger's.
+    pub(super) fn recovered(
+        config: &'c Config,
+        disk: SimSystem,
+        path: PathBuf,
+        ledger: &Ledger,
+        (low, high): (usize, usize),
+    ) -> Outcome<Self> {
+        let mut runner = Self {
+            config,
+            disk: Some(disk),
+            path,
+            db: None,
+            spaces: Vec::new(),
+            state: State::default(),
+            held: Default::default(),
+            ledger: ledger.clone(),
+        };
+        let db = runner.open_db()?;
+        let found = runner.read(&db)?;
+        let last = ledger.states.len() - 1;
+        let allowed = &ledger.states[low..=high.min(last)];
+        let entries = |state: &State| runner.expected(state);
+        let Some(state) = allowed.iter().rev().find(|state| entries(state) == found) else {
+            let whole = ledger.states.iter().position(|state| entries(state) == found);
+            let text = match whole {
+                Some(at) => format!("commit {at} is the last one there, not {low} to {high}"),
+                None => format!("what is there is no state after a commit from {low} to {high}"),
+            };
+            return Err(text.into());
+        };
+        runner.state = state.clone();
+        runner.ledger = Ledger { states: vec![state.clone()], handed: 0, durable: 0 };
+        runner.enter(db)?;
+        runner.check()?;
+        Ok(runner)
+    }
+
+    /// All entries, as the model has them.
+    fn expected(&self, state: &State) -> Vec<Vec<Entry>> {
+        let entry = |(&key, &value): (&u16, &u32)| {
+            (self.config.keys[usize::from(key)].clone(), self.config.value(value))
+        };
+        state.0.iter().map(|space| space.iter().map(entry).collect()).collect()
+    }
+
+    /// All entries of keyspaces that exist already.
+    fn read(&self, db: &Db) -> Outcome<Vec<Vec<Entry>>> {
+        let names = ok("keyspaces", db.keyspaces())?;
+        let mut found = Vec::new();
+        for (name, _) in SPACES {
+            let mut entries = Vec::new();
+            if names.iter().any(|known| known == name.as_bytes()) {
+                let space = ok("keyspace", db.keyspace(name, KeyspaceOptions::default()))?;
+                let scan = ok("scan", db.scan(&space))?;
+                entries = ok("scan", scan.collect::<Result<_, _>>())?;
+            }
+            found.push(entries);
+        }
+        Ok(found)
+    }
+
+    fn open_db(&self) -> Outcome<Db> {
+        let options = match &self.disk {
+            Some(disk) => self.config.options().system(Arc::new(disk.clone())),
+            None => self.config.options(),
+        };
+        ok("open", options.open(&self.path))
+    }
+
+    fn open(&mut self) -> Outcome {
+        let db = self.open_db()?;
+        self.enter(db)
+    }
+
+    fn enter(&mut self, db: Db) -> Outcome {
+        self.spaces.clear();
+        for (name, separation_threshold) in SPACES {
+            let space = db.keyspace(name, KeyspaceOptions { separation_threshold });
+            self.spaces.push(ok("keyspace", space)?);
+        }
+        self.db = Some(db);
+        self.ledger.durable = self.ledger.states.len() - 1;
+        self.ledger.handed = self.ledger.durable;
+        self.note();
+        Ok(())
+    }
+
+    /// Writes down in the disk's log how far commits are.
+    fn note(&self) {
+        if let Some(disk) = &self.disk {
+            disk.mark(self.ledger.mark().pack());
+        }
+    }
+
+    fn db(&self) -> Outcome<&Db> {
+        self.db.as_ref().ok_or_else(|| "the store is not open".to_owned().into())
+    }
+
+    /// Ends the run as a process that closes its store, or dies.
+    pub(super) fn end(mut self, closes: bool) -> Outcome<Ledger> {
+        self.held = Default::default();
+        if let (Some(disk), false) = (&self.disk, closes) {
+            disk.kill();
+        }
+        if let (Some(db), true) = (self.db.take(), closes) {
+            ok("close", db.close())?;
+            self.ledger.returned(Durability::Durable);
+            self.note();
+        }
+        Ok(self.ledger.clone())
+    }
+
+    /// Does operations one after the other.
+    pub(super) fn run(&mut self, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
+        ops.try_for_each(|op| self.step(op))
+    }
+
+    fn step(&mut self, op: Op) -> Outcome {
+        match op {
+            Op::Commit(write, durability) => self.commit(&[write], durability),
+            Op::Batch(seed, durability) => {
+                let mut rng = Rng::new(seed, 35);
+                let count = rng.between(1, 12);
+                let keys = self.config.keys.len();
+                let writes: Vec<_> = (0..count).map(|_| random_write(&mut rng, keys)).collect();
+                self.commit(&writes, durability)
+            }
+            Op::Get(held, seed) => self.get(held, seed),
+            Op::Scan(held, seed) => self.scan(held, seed),
+            Op::Walk(held, seed) => self.walk(held, seed),
+            Op::Hold(slot) => {
+                let snapshot = self.db()?.snapshot();
+                self.held[usize::from(slot)] = Some((snapshot, self.state.clone()));
+                Ok(())
+            }
+            Op::Release(slot) => {
+                self.held[usize::from(slot)] = None;
+                Ok(())
+            }
+            Op::Flush => {
+                ok("flush", self.db()?.flush())?;
+                self.all_is_durable()
+            }
+            Op::Compact => {
+                ok("compact", self.db()?.compact())?;
+                self.all_is_durable()
+            }
+            Op::Sync => {
+                ok("sync", self.db()?.sync())?;
+                self.all_is_durable()
+            }
+            Op::Check => self.check(),
+            Op::Reopen => self.reopen(),
+        }
+    }
+
+    fn all_is_durable(&mut self) -> Outcome {
+        self.ledger.returned(Durability::Durable);
+        self.note();
+        Ok(())
+    }
+
+    fn check(&self) -> Outcome {
+        let report = ok("check", self.db()?.check())?;
+        match report.damage.first() {
+            None => Ok(()),
+            Some(first) => Err(format!("check: {first}").into()),
+        }
+    }
+
+    fn reopen(&mut self) -> Outcome {
+        self.held = Default::default();
+        if let Some(db) = self.db.take() {
+            ok("close", db.close())?;
+        }
+        self.open()?;
+        let found = self.read(self.db()?)?;
+        same("all entries after opening again", &found, &self.expected(&self.state))
+    }
+
+    fn commit(&mut self, writes: &[Write], durability: Durability) -> Outcome {
+        let mut batch = Batch::new();
+        for &write in writes {
+            let key = |key: u16| &self.config.keys[usize::from(key)][..];
+            let added = match write {
+                Write::Put(space, at, value) => {
+                    let value = self.config.value(value);
+                    batch.put(&self.spaces[usize::from(space)], key(at), &value)
+                }
+                Write::Delete(space, at) => batch.delete(&self.spaces[usize::from(space)], key(at)),
+                Write::DeleteRange(space, from, to) => {
+                    let space = &self.spaces[usize::from(space)];
+                    batch.delete_range(space, key(from), to.map(key))
+                }
+            };
+            ok("batch", added)?;
+            self.state.apply(write);
+        }
+        // Before it begins: it may survive although it never returns.
+        self.ledger.states.push(self.state.clone());
+        ok("write", self.db()?.write_with(batch, durability))?;
+        self.ledger.returned(durability);
+        self.note();
+        Ok(())
+    }
+
+    /// What a read sees: a held snapshot, if it is to be one and there is one, and the model of it.
+    fn seen(&self, held: Option<u8>) -> (Option<&Snapshot>, &State) {
+        match held.and_then(|slot| self.held[usize::from(slot)].as_ref()) {
+            Some((snapshot, state)) => (Some(snapshot), state),
+            None => (None, &self.state),
+        }
+    }
+
+    fn get(&self, held: Option<u8>, seed: u64) -> Outcome {
+        let mut rng = Rng::new(seed, 36);
+        let (snapshot, state) = self.seen(held);
+        let space = rng.index(SPACES.len());
+        let count = rng.between(1, 4);
+        let numbers: Vec<u16> =
+            (0..count).map(|_| rng.index(self.config.keys.len()) as u16).collect();
+        let keys: Vec<&Vec<u8>> =
+            numbers.iter().map(|&key| &self.config.keys[usize::from(key)]).collect();
+        let expected: Vec<Option<Vec<u8>>> = numbers
+            .iter()
+            .map(|key| state.0[space].get(key).map(|&value| self.config.value(value)))
+            .collect();
+        let (space, db) = (&self.spaces[space], self.db()?);
+        let found = match snapshot {
+            Some(snapshot) => snapshot.multi_get(space, &keys),
+            None => db.multi_get(space, &keys),
+        };
+        same("get", &ok("get", found)?, &expected)
+    }
+
+    fn cursor(&self, snapshot: Option<&Snapshot>, space: usize) -> Outcome<Cursor> {
+        let space = &self.spaces[space];
+        let made = match snapshot {
+            Some(snapshot) => snapshot.cursor(space),
+            None => self.db()?.cursor(space),
+        };
+        ok("cursor", made)
+    }
+
+    fn scan(&self, held: Option<u8>, seed: u64) -> Outcome {
+        let mut rng = Rng::new(seed, 37);
+        let (snapshot, state) = self.seen(held);
+        let at = rng.index(SPACES.len());
+        let made = match snapshot {
+            Some(snapshot) => snapshot.scan(&self.spaces[at]),
+            None => self.db()?.scan(&self.spaces[at]),
+        };
+        let mut scan: Scan = ok("scan", made)?;
+        let mut expected = self.expected(state).swap_remove(at);
+        let mut key = || self.config.keys[rng.index(self.config.keys.len())].clone();
+        let (a, b) = (key(), key());
+        match rng.index(4) {
+            0 => {
+                let prefix = &a[..rng.index(a.len() + 1)];
+                scan = scan.prefix(prefix);
+                expected.retain(|entry| entry.0.starts_with(prefix));
+            }
+            1 => {
+                scan = scan.from(&a).to(&b);
+                expected.retain(|entry| entry.0 >= a && entry.0 < b);
+            }
+            2 => {
+                scan = scan.from(&a);
+                expected.retain(|entry| entry.0 >= a);
+            }
+            _ => {}
+        }
+        if rng.chance(1, 2) {
+            scan = scan.reverse();
+            expected.reverse();
+        }
+        if rng.chance(1, 3) {
+            scan = scan.keys_only();
+            expected.iter_mut().for_each(|entry| entry.1.clear());
+        }
+        let found: Vec<Entry> = ok("scan", scan.collect::<Result<_, _>>())?;
+        same("scan", &found, &expected)
+    }
+
+    fn walk(&self, held: Option<u8>, seed: u64) -> Outcome {
+        let mut rng = Rng::new(seed, 38);
+        let (snapshot, state) = self.seen(held);
+        let at = rng.index(SPACES.len());
+        let mut cursor = self.cursor(snapshot, at)?;
+        let (keys, model) = (&self.config.keys, &state.0[at]);
+        let mut here: Option<u16> = None;
+        for _ in 0..rng.between(1, 30) {
+            let key = rng.index(keys.len()) as u16;
+            let text = &keys[usize::from(key)];
+            let next = |from: u16| model.range(from..).next().map(|(&key, _)| key);
+            let before = |to: u16| model.range(..to).next_back().map(|(&key, _)| key);
+            let moved = match rng.index(if here.is_none() { 4 } else { 14 }) {
+                0 => (cursor.seek(text), next(key)),
+                1 => (cursor.seek_before(text), before(key)),
+                2 => (cursor.first(), next(0)),
+                3 => (cursor.last(), before(u16::MAX)),
+                4..9 => (cursor.next(), here.and_then(|here| next(here + 1))),
+                _ => (cursor.prev(), here.and_then(before)),
+            };
+            ok("cursor", moved.0)?;
+            here = moved.1;
+            let expected = here.map(|key| keys[usize::from(key)].clone());
+            same("cursor", &cursor.key().map(<[u8]>::to_vec), &expected)?;
+            let value = here.and_then(|key| model.get(&key)).map(|&value| self.config.value(value));
+            same("value at the cursor", &ok("value", cursor.value())?, &value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a list of operations in a fresh store. A panic of the engine is a disagreement too.
+fn run_ops(config: &Config, folder: &Path, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
+    let run = AssertUnwindSafe(|| {
+        let folder = tempfile::tempdir_in(folder)
+            .map_err(|e| Disagreement::from(format!("no folder for a store: {e}")))?;
+        let disk_config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
+        let disk = (!config.is_real).then(|| SimSystem::new(config.seed, disk_config));
+        let mut runner = Runner::new(config, disk, folder.path().join("store"))?;
+        runner.run(ops)?;
+        runner.check()?;
+        runner.end(true).map(drop)
+    });
+    catch_unwind(run).unwrap_or_else(|panic| {
+        Err(Disagreement::from(format!("panic: {}", panic_message(&*panic))))
+    })
+}
+
+/// Runs one seed, and shrinks it if it fails.
+pub fn run_seed(seed: u64, settings: &Settings) -> SeedReport<Op> {
+    let config = Config::new(seed);
+    let begin = Instant::now();
+    let mut taken = 0;
+    let mut stream = Generator::new(&config).take(settings.ops as usize).inspect(|_| taken += 1);
+    let result = run_ops(&config, &settings.folder, &mut stream);
+    let time = begin.elapsed();
+    let failure = result.err().map(|disagreement| {
+        let kind = disagreement.kind();
+        let run = |ops: &[Op]| run_ops(&config, &settings.folder, &mut ops.iter().copied());
+        let failing: Vec<Op> = Generator::new(&config).take(taken as usize).collect();
+        let fails = |ops: &[Op]| run(ops).is_err_and(|d| d.kind() == kind);
+        let ops = shrink(failing, settings.shrink_time, fails);
+        let shrunk = run(&ops).err().unwrap_or_else(|| disagreement.clone());
+        Failure { disagreement, config: config.describe(), ops, shrunk }
+    });
+    SeedReport { seed, ops: taken, time, failure }
+}
