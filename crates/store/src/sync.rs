@@ -14,7 +14,7 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) mod atomic {
     //! The standard library's.
 
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 }
 
 #[cfg(shuttle)]
@@ -86,12 +86,44 @@ pub(crate) mod atomic {
 
     atomic!(AtomicBool, bool, swap);
     atomic!(AtomicU32, u32, fetch_add fetch_max fetch_min);
-    atomic!(AtomicU64, u64, fetch_max fetch_or fetch_and);
+    atomic!(AtomicU64, u64, fetch_max fetch_or fetch_and fetch_add);
     made!(AtomicBool, bool);
     made!(AtomicU32, u32);
     made!(AtomicU64, u64);
     exchange!(AtomicU32, u32);
     exchange!(AtomicU64, u64);
+
+    /// A pointer; the same calls.
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub(crate) struct AtomicPtr<T>(real::AtomicPtr<T>);
+
+    impl<T> AtomicPtr<T> {
+        pub(crate) const fn new(value: *mut T) -> Self {
+            Self(real::AtomicPtr::new(value))
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> *mut T {
+            switch();
+            self.0.load(order)
+        }
+
+        pub(crate) fn store(&self, value: *mut T, order: Ordering) {
+            switch();
+            self.0.store(value, order);
+        }
+
+        pub(crate) fn compare_exchange(
+            &self,
+            current: *mut T,
+            new: *mut T,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<*mut T, *mut T> {
+            switch();
+            self.0.compare_exchange(current, new, success, failure)
+        }
+    }
 }
 
 #[cfg(shuttle)]

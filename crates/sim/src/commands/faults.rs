@@ -35,7 +35,10 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) fn run(&self) -> ExitCode {
-        let Engine::Tree = self.engine;
+        if self.engine != Engine::Tree {
+            eprintln!("faults: only for the engine tree so far");
+            return ExitCode::FAILURE;
+        }
         let settings = FaultSettings { ops: self.ops, full_disk_ops: self.full_disk_ops };
         let begin = Instant::now();
         let mut reports = over_seeds(&self.seeds, self.jobs, |seed| faults_seed(seed, &settings));

@@ -131,11 +131,10 @@ fn look(
         image.record(true);
     }
     let mark = run.disk.last_mark(cut).map_or(run.start, Mark::unpack);
-    let low = if mode.is_some() { mark.durable } else { mark.handed };
     let path = PathBuf::from(PATH);
-    let allowed = (low, mark.returned + 1);
-    let mut runner = Runner::recovered(config, image.clone(), path, run.ledger, allowed)?;
-    let before = runner.ledger.clone();
+    let loss = (mark, mode.is_some());
+    let mut runner = Runner::recovered(config, image.clone(), path, run.ledger, loss)?;
+    let start = runner.start;
     let few = rng.between(2, 14);
     let more = Rng::new(rng.next_u64(), 43);
     runner.run(&mut Generator::brisk(config, more).take(few))?;
@@ -143,8 +142,6 @@ fn look(
     if !goes_on {
         return Ok(());
     }
-    debug_assert_eq!(before.states[0], ledger.states[0]);
-    let start = Mark { returned: 0, handed: 0, durable: 0 };
     let run = Recorded { disk: &image, ledger: &ledger, start };
     let cut = rng.index(image.recorded() + 1);
     look(config, &run, cut, rng, place, report)

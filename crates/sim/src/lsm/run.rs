@@ -97,6 +97,8 @@ pub(super) struct Runner<'c> {
     state: State,
     held: [Option<(Snapshot, State)>; HELD],
     pub(super) ledger: Ledger,
+    /// How far commits were when it was opened.
+    pub(super) start: Mark,
 }
 
 fn ok<T>(what: &str, result: hedgerow::Result<T>) -> Outcome<T> {
@@ -127,20 +129,24 @@ impl<'c> Runner<'c> {
             spaces: Vec::new(),
             state: State::default(),
             held: Default::default(),
+            start: ledger.mark(),
             ledger,
         };
         runner.open()?;
         Ok(runner)
     }
 
-    /// Opens what a loss left, which must be a state from `low` to `high` of the ledger's.
+    /// Opens what a loss of power, or else of the process, left: it must be a state from the one
+    /// that had to survive to the one of the commit that had not returned yet.
     pub(super) fn recovered(
         config: &'c Config,
         disk: SimSystem,
         path: PathBuf,
         ledger: &Ledger,
-        (low, high): (usize, usize),
+        (mark, is_power): (Mark, bool),
     ) -> Outcome<Self> {
+        let low = if is_power { mark.durable } else { mark.handed };
+        let high = mark.returned + 1;
         let mut runner = Self {
             config,
             disk: Some(disk),
@@ -149,6 +155,7 @@ impl<'c> Runner<'c> {
             spaces: Vec::new(),
             state: State::default(),
             held: Default::default(),
+            start: ledger.mark(),
             ledger: ledger.clone(),
         };
         let db = runner.open_db()?;
@@ -156,7 +163,7 @@ impl<'c> Runner<'c> {
         let last = ledger.states.len() - 1;
         let allowed = &ledger.states[low..=high.min(last)];
         let entries = |state: &State| runner.expected(state);
-        let Some(state) = allowed.iter().rev().find(|state| entries(state) == found) else {
+        let Some(at) = allowed.iter().rposition(|state| entries(state) == found) else {
             let whole = ledger.states.iter().position(|state| entries(state) == found);
             let text = match whole {
                 Some(at) => format!("commit {at} is the last one there, not {low} to {high}"),
@@ -164,8 +171,12 @@ impl<'c> Runner<'c> {
             };
             return Err(text.into());
         };
-        runner.state = state.clone();
-        runner.ledger = Ledger { states: vec![state.clone()], handed: 0, durable: 0 };
+        // Until it is open, what was in the cache only may still be lost.
+        let states = ledger.states[mark.durable..=low + at].to_vec();
+        runner.state = ledger.states[low + at].clone();
+        let handed = states.len() - 1;
+        runner.ledger = Ledger { states, handed, durable: if is_power { handed } else { 0 } };
+        runner.start = runner.ledger.mark();
         runner.enter(db)?;
         runner.check()?;
         Ok(runner)
@@ -248,7 +259,10 @@ impl<'c> Runner<'c> {
 
     /// Does operations one after the other.
     pub(super) fn run(&mut self, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
-        ops.try_for_each(|op| self.step(op))
+        for op in ops {
+            self.step(op)?;
+        }
+        Ok(())
     }
 
     fn step(&mut self, op: Op) -> Outcome {

@@ -1,5 +1,6 @@
 //! What was written last, in memory: a memtable and the range tombstones beside it. Knows no file.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::{Entry, Kind, Pointer, value_sum};
@@ -9,10 +10,13 @@ use super::tombstones::{Pieces, Tombstone};
 use super::wal::{Group, OpKind, Ops};
 use crate::Result;
 use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
 
 /// With more range tombstones than this the buffer counts as full: each one more makes all of them
 /// be cut anew.
 const TOMBSTONES_MAX: usize = 256;
+/// What an entry takes besides key and value.
+const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
 /// A cursor copies so many entries at once.
@@ -21,6 +25,8 @@ const CHUNK: usize = 32;
 /// The newest entries and range tombstones.
 pub(crate) struct Buffer {
     points: Memtable,
+    /// About how many bytes the entries take.
+    bytes: AtomicU64,
     ranges: Mutex<Vec<Tombstone>>,
     /// `ranges`, cut; readers take it.
     pieces: RwLock<Arc<Pieces>>,
@@ -28,7 +34,8 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     pub(crate) fn new() -> Self {
-        Self { points: Memtable::new(), ranges: Mutex::default(), pieces: RwLock::default() }
+        let (points, bytes) = (Memtable::new(), AtomicU64::new(0));
+        Self { points, bytes, ranges: Mutex::default(), pieces: RwLock::default() }
     }
 
     /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
@@ -37,6 +44,9 @@ impl Buffer {
         let mut ops = Ops::new(group.body);
         let mut seq = group.seq;
         for op in &mut ops {
+            let value = if op.kind == OpKind::Put { op.value.len() } else { Pointer::BYTES };
+            let bytes = op.key.len() + value + ENTRY_BYTES;
+            self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             match op.kind {
                 OpKind::Put => self.points.insert(op.key, seq, Kind::Inline, op.value),
                 OpKind::PutSeparated => {
@@ -70,9 +80,8 @@ impl Buffer {
 
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys: usize = ranges.iter().map(|t| t.start.len() + t.end.len()).sum();
-        self.points.bytes() + keys + ranges.len() * TOMBSTONE_BYTES
+        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();
+        self.bytes.load(Ordering::Relaxed) as usize + ranges * TOMBSTONE_BYTES
     }
 
     /// Whether it should be written to a table, if it may take so many bytes.

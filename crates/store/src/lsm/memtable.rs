@@ -1,88 +1,219 @@
-//! The newest entries in memory, in order. Knows no file.
+//! The memtable: the newest entries, in order, in memory. A skip list whose nodes lie in an arena.
+//!
+//! Entries ascend by user key, bytewise, and the entries of one key descend by sequence number, so
+//! that the first one at or behind `(key, number)` is the newest that a snapshot of that number may
+//! see. Nothing is ever changed or taken out: a deletion is an entry of its own.
+//!
+//! Any number of threads may insert and read at the same time. A reader only loads; it never waits
+//! and is never made to begin anew. A writer that loses a race for a link tries that link again. A
+//! node is linked into the lowest level first, and at that moment the entry is there; the levels
+//! above only make it quicker to find. The memory of all nodes is given back at once, with the
+//! memtable.
+//!
+//! This module knows no file and gives out no sequence numbers.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::{PoisonError, RwLock};
+use std::cmp::Ordering as Order;
+use std::sync::atomic::Ordering;
 
 use super::entry::Kind;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 
-type Map = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+mod arena;
+mod node;
+#[cfg(test)]
+mod tests;
 
-/// The newest entries.
+use node::{HEIGHT_MAX, NodeRef, Nodes};
+
+/// An entry: user key, sequence number, kind, and value (or what stands for it).
+pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
+
+/// An ordered set of entries that grows.
 pub(crate) struct Memtable {
-    map: RwLock<(Map, usize)>,
+    nodes: Nodes,
+    /// No node is linked into a level above this one's number.
+    height: AtomicU32,
+    /// How many nodes were begun; what heights are drawn from.
+    begun: AtomicU64,
+}
+
+/// A place in the order of entries.
+#[derive(Clone, Copy)]
+struct Target<'k> {
+    /// The first eight bytes of the key as a number that orders like them.
+    prefix: u64,
+    key: &'k [u8],
+    seq: u64,
+}
+
+impl<'k> Target<'k> {
+    fn new(key: &'k [u8], seq: u64) -> Self {
+        Self { prefix: node::prefix(key), key, seq }
+    }
+
+    /// Whether a node comes before this place.
+    #[inline]
+    fn is_after(&self, node: NodeRef<'_>) -> bool {
+        let prefixes = node.prefix().cmp(&self.prefix);
+        match prefixes.then_with(|| node.key().cmp(self.key)) {
+            Order::Less => true,
+            Order::Greater => false,
+            Order::Equal => node.seq() > self.seq,
+        }
+    }
 }
 
 impl Memtable {
+    /// An empty one.
     pub(crate) fn new() -> Self {
-        Self { map: RwLock::default() }
+        Self { nodes: Nodes::new(), height: AtomicU32::new(1), begun: AtomicU64::new(0) }
     }
 
+    /// Puts an entry in. It is found from then on, also by iterators that exist already. A pair of
+    /// key and number is put in once; a second one of the same pair hides the first from `get`.
+    ///
+    /// # Panics
+    ///
+    /// When key or value have more than `u32::MAX` bytes.
     pub(crate) fn insert(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        map.1 += key.len() + value.len() + 64;
-        map.0.insert((key.to_vec(), Reverse(seq)), (kind, value.to_vec()));
+        let height = self.draw_height();
+        let node = self.nodes.make(height, key, seq, kind, value);
+        let target = Target::new(key, seq);
+        let listed = self.height.fetch_max(height as u32, Ordering::Relaxed) as usize;
+        let mut gaps = self.gaps(&target, listed.max(height));
+        for (level, gap) in gaps.iter_mut().enumerate().take(height) {
+            while !self.nodes.link(level, gap.0, gap.1, node) {
+                // Somebody else linked a node there; behind `gap.0` it still belongs.
+                *gap = walk(gap.0, level, &target, None);
+            }
+        }
     }
 
-    /// The newest entry of `key` that a reader at `at` sees.
-    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, Vec<u8>)> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        let mut range = map.0.range((key.to_vec(), Reverse(at))..);
-        let ((found, Reverse(seq)), (kind, value)) = range.next()?;
-        (found == key).then(|| (*seq, *kind, value.clone()))
+    /// The newest entry of a key whose number is at most `at`: its number, kind and value.
+    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, &[u8])> {
+        let node = self.gap(&Target::new(key, at)).1?;
+        (node.key() == key).then(|| (node.seq(), node.kind(), node.value()))
     }
 
+    /// The bytes of memory that are held for it.
     pub(crate) fn bytes(&self) -> usize {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).1
+        self.nodes.bytes()
     }
 
+    /// An iterator that stands nowhere.
     pub(crate) fn iter(&self) -> MemIter<'_> {
-        MemIter { memtable: self, entry: None }
+        MemIter { memtable: self, at: None }
+    }
+
+    /// How many levels the next node is in: one with probability 3/4, two with 3/16, and so on.
+    fn draw_height(&self) -> usize {
+        let mut bits = self.begun.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        // The finaliser of SplitMix64, over multiples of an odd number.
+        bits = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^= bits >> 31;
+        HEIGHT_MAX.min(1 + bits.trailing_zeros() as usize / 2)
+    }
+
+    /// The last node before a place and the first one not before it, in the lowest level.
+    #[inline]
+    fn gap(&self, target: &Target<'_>) -> (NodeRef<'_>, Option<NodeRef<'_>>) {
+        let mut gap = (self.nodes.head(), None);
+        for level in (0..self.height.load(Ordering::Relaxed) as usize).rev() {
+            gap = walk(gap.0, level, target, gap.1);
+        }
+        gap
+    }
+
+    /// The same in each of the lowest `height` levels.
+    fn gaps(
+        &self,
+        target: &Target<'_>,
+        height: usize,
+    ) -> [(NodeRef<'_>, Option<NodeRef<'_>>); HEIGHT_MAX] {
+        let mut gap = (self.nodes.head(), None);
+        let mut gaps = [gap; HEIGHT_MAX];
+        for level in (0..height).rev() {
+            gap = walk(gap.0, level, target, gap.1);
+            gaps[level] = gap;
+        }
+        gaps
     }
 }
 
-type Found = (Vec<u8>, u64, Kind, Vec<u8>);
+/// Goes on in one level from a node before a place: the last node before it, and the next one,
+/// which is not before it. `known` is a node of which that is known already, from the level above.
+#[inline]
+fn walk<'m>(
+    from: NodeRef<'m>,
+    level: usize,
+    target: &Target<'_>,
+    known: Option<NodeRef<'m>>,
+) -> (NodeRef<'m>, Option<NodeRef<'m>>) {
+    let mut before = from;
+    loop {
+        let next = before.next(level);
+        match next {
+            Some(node) if next != known && target.is_after(node) => before = node,
+            _ => return (before, next),
+        }
+    }
+}
 
-/// A place among the entries.
+/// Goes through the entries in both directions. It stands on an entry or nowhere, sees entries
+/// that are put in after it was made, and never ends while it stands on one.
+#[derive(Clone)]
 pub(crate) struct MemIter<'m> {
     memtable: &'m Memtable,
-    entry: Option<Found>,
+    at: Option<NodeRef<'m>>,
 }
 
-impl MemIter<'_> {
-    fn find(&mut self, range: (Bound<(Vec<u8>, Reverse<u64>)>, Bound<(Vec<u8>, Reverse<u64>)>), back: bool) {
-        let map = self.memtable.map.read().unwrap_or_else(PoisonError::into_inner);
-        let mut range = map.0.range(range);
-        let found = if back { range.next_back() } else { range.next() };
-        self.entry = found.map(|(k, v)| (k.0.clone(), k.1.0, v.0, v.1.clone()));
+impl<'m> MemIter<'m> {
+    /// The entry on which it stands.
+    pub(crate) fn entry(&self) -> Option<MemEntry<'m>> {
+        self.at.map(|node| (node.key(), node.seq(), node.kind(), node.value()))
     }
 
+    /// To the first entry that does not come before `(key, seq)`.
     pub(crate) fn seek(&mut self, key: &[u8], seq: u64) {
-        self.find((Bound::Included((key.to_vec(), Reverse(seq))), Bound::Unbounded), false);
+        self.at = self.memtable.gap(&Target::new(key, seq)).1;
     }
 
+    /// To the last entry that comes before `(key, seq)`.
+    pub(crate) fn seek_before(&mut self, key: &[u8], seq: u64) {
+        self.at = self.not_head(self.memtable.gap(&Target::new(key, seq)).0);
+    }
+
+    /// To the first entry.
     pub(crate) fn first(&mut self) {
-        self.find((Bound::Unbounded, Bound::Unbounded), false);
+        self.at = self.memtable.nodes.head().next(0);
     }
 
+    /// To the last entry.
     pub(crate) fn last(&mut self) {
-        self.find((Bound::Unbounded, Bound::Unbounded), true);
+        let mut node = self.memtable.nodes.head();
+        for level in (0..self.memtable.height.load(Ordering::Relaxed) as usize).rev() {
+            while let Some(next) = node.next(level) {
+                node = next;
+            }
+        }
+        self.at = self.not_head(node);
     }
 
+    /// To the next entry; from nowhere it does not move.
     pub(crate) fn next(&mut self) {
-        if let Some((key, seq, ..)) = self.entry.take() {
-            self.find((Bound::Excluded((key, Reverse(seq))), Bound::Unbounded), false);
-        }
+        self.at = self.at.and_then(|node| node.next(0));
     }
 
+    /// To the entry before; from nowhere it does not move. Costs a search: nodes know no way back.
     pub(crate) fn prev(&mut self) {
-        if let Some((key, seq, ..)) = self.entry.take() {
-            self.find((Bound::Unbounded, Bound::Excluded((key, Reverse(seq)))), true);
+        if let Some(node) = self.at {
+            self.seek_before(node.key(), node.seq());
         }
     }
 
-    pub(crate) fn entry(&self) -> Option<(&[u8], u64, Kind, &[u8])> {
-        self.entry.as_ref().map(|(key, seq, kind, value)| (&key[..], *seq, *kind, &value[..]))
+    fn not_head(&self, node: NodeRef<'m>) -> Option<NodeRef<'m>> {
+        (node != self.memtable.nodes.head()).then_some(node)
     }
 }

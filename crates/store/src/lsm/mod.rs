@@ -49,6 +49,7 @@
 mod background;
 mod batch;
 mod buffer;
+mod cache;
 mod check;
 mod commit;
 mod compact;
@@ -57,6 +58,7 @@ mod db;
 mod engine;
 mod entry;
 mod files;
+mod filter;
 mod gc;
 mod keyspace;
 mod manifest;

@@ -28,6 +28,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/tree/page/search.rs", "views of a page after its check"),
     ("crates/store/src/tree/pages.rs", "pages borrowed from the map"),
     ("crates/store/src/tree/cursor.rs", "steps inside a page after its check"),
+    ("crates/store/src/lsm/memtable/arena.rs", "memory that is given back all at once"),
+    ("crates/store/src/lsm/memtable/node.rs", "nodes of any length in the arena"),
     ("crates/lmdb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
     ("crates/lmdb/src/abi.rs", "types of the caller's functions"),
     ("crates/lmdb/src/arena.rs", "memory that is handed out to C"),

@@ -211,10 +211,15 @@ impl TableCursor {
 impl Source for TableCursor {
     fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.step_index(|index, block| index.seek(block, key, u64::MAX))?;
-        if self.load()? {
+        // The versions of a key may go on in the next block.
+        while self.load()? {
             self.step(|place, block| place.seek(block, key, seq))?;
+            if self.entry().is_some() {
+                break;
+            }
+            self.step_index(Place::next)?;
         }
-        self.skip_forward()
+        Ok(())
     }
 
     fn first(&mut self) -> Result<()> {

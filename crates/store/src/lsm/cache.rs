@@ -1,0 +1,377 @@
+//! Blocks that were read, up to a number of bytes, and each read only once at a time.
+//!
+//! # What is kept
+//!
+//! Blocks are dealt to shards by the hash of their key, each with a lock and an equal part of the
+//! capacity. A shard is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on
+//! a block, and where room is needed a hand goes round, takes one off each count and puts out the
+//! first block that it finds at zero. So a block that was needed once goes before one that is
+//! needed often, and a hit changes nothing but a count. What a shard keeps never weighs more than
+//! its part; a block that weighs more by itself is handed through and not kept. What was handed out
+//! lives on until its user lets go of it, whether it is kept or not.
+//!
+//! # Who reads
+//!
+//! [`Cache::look_up`] answers with the block, with the duty to read it, or with the prospect of
+//! getting it from somebody who has this duty already:
+//!
+//! ```text
+//!            look_up                  fill(Ok)
+//!   absent ----------> being read ------------------> kept, and given to all who wait
+//!      ^                 |      |     fill(Err)
+//!      |                 |      +-------------------> absent, the error given to all who wait
+//!      +-----------------+
+//!          load dropped: all who wait look it up again
+//! ```
+//!
+//! Nothing is read while a lock is held, and nothing is read here: a thread can collect many duties,
+//! fulfil them with one submission, and then wait for what others read.
+//!
+//! This module knows neither files nor what a block holds.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, PoisonError};
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+#[cfg(test)]
+mod tests;
+
+/// What a count of hits goes up to: as many rounds of the hand a block survives without a hit.
+const HITS_MAX: u8 = 3;
+/// A shard gets at least this part of the capacity, so that large blocks fit in small caches.
+const SHARD_MIN: u64 = 1 << 20;
+const SHARDS_MAX: u64 = 64;
+/// What a block takes beside its own bytes: its place in circle and map, with their free room.
+const OVERHEAD: u64 = 96;
+
+/// Where a block comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BlockKey {
+    /// The number of its file, never used for another one.
+    pub(crate) file: u64,
+    /// Where it begins in the file.
+    pub(crate) offset: u64,
+}
+
+/// What the cache did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheStats {
+    /// Blocks that were there.
+    pub(crate) hits: u64,
+    /// Blocks that had to be read.
+    pub(crate) misses: u64,
+    /// Blocks that somebody else was reading.
+    pub(crate) joined: u64,
+    /// The bytes that are kept now, with what it takes to keep them.
+    pub(crate) bytes: u64,
+}
+
+/// Blocks of type `V`. `E` is why one could not be read.
+pub(crate) struct Cache<V, E> {
+    shards: Box<[Mutex<Shard<V, E>>]>,
+    weigh: fn(&V) -> u64,
+}
+
+type BlockMap<T> = HashMap<BlockKey, T, BuildHasherDefault<BlockHasher>>;
+
+struct Shard<V, E> {
+    /// The circle.
+    places: Vec<Option<Kept<V>>>,
+    /// Where in the circle a block stands.
+    index: BlockMap<usize>,
+    /// Places without a block.
+    free: Vec<usize>,
+    /// The place that is looked at next.
+    hand: usize,
+    /// Blocks that are being read.
+    flights: BlockMap<Arc<Flight<V, E>>>,
+    capacity: u64,
+    stats: CacheStats,
+}
+
+struct Kept<V> {
+    key: BlockKey,
+    block: Arc<V>,
+    weight: u64,
+    hits: u8,
+}
+
+/// A block that is being read.
+struct Flight<V, E> {
+    outcome: Mutex<Outcome<V, E>>,
+    landed: Condvar,
+}
+
+enum Outcome<V, E> {
+    Pending,
+    Abandoned,
+    Done(Result<Arc<V>, E>),
+}
+
+/// What [`Cache::look_up`] finds.
+pub(crate) enum Lookup<'c, V, E: Clone> {
+    /// The block.
+    Hit(Arc<V>),
+    /// Nothing: the caller reads it now, for all.
+    Load(Load<'c, V, E>),
+    /// Somebody else is reading it.
+    Wait(Wait<V, E>),
+}
+
+/// The duty to read a block and to hand it over by [`Load::fill`]. To drop it gives it back.
+pub(crate) struct Load<'c, V, E: Clone> {
+    cache: &'c Cache<V, E>,
+    key: BlockKey,
+    flight: Arc<Flight<V, E>>,
+    is_filled: bool,
+}
+
+/// The prospect of a block that somebody else reads.
+pub(crate) struct Wait<V, E>(Arc<Flight<V, E>>);
+
+impl<V, E: Clone> Cache<V, E> {
+    /// An empty one for `capacity` bytes. `weigh` says how many a block takes, always the same
+    /// number for the same block.
+    pub(crate) fn new(capacity: u64, weigh: fn(&V) -> u64) -> Self {
+        let count = (capacity / SHARD_MIN).clamp(1, SHARDS_MAX);
+        let shards = (0..count).map(|_| Mutex::new(Shard::new(capacity / count))).collect();
+        Self { shards, weigh }
+    }
+
+    /// Changes the capacity; what does not fit any more is put out before this returns.
+    pub(crate) fn set_capacity(&self, capacity: u64) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.capacity = capacity / self.shards.len() as u64;
+            shard.make_room(0);
+        }
+    }
+
+    /// The block if it is there, and what to do if it is not.
+    pub(crate) fn look_up(&self, key: BlockKey) -> Lookup<'_, V, E> {
+        let mut shard = lock(self.shard(key));
+        if let Some(block) = shard.hit(key) {
+            return Lookup::Hit(block);
+        }
+        if let Some(flight) = shard.flights.get(&key).map(Arc::clone) {
+            shard.stats.joined += 1;
+            return Lookup::Wait(Wait(flight));
+        }
+        shard.stats.misses += 1;
+        let flight =
+            Arc::new(Flight { outcome: Mutex::new(Outcome::Pending), landed: Condvar::new() });
+        shard.flights.insert(key, Arc::clone(&flight));
+        Lookup::Load(Load { cache: self, key, flight, is_filled: false })
+    }
+
+    /// The block, read by `load` unless it is there or somebody else reads it.
+    pub(crate) fn get_or_load(
+        &self,
+        key: BlockKey,
+        load: impl FnOnce() -> Result<V, E>,
+    ) -> Result<Arc<V>, E> {
+        loop {
+            match self.look_up(key) {
+                Lookup::Hit(block) => return Ok(block),
+                Lookup::Load(duty) => return duty.fill(load()),
+                Lookup::Wait(wait) => {
+                    if let Some(outcome) = wait.wait() {
+                        return outcome;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps a block that the caller has anyway, in place of an older one of the same key.
+    pub(crate) fn insert(&self, key: BlockKey, block: Arc<V>) {
+        let weight = (self.weigh)(&block).saturating_add(OVERHEAD);
+        lock(self.shard(key)).keep(Kept { key, block, weight, hits: 0 });
+    }
+
+    /// Puts out all blocks of a file that is no more.
+    pub(crate) fn forget(&self, file: u64) {
+        for shard in &self.shards {
+            lock(shard).forget(file);
+        }
+    }
+
+    /// What it did so far, and what it keeps.
+    pub(crate) fn stats(&self) -> CacheStats {
+        self.shards.iter().map(|shard| lock(shard).stats).fold(CacheStats::default(), |sum, one| {
+            CacheStats {
+                hits: sum.hits + one.hits,
+                misses: sum.misses + one.misses,
+                joined: sum.joined + one.joined,
+                bytes: sum.bytes + one.bytes,
+            }
+        })
+    }
+
+    fn shard(&self, key: BlockKey) -> &Mutex<Shard<V, E>> {
+        // The upper half of the hash: maps use the lower one.
+        let place = (hash(key) >> 32) * self.shards.len() as u64;
+        &self.shards[(place >> 32) as usize]
+    }
+}
+
+impl<V, E> Shard<V, E> {
+    fn new(capacity: u64) -> Self {
+        Self {
+            places: Vec::new(),
+            index: BlockMap::default(),
+            free: Vec::new(),
+            hand: 0,
+            flights: BlockMap::default(),
+            capacity,
+            stats: CacheStats::default(),
+        }
+    }
+
+    fn hit(&mut self, key: BlockKey) -> Option<Arc<V>> {
+        let kept = self.places[*self.index.get(&key)?].as_mut()?;
+        kept.hits = HITS_MAX.min(kept.hits + 1);
+        self.stats.hits += 1;
+        Some(Arc::clone(&kept.block))
+    }
+
+    /// Keeps a block if it fits at all.
+    fn keep(&mut self, kept: Kept<V>) {
+        if let Some(&place) = self.index.get(&kept.key) {
+            self.put_out(place);
+        }
+        if kept.weight > self.capacity {
+            return;
+        }
+        self.make_room(kept.weight);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        self.stats.bytes += kept.weight;
+        self.index.insert(kept.key, place);
+        self.places[place] = Some(kept);
+    }
+
+    /// Goes round until so many bytes more are within the capacity. The caller knows that they can
+    /// be. Each round takes one off each count, so that the fourth puts out whatever it meets.
+    fn make_room(&mut self, bytes: u64) {
+        while self.stats.bytes + bytes > self.capacity {
+            self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
+            match &mut self.places[self.hand] {
+                Some(kept) if kept.hits > 0 => kept.hits -= 1,
+                Some(_) => self.put_out(self.hand),
+                None => {}
+            }
+            self.hand += 1;
+        }
+    }
+
+    fn put_out(&mut self, place: usize) {
+        if let Some(kept) = self.places[place].take() {
+            self.stats.bytes -= kept.weight;
+            self.index.remove(&kept.key);
+            self.free.push(place);
+        }
+    }
+
+    fn forget(&mut self, file: u64) {
+        for place in 0..self.places.len() {
+            if self.places[place].as_ref().is_some_and(|kept| kept.key.file == file) {
+                self.put_out(place);
+            }
+        }
+    }
+}
+
+impl<V, E: Clone> Load<'_, V, E> {
+    /// Which block.
+    pub(crate) fn key(&self) -> BlockKey {
+        self.key
+    }
+
+    /// Hands the block over, or why it could not be read, to the cache and to all who wait for it.
+    pub(crate) fn fill(mut self, read: Result<V, E>) -> Result<Arc<V>, E> {
+        let read = read.map(Arc::new);
+        let weight = read.as_ref().map_or(0, |block| (self.cache.weigh)(block));
+        let mut shard = lock(self.cache.shard(self.key));
+        if let Ok(block) = &read {
+            let (key, weight) = (self.key, weight.saturating_add(OVERHEAD));
+            shard.keep(Kept { key, block: Arc::clone(block), weight, hits: 0 });
+        }
+        shard.flights.remove(&self.key);
+        drop(shard);
+        self.is_filled = true;
+        self.flight.land(Outcome::Done(read.clone()));
+        read
+    }
+}
+
+impl<V, E: Clone> Drop for Load<'_, V, E> {
+    fn drop(&mut self) {
+        if !self.is_filled {
+            lock(self.cache.shard(self.key)).flights.remove(&self.key);
+            self.flight.land(Outcome::Abandoned);
+        }
+    }
+}
+
+impl<V, E> Flight<V, E> {
+    fn land(&self, outcome: Outcome<V, E>) {
+        *lock(&self.outcome) = outcome;
+        self.landed.notify_all();
+    }
+}
+
+impl<V, E: Clone> Wait<V, E> {
+    /// Waits for the block. `None` if it was not read after all: look it up again. Whoever has a
+    /// duty to read fulfils it before this, lest two threads wait for each other.
+    pub(crate) fn wait(self) -> Option<Result<Arc<V>, E>> {
+        let mut outcome = lock(&self.0.outcome);
+        loop {
+            match &*outcome {
+                Outcome::Done(read) => return Some(read.clone()),
+                Outcome::Abandoned => return None,
+                Outcome::Pending => {
+                    outcome = self.0.landed.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+/// Nothing in here panics half way through a change, so that a poisoned lock is as good as another.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Offsets are multiples of large powers of two: each bit has to reach all others.
+fn hash(key: BlockKey) -> u64 {
+    let mut x = key.offset.wrapping_add(key.file.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^ (x >> 32)
+}
+
+/// Takes the two numbers of a [`BlockKey`], in their order.
+#[derive(Default)]
+struct BlockHasher {
+    before: u64,
+    last: u64,
+}
+
+impl Hasher for BlockHasher {
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("a block's key consists of two numbers");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        (self.before, self.last) = (self.last, number);
+    }
+
+    fn finish(&self) -> u64 {
+        hash(BlockKey { file: self.before, offset: self.last })
+    }
+}

@@ -1,0 +1,284 @@
+//! The cache beside a plain clock, its bounds, and many threads that want the same blocks.
+
+use std::collections::VecDeque;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+
+type Bytes = Cache<Vec<u8>, String>;
+
+fn cache(capacity: u64) -> Bytes {
+    Cache::new(capacity, |block| block.len() as u64)
+}
+
+fn key(number: u64) -> BlockKey {
+    BlockKey { file: number % 3, offset: number / 3 * 4_096 }
+}
+
+/// A block of so many bytes with what it takes to keep it.
+fn block(weight: u64) -> Vec<u8> {
+    vec![1; (weight - OVERHEAD) as usize]
+}
+
+fn is_kept(cache: &Bytes, key: BlockKey) -> bool {
+    matches!(cache.look_up(key), Lookup::Hit(_))
+}
+
+/// One shard, written plainly: blocks in the order in which the hand will come to them.
+struct Model {
+    circle: VecDeque<(BlockKey, u64, u8)>,
+    capacity: u64,
+}
+
+impl Model {
+    fn bytes(&self) -> u64 {
+        self.circle.iter().map(|kept| kept.1).sum()
+    }
+
+    fn hit(&mut self, key: BlockKey) -> bool {
+        let found = self.circle.iter_mut().find(|kept| kept.0 == key);
+        found.map(|kept| kept.2 = (kept.2 + 1).min(HITS_MAX)).is_some()
+    }
+
+    /// Blocks that were put out, for the hand stands behind each of them.
+    fn make_room(&mut self, bytes: u64) {
+        while self.bytes() + bytes > self.capacity {
+            let mut kept = self.circle.pop_front().unwrap();
+            if kept.2 > 0 {
+                kept.2 -= 1;
+                self.circle.push_back(kept);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Get(u64, u64),
+    Fail(u64),
+    Drop(u64),
+    Insert(u64, u64),
+    Forget(u64),
+    Capacity(u64),
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let (number, weight) = (0..20_u64, OVERHEAD..OVERHEAD + 60);
+    prop_oneof![
+        8 => (number.clone(), weight.clone()).prop_map(|(n, weight)| Step::Get(n, weight)),
+        1 => number.clone().prop_map(Step::Fail),
+        1 => number.clone().prop_map(Step::Drop),
+        2 => (number, weight).prop_map(|(n, weight)| Step::Insert(n, weight)),
+        1 => (0..3_u64).prop_map(Step::Forget),
+        1 => (0..1_500_u64).prop_map(Step::Capacity),
+    ]
+}
+
+/// What the cache keeps, by key, and never more than it may.
+fn kept(cache: &Bytes) -> Vec<(BlockKey, u64)> {
+    let shard = lock(&cache.shards[0]);
+    let kept: Vec<_> = shard.places.iter().flatten().collect();
+    assert!(shard.stats.bytes <= shard.capacity);
+    assert_eq!(shard.stats.bytes, kept.iter().map(|kept| kept.weight).sum::<u64>());
+    assert_eq!((shard.index.len(), shard.flights.len()), (kept.len(), 0));
+    assert_eq!(shard.free.len(), shard.places.len() - kept.len());
+    let mut list: Vec<_> = kept.iter().map(|kept| (kept.key, kept.weight)).collect();
+    list.sort_by_key(|kept| (kept.0.file, kept.0.offset));
+    list
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What was kept for which weight is right whatever happens; hits and misses are counted.
+    #[test]
+    fn it_keeps_what_was_last_given_and_never_too_much(
+        list in prop::collection::vec(steps(), 0..200),
+    ) {
+        let cache = cache(1_000);
+        let mut given: HashMap<BlockKey, u64> = HashMap::new();
+        let (mut hits, mut misses) = (0, 0);
+        for step in list {
+            let before = kept(&cache);
+            let weight_of = |key| before.iter().find(|kept| kept.0 == key).map(|kept| kept.1);
+            match step {
+                Step::Get(number, weight) => {
+                    let found = weight_of(key(number));
+                    let got = cache.get_or_load(key(number), || Ok(block(weight))).unwrap();
+                    let expected = found.unwrap_or(weight);
+                    prop_assert_eq!(got.len() as u64 + OVERHEAD, expected);
+                    given.insert(key(number), expected);
+                    *(if found.is_some() { &mut hits } else { &mut misses }) += 1;
+                }
+                Step::Fail(number) => match weight_of(key(number)) {
+                    Some(_) => {}
+                    None => {
+                        let failed = cache.get_or_load(key(number), || Err("no".to_string()));
+                        prop_assert_eq!(failed.unwrap_err(), "no");
+                        misses += 1;
+                    }
+                },
+                Step::Drop(number) => {
+                    let found = cache.look_up(key(number));
+                    *(if matches!(found, Lookup::Hit(_)) { &mut hits } else { &mut misses }) += 1;
+                }
+                Step::Insert(number, weight) => {
+                    cache.insert(key(number), Arc::new(block(weight)));
+                    given.insert(key(number), weight);
+                }
+                Step::Forget(file) => {
+                    cache.forget(file);
+                    given.retain(|key, _| key.file != file);
+                }
+                Step::Capacity(bytes) => cache.set_capacity(bytes),
+            }
+            for (key, weight) in kept(&cache) {
+                prop_assert_eq!(given.get(&key), Some(&weight));
+            }
+            let stats = cache.stats();
+            prop_assert_eq!((stats.hits, stats.misses, stats.joined), (hits, misses, 0));
+        }
+    }
+
+    /// With blocks of one weight, where a new block takes the place of the one that left, the
+    /// clock puts out the very blocks that a plain one does.
+    #[test]
+    fn it_puts_out_what_a_plain_clock_does(wanted in prop::collection::vec(0..24_u64, 0..300)) {
+        const WEIGHT: u64 = 100;
+        let cache = cache(10 * WEIGHT);
+        let mut model = Model { circle: VecDeque::new(), capacity: 10 * WEIGHT };
+        for number in wanted {
+            cache.get_or_load(key(number), || Ok(block(WEIGHT))).unwrap();
+            if !model.hit(key(number)) {
+                model.make_room(WEIGHT);
+                model.circle.push_back((key(number), WEIGHT, 0));
+            }
+            let mut expected: Vec<_> =
+                model.circle.iter().map(|kept| (kept.0, kept.1)).collect();
+            expected.sort_by_key(|kept| (kept.0.file, kept.0.offset));
+            prop_assert_eq!(kept(&cache), expected);
+        }
+    }
+}
+
+#[test]
+fn a_block_in_use_survives_a_scan() {
+    let cache = cache(100 * 200);
+    for number in (0..50).chain(0..50).chain(0..50).chain(1_000..1_100) {
+        cache.get_or_load(key(number), || Ok(block(200))).unwrap();
+    }
+    assert!((0..50).all(|number| is_kept(&cache, key(number))));
+    assert_eq!((1_000..1_100).filter(|&number| is_kept(&cache, key(number))).count(), 50);
+}
+
+#[test]
+fn a_block_that_is_too_large_is_handed_through() {
+    let cache = cache(1_000);
+    assert_eq!(cache.get_or_load(key(1), || Ok(vec![0; 1_000])).unwrap().len(), 1_000);
+    assert_eq!(cache.stats().bytes, 0);
+    cache.get_or_load(key(1), || Ok(vec![0; 1_000])).unwrap();
+    assert_eq!(cache.stats().misses, 2);
+}
+
+#[test]
+fn keys_are_dealt_to_all_shards() {
+    let cache = cache(64 << 20);
+    assert_eq!(cache.shards.len(), 64);
+    for number in 0..64_000 {
+        cache.insert(BlockKey { file: 7, offset: number << 12 }, Arc::new(Vec::new()));
+    }
+    for shard in &cache.shards {
+        let count = lock(shard).index.len();
+        assert!((800..1_200).contains(&count), "{count} blocks of 1,000");
+    }
+}
+
+#[test]
+fn threads_that_miss_a_block_read_it_once() {
+    const THREADS: usize = 8;
+    let (cache, reads, barrier) = (cache(1 << 20), AtomicU64::new(0), Barrier::new(THREADS));
+    let read = || {
+        reads.fetch_add(1, Ordering::SeqCst);
+        // Until all others have joined.
+        while cache.stats().joined < THREADS as u64 - 1 {
+            std::thread::yield_now();
+        }
+    };
+    let all = |load: &(dyn Fn() -> Result<Vec<u8>, String> + Sync)| {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|_| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        cache.get_or_load(key(5), load)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        })
+    };
+    let failed = all(&|| {
+        read();
+        Err("damaged".to_string())
+    });
+    assert!(failed.iter().all(|outcome| outcome.as_ref().unwrap_err() == "damaged"));
+    assert_eq!((reads.load(Ordering::SeqCst), cache.stats().bytes), (1, 0));
+    // The error was not kept.
+    let blocks = all(&|| {
+        reads.fetch_add(1, Ordering::SeqCst);
+        Ok(block(200))
+    });
+    assert!(
+        blocks
+            .iter()
+            .all(|outcome| Arc::ptr_eq(outcome.as_ref().unwrap(), blocks[0].as_ref().unwrap()))
+    );
+    assert_eq!(reads.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn whoever_waits_goes_on_when_the_reader_gives_up() {
+    let cache = cache(1 << 20);
+    let Lookup::Load(duty) = cache.look_up(key(1)) else { panic!("a block that was never read") };
+    assert_eq!(duty.key(), key(1));
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| cache.get_or_load(key(1), || Ok(block(300))));
+        while cache.stats().joined == 0 {
+            std::thread::yield_now();
+        }
+        drop(duty);
+        assert_eq!(other.join().unwrap().unwrap().len() as u64, 300 - OVERHEAD);
+    });
+    assert!(is_kept(&cache, key(1)));
+}
+
+#[test]
+fn threads_keep_it_within_its_capacity() {
+    let cache = cache(1 << 20);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let cache = &cache;
+            scope.spawn(move || {
+                let mut random = thread;
+                for n in 0..20_000_u64 {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let number = random >> 54;
+                    let got = cache.get_or_load(key(number), || Ok(vec![number as u8; 2_000]));
+                    assert!(got.unwrap().iter().all(|byte| *byte == number as u8));
+                    match n % 1_000 {
+                        0 => cache.forget(thread % 3),
+                        1 => cache.set_capacity((thread + 1) << 18),
+                        _ => {}
+                    }
+                    assert!(cache.stats().bytes <= 1 << 20);
+                }
+            });
+        }
+    });
+    assert_eq!(lock(&cache.shards[0]).flights.len(), 0);
+    let stats = cache.stats();
+    assert_eq!(stats.hits + stats.misses + stats.joined, 80_000);
+}

@@ -1,0 +1,217 @@
+//! The nodes of the skip list, each one piece of memory:
+//!
+//! ```text
+//!   link n-1 | ... | link 1 | link 0 | number, lengths, kind, height | key, at least 8 bytes | value
+//!                                    ^ a pointer to a node points here
+//! ```
+//!
+//! A node never changes but for its links. A key of fewer than eight bytes is filled up with zeros,
+//! so that its first eight bytes can be compared as a number. This module knows the bytes of a node
+//! and not the list.
+#![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
+
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::Ordering;
+
+use super::super::entry::Kind;
+use super::arena::{ALIGN, Arena};
+use crate::sync::atomic::AtomicPtr;
+
+/// The most levels. With a quarter of the nodes of each level in the one above, that is right for
+/// 16 million entries, and for more it is a little slower.
+pub(super) const HEIGHT_MAX: usize = 12;
+
+/// The fixed part of a node.
+#[repr(C)]
+struct Node {
+    seq: u64,
+    value_len: u32,
+    key_len: u32,
+    kind: Kind,
+    height: u8,
+}
+
+/// Where the key begins: right behind the last field, whatever the struct is filled up to.
+const KEY_AT: usize = std::mem::offset_of!(Node, height) + 1;
+/// What a key is filled up to.
+const KEY_MIN: usize = 8;
+const LINK: usize = size_of::<AtomicPtr<Node>>();
+
+/// The first eight bytes of a key, as a number that orders like them.
+#[inline]
+pub(super) fn prefix(key: &[u8]) -> u64 {
+    key.first_chunk::<KEY_MIN>().map_or_else(
+        || {
+            let mut filled = [0; KEY_MIN];
+            filled[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(filled)
+        },
+        |bytes| u64::from_be_bytes(*bytes),
+    )
+}
+
+/// All nodes of one list, and its head: a node in all levels, before all others.
+pub(super) struct Nodes {
+    arena: Arena,
+    head: NonNull<Node>,
+}
+
+// SAFETY: what threads share are nodes that do not change but for their links, which are atomic,
+// and the arena, which is made to be shared. `head` points into the arena, which moves along.
+unsafe impl Send for Nodes {}
+// SAFETY: as above.
+unsafe impl Sync for Nodes {}
+
+impl Nodes {
+    /// None but the head.
+    pub(super) fn new() -> Self {
+        let arena = Arena::new();
+        let head = make(&arena, HEIGHT_MAX, &[], 0, Kind::Tombstone, &[]);
+        Self { arena, head }
+    }
+
+    /// The node before all others.
+    pub(super) fn head(&self) -> NodeRef<'_> {
+        NodeRef { at: self.head, arena: PhantomData }
+    }
+
+    /// The bytes of memory that are held for them.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.arena.held()
+    }
+
+    /// A node in `height` levels that is not linked yet.
+    pub(super) fn make(
+        &self,
+        height: usize,
+        key: &[u8],
+        seq: u64,
+        kind: Kind,
+        value: &[u8],
+    ) -> NodeRef<'_> {
+        NodeRef { at: make(&self.arena, height, key, seq, kind, value), arena: PhantomData }
+    }
+
+    /// Links `node` between two neighbours of a level. False if they are neighbours no more. All
+    /// three are nodes of this list: others are not to be had, since each list knows its own only.
+    pub(super) fn link<'m>(
+        &'m self,
+        level: usize,
+        before: NodeRef<'m>,
+        after: Option<NodeRef<'m>>,
+        node: NodeRef<'m>,
+    ) -> bool {
+        let after = after.map_or(ptr::null_mut(), |after| after.at.as_ptr());
+        // Whoever finds the node reads this through the exchange below.
+        node.link(level).store(after, Ordering::Relaxed);
+        let (won, lost) = (Ordering::Release, Ordering::Relaxed);
+        before.link(level).compare_exchange(after, node.at.as_ptr(), won, lost).is_ok()
+    }
+}
+
+/// Writes a node into memory of its own.
+fn make(
+    arena: &Arena,
+    height: usize,
+    key: &[u8],
+    seq: u64,
+    kind: Kind,
+    value: &[u8],
+) -> NonNull<Node> {
+    assert!((1..=HEIGHT_MAX).contains(&height), "a node of {height} levels");
+    let key_len = u32::try_from(key.len()).expect("a key of at most u32::MAX bytes");
+    let value_len = u32::try_from(value.len()).expect("a value of at most u32::MAX bytes");
+    let links = (height * LINK).next_multiple_of(ALIGN);
+    let value_at = KEY_AT + key.len().max(KEY_MIN);
+    let memory = arena.take(links + (value_at + value.len()).max(size_of::<Node>()));
+    // SAFETY: the piece is aligned to 8 bytes and so is `links`, which is enough for the fields and
+    // the links. Its length was just computed as that of links and node, in which the parts lie one
+    // behind the other: the links end at `links`, the fields at `KEY_AT`, the key, filled up, at
+    // `value_at`. The struct may end behind `KEY_AT`, so it is written first; the piece is at least
+    // as long. Nobody else has the memory yet, and `key` and `value` lie elsewhere.
+    unsafe {
+        let node = memory.add(links).cast::<Node>();
+        for level in 0..height {
+            let link = node.cast::<AtomicPtr<Node>>().sub(level + 1);
+            link.write(AtomicPtr::new(ptr::null_mut()));
+        }
+        node.write(Node { seq, value_len, key_len, kind, height: height as u8 });
+        let bytes = node.cast::<u8>();
+        bytes.add(KEY_AT).write_bytes(0, KEY_MIN);
+        bytes.add(KEY_AT).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
+        bytes.add(value_at).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
+        node
+    }
+}
+
+/// A node, for as long as its list lives.
+///
+/// Each one points to a node that `make` wrote: they come from `make` itself, or from a link, and
+/// links hold nothing else. The pointer is good for the whole piece of memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct NodeRef<'m> {
+    at: NonNull<Node>,
+    arena: PhantomData<&'m Arena>,
+}
+
+impl<'m> NodeRef<'m> {
+    /// The next node of a level.
+    #[inline]
+    pub(super) fn next(self, level: usize) -> Option<Self> {
+        let next = NonNull::new(self.link(level).load(Ordering::Acquire))?;
+        Some(Self { at: next, arena: PhantomData })
+    }
+
+    #[inline]
+    pub(super) fn seq(self) -> u64 {
+        // SAFETY: an initialised node, of which the fields never change.
+        unsafe { (*self.at.as_ptr()).seq }
+    }
+
+    #[inline]
+    pub(super) fn kind(self) -> Kind {
+        // SAFETY: as in `seq`.
+        unsafe { (*self.at.as_ptr()).kind }
+    }
+
+    /// The first eight bytes of the key, as [`prefix`] gives them.
+    #[inline]
+    pub(super) fn prefix(self) -> u64 {
+        // SAFETY: at least eight bytes of key, real or zero, were written there.
+        let bytes = unsafe { self.at.cast::<u8>().add(KEY_AT).cast::<[u8; KEY_MIN]>().read() };
+        u64::from_be_bytes(bytes)
+    }
+
+    #[inline]
+    pub(super) fn key(self) -> &'m [u8] {
+        // SAFETY: `key_len` bytes were written there and never change while the arena lives, which
+        // is as long as 'm.
+        unsafe {
+            let len = (*self.at.as_ptr()).key_len as usize;
+            slice::from_raw_parts(self.at.cast::<u8>().add(KEY_AT).as_ptr(), len)
+        }
+    }
+
+    #[inline]
+    pub(super) fn value(self) -> &'m [u8] {
+        let at = KEY_AT + self.key().len().max(KEY_MIN);
+        // SAFETY: as in `key`, behind it.
+        unsafe {
+            let len = (*self.at.as_ptr()).value_len as usize;
+            slice::from_raw_parts(self.at.cast::<u8>().add(at).as_ptr(), len)
+        }
+    }
+
+    /// The link to the next node of a level in which this one is.
+    #[inline]
+    fn link(self, level: usize) -> &'m AtomicPtr<Node> {
+        // SAFETY: as in `seq`.
+        let height = unsafe { (*self.at.as_ptr()).height };
+        assert!(level < usize::from(height), "a level that the node is not in");
+        // SAFETY: a node of this many levels has that many links in front of it, initialised and
+        // aligned, and they are only used through references to atomics.
+        unsafe { self.at.cast::<AtomicPtr<Node>>().sub(level + 1).as_ref() }
+    }
+}

@@ -1,0 +1,216 @@
+//! The memtable beside an ordered map, and under threads.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+
+fn entry_of<'a>((key, value): (&'a (Vec<u8>, Reverse<u64>), &'a (Kind, Vec<u8>))) -> MemEntry<'a> {
+    (&key.0, key.1.0, value.0, &value.1)
+}
+
+/// Keys that share much, are empty, or end where others go on.
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    let letters = prop::sample::select(vec![0, 1, 127, 255]);
+    prop_oneof![
+        4 => prop::collection::vec(letters.clone(), 0..4),
+        2 => prop::collection::vec(letters, 6..11),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+    ]
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop::sample::select(vec![Kind::Inline, Kind::Separated, Kind::Tombstone])
+}
+
+fn values() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![9 => prop::collection::vec(any::<u8>(), 0..20), 1 => Just(vec![7; 3_000])]
+}
+
+fn walk_forward(memtable: &Memtable) -> Vec<MemEntry<'_>> {
+    let mut iter = memtable.iter();
+    iter.first();
+    let mut found = Vec::new();
+    while let Some(entry) = iter.entry() {
+        found.push(entry);
+        iter.next();
+    }
+    found
+}
+
+fn walk_backward(memtable: &Memtable) -> Vec<MemEntry<'_>> {
+    let mut iter = memtable.iter();
+    iter.last();
+    let mut found = Vec::new();
+    while let Some(entry) = iter.entry() {
+        found.push(entry);
+        iter.prev();
+    }
+    found
+}
+
+fn is_like(memtable: &Memtable, model: &Model, key: &[u8], seq: u64) {
+    let place = (key.to_vec(), Reverse(seq));
+    let from = model.range(place.clone()..).next().map(entry_of);
+    let got = from.filter(|entry| entry.0 == key).map(|(_, seq, kind, value)| (seq, kind, value));
+    assert_eq!(memtable.get(key, seq), got);
+    let mut iter = memtable.iter();
+    iter.seek(key, seq);
+    assert_eq!(iter.entry(), from);
+    iter.next();
+    assert_eq!(iter.entry(), model.range(place.clone()..).nth(1).map(entry_of));
+    iter.seek_before(key, seq);
+    assert_eq!(iter.entry(), model.range(..place.clone()).next_back().map(entry_of));
+    iter.prev();
+    assert_eq!(iter.entry(), model.range(..place).rev().nth(1).map(entry_of));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 8 } else { 256 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn it_is_like_an_ordered_map(
+        entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values()), 0..60),
+        probes in prop::collection::vec((keys(), 0..6_u64), 0..20),
+    ) {
+        let memtable = Memtable::new();
+        let mut model = Model::new();
+        for (key, seq, kind, value) in entries {
+            let place = (key, Reverse(seq));
+            if !model.contains_key(&place) {
+                memtable.insert(&place.0, seq, kind, &value);
+                model.insert(place, (kind, value));
+            }
+        }
+        let expected: Vec<_> = model.iter().map(entry_of).collect();
+        prop_assert_eq!(walk_forward(&memtable), expected.clone());
+        prop_assert_eq!(walk_backward(&memtable), expected.into_iter().rev().collect::<Vec<_>>());
+        for (key, seq) in probes.into_iter().chain(model.keys().map(|(k, s)| (k.clone(), s.0))) {
+            is_like(&memtable, &model, &key, seq);
+        }
+    }
+}
+
+#[test]
+fn a_pair_that_is_put_in_twice_answers_with_the_newer_one() {
+    let memtable = Memtable::new();
+    memtable.insert(b"key", 1, Kind::Inline, b"old");
+    memtable.insert(b"key", 1, Kind::Tombstone, b"");
+    assert_eq!(memtable.get(b"key", 5), Some((1, Kind::Tombstone, &b""[..])));
+}
+
+#[test]
+fn keys_and_values_have_any_length() {
+    let memtable = Memtable::new();
+    let mut inserted = 0;
+    let longest = if cfg!(miri) { 1_000 } else { 65_536 };
+    for len in [0, 1, 7, 8, 9, 100, longest] {
+        let (key, value) = (vec![1; len], vec![2; len * 3]);
+        memtable.insert(&key, 1, Kind::Inline, &value);
+        inserted += key.len() + value.len();
+        assert_eq!(memtable.get(&key, 1), Some((1, Kind::Inline, &value[..])), "{len}");
+        assert!(memtable.bytes() >= inserted, "{} bytes after {len}", memtable.bytes());
+    }
+    assert_eq!(memtable.get(&[1; 10], 1), None);
+    assert_eq!(memtable.get(&[1; 9], 0), None);
+}
+
+#[test]
+fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
+    let memtable = Memtable::new();
+    let empty = memtable.bytes();
+    let count: u64 = if cfg!(miri) { 200 } else { 100_000 };
+    for n in 0..count {
+        memtable.insert(&n.to_be_bytes().repeat(2), n, Kind::Separated, &[0; 16]);
+    }
+    // 16 + 16 bytes, 18 of fields, 8 * 4 / 3 of links, rounding; a chunk may be half empty.
+    let each = (memtable.bytes() - empty) as f64 / count as f64;
+    assert!((60.0..130.0).contains(&each), "{each} bytes an entry");
+}
+
+#[test]
+fn threads_put_entries_in_while_others_read_them() {
+    const THREADS: u64 = 4;
+    let each: u64 = if cfg!(miri) { 20 } else { 20_000 };
+    let memtable = Memtable::new();
+    // Neighbours come from different threads, so that they race for the same links.
+    let key = |n: u64| n.to_be_bytes();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let memtable = &memtable;
+            scope.spawn(move || {
+                for n in 0..each {
+                    // Up and down in turn.
+                    let place = if n % 2 == 0 { n } else { each - n };
+                    let number = place * THREADS + thread;
+                    memtable.insert(&key(number), n, Kind::Inline, &number.to_le_bytes());
+                    assert_eq!(memtable.get(&key(number), n).map(|found| found.0), Some(n));
+                }
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    let found = walk_forward(&memtable);
+                    let in_order = |two: &[MemEntry<'_>]| {
+                        (two[0].0, Reverse(two[0].1)) < (two[1].0, Reverse(two[1].1))
+                    };
+                    assert!(found.windows(2).all(in_order));
+                    for (key, _, kind, value) in found {
+                        let number = u64::from_be_bytes(key.try_into().unwrap());
+                        assert_eq!((kind, value), (Kind::Inline, &number.to_le_bytes()[..]));
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(walk_forward(&memtable).len() as u64, THREADS * each);
+    let mut backward = walk_backward(&memtable);
+    backward.reverse();
+    assert_eq!(backward, walk_forward(&memtable));
+}
+
+/// Two writers whose entries are neighbours, and a reader, under schedules chosen by a seed.
+#[cfg(shuttle)]
+#[test]
+fn schedules() {
+    use std::sync::Arc;
+
+    let model = || {
+        let memtable = Arc::new(Memtable::new());
+        let writers: Vec<_> = (0..2_u64)
+            .map(|thread| {
+                let memtable = Arc::clone(&memtable);
+                shuttle::thread::spawn(move || {
+                    for n in 0..6_u64 {
+                        let key = [(n * 5 % 6 * 2 + thread) as u8];
+                        memtable.insert(&key, n, Kind::Inline, &[7; 3_000]);
+                        assert!(memtable.get(&key, n).is_some());
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            let found = walk_forward(&memtable);
+            assert!(found.windows(2).all(|two| two[0].0 < two[1].0));
+            let seen = found.len();
+            assert!(walk_forward(&memtable).len() >= seen);
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        assert_eq!(walk_forward(&memtable).len(), 12);
+        assert_eq!(walk_backward(&memtable).len(), 12);
+    };
+    let schedules = std::env::var("SCHEDULES").map_or(300, |text| text.parse().unwrap());
+    shuttle::check_random(model, schedules);
+    shuttle::check_pct(model, schedules, 3);
+}
