@@ -133,7 +133,8 @@ impl Db {
     /// As [`Db::write`].
     pub fn write_with(&self, batch: Batch, durability: Durability) -> Result<()> {
         match batch.store {
-            None => Ok(()),
+            // It still promises what it says for the commits before it.
+            None => self.inner.settle(durability),
             Some(store) if store == self.inner.catalog.store => {
                 self.inner.commit(batch, durability)
             }
@@ -227,7 +228,7 @@ impl Db {
     /// # Errors
     /// [`Error::Io`] if the system refuses; [`Error::Poisoned`] from then on.
     pub fn sync(&self) -> Result<()> {
-        self.inner.sync()
+        self.inner.settle(Durability::Durable)
     }
 
     /// Writes everything in memory to tables.
@@ -266,7 +267,7 @@ impl Db {
     /// If the system refuses.
     pub fn close(mut self) -> Result<()> {
         self.threads.stop(&self.inner);
-        self.inner.sync()
+        self.inner.settle(Durability::Durable)
     }
 }
 
@@ -274,6 +275,6 @@ impl Drop for Db {
     fn drop(&mut self) {
         self.threads.stop(&self.inner);
         // Who wants to know of a failure calls `close`.
-        let _ = self.inner.sync();
+        let _ = self.inner.settle(Durability::Durable);
     }
 }

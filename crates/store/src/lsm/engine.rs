@@ -13,7 +13,7 @@ use super::files::{Directory, Name};
 use super::gc;
 use super::keyspace::Keyspace;
 use super::manifest::Manifest;
-use super::options::Options;
+use super::options::{Durability, Options};
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Version};
 use super::wal::{Identity, Log};
@@ -341,10 +341,16 @@ impl Inner {
         }
     }
 
-    /// Hands everything that was committed to stable storage.
-    pub(crate) fn sync(&self) -> Result<()> {
+    /// Hands everything that was committed to the system, or to stable storage.
+    pub(crate) fn settle(&self, durability: Durability) -> Result<()> {
         let mut writer = self.writer();
-        self.flush_log(&mut writer)
+        self.health.check()?;
+        match durability {
+            Durability::None => Ok(()),
+            // What is held back was committed: it must not stay behind what comes after it.
+            Durability::Buffered => writer.log.write_out().inspect_err(|e| self.health.poison(e)),
+            Durability::Durable => self.flush_log(&mut writer),
+        }
     }
 }
 
