@@ -71,7 +71,8 @@ fn sum<O>(reports: &[CrashReport<O>], of: impl Fn(&CrashReport<O>) -> u64) -> u6
 
 fn print_json<O: Debug>(engine: Engine, reports: &[CrashReport<O>], time: Duration) {
     let images = sum(reports, |r| r.images);
-    let failing: Vec<&CrashReport<O>> = reports.iter().filter(|r| !r.violations.is_empty()).collect();
+    let failing: Vec<&CrashReport<O>> =
+        reports.iter().filter(|r| !r.violations.is_empty()).collect();
     let failure = |r: &&CrashReport<O>| {
         let first = &r.violations[0];
         let shrunk = r.shrunk.as_ref();

@@ -93,7 +93,8 @@ fn every_cut(config: &Config, run: &Recorded<'_>, images: usize, report: &mut Cr
             }
             let mut place = Vec::new();
             let seed = rng.next_u64();
-            let looked = caught(|| look(config, run, cut, &mut Rng::new(seed, 42), &mut place, report));
+            let looked =
+                caught(|| look(config, run, cut, &mut Rng::new(seed, 42), &mut place, report));
             if let Err(disagreement) = looked {
                 let from = cut.saturating_sub(LOG_SHOWN);
                 let log = (from..cut).filter_map(|at| run.disk.describe(at)).collect();

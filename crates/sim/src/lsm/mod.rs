@@ -54,7 +54,8 @@ impl Config {
     pub fn small(seed: u64) -> Self {
         let mut rng = Rng::new(seed, 31);
         let keys = pool(&mut rng, 30);
-        let (memtable_bytes, segment_bytes) = (rng.pick(&[600, 1500, 5000]), rng.pick(&[400, 2000, 8000]));
+        let (memtable_bytes, segment_bytes) =
+            (rng.pick(&[600, 1500, 5000]), rng.pick(&[400, 2000, 8000]));
         let (value_bytes, table_bytes) = (rng.pick(&[20, 100]), rng.pick(&[600, 3000]));
         let is_real = false;
         Self { seed, keys, value_bytes, memtable_bytes, segment_bytes, table_bytes, is_real }
@@ -188,8 +189,7 @@ impl Iterator for Generator {
 
     fn next(&mut self) -> Option<Op> {
         let rng = &mut self.rng;
-        let durability =
-            rng.pick(&[Durability::None, Durability::Buffered, Durability::Durable]);
+        let durability = rng.pick(&[Durability::None, Durability::Buffered, Durability::Durable]);
         let held = rng.chance(1, 3).then(|| rng.index(HELD) as u8);
         let seed = rng.next_u64();
         let slot = rng.index(HELD) as u8;

@@ -60,7 +60,8 @@ const MARK_BITS: u32 = 21;
 
 impl Mark {
     fn pack(self) -> u64 {
-        let [returned, handed, durable] = [self.returned, self.handed, self.durable].map(|n| n as u64);
+        let [returned, handed, durable] =
+            [self.returned, self.handed, self.durable].map(|n| n as u64);
         returned << (2 * MARK_BITS) | handed << MARK_BITS | durable
     }
 

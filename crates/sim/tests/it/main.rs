@@ -8,6 +8,7 @@ use std::time::Duration;
 use sim::crash::{CrashSettings, crash_seed};
 use sim::faults::{FaultSettings, faults_seed};
 use sim::job::{Failure, Settings, run_seed};
+use sim::lsm;
 use sim::readers::readers_seed;
 
 /// Hunts for any answer of the engine that a sorted list would not give.
@@ -46,6 +47,32 @@ fn a_few_seeds_survive_power_cuts() {
         }
     }
     assert!(images > 500, "{images} images");
+}
+
+/// The same two hunts in the log-structured engine.
+#[test]
+fn a_few_seeds_of_the_log_structured_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, shrink_time) = (folder.path().to_path_buf(), Duration::from_secs(10));
+    let settings = Settings { ops: 4_000, folder, shrink_time, without: Vec::new() };
+    for seed in 101..=108 {
+        let report = lsm::run::run_seed(seed, &settings);
+        if let Some(Failure { disagreement, ops, shrunk, .. }) = report.failure {
+            panic!("seed {seed}: {}\nshrunk to {ops:#?}\n{}", disagreement.text, shrunk.text);
+        }
+        assert_eq!(report.ops, 4_000);
+    }
+    let settings = CrashSettings { ops: 80, images: 2, shrink_time };
+    let mut images = 0;
+    for seed in 101..=104 {
+        let report = lsm::crash::crash_seed(seed, &settings);
+        images += report.images;
+        if let Some(first) = report.violations.first() {
+            let (place, text) = (&first.place, &first.disagreement.text);
+            panic!("seed {seed}: {place}: {text}\n{:#?}", report.shrunk);
+        }
+    }
+    assert!(images > 2000, "{images} images");
 }
 
 /// Hunts for an error of the system that is not told, or that does harm.

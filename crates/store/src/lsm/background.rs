@@ -119,7 +119,8 @@ impl Threads {
         if !inner.background.is_on() {
             return Ok(threads);
         }
-        let works: [(&str, fn(&Inner)); 2] = [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
+        let works: [(&str, fn(&Inner)); 2] =
+            [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
         for (name, work) in works {
             let shared = Arc::clone(inner);
             let builder = std::thread::Builder::new().name(name.to_string());

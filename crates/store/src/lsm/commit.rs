@@ -127,9 +127,8 @@ impl Inner {
         }
         // They are not given again if the write fails: some of it may be there.
         writer.next_seq = end;
-        let now = |waiter: &Arc<Waiter>| {
-            waiter.durability > Durability::None || waiter.batch.separates
-        };
+        let now =
+            |waiter: &Arc<Waiter>| waiter.durability > Durability::None || waiter.batch.separates;
         let bodies = writer.log.append(&groups, first, group.iter().any(now));
         let bodies = bodies.inspect_err(|error| self.after_failed_append(&writer, error))?;
         if group.iter().any(|waiter| waiter.durability == Durability::Durable) {
@@ -139,8 +138,7 @@ impl Inner {
         let mut seq = first;
         for ((count, body), body_offset) in groups.into_iter().zip(bodies) {
             let offset = body_offset - GROUP_HEADER_BYTES as u64;
-            let is_whole =
-                active.apply(segment, &Group { offset, seq, count, flushed: 0, body });
+            let is_whole = active.apply(segment, &Group { offset, seq, count, flushed: 0, body });
             debug_assert!(is_whole);
             seq += u64::from(count);
         }

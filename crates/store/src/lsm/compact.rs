@@ -80,7 +80,8 @@ pub(crate) fn choose(version: &Version, sizes: &Sizes) -> Option<Plan> {
         (false, _) => None,
         (true, 0) => level0_plan(version, sizes),
         (true, _) => {
-            let table = version.level(from).iter().min_by_key(|table| cost(version, from, table))?;
+            let table =
+                version.level(from).iter().min_by_key(|table| cost(version, from, table))?;
             Some(plan(version, from, vec![Arc::clone(table)], from + 1))
         }
     }
@@ -151,7 +152,7 @@ pub(crate) fn delay_us(level0_tables: usize, bytes: usize) -> u64 {
     let behind = level0_tables.saturating_sub(2 * LEVEL0_TABLES) as u64;
     // 64 MB/s at one table behind, half as much for each one more.
     let us_per_kib = 16_u64.saturating_mul(1 << behind.saturating_sub(1).min(8));
-    if behind == 0 { 0 } else { (bytes as u64 / 1024 * us_per_kib).min(100_000) }
+    if behind == 0 { 0 } else { (bytes as u64 / 1024).saturating_mul(us_per_kib).min(100_000) }
 }
 
 #[cfg(test)]

@@ -152,8 +152,8 @@ impl Cursor {
                 return Ok(());
             }
             if entry.seq <= self.view.at && skipped.as_deref() != Some(entry.key) {
-                let is_there = entry.kind != Kind::Tombstone
-                    && self.view.cover(entry.key)? < entry.seq;
+                let is_there =
+                    entry.kind != Kind::Tombstone && self.view.cover(entry.key)? < entry.seq;
                 let key = entry.key.to_vec();
                 if is_there {
                     let value = entry.value.to_vec();

@@ -9,9 +9,7 @@ use super::check::{self, CheckReport};
 use super::cursor::{Cursor, Scan};
 use super::engine::Inner;
 use super::entry::full_key;
-use super::keyspace::{
-    CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record,
-};
+use super::keyspace::{CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record};
 use super::options::{Durability, Options};
 use super::snapshot::{Snapshot, View};
 use super::stat::{self, DbStat};

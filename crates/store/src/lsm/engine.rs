@@ -147,8 +147,8 @@ pub(crate) struct Inner {
     pub(crate) background: Background,
     pub(crate) turns: Turns,
     pub(crate) catalog: Catalog,
-    /// Keeps others out; after everything else.
-    pub(crate) lock: Box<dyn Send + Sync>,
+    /// Keeps others out; dropped after everything else.
+    pub(crate) _lock: Box<dyn Send + Sync>,
 }
 
 impl Inner {
@@ -294,8 +294,7 @@ impl Inner {
     fn collect(&self, version: &Version, percent_max: u64, slack_bytes: u64) -> Result<bool> {
         let slack_bytes = slack_bytes.max(COLLECT_SLACK_BYTES);
         let batch_bytes = self.options.segment_bytes.saturating_mul(COLLECT_SEGMENTS);
-        let victims =
-            gc::choose(version, &gc::Bounds { percent_max, slack_bytes, batch_bytes });
+        let victims = gc::choose(version, &gc::Bounds { percent_max, slack_bytes, batch_bytes });
         if victims.is_empty() {
             return Ok(false);
         }

@@ -1,11 +1,13 @@
 //! The files of a store: their names, and handles that open a file when it is first read and remove
-//! it when nobody needs it any more. Knows nothing of what is in them.
+//! it when nobody needs it any more; beside them the cache of what was read of tables.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use super::cache::Cache;
+use super::table::Block;
 use crate::os::{DataFile, Open, System};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
@@ -23,7 +25,13 @@ pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     /// Permission bits of new files.
     pub(crate) mode: u32,
+    /// Blocks of tables that were read.
+    pub(crate) blocks: Cache<Block, Unread>,
 }
+
+/// A block could not be read. Why, the next one learns who tries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unread;
 
 /// What a file of the store holds, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +125,11 @@ pub(crate) struct Handle {
 impl Handle {
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Blocks of tables that were read.
+    pub(crate) fn blocks(&self) -> &Cache<Block, Unread> {
+        &self.directory.blocks
     }
 
     /// The file, opened for reading.

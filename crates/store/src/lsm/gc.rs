@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::entry::{Pointer, value_sum};
 use super::files::Name;
-use super::table::TableCursor;
 use super::merge::Source;
+use super::table::TableCursor;
 use super::version::{Edit, Sealed, Segment, Version};
 use super::vlog::Remap;
 use super::wal::{Group, Groups, HEADER_BYTES, Identity, OpKind, Ops, push_op};
@@ -41,7 +41,9 @@ pub(crate) fn choose(version: &Version, bounds: &Bounds) -> Vec<u32> {
         return Vec::new();
     }
     // The share that is needed, ascending.
-    candidates.sort_by(|a, b| (u128::from(a.0) * u128::from(b.1)).cmp(&(u128::from(b.0) * u128::from(a.1))));
+    candidates.sort_by(|a, b| {
+        (u128::from(a.0) * u128::from(b.1)).cmp(&(u128::from(b.0) * u128::from(a.1)))
+    });
     let (mut gained, mut taken) = (0, 0);
     let mut chosen = Vec::new();
     for (live, bytes, number) in candidates {
@@ -125,6 +127,9 @@ fn find_entry(version: &Version, key: &[u8], seq: u64) -> Result<Option<Pointer>
         (low..=high).contains(&seq) && table.meta.bounds.contains(key)
     };
     for table in tables.filter(may_have) {
+        if !table.open()?.may_hold(key) {
+            continue;
+        }
         let mut cursor = TableCursor::new(Arc::clone(table.open()?), 0);
         cursor.seek(key, seq)?;
         let found = cursor.entry().filter(|entry| entry.key == key && entry.seq == seq);

@@ -220,9 +220,8 @@ fn replay(directory: &Arc<Directory>, path: &Path, bytes: &[u8]) -> Result<Versi
         at += len;
     }
     // The first record is flushed before the manifest gets its name.
-    let is_whole = at > HEADER_BYTES && (at + 1..bytes.len()).all(|later| {
-        record_at(bytes, salt, later).is_none()
-    });
+    let is_whole = at > HEADER_BYTES
+        && (at + 1..bytes.len()).all(|later| record_at(bytes, salt, later).is_none());
     match is_whole {
         true => Ok(version),
         false => Err(Error::damaged(path, at as u64, "a record of the manifest is damaged")),
@@ -231,7 +230,6 @@ fn replay(directory: &Arc<Directory>, path: &Path, bytes: &[u8]) -> Result<Versi
 
 /// The manifest that edits are added to.
 pub(crate) struct Manifest {
-    directory: Arc<Directory>,
     path: PathBuf,
     file: Arc<dyn DataFile>,
     salt: u64,
@@ -256,7 +254,7 @@ impl Manifest {
         directory.system.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         directory.sync()?;
         let end = (HEADER_BYTES + record.len()) as u64;
-        Ok(Self { directory, path, file, salt, end, begun: end })
+        Ok(Self { path, file, salt, end, begun: end })
     }
 
     /// Adds edits; when this returns they are on stable storage.
@@ -276,10 +274,6 @@ impl Manifest {
     /// Whether it should be written anew, since most of it is history.
     pub(crate) fn is_long(&self) -> bool {
         self.end >= (self.begun * GROWTH).max(GROWTH_BYTES_MIN)
-    }
-
-    pub(crate) fn directory(&self) -> &Arc<Directory> {
-        &self.directory
     }
 }
 

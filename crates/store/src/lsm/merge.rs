@@ -184,7 +184,9 @@ mod tests {
                 let list = random(lists.len() as u64) as usize;
                 lists[list].push((vec![random(9) as u8], seq));
             }
-            lists.iter_mut().for_each(|list| list.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1))));
+            lists
+                .iter_mut()
+                .for_each(|list| list.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1))));
             let mut whole: Vec<_> = lists.concat();
             whole.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1)));
             let mut model = List(whole, None);

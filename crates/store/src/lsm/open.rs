@@ -20,15 +20,15 @@ use std::sync::{Arc, RwLock};
 
 use super::background::{Background, Threads};
 use super::buffer::{Buffer, BufferCursor};
+use super::cache::Cache;
 use super::commit::Queue;
 use super::db::Db;
-use super::engine::{
-    Catalog, Clock, Current, Health, Inner, Turns, Writer, new_segment, random,
-};
+use super::engine::{Catalog, Clock, Current, Health, Inner, Turns, Writer, new_segment, random};
 use super::files::{self, Directory, Name};
 use super::manifest::{self, Manifest};
 use super::options::Options;
 use super::run::{self, Output, Rules};
+use super::table::Block;
 use super::version::{Edit, Sealed, Segment, Version};
 use super::wal::{Groups, HEADER_BYTES, Log};
 use crate::os::{Open, RealSystem, System};
@@ -59,7 +59,9 @@ impl Options {
             Some(system) => Arc::clone(&system.0),
             None => Arc::new(RealSystem),
         };
-        let directory = Directory { system, path: path.to_path_buf(), mode: FILE_MODE };
+        let blocks = Cache::new(self.cache_bytes, |block: &Block| block.memory() as u64);
+        let path_buf = path.to_path_buf();
+        let directory = Directory { system, path: path_buf, mode: FILE_MODE, blocks };
         let directory = Arc::new(directory);
         let names = self.find_directory(&directory)?;
         let lock = take_lock(&directory)?;
@@ -121,7 +123,7 @@ impl Options {
             turns: Turns::default(),
             catalog: Catalog { store, keyspaces: Mutex::new(BTreeMap::new()) },
             directory,
-            lock,
+            _lock: lock,
         })
     }
 }
@@ -210,7 +212,8 @@ impl<'o> Recovery<'o> {
         }
         self.last_seq = self.last_seq.max(seq - 1);
         if segment.sealed.is_some() {
-            return match groups.is_at_end() && segment.sealed.is_some_and(|s| s.last_seq == seq - 1) {
+            return match groups.is_at_end() && segment.sealed.is_some_and(|s| s.last_seq == seq - 1)
+            {
                 true => Ok(()),
                 false => {
                     let what = "a group of the log is damaged";

@@ -36,6 +36,7 @@ pub struct Options {
     pub(crate) memtable_bytes: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) table_bytes: u64,
+    pub(crate) cache_bytes: u64,
     pub(crate) system: Option<SystemHandle>,
 }
 
@@ -57,6 +58,7 @@ impl Default for Options {
             memtable_bytes: 32 << 20,
             segment_bytes: 64 << 20,
             table_bytes: 32 << 20,
+            cache_bytes: 64 << 20,
             system: None,
         }
     }
@@ -96,6 +98,12 @@ impl Options {
     /// How long a table becomes: 32 MiB, unless told.
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.table_bytes = bytes.max(1);
+        self
+    }
+
+    /// How many bytes of tables are kept in memory after they were read: 64 MiB, unless told.
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache_bytes = bytes;
         self
     }
 

@@ -29,8 +29,14 @@ pub struct DbStat {
     pub live_segment_bytes: u64,
     /// Bytes of memory that entries take which are not in tables yet.
     pub memtable_bytes: u64,
-    /// Bytes of memory that the indexes of open tables take, and lists of moved values.
+    /// Bytes of memory that the indexes and filters of open tables take, and lists of moved values.
     pub index_bytes: u64,
+    /// Bytes of memory that blocks of tables take in the cache.
+    pub cache_bytes: u64,
+    /// Blocks that readers found in the cache.
+    pub cache_hits: u64,
+    /// Blocks that readers had to read.
+    pub cache_misses: u64,
     /// Held snapshots.
     pub snapshots: u64,
     /// Commits have sequence numbers up to this one; each operation takes one.
@@ -71,6 +77,9 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
     }
     let buffers = std::iter::once(&current.active).chain(current.frozen.iter().map(|f| &f.buffer));
     stat.memtable_bytes = buffers.map(|buffer| buffer.bytes() as u64).sum();
+    let cache = inner.directory.blocks.stats();
+    (stat.cache_bytes, stat.cache_hits) = (cache.bytes, cache.hits);
+    stat.cache_misses = cache.misses + cache.joined;
     stat.snapshots = inner.clock.snapshots() as u64;
     stat.last_seq = inner.clock.visible.load(std::sync::atomic::Ordering::Acquire);
     stat.failure = inner.background.failure();

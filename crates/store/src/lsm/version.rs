@@ -97,19 +97,40 @@ impl Segment {
 /// One change of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
-    AddTable { level: u8, meta: TableMeta },
-    RemoveTable { number: u32 },
-    MoveTable { number: u32, level: u8 },
+    AddTable {
+        level: u8,
+        meta: TableMeta,
+    },
+    RemoveTable {
+        number: u32,
+    },
+    MoveTable {
+        number: u32,
+        level: u8,
+    },
     /// A log segment to write to.
     AddSegment(Identity),
-    SealSegment { number: u32, sealed: Sealed },
+    SealSegment {
+        number: u32,
+        sealed: Sealed,
+    },
     /// A segment of collected values; pointers to any of `origins` are looked up in its remap.
-    AddValues { identity: Identity, sealed: Sealed, origins: Vec<u32> },
-    RemoveSegment { number: u32 },
+    AddValues {
+        identity: Identity,
+        sealed: Sealed,
+        origins: Vec<u32>,
+    },
+    RemoveSegment {
+        number: u32,
+    },
     /// Everything up to this sequence number stands in tables.
-    Flushed { seq: u64 },
+    Flushed {
+        seq: u64,
+    },
     /// File numbers from here on were not given yet.
-    NextFile { number: u32 },
+    NextFile {
+        number: u32,
+    },
 }
 
 /// Which tables and segments there are.
@@ -152,7 +173,10 @@ impl Version {
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
-        self.levels.iter().enumerate().flat_map(|(level, tables)| tables.iter().map(move |t| (level, t)))
+        self.levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, tables)| tables.iter().map(move |t| (level, t)))
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
@@ -190,7 +214,8 @@ impl Version {
         next.levels[0].sort_by(|a, b| b.meta.seqs.1.cmp(&a.meta.seqs.1));
         for level in &mut next.levels[1..] {
             level.sort_by(|a, b| a.meta.bounds.first.cmp(&b.meta.bounds.first));
-            let overlap = |pair: &[Arc<TableFile>]| pair[0].meta.bounds.overlaps(&pair[1].meta.bounds);
+            let overlap =
+                |pair: &[Arc<TableFile>]| pair[0].meta.bounds.overlaps(&pair[1].meta.bounds);
             if level.windows(2).any(overlap) {
                 return Err("tables of a level overlap");
             }
@@ -205,9 +230,14 @@ impl Version {
                 if self.tables().any(|(_, table)| table.meta.number == meta.number) {
                     return Err("a table is added twice");
                 }
-                let level = self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
+                let level =
+                    self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 let handle = self.directory.handle(Name::Table(meta.number));
-                level.push(Arc::new(TableFile { meta: meta.clone(), handle, table: OnceLock::new() }));
+                level.push(Arc::new(TableFile {
+                    meta: meta.clone(),
+                    handle,
+                    table: OnceLock::new(),
+                }));
             }
             Edit::RemoveTable { number } => {
                 let tables = |v: &Self| v.levels.iter().map(Vec::len).sum::<usize>();
@@ -223,12 +253,14 @@ impl Version {
                     Some(tables.remove(at))
                 });
                 let moved = moved.ok_or("a table is moved that is not there")?;
-                let level = self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
+                let level =
+                    self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 level.push(moved);
             }
             Edit::AddSegment(identity) => self.add_segment(*identity, None)?,
             Edit::SealSegment { number, sealed } => {
-                let segment = self.segments.get_mut(number).ok_or("a segment ends that is not there")?;
+                let segment =
+                    self.segments.get_mut(number).ok_or("a segment ends that is not there")?;
                 if segment.sealed.replace(*sealed).is_some() {
                     return Err("a segment ends twice");
                 }
@@ -268,16 +300,15 @@ impl Version {
         }
         let (live, flushed) = (&self.live, self.flushed);
         self.segments.retain(|number, segment| {
-            segment.sealed.is_none_or(|sealed| sealed.last_seq > flushed) || live.contains_key(number)
+            segment.sealed.is_none_or(|sealed| sealed.last_seq > flushed)
+                || live.contains_key(number)
         });
     }
 
     /// Edits that make this version of an empty one.
     pub(crate) fn edits(&self) -> Vec<Edit> {
-        let mut edits = vec![
-            Edit::NextFile { number: self.next_file },
-            Edit::Flushed { seq: self.flushed },
-        ];
+        let mut edits =
+            vec![Edit::NextFile { number: self.next_file }, Edit::Flushed { seq: self.flushed }];
         for (number, segment) in &self.segments {
             let identity = segment.identity;
             match segment.sealed {
@@ -288,14 +319,17 @@ impl Version {
                 }
                 sealed => {
                     edits.push(Edit::AddSegment(identity));
-                    edits.extend(sealed.map(|sealed| Edit::SealSegment { number: *number, sealed }));
+                    edits
+                        .extend(sealed.map(|sealed| Edit::SealSegment { number: *number, sealed }));
                 }
             }
         }
-        edits.extend(self.tables().map(|(level, table)| Edit::AddTable {
-            level: level as u8,
-            meta: table.meta.clone(),
-        }));
+        edits.extend(
+            self.tables().map(|(level, table)| Edit::AddTable {
+                level: level as u8,
+                meta: table.meta.clone(),
+            }),
+        );
         edits
     }
 

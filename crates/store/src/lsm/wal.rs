@@ -248,10 +248,6 @@ impl Groups {
         self.at == self.end
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Sees to it that the bytes are in the buffer, which reaches beyond them; answers their place.
     fn load(&mut self, offset: u64, len: usize) -> Result<usize> {
         let buffer_end = self.buffer_offset + self.buffer.len() as u64;
@@ -300,8 +296,7 @@ impl Groups {
             return Ok(None);
         }
         let from = self.load(offset, len as usize)?;
-        let (header, body) =
-            self.buffer[from..from + len as usize].split_at(GROUP_HEADER_BYTES);
+        let (header, body) = self.buffer[from..from + len as usize].split_at(GROUP_HEADER_BYTES);
         let sum = self.identity.group_sum(offset, header, body);
         Ok((sum == u32_at(header, GROUP_SUM_OFFSET)).then_some(offset + len))
     }

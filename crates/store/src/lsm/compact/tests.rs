@@ -1,1 +1,96 @@
-//! Placeholder.
+//! Plans as data: what is chosen for which version.
+
+use std::path::PathBuf;
+
+use super::super::cache::Cache;
+use super::super::files::Directory;
+use super::super::version::Edit;
+use super::*;
+use crate::os::RealSystem;
+
+const SIZES: Sizes = Sizes { level_bytes_min: 1000 };
+
+/// A version with tables of (level, number, bytes, first key, last key).
+fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
+    let (path, blocks) = (PathBuf::from("/nowhere"), Cache::new(0, |_| 0));
+    let directory = Directory { system: Arc::new(RealSystem), path, mode: 0, blocks };
+    let add = |&(level, number, bytes, first, last): &(u8, u32, u64, &str, &str)| {
+        let (first, last) = (first.as_bytes().to_vec(), last.as_bytes().to_vec());
+        let meta = TableMeta {
+            number,
+            bytes,
+            entries: bytes / 10,
+            tombstones: u64::from(number >= 100),
+            ranges: 0,
+            shadowed: 0,
+            seqs: (u64::from(number), u64::from(number)),
+            bounds: Bounds { first, last, excludes_last: false },
+            references: Vec::new(),
+        };
+        Edit::AddTable { level, meta }
+    };
+    let edits: Vec<Edit> = tables.iter().map(add).collect();
+    Version::empty(Arc::new(directory)).apply(&edits).unwrap()
+}
+
+fn plan(from: usize, upper: &[u32], to: usize, lower: &[u32], is_last: bool) -> Plan {
+    Plan { from, upper: upper.to_vec(), to, lower: lower.to_vec(), is_last }
+}
+
+#[test]
+fn few_tables_are_left_alone() {
+    assert_eq!(choose(&version(&[]), &SIZES), None);
+    let three = [(0, 3, 50, "a", "z"), (0, 2, 50, "a", "z"), (0, 1, 50, "a", "z")];
+    assert_eq!(choose(&version(&three), &SIZES), None);
+}
+
+#[test]
+fn level_0_goes_to_the_first_level_in_use() {
+    let four: [_; 4] = std::array::from_fn(|n| (0, 4 - n as u32, 50, "a", "m"));
+    let chosen = choose(&version(&four), &SIZES);
+    assert_eq!(chosen, Some(plan(0, &[4, 3, 2, 1], BOTTOM, &[], true)));
+    let more = [&four[..], &[(6, 10, 500, "c", "d"), (6, 11, 500, "n", "z")]].concat();
+    let chosen = choose(&version(&more), &SIZES);
+    assert_eq!(chosen, Some(plan(0, &[4, 3, 2, 1], BOTTOM, &[10], true)));
+    let deep = [&four[..], &[(5, 10, 50, "c", "d"), (6, 11, 50_000, "k", "z")]].concat();
+    let chosen = choose(&version(&deep), &SIZES);
+    assert_eq!(chosen, Some(plan(0, &[4, 3, 2, 1], 5, &[10], false)));
+}
+
+#[test]
+fn a_level_holds_a_tenth_of_the_next() {
+    let tables = |upper| {
+        [
+            (5, 1, upper, "a", "c"),
+            (5, 2, upper, "d", "f"),
+            (6, 10, 9000, "a", "b"),
+            (6, 11, 9000, "c", "z"),
+        ]
+    };
+    assert_eq!(choose(&version(&tables(899)), &SIZES), None);
+    // The one that overlaps less.
+    let chosen = choose(&version(&tables(950)), &SIZES);
+    assert_eq!(chosen, Some(plan(5, &[2], 6, &[11], true)));
+}
+
+#[test]
+fn everything_becomes_one_level_without_leftovers() {
+    let mixed =
+        [(0, 3, 50, "a", "z"), (4, 2, 50, "a", "c"), (6, 1, 50, "b", "d"), (6, 100, 50, "x", "y")];
+    let chosen = choose_full(&version(&mixed), |_| true);
+    assert_eq!(chosen, Some(plan(0, &[3], 4, &[2], false)));
+    let chosen = choose_full(&version(&mixed[1..]), |_| true);
+    assert_eq!(chosen, Some(plan(4, &[2], 6, &[1], true)));
+    let bottom = version(&mixed[2..]);
+    let chosen = choose_full(&bottom, |meta| meta.tombstones > 0);
+    assert_eq!(chosen, Some(plan(6, &[100], 6, &[], true)));
+    assert_eq!(choose_full(&bottom, |_| false), None);
+}
+
+#[test]
+fn writers_wait_longer_the_more_is_behind() {
+    let delays: Vec<u64> = (0..30).map(|tables| delay_us(tables, 1 << 20)).collect();
+    assert!(delays[..=2 * LEVEL0_TABLES].iter().all(|&us| us == 0));
+    assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]) && delays[9] > 0);
+    assert!(delay_us(usize::MAX, usize::MAX) <= 100_000);
+}

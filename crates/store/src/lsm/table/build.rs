@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::super::entry::{Entry, Kind};
 use super::super::files::{Directory, Name};
+use super::super::filter;
 use super::super::tombstones::Tombstone;
 use super::block::{BlockBuilder, seal_raw};
 use super::{BlockPlace, Bounds, Footer, Reference, TableMeta};
@@ -35,6 +36,8 @@ pub(crate) struct TableBuilder {
     closed: Option<BlockPlace>,
     last_key: Vec<u8>,
     references: BTreeMap<u32, u64>,
+    /// Of all keys, for the filter.
+    hashes: Vec<u64>,
     meta: TableMeta,
 }
 
@@ -68,6 +71,7 @@ impl TableBuilder {
             closed: None,
             last_key: Vec::new(),
             references: BTreeMap::new(),
+            hashes: Vec::new(),
             meta,
         })
     }
@@ -89,6 +93,9 @@ impl TableBuilder {
         }
         if self.meta.entries == 0 {
             self.meta.bounds.first = entry.key.to_vec();
+        }
+        if self.meta.entries == 0 || self.last_key != entry.key {
+            self.hashes.push(filter::hash(entry.key));
         }
         self.block.add(entry);
         self.last_key.clear();
@@ -156,7 +163,7 @@ impl TableBuilder {
         }
         self.meta.bounds.last = last_key;
         let ranges = self.put_ranges(tombstones)?;
-        let filter = BlockPlace { offset: 0, len: 0 };
+        let filter = self.put_filter()?;
         let offset = self.written + self.buffer.len() as u64;
         let index = self.index.finish(self.number, offset);
         let index = self.put(&index)?;
@@ -169,6 +176,15 @@ impl TableBuilder {
         self.meta.references =
             references.map(|(&segment, &bytes)| Reference { segment, bytes }).collect();
         Ok(self.meta)
+    }
+
+    fn put_filter(&mut self) -> Result<BlockPlace> {
+        if self.hashes.is_empty() {
+            return Ok(BlockPlace { offset: 0, len: 0 });
+        }
+        let bytes = filter::build(&self.hashes, filter::BITS_PER_KEY);
+        let offset = self.written + self.buffer.len() as u64;
+        self.put(&seal_raw(bytes, 0, self.number, offset))
     }
 
     fn put_ranges(&mut self, tombstones: &[Tombstone]) -> Result<BlockPlace> {

@@ -94,10 +94,8 @@ impl Footer {
         if u32_at(bytes, VERSION_OFFSET) != VERSION {
             return Err("a table of a version that is not known");
         }
-        let place = |offset, len| BlockPlace {
-            offset: u64_at(bytes, offset),
-            len: u32_at(bytes, len),
-        };
+        let place =
+            |offset, len| BlockPlace { offset: u64_at(bytes, offset), len: u32_at(bytes, len) };
         Ok(Self {
             number,
             index: place(INDEX_OFFSET, INDEX_LEN_OFFSET),

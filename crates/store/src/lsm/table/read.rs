@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::super::cache::BlockKey;
 use super::super::entry::{Entry, Kind};
-use super::super::files::Handle;
+use super::super::files::{Handle, Unread};
+use super::super::filter::{self, Filter};
 use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
@@ -21,6 +23,7 @@ pub(crate) struct Table {
     end: u64,
     handle: Arc<Handle>,
     index: Block,
+    filter: Option<Block>,
     pieces: Pieces,
 }
 
@@ -51,7 +54,11 @@ impl Table {
                 Pieces::new(&list.ok_or_else(damaged)?)
             }
         };
-        Ok(Self { number: meta.number, end: at, handle, index, pieces })
+        let filter = match footer.filter.len {
+            0 => None,
+            _ => Some(read_block(&handle, meta.number, footer.filter, at)?),
+        };
+        Ok(Self { number: meta.number, end: at, handle, index, filter, pieces })
     }
 
     /// The range tombstones.
@@ -61,7 +68,7 @@ impl Table {
 
     /// Bytes of memory that it takes while it is open.
     pub(crate) fn memory(&self) -> usize {
-        self.index.memory()
+        self.index.memory() + self.filter.as_ref().map_or(0, Block::memory)
     }
 
     /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside.
@@ -69,10 +76,30 @@ impl Table {
     /// # Errors
     /// If the table cannot be read or is damaged.
     pub(crate) fn get(self: &Arc<Self>, key: &[u8], at: u64) -> Result<Option<Found>> {
+        if !self.may_hold(key) {
+            return Ok(None);
+        }
         let mut cursor = TableCursor::new(Arc::clone(self), 0);
         cursor.seek(key, at)?;
         let found = cursor.entry().filter(|entry| entry.key == key);
         Ok(found.map(|entry| (entry.seq, entry.kind, entry.value.to_vec())))
+    }
+
+    /// False if it surely has no entry of the key.
+    pub(crate) fn may_hold(&self, key: &[u8]) -> bool {
+        let filter = self.filter.as_ref().and_then(|block| Filter::new(block.content()));
+        filter.is_none_or(|filter| filter.may_contain(filter::hash(key)))
+    }
+
+    /// A data block, from the cache if it is there.
+    fn block(&self, place: BlockPlace) -> Result<Arc<Block>> {
+        let read = || read_block(&self.handle, self.number, place, self.end);
+        let key = BlockKey { file: u64::from(self.number), offset: place.offset };
+        // Whoever gets no block from another thread reads it, to learn the error itself.
+        match self.handle.blocks().get_or_load(key, || read().map_err(|_| Unread)) {
+            Ok(block) => Ok(block),
+            Err(Unread) => read().map(Arc::new),
+        }
     }
 
     fn damaged(&self, offset: u64, reason: &'static str) -> Error {
@@ -102,7 +129,7 @@ fn decode_ranges(block: &Block) -> Option<Vec<Tombstone>> {
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     index: Place,
-    block: Option<(BlockPlace, Block)>,
+    block: Option<(BlockPlace, Arc<Block>)>,
     place: Place,
     /// Bytes of the file that were read ahead, and where they stand.
     ahead: Vec<u8>,
@@ -137,8 +164,8 @@ impl TableCursor {
             return Ok(true);
         }
         let block = match self.ahead_bytes {
-            0 => read_block(&table.handle, table.number, place, table.end)?,
-            _ => self.read_ahead(place)?,
+            0 => table.block(place)?,
+            _ => Arc::new(self.read_ahead(place)?),
         };
         self.block = Some((place, block));
         Ok(true)

@@ -1,12 +1,12 @@
-//! docs/format.md against the code: the tables of offsets there and the constants here.
+//! The pages that describe files against the code: the tables of offsets there, the constants here.
 //!
-//! Under a heading of docs/format.md that names a Rust file in backticks, each table row
+//! Under a heading of such a page that names a Rust file in backticks, each table row
 //! `| offset | size | NAME | ...` must have its `const NAME: usize = offset;` in that file, and
 //! each constant of the file whose name ends in `_OFFSET` must have its row.
 
 use super::source::{Source, root};
 
-const FORMAT: &str = "docs/format.md";
+const FORMATS: [&str; 2] = ["docs/format.md", "docs/format-lsm.md"];
 
 /// A row of a table of offsets.
 #[derive(Debug, PartialEq)]
@@ -124,9 +124,15 @@ fn section_problems(format: &Source, section: &Section, code: &str) -> Vec<Strin
 }
 
 #[test]
-fn the_format_page_agrees_with_the_code() {
+fn the_format_pages_agree_with_the_code() {
+    for path in FORMATS {
+        agrees_with_the_code(path);
+    }
+}
+
+fn agrees_with_the_code(page: &str) {
     let read = |path: &str| std::fs::read_to_string(root().join(path));
-    let format = Source::new(FORMAT, &read(FORMAT).expect("docs/format.md describes the layout"));
+    let format = Source::new(page, &read(page).expect("the page describes the layout"));
     let sections = sections(&format.text);
     let mut problems = Vec::new();
     for section in &sections {
@@ -142,7 +148,7 @@ fn the_format_page_agrees_with_the_code() {
     }
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
     let rows: usize = sections.iter().map(|section| section.rows.len()).sum();
-    assert!(rows > 0, "{FORMAT} holds no table of offsets under a heading that names a Rust file");
+    assert!(rows > 0, "{page} holds no table of offsets under a heading that names a Rust file");
 }
 
 #[test]
@@ -156,7 +162,7 @@ fn planted_disagreements_are_found() {
                 pub(crate) const KIND_OFFSET: usize = SUM_OFFSET + 4;\n\
                 pub(crate) const COUNT_OFFSET: usize = 0x8;\n\
                 pub(crate) const FLAGS_OFFSET: usize = 10;\n";
-    let format = Source::new(FORMAT, text);
+    let format = Source::new(FORMATS[0], text);
     let sections = sections(text);
     assert_eq!(sections.len(), 1);
     assert_eq!(sections[0].file, "crates/store/src/tree/page/mod.rs");
