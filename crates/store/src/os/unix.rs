@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
@@ -35,7 +37,7 @@ impl System for RealSystem {
             Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
         };
         let file = open_regular(path, flags, mode)?;
-        Ok(Arc::new(RealFile { file, evidence: OnceLock::new() }))
+        Ok(Arc::new(RealFile { file, evidence: OnceLock::new(), within_limit: AtomicU64::new(0) }))
     }
 
     fn open_lock(
@@ -100,14 +102,30 @@ pub(super) fn file_len(file: &impl AsFd) -> io::Result<u64> {
     Ok(fs::fstat(file)?.st_size as u64)
 }
 
-/// Writes all of `parts` from `offset` on.
+/// Writes all of `parts` from `offset` on, within the longest file that the process may write.
 pub(super) fn write_all(
     file: &impl AsFd,
     parts: &[io::IoSlice<'_>],
-    mut offset: u64,
+    offset: u64,
 ) -> io::Result<()> {
-    let len = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.len() as u64));
-    check_file_limit(offset.saturating_add(len))?;
+    check_limit(offset.saturating_add(len_of(parts)))?;
+    write_parts(file, parts, offset)
+}
+
+/// Refuses to write beyond the longest file that the process may write. The system would do so by
+/// a signal (SIGXFSZ) that ends the process, and signals belong to the program, not to a library.
+fn check_limit(end: u64) -> io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(most) if end > most => Err(rustix::io::Errno::FBIG.into()),
+        _ => Ok(()),
+    }
+}
+
+fn len_of(parts: &[io::IoSlice<'_>]) -> u64 {
+    parts.iter().fold(0, |sum, part| sum.saturating_add(part.len() as u64))
+}
+
+fn write_parts(file: &impl AsFd, parts: &[io::IoSlice<'_>], mut offset: u64) -> io::Result<()> {
     let (mut first, mut skip) = (0, 0);
     advance(parts, &mut first, &mut skip, 0);
     while let Some(part) = parts.get(first) {
@@ -136,15 +154,6 @@ fn one_call<'p, 'b>(parts: &'p [io::IoSlice<'b>]) -> &'p [io::IoSlice<'b>] {
     };
     let count = parts.iter().take(PARTS_MAX).take_while(fits).count();
     &parts[..count]
-}
-
-/// Refuses to write beyond the longest file that the process may write. The system would do so by
-/// a signal (SIGXFSZ) that ends the process, and signals belong to the program, not to a library.
-fn check_file_limit(end: u64) -> io::Result<()> {
-    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
-        Some(most) if end > most => Err(rustix::io::Errno::FBIG.into()),
-        _ => Ok(()),
-    }
 }
 
 /// Moves a position in `parts` (a part, and bytes of it to skip) on by `count` bytes, and over
@@ -218,6 +227,8 @@ struct RealFile {
     file: OwnedFd,
     /// The uptime evidence: neither the boot nor the mount of an open file ever changes.
     evidence: OnceLock<Option<[u8; 24]>>,
+    /// Writes that end here, or before, were within the limit of the process.
+    within_limit: AtomicU64,
 }
 
 impl DataFile for RealFile {
@@ -230,7 +241,12 @@ impl DataFile for RealFile {
     }
 
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
-        write_all(&self.file, parts, offset)
+        let end = offset.saturating_add(len_of(parts));
+        if end > self.within_limit.load(Relaxed) {
+            check_limit(end)?;
+            self.within_limit.fetch_max(end, Relaxed);
+        }
+        write_parts(&self.file, parts, offset)
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {

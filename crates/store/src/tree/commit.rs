@@ -107,7 +107,9 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     // they change: that is seen to when free space settles.
     let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 1;
     let need = pages.changed_pages() + more;
-    free.begin_commit(pages, need as u32)?;
+    // The roots are written again by the next commit.
+    let hot = more + changed_tables;
+    free.begin_commit(pages, need as u32, hot as u32)?;
     let mut image = Image::default();
     let mut numbers = Numbers::take(pages, need);
     for table in state.tables.iter_mut().filter(|table| table.changed) {
