@@ -78,8 +78,14 @@ impl Buffer {
         Arc::clone(&self.pieces.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Bytes of memory that it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes of memory that are held for it.
+    pub(crate) fn memory(&self) -> usize {
+        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();
+        self.points.bytes() + ranges * TOMBSTONE_BYTES
+    }
+
+    /// About how many bytes what is in it takes.
+    fn bytes(&self) -> usize {
         let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();
         self.bytes.load(Ordering::Relaxed) as usize + ranges * TOMBSTONE_BYTES
     }

@@ -76,7 +76,7 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
         stat.index_bytes += Segment::memory(segment) as u64;
     }
     let buffers = std::iter::once(&current.active).chain(current.frozen.iter().map(|f| &f.buffer));
-    stat.memtable_bytes = buffers.map(|buffer| buffer.bytes() as u64).sum();
+    stat.memtable_bytes = buffers.map(|buffer| buffer.memory() as u64).sum();
     let cache = inner.directory.blocks.stats();
     (stat.cache_bytes, stat.cache_hits) = (cache.bytes, cache.hits);
     stat.cache_misses = cache.misses + cache.joined;
