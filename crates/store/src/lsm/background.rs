@@ -106,6 +106,9 @@ impl Background {
     }
 }
 
+/// What a thread does until it is told to stop.
+type Work = fn(&Inner);
+
 /// The threads of a store.
 pub(crate) struct Threads(Vec<JoinHandle<()>>);
 
@@ -119,8 +122,7 @@ impl Threads {
         if !inner.background.is_on() {
             return Ok(threads);
         }
-        let works: [(&str, fn(&Inner)); 2] =
-            [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
+        let works: [(&str, Work); 2] = [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
         for (name, work) in works {
             let shared = Arc::clone(inner);
             let builder = std::thread::Builder::new().name(name.to_string());

@@ -104,6 +104,7 @@ impl Cursor {
     ///
     /// # Errors
     /// As [`Cursor::seek`].
+    #[expect(clippy::should_implement_trait, reason = "it moves; a scan is the iterator")]
     pub fn next(&mut self) -> Result<()> {
         let Some(here) = self.here.take() else { return Ok(()) };
         if !self.forward {

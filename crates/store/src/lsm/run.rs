@@ -37,7 +37,8 @@ impl Rules {
         for &seq in seqs {
             let reader = self.first_reader(seq);
             let is_hidden = reader.is_some() && last == Some(reader);
-            if !is_hidden && !(self.is_last && reader == Some(0)) {
+            let is_forgotten = self.is_last && reader == Some(0);
+            if !is_hidden && !is_forgotten {
                 needed.push(seq);
             }
             last = Some(reader);

@@ -211,7 +211,7 @@ impl Version {
     pub(crate) fn apply(&self, edits: &[Edit]) -> Result<Self, Misfit> {
         let mut next = self.clone();
         edits.iter().try_for_each(|edit| next.apply_one(edit))?;
-        next.levels[0].sort_by(|a, b| b.meta.seqs.1.cmp(&a.meta.seqs.1));
+        next.levels[0].sort_by_key(|table| std::cmp::Reverse(table.meta.seqs.1));
         for level in &mut next.levels[1..] {
             level.sort_by(|a, b| a.meta.bounds.first.cmp(&b.meta.bounds.first));
             let overlap =

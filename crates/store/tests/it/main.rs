@@ -18,6 +18,7 @@ mod duplicates;
 mod examples;
 mod files;
 mod large;
+mod lsm;
 mod memory;
 mod orders;
 mod processes;

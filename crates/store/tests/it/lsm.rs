@@ -1,0 +1,175 @@
+//! The log-structured engine on files of the system, with its threads: what the simulator, which
+//! runs it on one thread, does not see.
+
+use std::path::Path;
+
+use hedgerow::Error;
+use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+
+/// Small sizes, so that little work goes through everything.
+fn options() -> Options {
+    Options::new()
+        .create(true)
+        .durability(Durability::None)
+        .memtable_bytes(64 << 10)
+        .segment_bytes(128 << 10)
+        .table_bytes(64 << 10)
+}
+
+fn open(path: &Path) -> (Db, Keyspace) {
+    let db = options().open(path).unwrap();
+    let options = KeyspaceOptions { separation_threshold: 200 };
+    let space = db.keyspace("space", options).unwrap();
+    (db, space)
+}
+
+fn value(n: u64) -> Vec<u8> {
+    // Every fifth one is separated.
+    let len = if n.is_multiple_of(5) { 300 } else { 20 };
+    n.to_le_bytes().repeat(len / 8)
+}
+
+/// Hunts for a commit that is lost among those of other threads, or seen in part.
+#[test]
+fn threads_commit_at_once_and_readers_see_whole_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (db, space) = open(&path);
+    let (db, space) = (&db, &space);
+    const WRITERS: u64 = 4;
+    const COMMITS: u64 = 400;
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                for n in 0..COMMITS {
+                    let mut batch = Batch::new();
+                    for part in [b'a', b'b'] {
+                        let key = [&[part], &writer.to_be_bytes()[..]].concat();
+                        batch.put(space, &key, &n.to_be_bytes()).unwrap();
+                        let own = [&key[..], &n.to_be_bytes()].concat();
+                        batch.put(space, &own, &value(n)).unwrap();
+                    }
+                    let durable = n % 50 == 0;
+                    let durability = if durable { Durability::Durable } else { Durability::None };
+                    db.write_with(batch, durability).unwrap();
+                }
+            });
+        }
+        scope.spawn(move || {
+            for _ in 0..300 {
+                for writer in 0..WRITERS {
+                    let keys =
+                        [b'a', b'b'].map(|part| [&[part], &writer.to_be_bytes()[..]].concat());
+                    let both = db.multi_get(space, &keys).unwrap();
+                    assert_eq!(both[0], both[1], "two halves of a batch");
+                }
+            }
+        });
+    });
+    let verify = |db: &Db, space: &Keyspace| {
+        assert_eq!(db.scan(space).unwrap().count() as u64, 2 * WRITERS * (COMMITS + 1));
+        for writer in 0..WRITERS {
+            let key = [&b"a"[..], &writer.to_be_bytes()].concat();
+            assert_eq!(db.get(space, &key).unwrap(), Some((COMMITS - 1).to_be_bytes().to_vec()));
+            for n in 0..COMMITS {
+                let own = [&key[..], &n.to_be_bytes()].concat();
+                assert_eq!(db.get(space, &own).unwrap(), Some(value(n)), "{writer} {n}");
+            }
+        }
+        let report = db.check().unwrap();
+        assert!(report.is_sound(), "{:?}", report.damage);
+    };
+    verify(db, space);
+    db.compact().unwrap();
+    verify(db, space);
+}
+
+/// Hunts for a second opener that is let in, and for a lock that outlives its holder.
+#[test]
+fn one_opener_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    assert!(matches!(Options::new().open(&path), Err(Error::Path { .. })));
+    let (db, space) = open(&path);
+    db.put(&space, b"key", b"value").unwrap();
+    assert!(matches!(options().open(&path), Err(Error::Locked { .. })));
+    drop(db);
+    let (db, space) = open(&path);
+    assert_eq!(db.get(&space, b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    std::fs::write(folder.path().join("letter"), "dear").unwrap();
+    assert!(matches!(options().open(folder.path()), Err(Error::NotAStore { .. })));
+}
+
+/// Hunts for space that is not given back: garbage in tables and in segments.
+#[test]
+fn what_was_overwritten_and_deleted_gives_its_space_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, space) = open(&folder.path().join("db"));
+    let long = |n: u64| n.to_le_bytes().repeat(128);
+    let count = 4_000_u64;
+    for round in 0..3 {
+        for n in 0..count {
+            let n = n * 7 % count;
+            db.put(&space, &n.to_be_bytes(), &long(n + round)).unwrap();
+        }
+    }
+    db.delete_range(&space, &[], Some(&(count / 2).to_be_bytes())).unwrap();
+    db.compact().unwrap();
+    let live = count / 2 * (8 + 1024);
+    let stat = db.stat();
+    assert!(stat.bytes() * 100 <= live * 110, "{} of {live}: {stat:?}", stat.bytes());
+    assert_eq!(stat.levels[6].entries, count / 2 + 1, "and the name of the keyspace");
+    for n in count / 2..count {
+        assert_eq!(db.get(&space, &n.to_be_bytes()).unwrap(), Some(long(n + 2)));
+    }
+    let files = std::fs::read_dir(db.path()).unwrap();
+    let on_disk: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    assert!(on_disk * 100 <= live * 115, "{on_disk} of {live}");
+}
+
+/// Flips bytes of every file of a closed store: opening and reading answer as before or name the
+/// file; nothing panics, and nothing answers otherwise.
+#[test]
+fn damage_is_told_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (db, space) = open(&path);
+    for n in 0..300_u64 {
+        db.put(&space, &n.to_be_bytes(), &value(n)).unwrap();
+    }
+    db.flush().unwrap();
+    db.put(&space, b"in the log", b"only").unwrap();
+    db.close().unwrap();
+    let read = |path: &Path| -> hedgerow::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let db = Options::new().open(path)?;
+        let space = db.keyspace("space", KeyspaceOptions::default())?;
+        db.scan(&space)?.collect()
+    };
+    let whole = read(&path).unwrap();
+    let copy = folder.path().join("copy");
+    for file in std::fs::read_dir(&path).unwrap() {
+        let name = file.unwrap().file_name();
+        let bytes = std::fs::read(path.join(&name)).unwrap();
+        for at in (0..bytes.len()).step_by(97.max(bytes.len() / 40)) {
+            std::fs::create_dir(&copy).unwrap();
+            for other in std::fs::read_dir(&path).unwrap() {
+                let other = other.unwrap();
+                std::fs::copy(other.path(), copy.join(other.file_name())).unwrap();
+            }
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x04;
+            std::fs::write(copy.join(&name), changed).unwrap();
+            match read(&copy) {
+                Ok(found) => {
+                    let is_prefix = found.iter().all(|entry| whole.contains(entry));
+                    assert!(is_prefix && found.len() + 1 >= whole.len(), "{name:?} {at}");
+                }
+                Err(Error::Damaged { path, .. } | Error::NotAStore { path, .. }) => {
+                    assert_eq!(path, copy.join(&name), "at {at}");
+                }
+                Err(other) => panic!("{name:?} {at}: {other}"),
+            }
+            std::fs::remove_dir_all(&copy).unwrap();
+        }
+    }
+}
