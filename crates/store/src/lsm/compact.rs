@@ -146,8 +146,8 @@ fn next_used(version: &Version, from: usize) -> usize {
     (from..BOTTOM).find(|&level| !version.level(level).is_empty()).unwrap_or(BOTTOM)
 }
 
-/// How long a writer of so many bytes waits, in microseconds, when the merging of level 0 is so many
-/// tables behind: nothing at first, then more and more, never for ever.
+/// How long a writer of so many bytes waits, in microseconds, when the merging of level 0 is so
+/// many tables behind: nothing at first, then more and more, never for ever.
 pub(crate) fn delay_us(level0_tables: usize, bytes: usize) -> u64 {
     let behind = level0_tables.saturating_sub(2 * LEVEL0_TABLES) as u64;
     // 64 MB/s at one table behind, half as much for each one more.

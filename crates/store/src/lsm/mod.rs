@@ -33,8 +33,8 @@
 //! # Limits
 //!
 //! - One process has a store open, once.
-//! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value is
-//!   handed out as a whole.
+//! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
+//!   is handed out as a whole.
 //! - The index and the filter of each table that was read stay in memory (about 0.5 % of the table,
 //!   and 10 bits a key), and so does a line of 24 bytes for each collected value until its key is
 //!   next merged. Neither counts in [`Options::cache_bytes`].

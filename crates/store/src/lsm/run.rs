@@ -1,5 +1,5 @@
-//! Writing tables from sorted entries: what a flush of a buffer and a compaction have in common, and
-//! which entries nobody can see any more.
+//! Writing tables from sorted entries: what a flush of a buffer and a compaction have in common,
+//! and which entries nobody can see any more.
 
 use std::sync::Arc;
 
