@@ -36,6 +36,7 @@ pub(crate) mod branch;
 pub(crate) mod build;
 pub(crate) mod group;
 pub(crate) mod leaf;
+pub(crate) mod records;
 pub(crate) mod search;
 mod validate;
 
@@ -583,12 +584,14 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// Adds `by` to every offset below `limit`.
+/// Adds `by` to every offset below `limit`, some at a time.
 fn shift_offsets(offsets: &mut [u8], limit: usize, by: u16) {
-    for raw in offsets.chunks_exact_mut(2) {
-        let offset = u16::from_le_bytes([raw[0], raw[1]]);
-        let moved = if usize::from(offset) < limit { offset.wrapping_add(by) } else { offset };
-        raw.copy_from_slice(&moved.to_le_bytes());
+    // Records begin inside the page, of at most 2^16 bytes.
+    let limit = limit as u16;
+    for raw in offsets.as_chunks_mut::<2>().0 {
+        let offset = u16::from_le_bytes(*raw);
+        let by = if offset < limit { by } else { 0 };
+        *raw = offset.wrapping_add(by).to_le_bytes();
     }
 }
 
