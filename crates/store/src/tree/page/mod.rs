@@ -362,6 +362,11 @@ impl<'a> Page<'a> {
             let (key, value) = ((both & 0xFF) as u32, (both >> 8) as u32);
             return Record { page: self, at: offset, key, value, data: offset + 2 };
         }
+        if both & 0x80 == 0 {
+            let value = (both & 0x7F00) as u32 | u32::from(self.byte(offset + 2));
+            let key = (both & 0xFF) as u32;
+            return Record { page: self, at: offset, key, value, data: offset + 3 };
+        }
         let (key, n) = self.length(offset);
         let (value, m) = self.length(offset + n);
         Record { page: self, at: offset, key, value, data: offset + n + m }
@@ -396,10 +401,44 @@ impl<'a> Page<'a> {
         self.size - self.heads_at() - slot_len(0, 0) * self.len() - self.heap_len()
     }
 
+    /// Has the processor fetch what of a leaf's heads and offsets lies behind its beginning, which
+    /// [`Pages::prefetch`](super::pages::Pages::prefetch) has had fetched.
+    #[inline(always)]
+    pub(crate) fn fetch_slots(self) {
+        let end = self.heads_at() + slot_len(0, 0) * self.len();
+        (FETCHED..end).step_by(LINE).for_each(|at| self.fetch(at));
+    }
+
+    /// Has the processor fetch the beginning of a leaf's record.
+    #[inline(always)]
+    pub(crate) fn fetch_record(self, i: usize) {
+        let at = self.half(self.heads_at() + 4 * self.len() + 2 * i);
+        self.fetch(at);
+        self.fetch(at + LINE);
+    }
+
+    /// Has the processor fetch the cache line of a byte.
+    #[inline(always)]
+    fn fetch(self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the instruction does not fault and reads nothing that the program sees.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.base.wrapping_add(at).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+
     fn extent_at(self, at: usize) -> ExtentRef {
         ExtentRef { first: self.word(at), len: self.word(at + 4), sum: self.word(at + 8) }
     }
 }
+
+/// The length of a cache line.
+const LINE: usize = 64;
+/// How much of a page is fetched before it is looked at.
+pub(crate) const FETCHED: usize = 4 * LINE;
 
 /// What [`copy_blocks`] copies at once.
 const BLOCK: usize = 16;

@@ -8,7 +8,6 @@
 use std::ops::Range;
 
 use super::build::{cut_evenly, flags_of, head_of_rest, put_shared};
-use super::search::head_in;
 use super::{
     Count, EXTENT_CELL, HEADER_LEN, KeyCell, Page, PageMut, code, length_len, max_inline_key, pad4,
     put_length, slot_len,
@@ -33,6 +32,8 @@ struct Source<'a> {
     bytes: &'a [u8],
     /// What their keys share, and their rests do not have.
     shared: &'a [u8],
+    /// The number of the first one.
+    first: usize,
 }
 
 /// A record.
@@ -51,8 +52,8 @@ struct Item {
 impl<'a> Records<'a> {
     /// An empty list for leaves of `form`; `None` if its keys may have several values.
     pub(crate) fn new(form: &'a Form, page_size: usize) -> Option<Self> {
-        let items = Vec::with_capacity(128);
-        form.values.is_none().then(|| Self { form, page_size, sources: Vec::new(), items })
+        let (sources, items) = (Vec::with_capacity(5), Vec::with_capacity(128));
+        form.values.is_none().then(|| Self { form, page_size, sources, items })
     }
 
     /// How many records there are.
@@ -64,21 +65,22 @@ impl<'a> Records<'a> {
     /// one of them is not of the usual kind.
     pub(crate) fn add(&mut self, page: Page<'a>, slots: Range<usize>) -> bool {
         let (source, shared) = (self.sources.len() as u16, page.shared());
-        self.sources.push(Source { bytes: page.bytes(), shared });
+        self.sources.push(Source { bytes: page.bytes(), shared, first: self.items.len() });
         self.items.reserve(slots.len());
         let (mut end, mut is_usual) = (self.end(self.items.len()) as u32, true);
+        let (heads, offsets) = (page.heads_at(), page.heads_at() + 4 * page.len());
         let items = slots.map(|slot| {
-            let record = page.leaf_record(slot);
+            let record = page.record_at(page.half(offsets + 2 * slot));
             is_usual &= record.key < code::FIRST && record.value != code::GROUP;
             let behind =
                 if record.value < code::FIRST { record.value as usize } else { EXTENT_CELL };
             let rest = record.key as usize;
             let len = record.data - record.at + rest + behind;
             let whole = shared.len() + rest;
-            end +=
-                (slot_len(0, 0) + len + length_len(whole) - length_len(rest) + whole - rest) as u32;
+            end += (slot_len(0, 0) + len + shared.len()) as u32;
+            end += (length_len(whole) - length_len(rest)) as u32;
             let (at, len, rest) = (record.at as u16, len as u16, rest as u16);
-            Item { source, at, len, rest, head: page.head(slot), end }
+            Item { source, at, len, rest, head: page.word(heads + 4 * slot), end }
         });
         self.items.extend(items);
         is_usual
@@ -88,7 +90,7 @@ impl<'a> Records<'a> {
     pub(crate) fn add_alone(&mut self, record: &'a [u8], key_len: usize) {
         let end = (self.end(self.items.len()) + slot_len(0, 0) + record.len()) as u32;
         let (source, len, rest) = (self.sources.len() as u16, record.len() as u16, key_len as u16);
-        self.sources.push(Source { bytes: record, shared: &[] });
+        self.sources.push(Source { bytes: record, shared: &[], first: self.items.len() });
         let mut item = Item { source, at: 0, len, rest, head: 0, end };
         item.head = head_of_rest(&self.form.keys, &self.rest(&item));
         self.items.push(item);
@@ -99,16 +101,14 @@ impl<'a> Records<'a> {
         if n == 0 { 0 } else { self.items[n - 1].end as usize }
     }
 
-    /// Where the rest of a record's key begins in its source.
-    fn rest_at(&self, item: &Item) -> usize {
-        let behind = usize::from(item.at) + length_len(usize::from(item.rest));
-        behind + if self.sources[usize::from(item.source)].bytes[behind] < 0x80 { 1 } else { 2 }
+    fn source(&self, item: &Item) -> &Source<'a> {
+        &self.sources[usize::from(item.source)]
     }
 
     /// The rest of a record's key in its source.
     fn rest(&self, item: &Item) -> Bytes<'a> {
-        let at = self.rest_at(item);
-        let bytes = self.sources[usize::from(item.source)].bytes;
+        let bytes = self.source(item).bytes;
+        let at = item.rest_at(bytes);
         Bytes::from(&bytes[at..at + usize::from(item.rest)])
     }
 
@@ -118,8 +118,7 @@ impl<'a> Records<'a> {
     }
 
     fn key_of(&self, item: &Item) -> Bytes<'a> {
-        let (shared, (rest, _)) =
-            (self.sources[usize::from(item.source)].shared, self.rest(item).parts());
+        let (shared, (rest, _)) = (self.source(item).shared, self.rest(item).parts());
         match self.form.keys {
             KeyOrder::Reverse => Bytes::new(rest, shared),
             _ => Bytes::new(shared, rest),
@@ -142,7 +141,11 @@ impl<'a> Records<'a> {
 
     /// Where to cut the list into `pages` leaves; see [`cut_evenly`].
     pub(crate) fn cut(&self, pages: usize) -> Option<Vec<usize>> {
-        let fits = |part| self.leaf_len(part) <= self.page_size;
+        let fits = |part: Range<usize>| {
+            // Padded shared bytes take at most three more than one record saves by them.
+            let most = HEADER_LEN + 3 + self.end(part.end) - self.end(part.start);
+            most <= self.page_size || self.leaf_len(part) <= self.page_size
+        };
         cut_evenly(self.len(), pages, |n| self.end(n), fits)
     }
 
@@ -153,7 +156,7 @@ impl<'a> Records<'a> {
         let (shared, n) = (self.shared(&range), range.len());
         let first = KeyCell { known: self.key(range.start), extent: None };
         put_shared(page.bytes, &self.form.keys, &first, shared);
-        let heap = self.put(&self.items[range], shared, page.bytes)?;
+        let heap = self.put(range, shared, page.bytes)?;
         page.set_len(n);
         page.set_heap_len(heap);
         page.clear_free();
@@ -162,89 +165,115 @@ impl<'a> Records<'a> {
 
     /// Writes heads, offsets and records, from the last one back, so that the first one stands at
     /// the lowest address: scans run forward. Returns the length of all records.
-    fn put(&self, items: &[Item], shared: usize, out: &mut [u8]) -> Result<usize, &'static str> {
-        let heads = HEADER_LEN + pad4(shared);
-        let behind = heads + slot_len(0, 0) * items.len();
+    fn put(
+        &self,
+        range: Range<usize>,
+        shared: usize,
+        out: &mut [u8],
+    ) -> Result<usize, &'static str> {
+        let (n, heads) = (range.len(), HEADER_LEN + pad4(shared));
+        let behind = heads + slot_len(0, 0) * n;
         let (arrays, records) = out.split_at_mut_checked(behind).ok_or(TOO_LARGE)?;
-        let (heads, offsets) = arrays[heads..].split_at_mut(4 * items.len());
-        let slots = heads.as_chunks_mut::<4>().0.iter_mut().zip(offsets.as_chunks_mut::<2>().0);
-        let mut at = records.len();
-        let mut run = Run { source: 0, bytes: 0..0 };
-        for (item, (head, offset)) in items.iter().zip(slots).rev() {
-            if self.sources[usize::from(item.source)].shared.len() == shared {
-                if !run.takes(item) {
-                    run.copy(self, &mut records[at..]);
-                    run = Run::of(item);
-                }
-                at = at.checked_sub(usize::from(item.len)).ok_or(TOO_LARGE)?;
-                *head = item.head.to_le_bytes();
-            } else {
-                run.copy(self, &mut records[at..]);
-                run = Run { source: 0, bytes: 0..0 };
-                let (to, new) = self.recut(item, shared, &mut records[..at]).ok_or(TOO_LARGE)?;
-                (at, *head) = (to, new.to_le_bytes());
+        let (heads, offsets) = arrays[heads..].split_at_mut(4 * n);
+        let (heads, offsets) = (heads.as_chunks_mut::<4>().0, offsets.as_chunks_mut::<2>().0);
+        let (mut end, mut to) = (records.len(), range.end);
+        for source in self.sources.iter().rev() {
+            let from = source.first.clamp(range.start, to);
+            let own = from - range.start..to - range.start;
+            let (items, out) = (&self.items[from..to], &mut records[..end]);
+            let (heads, offsets) = (&mut heads[own.clone()], &mut offsets[own]);
+            let begin = match source.shared.len() == shared {
+                true => source.copy_whole(items, heads, offsets, out),
+                false => source.recut(items, heads, offsets, out, (&self.form.keys, shared)),
+            };
+            for at in &mut *offsets {
+                *at = (behind as u16).wrapping_add(u16::from_le_bytes(*at)).to_le_bytes();
             }
-            *offset = ((behind + at) as u16).to_le_bytes();
+            (end, to) = (begin.ok_or(TOO_LARGE)?, from);
         }
-        run.copy(self, &mut records[at..]);
-        Ok(records.len() - at)
-    }
-
-    /// Writes a record to the end of `out` with another number of its key's bytes shared; returns
-    /// where, and its head. `None` if there is no room.
-    fn recut(&self, item: &Item, shared: usize, out: &mut [u8]) -> Option<(usize, u32)> {
-        let (key, order) = (self.key_of(item), &self.form.keys);
-        // A key of a damaged page need not have what it is said to share.
-        let own = key.len() - shared.min(key.len());
-        let rest = match order {
-            KeyOrder::Reverse => key.sub(0, own),
-            _ => key.sub(key.len() - own, key.len()),
-        };
-        let bytes = self.sources[usize::from(item.source)].bytes;
-        let (start, rest_at) = (usize::from(item.at), self.rest_at(item));
-        let length = &bytes[start + length_len(usize::from(item.rest))..rest_at];
-        let value = &bytes[rest_at + usize::from(item.rest)..start + usize::from(item.len)];
-        let at = out.len().checked_sub(length_len(own) + length.len() + own + value.len())?;
-        let mut to = at + put_length(out, at, own as u32);
-        // One or two bytes.
-        for byte in length {
-            out[to] = *byte;
-            to += 1;
-        }
-        rest.write(out, to);
-        out[to + own..].copy_from_slice(value);
-        let head =
-            rest.as_slice().map_or_else(|| head_of_rest(order, &rest), |rest| head_in(order, rest));
-        Some((at, head))
+        Ok(records.len() - end)
     }
 }
 
-/// Records side by side in one source, on their way to one place.
-struct Run {
-    source: u16,
-    bytes: Range<usize>,
+impl Source<'_> {
+    /// Writes records to the end of `out`, and the heads of their keys and where they begin in
+    /// `out` to two arrays of as many elements. Returns where the first one begins; `None` if there
+    /// is no room. Their keys share as many bytes where they go, so that those that lie side by
+    /// side are copied together.
+    fn copy_whole(
+        &self,
+        items: &[Item],
+        heads: &mut [[u8; 4]],
+        offsets: &mut [[u8; 2]],
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let n = items.len();
+        let (heads, offsets) = (&mut heads[..n], &mut offsets[..n]);
+        let mut end = out.len();
+        // What is to be copied to `end`.
+        let mut run = 0..0;
+        for i in (0..n).rev() {
+            let (start, len) = (usize::from(items[i].at), usize::from(items[i].len));
+            if start + len != run.start {
+                out[end..end + run.len()].copy_from_slice(&self.bytes[run]);
+                run = start + len..start + len;
+            }
+            run.start = start;
+            end = end.checked_sub(len)?;
+            heads[i] = items[i].head.to_le_bytes();
+            offsets[i] = (end as u16).to_le_bytes();
+        }
+        out[end..end + run.len()].copy_from_slice(&self.bytes[run]);
+        Some(end)
+    }
+
+    /// As [`Self::copy_whole`], with another number of the keys' bytes shared.
+    fn recut(
+        &self,
+        items: &[Item],
+        heads: &mut [[u8; 4]],
+        offsets: &mut [[u8; 2]],
+        out: &mut [u8],
+        (order, shared): (&KeyOrder, usize),
+    ) -> Option<usize> {
+        let mut end = out.len();
+        for (item, (head, at)) in items.iter().zip(heads.iter_mut().zip(offsets)).rev() {
+            let rest_at = item.rest_at(self.bytes);
+            let (start, value_at) = (usize::from(item.at), rest_at + usize::from(item.rest));
+            let (old, value) = (
+                &self.bytes[rest_at..value_at],
+                &self.bytes[value_at..start + usize::from(item.len)],
+            );
+            let key_len = self.shared.len() + old.len();
+            // A key of a damaged page need not have what it is said to share.
+            let own = key_len - shared.min(key_len);
+            let rest = match order {
+                KeyOrder::Reverse => Bytes::new(old, self.shared).sub(0, own),
+                _ => Bytes::new(self.shared, old).sub(key_len - own, key_len),
+            };
+            let code = &self.bytes[start + length_len(old.len())..rest_at];
+            let len = length_len(own) + code.len() + own + value.len();
+            let begin = end.checked_sub(len)?;
+            let record = &mut out[begin..end];
+            let to = put_length(record, 0, own as u32);
+            // One or two bytes.
+            record[to] = code[0];
+            record[to + code.len() - 1] = code[code.len() - 1];
+            rest.write(record, to + code.len());
+            record[to + code.len() + own..].copy_from_slice(value);
+            *head = head_of_rest(order, &rest).to_le_bytes();
+            *at = (begin as u16).to_le_bytes();
+            end = begin;
+        }
+        Some(end)
+    }
 }
 
-impl Run {
-    /// One record.
-    fn of(item: &Item) -> Self {
-        let at = usize::from(item.at);
-        Self { source: item.source, bytes: at..at + usize::from(item.len) }
-    }
-
-    /// Takes a record that ends where the run begins.
-    fn takes(&mut self, item: &Item) -> bool {
-        let before = Self::of(item);
-        let joins = before.bytes.end == self.bytes.start && before.source == self.source;
-        if joins {
-            self.bytes.start = before.bytes.start;
-        }
-        joins
-    }
-
-    /// Copies the run to the beginning of `out`.
-    fn copy(&self, records: &Records<'_>, out: &mut [u8]) {
-        let bytes = &records.sources[usize::from(self.source)].bytes[self.bytes.clone()];
-        out[..bytes.len()].copy_from_slice(bytes);
+impl Item {
+    /// Where the rest of its key begins in its source.
+    #[inline(always)]
+    fn rest_at(&self, source: &[u8]) -> usize {
+        let behind = usize::from(self.at) + length_len(usize::from(self.rest));
+        behind + if source[behind] < 0x80 { 1 } else { 2 }
     }
 }
