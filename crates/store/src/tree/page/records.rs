@@ -277,3 +277,116 @@ impl Item {
         behind + if source[behind] < 0x80 { 1 } else { 2 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::{Pair, build_leaf};
+    use super::super::leaf::RestCell;
+    use super::super::{ValueCell, checked, seal};
+    use super::*;
+    use crate::tree::options::Compare;
+    use crate::tree::pages::ExtentRef;
+
+    const PAGE_SIZE: usize = 4096;
+    const PAGE: u32 = 5;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) as usize % n
+        }
+
+        fn bytes(&mut self, most: usize, kinds: usize) -> Vec<u8> {
+            let len = self.below(most + 1);
+            (0..len).map(|_| b'a' + self.below(kinds) as u8).collect()
+        }
+    }
+
+    type Entries = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+    /// Sorted entries of which some have their value in an extent.
+    fn entries(random: &mut Random, order: &KeyOrder) -> Entries {
+        let (kinds, front, back) = (1 + random.below(4), random.bytes(140, 2), random.bytes(20, 2));
+        let mut keys: Vec<_> = (0..1 + random.below(24))
+            .map(|_| [&front[..], &random.bytes(9, kinds), &back].concat())
+            .collect();
+        keys.sort_by(|a, b| order.compare(a, b));
+        keys.dedup();
+        let value = |random: &mut Random| (random.below(8) > 0).then(|| random.bytes(150, 3));
+        keys.into_iter().map(|key| (key, value(random))).collect()
+    }
+
+    fn pair((key, value): &(Vec<u8>, Option<Vec<u8>>)) -> Pair<'_> {
+        let extent = ExtentRef { first: 7, len: 5000, sum: key.len() as u32 };
+        let value = match value {
+            Some(value) => ValueCell::Inline(Bytes::from(&value[..])),
+            None => ValueCell::Extent(extent),
+        };
+        Pair { key: KeyCell { known: Bytes::from(&key[..]), extent: None }, value, starts: true }
+    }
+
+    /// Leaves of neighbouring parts of a list, the records of each in an order of its own.
+    fn leaves(
+        random: &mut Random,
+        pairs: &[Pair<'_>],
+        form: &Form,
+    ) -> Vec<(Range<usize>, Vec<u8>)> {
+        let (mut leaves, mut from) = (Vec::new(), 0);
+        while from < pairs.len() {
+            let to = from + 1 + random.below(10.min(pairs.len() - from));
+            let mut late: Vec<_> = (from + 1..to.max(from + 2) - 1).collect();
+            late.retain(|_| random.below(3) == 0);
+            let early: Vec<_> =
+                (from..to).filter(|i| !late.contains(i)).map(|i| pairs[i]).collect();
+            let mut leaf = vec![0; PAGE_SIZE];
+            build_leaf(&mut leaf, &early, form).unwrap();
+            let mut page = PageMut::new(&mut leaf);
+            for i in late {
+                let shared = page.view().shared().len();
+                let rest = RestCell::of(&pairs[i].key, shared, &form.keys);
+                let head = head_of_rest(&form.keys, &rest.rest);
+                page.insert_single(i - from, head, &rest, &pairs[i].value);
+            }
+            seal(&mut leaf, PAGE);
+            leaves.push((from..to, leaf));
+            from = to;
+        }
+        leaves
+    }
+
+    #[test]
+    fn records_make_the_same_leaves_as_lists_of_entries() {
+        let mut random = Random(42);
+        let by: Compare = std::sync::Arc::new(|a: &[u8], b: &[u8]| b.cmp(a));
+        for round in 0..3000 {
+            let keys = match round % 3 {
+                0 => KeyOrder::Bytewise,
+                1 => KeyOrder::Reverse,
+                _ => KeyOrder::Custom(by.clone()),
+            };
+            let form = Form { keys, values: None };
+            let entries = entries(&mut random, &form.keys);
+            let pairs: Vec<_> = entries.iter().map(pair).collect();
+            let leaves = leaves(&mut random, &pairs, &form);
+            let mut records = Records::new(&form, PAGE_SIZE).unwrap();
+            for (range, leaf) in &leaves {
+                let page = checked(leaf, PAGE, 100).unwrap();
+                assert!(records.add(page, 0..range.len()));
+            }
+            let from = random.below(pairs.len());
+            let to = from + 1 + random.below(pairs.len() - from);
+            let (mut seen, mut expected) = (vec![1; PAGE_SIZE], vec![2; PAGE_SIZE]);
+            let count = build_leaf(&mut expected, &pairs[from..to], &form).ok();
+            assert_eq!(records.build(from..to, &mut seen).ok(), count);
+            if count.is_some() {
+                seal(&mut seen, PAGE);
+                seal(&mut expected, PAGE);
+                assert!(seen == expected, "round {round}");
+                let used = checked(&seen, PAGE, 100).unwrap().used();
+                assert!(records.leaf_len(from..to) >= used, "round {round}");
+            }
+        }
+    }
+}
