@@ -4,12 +4,13 @@
 //!
 //! There is one writer at a time. Threads of this process queue for the turn; who has it takes the
 //! writer's lock that all processes share. Who waits is called first come first served; but while
-//! the one who is called wakes up, another thread that comes may take the turn, [`PASSED_MAX`] times
-//! at most: waking takes longer than a small commit. A durable commit costs a
-//! flush, and a flush costs the same for one transaction as for a hundred. So a thread that commits
-//! durably while others of its process wait does not write: it hands its changed pages, unwritten,
-//! to the next one, which continues in them under a savepoint of its own, and waits for the
-//! outcome. The last one of such a *group* writes and flushes for all.
+//! the one who is called wakes up, another thread that comes may take the turn, [`PASSED_MAX`]
+//! times at most: waking takes longer than a small commit.
+//!
+//! A durable commit costs a flush, and a flush costs the same for one transaction as for a hundred.
+//! So a thread that commits durably while others of its process wait does not write: it hands its
+//! changed pages, unwritten, to the next one, which continues in them under a savepoint of its own,
+//! and waits for the outcome. The last one of such a *group* writes and flushes for all.
 //!
 //! # Invariants
 //!
@@ -243,8 +244,8 @@ impl<G> Queue<G> {
         }
     }
 
-    /// Leaves the turn to whoever comes, and calls the next thread; one that was passed by too often
-    /// gets it.
+    /// Leaves the turn to whoever comes, and calls the next thread; one that was passed by too
+    /// often gets it.
     pub(crate) fn leave(&self) {
         let mut seats = locked(&self.seats);
         if seats.passed >= PASSED_MAX
