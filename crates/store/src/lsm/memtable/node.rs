@@ -1,7 +1,7 @@
 //! The nodes of the skip list, each one piece of memory:
 //!
 //! ```text
-//!   link n-1 | ... | link 1 | link 0 | number, lengths, kind, height | key, at least 8 bytes | value
+//!   link n-1 | ... | link 1 | link 0 | number, lengths, kind, height | key, at least 8 B | value
 //!                                    ^ a pointer to a node points here
 //! ```
 //!
