@@ -96,8 +96,8 @@ fn every_changed_byte_is_named() {
     let (system, directory, meta) = write(&list, 0);
     let path = directory.file(Name::Table(5));
     let whole = system.content(&path).unwrap();
-    for at in 0..whole.len() {
-        system.edit(&path, at as u64, &[whole[at] ^ 0x10]).unwrap();
+    for (at, &byte) in whole.iter().enumerate() {
+        system.edit(&path, at as u64, &[byte ^ 0x10]).unwrap();
         let read = || {
             let mut cursor = TableCursor::new(open(&directory, &meta)?, 0);
             cursor.first()?;
@@ -110,7 +110,7 @@ fn every_changed_byte_is_named() {
             Err(Error::Damaged { path: named, .. }) => assert_eq!(named, path),
             other => panic!("byte {at}: {other:?}"),
         }
-        system.edit(&path, at as u64, &[whole[at]]).unwrap();
+        system.edit(&path, at as u64, &[byte]).unwrap();
     }
     for len in [0, 1, FOOTER_BYTES as u64, meta.bytes - 1] {
         let file = system.open_data(&path, crate::os::Open::Write, 0).unwrap();
