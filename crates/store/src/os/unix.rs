@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 
-use super::{DataFile, Map, Open, SharedLock, System, lock, map};
+use super::{DataFile, Map, Open, SharedLock, System, aio, lock, map};
 
 /// The system's own files, maps and locks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct RealSystem;
 const PARTS_MAX: usize = 1024;
 /// At most this many bytes go into one call; systems refuse or cut what is longer than 2 GiB.
 const CALL_MAX: usize = 1 << 30;
+/// The smallest piece of a file that devices read.
+pub(super) const SECTOR: usize = 512;
 /// Zeros to write; one call writes `ZERO_PARTS` times these.
 static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
 /// So that one call writes 1 MiB.
@@ -61,6 +63,10 @@ impl System for RealSystem {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {
+        aio::open(choice)
     }
 }
 
@@ -128,7 +134,7 @@ pub(super) fn write_all(
 
 /// Refuses to write beyond the longest file that the process may write. The system would do so by
 /// a signal (SIGXFSZ) that ends the process, and signals belong to the program, not to a library.
-fn check_file_limit(end: u64) -> io::Result<()> {
+pub(super) fn check_file_limit(end: u64) -> io::Result<()> {
     match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
         Some(most) if end > most => Err(rustix::io::Errno::FBIG.into()),
         _ => Ok(()),
@@ -196,6 +202,35 @@ pub(super) fn read_all(file: &impl AsFd, mut buffer: &mut [u8], mut offset: u64)
     Ok(())
 }
 
+/// Fills `buffer` from `offset` as far as the file goes. Where it ends inside of a sector the call
+/// has said so by its number: the next one would not be at a multiple of a sector.
+fn read_some(file: &impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let end = buffer.len().min(filled + CALL_MAX);
+        let rest = &mut buffer[filled..end];
+        let count = again(|| rustix::io::pread(file, &mut *rest, offset + filled as u64))?;
+        filled += count;
+        if !count.is_multiple_of(SECTOR) || count == 0 {
+            break;
+        }
+    }
+    Ok(filled)
+}
+
+/// Turns the system's cache off or on for a file; whether it is off.
+#[cfg(target_os = "linux")]
+fn set_direct(file: &impl AsFd, direct: bool) -> bool {
+    let Ok(flags) = fs::fcntl_getfl(file) else { return false };
+    let flags = flags.difference(OFlags::DIRECT);
+    if direct && fs::fcntl_setfl(file, flags | OFlags::DIRECT).is_ok() {
+        return true;
+    }
+    // The cache is there for every file; a failure would show in the next unaligned read.
+    let _ = fs::fcntl_setfl(file, flags);
+    false
+}
+
 /// Returns when the file's content and length are on stable storage.
 pub(super) fn sync(file: &impl AsFd) -> io::Result<()> {
     #[cfg(target_vendor = "apple")]
@@ -217,6 +252,10 @@ impl DataFile for RealFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         read_all(&self.file, buffer, offset)
+    }
+
+    fn read_some(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        read_some(&self.file, buffer, offset)
     }
 
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
@@ -256,6 +295,15 @@ impl DataFile for RealFile {
 
     fn uptime_evidence(&self) -> Option<[u8; 24]> {
         *self.evidence.get_or_init(|| evidence_of(self.file.as_fd()))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn set_direct(&self, direct: bool) -> bool {
+        set_direct(&self.file, direct)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

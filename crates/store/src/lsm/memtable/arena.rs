@@ -63,12 +63,12 @@ impl Arena {
         }
         loop {
             let chunk = self.filling.load(Ordering::Acquire);
-            // SAFETY: a pointer in `filling` is null or a chunk of this arena, initialised before
-            // it was published, and chunks are freed only by `drop`.
-            if let Some(chunk) = NonNull::new(chunk)
-                && let Some(piece) = unsafe { piece_of(chunk, len) }
-            {
-                return piece;
+            if let Some(chunk) = NonNull::new(chunk) {
+                // SAFETY: a pointer in `filling` is null or a chunk of this arena, initialised
+                // before it was published, and chunks are freed only by `drop`.
+                if let Some(piece) = unsafe { piece_of(chunk, len) } {
+                    return piece;
+                }
             }
             let chunk_len = self.held().clamp(CHUNK_MIN, CHUNK_MAX).max(HEADER + len);
             let another = make(chunk_len, chunk);
@@ -111,10 +111,12 @@ unsafe fn piece_of(chunk: NonNull<Chunk>, len: usize) -> Option<NonNull<u8>> {
     // pointer stays good for the bytes behind it.
     let (used, chunk_len) = unsafe { (&(*chunk.as_ptr()).used, (*chunk.as_ptr()).len) };
     let start = used.fetch_add(len as u64, Ordering::Relaxed) as usize;
+    if start > chunk_len || len > chunk_len - start {
+        return None;
+    }
     // SAFETY: in bounds, by the condition. Since `used` only grows, and by all that was ever given
     // out, no other caller gets any of these bytes.
-    (start <= chunk_len && len <= chunk_len - start)
-        .then(|| unsafe { chunk.cast::<u8>().add(start) })
+    Some(unsafe { chunk.cast::<u8>().add(start) })
 }
 
 fn layout(len: usize) -> Layout {

@@ -2,14 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use proptest::prelude::*;
 
 use super::*;
 
-type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+type Place = (Vec<u8>, Reverse<u64>);
+type Content = (Kind, Vec<u8>);
+type Model = BTreeMap<Place, Content>;
 
-fn entry_of<'a>((key, value): (&'a (Vec<u8>, Reverse<u64>), &'a (Kind, Vec<u8>))) -> MemEntry<'a> {
+fn entry_of<'a>((key, value): (&'a Place, &'a Content)) -> MemEntry<'a> {
     (&key.0, key.1.0, value.0, &value.1)
 }
 
@@ -85,9 +88,9 @@ proptest! {
         let mut model = Model::new();
         for (key, seq, kind, value) in entries {
             let place = (key, Reverse(seq));
-            if !model.contains_key(&place) {
-                memtable.insert(&place.0, seq, kind, &value);
-                model.insert(place, (kind, value));
+            if let Entry::Vacant(vacant) = model.entry(place) {
+                memtable.insert(&vacant.key().0, seq, kind, &value);
+                vacant.insert((kind, value));
             }
         }
         let expected: Vec<_> = model.iter().map(entry_of).collect();
