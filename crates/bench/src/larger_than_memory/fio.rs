@@ -1,0 +1,67 @@
+//! The program `fio`, which shows what the device does without a store.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::Load;
+use crate::engine::{Missing, Result};
+
+fn run(command: &mut Command) -> Result<Output> {
+    let output = match command.output() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Missing("fio is needed: apt-get install fio".to_owned()).into());
+        }
+        other => other?,
+    };
+    if !output.status.success() {
+        return Err(format!("fio: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
+    }
+    Ok(output)
+}
+
+/// Whether there is one.
+pub(super) fn check() -> Result<()> {
+    version().map(drop)
+}
+
+pub(super) fn version() -> Result<String> {
+    let output = run(Command::new("fio").arg("--version"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Random reads of 4 KiB of a file past the system's cache.
+pub(super) fn reads_per_second(path: &Path, load: Load) -> Result<f64> {
+    let mut command = Command::new("fio");
+    command
+        .args(["--name=reads", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=io_uring"])
+        .args(["--group_reporting", "--time_based", "--output-format=json"])
+        .arg(format!("--filename={}", path.display()))
+        .arg(format!("--iodepth={}", load.depth))
+        .arg(format!("--numjobs={}", load.threads))
+        .arg(format!("--runtime={}", load.time.as_secs()));
+    parse(&run(&mut command)?.stdout)
+}
+
+/// The rate in a report. Notes may stand before it.
+fn parse(report: &[u8]) -> Result<f64> {
+    let start = report.iter().position(|byte| *byte == b'{').unwrap_or(0);
+    let report: Value = serde_json::from_slice(&report[start..])?;
+    let rate = report["jobs"][0]["read"]["iops"].as_f64();
+    rate.ok_or_else(|| "fio's report has no rate of reads".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn the_rate_stands_in_the_report() {
+        let report = br#"note: that much
+            {"jobs": [{"read": {"iops": 1234.5}}]}"#;
+        assert_eq!(parse(report).unwrap(), 1234.5);
+        assert!(parse(b"{}").is_err());
+    }
+}
