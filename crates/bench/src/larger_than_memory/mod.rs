@@ -48,6 +48,15 @@ pub(crate) struct Load {
     pub(crate) time: Duration,
 }
 
+/// What a reader brought.
+#[derive(Clone, Copy)]
+pub(crate) struct Rate {
+    pub(crate) reads_per_second: f64,
+    /// Of all processors together, the kernel's work included; it depends less on what else the
+    /// machine does.
+    pub(crate) cpu_micros_per_read: f64,
+}
+
 /// Depth, threads, and the least ratio of the ring to fio that is good.
 const LOADS: [(usize, usize, Option<f64>); 6] = [
     (1, 1, Some(0.9)),
@@ -77,11 +86,10 @@ impl Reader {
         }
     }
 
-    /// Reads a second.
-    fn measure(self, device: &Device, load: Load) -> Result<f64> {
+    fn measure(self, device: &Device, load: Load) -> Result<Rate> {
         match self {
-            Self::Fio => fio::reads_per_second(device.path(), load),
-            Self::Queue(back) => device.reads_per_second(back, load),
+            Self::Fio => fio::read(device.path(), load),
+            Self::Queue(back) => device.read(back, load),
         }
     }
 }
@@ -90,13 +98,23 @@ impl Reader {
 struct Row {
     load: Load,
     goal: Option<f64>,
-    rates: [Vec<f64>; READERS.len()],
+    rates: [Vec<Rate>; READERS.len()],
 }
 
 impl Row {
+    /// A reader's rates of all rounds.
+    fn reads(&self, reader: usize) -> Vec<f64> {
+        self.rates[reader].iter().map(|rate| rate.reads_per_second).collect()
+    }
+
+    fn cpu(&self, reader: usize) -> f64 {
+        let rates = self.rates[reader].iter();
+        median(&rates.map(|rate| rate.cpu_micros_per_read).collect::<Vec<_>>())
+    }
+
     /// How a reader's rate stands to fio's.
     fn ratio(&self, reader: usize) -> f64 {
-        let pairs = self.rates[reader].iter().zip(&self.rates[0]);
+        let pairs = self.reads(reader).into_iter().zip(self.reads(0));
         median(&pairs.map(|(rate, fio)| rate / fio).collect::<Vec<_>>())
     }
 
@@ -108,10 +126,11 @@ impl Row {
     fn json(&self) -> Value {
         let readers = READERS.iter().enumerate().map(|(number, reader)| {
             let answer = json!({
-                "reads_per_second": median(&self.rates[number]),
-                "deviation": deviation(&self.rates[number]),
+                "reads_per_second": median(&self.reads(number)),
+                "deviation": deviation(&self.reads(number)),
                 "ratio": self.ratio(number),
-                "rounds": self.rates[number],
+                "cpu_micros_per_read": self.cpu(number),
+                "rounds": self.reads(number),
             });
             (reader.name().to_owned(), answer)
         });
@@ -127,8 +146,10 @@ impl Row {
 
     fn line(&self) -> String {
         let mut line = format!("{:>5} {:>7}", self.load.depth, self.load.threads);
-        for (number, rates) in self.rates.iter().enumerate() {
-            let _ = write!(line, " {:>9.0} ±{:<6.0}", median(rates), deviation(rates));
+        for number in 0..READERS.len() {
+            let reads = self.reads(number);
+            let _ = write!(line, " {:>9.0} ±{:<6.0}", median(&reads), deviation(&reads));
+            let _ = write!(line, " {:>5.1}", self.cpu(number));
             if number > 0 {
                 let _ = write!(line, " {:>5.2}", self.ratio(number));
             }
@@ -186,12 +207,17 @@ fn report(device: &Device, folder: &Path, options: &Options, rows: &[Row]) -> Re
 }
 
 fn table(device: &Device, rows: &[Row]) -> String {
-    let mut text = String::from("random reads of 4 KiB a second; ratios to fio\n\n");
-    let _ = writeln!(
-        text,
-        "{:>5} {:>7} {:>9} {:7} {:>9} {:7} {:>5} {:>9} {:7} {:>5}  goal of the ring",
-        "depth", "threads", "fio", "", "ring", "", "ratio", "threads", "", "ratio"
+    let mut text = String::from(
+        "random reads of 4 KiB a second; microseconds of processor a read; ratios to fio\n\n",
     );
+    let _ = write!(text, "{:>5} {:>7}", "depth", "threads");
+    for reader in READERS {
+        let _ = write!(text, " {:>9} {:7} {:>5}", reader.name(), "", "us");
+        if reader != Reader::Fio {
+            let _ = write!(text, " {:>5}", "ratio");
+        }
+    }
+    text.push_str("  goal of the ring\n");
     for row in rows {
         let _ = writeln!(text, "{}", row.line());
     }
@@ -212,7 +238,9 @@ mod tests {
     #[test]
     fn a_ratio_is_that_of_rounds() {
         let load = Load { depth: 64, threads: 1, time: Duration::from_secs(1) };
-        let rates = [vec![100.0, 10.0, 1.0], vec![90.0, 8.0, 2.0], vec![50.0, 5.0, 1.0]];
+        let rate = |reads_per_second| Rate { reads_per_second, cpu_micros_per_read: 1.0 };
+        let rates = [[100.0, 10.0, 1.0], [90.0, 8.0, 2.0], [50.0, 5.0, 1.0]];
+        let rates = rates.map(|rounds| rounds.map(rate).to_vec());
         let row = Row { load, goal: Some(0.85), rates };
         assert_eq!((row.ratio(1), row.ratio(2), row.is_met()), (0.9, 0.5, Some(true)));
         assert!(row.line().ends_with(">= 0.85 met"), "{}", row.line());

@@ -8,7 +8,7 @@ use hedgerow::os::aio::{self, Action, Buffer, Completion, Io, Pool, Queue, Reque
 use hedgerow::os::{DataFile, Open, RealSystem, System};
 use tempfile::TempDir;
 
-use super::Load;
+use super::{Load, Rate};
 use crate::data::Generator;
 use crate::engine::{Missing, Result};
 
@@ -97,19 +97,26 @@ impl Device {
     }
 
     /// Reads random blocks by several threads for a while; each is checked.
-    pub(super) fn reads_per_second(&self, back: Back, load: Load) -> Result<f64> {
-        std::thread::scope(|scope| {
+    pub(super) fn read(&self, back: Back, load: Load) -> Result<Rate> {
+        let before = cpu_seconds()?;
+        let (reads, seconds) = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..load.threads as u64)
-                .map(|seed| scope.spawn(move || self.read(back, load, seed)))
+                .map(|seed| scope.spawn(move || self.read_alone(back, load, seed)))
                 .collect();
-            threads.into_iter().try_fold(0.0, |sum, thread| {
-                Ok(sum + thread.join().map_err(|_| "a reader panicked")??)
+            threads.into_iter().try_fold((0, 0.0_f64), |(reads, seconds), thread| -> Result<_> {
+                let own = thread.join().map_err(|_| "a reader panicked")??;
+                Ok((reads + own.0, seconds.max(own.1)))
             })
+        })?;
+        let cpu = cpu_seconds()? - before;
+        Ok(Rate {
+            reads_per_second: reads as f64 / seconds,
+            cpu_micros_per_read: cpu * 1e6 / reads as f64,
         })
     }
 
-    /// One thread of these.
-    fn read(&self, back: Back, load: Load, seed: u64) -> Result<f64> {
+    /// One thread of these: how many blocks in how many seconds.
+    fn read_alone(&self, back: Back, load: Load, seed: u64) -> Result<(u64, f64)> {
         let file = self.open(Open::Read)?;
         let pool = Pool::new(BLOCK, load.depth);
         let mut queue = self.io(back).queue(load.depth, Some(&pool));
@@ -132,8 +139,17 @@ impl Device {
                 push(&mut *queue, check_read(completion)?);
             }
         }
-        Ok(count as f64 / start.elapsed().as_secs_f64())
+        Ok((count, start.elapsed().as_secs_f64()))
     }
+}
+
+/// What this process has had of the processors so far.
+fn cpu_seconds() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    // Behind the name in brackets, which may hold anything: the 12th and 13th number, in hundredths.
+    let (_, numbers) = text.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
+    let times = numbers.split_whitespace().skip(11).take(2);
+    Ok(times.filter_map(|time| time.parse::<f64>().ok()).sum::<f64>() / 100.0)
 }
 
 /// Fills a block so that no two are equal and none can be stored as zeros.
