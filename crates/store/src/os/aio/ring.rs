@@ -201,7 +201,7 @@ impl Queue for Ring {
     fn push(&mut self, request: Request) {
         assert!(self.in_flight() < self.depth(), "more than {} requests at a time", self.depth());
         let end = request.offset.saturating_add(request.buffer.len() as u64);
-        let is_refused = || unix::check_file_limit(end).is_err();
+        let is_refused = || unix::check_limit(end).is_err();
         if request.file.descriptor().is_none() || (request.action == Action::Write && is_refused())
         {
             self.ready.push(complete(request));
