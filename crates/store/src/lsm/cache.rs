@@ -24,8 +24,8 @@
 //!          load dropped: all who wait look it up again
 //! ```
 //!
-//! Nothing is read while a lock is held, and nothing is read here: a thread can collect many duties,
-//! fulfil them with one submission, and then wait for what others read.
+//! Nothing is read while a lock is held, and nothing is read here: a thread can collect many
+//! duties, fulfil them with one submission, and then wait for what others read.
 //!
 //! This module knows neither files nor what a block holds.
 

@@ -200,7 +200,10 @@ mod tests {
         }
 
         #[test]
-        fn no_key_is_lost(keys in prop::collection::vec(any::<Vec<u8>>(), 0..80), bits in 1..30_u32) {
+        fn no_key_is_lost(
+            keys in prop::collection::vec(any::<Vec<u8>>(), 0..80),
+            bits in 1..30_u32,
+        ) {
             let hashes: Vec<u64> = keys.iter().map(|key| hash(key)).collect();
             let bytes = build(&hashes, bits);
             let filter = Filter::new(&bytes).unwrap();

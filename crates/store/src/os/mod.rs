@@ -98,8 +98,8 @@ pub trait System: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames a file over another one, atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Where queues of reads and writes of its files come from. Unless a system has better ones they
-    /// are served in order, in the calling thread.
+    /// Where queues of reads and writes of its files come from. Unless a system has better ones
+    /// they are served in order, in the calling thread.
     #[cfg(unix)]
     fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {
         let _ = choice;

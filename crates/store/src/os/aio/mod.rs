@@ -113,8 +113,8 @@ pub trait Queue {
     ///
     /// When `depth` requests are in flight.
     fn push(&mut self, request: Request);
-    /// Hands over what was pushed and appends to `done` what came back: at least `want` requests, or
-    /// all that are in flight if they are fewer, waiting for them; and what else is done by then.
+    /// Hands over what was pushed and appends to `done` what came back: at least `want` requests,
+    /// or all that are in flight if they are fewer, waiting for them; and what else is done then.
     ///
     /// # Errors
     ///

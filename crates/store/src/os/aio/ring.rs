@@ -104,8 +104,8 @@ impl Ring {
         let Some(flight) = &mut self.slots[slot as usize] else { return };
         let entry = entry(flight, &mut self.files, &self.ring, self.pool.as_ref());
         let entry = entry.user_data(u64::from(slot));
-        // SAFETY: the entry tells of a buffer and a file that the flight in its slot owns. Both stay
-        // until the ring says that it is done, or for ever (see `drop`).
+        // SAFETY: the entry tells of a buffer and a file that the flight in its slot owns. Both
+        // stay until the ring says that it is done, or for ever (see `drop`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("as many entries as slots");
     }

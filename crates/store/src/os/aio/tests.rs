@@ -1,5 +1,5 @@
-//! All backs do the same: what is read and written, short reads, errors of single requests; and what
-//! becomes of a process that may not have rings.
+//! All backs do the same: what is read and written, short reads, errors of single requests; and
+//! what becomes of a process that may not have rings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
