@@ -29,19 +29,40 @@ pub(crate) struct Place {
     pub(crate) found: bool,
 }
 
-/// Finds the place of a pair; of a key in a tree without duplicates.
+impl Place {
+    /// The only place of an empty tree.
+    pub(crate) const EMPTY: Self =
+        Self { path: Path::EMPTY, slot: 0, key_found: false, value: 0, found: false };
+
+    /// Goes to the place of a pair; of a key in a tree without duplicates. A place is filled where
+    /// it is kept, because it is long.
+    #[inline(always)]
+    pub(crate) fn locate<P: Pages>(
+        &mut self,
+        pages: &P,
+        tree: &Tree,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let side = if tree.form.values.is_some() { Side::At(value) } else { Side::First };
+        let Some(page) = self.path.seek(pages, tree, key, side)? else {
+            (self.slot, self.key_found, self.value, self.found) = (0, false, 0, false);
+            return Ok(());
+        };
+        (self.slot, self.key_found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+        (self.value, self.found) = match &tree.form.values {
+            Some(order) if self.key_found => value_slot(order, &page.record(self.slot), value),
+            _ => (0, self.key_found),
+        };
+        Ok(())
+    }
+}
+
+/// The place of a pair; of a key in a tree without duplicates.
 pub(crate) fn locate<P: Pages>(pages: &P, tree: &Tree, key: &[u8], value: &[u8]) -> Result<Place> {
-    let mut path = Path::EMPTY;
-    let side = if tree.form.values.is_some() { Side::At(value) } else { Side::First };
-    let Some(page) = path.seek(pages, tree, key, side)? else {
-        return Ok(Place { path, slot: 0, key_found: false, value: 0, found: false });
-    };
-    let (slot, key_found) = leaf_slot(pages, &tree.form.keys, page, key)?;
-    let (value, found) = match &tree.form.values {
-        Some(order) if key_found => value_slot(order, &page.record(slot), value),
-        _ => (0, key_found),
-    };
-    Ok(Place { path, slot, key_found, value, found })
+    let mut place = Place::EMPTY;
+    place.locate(pages, tree, key, value)?;
+    Ok(place)
 }
 
 /// Makes every page of the path a changed one, the root first.

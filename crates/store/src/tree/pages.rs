@@ -461,8 +461,8 @@ unsafe fn prefetch(base: *const u8) {
     // SAFETY: prefetch instructions do not fault; the offsets stay inside the page.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for line in 0..4 {
-            _mm_prefetch::<_MM_HINT_T0>(base.add(line * 64).cast());
+        for at in (0..page::FETCHED).step_by(64) {
+            _mm_prefetch::<_MM_HINT_T0>(base.add(at).cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -8,10 +8,12 @@
 
 use super::Count;
 use super::page::build::{
-    Child, Pair, Sizes, branch_len, build_branch, build_leaf, build_leaf_sharing,
+    Child, Pair, Sizes, branch_len, build_branch, build_leaf, build_leaf_sharing, put_single,
 };
+use super::page::leaf::{RestCell, single_len};
+use super::page::records::Records;
 use super::page::{KeyCell, Page, PageMut, Record, ValueCell, max_inline_key};
-use super::pages::{ExtentRef, PageRef, Pages, WritePages};
+use super::pages::{Buffer, ExtentRef, PageRef, Pages, WritePages};
 use super::path::{Path, Step};
 use super::tree::{MAX_LEVELS, Tree, lower, raise};
 use super::{Bytes, extent};
@@ -106,10 +108,14 @@ pub(crate) fn spread_leaf(
 
 /// Whether the leaf has room after all, once its shared bytes are chosen anew.
 fn fits_alone(pages: &WritePages, tree: &Tree, path: &Path, change: Change<'_>) -> Result<bool> {
+    let (at, page_size) = (path.steps[0].page, pages.page_size());
+    let own = Alone::of(pages.page(at, 0)?, &change, tree);
+    if let Some(records) = gather(pages, tree, &[at], at, &own)? {
+        return Ok(records.leaf_len(0..records.len()) <= page_size);
+    }
     let mut pairs = Vec::with_capacity(128);
-    collect(pages.page(path.steps[0].page, 0)?, change, &mut pairs);
-    let sizes = Sizes::new(&pairs, &tree.form, pages.page_size());
-    Ok(sizes.leaf_len(0..pairs.len()) <= pages.page_size())
+    collect(pages.page(at, 0)?, change, &mut pairs);
+    Ok(Sizes::new(&pairs, &tree.form, page_size).leaf_len(0..pairs.len()) <= page_size)
 }
 
 /// Whether the change adds a pair behind all others of the tree.
@@ -167,8 +173,13 @@ fn choose_window(pages: &WritePages, path: &Path) -> Result<(Window, usize)> {
     Ok((Window { first, len }, len + 1))
 }
 
-/// Collects the entries of the window's leaves with the change made, cuts them into at least
-/// `wanted` leaves and builds those. The window's leaves are released.
+/// A leaf that was built, and its separator (none: that of the first leaf of the window).
+type Built = (Option<Separator>, Buffer, Count);
+
+const TOO_LARGE: &str = "an entry does not fit in a page";
+
+/// Cuts the entries of the window's leaves, with the change made, into at least `wanted` leaves and
+/// builds those. The window's leaves are released.
 fn lay_out(
     pages: &mut WritePages,
     tree: &mut Tree,
@@ -177,18 +188,129 @@ fn lay_out(
     change: Change<'_>,
     wanted: usize,
 ) -> Result<Vec<NewChild>> {
-    let old = window_pages(pages, path, window)?;
+    let (old, changed) = (window_pages(pages, path, window)?, path.steps[0].page);
+    let own = Alone::of(pages.page(changed, 0)?, &change, tree);
+    let built = match gather(pages, tree, &old, changed, &own)? {
+        Some(records) => build_records(pages, tree, &records, wanted, old[0])?,
+        None => build_pairs(pages, tree, &old, changed, change, wanted)?,
+    };
+    let mut children = Vec::with_capacity(built.len());
+    let mut old = old.into_iter();
+    for (separator, buffer, count) in built {
+        let separator = separator.map(|s| s.shorten_long(pages)).transpose()?;
+        let page = match old.next() {
+            Some(at) => pages.replace(at, 0, buffer)?,
+            None => pages.place(buffer),
+        };
+        children.push(NewChild { separator, page, count });
+    }
+    for at in old {
+        pages.release(at, 0)?;
+    }
+    Ok(children)
+}
+
+/// A change as a record that takes the place of some slots of its leaf.
+struct Alone {
+    record: Vec<u8>,
+    key_len: usize,
+    slots: std::ops::Range<usize>,
+}
+
+impl Alone {
+    /// `None` if it is none of a record with one value and a key that stands in the page.
+    fn of(page: Page<'_>, change: &Change<'_>, tree: &Tree) -> Option<Self> {
+        let (key, value, slots) = match *change {
+            Change::None => return Some(Self { record: Vec::new(), key_len: 0, slots: 0..0 }),
+            Change::Insert { slot, value: None, pair } => (pair.key, pair.value, slot..slot),
+            Change::Insert { .. } => return None,
+            Change::Replace { slot, value } => {
+                (page.leaf_record(slot).key_cell(), value, slot..slot + 1)
+            }
+        };
+        if key.extent.is_some() {
+            return None;
+        }
+        let (key_len, cell) = (key.known.len(), RestCell::of(&key, 0, &tree.form.keys));
+        let mut record = vec![0; cell.len() + single_len(&value)];
+        put_single(&mut record, 0, &cell, &value);
+        Some(Self { record, key_len, slots })
+    }
+}
+
+/// The records of some leaves, with the change `own` made in one of them; `None` if some are not
+/// of the usual kind.
+fn gather<'p>(
+    pages: &'p WritePages,
+    tree: &'p Tree,
+    leaves: &[PageRef],
+    changed: PageRef,
+    own: &'p Option<Alone>,
+) -> Result<Option<Records<'p>>> {
+    let (Some(own), Some(mut records)) = (own, Records::new(&tree.form, pages.page_size())) else {
+        return Ok(None);
+    };
+    for at in leaves {
+        let page = pages.page(*at, 0)?;
+        let all = 0..page.len();
+        let usual = if *at != changed || own.record.is_empty() {
+            records.add(page, all)
+        } else {
+            let before = records.add(page, 0..own.slots.start);
+            records.add_alone(&own.record, own.key_len);
+            before && records.add(page, own.slots.end..all.end)
+        };
+        if !usual {
+            return Ok(None);
+        }
+    }
+    Ok(Some(records))
+}
+
+/// Builds at least `wanted` leaves of records.
+fn build_records(
+    pages: &WritePages,
+    tree: &Tree,
+    records: &Records<'_>,
+    wanted: usize,
+    damaged: PageRef,
+) -> Result<Vec<Built>> {
+    let cuts = (wanted..=records.len()).find_map(|leaves| records.cut(leaves));
+    let cuts = cuts.ok_or_else(|| Error::argument(TOO_LARGE))?;
+    let mut built = Vec::with_capacity(cuts.len() + 1);
+    let mut from = 0;
+    for to in cuts.into_iter().chain([records.len()]) {
+        let separator = (from > 0).then(|| {
+            let key = shortest(&tree.form.keys, &records.key(from - 1), &records.key(from));
+            Separator { key: key.to_vec(), extent: None, value: None }
+        });
+        let mut buffer = pages.new_buffer()?;
+        let count = records.build(from..to, buffer.bytes_mut());
+        built.push((separator, buffer, count.map_err(|why| pages.corrupt(damaged, why))?));
+        from = to;
+    }
+    Ok(built)
+}
+
+/// Builds at least `wanted` leaves of whatever entries some leaves have, with the change made.
+fn build_pairs(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    old: &[PageRef],
+    changed: PageRef,
+    change: Change<'_>,
+    wanted: usize,
+) -> Result<Vec<Built>> {
     let mut built = Vec::with_capacity(wanted);
     let long = {
         let mut pairs = Vec::with_capacity(256);
-        for at in &old {
-            let change = if *at == path.steps[0].page { change } else { Change::None };
+        for at in old {
+            let change = if *at == changed { change } else { Change::None };
             collect(pages.page(*at, 0)?, change, &mut pairs);
         }
         let sizes = Sizes::new(&pairs, &tree.form, pages.page_size());
-        let cuts = (wanted..=pairs.len())
-            .find_map(|leaves| sizes.cut_evenly(leaves))
-            .ok_or_else(|| Error::argument("an entry does not fit in a page"))?;
+        let cuts = (wanted..=pairs.len()).find_map(|leaves| sizes.cut(leaves));
+        let cuts = cuts.ok_or_else(|| Error::argument(TOO_LARGE))?;
         let long = LongKeys::of(&pairs, &cuts);
         let mut from = 0;
         for to in cuts.into_iter().chain([pairs.len()]) {
@@ -209,20 +331,7 @@ fn lay_out(
         PageMut::new(built[*leaf].1.bytes_mut()).set_key_extent(0, &own);
     }
     long.free_dropped(pages, tree)?;
-    let mut children = Vec::with_capacity(built.len());
-    let mut old = old.into_iter();
-    for (separator, buffer, count) in built {
-        let separator = separator.map(|s| s.shorten_long(pages)).transpose()?;
-        let page = match old.next() {
-            Some(at) => pages.replace(at, 0, buffer)?,
-            None => pages.place(buffer),
-        };
-        children.push(NewChild { separator, page, count });
-    }
-    for at in old {
-        pages.release(at, 0)?;
-    }
-    Ok(children)
+    Ok(built)
 }
 
 /// What becomes of the extents of long keys with several values: each leaf that has some of the
@@ -620,36 +729,34 @@ fn swap_in_place(pages: &mut WritePages, tree: &Tree, at: PageRef, swap: &Swap) 
     let page = pages.changed(at);
     let Window { first, len } = swap.window;
     let shared = page.shared();
-    let old_len: usize = (first + 1..first + len).map(|i| page.record(i).len()).sum();
-    let mut new_len = 0;
-    for separator in swap.new[1..].iter().filter_map(|child| child.separator.as_ref()) {
+    // What the heap grows by while one separator after the other is written.
+    let mut growth = 0;
+    for (i, separator) in (first..).zip(swap.new.iter().map(|child| &child.separator)).skip(1) {
+        let Some(separator) = separator else { continue };
         if separator.extent.is_some() || tree.form.keys.strip(&separator.key, shared).is_none() {
             return Ok(false);
         }
-        new_len += separator.cell_len(shared.len());
+        let old = if i < first + len { page.record(i).len() } else { 0 };
+        growth += separator.cell_len(shared.len()).saturating_sub(old);
     }
     let slots = (swap.new.len() - len) * page.slot_len();
     let has_extents = (first + 1..first + len).any(|i| page.record(i).is_long_key());
-    if has_extents || new_len + slots > page.free() + old_len || page.len() < 2 {
+    if has_extents || growth + slots > page.free() || page.len() < 2 {
         return Ok(false);
     }
-    let shared = shared.len();
     let mut page = pages.change(at);
-    for i in (first + 1..first + len).rev() {
-        page.clear_separator(i);
-    }
-    for (k, child) in swap.new.iter().enumerate() {
-        let i = first + k;
-        if k >= len {
+    for (i, child) in (first..).zip(&swap.new) {
+        let is_new = i >= first + len;
+        if is_new {
             page.open_child(i);
         }
-        if let (true, Some(separator)) = (k > 0, &child.separator) {
+        if let (true, Some(separator)) = (i > first, &child.separator) {
             let value = separator.value.as_deref();
-            page.set_separator(i, &separator.cell(), value, shared, &tree.form.keys);
+            page.set_separator(i, &separator.cell(), value, is_new, &tree.form.keys);
         }
         page.set_child(i, child.page);
-        page.set_child_count(i, child.count);
     }
+    page.set_child_counts(first, swap.new.iter().map(|child| child.count));
     Ok(true)
 }
 

@@ -1,6 +1,6 @@
 //! Looking entries up: single gets, batches whose cache misses overlap, and plain scans.
 
-use super::page::search::{Side, branch_slot, leaf_slot, value_slot};
+use super::page::search::{Side, branch_slot, leaf_aim, leaf_slot, leaf_slot_from, value_slot};
 use super::page::{Page, Record, ValueCell};
 use super::pages::{PageRef, Pages};
 use super::path::Path;
@@ -33,8 +33,7 @@ pub(crate) fn find<'p, P: Pages>(
     }
 }
 
-/// The descent aims before the key's first value, so that a key of a tree with duplicates may
-/// stand at the very beginning of the next leaf; `first_of` handles that.
+/// Finds the slot of a key in the leaf that the descent ends in.
 #[inline(always)]
 fn find_in_leaf<'p, P: Pages>(
     pages: &'p P,
@@ -42,7 +41,20 @@ fn find_in_leaf<'p, P: Pages>(
     page: Page<'p>,
     key: &[u8],
 ) -> Result<Option<Found<'p>>> {
-    let (slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+    let at = leaf_slot(pages, &tree.form.keys, page, key)?;
+    at_slot(pages, tree, page, key, at)
+}
+
+/// The descent aims before the key's first value, so that a key of a tree with duplicates may
+/// stand at the very beginning of the next leaf; `find_in_next` handles that.
+#[inline(always)]
+fn at_slot<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    page: Page<'p>,
+    key: &[u8],
+    (slot, found): (usize, bool),
+) -> Result<Option<Found<'p>>> {
     if found {
         return Ok(Some((page, slot)));
     }
@@ -146,13 +158,39 @@ pub(crate) fn get_many<'p, P: Pages>(
                 pages.prefetch(*at);
             }
         }
-        for (at, key) in at.iter().zip(group) {
-            let page = pages.page(*at, 0)?;
-            found.push(match find_in_leaf(pages, tree, page, key)? {
-                Some((page, slot)) => Some(value_bytes(pages, page.record(slot).value(0))?),
-                None => None,
-            });
+        find_group(pages, tree, &at[..group.len()], group, found)?;
+    }
+    Ok(())
+}
+
+/// Looks the keys of a group up in their leaves, whose beginnings are being fetched: first what
+/// else of the heads will be looked at is fetched, then the records.
+fn find_group<'p, P: Pages>(
+    pages: &'p P,
+    tree: &Tree,
+    leaves: &[PageRef],
+    keys: &[&[u8]],
+    found: &mut Vec<Option<Bytes<'p>>>,
+) -> Result<()> {
+    let order = &tree.form.keys;
+    for at in leaves {
+        pages.page(*at, 0)?.fetch_slots();
+    }
+    let mut aims = [None; IN_FLIGHT];
+    for ((at, key), aim) in leaves.iter().zip(keys).zip(&mut aims) {
+        let page = pages.page(*at, 0)?;
+        let seen = leaf_aim(order, page, key);
+        if seen.slot < page.len() {
+            page.fetch_record(seen.slot);
         }
+        *aim = Some((page, seen));
+    }
+    for ((page, aim), key) in aims.iter().flatten().zip(keys) {
+        let at = leaf_slot_from(pages, order, *page, key, *aim)?;
+        found.push(match at_slot(pages, tree, *page, key, at)? {
+            Some((page, slot)) => Some(value_bytes(pages, page.record(slot).value(0))?),
+            None => None,
+        });
     }
     Ok(())
 }

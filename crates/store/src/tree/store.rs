@@ -325,6 +325,7 @@ impl Interrupt {
         self.0.store(raised, Relaxed);
     }
     /// Whether it is raised.
+    #[inline]
     pub fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }

@@ -442,14 +442,16 @@ impl WriteTxn {
             if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
                 return Ok(());
             }
-            let mut place = locate(pages, &open.tree, key, value)?;
+            let mut place = Place::EMPTY;
+            place.locate(pages, &open.tree, key, value)?;
             let at_end = !place.found && is_last(pages, &place)?;
             put_at(pages, &mut open.tree, &mut place, key, value)?;
             // Sorted input is noticed: the next entry is tried at the end first.
-            open.tail = match at_end {
-                true => Tail::find(pages, &open.tree)?,
-                false => None,
-            };
+            if at_end {
+                open.tail = Tail::find(pages, &open.tree)?;
+            } else if open.tail.is_some() {
+                open.tail = None;
+            }
             Ok(())
         })
     }

@@ -119,14 +119,6 @@ impl Page<'_> {
 }
 
 impl PageMut<'_> {
-    /// Takes the separator of slot `i` out of the heap; [`Self::set_separator`] must follow.
-    pub(crate) fn clear_separator(&mut self, i: usize) {
-        let (at, len) = self.record_place(i);
-        self.cut_heap(at, len);
-        let offsets = self.view().offsets_at();
-        put_u16(self.bytes, offsets + 2 * i, 0);
-    }
-
     /// Opens slot `i` in all arrays; child, counters and separator must be set.
     pub(crate) fn open_child(&mut self, i: usize) {
         let view = self.view();
@@ -155,20 +147,21 @@ impl PageMut<'_> {
         self.put_total(i, before);
     }
 
-    /// Gives slot `i` (whose separator was cleared or never set) a separator. It must begin with
-    /// the `shared` bytes of the page, and there must be room.
+    /// Gives slot `i`, which has none yet if it `is_new`, another separator. It must begin with the
+    /// `shared` bytes of the page, and there must be room.
     pub(crate) fn set_separator(
         &mut self,
         i: usize,
         key: &KeyCell<'_>,
         value: Option<&[u8]>,
-        shared: usize,
+        is_new: bool,
         order: &KeyOrder,
     ) {
-        let rest = RestCell::of(key, shared, order);
+        let rest = RestCell::of(key, self.view().shared().len(), order);
         let code = value.map_or(0, |value| value.len() + 1);
         let value = value.unwrap_or_default();
-        let at = self.grow_heap(rest.len() + length_len(code) + value.len());
+        let len = rest.len() + length_len(code) + value.len();
+        let at = if is_new { self.grow_heap(len) } else { self.replace_record(i, len) };
         let behind = rest.put(self.bytes, at, code as u32);
         self.bytes[behind..behind + value.len()].copy_from_slice(value);
         let (heads, offsets) = (self.view().heads_at(), self.view().offsets_at());
@@ -182,11 +175,24 @@ impl PageMut<'_> {
         put_u32(self.bytes, at, child.0);
     }
 
-    /// Stores what lies below child `i`; the totals before it are right.
-    pub(crate) fn set_child_count(&mut self, i: usize, count: Count) {
-        let old = self.view().child_count(i);
-        let keys = count.keys.wrapping_sub(old.keys);
-        self.add_child_count(i, Count { keys, values: count.values.wrapping_sub(old.values) });
+    /// Stores what lies below some children from `first` on, in the place of what did.
+    pub(crate) fn set_child_counts(
+        &mut self,
+        first: usize,
+        counts: impl ExactSizeIterator<Item = Count>,
+    ) {
+        let end = first + counts.len();
+        let (mut total, old) = (self.view().count_before(first), self.view().count_before(end));
+        for (i, count) in (first..).zip(counts) {
+            total = super::add(total, count);
+            self.put_total(i, total);
+        }
+        // All totals behind them change by the same.
+        let (keys, values) =
+            (total.keys.wrapping_sub(old.keys), total.values.wrapping_sub(old.values));
+        if end < self.view().len() && (keys, values) != (0, 0) {
+            self.add_child_count(end, Count { keys, values });
+        }
     }
 
     /// Stores the total up to and including child `i`, as it is built.

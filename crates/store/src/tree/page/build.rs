@@ -136,79 +136,81 @@ pub(crate) struct Sizes<'l, 'a> {
     page_size: usize,
     /// What the pairs up to and including each take in one leaf, shared bytes not taken off.
     ends: Vec<usize>,
-    /// Whether a part's size is the difference of two ends: no groups of several values, no long
-    /// keys.
-    additive: bool,
 }
 
 impl<'l, 'a> Sizes<'l, 'a> {
     pub(crate) fn new(pairs: &'l [Pair<'a>], form: &'l Form, page_size: usize) -> Self {
-        let mut ends = Vec::with_capacity(pairs.len());
-        let additive = form.values.is_none() && pairs.iter().all(|pair| pair.key.extent.is_none());
-        if additive {
-            let mut end = 0;
-            ends.extend(pairs.iter().map(|pair| {
-                let key = pair.key.known.len();
-                end += slot_len(0, 0) + length_len(key) + key + single_len(&pair.value);
-                end
-            }));
-        } else {
-            let mut size = LeafSize::new();
-            ends.extend(pairs.iter().map(|pair| {
-                size.push(pair, form);
-                size.closed + size.open_group() + size.keys_len + slot_len(0, 0) * size.groups
-            }));
-        }
-        Self { pairs, form, page_size, ends, additive }
+        let mut size = LeafSize::new();
+        let end = |pair| {
+            size.push(pair, form);
+            size.closed + size.open_group() + size.keys_len + slot_len(0, 0) * size.groups
+        };
+        let ends = pairs.iter().map(end).collect();
+        Self { pairs, form, page_size, ends }
     }
 
     /// The size of a leaf of the pairs in a range; an upper bound.
     pub(crate) fn leaf_len(&self, range: std::ops::Range<usize>) -> usize {
-        let part = &self.pairs[range.clone()];
-        let (Some(first), Some(last)) = (part.first(), part.last()) else { return HEADER_LEN };
-        if !self.additive {
-            let mut size = LeafSize::new();
-            for pair in part {
-                size.push(pair, self.form);
-            }
-            return size.len(self.form, self.page_size);
+        let mut size = LeafSize::new();
+        for pair in &self.pairs[range] {
+            size.push(pair, self.form);
         }
-        let ends = (&first.key, &last.key);
-        let shared = shared_by(&self.form.keys, ends, usize::MAX, self.page_size);
-        let before = if range.start == 0 { 0 } else { self.ends[range.start - 1] };
-        let records = self.ends[range.end - 1] - before;
-        // The keys of a damaged page may share less than their ends do.
-        HEADER_LEN + pad4(shared) + records.saturating_sub(part.len() * shared)
+        size.len(self.form, self.page_size)
     }
 
-    /// Where to cut the list into `pages` leaves of about the same fill, none larger than a page:
-    /// the index of the first pair of each leaf but the first. `None` if they do not fit.
-    pub(crate) fn cut_evenly(&self, pages: usize) -> Option<Vec<usize>> {
-        let (ends, len) = (&self.ends, self.pairs.len());
-        let total = *ends.last()?;
-        let mut cuts = Vec::with_capacity(pages - 1);
-        let mut from = 0;
-        for page in 1..=pages {
-            let to = if page == pages {
-                len
-            } else {
-                let bound = total * page / pages;
-                // The pair that crosses the bound goes to the side on which more of it lies.
-                let at = ends.partition_point(|end| *end <= bound);
-                let start = if at == 0 { 0 } else { ends[at - 1] };
-                let more = at < ends.len() && bound - start > ends[at] - bound;
-                (at + usize::from(more)).clamp(from + 1, len.checked_sub(pages - page)?)
-            };
-            if from >= to || self.leaf_len(from..to) > self.page_size {
-                return None;
-            }
-            if page < pages {
-                cuts.push(to);
-            }
-            from = to;
-        }
-        Some(cuts)
+    /// Where to cut the list into `pages` leaves; see [`cut_evenly`].
+    pub(crate) fn cut(&self, pages: usize) -> Option<Vec<usize>> {
+        let end = |n: usize| n.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let fits = |part| self.leaf_len(part) <= self.page_size;
+        cut_evenly(self.ends.len(), pages, end, fits)
     }
+}
+
+/// Where to cut a list of `len` entries, of which the first n take `end(n)` bytes, into `pages`
+/// pages of about the same fill, each of which fits: the index of the first entry of each page but
+/// the first. `None` if they do not.
+pub(crate) fn cut_evenly(
+    len: usize,
+    pages: usize,
+    end: impl Fn(usize) -> usize,
+    fits: impl Fn(std::ops::Range<usize>) -> bool,
+) -> Option<Vec<usize>> {
+    let total = end(len);
+    let mut cuts = Vec::with_capacity(pages);
+    let mut from = 0;
+    for page in 1..=pages {
+        let to = if page == pages {
+            len
+        } else {
+            let bound = total * page / pages;
+            let at = last_within(len, bound, &end);
+            // The entry that crosses the bound goes to the side on which more of it lies.
+            let more = at < len && bound - end(at) > end(at + 1) - bound;
+            (at + usize::from(more)).clamp(from + 1, len.checked_sub(pages - page)?)
+        };
+        if from >= to || !fits(from..to) {
+            return None;
+        }
+        if page < pages {
+            cuts.push(to);
+        }
+        from = to;
+    }
+    Some(cuts)
+}
+
+/// The most entries of a list that take no more than `bound` bytes together.
+fn last_within(len: usize, bound: usize, end: impl Fn(usize) -> usize) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if end(middle) <= bound {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
 }
 
 /// Why a page cannot be built. Entries that the engine wrote and cut into pages always fit.
@@ -246,9 +248,7 @@ pub(crate) fn build_leaf_sharing(
         None => put_singles(page.bytes, pairs, &form.keys, shared)?,
     };
     page.set_len(groups);
-    let view = page.view();
-    let free = view.used() - view.heap_len()..page.bytes.len() - view.heap_len();
-    clear(&mut page.bytes[free]);
+    page.clear_free();
     let keys = groups as u64 - u64::from(!first.starts);
     Ok(Count { keys, values: pairs.len() as u64 })
 }
@@ -316,10 +316,19 @@ fn put_groups(
     Ok(groups)
 }
 
-/// Zeros the free part of a page. In pieces: on long fills some C libraries begin a string
-/// instruction that is slow to start.
-fn clear(free: &mut [u8]) {
-    free.chunks_mut(1024).for_each(|piece| piece.fill(0));
+impl PageMut<'_> {
+    /// Zeros the free part of the page.
+    pub(crate) fn clear_free(&mut self) {
+        let view = self.view();
+        let free = view.used() - view.heap_len()..self.bytes.len() - view.heap_len();
+        clear(&mut self.bytes[free]);
+    }
+}
+
+/// Zeros a part of a page. In pieces: on long fills some C libraries begin a string instruction
+/// that is slow to start.
+fn clear(part: &mut [u8]) {
+    part.chunks_mut(1024).for_each(|piece| piece.fill(0));
 }
 
 /// The key's rest and the value of a pair, where both are in the page in one piece.
@@ -387,7 +396,7 @@ fn shareable(key: &KeyCell<'_>) -> usize {
 }
 
 /// Writes the shared bytes of a page.
-fn put_shared(out: &mut [u8], order: &KeyOrder, key: &KeyCell<'_>, shared: usize) {
+pub(crate) fn put_shared(out: &mut [u8], order: &KeyOrder, key: &KeyCell<'_>, shared: usize) {
     put_u16(out, super::SHARED_OFFSET, shared as u16);
     out[HEADER_LEN..HEADER_LEN + pad4(shared)].fill(0);
     let len = key.known.len();

@@ -210,15 +210,14 @@ impl<'a> PageMut<'a> {
     }
 
     /// Takes the record of slot `i` out and opens room for another of `len` bytes in its place.
-    fn replace_record(&mut self, i: usize, len: usize) -> usize {
+    pub(crate) fn replace_record(&mut self, i: usize, len: usize) -> usize {
         let (at, old) = self.record_place(i);
         if old == len {
             return at;
         }
         self.cut_heap(at, old);
         let at = self.grow_heap(len);
-        let view = self.view();
-        let offsets = view.heads_at() + 4 * view.len();
+        let offsets = self.view().offsets_at();
         put_u16(self.bytes, offsets + 2 * i, at as u16);
         at
     }

@@ -36,6 +36,7 @@ pub(crate) mod branch;
 pub(crate) mod build;
 pub(crate) mod group;
 pub(crate) mod leaf;
+pub(crate) mod records;
 pub(crate) mod search;
 mod validate;
 
@@ -361,6 +362,11 @@ impl<'a> Page<'a> {
             let (key, value) = ((both & 0xFF) as u32, (both >> 8) as u32);
             return Record { page: self, at: offset, key, value, data: offset + 2 };
         }
+        if both & 0x80 == 0 {
+            let value = (both & 0x7F00) as u32 | u32::from(self.byte(offset + 2));
+            let key = (both & 0xFF) as u32;
+            return Record { page: self, at: offset, key, value, data: offset + 3 };
+        }
         let (key, n) = self.length(offset);
         let (value, m) = self.length(offset + n);
         Record { page: self, at: offset, key, value, data: offset + n + m }
@@ -395,10 +401,44 @@ impl<'a> Page<'a> {
         self.size - self.heads_at() - slot_len(0, 0) * self.len() - self.heap_len()
     }
 
+    /// Has the processor fetch what of a leaf's heads and offsets lies behind its beginning, which
+    /// [`Pages::prefetch`](super::pages::Pages::prefetch) has had fetched.
+    #[inline(always)]
+    pub(crate) fn fetch_slots(self) {
+        let end = self.heads_at() + slot_len(0, 0) * self.len();
+        (FETCHED..end).step_by(LINE).for_each(|at| self.fetch(at));
+    }
+
+    /// Has the processor fetch the beginning of a leaf's record.
+    #[inline(always)]
+    pub(crate) fn fetch_record(self, i: usize) {
+        let at = self.half(self.heads_at() + 4 * self.len() + 2 * i);
+        self.fetch(at);
+        self.fetch(at + LINE);
+    }
+
+    /// Has the processor fetch the cache line of a byte.
+    #[inline(always)]
+    fn fetch(self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the instruction does not fault and reads nothing that the program sees.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.base.wrapping_add(at).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+
     fn extent_at(self, at: usize) -> ExtentRef {
         ExtentRef { first: self.word(at), len: self.word(at + 4), sum: self.word(at + 8) }
     }
 }
+
+/// The length of a cache line.
+const LINE: usize = 64;
+/// How much of a page is fetched before it is looked at.
+pub(crate) const FETCHED: usize = 4 * LINE;
 
 /// What [`copy_blocks`] copies at once.
 const BLOCK: usize = 16;
@@ -583,12 +623,14 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// Adds `by` to every offset below `limit`.
+/// Adds `by` to every offset below `limit`, some at a time.
 fn shift_offsets(offsets: &mut [u8], limit: usize, by: u16) {
-    for raw in offsets.chunks_exact_mut(2) {
-        let offset = u16::from_le_bytes([raw[0], raw[1]]);
-        let moved = if usize::from(offset) < limit { offset.wrapping_add(by) } else { offset };
-        raw.copy_from_slice(&moved.to_le_bytes());
+    // Records begin inside the page, of at most 2^16 bytes.
+    let limit = limit as u16;
+    for raw in offsets.as_chunks_mut::<2>().0 {
+        let offset = u16::from_le_bytes(*raw);
+        let by = if offset < limit { by } else { 0 };
+        *raw = offset.wrapping_add(by).to_le_bytes();
     }
 }
 

@@ -249,6 +249,30 @@ pub(crate) fn head_in(order: &KeyOrder, rest: &[u8]) -> u32 {
     }
 }
 
+/// What the heads of a leaf say about a key.
+#[derive(Clone, Copy)]
+pub(crate) struct Aim<'k> {
+    /// No key before this slot is at or after it.
+    pub(crate) slot: usize,
+    /// What follows the shared bytes in the key; none if its place is known.
+    rest: Option<&'k [u8]>,
+}
+
+/// Looks at the heads of a leaf.
+#[inline(always)]
+pub(crate) fn leaf_aim<'k>(order: &KeyOrder, page: Page<'_>, key: &'k [u8]) -> Aim<'k> {
+    let n = page.len();
+    let rest = match strip(page, order, key) {
+        Ok(rest) => rest,
+        Err(Ordering::Less) => return Aim { slot: 0, rest: None },
+        Err(_) => return Aim { slot: n, rest: None },
+    };
+    let head = head_in(order, rest);
+    let slot = below(page, 0, n, head);
+    let is_there = slot < n && page.head(slot) == head;
+    Aim { slot, rest: is_there.then_some(rest) }
+}
+
 /// The first slot of a leaf whose key is at or after `key`, and whether it is equal.
 #[inline(always)]
 pub(crate) fn leaf_slot<P: Pages>(
@@ -257,18 +281,20 @@ pub(crate) fn leaf_slot<P: Pages>(
     page: Page<'_>,
     key: &[u8],
 ) -> Result<(usize, bool)> {
-    let n = page.len();
-    let rest = match strip(page, order, key) {
-        Ok(rest) => rest,
-        Err(Ordering::Less) => return Ok((0, false)),
-        Err(_) => return Ok((n, false)),
-    };
-    let head = head_in(order, rest);
-    let slot = below(page, 0, n, head);
-    if slot == n || page.head(slot) != head {
-        return Ok((slot, false));
-    }
-    if slot + 1 == n || page.head(slot + 1) != head {
+    leaf_slot_from(pages, order, page, key, leaf_aim(order, page, key))
+}
+
+/// The same, the heads having been looked at.
+#[inline(always)]
+pub(crate) fn leaf_slot_from<P: Pages>(
+    pages: &P,
+    order: &KeyOrder,
+    page: Page<'_>,
+    key: &[u8],
+    aim: Aim<'_>,
+) -> Result<(usize, bool)> {
+    let Aim { slot, rest: Some(rest) } = aim else { return Ok((aim.slot, false)) };
+    if slot + 1 == page.len() || page.head(slot + 1) != page.head(slot) {
         let seen = compare_record(pages, order, page.record(slot), key, rest)?;
         return Ok((slot + usize::from(seen.is_lt()), seen.is_eq()));
     }
