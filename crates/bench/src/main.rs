@@ -6,6 +6,7 @@ mod data;
 mod engine;
 mod engines;
 mod instructions;
+mod larger_than_memory;
 mod name;
 mod sizes;
 mod workload;
@@ -25,6 +26,8 @@ enum Command {
     Instructions(instructions::Options),
     /// How fast it is beside other engines
     Compare(compare::Options),
+    /// How much of the device is reached by data larger than memory (needs fio)
+    LargerThanMemory(larger_than_memory::Options),
     /// Loads a store and prints the memory that it took
     #[command(hide = true)]
     Load(compare::memory::Options),
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Sizes(options) => sizes::main(&options),
         Command::Instructions(options) => instructions::main(&options),
         Command::Compare(options) => compare::main(&options),
+        Command::LargerThanMemory(options) => larger_than_memory::main(&options),
         Command::Load(options) => compare::memory::main(&options),
         Command::Beyond(options) => compare::beyond::main(&options),
         Command::Run(options) => instructions::run(&options),

@@ -8,12 +8,12 @@ pub(crate) mod beyond;
 mod entry;
 mod html;
 mod limit;
-mod machine;
+pub(crate) mod machine;
 pub(crate) mod memory;
 mod model;
 mod peer;
 mod reads;
-mod report;
+pub(crate) mod report;
 mod session;
 mod spec;
 #[cfg(test)]

@@ -37,7 +37,8 @@ pub(crate) struct Answer {
     pub(crate) ratio: Option<f64>,
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The middle value; of an even number, the middle of the two.
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -48,7 +49,8 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-fn deviation(values: &[f64]) -> f64 {
+/// The median of the distances from the median.
+pub(crate) fn deviation(values: &[f64]) -> f64 {
     let middle = median(values);
     median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
 }

@@ -1,4 +1,5 @@
-//! The only door to the system: files, maps, locks shared between processes, and a simulated disk.
+//! The only door to the system: files, maps, queues of reads and writes, locks shared between
+//! processes, and a simulated disk.
 //!
 //! This module knows bytes and files. It knows no pages and no keys.
 
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 use crate::sync::atomic::AtomicU64;
 
+#[cfg(unix)]
+pub mod aio;
 #[cfg(unix)]
 mod lock;
 #[cfg(unix)]
@@ -31,6 +34,14 @@ pub trait DataFile: Send + Sync {
     fn len(&self) -> io::Result<u64>;
     /// Fills `buffer` from `offset`; an end of file before it is full is an error.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Fills `buffer` from `offset` as far as the file goes; the number of bytes.
+    fn read_some(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let len = (buffer.len() as u64).min(self.len()?.saturating_sub(offset)) as usize;
+        if len > 0 {
+            self.read_at(&mut buffer[..len], offset)?;
+        }
+        Ok(len)
+    }
     /// Writes all of `parts`, one behind the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
@@ -49,6 +60,19 @@ pub trait DataFile: Send + Sync {
     /// neither the machine nor the mount was restarted in between. `None` where there is no such
     /// evidence.
     fn uptime_evidence(&self) -> Option<[u8; 24]>;
+    /// From now on reads and writes go past the system's cache, or through it again: past it, the
+    /// address, the offset and the length of each must be multiples of 4,096 bytes, but that a read
+    /// may begin before the end of the file and reach beyond. Says whether they go past it; false
+    /// where the file system does not take that.
+    fn set_direct(&self, direct: bool) -> bool {
+        let _ = direct;
+        false
+    }
+    /// The open file as the system knows it; `None` if it is not one of the system.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A read-only view of a file, valid up to the file's length, with address space to grow.
@@ -82,6 +106,13 @@ pub trait System: Send + Sync {
     /// Opens or makes a file and locks it for this opener alone, until the answer is dropped or the
     /// process dies. `None` if somebody else has it, another opener in this process included.
     fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>>;
+    /// Where queues of reads and writes of its files come from. Unless a system has better ones
+    /// they are served in order, in the calling thread.
+    #[cfg(unix)]
+    fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {
+        let _ = choice;
+        Arc::new(aio::InOrder)
+    }
     /// Whether a thread may flush soon after a commit that was not flushed. Where it may not, each
     /// flush is one that somebody asked for.
     fn flushes_in_background(&self) -> bool {

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 
-use super::{DataFile, Map, Open, SharedLock, System, lock, map};
+use super::{DataFile, Map, Open, SharedLock, System, aio, lock, map};
 
 /// The system's own files, maps and locks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +27,8 @@ const READ_MAX: usize = 1 << 30;
 /// one unit, and a later write of one page costs by the size of the unit that it falls into: 2.1,
 /// 2.6, 6.4 and 21 microseconds for units of 4 KiB, 32 KiB, 512 KiB and 2 MiB (ext4, Linux 6.18).
 const WRITE_MAX: usize = 32 << 10;
+/// The smallest piece of a file that devices read.
+pub(super) const SECTOR: usize = 512;
 /// What is written by one call where zeros are.
 static ZEROS: [u8; WRITE_MAX] = [0; WRITE_MAX];
 
@@ -81,6 +83,10 @@ impl System for RealSystem {
         let file = open_regular(path, flags, mode)?;
         Ok(bytes::try_lock(&file, 0)?.then(|| Box::new(file) as Box<dyn Send + Sync>))
     }
+
+    fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {
+        aio::open(choice)
+    }
 }
 
 /// Opens a regular file; anything else that has the name is refused and never waited for.
@@ -129,7 +135,7 @@ pub(super) fn write_all(
 
 /// Refuses to write beyond the longest file that the process may write. The system would do so by
 /// a signal (SIGXFSZ) that ends the process, and signals belong to the program, not to a library.
-fn check_limit(end: u64) -> io::Result<()> {
+pub(super) fn check_limit(end: u64) -> io::Result<()> {
     match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
         Some(most) if end > most => Err(rustix::io::Errno::FBIG.into()),
         _ => Ok(()),
@@ -230,6 +236,35 @@ pub(super) fn read_all(file: &impl AsFd, mut buffer: &mut [u8], mut offset: u64)
     Ok(())
 }
 
+/// Fills `buffer` from `offset` as far as the file goes. Where it ends inside of a sector the call
+/// has said so by its number: the next one would not be at a multiple of a sector.
+fn read_some(file: &impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let end = buffer.len().min(filled + READ_MAX);
+        let rest = &mut buffer[filled..end];
+        let count = again(|| rustix::io::pread(file, &mut *rest, offset + filled as u64))?;
+        filled += count;
+        if !count.is_multiple_of(SECTOR) || count == 0 {
+            break;
+        }
+    }
+    Ok(filled)
+}
+
+/// Turns the system's cache off or on for a file; whether it is off.
+#[cfg(target_os = "linux")]
+fn set_direct(file: &impl AsFd, direct: bool) -> bool {
+    let Ok(flags) = fs::fcntl_getfl(file) else { return false };
+    let flags = flags.difference(OFlags::DIRECT);
+    if direct && fs::fcntl_setfl(file, flags | OFlags::DIRECT).is_ok() {
+        return true;
+    }
+    // The cache is there for every file; a failure would show in the next unaligned read.
+    let _ = fs::fcntl_setfl(file, flags);
+    false
+}
+
 /// Returns when the file's content and length are on stable storage.
 pub(super) fn sync(file: &impl AsFd) -> io::Result<()> {
     #[cfg(target_vendor = "apple")]
@@ -253,6 +288,10 @@ impl DataFile for RealFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         read_all(&self.file, buffer, offset)
+    }
+
+    fn read_some(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        read_some(&self.file, buffer, offset)
     }
 
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
@@ -297,6 +336,15 @@ impl DataFile for RealFile {
 
     fn uptime_evidence(&self) -> Option<[u8; 24]> {
         *self.evidence.get_or_init(|| evidence_of(self.file.as_fd()))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn set_direct(&self, direct: bool) -> bool {
+        set_direct(&self.file, direct)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

@@ -1,8 +1,8 @@
 //! The nodes of the skip list, each one piece of memory:
 //!
 //! ```text
-//!   link n-1 | ... | link 1 | link 0 | number, lengths, kind, height | key, at least 8 B | value
-//!                                    ^ a pointer to a node points here
+//!   link n-1 | ... | link 0 | number, lengths, kind, height | key, at least 8 bytes | value
+//!                           ^ a pointer to a node points here
 //! ```
 //!
 //! A node never changes but for its links. A key of fewer than eight bytes is filled up with zeros,

@@ -1,0 +1,159 @@
+//! Batched reads and writes: many to a submission, done in any order.
+//!
+//! A worker has a [`Queue`] of its own. It pushes [`Request`]s, each with the buffer to fill or to
+//! write, and takes turns: a [`Queue::turn`] gives the system what was pushed and brings back what
+//! is done. Three backs serve a queue:
+//!
+//! - *ring*: an io_uring for each queue; one system call for any number of requests;
+//! - *threads*: positioned reads and writes in a pool of threads, where the system refuses rings
+//!   (containers often do) or has none;
+//! - *in order*: one after the other in the calling thread, in the order in which they were pushed.
+//!   The simulated disk is served so, since its order of calls is that of a seed.
+//!
+//! Whether rings are granted is found out by making one. If not, threads serve and
+//! [`Queue::back`] says so: nothing fails for it.
+//!
+//! A request's buffer belongs to the queue until it comes back with its [`Completion`], so that the
+//! system never writes into memory that somebody else has. This module knows neither what is read
+//! nor why.
+
+use std::io;
+use std::sync::Arc;
+
+use super::DataFile;
+
+mod buffer;
+mod in_order;
+#[cfg(target_os = "linux")]
+mod ring;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+pub use buffer::{Buffer, Pool};
+pub use in_order::InOrder;
+pub use threads::Threads;
+
+/// What an address in memory, an offset and a length must be multiples of where a file is read past
+/// the system's cache ([`DataFile::set_direct`]).
+pub const ALIGN: usize = 4096;
+
+/// The most requests that a queue takes at once.
+pub const DEPTH_MAX: usize = 1024;
+
+/// To read into a buffer or to write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Fill the buffer from the file.
+    Read,
+    /// Write all of the buffer to the file, which grows if need be.
+    Write,
+}
+
+/// One read or write.
+pub struct Request {
+    /// What the caller knows it by.
+    pub token: u64,
+    /// Which of the two.
+    pub action: Action,
+    /// The file; it stays open until the request is done.
+    pub file: Arc<dyn DataFile>,
+    /// Where in the file.
+    pub offset: u64,
+    /// The bytes; its length is that of the read or write.
+    pub buffer: Buffer,
+}
+
+/// A request that is done.
+pub struct Completion {
+    /// The request's.
+    pub token: u64,
+    /// The request's; behind what was read its bytes are anything.
+    pub buffer: Buffer,
+    /// How many bytes were read or written: less than the buffer's length only where the file ends,
+    /// since backs go on after a short transfer.
+    pub result: io::Result<usize>,
+}
+
+/// Which back a program wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Rings where they are granted, else threads.
+    #[default]
+    Auto,
+    /// The same: to ask for rings fails nowhere.
+    Ring,
+    /// Threads.
+    Threads,
+}
+
+/// Where queues come from.
+pub trait Io: Send + Sync {
+    /// The back of its queues: "ring", "threads" or "in order".
+    fn back(&self) -> &'static str;
+    /// A queue for at most `depth` requests at a time, at least 1 and at most [`DEPTH_MAX`]. For
+    /// buffers of `pool` the system is told once where they are, if it takes that.
+    ///
+    /// A queue may be used by the thread that made it and no other: a ring refuses others, by an
+    /// error.
+    fn queue(&self, depth: usize, pool: Option<&Pool>) -> Box<dyn Queue>;
+}
+
+/// One worker's reads and writes.
+pub trait Queue {
+    /// What serves it.
+    fn back(&self) -> &'static str;
+    /// How many requests it takes at a time.
+    fn depth(&self) -> usize;
+    /// Requests that were pushed and did not come back yet.
+    fn in_flight(&self) -> usize;
+    /// Adds a request to those of the next turn.
+    ///
+    /// # Panics
+    ///
+    /// When `depth` requests are in flight.
+    fn push(&mut self, request: Request);
+    /// Hands over what was pushed and appends to `done` what came back: at least `want` requests,
+    /// or all that are in flight if they are fewer, waiting for them; and what else is done then.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses the call itself. What became of the requests is unknown then, and
+    /// their buffers do not come back. A read or write that fails is no error here.
+    fn turn(&mut self, want: usize, done: &mut Vec<Completion>) -> io::Result<()>;
+}
+
+/// The queues of the real system. Never fails: see [`Io::back`] for what was granted.
+pub fn open(choice: Choice) -> Arc<dyn Io> {
+    #[cfg(target_os = "linux")]
+    if choice != Choice::Threads
+        && let Some(rings) = ring::Rings::probe()
+    {
+        return Arc::new(rings);
+    }
+    let _ = choice;
+    Arc::new(Threads::new())
+}
+
+/// A depth that can be had.
+fn depth(wanted: usize) -> usize {
+    wanted.clamp(1, DEPTH_MAX)
+}
+
+/// Reads or writes here and now; the number of bytes as a [`Completion`] has it.
+fn serve(request: &mut Request) -> io::Result<usize> {
+    let Request { action, file, offset, buffer, .. } = request;
+    match action {
+        Action::Write => {
+            file.write_at(&[io::IoSlice::new(buffer)], *offset)?;
+            Ok(buffer.len())
+        }
+        Action::Read => file.read_some(buffer, *offset),
+    }
+}
+
+/// Serves a request and says how it ended.
+fn complete(mut request: Request) -> Completion {
+    let result = serve(&mut request);
+    Completion { token: request.token, buffer: request.buffer, result }
+}

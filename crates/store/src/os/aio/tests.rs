@@ -1,0 +1,276 @@
+//! All backs do the same: what is read and written, short reads, errors of single requests; and
+//! what becomes of a process that may not have rings.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::*;
+use crate::os::sim::{Config, SimSystem};
+use crate::os::{Open, RealSystem, System};
+
+/// Set in a child process that may not have rings.
+#[cfg(target_os = "linux")]
+const DENIED: &str = "HEDGEROW_TEST_RINGS_DENIED";
+
+/// Each back, with a system whose files it serves.
+fn backs() -> Vec<(Arc<dyn Io>, Box<dyn System>)> {
+    let disk = SimSystem::new(1, Config::default());
+    vec![
+        (open(Choice::Auto), Box::new(RealSystem)),
+        (open(Choice::Threads), Box::new(RealSystem)),
+        (Arc::new(InOrder), Box::new(RealSystem)),
+        (disk.aio(Choice::Auto), Box::new(disk)),
+    ]
+}
+
+/// A file of `len` bytes, each of which says where it stands.
+fn file(system: &dyn System, folder: &Path, len: usize) -> Arc<dyn DataFile> {
+    let file = system.open_data(&folder.join("file"), Open::Create, 0o600).unwrap();
+    file.write_at(&[io::IoSlice::new(&content(0, len))], 0).unwrap();
+    file
+}
+
+fn content(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|at| (at % 251) as u8 ^ (at / 4_096) as u8).collect()
+}
+
+fn request(
+    token: u64,
+    action: Action,
+    file: &Arc<dyn DataFile>,
+    at: u64,
+    buffer: Buffer,
+) -> Request {
+    Request { token, action, file: Arc::clone(file), offset: at, buffer }
+}
+
+fn read(token: u64, file: &Arc<dyn DataFile>, at: u64, len: usize) -> Request {
+    request(token, Action::Read, file, at, Buffer::new(len))
+}
+
+/// All that is in flight, by token.
+fn finish(queue: &mut dyn Queue) -> BTreeMap<u64, Completion> {
+    let mut done = Vec::new();
+    queue.turn(usize::MAX, &mut done).unwrap();
+    assert_eq!(queue.in_flight(), 0);
+    done.into_iter().map(|completion| (completion.token, completion)).collect()
+}
+
+#[test]
+fn all_backs_read_and_write_the_same_bytes() {
+    const LEN: usize = 100_000;
+    for (io, system) in backs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&*system, folder.path(), LEN);
+        let pool = Pool::new(ALIGN, 16);
+        let mut queue = io.queue(16, Some(&pool));
+        assert_eq!((queue.back(), queue.depth()), (io.back(), 16));
+        for round in 0..20_u64 {
+            for token in 0..16 {
+                let buffer = pool.take().unwrap_or_else(|| Buffer::new(ALIGN));
+                let at = (round * 16 + token) * 37 % 90_000;
+                queue.push(request(token, Action::Read, &file, at, buffer));
+            }
+            for (token, completion) in finish(&mut *queue) {
+                let at = (round * 16 + token) * 37 % 90_000;
+                assert_eq!(completion.result.unwrap(), ALIGN, "{}", io.back());
+                assert_eq!(completion.buffer[..], content(at as usize, ALIGN));
+            }
+        }
+        for token in 0..16 {
+            let mut buffer = Buffer::new(1_000 * token as usize);
+            buffer.fill(token as u8);
+            queue.push(request(token, Action::Write, &file, LEN as u64 + token * 20_000, buffer));
+        }
+        let written = finish(&mut *queue);
+        assert!(
+            written.iter().all(|(token, it)| *it.result.as_ref().unwrap() as u64 == token * 1_000)
+        );
+        let mut bytes = vec![0; 15_000];
+        file.read_at(&mut bytes, LEN as u64 + 15 * 20_000).unwrap();
+        assert_eq!(bytes, [15; 15_000], "{}", io.back());
+    }
+}
+
+#[test]
+fn a_read_stops_where_the_file_ends() {
+    for (io, system) in backs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&*system, folder.path(), 10_000);
+        let mut queue = io.queue(8, None);
+        for (token, at) in [0, 9_000, 10_000, 50_000].into_iter().enumerate() {
+            queue.push(read(token as u64, &file, at, 5_000));
+        }
+        let done = finish(&mut *queue);
+        let lens: Vec<usize> = done.values().map(|it| *it.result.as_ref().unwrap()).collect();
+        assert_eq!(lens, [5_000, 1_000, 0, 0], "{}", io.back());
+        assert_eq!(done[&1].buffer[..1_000], content(9_000, 1_000));
+    }
+}
+
+#[test]
+fn an_error_is_that_of_its_request() {
+    for (io, _) in backs() {
+        let folder = tempfile::tempdir().unwrap();
+        let good = file(&RealSystem, folder.path(), 10_000);
+        let path = folder.path().join("file");
+        let closed = RealSystem.open_data(&path, Open::Read, 0).unwrap();
+        let mut queue = io.queue(4, None);
+        queue.push(read(1, &good, 0, 100));
+        queue.push(request(2, Action::Write, &closed, 0, Buffer::new(100)));
+        queue.push(read(3, &closed, 100, 100));
+        let done = finish(&mut *queue);
+        let code = done[&2].result.as_ref().unwrap_err().raw_os_error();
+        assert_eq!(code, Some(libc::EBADF), "{}", io.back());
+        assert_eq!(done[&1].buffer[..], content(0, 100));
+        assert_eq!(done[&3].buffer[..], content(100, 100));
+    }
+}
+
+#[test]
+fn a_turn_waits_for_as_many_as_are_wanted() {
+    for (io, system) in backs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&*system, folder.path(), 100_000);
+        let mut queue = io.queue(8, None);
+        let mut done = Vec::new();
+        queue.turn(5, &mut done).unwrap();
+        assert!(done.is_empty());
+        (0..8).for_each(|token| queue.push(read(token, &file, token * 4_096, 4_096)));
+        queue.turn(3, &mut done).unwrap();
+        assert!(done.len() >= 3 && done.len() + queue.in_flight() == 8);
+        while queue.in_flight() > 0 {
+            queue.turn(0, &mut done).unwrap();
+        }
+        assert_eq!(done.len(), 8);
+    }
+}
+
+#[test]
+fn a_queue_that_is_dropped_waits_for_its_requests() {
+    for (io, system) in backs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&*system, folder.path(), 1 << 20);
+        let pool = Pool::new(1 << 16, 8);
+        for _ in 0..50 {
+            let mut queue = io.queue(8, Some(&pool));
+            for token in 0..8 {
+                let buffer = pool.take().unwrap_or_else(|| Buffer::new(1 << 16));
+                queue.push(request(token, Action::Read, &file, token << 16, buffer));
+            }
+            queue.turn(1, &mut Vec::new()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn more_files_than_a_ring_knows_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut queue = open(Choice::Auto).queue(4, None);
+    for round in 0..2 {
+        let mut kept = Vec::new();
+        for number in 0..150_u8 {
+            let path = folder.path().join(format!("{round}-{number}"));
+            let file = RealSystem.open_data(&path, Open::Create, 0o600).unwrap();
+            file.write_at(&[io::IoSlice::new(&[number; 64])], 0).unwrap();
+            queue.push(read(u64::from(number), &file, 0, 64));
+            let done = finish(&mut *queue);
+            assert_eq!(done[&u64::from(number)].buffer[..], [number; 64]);
+            if number % 3 == 0 {
+                kept.push(file);
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "more than 2 requests at a time")]
+fn a_queue_takes_no_more_than_its_depth() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(&RealSystem, folder.path(), 10);
+    let mut queue = open(Choice::Auto).queue(2, None);
+    (0..3).for_each(|token| queue.push(read(token, &file, 0, 10)));
+}
+
+#[test]
+fn files_are_read_past_the_cache_where_that_is_taken() {
+    // Folders of build results lie on disks, those of the system for temporary files often do not.
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    for choice in [Choice::Auto, Choice::Threads] {
+        let path = folder.path().join(format!("{choice:?}"));
+        std::fs::write(&path, content(0, 10_000)).unwrap();
+        let file = RealSystem.open_data(&path, Open::Write, 0).unwrap();
+        let is_direct = file.set_direct(true);
+        let mut queue = open(choice).queue(4, None);
+        (0..4).for_each(|token| queue.push(read(token, &file, token * 4_096, 4_096)));
+        let done = finish(&mut *queue);
+        let lens: Vec<usize> = done.values().map(|it| *it.result.as_ref().unwrap()).collect();
+        assert_eq!(lens, [4_096, 4_096, 1_808, 0]);
+        assert_eq!(done[&2].buffer[..1_808], content(8_192, 1_808));
+        queue.push(read(9, &file, 1, 4_096));
+        let odd = finish(&mut *queue).remove(&9).unwrap().result;
+        assert_eq!(odd.is_err(), is_direct, "{odd:?}");
+        assert!(!file.set_direct(false));
+        queue.push(read(9, &file, 1, 4_095));
+        assert_eq!(finish(&mut *queue)[&9].buffer[..], content(1, 4_095));
+    }
+}
+
+/// Makes io_uring_setup answer EPERM in this process, as containers do.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a filter of system calls")]
+fn deny_rings() -> io::Result<()> {
+    /// A statement of a filter: code, jumps, constant.
+    fn statement(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt, jf, k }
+    }
+    let mut filter = [
+        // The number of the call stands at the beginning of what the filter sees.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            libc::SYS_io_uring_setup as u32,
+        ),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: both calls take numbers and a pointer to a program that is alive; the calls keep no
+    // pointer. They are safe between fork and exec.
+    let results = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+        ]
+    };
+    if results == [0, 0] { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Runs itself in a child process that may not have rings.
+#[test]
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "what a child process does before it begins")]
+fn where_rings_are_denied_threads_serve() {
+    use std::os::unix::process::CommandExt as _;
+    if std::env::var_os(DENIED).is_some() {
+        let io = open(Choice::Ring);
+        assert_eq!(io.back(), "threads");
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&RealSystem, folder.path(), 10_000);
+        let mut queue = io.queue(4, None);
+        (0..4).for_each(|token| queue.push(read(token, &file, token * 2_000, 2_000)));
+        let done = finish(&mut *queue);
+        assert!((0..4).all(|n| done[&n].buffer[..] == content(n as usize * 2_000, 2_000)));
+        return;
+    }
+    let name = "os::aio::tests::where_rings_are_denied_threads_serve";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", name]).env(DENIED, "1");
+    // SAFETY: it makes two system calls and nothing else, as a child after fork may.
+    unsafe { child.pre_exec(deny_rings) };
+    let output = child.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
