@@ -53,7 +53,7 @@ impl<'a> Records<'a> {
     /// An empty list for leaves of `form`; `None` if its keys may have several values.
     pub(crate) fn new(form: &'a Form, page_size: usize) -> Option<Self> {
         let (sources, items) = (Vec::with_capacity(5), Vec::with_capacity(128));
-        form.values.is_none().then(|| Self { form, page_size, sources, items })
+        form.values.is_none().then_some(Self { form, page_size, sources, items })
     }
 
     /// How many records there are.
