@@ -18,7 +18,6 @@ struct Val {
     data: *mut c_void,
 }
 
-#[expect(improper_ctypes, reason = "handles stay opaque")]
 unsafe extern "C" {
     fn mdb_env_create(env: *mut *mut c_void) -> c_int;
     fn mdb_env_open(env: *mut c_void, path: *const c_char, flags: c_uint, mode: c_uint) -> c_int;
@@ -198,7 +197,7 @@ impl Machine {
     }
 
     unsafe fn cursor(&mut self, txn: *mut c_void, what: u8) {
-        let Some(dbi) = (self.database(txn, what, what / 3)) else { return };
+        let Some(dbi) = self.database(txn, what, what / 3) else { return };
         let mut cursor = null_mut();
         if self.cursors.len() < 4 && mdb_cursor_open(txn, dbi, &mut cursor) == 0 {
             self.cursors.push(cursor);
@@ -240,7 +239,7 @@ impl Machine {
         what: u8,
         program: &mut Program<'_>,
     ) {
-        let Some(dbi) = (self.database(txn, what, program.byte())) else { return };
+        let Some(dbi) = self.database(txn, what, program.byte()) else { return };
         let (mut key, mut data) = (program.datum(), program.datum());
         let (mut key, mut data) = (val(&mut key), val(&mut data));
         match call {

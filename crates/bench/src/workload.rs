@@ -182,7 +182,7 @@ fn read<R: Reader>(txn: &R, workload: Workload, operations: u64) -> Result<u64> 
 /// Looks at a string: its length and its first byte. The sum of these is the run's answer, so the
 /// optimiser has to keep both reads. Where it is in two pieces none of them is empty.
 #[inline(always)]
-fn touch(bytes: Bytes<'_>) -> u64 {
+pub(crate) fn touch(bytes: Bytes<'_>) -> u64 {
     let first = |piece: &[u8]| u64::from(piece.first().copied().unwrap_or(0));
     match bytes.as_slice() {
         Some(whole) => whole.len() as u64 + first(whole),

@@ -11,6 +11,7 @@ use super::model::Model;
 use super::spec::{Operation, Step};
 use crate::data::Generator;
 use crate::engine::{Cursor, Engine, Reader, Result, Table};
+use crate::workload::touch;
 
 /// What a measurement took, and the sum of its answers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,16 +44,6 @@ impl std::fmt::Display for Wrong {
 }
 
 impl std::error::Error for Wrong {}
-
-/// Looks at a string: its length and its first byte, so that the optimiser has to keep both reads.
-#[inline(always)]
-fn touch(bytes: Bytes<'_>) -> u64 {
-    let first = |piece: &[u8]| u64::from(piece.first().copied().unwrap_or(0));
-    match bytes.as_slice() {
-        Some(whole) => whole.len() as u64 + first(whole),
-        None => bytes.len() as u64 + first(bytes.parts().0),
-    }
-}
 
 /// Looks at an entry. The key's length says that the key was found out.
 #[inline(always)]

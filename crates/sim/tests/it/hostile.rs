@@ -9,15 +9,18 @@ use sim::hostile::{Templates, flips, remember_panics, run_case};
 /// The command line, with its children.
 #[test]
 fn a_few_hostile_files_do_no_harm() {
-    let run = Command::new(env!("CARGO_BIN_EXE_sim"))
-        .args(["hostile", "--seeds", "1..30", "--json"])
-        .output()
-        .unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-    assert_eq!(report["findings"], 0, "{report}");
-    assert_eq!(report["cases"], 30);
-    assert!(report["refused"].as_u64() > Some(100), "{report}");
-    assert!(run.status.success());
+    // The second one calls pages free that are in use and cuts the file before them.
+    for (seeds, cases) in [("1..30", 30), ("246..246", 1)] {
+        let run = Command::new(env!("CARGO_BIN_EXE_sim"))
+            .args(["hostile", "--seeds", seeds, "--json"])
+            .output()
+            .unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!(report["findings"], 0, "{report}");
+        assert_eq!(report["cases"], cases);
+        assert!(report["refused"].as_u64() > Some(10 * cases / 3), "{report}");
+        assert!(run.status.success());
+    }
 }
 
 /// A seed is a case for ever.

@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
@@ -18,12 +20,14 @@ pub struct RealSystem;
 
 /// As many parts go into one call as every system takes (IOV_MAX).
 const PARTS_MAX: usize = 1024;
-/// At most this many bytes go into one call; systems refuse or cut what is longer than 2 GiB.
-const CALL_MAX: usize = 1 << 30;
-/// Zeros to write; one call writes `ZERO_PARTS` times these.
-static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
-/// So that one call writes 1 MiB.
-const ZERO_PARTS: usize = 64;
+/// At most this many bytes are read by one call; systems refuse or cut what is longer than 2 GiB.
+const READ_MAX: usize = 1 << 30;
+/// At most this many bytes are written by one call. The page cache keeps what one call brings as
+/// one unit, and a later write of one page costs by the size of the unit that it falls into: 2.1,
+/// 2.6, 6.4 and 21 microseconds for units of 4 KiB, 32 KiB, 512 KiB and 2 MiB (ext4, Linux 6.18).
+const WRITE_MAX: usize = 32 << 10;
+/// What is written by one call where zeros are.
+static ZEROS: [u8; WRITE_MAX] = [0; WRITE_MAX];
 
 impl System for RealSystem {
     fn open_data(&self, path: &Path, how: Open, mode: u32) -> io::Result<Arc<dyn DataFile>> {
@@ -33,7 +37,7 @@ impl System for RealSystem {
             Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
         };
         let file = open_regular(path, flags, mode)?;
-        Ok(Arc::new(RealFile { file, evidence: OnceLock::new() }))
+        Ok(Arc::new(RealFile { file, evidence: OnceLock::new(), within_limit: AtomicU64::new(0) }))
     }
 
     fn open_lock(
@@ -98,23 +102,38 @@ pub(super) fn file_len(file: &impl AsFd) -> io::Result<u64> {
     Ok(fs::fstat(file)?.st_size as u64)
 }
 
-/// Writes all of `parts` from `offset` on.
+/// Writes all of `parts` from `offset` on, within the longest file that the process may write.
 pub(super) fn write_all(
     file: &impl AsFd,
     parts: &[io::IoSlice<'_>],
-    mut offset: u64,
+    offset: u64,
 ) -> io::Result<()> {
-    let len = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.len() as u64));
-    check_file_limit(offset.saturating_add(len))?;
+    check_limit(offset.saturating_add(len_of(parts)))?;
+    write_parts(file, parts, offset)
+}
+
+/// Refuses to write beyond the longest file that the process may write. The system would do so by
+/// a signal (SIGXFSZ) that ends the process, and signals belong to the program, not to a library.
+fn check_limit(end: u64) -> io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(most) if end > most => Err(rustix::io::Errno::FBIG.into()),
+        _ => Ok(()),
+    }
+}
+
+fn len_of(parts: &[io::IoSlice<'_>]) -> u64 {
+    parts.iter().fold(0, |sum, part| sum.saturating_add(part.len() as u64))
+}
+
+fn write_parts(file: &impl AsFd, parts: &[io::IoSlice<'_>], mut offset: u64) -> io::Result<()> {
     let (mut first, mut skip) = (0, 0);
     advance(parts, &mut first, &mut skip, 0);
     while let Some(part) = parts.get(first) {
-        let several = &parts[first..parts.len().min(first + PARTS_MAX)];
-        let sum = several.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
-        let written = if skip == 0 && sum <= CALL_MAX {
+        let several = one_call(&parts[first..]);
+        let written = if skip == 0 && !several.is_empty() {
             again(|| rustix::io::pwritev(file, several, offset))?
         } else {
-            let end = part.len().min(skip.saturating_add(CALL_MAX));
+            let end = part.len().min(skip.saturating_add(WRITE_MAX));
             again(|| rustix::io::pwrite(file, &part[skip..end], offset))?
         };
         if written == 0 {
@@ -126,13 +145,15 @@ pub(super) fn write_all(
     Ok(())
 }
 
-/// Refuses to write beyond the longest file that the process may write. The system would do so by
-/// a signal (SIGXFSZ) that ends the process, and signals belong to the program, not to a library.
-fn check_file_limit(end: u64) -> io::Result<()> {
-    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
-        Some(most) if end > most => Err(rustix::io::Errno::FBIG.into()),
-        _ => Ok(()),
-    }
+/// The first of `parts` that fit into one call together.
+fn one_call<'p, 'b>(parts: &'p [io::IoSlice<'b>]) -> &'p [io::IoSlice<'b>] {
+    let mut sum = 0_usize;
+    let fits = |part: &&io::IoSlice<'_>| {
+        sum = sum.saturating_add(part.len());
+        sum <= WRITE_MAX
+    };
+    let count = parts.iter().take(PARTS_MAX).take_while(fits).count();
+    &parts[..count]
 }
 
 /// Moves a position in `parts` (a part, and bytes of it to skip) on by `count` bytes, and over
@@ -155,10 +176,8 @@ pub(super) fn write_zeros(file: &impl AsFd, from: u64, to: u64) -> io::Result<()
     let mut at = from;
     while at < to {
         let part = (to - at).min(ZEROS.len() as u64) as usize;
-        let count = ((to - at) / ZEROS.len() as u64).clamp(1, ZERO_PARTS as u64) as usize;
-        let parts = [io::IoSlice::new(&ZEROS[..part]); ZERO_PARTS];
-        write_all(file, &parts[..count], at)?;
-        at += (part * count) as u64;
+        write_all(file, &[io::IoSlice::new(&ZEROS[..part])], at)?;
+        at += part as u64;
     }
     Ok(())
 }
@@ -185,7 +204,7 @@ pub(super) fn fill_holes(file: &impl AsFd) -> io::Result<()> {
 /// Fills `buffer` from `offset`.
 pub(super) fn read_all(file: &impl AsFd, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
-        let end = buffer.len().min(CALL_MAX);
+        let end = buffer.len().min(READ_MAX);
         let count = again(|| rustix::io::pread(file, &mut buffer[..end], offset))?;
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -208,6 +227,8 @@ struct RealFile {
     file: OwnedFd,
     /// The uptime evidence: neither the boot nor the mount of an open file ever changes.
     evidence: OnceLock<Option<[u8; 24]>>,
+    /// Writes that end here, or before, were within the limit of the process.
+    within_limit: AtomicU64,
 }
 
 impl DataFile for RealFile {
@@ -220,7 +241,12 @@ impl DataFile for RealFile {
     }
 
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
-        write_all(&self.file, parts, offset)
+        let end = offset.saturating_add(len_of(parts));
+        if end > self.within_limit.load(Relaxed) {
+            check_limit(end)?;
+            self.within_limit.fetch_max(end, Relaxed);
+        }
+        write_parts(&self.file, parts, offset)
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {

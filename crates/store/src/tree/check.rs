@@ -177,7 +177,7 @@ impl<'s> Checker<'s> {
         })?;
         let mut pending = Vec::new();
         self.own_tree("the table of pages that will be free", &meta.pending, &mut |key, value| {
-            pending_entry(key, value).map(|(_, free)| pending.push(free)).is_some()
+            pending_entry(key, value).map(|(_, runs)| pending.extend(runs)).is_some()
         })?;
         self.free_total("ready", &ready, meta.ready_pages);
         let runs: Vec<Run> = pending.iter().map(|free| free.run).collect();

@@ -107,7 +107,9 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     // they change: that is seen to when free space settles.
     let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 1;
     let need = pages.changed_pages() + more;
-    free.begin_commit(pages, need as u32)?;
+    // The roots are written again by the next commit.
+    let hot = more + changed_tables;
+    free.begin_commit(pages, need as u32, hot as u32)?;
     let mut image = Image::default();
     let mut numbers = Numbers::take(pages, need);
     for table in state.tables.iter_mut().filter(|table| table.changed) {
@@ -192,8 +194,21 @@ fn cut(store: &Inner) {
     let needed = newest.meta.file_len();
     if len > needed + CUT_BYTES && len > needed + needed / 4 {
         // A file that stays long is no failure.
-        let _ = store.pages.file.set_len(needed);
+        let _ = shorten(store, needed);
     }
+}
+
+/// Cuts the file behind the newest commit, unless somebody reads an older one: where a damaged file
+/// calls pages free that are in use, its pages may still be asked for. For the same reason no page
+/// counts as checked any more: it was, when its children were inside of the file.
+fn shorten(store: &Inner, len: u64) -> std::io::Result<()> {
+    let (newest, mut is_alone) = (store.latest_number(), true);
+    store.lock.for_each_pinned(&mut |snapshot| is_alone &= snapshot == newest);
+    if !is_alone {
+        return Ok(());
+    }
+    store.pages.forget_checked();
+    store.pages.file.set_len(len)
 }
 
 /// After a transaction that was given up, cuts off what the file grew by for it: where the disk is
@@ -205,7 +220,7 @@ pub(crate) fn give_back(store: &Inner) {
     }
     let needed = ahead_of(newest.meta.file_len(), &newest.meta);
     if len > needed {
-        let _ = store.pages.file.set_len(needed);
+        let _ = shorten(store, needed);
     }
 }
 
@@ -215,7 +230,7 @@ pub(crate) fn trim(store: &Inner) -> Result<()> {
     let newest = store.newest()?;
     let needed = newest.meta.file_len();
     if store.durable_number() == newest.meta.txn && store.file_len()? > needed {
-        let cut = store.pages.file.set_len(needed);
+        let cut = shorten(store, needed);
         cut.map_err(|e| Error::io("cut", &store.pages.path, e))?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::catalog;
 use super::check::PageSet;
-use super::free::{pending_entry, ready_entry};
+use super::free::{pending_runs, ready_entry};
 use super::meta::{Kind, Meta};
 use super::open::{exists, meta_pages, store_id, write_metas};
 use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
@@ -240,7 +240,7 @@ fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run>
 }
 
 /// Reads an entry of a free-space tree; `None` if no store wrote it.
-type RunOf = fn(&[u8], &[u8]) -> Option<Run>;
+type RunsOf = fn(&[u8], &[u8]) -> Option<Vec<Run>>;
 
 /// The pages that are free in a snapshot: they may be written while it is copied, and may lie
 /// behind the end of the file.
@@ -250,18 +250,19 @@ fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     for recent in &meta.recent {
         free.insert_run(recent.run);
     }
-    let mut note = |root: &Root, run_of: RunOf| {
+    let mut note = |root: &Root, runs_of: RunsOf| {
         let mut is_whole = true;
         scan_plain(&txn.pages, &Tree::new(*root, Form::PLAIN), &[], &mut |key, value| {
-            let run = run_of(key, value).filter(|run| run.start + run.len <= meta.end);
-            is_whole = run.is_some_and(|run| free.insert_run(run).is_none());
+            let mut is_free =
+                |run: &Run| run.start + run.len <= meta.end && free.insert_run(*run).is_none();
+            is_whole = runs_of(key, value).is_some_and(|runs| runs.iter().all(&mut is_free));
             is_whole
         })?;
         let damaged = "an entry of the free-space trees that no store wrote";
         if is_whole { Ok(()) } else { Err(txn.pages.file.corrupt(root.page.0, damaged)) }
     };
-    note(&meta.ready, ready_entry)?;
-    note(&meta.pending, |key, value| pending_entry(key, value).map(|(_, free)| free.run))?;
+    note(&meta.ready, |key, value| ready_entry(key, value).map(|run| vec![run]))?;
+    note(&meta.pending, pending_runs)?;
     Ok(free)
 }
 

@@ -12,10 +12,11 @@
 //!
 //! - `recent`, a short unsorted list in the meta record: small commits change nothing else;
 //! - the *ready* tree (start → length): runs that nobody holds, neighbours joined;
-//! - the *pending* tree ((holder, start) → length, birth, freed): runs that some snapshot holds,
-//!   under the newest one that does. When the holder goes, its runs become ready or move to their
-//!   next older holder, so that a run is looked at once for each of its holders, not at each
-//!   commit.
+//! - the *pending* tree (holder → runs, several an entry): runs that some snapshot holds, under the
+//!   newest one that does. When the holder has gone, its runs become ready or move to their next
+//!   older holder, so that a run is looked at once for each of its holders, not at each commit.
+//!   Small commits look only when they run short of pages, and take those of one entry: what lies
+//!   scattered is used again one by one, and never passes through the ready tree.
 //!
 //! # The trees that describe free space use it
 //!
@@ -40,7 +41,7 @@ use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 
 /// How many entries of the ready tree one search looks at, at least.
-const LOOKED_AT_MIN: usize = 256;
+const LOOKED_AT_MIN: usize = 64;
 /// A run of this many pages is as good as any longer one.
 const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
@@ -49,11 +50,22 @@ const LEFTOVER_MAX: usize = 24;
 const ROUNDS_WITH_TREES: usize = 6;
 /// A commit of so many pages is a small one: all of it shall stand side by side.
 pub(crate) const SMALL_PAGES: u32 = 16;
+/// A free run of at most this many pages is a gap, which takes pages that need no neighbours.
+const GAP_PAGES: u32 = 2;
+/// With fewer of them in the recent list a small commit looks for more.
+const GAPS_MIN: usize = 8;
 /// The pieces of a commit that are looked for one by one.
 const LOOKS: usize = 4;
 /// So many of the longest free runs stay in the recent list when the others are filed: small
 /// commits go on where they are.
-const KEPT_RUNS: usize = 8;
+const KEPT_RUNS: usize = 40;
+/// The recent list is filed when it would be longer than this: each commit goes through all of it.
+const RECENT_FULL: usize = 96;
+const _: () = assert!(KEPT_RUNS + LEFTOVER_MAX + 1 < RECENT_FULL && RECENT_FULL <= RECENT_MAX);
+/// A larger commit looks at so many pending runs at least.
+const RELEASED_MIN: usize = 256;
+/// The most runs in one entry of the pending tree.
+const PENDING_RUNS: usize = 24;
 /// Where a small commit takes pages from the end of the store, so many more become free there for
 /// the next ones; at most an eighth of the store.
 const SMALL_AHEAD: u32 = 32;
@@ -168,6 +180,11 @@ fn lowest_runs(runs: &[Run], need: u32, avoid: &std::ops::Range<PageNo>) -> Vec<
     chosen
 }
 
+/// Whether a run of the recent list is a gap that may be filled.
+fn is_gap(free: &FreeRun) -> bool {
+    free.freed == 0 && free.run.len <= GAP_PAGES
+}
+
 fn pool_pages(pages: &WritePages) -> u64 {
     pages.space.pool.iter().map(|run| u64::from(run.len)).sum()
 }
@@ -199,21 +216,41 @@ impl FreeState {
     /// Puts at least `want` pages into the pool, for extents and for pages that are written early.
     /// Changes no tree.
     pub(crate) fn refill(&mut self, pages: &mut WritePages, want: u32) -> Result<()> {
+        self.refill_with(pages, want, want)
+    }
+
+    /// As [`Self::refill`], while no savepoint is open: what holders let go is looked at first.
+    pub(crate) fn refill_early(&mut self, pages: &mut WritePages, want: u32) -> Result<()> {
+        let missing = u64::from(want).saturating_sub(pool_pages(pages));
+        if missing > self.recent_ready_pages() {
+            self.release_early(pages, (2 * missing as usize).max(RELEASED_MIN))?;
+        }
+        self.refill(pages, want)
+    }
+
+    /// As [`Self::refill`], where only `hot` of the pages need to lie side by side.
+    fn refill_with(&mut self, pages: &mut WritePages, want: u32, hot: u32) -> Result<()> {
         let have = pool_pages(pages);
         if have >= u64::from(want) {
             return Ok(());
         }
-        self.take(pages, want - have as u32)
+        self.take(pages, want - have as u32, hot)
     }
 
     /// Adds `missing` pages to the pool: from the recent list, from the ready tree, from the end.
-    fn take(&mut self, pages: &mut WritePages, missing: u32) -> Result<()> {
+    /// Of a small commit `hot` of them should lie side by side: the roots and the catalog, which
+    /// the next commit writes again.
+    fn take(&mut self, pages: &mut WritePages, missing: u32, hot: u32) -> Result<()> {
+        let fresh = self.release_recent();
+        if missing <= SMALL_PAGES && self.take_hot_and_cold(pages, missing, hot, fresh) {
+            return Ok(());
+        }
         let free = self.ready_pages + self.recent_ready_pages();
         let mut scattered = free > u64::from(pages.base.end) / 4;
         if end_after(pages, missing).is_err() {
             scattered = true;
         }
-        let left = self.take_recent(pages, missing, scattered);
+        let left = self.take_recent(pages, missing, scattered, fresh);
         let left = if left == 0 { 0 } else { self.take_ready(pages, left, scattered)? };
         extend_end(pages, left)?;
         if left > 0 && left <= SMALL_PAGES {
@@ -261,7 +298,7 @@ impl FreeState {
     }
 
     fn recent_ready_pages(&self) -> u64 {
-        let ready = self.recent.iter().filter(|free| !self.holds(free));
+        let ready = self.recent.iter().filter(|free| free.freed == 0 || !self.holds(free));
         ready.map(|free| u64::from(free.run.len)).sum()
     }
 
@@ -269,9 +306,56 @@ impl FreeState {
         is_held(&self.protected, free.birth, free.freed)
     }
 
+    /// Takes the pages of a small commit from the recent list: `hot` of them from one run, the
+    /// others from the shortest runs. So what the next commit writes again stays together, and what
+    /// stays behind fills the gaps. False, and nothing is taken, if there are not enough gaps.
+    fn take_hot_and_cold(
+        &mut self,
+        pages: &mut WritePages,
+        need: u32,
+        hot: u32,
+        fresh: Option<usize>,
+    ) -> bool {
+        let is_long = fresh.is_some_and(|at| self.recent[at].run.len >= need);
+        if is_long || hot >= need || pages.space.lowest_first.is_some() {
+            return false;
+        }
+        let hot_at = if hot > 0 { self.choose_recent(fresh, hot) } else { None };
+        if hot > 0 && hot_at.is_none() {
+            return false;
+        }
+        let gaps = self.recent.iter().enumerate().filter(|(_, free)| is_gap(free));
+        let gaps = gaps.filter(|(at, _)| Some(*at) != hot_at);
+        let mut gaps: Vec<(u32, usize)> = gaps.map(|(at, free)| (free.run.len, at)).collect();
+        gaps.sort_unstable();
+        let mut cold = need - hot;
+        let mut taken: Vec<(usize, u32)> = hot_at.map(|at| (at, hot)).into_iter().collect();
+        for (len, at) in gaps {
+            if cold == 0 {
+                break;
+            }
+            taken.push((at, cold.min(len)));
+            cold -= cold.min(len);
+        }
+        if cold > 0 {
+            return false;
+        }
+        // From the back, so that what is still to be taken stays where it is.
+        taken.sort_unstable();
+        for (at, len) in taken.into_iter().rev() {
+            self.cut_recent(pages, at, 0, len);
+        }
+        true
+    }
+
     /// Takes runs of the recent list; returns how many pages are still missing.
-    fn take_recent(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> u32 {
-        let fresh = self.release_recent();
+    fn take_recent(
+        &mut self,
+        pages: &mut WritePages,
+        missing: u32,
+        scattered: bool,
+        fresh: Option<usize>,
+    ) -> u32 {
         if pages.space.lowest_first.is_none()
             && let Some(at) = self.choose_recent(fresh, missing)
         {
@@ -425,13 +509,22 @@ impl FreeState {
     /// holders let go, and puts about `need` pages into the pool, side by side if possible. That is
     /// more than surely needed: where there is no room for it, what is there will be enough, or
     /// [`FreeState::settle`] says that it is not.
-    pub(crate) fn begin_commit(&mut self, pages: &mut WritePages, need: u32) -> Result<()> {
+    pub(crate) fn begin_commit(
+        &mut self,
+        pages: &mut WritePages,
+        need: u32,
+        hot: u32,
+    ) -> Result<()> {
         drop_own(pages);
         self.remove_taken(pages)?;
-        let work = (4 * pages.freed.len()).max(256);
-        self.release_pending(pages, work)?;
+        if need > SMALL_PAGES {
+            let work = (4 * pages.freed.len()).max(2 * need as usize).max(RELEASED_MIN);
+            self.release_pending(pages, work)?;
+        } else if self.recent.iter().filter(|free| is_gap(free)).count() < GAPS_MIN {
+            self.release_pending(pages, PENDING_RUNS)?;
+        }
         self.lower_end(pages)?;
-        match self.refill(pages, need) {
+        match self.refill_with(pages, need, hot) {
             Err(Error::StoreFull { .. }) => self.refill(pages, pages.changed_pages() as u32)?,
             other => other?,
         }
@@ -463,41 +556,47 @@ impl FreeState {
         Ok(())
     }
 
-    /// Looks at pending runs whose holder is no longer protected, at most `work` of them.
+    /// Looks at pending runs whose holder is no longer protected, at least `work` of them if there
+    /// are so many.
     fn release_pending(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
         if self.pending_pages == 0 {
             return Ok(());
         }
-        let released = self.released_entries(pages, work)?;
-        let mut ready = Vec::new();
-        for (holder, free) in released {
-            delete_plain(pages, &mut self.pending, &pending_key(holder, free.run.start))?;
-            self.pending_pages = self.pending_pages.saturating_sub(u64::from(free.run.len));
-            match newest_holder(&self.protected, free.birth, free.freed) {
-                Some(holder) => self.put_pending(pages, holder, &free)?,
-                None => ready.push(FreeRun { run: free.run, birth: 0, freed: 0 }),
+        let mut held = Vec::new();
+        for (holder, runs) in self.released_entries(pages, work)? {
+            delete_plain(pages, &mut self.pending, &pending_key(holder, runs[0].run.start))?;
+            for free in runs {
+                self.pending_pages = self.pending_pages.saturating_sub(u64::from(free.run.len));
+                match newest_holder(&self.protected, free.birth, free.freed) {
+                    Some(holder) => held.push((holder, free)),
+                    // Through the recent list, so that a commit that needs pages now takes them
+                    // without a detour through the ready tree; what is too much for the list is
+                    // noted in `settle`.
+                    None => self.recent.push(FreeRun { run: free.run, birth: 0, freed: 0 }),
+                }
             }
         }
-        // Through the recent list, so that a commit that needs pages now takes them without a
-        // detour through the ready tree; what is too much for the list is noted in `settle`.
-        if !ready.is_empty() {
-            self.recent.append(&mut ready);
-            join_neighbours(&mut self.recent);
-        }
-        Ok(())
+        join_neighbours(&mut self.recent);
+        self.put_pending(pages, held)
     }
 
-    fn released_entries(&self, pages: &WritePages, work: usize) -> Result<Vec<(u64, FreeRun)>> {
-        let mut released = Vec::new();
+    /// The first entries of the pending tree whose holders are no longer protected, with `work`
+    /// runs or all there are.
+    fn released_entries(
+        &self,
+        pages: &WritePages,
+        work: usize,
+    ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
+        let (mut released, mut count) = (Vec::new(), 0);
         let mut next_holder = Some(0);
         while let Some(from) = next_holder.take() {
             let (mut damaged, end) = (None, pages.base.end);
             // Holders ascend: in a damaged tree the search could else go round for ever.
-            let fits = |(holder, free): &(u64, FreeRun)| {
-                *holder >= from && free.run.start + free.run.len <= end
+            let fits = |(holder, runs): &(u64, Vec<FreeRun>)| {
+                *holder >= from && runs.iter().all(|free| free.run.start + free.run.len <= end)
             };
             scan_plain(pages, &self.pending, &pending_key(from, 0), &mut |key, value| {
-                let Some((holder, free)) = pending_entry(key, value).filter(fits) else {
+                let Some((holder, runs)) = pending_entry(key, value).filter(fits) else {
                     damaged = Some(());
                     return false;
                 };
@@ -505,8 +604,9 @@ impl FreeState {
                     next_holder = holder.checked_add(1);
                     return false;
                 }
-                released.push((holder, free));
-                released.len() < work
+                count += runs.len();
+                released.push((holder, runs));
+                count < work
             })?;
             if damaged.is_some() {
                 return Err(damaged_entry(pages, &self.pending));
@@ -531,13 +631,22 @@ impl FreeState {
         if is_whole { Ok(()) } else { Err(damaged_entry(pages, &self.ready)) }
     }
 
-    fn put_pending(&mut self, pages: &mut WritePages, holder: u64, free: &FreeRun) -> Result<()> {
-        let mut value = [0; 20];
-        value[..4].copy_from_slice(&free.run.len.to_be_bytes());
-        value[4..12].copy_from_slice(&free.birth.to_be_bytes());
-        value[12..].copy_from_slice(&free.freed.to_be_bytes());
-        self.pending_pages += u64::from(free.run.len);
-        put_plain(pages, &mut self.pending, &pending_key(holder, free.run.start), &value)
+    /// Notes runs in the pending tree, each under its holder.
+    fn put_pending(&mut self, pages: &mut WritePages, mut held: Vec<(u64, FreeRun)>) -> Result<()> {
+        held.sort_unstable_by_key(|(holder, free)| (*holder, free.run.start));
+        for of_one in held.chunk_by(|(a, _), (b, _)| a == b) {
+            for entry in of_one.chunks(PENDING_RUNS) {
+                let (holder, first) = entry[0];
+                let mut value = Vec::with_capacity(entry.len() * PENDING_LEN);
+                for (_, free) in entry {
+                    self.pending_pages += u64::from(free.run.len);
+                    encode_pending(&mut value, free);
+                }
+                let key = pending_key(holder, first.run.start);
+                put_plain(pages, &mut self.pending, &key, &value)?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes a run in the ready tree, joined with its neighbours there.
@@ -631,7 +740,7 @@ impl FreeState {
             if have < need {
                 let missing = (need - have) as u32;
                 if round < ROUNDS_WITH_TREES {
-                    self.take(pages, missing)?;
+                    self.take(pages, missing, 0)?;
                 } else {
                     extend_end(pages, missing)?;
                 }
@@ -642,7 +751,7 @@ impl FreeState {
             let spare = spare_runs(&pages.space.pool, &runs_for_commit(pages, need as u32));
             if spare.len() > LEFTOVER_MAX {
                 self.file_spare(pages, &spare)?;
-            } else if self.recent.len() + pages.freed.len() + spare.len() + 1 > RECENT_MAX {
+            } else if self.recent.len() + pages.freed.len() + spare.len() + 1 > RECENT_FULL {
                 self.file(pages)?;
             } else {
                 break;
@@ -670,16 +779,11 @@ impl FreeState {
         for free in ready {
             self.note_recent(free);
         }
-        let mut keyed: Vec<(u64, FreeRun)> = held
+        let held = held
             .into_iter()
             .filter_map(|f| Some((newest_holder(&self.protected, f.birth, f.freed)?, f)))
             .collect();
-        // In the order of the tree, so that each of its pages is changed once.
-        keyed.sort_unstable_by_key(|(holder, free)| (*holder, free.run.start));
-        for (holder, free) in keyed {
-            self.put_pending(pages, holder, &free)?;
-        }
-        Ok(())
+        self.put_pending(pages, held)
     }
 
     /// Moves runs of the pool that the commit will not use into the ready tree.
@@ -820,15 +924,39 @@ fn pending_key(holder: u64, start: PageNo) -> [u8; 12] {
     key
 }
 
-/// An entry of the pending tree: its holder and the run; `None` if no store wrote it.
-pub(crate) fn pending_entry(key: &[u8], value: &[u8]) -> Option<(u64, FreeRun)> {
-    let key: &[u8; 12] = key.try_into().ok()?;
-    let value: &[u8; 20] = value.try_into().ok()?;
-    let holder = u64::from_be_bytes(key[..8].try_into().ok()?);
-    let run = ready_entry(&key[8..], &value[..4])?;
-    let birth = u64::from_be_bytes(value[4..12].try_into().ok()?);
-    let freed = u64::from_be_bytes(value[12..].try_into().ok()?);
-    Some((holder, FreeRun { run, birth, freed }))
+/// The bytes of one run in the pending tree.
+const PENDING_LEN: usize = 24;
+
+fn encode_pending(out: &mut Vec<u8>, free: &FreeRun) {
+    out.extend_from_slice(&free.run.start.to_be_bytes());
+    out.extend_from_slice(&free.run.len.to_be_bytes());
+    out.extend_from_slice(&free.birth.to_be_bytes());
+    out.extend_from_slice(&free.freed.to_be_bytes());
+}
+
+/// An entry of the pending tree: its holder and the runs, ascending, at least one; `None` if no
+/// store wrote it.
+pub(crate) fn pending_entry(key: &[u8], value: &[u8]) -> Option<(u64, Vec<FreeRun>)> {
+    let (key, start): (&[u8; 8], &[u8]) = key.split_first_chunk()?;
+    let runs = value.chunks(PENDING_LEN).map(decode_pending).collect::<Option<Vec<_>>>()?;
+    let first = runs.first().filter(|_| runs.len() <= PENDING_RUNS)?;
+    let ascend = runs.windows(2).all(|two| two[0].run.start + two[0].run.len <= two[1].run.start);
+    let fits = ascend && start == first.run.start.to_be_bytes();
+    fits.then_some((u64::from_be_bytes(*key), runs))
+}
+
+/// The runs of an entry of the pending tree.
+pub(crate) fn pending_runs(key: &[u8], value: &[u8]) -> Option<Vec<Run>> {
+    let (_, runs) = pending_entry(key, value)?;
+    Some(runs.iter().map(|free| free.run).collect())
+}
+
+fn decode_pending(value: &[u8]) -> Option<FreeRun> {
+    let value: &[u8; PENDING_LEN] = value.try_into().ok()?;
+    let run = ready_entry(&value[..4], &value[4..8])?;
+    let birth = u64::from_be_bytes(value[8..16].try_into().ok()?);
+    let freed = u64::from_be_bytes(value[16..].try_into().ok()?);
+    Some(FreeRun { run, birth, freed })
 }
 
 #[path = "free/low.rs"]

@@ -2,12 +2,15 @@
 //!
 //! # Concept
 //!
-//! There is one writer at a time. Threads of this process queue for the turn, first come first
-//! served; who has it takes the writer's lock that all processes share. A durable commit costs a
-//! flush, and a flush costs the same for one transaction as for a hundred. So a thread that commits
-//! durably while others of its process wait does not write: it hands its changed pages, unwritten,
-//! to the next one, which continues in them under a savepoint of its own, and waits for the
-//! outcome. The last one of such a *group* writes and flushes for all.
+//! There is one writer at a time. Threads of this process queue for the turn; who has it takes the
+//! writer's lock that all processes share. Who waits is called first come first served; but while
+//! the one who is called wakes up, another thread that comes may take the turn, [`PASSED_MAX`]
+//! times at most: waking takes longer than a small commit.
+//!
+//! A durable commit costs a flush, and a flush costs the same for one transaction as for a hundred.
+//! So a thread that commits durably while others of its process wait does not write: it hands its
+//! changed pages, unwritten, to the next one, which continues in them under a savepoint of its own,
+//! and waits for the outcome. The last one of such a *group* writes and flushes for all.
 //!
 //! # Invariants
 //!
@@ -44,6 +47,8 @@ use crate::{Error, Result};
 
 /// The most transactions of a group.
 const MEMBERS_MAX: usize = 256;
+/// So often another thread may take the turn before the one who has waited longest.
+const PASSED_MAX: u32 = 64;
 /// How often one who waits for the turn looks at the interruption flag, which a signal handler may
 /// raise and which therefore wakes nobody.
 const ROUND: Duration = Duration::from_millis(20);
@@ -107,14 +112,27 @@ struct Seats<G> {
     /// Somebody has the turn.
     taken: bool,
     waiting: VecDeque<Arc<Seat<G>>>,
+    /// Whether the first of them was told that the turn is free, and did not look yet.
+    told: bool,
+    /// How often others took the turn since the first of them has been told so.
+    passed: u32,
 }
 
 /// Where a thread waits, and where it finds the turn.
 struct Seat<G> {
     /// Whether it may be handed a group.
     joins: bool,
-    turn: Mutex<Option<Entry<G>>>,
+    call: Mutex<Call<G>>,
     called: Condvar,
+}
+
+/// What a thread that waits is told.
+enum Call<G> {
+    Nothing,
+    /// The turn is free, if nobody else takes it.
+    Free,
+    /// It has the turn.
+    Turn(Entry<G>),
 }
 
 /// How a thread came to its turn.
@@ -127,7 +145,8 @@ pub(crate) enum Entry<G> {
 
 impl<G> Queue<G> {
     pub(crate) fn new() -> Self {
-        Self { seats: Mutex::new(Seats { taken: false, waiting: VecDeque::new() }) }
+        let waiting = VecDeque::new();
+        Self { seats: Mutex::new(Seats { taken: false, waiting, told: false, passed: 0 }) }
     }
 
     /// Takes the turn if nobody has it.
@@ -138,19 +157,26 @@ impl<G> Queue<G> {
 
     /// Waits for the turn as long as `patience` is no error. Only a thread that `joins` is handed a
     /// group.
-    pub(crate) fn enter(&self, joins: bool, patience: impl Fn() -> Result<()>) -> Result<Entry<G>> {
+    pub(crate) fn enter(
+        &self,
+        joins: bool,
+        mut patience: impl FnMut() -> Result<()>,
+    ) -> Result<Entry<G>> {
         let seat = {
             let mut seats = locked(&self.seats);
             if !std::mem::replace(&mut seats.taken, true) {
                 return Ok(Entry::Alone);
             }
-            let seat = Arc::new(Seat { joins, turn: Mutex::new(None), called: Condvar::new() });
+            let call = Mutex::new(Call::Nothing);
+            let seat = Arc::new(Seat { joins, call, called: Condvar::new() });
             seats.waiting.push_back(Arc::clone(&seat));
             seat
         };
         loop {
-            if let Some(entry) = seat.wait() {
-                return Ok(entry);
+            match seat.wait() {
+                Call::Turn(entry) => return Ok(entry),
+                Call::Free if self.take_free(&seat) => return Ok(Entry::Alone),
+                Call::Free | Call::Nothing => {}
             }
             if let Err(error) = patience()
                 && self.give_up(&seat)
@@ -160,11 +186,36 @@ impl<G> Queue<G> {
         }
     }
 
+    /// Takes the turn from the seat that was told that it is free; false if another was faster.
+    fn take_free(&self, seat: &Arc<Seat<G>>) -> bool {
+        let mut seats = locked(&self.seats);
+        let is_first = seats.waiting.front().is_some_and(|first| Arc::ptr_eq(first, seat));
+        if !is_first {
+            return false;
+        }
+        seats.told = false;
+        if std::mem::replace(&mut seats.taken, true) {
+            return false;
+        }
+        seats.next();
+        true
+    }
+
     /// Leaves the seat; false if its thread was called meanwhile, so that it has the turn.
     fn give_up(&self, seat: &Arc<Seat<G>>) -> bool {
         let mut seats = locked(&self.seats);
         let at = seats.waiting.iter().position(|waiting| Arc::ptr_eq(waiting, seat));
-        at.is_some_and(|at| seats.waiting.remove(at).is_some())
+        let Some(at) = at else { return false };
+        if at > 0 {
+            seats.waiting.remove(at);
+            return true;
+        }
+        seats.next();
+        if !seats.taken {
+            // The one behind was not told that the turn is free.
+            seats.tell_first();
+        }
+        true
     }
 
     /// How many threads wait for the turn.
@@ -184,35 +235,58 @@ impl<G> Queue<G> {
         if !seats.waiting.front().is_some_and(|seat| seat.joins) {
             return Some(group);
         }
-        match seats.waiting.pop_front() {
+        match seats.next() {
             Some(seat) => {
-                seat.call(Entry::Joined(group));
+                seat.call(Call::Turn(Entry::Joined(group)));
                 None
             }
             None => Some(group),
         }
     }
 
-    /// Gives the turn to the next thread, or leaves it to whoever comes.
+    /// Leaves the turn to whoever comes, and calls the next thread; one that was passed by too
+    /// often gets it.
     pub(crate) fn leave(&self) {
         let mut seats = locked(&self.seats);
-        match seats.waiting.pop_front() {
-            Some(seat) => seat.call(Entry::Alone),
-            None => seats.taken = false,
+        if seats.passed >= PASSED_MAX
+            && let Some(seat) = seats.next()
+        {
+            seat.call(Call::Turn(Entry::Alone));
+            return;
+        }
+        seats.taken = false;
+        seats.tell_first();
+    }
+}
+
+impl<G> Seats<G> {
+    /// Takes the first seat out of the queue.
+    fn next(&mut self) -> Option<Arc<Seat<G>>> {
+        (self.told, self.passed) = (false, 0);
+        self.waiting.pop_front()
+    }
+
+    /// Tells the first one that the turn is free; once, until it looks.
+    fn tell_first(&mut self) {
+        let Some(first) = self.waiting.front() else { return };
+        self.passed += 1;
+        if !std::mem::replace(&mut self.told, true) {
+            first.call(Call::Free);
         }
     }
 }
 
 impl<G> Seat<G> {
-    /// Waits a round for the turn.
-    fn wait(&self) -> Option<Entry<G>> {
-        let waited =
-            self.called.wait_timeout_while(locked(&self.turn), ROUND, |turn| turn.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    /// Waits a round for a call.
+    fn wait(&self) -> Call<G> {
+        let nothing = |call: &mut Call<G>| matches!(call, Call::Nothing);
+        let waited = self.called.wait_timeout_while(locked(&self.call), ROUND, nothing);
+        let mut call = waited.unwrap_or_else(PoisonError::into_inner).0;
+        std::mem::replace(&mut *call, Call::Nothing)
     }
 
-    fn call(&self, entry: Entry<G>) {
-        *locked(&self.turn) = Some(entry);
+    fn call(&self, call: Call<G>) {
+        *locked(&self.call) = call;
         self.called.notify_one();
     }
 }
@@ -511,12 +585,52 @@ mod tests {
         assert_eq!(queue.hand_over(1), Some(1), "nobody waits any more");
         // Called at the very moment at which it gives up.
         let called = queue.enter(true, || {
+            assert_eq!(queue.hand_over(2), None);
+            Err(Error::Interrupted)
+        });
+        assert!(matches!(called, Ok(Entry::Joined(2))));
+        // The turn is left free at that moment: it stays so.
+        let told = queue.enter(true, || {
             queue.leave();
             Err(Error::Interrupted)
         });
-        assert!(matches!(called, Ok(Entry::Alone)));
-        queue.leave();
+        assert!(matches!(told, Err(Error::Interrupted)));
         assert!(queue.try_enter());
+    }
+
+    #[test]
+    fn who_gives_up_leaves_a_free_turn_to_the_next() {
+        let queue = Queue::<u32>::new();
+        assert!(queue.try_enter());
+        std::thread::scope(|scope| {
+            let mut next = None;
+            let gave_up = queue.enter(true, || {
+                next = Some(wait_as(scope, &queue, true, 2));
+                queue.leave();
+                Err(Error::Interrupted)
+            });
+            assert!(matches!(gave_up, Err(Error::Interrupted)));
+            assert_eq!(next.map(|thread| thread.join().ok()), Some(Some(None)));
+        });
+    }
+
+    #[test]
+    fn who_was_passed_by_too_often_gets_the_turn() {
+        let queue = Queue::<u32>::new();
+        assert!(queue.try_enter());
+        let mut passed = 0;
+        // The thread that waits is kept from looking, while others come and go.
+        let entry = queue.enter(true, || {
+            loop {
+                queue.leave();
+                if !queue.try_enter() {
+                    return Ok(());
+                }
+                passed += 1;
+            }
+        });
+        assert!(matches!(entry, Ok(Entry::Alone)));
+        assert_eq!(passed, PASSED_MAX);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Reports: what a store, a table, its readers look like; what check, copy and compact found and
 //! did.
 
-use super::free::is_held;
+use super::free::{is_held, pending_entry};
+use super::meta::FreeRun;
 use super::pages::{FIRST_PAGE, PageRef, Pages};
+use super::search::scan_plain;
 use super::snapshot::sealed::Sealed;
-use super::tree::Root;
+use super::tree::{Form, Root, Tree};
 use super::{Count, Store, catalog, search};
 use crate::Result;
 
@@ -162,12 +164,21 @@ impl Store {
         let meta = &txn.meta.meta;
         let mut protected = self.inner.protected();
         protected.sort_unstable();
-        let (mut free, mut pinned) = (meta.ready_pages, meta.pending_pages);
-        for recent in &meta.recent {
-            let held = is_held(&protected, recent.birth, recent.freed);
+        let (mut free, mut pinned) = (meta.ready_pages, 0_u64);
+        let mut note = |freed: &FreeRun| {
+            let held = is_held(&protected, freed.birth, freed.freed);
             let sum = if held { &mut pinned } else { &mut free };
-            *sum = sum.saturating_add(u64::from(recent.run.len));
-        }
+            *sum = sum.saturating_add(u64::from(freed.run.len));
+        };
+        meta.recent.iter().for_each(&mut note);
+        let pending = Tree::new(meta.pending, Form::PLAIN);
+        scan_plain(&txn.pages, &pending, &[], &mut |key, value| {
+            let entry = pending_entry(key, value);
+            entry.is_some_and(|(_, runs)| {
+                runs.iter().for_each(&mut note);
+                true
+            })
+        })?;
         let roots = [&meta.catalog, &meta.ready, &meta.pending];
         let own = roots.iter().map(|root| TableStat::of(root).pages());
         let own = own.fold(u64::from(FIRST_PAGE), u64::saturating_add);

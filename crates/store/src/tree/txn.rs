@@ -323,7 +323,7 @@ impl WriteTxn {
         let want = extent::Plan::new(len, self.pages().page_size()).pages;
         let state = self.turn.state_mut();
         if !state.pages.has_savepoints() {
-            let result = state.free.refill(&mut state.pages, want);
+            let result = state.free.refill_early(&mut state.pages, want);
             return self.note(result);
         }
         Ok(())

@@ -27,6 +27,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/tree/page/mod.rs", "views of a page after its check"),
     ("crates/store/src/tree/page/search.rs", "views of a page after its check"),
     ("crates/store/src/tree/pages.rs", "pages borrowed from the map"),
+    ("crates/store/src/tree/pages/changed.rs", "views of changed pages"),
     ("crates/store/src/tree/cursor.rs", "steps inside a page after its check"),
     ("crates/lmdb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
     ("crates/lmdb/src/abi.rs", "types of the caller's functions"),

@@ -75,15 +75,21 @@ fn compaction_takes_the_lowest_runs() {
 
 #[test]
 fn entries_come_back_and_bad_ones_are_refused() {
-    let key = pending_key(7, 1234);
-    let mut value = [0; 20];
-    value[3] = 5;
-    value[11] = 6;
-    value[19] = 8;
-    let free = FreeRun { run: run(1234, 5), birth: 6, freed: 8 };
-    assert_eq!(pending_entry(&key, &value), Some((7, free)));
-    assert_eq!(pending_entry(&key[1..], &value), None);
-    assert_eq!(pending_entry(&key, &[0; 20]), None);
+    let free = |start, len| FreeRun { run: run(start, len), birth: 6, freed: 8 };
+    let (first, second) = (free(1234, 5), free(1239, 1));
+    let value = |runs: &[FreeRun]| {
+        let mut value = Vec::new();
+        runs.iter().for_each(|free| encode_pending(&mut value, free));
+        value
+    };
+    let (key, both) = (pending_key(7, 1234), value(&[first, second]));
+    assert_eq!(pending_entry(&key, &both), Some((7, vec![first, second])));
+    assert_eq!(pending_entry(&key[1..], &both), None);
+    assert_eq!(pending_entry(&key, &both[1..]), None);
+    assert_eq!(pending_entry(&key, &[]), None);
+    assert_eq!(pending_entry(&key, &value(&[second, first])), None, "another run is the first");
+    assert_eq!(pending_entry(&key, &value(&[first, first])), None, "the runs overlap");
+    assert_eq!(pending_entry(&key, &value(&[first, free(1300, 0)])), None, "an empty run");
     assert_eq!(ready_entry(&u32::MAX.to_be_bytes(), &1_u32.to_be_bytes()), None);
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Found;
 use super::walk::Walker;
 use crate::tree::catalog::Stored;
-use crate::tree::free::{pending_entry, ready_entry};
+use crate::tree::free::{pending_runs, ready_entry};
 use crate::tree::page::{self, CONTINUES, PAIRED, Page, REVERSED, VALUES_REVERSED, code};
 use crate::tree::pages::{FIRST_PAGE, PageFile, PageNo, PageRef, Run};
 use crate::tree::tree::Root;
@@ -306,12 +306,13 @@ fn table_records(page: Page<'_>) -> Option<Vec<(Vec<u8>, Root, Stored)>> {
 fn is_free_space(page: Page<'_>, end: PageNo) -> bool {
     let Some(entries) = plain_entries(page) else { return false };
     let ready = |(key, value): &(Vec<u8>, Vec<u8>)| ready_entry(key, value);
-    let pending = |(key, value): &(Vec<u8>, Vec<u8>)| pending_entry(key, value).map(|f| f.1.run);
+    let pending = |(key, value): &(Vec<u8>, Vec<u8>)| pending_runs(key, value);
     let inside = |run: &Run| run.start + run.len <= end;
     let apart = |runs: &[Run]| runs.windows(2).all(|two| two[0].start + two[0].len < two[1].start);
     let runs: Option<Vec<Run>> = entries.iter().map(ready).collect();
     if let Some(runs) = runs {
         return runs.iter().all(inside) && apart(&runs);
     }
-    entries.iter().map(pending).collect::<Option<Vec<Run>>>().is_some_and(|r| r.iter().all(inside))
+    let runs: Option<Vec<Vec<Run>>> = entries.iter().map(pending).collect();
+    runs.is_some_and(|runs| runs.iter().flatten().all(inside))
 }

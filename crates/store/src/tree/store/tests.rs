@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::free::{pending_entry, ready_entry};
+use super::super::free::{pending_runs, ready_entry};
 use super::super::insert::put_plain;
 use super::super::pages::{PageNo, PageRef, Pages};
 use super::super::remove::delete_plain;
@@ -113,9 +113,10 @@ fn check_space(store: &Store) {
     })
     .unwrap();
     scan_plain(&txn.pages, &Tree::new(meta.pending, Form::PLAIN), &[], &mut |key, value| {
-        let run = pending_entry(key, value).unwrap().1.run;
-        pending_pages += u64::from(run.len);
-        free.push(run);
+        for run in pending_runs(key, value).unwrap() {
+            pending_pages += u64::from(run.len);
+            free.push(run);
+        }
         true
     })
     .unwrap();
