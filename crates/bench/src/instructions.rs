@@ -80,7 +80,7 @@ pub(crate) fn main(options: &Options) -> Result<()> {
     let bench = Bench { scratch: scratch.path(), profiles: options.profiles.as_deref() };
     let wanted =
         |plan: &&Plan| options.workload.is_empty() || options.workload.contains(&plan.workload);
-    let engines = Name::wanted(options.engine);
+    let engines = Name::counted(options.engine);
     for engine in engines.iter().chain([&Name::Hollow]) {
         let folder = bench.store(*engine);
         fs::create_dir_all(&folder)?;
@@ -234,14 +234,19 @@ fn to_table(rows: &[Row], engines: &[Name]) -> Result<String> {
     for engine in engines {
         write!(text, " {:>9} ", engine.text())?;
     }
-    writeln!(text)?;
+    let has_both = engines.contains(&Name::Hedgerow) && engines.contains(&Name::C);
+    writeln!(text, "{}", if has_both { "  c : hedgerow" } else { "" })?;
     for row in rows {
         let Row { plan, generator, costs } = row;
+        let of = |name| costs.iter().find(|(engine, _)| *engine == name).map(|(_, cost)| *cost);
         write!(text, "{:<20} {generator:>9.1} {:>9}", plan.name, number(plan.limit))?;
         for engine in engines {
-            let cost = costs.iter().find(|(name, _)| name == engine).map(|(_, cost)| *cost);
+            let cost = of(*engine);
             let over = *engine == Name::Hedgerow && row.excess().is_some();
             write!(text, " {:>9}{}", number(cost), if over { '!' } else { ' ' })?;
+        }
+        if let (Some(face), Some(own)) = (of(Name::C), of(Name::Hedgerow)) {
+            write!(text, " {:>13.2}", face / own)?;
         }
         writeln!(text)?;
     }

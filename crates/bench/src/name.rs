@@ -6,7 +6,7 @@ use hedgerow::tree::Store;
 
 use crate::engine::{Engine, Pages, Result};
 use crate::engines::hollow::Hollow;
-use crate::engines::lmdb::Environment;
+use crate::engines::lmdb::{Environment, Face, Library, Ours};
 use crate::sizes::{self, Loading};
 use crate::workload::{self, Workload};
 
@@ -14,6 +14,8 @@ use crate::workload::{self, Workload};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Name {
     Hedgerow,
+    /// Hedgerow through its library with LMDB's interface.
+    C,
     Lmdb,
     /// Does nothing: the cost of a loop and its key generator.
     #[value(hide = true)]
@@ -21,7 +23,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// The engines that are compared, ours first.
+    /// The engines whose pages are compared, ours first.
     pub(crate) const COMPARED: [Name; 2] = [Name::Hedgerow, Name::Lmdb];
 
     /// Those of them that are wanted: all, or one.
@@ -29,10 +31,18 @@ impl Name {
         only.map_or(Self::COMPARED.to_vec(), |name| vec![name])
     }
 
+    /// The engines whose instructions are compared: all that are there, or the one that is wanted.
+    pub(crate) fn counted(only: Option<Name>) -> Vec<Name> {
+        let face = Ours::calls().is_ok().then_some(Name::C);
+        let all = || [Some(Name::Hedgerow), face, Some(Name::Lmdb)].into_iter().flatten().collect();
+        only.map_or_else(all, |name| vec![name])
+    }
+
     /// As in the output and on the command line.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Hedgerow => "hedgerow",
+            Self::C => "c",
             Self::Lmdb => "lmdb",
             Self::Hollow => "hollow",
         }
@@ -42,7 +52,7 @@ impl Name {
     pub(crate) fn can(self, workload: Workload) -> bool {
         match self {
             Self::Hedgerow | Self::Hollow => true,
-            Self::Lmdb => !workload.counts(),
+            Self::C | Self::Lmdb => !workload.counts(),
         }
     }
 
@@ -50,6 +60,7 @@ impl Name {
     pub(crate) fn load(self, loading: Loading) -> Result<Pages> {
         match self {
             Self::Hedgerow => sizes::load::<Store>(loading),
+            Self::C => sizes::load::<Face>(loading),
             Self::Lmdb => sizes::load::<Environment>(loading),
             Self::Hollow => sizes::load::<Hollow>(loading),
         }
@@ -59,6 +70,7 @@ impl Name {
     pub(crate) fn prepare(self, folder: &Path) -> Result<()> {
         match self {
             Self::Hedgerow => workload::prepare::<Store>(folder),
+            Self::C => workload::prepare::<Face>(folder),
             Self::Lmdb => workload::prepare::<Environment>(folder),
             Self::Hollow => workload::prepare::<Hollow>(folder),
         }
@@ -76,6 +88,7 @@ impl Name {
             Self::Hedgerow => {
                 workload::run(&<Store as Engine>::open(folder, None)?, workload, operations, end)
             }
+            Self::C => workload::run(&Face::open(folder, None)?, workload, operations, end),
             Self::Lmdb => {
                 workload::run(&Environment::open(folder, None)?, workload, operations, end)
             }
@@ -95,6 +108,7 @@ impl Name {
                 let store = <Store as Engine>::open(folder, None)?;
                 workload::verify_writes(&store, workload, operations)
             }
+            Self::C => workload::verify_writes(&Face::open(folder, None)?, workload, operations),
             Self::Lmdb => {
                 let store = Environment::open(folder, None)?;
                 workload::verify_writes(&store, workload, operations)

@@ -72,10 +72,10 @@ pub(crate) const PLANS: [Plan; 11] = [
     plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1300.0)),
     plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], Some(1660.0)),
     plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], Some(1660.0)),
-    plan(Workload::PutRandom, "put_random", [0, 20_000], Some(4400.0)),
-    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(7300.0)),
-    plan(Workload::Append, "append", [0, 100_000], Some(560.0)),
-    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(1160.0)),
+    plan(Workload::PutRandom, "put_random", [0, 20_000], Some(3270.0)),
+    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(5310.0)),
+    plan(Workload::Append, "append", [0, 100_000], Some(555.0)),
+    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(1130.0)),
 ];
 
 const fn plan(

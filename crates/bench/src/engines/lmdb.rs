@@ -1,5 +1,5 @@
-//! The adapter of LMDB 0.9, compiled from its C source: a small safe layer whose lifetimes keep
-//! LMDB's rules.
+//! The adapter of LMDB 0.9, compiled from its C source, and of Hedgerow's library with the same
+//! interface: a small safe layer whose lifetimes keep LMDB's rules.
 //!
 //! The rules: a transaction ends before its environment, a cursor before its transaction; what a
 //! read transaction hands out stays as long as the transaction. A write transaction hands out
@@ -11,37 +11,138 @@
 //! there is.
 #![expect(unsafe_code, reason = "LMDB is a C library")]
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::fs;
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use hedgerow::tree::Bytes;
 use lmdb_master_sys as ffi;
 
-use crate::engine::{Cursor, Engine, Paged, Pages, Promise, Reader, Result, Table, Writer};
+use crate::engine::{
+    Cursor, Engine, Missing, Paged, Pages, Promise, Reader, Result, Table, Writer,
+};
 
 /// The address range of an environment: more than any workload here fills.
 const MAP_BYTES: usize = 32 << 30;
 
+/// Declares the functions that are used of a library with LMDB's interface.
+macro_rules! calls {
+    ($($name:ident: $symbol:ident($($argument:ty),*) $(-> $answer:ty)?;)*) => {
+        /// The functions of a library with LMDB's interface.
+        pub(crate) struct Calls {
+            $($name: unsafe extern "C" fn($($argument),*) $(-> $answer)?,)*
+        }
+
+        impl Calls {
+            /// Those of LMDB.
+            const LINKED: &'static Self = &Self { $($name: ffi::$symbol,)* };
+
+            fn load(library: &libloading::Library) -> Result<Self> {
+                Ok(Self {
+                    // SAFETY: the type is the one that LMDB's header declares; the library is
+                    // never unloaded.
+                    $($name: *unsafe { library.get(stringify!($symbol).as_bytes()) }?,)*
+                })
+            }
+        }
+    };
+}
+
+calls! {
+    env_create: mdb_env_create(*mut *mut ffi::MDB_env) -> c_int;
+    env_set_mapsize: mdb_env_set_mapsize(*mut ffi::MDB_env, usize) -> c_int;
+    env_set_maxdbs: mdb_env_set_maxdbs(*mut ffi::MDB_env, ffi::MDB_dbi) -> c_int;
+    env_open: mdb_env_open(*mut ffi::MDB_env, *const c_char, c_uint, ffi::mdb_mode_t) -> c_int;
+    env_close: mdb_env_close(*mut ffi::MDB_env);
+    env_copy2: mdb_env_copy2(*mut ffi::MDB_env, *const c_char, c_uint) -> c_int;
+    txn_begin: mdb_txn_begin(
+        *mut ffi::MDB_env, *mut ffi::MDB_txn, c_uint, *mut *mut ffi::MDB_txn) -> c_int;
+    txn_commit: mdb_txn_commit(*mut ffi::MDB_txn) -> c_int;
+    txn_abort: mdb_txn_abort(*mut ffi::MDB_txn);
+    dbi_open: mdb_dbi_open(
+        *mut ffi::MDB_txn, *const c_char, c_uint, *mut ffi::MDB_dbi) -> c_int;
+    stat: mdb_stat(*mut ffi::MDB_txn, ffi::MDB_dbi, *mut ffi::MDB_stat) -> c_int;
+    get: mdb_get(
+        *mut ffi::MDB_txn, ffi::MDB_dbi, *mut ffi::MDB_val, *mut ffi::MDB_val) -> c_int;
+    put: mdb_put(
+        *mut ffi::MDB_txn, ffi::MDB_dbi, *mut ffi::MDB_val, *mut ffi::MDB_val, c_uint) -> c_int;
+    del: mdb_del(
+        *mut ffi::MDB_txn, ffi::MDB_dbi, *mut ffi::MDB_val, *mut ffi::MDB_val) -> c_int;
+    cursor_open: mdb_cursor_open(
+        *mut ffi::MDB_txn, ffi::MDB_dbi, *mut *mut ffi::MDB_cursor) -> c_int;
+    cursor_close: mdb_cursor_close(*mut ffi::MDB_cursor);
+    cursor_get: mdb_cursor_get(
+        *mut ffi::MDB_cursor, *mut ffi::MDB_val, *mut ffi::MDB_val, ffi::MDB_cursor_op) -> c_int;
+    cursor_put: mdb_cursor_put(
+        *mut ffi::MDB_cursor, *mut ffi::MDB_val, *mut ffi::MDB_val, c_uint) -> c_int;
+    cursor_del: mdb_cursor_del(*mut ffi::MDB_cursor, c_uint) -> c_int;
+}
+
+/// A library with LMDB's interface.
+pub(crate) trait Library: Sync + 'static {
+    /// Its functions.
+    fn calls() -> Result<&'static Calls>;
+}
+
+/// LMDB's own.
+pub(crate) struct Original;
+
+impl Library for Original {
+    fn calls() -> Result<&'static Calls> {
+        Ok(Calls::LINKED)
+    }
+}
+
+/// Hedgerow's, which cargo leaves beside this program.
+pub(crate) struct Ours;
+
+impl Library for Ours {
+    fn calls() -> Result<&'static Calls> {
+        static LOADED: OnceLock<Calls> = OnceLock::new();
+        if let Some(calls) = LOADED.get() {
+            return Ok(calls);
+        }
+        let path = std::env::current_exe()?.with_file_name("liblmdb.so");
+        // SAFETY: it has no constructors but those of the Rust library.
+        let Ok(library) = (unsafe { libloading::Library::new(&path) }) else {
+            let what = "is not there: `cargo build --release -p lmdb`, then run this again";
+            return Err(Missing(format!("{} {what}", path.display())).into());
+        };
+        let library = std::mem::ManuallyDrop::new(library);
+        Ok(LOADED.get_or_init({
+            let calls = Calls::load(&library)?;
+            || calls
+        }))
+    }
+}
+
+/// LMDB.
+pub(crate) type Environment = Client<Original>;
+/// Hedgerow through LMDB's interface.
+pub(crate) type Face = Client<Ours>;
+
 /// An open environment, and the handles of the tables used so far, which live as long as it.
-pub(crate) struct Environment {
+pub(crate) struct Client<L> {
+    calls: &'static Calls,
     raw: *mut ffi::MDB_env,
     tables: Mutex<Vec<(Table, ffi::MDB_dbi)>>,
+    _library: PhantomData<L>,
 }
 
 // SAFETY: LMDB lets any thread use an environment. What is bound to a thread is a transaction, and
 // those hold raw pointers, which keeps them in theirs. The list of handles has its lock.
-unsafe impl Sync for Environment {}
+unsafe impl<L: Library> Sync for Client<L> {}
 
 /// A transaction of either kind, and its table.
 struct Transaction<'e> {
+    calls: &'static Calls,
     raw: *mut ffi::MDB_txn,
     table: ffi::MDB_dbi,
-    _environment: PhantomData<&'e Environment>,
+    _environment: PhantomData<&'e ()>,
 }
 
 /// A read transaction.
@@ -56,6 +157,7 @@ pub(crate) struct WriteTransaction<'e> {
 
 /// A cursor of a read or a write transaction.
 pub(crate) struct Place<'t> {
+    calls: &'static Calls,
     raw: *mut ffi::MDB_cursor,
     _transaction: PhantomData<&'t ()>,
 }
@@ -116,13 +218,14 @@ unsafe fn handed_out<'t>(value: ffi::MDB_val) -> Bytes<'t> {
     Bytes::from(unsafe { std::slice::from_raw_parts(value.mv_data.cast::<u8>(), value.mv_size) })
 }
 
-impl Environment {
+impl<L: Library> Client<L> {
     fn begin(&self, table: ffi::MDB_dbi, flags: u32) -> Result<Transaction<'_>> {
         let mut raw = ptr::null_mut();
         // SAFETY: the environment is open; no parent; `raw` takes the new handle.
-        let code = unsafe { ffi::mdb_txn_begin(self.raw, ptr::null_mut(), flags, &raw mut raw) };
+        let code =
+            unsafe { (self.calls.txn_begin)(self.raw, ptr::null_mut(), flags, &raw mut raw) };
         check("mdb_txn_begin", code)?;
-        Ok(Transaction { raw, table, _environment: PhantomData })
+        Ok(Transaction { calls: self.calls, raw, table, _environment: PhantomData })
     }
 
     /// The handle of a table, which is made if it is not there and `begin` lets that happen.
@@ -138,8 +241,9 @@ impl Environment {
         let mut handle = 0;
         // SAFETY: the transaction is live, the name ends with a zero, `handle` takes the handle;
         // the lock keeps other transactions from opening one at the same time.
-        let code =
-            unsafe { ffi::mdb_dbi_open(txn.raw, name.as_ptr(), kind | create, &raw mut handle) };
+        let code = unsafe {
+            (self.calls.dbi_open)(txn.raw, name.as_ptr(), kind | create, &raw mut handle)
+        };
         check("mdb_dbi_open", code)?;
         txn.commit()?;
         tables.push((table, handle));
@@ -147,30 +251,30 @@ impl Environment {
     }
 }
 
-impl Drop for Environment {
+impl<L> Drop for Client<L> {
     fn drop(&mut self) {
         // SAFETY: the handle is live, and all transactions borrow it, so none is left.
-        unsafe { ffi::mdb_env_close(self.raw) }
+        unsafe { (self.calls.env_close)(self.raw) }
     }
 }
 
-impl Engine for Environment {
+impl<L: Library> Engine for Client<L> {
     type Reader<'e> = ReadTransaction<'e>;
     type Writer<'e> = WriteTransaction<'e>;
 
     fn open(folder: &Path, memory: Option<usize>) -> Result<Self> {
         let path = CString::new(folder.as_os_str().as_bytes())?;
         let flags = if memory.is_some() { ffi::MDB_NORDAHEAD } else { 0 };
-        let mut raw = ptr::null_mut();
+        let (mut raw, calls) = (ptr::null_mut(), L::calls()?);
         // SAFETY: `raw` takes the new handle.
-        check("mdb_env_create", unsafe { ffi::mdb_env_create(&raw mut raw) })?;
-        let environment = Environment { raw, tables: Mutex::default() };
+        check("mdb_env_create", unsafe { (calls.env_create)(&raw mut raw) })?;
+        let environment = Self { calls, raw, tables: Mutex::default(), _library: PhantomData };
         // SAFETY: the handle is new and not open yet, which these three calls ask for; the path
         // ends with a zero. Dropping `environment` closes it also where opening fails.
         unsafe {
-            check("mdb_env_set_mapsize", ffi::mdb_env_set_mapsize(raw, MAP_BYTES))?;
-            check("mdb_env_set_maxdbs", ffi::mdb_env_set_maxdbs(raw, 8))?;
-            check("mdb_env_open", ffi::mdb_env_open(raw, path.as_ptr(), flags, 0o600))?;
+            check("mdb_env_set_mapsize", (calls.env_set_mapsize)(raw, MAP_BYTES))?;
+            check("mdb_env_set_maxdbs", (calls.env_set_maxdbs)(raw, 8))?;
+            check("mdb_env_open", (calls.env_open)(raw, path.as_ptr(), flags, 0o600))?;
         }
         Ok(environment)
     }
@@ -209,7 +313,7 @@ impl Engine for Environment {
         fs::create_dir(&copy)?;
         let path = CString::new(copy.as_os_str().as_bytes())?;
         // SAFETY: the environment is open, the path ends with a zero.
-        let code = unsafe { ffi::mdb_env_copy2(self.raw, path.as_ptr(), ffi::MDB_CP_COMPACT) };
+        let code = unsafe { (self.calls.env_copy2)(self.raw, path.as_ptr(), ffi::MDB_CP_COMPACT) };
         check("mdb_env_copy2", code)?;
         drop(self);
         fs::rename(copy.join("data.mdb"), folder.join("data.mdb"))?;
@@ -220,22 +324,23 @@ impl Engine for Environment {
 
 impl Transaction<'_> {
     fn commit(self) -> Result<()> {
-        let raw = self.raw;
+        let (raw, calls) = (self.raw, self.calls);
         std::mem::forget(self);
         // SAFETY: the handle is live; it is freed here, also where it fails, and not dropped again.
-        check("mdb_txn_commit", unsafe { ffi::mdb_txn_commit(raw) })
+        check("mdb_txn_commit", unsafe { (calls.txn_commit)(raw) })
     }
 
     fn raw_cursor(&self) -> Result<*mut ffi::MDB_cursor> {
         let mut raw = ptr::null_mut();
         // SAFETY: transaction and table are live; `raw` takes the new handle.
-        let code = unsafe { ffi::mdb_cursor_open(self.raw, self.table, &raw mut raw) };
+        let code = unsafe { (self.calls.cursor_open)(self.raw, self.table, &raw mut raw) };
         check("mdb_cursor_open", code)?;
         Ok(raw)
     }
 
     fn cursor(&self) -> Result<Place<'_>> {
-        Ok(Place { raw: self.raw_cursor()?, _transaction: PhantomData })
+        let raw = self.raw_cursor()?;
+        Ok(Place { calls: self.calls, raw, _transaction: PhantomData })
     }
 
     fn stat(&self) -> Result<ffi::MDB_stat> {
@@ -248,7 +353,7 @@ impl Transaction<'_> {
             ms_entries: 0,
         };
         // SAFETY: transaction and table are live; `stat` takes the answer.
-        check("mdb_stat", unsafe { ffi::mdb_stat(self.raw, self.table, &raw mut stat) })?;
+        check("mdb_stat", unsafe { (self.calls.stat)(self.raw, self.table, &raw mut stat) })?;
         Ok(stat)
     }
 
@@ -270,7 +375,7 @@ impl Transaction<'_> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle is live (a commit forgets this value), and all cursors borrow it.
-        unsafe { ffi::mdb_txn_abort(self.raw) }
+        unsafe { (self.calls.txn_abort)(self.raw) }
     }
 }
 
@@ -296,7 +401,8 @@ impl Reader for ReadTransaction<'_> {
     fn get<T>(&self, key: &[u8], see: impl FnOnce(Bytes<'_>) -> T) -> Result<Option<T>> {
         let (mut key, mut value) = (argument(key), room());
         // SAFETY: transaction and table are live; the key is only read.
-        let code = unsafe { ffi::mdb_get(self.0.raw, self.0.table, &raw mut key, &raw mut value) };
+        let code =
+            unsafe { (self.0.calls.get)(self.0.raw, self.0.table, &raw mut key, &raw mut value) };
         // SAFETY: `value` was filled; in a read transaction it stays as long as `self`.
         Ok(check_found("mdb_get", code)?.then(|| see(unsafe { handed_out(value) })))
     }
@@ -320,7 +426,7 @@ impl Place<'_> {
         operation: ffi::MDB_cursor_op,
     ) -> Result<bool> {
         // SAFETY: the cursor is live; `key` is an argument or room for an answer, `value` is room.
-        let code = unsafe { ffi::mdb_cursor_get(self.raw, key, value, operation) };
+        let code = unsafe { (self.calls.cursor_get)(self.raw, key, value, operation) };
         check_found("mdb_cursor_get", code)
     }
 }
@@ -328,7 +434,7 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle is live, its transaction too, which this value borrows.
-        unsafe { ffi::mdb_cursor_close(self.raw) }
+        unsafe { (self.calls.cursor_close)(self.raw) }
     }
 }
 
@@ -374,8 +480,9 @@ impl Writer for WriteTransaction<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let (mut key, mut value) = (argument(key), argument(value));
         // SAFETY: transaction and table are live; without MDB_RESERVE both strings are only read.
-        let code =
-            unsafe { ffi::mdb_put(self.txn.raw, self.txn.table, &raw mut key, &raw mut value, 0) };
+        let code = unsafe {
+            (self.txn.calls.put)(self.txn.raw, self.txn.table, &raw mut key, &raw mut value, 0)
+        };
         check("mdb_put", code)
     }
 
@@ -388,7 +495,12 @@ impl Writer for WriteTransaction<'_> {
         // SAFETY: the cursor lives as long as its transaction; without MDB_RESERVE both strings
         // are only read.
         let code = unsafe {
-            ffi::mdb_cursor_put(self.appender, &raw mut key, &raw mut value, ffi::MDB_APPEND)
+            (self.txn.calls.cursor_put)(
+                self.appender,
+                &raw mut key,
+                &raw mut value,
+                ffi::MDB_APPEND,
+            )
         };
         check("mdb_cursor_put", code)
     }
@@ -397,8 +509,9 @@ impl Writer for WriteTransaction<'_> {
     fn delete(&mut self, key: &[u8]) -> Result<()> {
         let mut key = argument(key);
         // SAFETY: transaction and table are live; the key is only read, no value is asked for.
-        let code =
-            unsafe { ffi::mdb_del(self.txn.raw, self.txn.table, &raw mut key, ptr::null_mut()) };
+        let code = unsafe {
+            (self.txn.calls.del)(self.txn.raw, self.txn.table, &raw mut key, ptr::null_mut())
+        };
         check_found("mdb_del", code).map(drop)
     }
 
@@ -412,7 +525,7 @@ impl Writer for WriteTransaction<'_> {
                 break;
             }
             // SAFETY: the cursor is live and stands on an entry.
-            check("mdb_cursor_del", unsafe { ffi::mdb_cursor_del(cursor.raw, 0) })?;
+            check("mdb_cursor_del", unsafe { (cursor.calls.cursor_del)(cursor.raw, 0) })?;
             // After a deletion this answers the entry that followed.
             operation = ffi::MDB_NEXT;
         }
