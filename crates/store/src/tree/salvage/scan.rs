@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// How much is read at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// So many pages tell the page size.
+/// Pages of so many bytes tell the page size.
 const PROBED_BYTES: u64 = 4 << 20;
 /// So many of the newest trees are looked at for a later version of another one.
 const VERSIONS_MAX: usize = 64;
@@ -44,28 +44,40 @@ pub(super) struct Scan {
     children: BTreeSet<PageNo>,
 }
 
-/// Finds the page size with which most pages at the beginning of the file are sound.
+/// Finds the page size with which most pages are sound, of a sample from all over the file; of all
+/// pages, if none of the sample is: tree pages may be few among long values.
 pub(super) fn probe_page_size(open: &dyn Fn(u32) -> PageFile) -> Result<PageFile> {
-    let mut best = None;
-    for shift in 12..=16 {
-        let file = open(1 << shift);
-        let end = super::page_count(&file)?;
-        let most = (PROBED_BYTES >> shift) as u32;
-        let mut bytes = vec![0; file.page_size()];
-        let mut sound = 0_u64;
-        for no in FIRST_PAGE..end.min(FIRST_PAGE + most) {
-            file.interrupted()?;
-            let read = file.read_run(Run { start: no, len: 1 }, &mut bytes);
-            sound += u64::from(read.is_ok() && page::checked(&bytes, no, end).is_ok());
+    for sample in [PROBED_BYTES, u64::MAX] {
+        let mut best = None;
+        for shift in 12..=16 {
+            let file = open(1 << shift);
+            let sound = sound_pages(&file, sample >> shift)?;
+            if sound > 0 && best.as_ref().is_none_or(|(most, _)| sound > *most) {
+                best = Some((sound, file));
+            }
         }
-        if sound > 0 && best.as_ref().is_none_or(|(most, _)| sound > *most) {
-            best = Some((sound, file));
+        if let Some((_, file)) = best {
+            return Ok(file);
         }
     }
-    best.map(|(_, file)| file).ok_or_else(|| Error::NotAStore {
+    Err(Error::NotAStore {
         path: open(4096).path,
         reason: "neither its meta records nor any page of it are those of a store".to_owned(),
     })
+}
+
+/// How many of about `most` pages, evenly spread, are sound.
+fn sound_pages(file: &PageFile, most: u64) -> Result<u64> {
+    let end = super::page_count(file)?;
+    let step = u64::from(end).div_ceil(most.max(1)).max(1) as usize;
+    let mut bytes = vec![0; file.page_size()];
+    let mut sound = 0;
+    for no in (FIRST_PAGE..end).step_by(step) {
+        file.interrupted()?;
+        let read = file.read_run(Run { start: no, len: 1 }, &mut bytes);
+        sound += u64::from(read.is_ok() && page::checked(&bytes, no, end).is_ok());
+    }
+    Ok(sound)
 }
 
 impl Scan {
