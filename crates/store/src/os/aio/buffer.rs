@@ -76,7 +76,7 @@ impl Pool {
     }
 
     /// Where all its buffers lie: the address of the first byte, and how many there are.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub(super) fn span(&self) -> (NonNull<u8>, usize) {
         (self.0.memory.start, self.0.memory.layout.size())
     }
@@ -120,7 +120,7 @@ impl Buffer {
     }
 
     /// The address of a byte of it, for the system.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub(super) fn address(&mut self, at: usize) -> *mut u8 {
         self[at..].as_mut_ptr()
     }

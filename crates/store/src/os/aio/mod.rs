@@ -24,7 +24,7 @@ use super::DataFile;
 
 mod buffer;
 mod in_order;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -125,7 +125,7 @@ pub trait Queue {
 
 /// The queues of the real system. Never fails: see [`Io::back`] for what was granted.
 pub fn open(choice: Choice) -> Arc<dyn Io> {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     if choice != Choice::Threads
         && let Some(rings) = ring::Rings::probe()
     {
