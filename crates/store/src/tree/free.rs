@@ -10,7 +10,7 @@
 //!
 //! Free runs are noted in three places:
 //!
-//! - `recent`, a short unsorted list in the meta record: small commits change nothing else;
+//! - `recent`, a short list in the meta record: small commits change nothing else;
 //! - the *ready* tree (start → length): runs that nobody holds, neighbours joined;
 //! - the *pending* tree (holder → runs, several an entry): runs that some snapshot holds, under the
 //!   newest one that does. When the holder has gone, its runs become ready or move to their next
@@ -21,9 +21,9 @@
 //! # The trees that describe free space use it
 //!
 //! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two
-//! rules keep that in bounds. The trees change only inside a commit, or before pages are written
-//! early if no savepoint is open ([`FreeState::release_early`]); what a running transaction takes
-//! from the ready tree is remembered in `taken` and removed from the tree then, so that rolling
+//! rules keep that in bounds. The trees change only inside a commit, or, if no savepoint is open,
+//! before pages are written early or a long value finds its place
+//! ([`FreeState::release_early`]); what a running transaction takes from the ready tree is remembered in `taken` and removed from the tree then, so that rolling
 //! back to a savepoint never has to undo a change of free space. And
 //! [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is left
 //! to do: a page of the trees is copied at most once a transaction, so each round has less to do
@@ -48,7 +48,7 @@ const GOOD_RUN: u32 = 32;
 const LEFTOVER_MAX: usize = 24;
 /// After so many rounds of settling, space is taken from the end of the store only.
 const ROUNDS_WITH_TREES: usize = 6;
-/// A commit of so many pages is a small one: all of it shall stand side by side.
+/// A commit of so many pages is a small one: what the next one writes again stands side by side.
 pub(crate) const SMALL_PAGES: u32 = 16;
 /// A free run of at most this many pages is a gap, which takes pages that need no neighbours.
 const GAP_PAGES: u32 = 2;
