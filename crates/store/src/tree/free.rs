@@ -22,9 +22,9 @@
 //!
 //! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two
 //! rules keep that in bounds. The trees change only inside a commit, or, if no savepoint is open,
-//! before pages are written early or a long value finds its place
-//! ([`FreeState::release_early`]); what a running transaction takes from the ready tree is remembered in `taken` and removed from the tree then, so that rolling
-//! back to a savepoint never has to undo a change of free space. And
+//! before pages are written early or a long value finds its place ([`FreeState::release_early`]);
+//! what a running transaction takes from the ready tree is remembered in `taken` and removed from
+//! the tree then, so that rolling back to a savepoint never has to undo a change of free space. And
 //! [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is left
 //! to do: a page of the trees is copied at most once a transaction, so each round has less to do
 //! than the one before.
@@ -48,7 +48,7 @@ const GOOD_RUN: u32 = 32;
 const LEFTOVER_MAX: usize = 24;
 /// After so many rounds of settling, space is taken from the end of the store only.
 const ROUNDS_WITH_TREES: usize = 6;
-/// A commit of so many pages is a small one: what the next one writes again stands side by side.
+/// A commit of so many pages is small: what the next one writes again stands side by side.
 pub(crate) const SMALL_PAGES: u32 = 16;
 /// A free run of at most this many pages is a gap, which takes pages that need no neighbours.
 const GAP_PAGES: u32 = 2;
