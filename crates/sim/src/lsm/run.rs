@@ -120,9 +120,9 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model: &T) -> Ou
 type Entry = (Vec<u8>, Vec<u8>);
 
 impl<'c> Runner<'c> {
-    pub(super) fn new(config: &'c Config, disk: Option<SimSystem>, path: PathBuf) -> Outcome<Self> {
-        let ledger = Ledger { states: vec![State::default()], handed: 0, durable: 0 };
-        let mut runner = Self {
+    /// Of a store that is not open yet.
+    fn closed(config: &'c Config, disk: Option<SimSystem>, path: PathBuf, ledger: Ledger) -> Self {
+        Self {
             config,
             disk,
             path,
@@ -132,7 +132,12 @@ impl<'c> Runner<'c> {
             held: Default::default(),
             start: ledger.mark(),
             ledger,
-        };
+        }
+    }
+
+    pub(super) fn new(config: &'c Config, disk: Option<SimSystem>, path: PathBuf) -> Outcome<Self> {
+        let ledger = Ledger { states: vec![State::default()], handed: 0, durable: 0 };
+        let mut runner = Self::closed(config, disk, path, ledger);
         runner.open()?;
         Ok(runner)
     }
@@ -148,17 +153,7 @@ impl<'c> Runner<'c> {
     ) -> Outcome<Self> {
         let low = if is_power { mark.durable } else { mark.handed };
         let high = mark.returned + 1;
-        let mut runner = Self {
-            config,
-            disk: Some(disk),
-            path,
-            db: None,
-            spaces: Vec::new(),
-            state: State::default(),
-            held: Default::default(),
-            start: ledger.mark(),
-            ledger: ledger.clone(),
-        };
+        let mut runner = Self::closed(config, Some(disk), path, ledger.clone());
         let db = runner.open_db()?;
         let found = runner.read(&db)?;
         let last = ledger.states.len() - 1;

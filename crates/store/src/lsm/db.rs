@@ -195,8 +195,7 @@ impl Db {
         keys: &[K],
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check(keyspace)?;
-        let view = View::now(&self.inner);
-        keys.iter().map(|key| view.get(&full_key(keyspace.id(), key.as_ref()))).collect()
+        View::now(&self.inner).multi_get(keyspace, keys)
     }
 
     /// A place in a keyspace that moves both ways and sees this moment.

@@ -41,6 +41,15 @@ impl View {
         }
     }
 
+    /// The values of several keys of a keyspace.
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(&full_key(keyspace.id(), key.as_ref()))).collect()
+    }
+
     /// The value of an entry; `None` for a tombstone.
     pub(crate) fn value(&self, kind: Kind, value: &[u8]) -> Result<Option<Vec<u8>>> {
         match kind {
@@ -152,8 +161,7 @@ impl Snapshot {
         keys: &[K],
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check(keyspace)?;
-        let view = self.view();
-        keys.iter().map(|key| view.get(&full_key(keyspace.id(), key.as_ref()))).collect()
+        self.view().multi_get(keyspace, keys)
     }
 
     /// A place in a keyspace that moves both ways.

@@ -39,6 +39,9 @@ use super::search::{scan_plain, scan_plain_back};
 use super::tree::{Form, Tree};
 use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
+use pending::PENDING_RUNS;
+pub(crate) use pending::{pending_entry, pending_runs};
+use recent::join_neighbours;
 
 /// How many entries of the ready tree one search looks at, at least.
 const LOOKED_AT_MIN: usize = 64;
@@ -50,10 +53,6 @@ const LEFTOVER_MAX: usize = 24;
 const ROUNDS_WITH_TREES: usize = 6;
 /// A commit of so many pages is small: what the next one writes again stands side by side.
 pub(crate) const SMALL_PAGES: u32 = 16;
-/// A free run of at most this many pages is a gap, which takes pages that need no neighbours.
-const GAP_PAGES: u32 = 2;
-/// With fewer of them in the recent list a small commit looks for more.
-const GAPS_MIN: usize = 8;
 /// The pieces of a commit that are looked for one by one.
 const LOOKS: usize = 4;
 /// So many of the longest free runs stay in the recent list when the others are filed: small
@@ -64,8 +63,6 @@ const RECENT_FULL: usize = 96;
 const _: () = assert!(KEPT_RUNS + LEFTOVER_MAX + 1 < RECENT_FULL && RECENT_FULL <= RECENT_MAX);
 /// A larger commit looks at so many pending runs at least.
 const RELEASED_MIN: usize = 256;
-/// The most runs in one entry of the pending tree.
-const PENDING_RUNS: usize = 24;
 /// Where a small commit takes pages from the end of the store, so many more become free there for
 /// the next ones; at most an eighth of the store.
 const SMALL_AHEAD: u32 = 32;
@@ -104,20 +101,6 @@ pub(crate) fn newest_holder(protected: &[u64], birth: u64, freed: u64) -> Option
     let below = protected.partition_point(|snapshot| *snapshot < freed);
     let newest = *protected.get(below.checked_sub(1)?)?;
     (newest >= birth && !is_planted(Bug::ReusedPage)).then_some(newest)
-}
-
-/// Sorts runs and joins neighbours that have the same interval.
-fn join_neighbours(runs: &mut Vec<FreeRun>) {
-    // They come as two or three ascending lists, which a stable sort merges.
-    runs.sort_by_key(|free| free.run.start);
-    runs.dedup_by(|next, before| {
-        let joins = before.run.start + before.run.len == next.run.start
-            && (before.birth, before.freed) == (next.birth, next.freed);
-        if joins {
-            before.run.len += next.run.len;
-        }
-        joins
-    });
 }
 
 /// Indices of the runs to take for `need` pages: the shortest one that is long enough, else the
@@ -178,11 +161,6 @@ fn lowest_runs(runs: &[Run], need: u32, avoid: &std::ops::Range<PageNo>) -> Vec<
     }
     chosen.sort_unstable();
     chosen
-}
-
-/// Whether a run of the recent list is a gap that may be filled.
-fn is_gap(free: &FreeRun) -> bool {
-    free.freed == 0 && free.run.len <= GAP_PAGES
 }
 
 fn pool_pages(pages: &WritePages) -> u64 {
@@ -271,25 +249,6 @@ impl FreeState {
         }
     }
 
-    /// Adds a run to the recent list, joined with its neighbours there.
-    fn note_recent(&mut self, free: FreeRun) {
-        let recent = &mut self.recent;
-        let at = recent.partition_point(|other| other.run.start < free.run.start);
-        let joins = |a: &FreeRun, b: &FreeRun| {
-            a.run.start + a.run.len == b.run.start && (a.birth, a.freed) == (b.birth, b.freed)
-        };
-        let with_next = recent.get(at).is_some_and(|next| joins(&free, next));
-        let with_last = at > 0 && joins(&recent[at - 1], &free);
-        match (with_last, with_next) {
-            (true, true) => recent[at - 1].run.len += free.run.len + recent.remove(at).run.len,
-            (true, false) => recent[at - 1].run.len += free.run.len,
-            (false, true) => {
-                recent[at].run = Run { len: free.run.len + recent[at].run.len, ..free.run };
-            }
-            (false, false) => recent.insert(at, free),
-        }
-    }
-
     /// How many pages can still be had: the pool, what is free, and the end of the store.
     pub(crate) fn room_pages(&self, pages: &WritePages) -> u64 {
         let behind = pages.space.max_pages.saturating_sub(pages.base.end);
@@ -297,151 +256,8 @@ impl FreeState {
         free + u64::from(behind)
     }
 
-    fn recent_ready_pages(&self) -> u64 {
-        let ready = self.recent.iter().filter(|free| free.freed == 0 || !self.holds(free));
-        ready.map(|free| u64::from(free.run.len)).sum()
-    }
-
     fn holds(&self, free: &FreeRun) -> bool {
         is_held(&self.protected, free.birth, free.freed)
-    }
-
-    /// Takes the pages of a small commit from the recent list: `hot` of them from one run, the
-    /// others from the shortest runs. So what the next commit writes again stays together, and what
-    /// stays behind fills the gaps. False, and nothing is taken, if there are not enough gaps.
-    fn take_hot_and_cold(
-        &mut self,
-        pages: &mut WritePages,
-        need: u32,
-        hot: u32,
-        fresh: Option<usize>,
-    ) -> bool {
-        let is_long = fresh.is_some_and(|at| self.recent[at].run.len >= need);
-        if is_long || hot >= need || pages.space.lowest_first.is_some() {
-            return false;
-        }
-        let hot_at = if hot > 0 { self.choose_recent(fresh, hot) } else { None };
-        if hot > 0 && hot_at.is_none() {
-            return false;
-        }
-        let gaps = self.recent.iter().enumerate().filter(|(_, free)| is_gap(free));
-        let gaps = gaps.filter(|(at, _)| Some(*at) != hot_at);
-        let mut gaps: Vec<(u32, usize)> = gaps.map(|(at, free)| (free.run.len, at)).collect();
-        gaps.sort_unstable();
-        let mut cold = need - hot;
-        let mut taken: Vec<(usize, u32)> = hot_at.map(|at| (at, hot)).into_iter().collect();
-        for (len, at) in gaps {
-            if cold == 0 {
-                break;
-            }
-            taken.push((at, cold.min(len)));
-            cold -= cold.min(len);
-        }
-        if cold > 0 {
-            return false;
-        }
-        // From the back, so that what is still to be taken stays where it is.
-        taken.sort_unstable();
-        for (at, len) in taken.into_iter().rev() {
-            self.cut_recent(pages, at, 0, len);
-        }
-        true
-    }
-
-    /// Takes runs of the recent list; returns how many pages are still missing.
-    fn take_recent(
-        &mut self,
-        pages: &mut WritePages,
-        missing: u32,
-        scattered: bool,
-        fresh: Option<usize>,
-    ) -> u32 {
-        if pages.space.lowest_first.is_none()
-            && let Some(at) = self.choose_recent(fresh, missing)
-        {
-            // A run that begins where the last commit ended is begun in its middle: so the pages of
-            // that commit, once they are free, have free pages behind them.
-            let run = self.recent[at].run;
-            let half = run.len / 2;
-            let is_behind = run.start == self.behind && run.len - half >= missing;
-            self.cut_recent(pages, at, if is_behind { half } else { 0 }, missing);
-            return 0;
-        }
-        let free: Vec<usize> =
-            (0..self.recent.len()).filter(|i| self.recent[*i].freed == 0).collect();
-        let runs: Vec<Run> = free.iter().map(|i| self.recent[*i].run).collect();
-        let mut chosen = match &pages.space.lowest_first {
-            Some(avoid) => lowest_runs(&runs, missing, avoid),
-            None => choose_runs(&runs, missing, scattered),
-        };
-        chosen.sort_unstable();
-        let mut left = missing;
-        for i in chosen.into_iter().rev() {
-            left = left.saturating_sub(runs[i].len);
-            self.cut_recent(pages, free[i], 0, u32::MAX);
-        }
-        left
-    }
-
-    /// Joins those of the recent list that nobody holds any more; of those that are free since the
-    /// commit before, the longest.
-    fn release_recent(&mut self) -> Option<usize> {
-        let (mut kept, mut fresh, mut is_fresh) = (0_usize, None::<usize>, false);
-        for i in 0..self.recent.len() {
-            let free = self.recent[i];
-            if free.freed != 0 && self.holds(&free) {
-                self.recent[kept] = free;
-                kept += 1;
-                continue;
-            }
-            let last = kept.checked_sub(1).map(|last| self.recent[last]);
-            let joins = last.is_some_and(|last| {
-                last.freed == 0 && last.run.start + last.run.len == free.run.start
-            });
-            if joins {
-                self.recent[kept - 1].run.len += free.run.len;
-            } else {
-                self.recent[kept] = FreeRun { run: free.run, birth: 0, freed: 0 };
-                kept += 1;
-            }
-            is_fresh = joins && is_fresh || free.freed == self.newest;
-            let longest = fresh.map_or(0, |at| self.recent[at].run.len);
-            if is_fresh && self.recent[kept - 1].run.len >= longest {
-                fresh = Some(kept - 1);
-            }
-        }
-        self.recent.truncate(kept);
-        fresh
-    }
-
-    /// The one run of the recent list that is best for `need` pages, if one is long enough: what is
-    /// free since the commit before, so that small commits alternate between two places; else the
-    /// shortest.
-    fn choose_recent(&self, fresh: Option<usize>, need: u32) -> Option<usize> {
-        if let Some(at) = fresh.filter(|at| self.recent[*at].run.len >= need) {
-            return Some(at);
-        }
-        let free = self.recent.iter().enumerate().filter(|(_, free)| free.freed == 0);
-        let enough = free.filter(|(_, free)| free.run.len >= need);
-        enough.min_by_key(|(_, free)| free.run.len).map(|(at, _)| at)
-    }
-
-    /// Takes up to `len` pages of a run of the recent list, behind the first `skip` of it.
-    fn cut_recent(&mut self, pages: &mut WritePages, at: usize, skip: u32, len: u32) {
-        let run = self.recent[at].run;
-        let len = len.min(run.len - skip);
-        let part = |start: PageNo, len| FreeRun { run: Run { start, len }, birth: 0, freed: 0 };
-        pages.space.pool.push(Run { start: run.start + skip, len });
-        let (behind, rest) = (run.start + skip + len, run.len - skip - len);
-        match (skip, rest) {
-            (0, 0) => drop(self.recent.remove(at)),
-            (0, rest) => self.recent[at] = part(behind, rest),
-            (skip, 0) => self.recent[at] = part(run.start, skip),
-            (skip, rest) => {
-                self.recent[at] = part(run.start, skip);
-                self.recent.insert(at + 1, part(behind, rest));
-            }
-        }
     }
 
     /// Takes runs of the ready tree, next fit; returns how many pages are still missing.
@@ -520,7 +336,7 @@ impl FreeState {
         if need > SMALL_PAGES {
             let work = (4 * pages.freed.len()).max(2 * need as usize).max(RELEASED_MIN);
             self.release_pending(pages, work)?;
-        } else if self.recent.iter().filter(|free| is_gap(free)).count() < GAPS_MIN {
+        } else if self.is_short_of_gaps() {
             self.release_pending(pages, PENDING_RUNS)?;
         }
         self.lower_end(pages)?;
@@ -556,65 +372,6 @@ impl FreeState {
         Ok(())
     }
 
-    /// Looks at pending runs whose holder is no longer protected, at least `work` of them if there
-    /// are so many.
-    fn release_pending(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
-        if self.pending_pages == 0 {
-            return Ok(());
-        }
-        let mut held = Vec::new();
-        for (holder, runs) in self.released_entries(pages, work)? {
-            delete_plain(pages, &mut self.pending, &pending_key(holder, runs[0].run.start))?;
-            for free in runs {
-                self.pending_pages = self.pending_pages.saturating_sub(u64::from(free.run.len));
-                match newest_holder(&self.protected, free.birth, free.freed) {
-                    Some(holder) => held.push((holder, free)),
-                    // Through the recent list, so that a commit that needs pages now takes them
-                    // without a detour through the ready tree; what is too much for the list is
-                    // noted in `settle`.
-                    None => self.recent.push(FreeRun { run: free.run, birth: 0, freed: 0 }),
-                }
-            }
-        }
-        join_neighbours(&mut self.recent);
-        self.put_pending(pages, held)
-    }
-
-    /// The first entries of the pending tree whose holders are no longer protected, with `work`
-    /// runs or all there are.
-    fn released_entries(
-        &self,
-        pages: &WritePages,
-        work: usize,
-    ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
-        let (mut released, mut count) = (Vec::new(), 0);
-        let mut next_holder = Some(0);
-        while let Some(from) = next_holder.take() {
-            let (mut damaged, end) = (None, pages.base.end);
-            // Holders ascend: in a damaged tree the search could else go round for ever.
-            let fits = |(holder, runs): &(u64, Vec<FreeRun>)| {
-                *holder >= from && runs.iter().all(|free| free.run.start + free.run.len <= end)
-            };
-            scan_plain(pages, &self.pending, &pending_key(from, 0), &mut |key, value| {
-                let Some((holder, runs)) = pending_entry(key, value).filter(fits) else {
-                    damaged = Some(());
-                    return false;
-                };
-                if self.protected.binary_search(&holder).is_ok() {
-                    next_holder = holder.checked_add(1);
-                    return false;
-                }
-                count += runs.len();
-                released.push((holder, runs));
-                count < work
-            })?;
-            if damaged.is_some() {
-                return Err(damaged_entry(pages, &self.pending));
-            }
-        }
-        Ok(released)
-    }
-
     /// Calls `f` with the runs of the ready tree from `from` on, until it answers false.
     fn scan_ready(
         &self,
@@ -629,24 +386,6 @@ impl FreeState {
             run.is_some_and(&mut *f)
         })?;
         if is_whole { Ok(()) } else { Err(damaged_entry(pages, &self.ready)) }
-    }
-
-    /// Notes runs in the pending tree, each under its holder.
-    fn put_pending(&mut self, pages: &mut WritePages, mut held: Vec<(u64, FreeRun)>) -> Result<()> {
-        held.sort_unstable_by_key(|(holder, free)| (*holder, free.run.start));
-        for of_one in held.chunk_by(|(a, _), (b, _)| a == b) {
-            for entry in of_one.chunks(PENDING_RUNS) {
-                let (holder, first) = entry[0];
-                let mut value = Vec::with_capacity(entry.len() * PENDING_LEN);
-                for (_, free) in entry {
-                    self.pending_pages += u64::from(free.run.len);
-                    encode_pending(&mut value, free);
-                }
-                let key = pending_key(holder, first.run.start);
-                put_plain(pages, &mut self.pending, &key, &value)?;
-            }
-        }
-        Ok(())
     }
 
     /// Notes a run in the ready tree, joined with its neighbours there.
@@ -917,50 +656,12 @@ pub(crate) fn ready_entry(key: &[u8], value: &[u8]) -> Option<Run> {
     (len > 0 && start >= FIRST_PAGE).then_some(Run { start, len })
 }
 
-fn pending_key(holder: u64, start: PageNo) -> [u8; 12] {
-    let mut key = [0; 12];
-    key[..8].copy_from_slice(&holder.to_be_bytes());
-    key[8..].copy_from_slice(&start.to_be_bytes());
-    key
-}
-
-/// The bytes of one run in the pending tree.
-const PENDING_LEN: usize = 24;
-
-fn encode_pending(out: &mut Vec<u8>, free: &FreeRun) {
-    out.extend_from_slice(&free.run.start.to_be_bytes());
-    out.extend_from_slice(&free.run.len.to_be_bytes());
-    out.extend_from_slice(&free.birth.to_be_bytes());
-    out.extend_from_slice(&free.freed.to_be_bytes());
-}
-
-/// An entry of the pending tree: its holder and the runs, ascending, at least one; `None` if no
-/// store wrote it.
-pub(crate) fn pending_entry(key: &[u8], value: &[u8]) -> Option<(u64, Vec<FreeRun>)> {
-    let (key, start): (&[u8; 8], &[u8]) = key.split_first_chunk()?;
-    let runs = value.chunks(PENDING_LEN).map(decode_pending).collect::<Option<Vec<_>>>()?;
-    let first = runs.first().filter(|_| runs.len() <= PENDING_RUNS)?;
-    let ascend = runs.windows(2).all(|two| two[0].run.start + two[0].run.len <= two[1].run.start);
-    let fits = ascend && start == first.run.start.to_be_bytes();
-    fits.then_some((u64::from_be_bytes(*key), runs))
-}
-
-/// The runs of an entry of the pending tree.
-pub(crate) fn pending_runs(key: &[u8], value: &[u8]) -> Option<Vec<Run>> {
-    let (_, runs) = pending_entry(key, value)?;
-    Some(runs.iter().map(|free| free.run).collect())
-}
-
-fn decode_pending(value: &[u8]) -> Option<FreeRun> {
-    let value: &[u8; PENDING_LEN] = value.try_into().ok()?;
-    let run = ready_entry(&value[..4], &value[4..8])?;
-    let birth = u64::from_be_bytes(value[8..16].try_into().ok()?);
-    let freed = u64::from_be_bytes(value[16..].try_into().ok()?);
-    Some(FreeRun { run, birth, freed })
-}
-
 #[path = "free/low.rs"]
 pub(crate) mod low;
+#[path = "free/pending.rs"]
+mod pending;
+#[path = "free/recent.rs"]
+mod recent;
 
 #[cfg(test)]
 #[path = "free/tests.rs"]

@@ -1,5 +1,6 @@
 //! Who holds a freed run, and which runs are chosen: the parts of free space that need no tree.
 
+use super::pending::{encode_pending, pending_key};
 use super::*;
 
 fn run(start: u32, len: u32) -> Run {

@@ -1,0 +1,131 @@
+//! The pending tree: free runs that a snapshot may still use, several an entry, under the newest
+//! one that does.
+
+use super::*;
+
+/// The most runs in one entry of the pending tree.
+pub(super) const PENDING_RUNS: usize = 24;
+/// The bytes of one run in the pending tree.
+const PENDING_LEN: usize = 24;
+
+impl FreeState {
+    /// Looks at pending runs whose holder is no longer protected, at least `work` of them if there
+    /// are so many.
+    pub(super) fn release_pending(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
+        if self.pending_pages == 0 {
+            return Ok(());
+        }
+        let mut held = Vec::new();
+        for (holder, runs) in self.released_entries(pages, work)? {
+            delete_plain(pages, &mut self.pending, &pending_key(holder, runs[0].run.start))?;
+            for free in runs {
+                self.pending_pages = self.pending_pages.saturating_sub(u64::from(free.run.len));
+                match newest_holder(&self.protected, free.birth, free.freed) {
+                    Some(holder) => held.push((holder, free)),
+                    // Through the recent list, so that a commit that needs pages now takes them
+                    // without a detour through the ready tree; what is too much for the list is
+                    // noted in `settle`.
+                    None => self.recent.push(FreeRun { run: free.run, birth: 0, freed: 0 }),
+                }
+            }
+        }
+        join_neighbours(&mut self.recent);
+        self.put_pending(pages, held)
+    }
+
+    /// The first entries of the pending tree whose holders are no longer protected, with `work`
+    /// runs or all there are.
+    pub(super) fn released_entries(
+        &self,
+        pages: &WritePages,
+        work: usize,
+    ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
+        let (mut released, mut count) = (Vec::new(), 0);
+        let mut next_holder = Some(0);
+        while let Some(from) = next_holder.take() {
+            let (mut damaged, end) = (None, pages.base.end);
+            // Holders ascend: in a damaged tree the search could else go round for ever.
+            let fits = |(holder, runs): &(u64, Vec<FreeRun>)| {
+                *holder >= from && runs.iter().all(|free| free.run.start + free.run.len <= end)
+            };
+            scan_plain(pages, &self.pending, &pending_key(from, 0), &mut |key, value| {
+                let Some((holder, runs)) = pending_entry(key, value).filter(fits) else {
+                    damaged = Some(());
+                    return false;
+                };
+                if self.protected.binary_search(&holder).is_ok() {
+                    next_holder = holder.checked_add(1);
+                    return false;
+                }
+                count += runs.len();
+                released.push((holder, runs));
+                count < work
+            })?;
+            if damaged.is_some() {
+                return Err(damaged_entry(pages, &self.pending));
+            }
+        }
+        Ok(released)
+    }
+
+    /// Notes runs in the pending tree, each under its holder.
+    pub(super) fn put_pending(
+        &mut self,
+        pages: &mut WritePages,
+        mut held: Vec<(u64, FreeRun)>,
+    ) -> Result<()> {
+        held.sort_unstable_by_key(|(holder, free)| (*holder, free.run.start));
+        for of_one in held.chunk_by(|(a, _), (b, _)| a == b) {
+            for entry in of_one.chunks(PENDING_RUNS) {
+                let (holder, first) = entry[0];
+                let mut value = Vec::with_capacity(entry.len() * PENDING_LEN);
+                for (_, free) in entry {
+                    self.pending_pages += u64::from(free.run.len);
+                    encode_pending(&mut value, free);
+                }
+                let key = pending_key(holder, first.run.start);
+                put_plain(pages, &mut self.pending, &key, &value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn pending_key(holder: u64, start: PageNo) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&holder.to_be_bytes());
+    key[8..].copy_from_slice(&start.to_be_bytes());
+    key
+}
+
+pub(super) fn encode_pending(out: &mut Vec<u8>, free: &FreeRun) {
+    out.extend_from_slice(&free.run.start.to_be_bytes());
+    out.extend_from_slice(&free.run.len.to_be_bytes());
+    out.extend_from_slice(&free.birth.to_be_bytes());
+    out.extend_from_slice(&free.freed.to_be_bytes());
+}
+
+/// An entry of the pending tree: its holder and the runs, ascending, at least one; `None` if no
+/// store wrote it.
+pub(crate) fn pending_entry(key: &[u8], value: &[u8]) -> Option<(u64, Vec<FreeRun>)> {
+    let (key, start): (&[u8; 8], &[u8]) = key.split_first_chunk()?;
+    let runs = value.chunks(PENDING_LEN).map(decode_pending).collect::<Option<Vec<_>>>()?;
+    let first = runs.first().filter(|_| runs.len() <= PENDING_RUNS)?;
+    let ascend = runs.windows(2).all(|two| two[0].run.start + two[0].run.len <= two[1].run.start);
+    let fits = ascend && start == first.run.start.to_be_bytes();
+    fits.then_some((u64::from_be_bytes(*key), runs))
+}
+
+/// The runs of an entry of the pending tree.
+pub(crate) fn pending_runs(key: &[u8], value: &[u8]) -> Option<Vec<Run>> {
+    let (_, runs) = pending_entry(key, value)?;
+    Some(runs.iter().map(|free| free.run).collect())
+}
+
+fn decode_pending(value: &[u8]) -> Option<FreeRun> {
+    let value: &[u8; PENDING_LEN] = value.try_into().ok()?;
+    let run = ready_entry(&value[..4], &value[4..8])?;
+    let birth = u64::from_be_bytes(value[8..16].try_into().ok()?);
+    let freed = u64::from_be_bytes(value[16..].try_into().ok()?);
+    Some(FreeRun { run, birth, freed })
+}
