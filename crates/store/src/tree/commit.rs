@@ -92,7 +92,6 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     store.hints.free.store(state.free.hint, SeqCst);
     store.hints.written.store(pieces.end(), SeqCst);
     announce(store, SnapshotMeta { meta, slot }, durable);
-    image.keep_spare(&mut state.pages);
     if durable {
         cut(store);
     }
