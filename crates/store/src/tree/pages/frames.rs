@@ -177,15 +177,19 @@ impl Drop for Buffer {
 mod tests {
     use super::*;
 
-    /// Frames apart from each other, whatever was there before.
+    /// Frames whose ends are seen to lie apart from each other.
     fn fill(frames: &Arc<Frames>, count: usize) -> Vec<Buffer> {
         let mut taken: Vec<Buffer> = (0..count).map(|_| frames.take().unwrap()).collect();
-        for (i, frame) in taken.iter_mut().enumerate() {
-            frame.bytes_mut().fill(i as u8);
+        for (i, frame) in (0_u64..).zip(&mut taken) {
+            let bytes = frame.bytes_mut();
+            bytes[..8].copy_from_slice(&i.to_le_bytes());
+            bytes[frames.page_size - 8..].copy_from_slice(&(!i).to_le_bytes());
         }
-        for (i, frame) in taken.iter().enumerate() {
-            assert_eq!(frame.bytes().len(), frames.page_size);
-            assert!(frame.bytes().iter().all(|byte| *byte == i as u8));
+        for (i, frame) in (0_u64..).zip(&taken) {
+            let bytes = frame.bytes();
+            assert_eq!(bytes.len(), frames.page_size);
+            assert_eq!(bytes[..8], i.to_le_bytes());
+            assert_eq!(bytes[frames.page_size - 8..], (!i).to_le_bytes());
         }
         taken
     }
