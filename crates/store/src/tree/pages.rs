@@ -193,7 +193,10 @@ impl PageFile {
         if let Some(word) = bits.get(at)
             && !self.always_check
         {
-            self.checked_end.fetch_max(at + 1, Ordering::Relaxed);
+            // Most often there is nothing to change, which a load says for less.
+            if self.checked_end.load(Ordering::Relaxed) <= at {
+                self.checked_end.fetch_max(at + 1, Ordering::Relaxed);
+            }
             word.fetch_or(1 << (no & 63), Ordering::Relaxed);
         }
     }
@@ -211,7 +214,9 @@ impl PageFile {
     /// The page will be written with other content by this process.
     fn forget(&self, no: PageNo) {
         for bits in [&self.checked, &self.checked_extents] {
-            if let Some(word) = bits.get((no >> 6) as usize) {
+            if let Some(word) = bits.get((no >> 6) as usize)
+                && word.load(Ordering::Relaxed) >> (no & 63) & 1 != 0
+            {
                 word.fetch_and(!(1 << (no & 63)), Ordering::Relaxed);
             }
         }
@@ -342,7 +347,10 @@ impl ReadPages {
     /// Points at another snapshot; nothing handed out before is in use any more.
     pub(crate) fn renew(&mut self, end: PageNo) {
         self.end = end;
-        *self.cache.get_mut().unwrap_or_else(PoisonError::into_inner) = Cache::default();
+        let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if cache.pages > 0 {
+            *cache = Cache::default();
+        }
     }
 
     /// The pages of the run will be written with other content.

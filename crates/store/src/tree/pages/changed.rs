@@ -7,11 +7,22 @@
 #![expect(unsafe_code, reason = "changed pages are read without checks")]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::super::page::{Page, PageMut};
 use super::frames::Buffer;
-use super::{ExtentRef, Freed, PageNo, PageRef, Pages, ReadPages, Run};
+use super::{ExtentRef, FIRST_PAGE, Freed, PageFile, PageNo, PageRef, Pages, ReadPages, Run};
 use crate::{Error, Result};
+
+/// The most changed pages of a transaction whose memory is kept for the next one.
+const LIGHT_SLOTS: usize = 1024;
+
+impl PageFile {
+    /// A buffer of one page. What is in it is of no meaning.
+    pub(crate) fn new_buffer(&self) -> Result<Buffer> {
+        self.frames.take()
+    }
+}
 
 /// A changed page.
 struct Slot {
@@ -80,10 +91,12 @@ pub struct WritePages {
 }
 
 impl WritePages {
-    pub(crate) fn new(base: ReadPages, txn: u64, max_pages: u32, max_size: Option<u64>) -> Self {
+    /// Those of no transaction; see [`Self::begin`].
+    pub(crate) fn new(file: Arc<PageFile>) -> Self {
+        let (max_pages, max_size) = (0, None);
         Self {
-            base,
-            txn,
+            base: ReadPages::new(file, FIRST_PAGE),
+            txn: 0,
             slots: Vec::new(),
             unused: Vec::new(),
             changed: 0,
@@ -94,6 +107,31 @@ impl WritePages {
             extent_bytes: 0,
             scratch: Vec::new(),
         }
+    }
+
+    /// Begins transaction `txn` on a snapshot that ends before page `end`.
+    pub(crate) fn begin(&mut self, end: PageNo, txn: u64, max_pages: u32, max_size: Option<u64>) {
+        self.base.renew(end);
+        self.txn = txn;
+        (self.space.max_pages, self.space.max_size) = (max_pages, max_size);
+    }
+
+    /// After a commit: forgets the transaction, and keeps its memory for another one to begin with;
+    /// false if that is much.
+    pub(crate) fn rest(&mut self) -> bool {
+        let is_little = self.slots.len() <= LIGHT_SLOTS;
+        self.base.renew(FIRST_PAGE);
+        self.slots.clear();
+        self.unused.clear();
+        self.changed = 0;
+        self.log.steps.clear();
+        (self.log.epoch, self.log.savepoints) = (0, 0);
+        self.freed.clear();
+        self.space.pool.clear();
+        self.space.lowest_first = None;
+        self.extents.clear();
+        self.extent_bytes = 0;
+        is_little
     }
 
     /// How many changed pages are in memory.
@@ -177,7 +215,7 @@ impl WritePages {
 
     /// A buffer for a page that will be built whole. What is in it is of no meaning.
     pub(crate) fn new_buffer(&self) -> Result<Buffer> {
-        self.base.file.frames.take()
+        self.base.file.new_buffer()
     }
 
     /// Puts a newly built page in the place of `at`; the caller tells the parent.
