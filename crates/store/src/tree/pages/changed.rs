@@ -486,4 +486,8 @@ impl Pages for WritePages {
             self.base.prefetch(at);
         }
     }
+
+    fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
+        self.base.read_ahead(pages);
+    }
 }
