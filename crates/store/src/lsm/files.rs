@@ -212,7 +212,8 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            (self.file.take(), self.direct.take());
+            self.file.take();
+            self.direct.take();
             // What cannot be removed now is an orphan, which the next opening removes.
             let _ = self.directory.system.remove(&self.path);
         }
