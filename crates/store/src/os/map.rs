@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -19,6 +20,16 @@ const RESERVE_MIN: u64 = 1 << 30;
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(not(target_pointer_width = "64"))]
 const RESERVE_MIN: u64 = 64 << 20;
+
+/// Asks the system to use large pages for this memory, where it has them. It may refuse.
+#[cfg(target_os = "linux")]
+pub(crate) fn prefer_large_pages(memory: &mut [MaybeUninit<u8>]) {
+    let (base, len) = (memory.as_mut_ptr().cast(), memory.len());
+    if cfg!(not(miri)) {
+        // SAFETY: the range is the caller's, and what is in it stays.
+        let _ = unsafe { mm::madvise(base, len, mm::Advice::LinuxHugepage) };
+    }
+}
 
 /// A piece of address space that is given back on drop.
 pub(super) struct Region {

@@ -21,8 +21,17 @@ pub mod sim;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(target_os = "linux")]
+pub(crate) use map::prefer_large_pages;
 #[cfg(unix)]
 pub use unix::RealSystem;
+
+/// The size of large pages of memory, to which they are also aligned.
+pub(crate) const LARGE_PAGE: usize = 2 << 20;
+
+/// Asks the system to use large pages for this memory, where it has them.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn prefer_large_pages(_: &mut [std::mem::MaybeUninit<u8>]) {}
 
 /// One open data file. All methods take `&self` and may be called from several threads.
 ///

@@ -89,7 +89,6 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     store.hints.free.store(state.free.hint, SeqCst);
     store.hints.written.store(pieces.end(), SeqCst);
     announce(store, SnapshotMeta { meta, slot }, durable);
-    image.keep_spare(&mut state.pages);
     if durable {
         cut(store);
     }
@@ -256,7 +255,6 @@ pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32) -> Result<()> {
     store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
     store.lock.word(WORD_DIRTY).store(1, SeqCst);
     let result = write_slot(store, &record.bytes()[..META_LEN], slot);
-    store.pages.keep_spare(record);
     result.map_err(|e| {
         withdraw(store, slot);
         store.poison(e)

@@ -129,13 +129,6 @@ impl Image {
     pub(crate) fn bytes(&self) -> usize {
         self.pages.iter().map(|(_, page)| page.bytes().len()).sum()
     }
-
-    /// Gives the buffers back for the next changed pages.
-    pub(crate) fn keep_spare(self, pages: &mut WritePages) {
-        for (_, buffer) in self.pages {
-            pages.keep_spare(buffer);
-        }
-    }
 }
 
 fn is_changed(at: PageRef) -> bool {

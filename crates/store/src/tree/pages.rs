@@ -11,12 +11,15 @@ use std::sync::{Arc, PoisonError};
 
 use super::page::{self, Page};
 use crate::os::{DataFile, Map};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::Mutex;
 use crate::{Error, Result};
 
 mod changed;
+mod frames;
 
-pub(crate) use changed::{Buffer, UndoMark, WritePages};
+pub(crate) use changed::{UndoMark, WritePages};
+pub(crate) use frames::Buffer;
+use frames::Frames;
 
 /// The number of a page in the file; pages are counted from 0.
 pub(crate) type PageNo = u32;
@@ -87,8 +90,8 @@ pub(crate) struct PageFile {
     /// Longer values are handed out unread.
     verified_max: u64,
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Buffers for the next changed pages, of this write transaction and of later ones.
-    spare: Mutex<Vec<Buffer>>,
+    /// Memory for changed pages, of this write transaction and of later ones.
+    frames: Arc<Frames>,
 }
 
 // SAFETY: `base` points into the read-only map that `map` keeps alive; it is only read.
@@ -125,7 +128,7 @@ impl PageFile {
             always_check,
             verified_max: u64::MAX,
             interrupt,
-            spare: Mutex::default(),
+            frames: Frames::new(page_size as usize),
         }
     }
 
@@ -140,8 +143,9 @@ impl PageFile {
         u64::from(len) <= self.verified_max || self.always_check || !self.is_mapped()
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<Buffer>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Memory for one page. What is in it is of no meaning.
+    pub(crate) fn new_buffer(&self) -> Result<Buffer> {
+        self.frames.take()
     }
 
     #[inline(always)]

@@ -31,6 +31,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/tree/page/search.rs", "views of a page after its check"),
     ("crates/store/src/tree/pages.rs", "pages borrowed from the map"),
     ("crates/store/src/tree/pages/changed.rs", "views of changed pages"),
+    ("crates/store/src/tree/pages/frames.rs", "memory for changed pages"),
     ("crates/store/src/tree/cursor.rs", "steps inside a page after its check"),
     ("crates/store/src/lsm/memtable/arena.rs", "memory that is given back all at once"),
     ("crates/store/src/lsm/memtable/node.rs", "nodes of any length in the arena"),
