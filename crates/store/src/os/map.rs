@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
-use super::Map;
+use super::{Map, Paging};
 
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(target_pointer_width = "64")]
@@ -130,6 +130,27 @@ impl Region {
             }
         }
         Ok(())
+    }
+}
+
+impl Paging for Region {
+    fn expect_random(&self) {
+        // SAFETY: the range is the region's own, and what is in it stays.
+        let _ = unsafe { mm::madvise(self.base.as_ptr().cast(), self.len, mm::Advice::Random) };
+    }
+
+    fn read_ahead(&self, offset: u64, len: u64) {
+        let page = page_size() as u64;
+        let start = offset / page * page;
+        if let Some(end) = offset.checked_add(len)
+            && end <= self.len as u64
+        {
+            // SAFETY: the range lies in the region, and what is in it stays.
+            let _ = unsafe {
+                let base = self.base.as_ptr().add(start as usize).cast();
+                mm::madvise(base, (end - start) as usize, mm::Advice::WillNeed)
+            };
+        }
     }
 }
 

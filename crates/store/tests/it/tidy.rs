@@ -39,6 +39,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/lmdb/src/abi.rs", "types of the caller's functions"),
     ("crates/lmdb/src/arena.rs", "memory that is handed out to C"),
     ("crates/bench/src/engines/*.rs", "the C interfaces of other engines"),
+    ("crates/bench/src/engines/beyond/rocksdb.rs", "the C interface of RocksDB"),
     ("crates/cli/src/lmdb.rs", "the C interface of LMDB"),
     ("crates/cli/tests/it/lmdb.rs", "the C interface of LMDB"),
     ("fuzz/fuzz_targets/c_interface.rs", "calls of a C interface"),

@@ -17,6 +17,13 @@ use crate::{Error, Result};
 /// The most changed pages of a transaction whose memory is kept for the next one.
 const LIGHT_SLOTS: usize = 1024;
 
+impl PageFile {
+    /// A buffer of one page. What is in it is of no meaning.
+    pub(crate) fn new_buffer(&self) -> Result<Buffer> {
+        self.frames.take()
+    }
+}
+
 /// A changed page.
 struct Slot {
     /// `None`: the slot is unused.
@@ -478,5 +485,9 @@ impl Pages for WritePages {
         if !at.is_changed() {
             self.base.prefetch(at);
         }
+    }
+
+    fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
+        self.base.read_ahead(pages);
     }
 }
