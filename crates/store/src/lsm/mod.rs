@@ -35,23 +35,17 @@
 //! - One process has a store open, once.
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
-//! - The index and the filter of each table that was read stay in memory (about 0.5 % of the table,
-//!   and 10 bits a key), and so does a line of 24 bytes for each collected value until its key is
-//!   next merged. Neither counts in [`Options::cache_bytes`].
-//! - Reads wait for the disk one at a time; [`Db::multi_get`] is a loop.
+//! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A scan steps over each deleted entry that was not merged away yet.
 //! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
 //! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
 //!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
 //!   multiple of their size.
 
+mod append;
 mod background;
 mod batch;
 mod buffer;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what reads in batches will need is not used yet")
-)]
 mod cache;
 mod check;
 mod commit;
@@ -60,16 +54,20 @@ mod cursor;
 mod db;
 mod engine;
 mod entry;
+mod fetch;
 mod files;
 mod filter;
 mod gc;
 mod keyspace;
 mod manifest;
+mod memory;
 mod memtable;
 mod merge;
 mod open;
 mod options;
+mod queue;
 mod run;
+mod search;
 mod snapshot;
 mod stat;
 mod table;
@@ -78,6 +76,7 @@ mod varint;
 mod version;
 mod vlog;
 mod wal;
+mod window;
 
 pub use batch::Batch;
 pub use check::CheckReport;
@@ -86,4 +85,4 @@ pub use db::Db;
 pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use options::{Durability, Options};
 pub use snapshot::Snapshot;
-pub use stat::{DbStat, LevelStat};
+pub use stat::{DbStat, LevelStat, MemoryStat, ReadStat};
