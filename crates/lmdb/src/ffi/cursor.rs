@@ -104,12 +104,35 @@ unsafe extern "C" fn mdb_cursor_get(
     // SAFETY: the promises of `ffi`.
     unsafe {
         let Some(this) = cursor.as_ref() else { return libc::EINVAL };
-        let Some(txn) = this.txn.as_ref() else { return MDB_BAD_TXN };
-        if txn.flags & MDB_RDONLY == 0 {
+        if this.txn.is_null() {
+            return MDB_BAD_TXN;
+        }
+        // The step inside a leaf is looked for first.
+        if op == op::NEXT {
+            get_next(cursor, key, data, op)
+        } else {
+            get_other(cursor, key, data, op)
+        }
+    }
+}
+
+/// All but the usual MDB_NEXT.
+///
+/// # Safety
+/// As of [`get_next`].
+unsafe extern "C" fn get_other(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if (*(*cursor).txn).flags & MDB_RDONLY == 0 {
             return get_writing(cursor, key, data, op);
         }
         match op {
-            op::NEXT => get_next(cursor, key, data, op),
+            op::NEXT => get_next_in_group(cursor, key, data, op),
             op::PREV => get_prev(cursor, key, data, op),
             op::NEXT_DUP => get_next_value(cursor, key, data, op),
             op::PREV_DUP => get_prev_value(cursor, key, data, op),
@@ -154,7 +177,7 @@ macro_rules! stepping {
 stepping! {
     "MDB_NEXT."
     get_next(txn, place, op) txn.reading(place).and_then(Here::next),
-        otherwise get_next_in_group;
+        otherwise get_other;
     "MDB_NEXT where the key may have more values."
     get_next_in_group(txn, place, op) txn.reading(place).and_then(Here::next_value),
         otherwise get_group;
