@@ -84,8 +84,8 @@ impl<S: Snapshot> Here<'_, S> {
         self.place.cursor_mut()?.is_on_last_value(self.txn).then_some(())
     }
 
-    /// Goes to the group that a step to another key leads to, or MDB_NEXT from the last value of one,
-    /// without giving it. A group is a key and its values in one leaf.
+    /// Goes to the group that a step to another key leads to, or MDB_NEXT from the last value of
+    /// one, without giving it. A group is a key and its values in one leaf.
     #[inline(always)]
     pub(crate) fn move_group(self, op: u32) -> Option<()> {
         let cursor = self.place.cursor_mut()?;

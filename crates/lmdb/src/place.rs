@@ -89,8 +89,8 @@ impl Place {
         self.cursor.as_mut()
     }
 
-    /// The key under the cursor, which stands on an entry, if it is short. What was handed out before
-    /// for the same group is handed out again, unless the transaction `changes` its pages.
+    /// The key under the cursor, which stands on an entry, if it is short. What was handed out
+    /// before for the same group is handed out again, unless the transaction `changes` its pages.
     #[inline(always)]
     pub(crate) fn key_here<S: Snapshot>(
         &mut self,
@@ -164,8 +164,8 @@ impl Place {
         Ok(entry)
     }
 
-    /// MDB_FIRST and MDB_LAST, and a step to a neighbour, or none, from an entry about which there is
-    /// nothing to add. `None`, and nothing done, elsewhere and for other operations.
+    /// MDB_FIRST and MDB_LAST, and a step to a neighbour, or none, from an entry about which there
+    /// is nothing to add. `None`, and nothing done, elsewhere and for other operations.
     #[inline(always)]
     pub(crate) fn step<'t, S: Snapshot>(
         &mut self,

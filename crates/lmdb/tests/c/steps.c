@@ -338,7 +338,7 @@ static const struct work {
 		MDB_RDONLY },
 	{ "GET_MULTIPLE, a value", 3000, blocks, fill_fixed, MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP,
 		MDB_RDONLY },
-	{ "NEXT, writing", 164, next, fill_plain, 0, 0 },
+	{ "NEXT, writing", 178, next, fill_plain, 0, 0 },
 	{ "PREV, writing", 195, prev, fill_plain, 0, 0 },
 	{ "SET, 20 NEXT_DUP, writing", 142, values_of_each, fill_values, MDB_DUPSORT, 0 },
 	{ "put", 109, put_new, fill_plain, 0, 0 },
