@@ -41,9 +41,9 @@
 //! - Reads wait for the disk one at a time; [`Db::multi_get`] is a loop.
 //! - A scan steps over each deleted entry that was not merged away yet.
 //! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
-//! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
-//!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
-//!   multiple of their size.
+//! - Files take at most about 1.4 times what is there, work in progress included, where that is
+//!   some dozens of segments; writers wait where collections fall behind. A log segment is kept as
+//!   long as anything in it is needed, so small stores can take a multiple of their size.
 
 mod background;
 mod batch;
@@ -58,6 +58,7 @@ mod commit;
 mod compact;
 mod cursor;
 mod db;
+mod debt;
 mod engine;
 mod entry;
 mod files;
@@ -70,6 +71,8 @@ mod merge;
 mod open;
 mod options;
 mod run;
+#[doc(hidden)]
+pub mod simulate;
 mod snapshot;
 mod stat;
 mod table;

@@ -97,7 +97,7 @@ pub(crate) fn read_value(version: &Version, pointer: Pointer) -> Result<Vec<u8>>
         return Err(Error::damaged(path, offset, "a table points behind the end of a segment"));
     }
     let mut value = vec![0; pointer.len as usize];
-    file.read_at(&mut value, offset).map_err(|e| Error::io("read", path, e))?;
+    file.read_at(&mut value, offset).map_err(|e| Error::read(path, offset, e))?;
     match value_sum(&value) == pointer.sum {
         true => Ok(value),
         false => Err(Error::damaged(path, offset, "the checksum of a value is wrong")),

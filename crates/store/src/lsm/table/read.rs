@@ -61,6 +61,11 @@ impl Table {
         Ok(Self { number: meta.number, end: at, handle, index, filter, pieces })
     }
 
+    /// How many data blocks it has.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.index.count()
+    }
+
     /// The range tombstones.
     pub(crate) fn pieces(&self) -> &Pieces {
         &self.pieces
@@ -193,6 +198,20 @@ impl TableCursor {
         };
         Block::open(bytes, table.number, place.offset)
             .map_err(|reason| table.damaged(place.offset, reason))
+    }
+
+    /// To the first entry of the block so many further.
+    ///
+    /// # Errors
+    /// If the table cannot be read or is damaged.
+    pub(crate) fn skip_blocks(&mut self, blocks: u32) -> Result<()> {
+        for _ in 0..blocks {
+            self.step_index(Place::next)?;
+        }
+        if self.load()? {
+            self.step(Place::first)?;
+        }
+        Ok(())
     }
 
     /// Moves inside the block.
