@@ -83,7 +83,7 @@ impl Db {
     }
 
     fn record(&self, name: &[u8]) -> Result<Option<Record>> {
-        let Some(bytes) = View::now(&self.inner).get(&full_key(CATALOG, name))? else {
+        let Some(bytes) = View::now(&self.inner).get(full_key(CATALOG, name))? else {
             return Ok(None);
         };
         let damaged = || Error::damaged(self.path(), 0, "the record of a keyspace makes no sense");
@@ -182,7 +182,7 @@ impl Db {
     /// As [`Snapshot::get`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.check(keyspace)?;
-        View::now(&self.inner).get(&full_key(keyspace.id(), key))
+        View::now(&self.inner).get(full_key(keyspace.id(), key))
     }
 
     /// The values of several keys, in their order, all as of one moment.

@@ -7,6 +7,7 @@
 
 use super::compact::BOTTOM;
 use super::entry::Kind;
+use super::filter;
 use super::merge::Source;
 use super::table::TableCursor;
 use super::version::{TableFile, Version};
@@ -52,7 +53,7 @@ pub(crate) fn estimate(version: &Version) {
 fn hidden_entries(version: &Version, table: &TableFile) -> Result<u64> {
     let open = table.open()?;
     let step = (open.blocks() / SAMPLE_BLOCKS).max(1);
-    let mut cursor = TableCursor::new(std::sync::Arc::clone(open), 0);
+    let mut cursor = TableCursor::new(open, 0);
     let (mut looked, mut hiding) = (0_u64, 0_u64);
     cursor.first()?;
     while cursor.entry().is_some() {
@@ -71,13 +72,20 @@ fn hidden_entries(version: &Version, table: &TableFile) -> Result<u64> {
 /// Whether an older entry of the key, with something in it, lies below.
 fn hides(version: &Version, table: &TableFile, key: &[u8], seq: u64) -> Result<bool> {
     let Some(before) = seq.checked_sub(1) else { return Ok(false) };
+    let hash = filter::hash(key);
     for (_, other) in version.tables() {
         let is_below = other.meta.number != table.meta.number && other.meta.seqs.0 <= before;
         if !is_below || !other.meta.bounds.contains(key) {
             continue;
         }
-        if let Some((_, kind, _)) = other.open()?.get(key, before)? {
-            return Ok(kind != Kind::Tombstone);
+        let other = other.open()?;
+        if !other.may_hold(hash) {
+            continue;
+        }
+        let mut cursor = TableCursor::new(other, 0);
+        cursor.seek(key, before)?;
+        if let Some(entry) = cursor.entry().filter(|entry| entry.key == key) {
+            return Ok(entry.kind != Kind::Tombstone);
         }
     }
     Ok(false)
@@ -88,7 +96,8 @@ fn covered_entries(version: &Version, table: &TableFile) -> Result<u64> {
     if table.meta.ranges == 0 {
         return Ok(0);
     }
-    let pieces = table.open()?.pieces();
+    let table = table.open()?;
+    let pieces = table.pieces();
     let is_covered = |other: &TableFile| {
         let (bounds, newest) = (&other.meta.bounds, other.meta.seqs.1);
         let cover = |key: &[u8]| pieces.cover(key, u64::MAX) > newest;

@@ -35,10 +35,8 @@
 //! - One process has a store open, once.
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
-//! - The index and the filter of each table that was read stay in memory (about 0.5 % of the table,
-//!   and 10 bits a key), and so does a line of 24 bytes for each collected value until its key is
-//!   next merged. Neither counts in [`Options::cache_bytes`].
-//! - Reads wait for the disk one at a time; [`Db::multi_get`] is a loop.
+//! - A line of 24 bytes for each collected value stays in memory until its key is next merged. It
+//!   does not count in [`Options::cache_bytes`].
 //! - A scan steps over each deleted entry that was not merged away yet.
 //! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
 //! - Files take at most about 1.4 times what is there, work in progress included, where that is
@@ -48,10 +46,6 @@
 mod background;
 mod batch;
 mod buffer;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what reads in batches will need is not used yet")
-)]
 mod cache;
 mod check;
 mod commit;
@@ -61,6 +55,7 @@ mod db;
 mod debt;
 mod engine;
 mod entry;
+mod fetch;
 mod files;
 mod filter;
 mod gc;
@@ -70,7 +65,9 @@ mod memtable;
 mod merge;
 mod open;
 mod options;
+mod queue;
 mod run;
+mod search;
 #[doc(hidden)]
 pub mod simulate;
 mod snapshot;
@@ -89,4 +86,4 @@ pub use db::Db;
 pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use options::{Durability, Options};
 pub use snapshot::Snapshot;
-pub use stat::{DbStat, LevelStat};
+pub use stat::{DbStat, LevelStat, MemoryStat, ReadStat};

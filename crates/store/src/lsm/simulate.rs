@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::cache::Cache;
 use super::compact::{self, Plan, Sizes};
 use super::debt::Survey;
 use super::files::Directory;
@@ -124,9 +123,7 @@ impl Simulation {
     /// # Errors
     /// None; it is the planners' edits that are checked.
     pub fn new(shape: Shape, keys: u32) -> Result<Self> {
-        let blocks = Cache::new(0, |_| 0);
-        let path = PathBuf::from("/nowhere");
-        let directory = Directory { system: Arc::new(RealSystem), path, mode: 0, blocks };
+        let directory = Directory::new(Arc::new(RealSystem), PathBuf::from("/nowhere"), 0, 0);
         let mut simulation = Self {
             shape,
             version: Version::empty(Arc::new(directory)),
