@@ -41,7 +41,7 @@ impl State {
 /// What was committed on a simulated disk, and how much of it must survive what.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    /// The state after each commit; also those of commits that failed, which may be there.
+    /// The state after each commit; also those of commits that failed and may be there.
     pub(super) states: Vec<State>,
     /// The place of the last commit that returned.
     returned: usize,
@@ -400,7 +400,12 @@ impl<'c> Runner<'c> {
         }
         // Before it begins: it may survive although it never returns.
         self.ledger.states.push(state.clone());
-        ok("write", self.db()?.write_with(batch, durability))?;
+        let written = ok("write", self.db()?.write_with(batch, durability));
+        if written.is_err() && !self.is_poisoned()? {
+            // What failed otherwise never comes back.
+            self.ledger.states.pop();
+        }
+        written?;
         self.state = state;
         self.ledger.returned();
         self.ledger.promise(durability);
