@@ -79,7 +79,7 @@ fn what_is_hidden_is_merged_where_it_is_too_much() {
             let found = entries.iter().find(|(number, _)| *number == table.meta.number);
             table.set_hidden(found.map_or(0, |(_, entries)| *entries));
         }
-        choose(&version, &Sizes { level_bytes_min: 100, hidden_bytes_min: 0 })
+        choose(&version, &Sizes { level_bytes_min: 1000, hidden_bytes_min: 0 })
     };
     // Entries take 10 bytes each.
     assert_eq!(hiding(&[(1, 10), (2, 40)]), None);
