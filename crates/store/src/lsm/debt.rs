@@ -9,7 +9,7 @@ use super::compact::BOTTOM;
 use super::entry::Kind;
 use super::filter;
 use super::merge::Source;
-use super::table::TableCursor;
+use super::table::{Pace, TableCursor};
 use super::version::{TableFile, Version};
 use crate::Result;
 
@@ -53,7 +53,7 @@ pub(crate) fn estimate(version: &Version) {
 fn hidden_entries(version: &Version, table: &TableFile) -> Result<u64> {
     let open = table.open()?;
     let step = (open.blocks() / SAMPLE_BLOCKS).max(1);
-    let mut cursor = TableCursor::new(open, 0);
+    let mut cursor = TableCursor::new(open, Pace::Searching);
     let (mut looked, mut hiding) = (0_u64, 0_u64);
     cursor.first()?;
     while cursor.entry().is_some() {
@@ -82,7 +82,7 @@ fn hides(version: &Version, table: &TableFile, key: &[u8], seq: u64) -> Result<b
         if !other.may_hold(hash) {
             continue;
         }
-        let mut cursor = TableCursor::new(other, 0);
+        let mut cursor = TableCursor::new(other, Pace::Searching);
         cursor.seek(key, before)?;
         if let Some(entry) = cursor.entry().filter(|entry| entry.key == key) {
             return Ok(entry.kind != Kind::Tombstone);

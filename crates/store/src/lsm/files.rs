@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::fetch::{Blocks, ReadCounts};
+use super::memory::Budget;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
 use crate::os::{DataFile, Open, System};
 use crate::sync::atomic::AtomicBool;
@@ -27,6 +28,7 @@ pub(crate) struct Directory {
     pub(crate) mode: u32,
     /// What was read of tables and segments.
     pub(crate) blocks: Blocks,
+    pub(crate) budget: Budget,
     /// Where queues of reads come from.
     pub(crate) io: Arc<dyn Io>,
     pub(crate) reads: ReadCounts,
@@ -74,11 +76,11 @@ fn file_name(name: Name) -> String {
 }
 
 impl Directory {
-    /// A directory of that system, with a cache for so many bytes.
-    pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, cache_bytes: u64) -> Self {
+    /// A directory of that system.
+    pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, budget: Budget) -> Self {
         let io = system.aio(Choice::Auto);
-        let (blocks, reads) = (Blocks::new(cache_bytes), ReadCounts::default());
-        Self { system, path, mode, blocks, io, reads, is_direct: OnceLock::new() }
+        let (blocks, reads) = (Blocks::new(budget.rest()), ReadCounts::default());
+        Self { system, path, mode, blocks, budget, io, reads, is_direct: OnceLock::new() }
     }
 
     pub(crate) fn file(&self, name: Name) -> PathBuf {

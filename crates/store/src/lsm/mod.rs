@@ -35,14 +35,14 @@
 //! - One process has a store open, once.
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
-//! - A line of 24 bytes for each collected value stays in memory until its key is next merged. It
-//!   does not count in [`Options::cache_bytes`].
+//! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A scan steps over each deleted entry that was not merged away yet.
 //! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
 //! - Files take at most about 1.4 times what is there, work in progress included, where that is
 //!   some dozens of segments; writers wait where collections fall behind. A log segment is kept as
 //!   long as anything in it is needed, so small stores can take a multiple of their size.
 
+mod append;
 mod background;
 mod batch;
 mod buffer;
@@ -61,6 +61,7 @@ mod filter;
 mod gc;
 mod keyspace;
 mod manifest;
+mod memory;
 mod memtable;
 mod merge;
 mod open;
@@ -78,6 +79,7 @@ mod varint;
 mod version;
 mod vlog;
 mod wal;
+mod window;
 
 pub use batch::Batch;
 pub use check::CheckReport;

@@ -13,6 +13,7 @@ use super::compact::{self, Plan, Sizes};
 use super::debt::Survey;
 use super::files::Directory;
 use super::gc;
+use super::memory::Budget;
 use super::table::{Bounds, Reference, TableMeta};
 use super::version::{Edit, Sealed, Version};
 use super::wal::{HEADER_BYTES, Identity};
@@ -123,7 +124,8 @@ impl Simulation {
     /// # Errors
     /// None; it is the planners' edits that are checked.
     pub fn new(shape: Shape, keys: u32) -> Result<Self> {
-        let directory = Directory::new(Arc::new(RealSystem), PathBuf::from("/nowhere"), 0, 0);
+        let directory =
+            Directory::new(Arc::new(RealSystem), PathBuf::from("/nowhere"), 0, Budget::new(0, 0));
         let mut simulation = Self {
             shape,
             version: Version::empty(Arc::new(directory)),
