@@ -1,10 +1,12 @@
 //! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
 //! What they do is `engine`'s.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use super::engine::Inner;
+use crate::sync::atomic::AtomicU64;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -22,15 +24,26 @@ pub(crate) struct Background {
     is_on: bool,
     state: Mutex<State>,
     changed: Condvar,
+    /// How far it is behind, see `compact`.
+    behind: AtomicU64,
 }
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
-        Self { is_on, state: Mutex::default(), changed: Condvar::default() }
+        let (state, changed, behind) = (Mutex::default(), Condvar::default(), AtomicU64::new(0));
+        Self { is_on, state, changed, behind }
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    pub(crate) fn behind(&self) -> u64 {
+        self.behind.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_behind(&self, behind: u64) {
+        self.behind.store(behind, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

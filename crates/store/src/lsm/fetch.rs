@@ -141,7 +141,7 @@ impl Piece {
         let from = (self.offset - offset) as usize;
         bytes.get(from..).and_then(|bytes| bytes.get(..self.len)).ok_or_else(|| {
             let ended = std::io::ErrorKind::UnexpectedEof.into();
-            Error::io("read", self.handle.path(), ended)
+            Error::read(self.handle.path(), self.offset, ended)
         })
     }
 

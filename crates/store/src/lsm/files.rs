@@ -37,7 +37,7 @@ pub(crate) struct Directory {
 }
 
 /// What a file of the store holds, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     Segment(u32),
     Table(u32),
@@ -214,7 +214,8 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            (self.file.take(), self.direct.take());
+            self.file.take();
+            self.direct.take();
             // What cannot be removed now is an orphan, which the next opening removes.
             let _ = self.directory.system.remove(&self.path);
         }

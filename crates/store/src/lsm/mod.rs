@@ -45,9 +45,9 @@
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A scan steps over each deleted entry that was not merged away yet.
 //! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
-//! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
-//!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
-//!   multiple of their size.
+//! - Files take at most about 1.4 times what is there, work in progress included, where that is
+//!   some dozens of segments; writers wait where collections fall behind. A log segment is kept as
+//!   long as anything in it is needed, so small stores can take a multiple of their size.
 
 mod append;
 mod background;
@@ -59,6 +59,7 @@ mod commit;
 mod compact;
 mod cursor;
 mod db;
+mod debt;
 mod engine;
 mod entry;
 mod fetch;
@@ -75,6 +76,8 @@ mod options;
 mod queue;
 mod run;
 mod search;
+#[doc(hidden)]
+pub mod simulate;
 mod snapshot;
 mod stat;
 mod table;

@@ -64,9 +64,11 @@ pub struct Cursor {
     values: usize,
     value: usize,
     path: Path,
-    /// The entry, kept in write transactions to find the place again.
+    /// The entry, kept in write transactions to find the place again; the value only if `is_paired`.
     key: Vec<u8>,
     data: Vec<u8>,
+    /// Whether a key may have several values.
+    is_paired: bool,
 }
 
 /// The leaf on which a cursor stands, and what every step needs of it.
@@ -134,7 +136,7 @@ type Answer<'t> = Result<Option<Entry<'t>>>;
 
 impl Cursor {
     pub(crate) fn new<S: Snapshot>(txn: &S, table: Table) -> Result<Self> {
-        txn.open_table(table)?;
+        let is_paired = txn.open_table(table)?.tree.form.values.is_some();
         Ok(Self {
             table,
             unique: txn.unique(),
@@ -147,6 +149,7 @@ impl Cursor {
             path: Path::EMPTY,
             key: Vec::new(),
             data: Vec::new(),
+            is_paired,
         })
     }
 
@@ -181,12 +184,18 @@ impl Cursor {
         let record = self.page().leaf_record(self.slot);
         let entry = search::entry(txn.pages(), &record, self.value)?;
         if S::WRITES {
-            entry.key.copy_to(&mut self.key);
-            if txn.open_table(self.table)?.tree.form.values.is_some() {
-                entry.value.copy_to(&mut self.data);
-            }
+            self.save(&entry);
         }
         Ok(Some(entry))
+    }
+
+    /// Keeps the entry under the cursor, to find the place again.
+    #[inline(always)]
+    fn save(&mut self, entry: &Entry<'_>) {
+        entry.key.copy_to(&mut self.key);
+        if self.is_paired {
+            entry.value.copy_to(&mut self.data);
+        }
     }
 
     /// Stands on a group of a leaf; on its first value, or with `last` on its last one.
@@ -263,9 +272,15 @@ impl Cursor {
         Some(Entry { key, value: value.into() })
     }
 
-    /// As [`Cursor::next_here`], the key in one piece: where it stands, or copied to the beginning
-    /// of `room`. `None` also where there is too little room, which is to be somewhat longer than
-    /// the key.
+    /// Whether the leaf, if the cursor has one, is as it was when `txn` handed it out.
+    #[inline(always)]
+    fn has_leaf<S: Sealed>(&self, txn: &S) -> bool {
+        self.unique == txn.unique() && (!S::WRITES || self.changes == txn.changes())
+    }
+
+    /// As [`Cursor::next_here`], also in a write transaction, the key in one piece: where it stands,
+    /// or copied to the beginning of `room`. `None` also where there is too little room, which is to
+    /// be somewhat longer than the key.
     #[inline(always)]
     pub fn next_joined<'t, S: Snapshot>(
         &mut self,
@@ -273,10 +288,10 @@ impl Cursor {
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
         let next = self.leaf.next;
-        if S::WRITES || next >= self.leaf.usual_end || self.unique != txn.unique() {
+        if next >= self.leaf.usual_end || !self.has_leaf(txn) {
             return None;
         }
-        let pair = self.joined_record(self.page(), next, room)?;
+        let pair = self.step_joined::<S>(next, room)?;
         self.leaf.next = next.wrapping_add(2);
         Some(pair)
     }
@@ -288,90 +303,165 @@ impl Cursor {
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
-        let is_first_value = self.value == 0 && !self.leaf.usual_end.is_null();
-        if S::WRITES || !is_first_value || self.unique != txn.unique() {
+        let is_only_value = self.value == 0 && !self.leaf.usual_end.is_null();
+        if !is_only_value || !self.has_leaf(txn) {
             return None;
         }
-        // The cursor stands on the only value of its group; two entries back the offset of the one
-        // before it stands, if there is one.
-        let page: Page<'t> = self.page();
+        // Two entries back the offset of the one before the cursor's stands, if there is one.
         let previous = self.leaf.next.wrapping_sub(4);
-        if previous < page.offset_address(0) {
+        if previous < self.page().offset_address(0) {
             return None;
         }
-        let pair = self.joined_record(page, previous, room)?;
+        let pair = self.step_joined::<S>(previous, room)?;
         self.leaf.next = self.leaf.next.wrapping_sub(2);
         Some(pair)
     }
 
-    /// Key and value of the record whose offset stands at `offset` in the cursor's leaf, as
-    /// [`Cursor::next_joined`] gives them.
+    /// Key and value of the record whose offset stands at `offset` in the cursor's leaf, to which it
+    /// is about to step. Only to be called while the leaf is that of a borrowed transaction.
     #[inline(always)]
-    fn joined_record<'t>(
-        &self,
-        page: Page<'t>,
+    fn step_joined<'t, S: Snapshot>(
+        &mut self,
         offset: *const u8,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
+        let page: Page<'t> = self.page();
         let (rest, value) = page.plain_record_of(offset)?;
         let key = match self.leaf.shared {
             0 => Joined::Stored(rest),
             shared => Joined::Copied(page.join_key(shared, rest, room)?),
         };
+        if S::WRITES {
+            let slot = (offset as usize - page.offset_address(0) as usize) / 2;
+            (self.slot, self.values, self.value) = (slot, 1, 0);
+            let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
+            self.save(&Entry { key, value: value.into() });
+        }
         Some((key, value))
     }
 
-    /// The next value of the key (or, with `back`, the previous one) in one piece, where that is a
-    /// step inside a leaf of a read transaction: `Some(None)` if there is none and the cursor stays.
-    /// `None` says nothing about the key, and the cursor has not moved.
+    /// Whether the key had another value in the same leaf when the cursor was put on this one.
     #[inline(always)]
-    pub fn value_joined<'t, S: Snapshot>(
-        &mut self,
-        txn: &'t S,
-        back: bool,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<Option<Joined<'t>>> {
-        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
-            return None;
-        }
-        let page: Page<'t> = self.page();
-        let value = if back {
-            self.catch_up();
-            match self.value {
-                0 => return self.begins_here().then_some(None),
-                value => value - 1,
-            }
-        } else if self.leaf.end.is_null() {
-            self.value + 1
-        } else {
-            // On the last value that the group has in this leaf.
-            return (self.leaf.next < self.leaf.end).then_some(None);
-        };
-        let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
-        let joined = Self::join(page, found, room)?;
-        self.set_value(value);
-        Some(Some(joined))
+    pub fn has_next_value(&self) -> bool {
+        self.state == State::On && self.leaf.end.is_null()
     }
 
-    /// The value under the cursor in one piece, if that is short and the cursor stands in a leaf of
-    /// a read transaction.
+    /// The next value of the key in one piece, as [`Cursor::next_joined`] gives keys, where that is
+    /// a step inside a leaf. `None` says nothing about the key, and the cursor has not moved.
+    #[inline(always)]
+    pub fn next_value_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if !self.has_next_value() || !self.has_leaf(txn) {
+            return None;
+        }
+        let value = self.value + 1;
+        let joined = self.value_joined::<S>(value, room)?;
+        self.value = value;
+        if value + 1 == self.values {
+            self.leaf = Leaf::at(self.page(), self.slot);
+        }
+        Some(joined)
+    }
+
+    /// As [`Cursor::next_value_joined`], the previous value.
+    #[inline(always)]
+    pub fn prev_value_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if self.state != State::On || !self.has_leaf(txn) {
+            return None;
+        }
+        if !S::WRITES && !self.leaf.end.is_null() {
+            self.catch_up();
+        }
+        let value = self.value.checked_sub(1)?;
+        let joined = self.value_joined::<S>(value, room)?;
+        self.value = value;
+        self.leaf.bar();
+        Some(joined)
+    }
+
+    /// The value under the cursor in one piece, as [`Cursor::next_value_joined`] gives others.
     #[inline(always)]
     pub fn current_joined<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
+        if self.state != State::On || !self.has_leaf(txn) {
             return None;
         }
         let page: Page<'t> = self.page();
-        let offset = self.leaf.next.wrapping_sub(2);
-        if let Some((_, value)) = page.plain_record_of(offset) {
+        if let Some((_, value)) = page.plain_record_of(self.leaf.next.wrapping_sub(2)) {
             return Some(Joined::Stored(value));
         }
+        // Among several values no step has moved `leaf.next` only.
+        self.value_joined::<S>(self.value, room)
+    }
+
+    /// A value of the group under the cursor, which has several. Only to be called while the leaf is
+    /// that of a borrowed transaction.
+    #[inline(always)]
+    fn value_joined<'t, S: Snapshot>(
+        &mut self,
+        value: usize,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        let page: Page<'t> = self.page();
+        let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
+        let joined = Self::join(page, found, room)?;
+        if S::WRITES {
+            found.copy_to(&mut self.data);
+        }
+        Some(joined)
+    }
+
+    /// Moves to the first value of the next group of the leaf (or, with `back`, to the last value of
+    /// the group before), in a read transaction. False, and the cursor has not moved, where there is
+    /// none.
+    #[inline(always)]
+    pub fn move_group_here<S: Snapshot>(&mut self, txn: &S, back: bool) -> bool {
+        if S::WRITES || self.state != State::On || !self.has_leaf(txn) {
+            return false;
+        }
         self.catch_up();
-        let value = page.group_value_of(offset, self.value)?;
-        Self::join(page, value, room)
+        let page = self.page();
+        let slot = if back { self.slot.wrapping_sub(1) } else { self.slot + 1 };
+        if slot >= page.len() {
+            return false;
+        }
+        self.stand(txn, page, slot, back);
+        true
+    }
+
+    /// Whether the cursor is surely on the last value of its key: false where that is not seen
+    /// without another page.
+    #[inline(always)]
+    pub fn is_on_last_value<S: Snapshot>(&self, txn: &S) -> bool {
+        self.leaf.next < self.leaf.end && self.has_leaf(txn)
+    }
+
+    /// The key under the cursor in one piece, if that is short and the cursor stands on an entry.
+    #[inline(always)]
+    pub fn key_joined<'t, S: Snapshot>(
+        &self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if self.state != State::On || !self.has_leaf(txn) {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let record = page.leaf_record_of(self.leaf.next.wrapping_sub(2));
+        if record.is_long_key() {
+            return None;
+        }
+        Self::join(page, page.whole_key(record.rest()), room)
     }
 
     /// A string that stands in a page, in one piece.
@@ -381,29 +471,12 @@ impl Cursor {
         string: Bytes<'t>,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        Some(match string.parts() {
-            (whole, []) | ([], whole) => Joined::Stored(whole),
-            (first, second) => Joined::Copied(page.join(first, second, room)?),
+        let (first, second) = string.parts();
+        Some(match (first.is_empty(), second.is_empty()) {
+            (true, _) => Joined::Stored(second),
+            (_, true) => Joined::Stored(first),
+            _ => Joined::Copied(page.join(first, second, room)?),
         })
-    }
-
-    /// The key under the cursor in one piece, if that is short and the cursor stands in a leaf of a
-    /// read transaction.
-    #[inline(always)]
-    pub fn key_joined<'t, S: Snapshot>(
-        &self,
-        txn: &'t S,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<Joined<'t>> {
-        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
-            return None;
-        }
-        let page: Page<'t> = self.page();
-        let record = page.leaf_record_of(self.leaf.next.wrapping_sub(2));
-        if record.is_long_key() {
-            return None;
-        }
-        Self::join(page, page.whole_key(record.rest()), room)
     }
 
     /// What tells the group under the cursor from the others of its table, while the cursor stands
@@ -503,14 +576,14 @@ impl Cursor {
 
     /// Makes the place right again after changes of the transaction.
     fn settle<S: Snapshot>(&mut self, txn: &S) -> Result<State> {
-        let table = txn.open_table(self.table)?;
-        if self.unique != txn.unique() {
-            return Err(crate::Error::WrongTransaction);
+        if self.has_leaf(txn) {
+            if !S::WRITES {
+                self.catch_up();
+            }
+            return Ok(self.state);
         }
-        if !S::WRITES {
-            self.catch_up();
-        }
-        if self.changes == txn.changes() || self.state == State::Nowhere {
+        let table = self.check(txn)?;
+        if self.state == State::Nowhere {
             return Ok(self.state);
         }
         let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
@@ -699,8 +772,20 @@ impl Cursor {
 
     /// First value of the next key; of the first key if the cursor stands nowhere.
     pub fn next_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        if self.settle(txn)? == State::On && self.ends_here() {
-            return self.step_key(txn, true);
+        if self.settle(txn)? == State::On {
+            if self.ends_here() {
+                return self.step_key(txn, true);
+            }
+            let mut path = self.path;
+            match path.next_leaf(txn.pages())? {
+                None => return Ok(None),
+                Some(page) if !page.continues() => {
+                    self.path = path;
+                    self.stand(txn, page, 0, false);
+                    return self.give(txn);
+                }
+                Some(_) => {}
+            }
         }
         let Some(key) = self.saved_key(txn)? else { return self.first(txn) };
         self.move_or_stay(txn, &key, Side::Last, false)
@@ -708,7 +793,7 @@ impl Cursor {
 
     /// Last value of the previous key; of the last key if the cursor stands nowhere.
     pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        if self.settle(txn)? == State::On && self.slot > 0 {
+        if self.settle(txn)? == State::On && self.begins_here() {
             return self.step_key(txn, false);
         }
         let Some(key) = self.saved_key(txn)? else { return self.last(txn) };
