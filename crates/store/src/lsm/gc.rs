@@ -160,6 +160,8 @@ fn find_needed(version: &Version, victim: &Segment, needed: &mut Vec<Needed>) ->
             }
         }
     }
+    // It was read once, for this.
+    file.release(0, sealed.len);
     match groups.is_at_end() {
         true => Ok(()),
         false => Err(Error::damaged(path, groups.position(), "a group of the log is damaged")),

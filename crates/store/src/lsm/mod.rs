@@ -30,6 +30,13 @@
 //! [`KeyspaceOptions::separation_threshold`] on are written once, to the log, and stay there until
 //! enough around them is garbage.
 //!
+//! # Memory
+//!
+//! [`Options::memory_limit`] is one number for all of it, and [`Db::stat`] says who has how much
+//! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache where
+//! the file system takes that. Once what finds a separated value is in the store's own cache, a get
+//! is one read of the disk; [`Db::multi_get`] has up to 64 of them in flight from one thread.
+//!
 //! # Limits
 //!
 //! - One process has a store open, once.

@@ -99,7 +99,6 @@ impl Queue {
     pub(crate) fn push(&mut self, piece: &Piece) -> Result<usize> {
         let span = piece.span()?;
         let counts = &piece.handle.directory().reads;
-        counts.bytes.fetch_add(span.len as u64, Relaxed);
         let pooled = if span.len <= BUFFER_BYTES { self.pool.take() } else { None };
         let mut buffer = pooled.unwrap_or_else(|| Buffer::new(span.len));
         buffer.set_len(span.len);

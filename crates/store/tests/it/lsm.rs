@@ -348,6 +348,6 @@ fn scans_read_ahead_what_they_come_to() {
     assert!(entries.eq(expected.iter().cloned()));
     let after = db.stat().reads;
     assert_eq!(after.values, 0);
-    assert!(after.prefetched > 0 && after.prefetched < count / 20, "{after:?}");
+    assert!(after.prefetched > 0 && after.prefetched < count / 5, "{after:?}");
     assert!(after.ahead > before.ahead || after.blocks < 40, "{after:?}");
 }
