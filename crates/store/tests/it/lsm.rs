@@ -237,7 +237,7 @@ fn a_get_reads_its_value_and_nothing_else() {
     for n in 0..3_000 {
         db.put(&space, &u64::to_be_bytes(n), &long(n)).unwrap();
     }
-    db.flush().unwrap();
+    db.compact().unwrap();
     db.close().unwrap();
     let (db, space) = open(&path);
     let scanned = db.scan(&space).unwrap().keys_only().map(Result::unwrap).count();
@@ -257,7 +257,9 @@ fn a_get_reads_its_value_and_nothing_else() {
     let after = db.stat().reads;
     assert_eq!((between.gets - before.gets, after.gets - between.gets), (2_000, 1_000));
     assert_eq!((between.values - before.values, after.values - between.values), (2_000, 1_000));
-    assert_eq!((after.blocks, after.others), (before.blocks, before.others), "{after:?}");
+    // What the scan read ahead of itself it did not leave in the cache.
+    assert!(after.blocks - before.blocks <= 8, "{after:?}");
+    assert_eq!(after.others, before.others, "{after:?}");
     assert!(between.depth_max >= 32 && between.turns <= 1_000, "{between:?}");
     assert_eq!(db.multi_get(&space, &[b"absent"]).unwrap(), [None]);
 }
