@@ -80,7 +80,7 @@ impl<S: Snapshot> Here<'_, S> {
 
     /// Whether MDB_NEXT_DUP surely finds nothing.
     #[inline(always)]
-    pub(crate) fn is_on_last_value(self) -> Option<()> {
+    pub(crate) fn at_last_value(self) -> Option<()> {
         self.place.cursor_mut()?.is_on_last_value(self.txn).then_some(())
     }
 

@@ -1,7 +1,7 @@
-//! The library's queues of reads and writes, beside `fio` with io_uring: random reads of 4 KiB of one
-//! file past the system's cache, the same number at a time by the same number of threads. In each
-//! round all take turns in an order of its own; a ratio is the median of the rounds' ratios to fio,
-//! so that a device that is slower at times does not change it.
+//! The library's queues of reads and writes, beside `fio` with io_uring: random reads of 4 KiB of
+//! one file past the system's cache, the same number at a time by the same number of threads. In
+//! each round all take turns in an order of its own; a ratio is the median of the rounds' ratios to
+//! fio, so that a device that is slower at times does not change it.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -218,7 +218,7 @@ unsafe extern "C" fn get_end_of_values(
     // SAFETY: the caller's promise.
     unsafe {
         let this = &mut *cursor;
-        match (*this.txn).reading(&mut this.place).and_then(Here::is_on_last_value) {
+        match (*this.txn).reading(&mut this.place).and_then(Here::at_last_value) {
             Some(()) => MDB_NOTFOUND,
             None => get_usual(cursor, key, data, op),
         }

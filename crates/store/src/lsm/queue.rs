@@ -162,7 +162,7 @@ pub(crate) fn read_all(
                     Err(error) => outcome = Err(error),
                 }
             }
-            let turned = queue.turn(|token, offset, read| {
+            queue.turn(|token, offset, read| {
                 let number = numbers[token];
                 let path = pieces[number].handle.path();
                 let read = read.map_err(|e| crate::Error::io("read", path, e));
@@ -170,10 +170,7 @@ pub(crate) fn read_all(
                 if outcome.is_ok() {
                     outcome = taken;
                 }
-            });
-            if turned.is_err() {
-                return turned;
-            }
+            })?;
         }
         outcome
     })

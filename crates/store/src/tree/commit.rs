@@ -95,8 +95,8 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     Ok(())
 }
 
-/// What the record says of a durable commit whose pages are flushed together with it; `None` if they
-/// must be flushed before: because recovery could not judge them, or not by them alone.
+/// What the record says of a durable commit whose pages are flushed together with it; `None` if
+/// they must be flushed before: because recovery could not judge them, or not by them alone.
 fn one_flush(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Option<Kind> {
     let is_alone = !state.free.written_early && store.durable_number() == store.latest_number();
     if !is_alone || pieces.len() > ONE_FLUSH_PAGES {
