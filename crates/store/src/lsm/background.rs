@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use super::engine::Inner;
+use super::pool::Pool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -22,11 +23,14 @@ pub(crate) struct Background {
     is_on: bool,
     state: Mutex<State>,
     changed: Condvar,
+    /// Beside them: threads for those who do not wait themselves.
+    pub(crate) pool: Pool,
 }
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
-        Self { is_on, state: Mutex::default(), changed: Condvar::default() }
+        let (state, changed, pool) = (Mutex::default(), Condvar::default(), Pool::new(is_on));
+        Self { is_on, state, changed, pool }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -67,7 +71,8 @@ impl Background {
             state.flush = true;
             self.changed.notify_all();
         }
-        while !has_room() {
+        // Behind the end of the threads nobody makes room.
+        while !has_room() && !state.stop {
             if let Some(reason) = &state.failure {
                 return Err(Error::CommitFailed { reason: reason.clone() });
             }
@@ -140,6 +145,7 @@ impl Threads {
 
     /// Ends them after what they are doing.
     pub(crate) fn stop(&mut self, inner: &Inner) {
+        inner.background.pool.stop();
         inner.background.stop();
         for thread in self.0.drain(..) {
             // A thread that panicked has nothing left to do.

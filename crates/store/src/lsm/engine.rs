@@ -7,11 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::background::Background;
 use super::buffer::{Buffer, BufferCursor};
+use super::catalog::Catalog;
 use super::commit::Queue;
 use super::compact::{self, Plan, Sizes};
-use super::files::{Directory, Name};
+use super::files::{Directory, Name, random};
 use super::gc;
-use super::keyspace::Keyspace;
 use super::manifest::Manifest;
 use super::options::{Durability, Options};
 use super::run::{self, Output, Rules};
@@ -53,6 +53,8 @@ pub(crate) struct Current {
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) next_seq: u64,
+    /// The last sequence number that is in the log: those of writes that failed are in none.
+    pub(crate) logged: u64,
 }
 
 /// Numbers that only go up, and the snapshots that are held.
@@ -125,13 +127,6 @@ impl Health {
 pub(crate) struct Turns {
     flushing: Mutex<()>,
     merging: Mutex<()>,
-}
-
-/// The store's names.
-pub(crate) struct Catalog {
-    /// Tells the open stores of a process apart.
-    pub(crate) store: u64,
-    pub(crate) keyspaces: Mutex<BTreeMap<Vec<u8>, Keyspace>>,
 }
 
 /// What the handles of a store share.
@@ -210,11 +205,11 @@ impl Inner {
     }
 
     /// Ends the segment, which is on stable storage then, and begins a new one.
-    fn rotate(&self, writer: &mut Writer) -> Result<()> {
+    pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
         self.flush_log(writer)?;
         let (identity, file, path) = self.new_segment(writer.next_seq)?;
         let old = writer.log.identity().number;
-        let sealed = Sealed { len: writer.log.end(), last_seq: writer.next_seq - 1, remap_len: 0 };
+        let sealed = Sealed { len: writer.log.end(), last_seq: writer.logged, remap_len: 0 };
         let seal = Edit::SealSegment { number: old, sealed };
         self.install(vec![seal, Edit::AddSegment(identity)], |_| {})?;
         writer.log = Log::new(identity, file, path);
@@ -235,7 +230,7 @@ impl Inner {
     }
 
     /// Has the work done that is due: by threads in the background, or here and now.
-    fn work(&self) -> Result<()> {
+    pub(crate) fn work(&self) -> Result<()> {
         if self.background.is_on() {
             self.background.wake();
             return Ok(());
@@ -272,6 +267,11 @@ impl Inner {
     pub(crate) fn merge_once(&self) -> Result<bool> {
         let _turn = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let version = Arc::clone(&self.current().version);
+        let hidden = run::hidden(&version, &self.clock.readers())?;
+        if !hidden.is_empty() {
+            let removed = hidden.into_iter().map(|number| Edit::RemoveTable { number });
+            return self.install(removed.collect(), |_| {}).map(|()| true);
+        }
         let sizes = Sizes { level_bytes_min: self.options.table_bytes.saturating_mul(4) };
         if let Some(plan) = compact::choose(&version, &sizes) {
             return self.run_plan(&version, &plan).map(|()| true);
@@ -369,10 +369,4 @@ pub(crate) fn new_segment(
     file.sync().map_err(|e| Error::io("flush", &path, e))?;
     directory.sync()?;
     Ok((identity, file, path))
-}
-
-/// Random bits; the standard library seeds its hash maps from the system's source.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }

@@ -40,12 +40,13 @@
 //!   next merged. Neither counts in [`Options::cache_bytes`].
 //! - Reads wait for the disk one at a time; [`Db::multi_get`] is a loop.
 //! - A scan steps over each deleted entry that was not merged away yet.
-//! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
 //! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
 //!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
 //!   multiple of their size.
 
+mod asking;
 mod background;
+mod backup;
 mod batch;
 mod buffer;
 #[cfg_attr(
@@ -53,13 +54,17 @@ mod buffer;
     expect(dead_code, reason = "what reads in batches will need is not used yet")
 )]
 mod cache;
+mod catalog;
 mod check;
+mod checkpoint;
 mod commit;
 mod compact;
+mod conflict;
 mod cursor;
 mod db;
 mod engine;
 mod entry;
+mod estimate;
 mod files;
 mod filter;
 mod gc;
@@ -69,16 +74,20 @@ mod memtable;
 mod merge;
 mod open;
 mod options;
+mod pool;
 mod run;
 mod snapshot;
 mod stat;
 mod table;
 mod tombstones;
+mod transaction;
 mod varint;
 mod version;
 mod vlog;
 mod wal;
 
+pub use asking::Pending;
+pub use backup::BackupReport;
 pub use batch::Batch;
 pub use check::CheckReport;
 pub use cursor::{Cursor, Scan};
@@ -87,3 +96,4 @@ pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use options::{Durability, Options};
 pub use snapshot::Snapshot;
 pub use stat::{DbStat, LevelStat};
+pub use transaction::{Transaction, TransactionScan};

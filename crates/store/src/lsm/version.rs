@@ -145,6 +145,8 @@ pub(crate) struct Version {
     live: BTreeMap<u32, u64>,
     pub(crate) flushed: u64,
     pub(crate) next_file: u32,
+    /// Tells stores apart that were created apart; copies have the same.
+    pub(crate) store: u64,
 }
 
 /// An edit that does not fit the version.
@@ -161,6 +163,7 @@ impl Version {
             live: BTreeMap::new(),
             flushed: 0,
             next_file: 1,
+            store: 0,
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::entry::{Entry, Kind};
-use super::super::files::{Directory, Name};
+use super::super::files::{Directory, Name, random};
 use super::super::filter;
 use super::super::tombstones::Tombstone;
 use super::block::{BlockBuilder, seal_raw};
@@ -167,7 +167,8 @@ impl TableBuilder {
         let offset = self.written + self.buffer.len() as u64;
         let index = self.index.finish(self.number, offset);
         let index = self.put(&index)?;
-        let footer = Footer { number: self.number, index, filter, ranges };
+        let (number, salt) = (self.number, random());
+        let footer = Footer { number, index, filter, ranges, salt };
         self.buffer.extend_from_slice(&footer.encode());
         self.write_out()?;
         self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
