@@ -5,6 +5,7 @@ mod compare;
 mod data;
 mod engine;
 mod engines;
+mod group;
 mod instructions;
 mod larger_than_memory;
 mod name;
@@ -26,7 +27,7 @@ enum Command {
     Instructions(instructions::Options),
     /// How fast it is beside other engines
     Compare(compare::Options),
-    /// How much of the device is reached by data larger than memory (needs fio)
+    /// How stores do whose data are larger than memory (needs fio, and a control group)
     LargerThanMemory(larger_than_memory::Options),
     /// Loads a store and prints the memory that it took
     #[command(hide = true)]
@@ -34,6 +35,9 @@ enum Command {
     /// Reads a store with little memory
     #[command(hide = true)]
     Beyond(compare::beyond::Options),
+    /// Works on a store with little memory
+    #[command(hide = true)]
+    Steps(larger_than_memory::StepOptions),
     /// One workload, as run under valgrind
     #[command(hide = true)]
     Run(instructions::RunOptions),
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::LargerThanMemory(options) => larger_than_memory::main(&options),
         Command::Load(options) => compare::memory::main(&options),
         Command::Beyond(options) => compare::beyond::main(&options),
+        Command::Steps(options) => larger_than_memory::steps(&options),
         Command::Run(options) => instructions::run(&options),
     };
     match done {

@@ -46,6 +46,8 @@ pub(crate) enum Workload {
     PutRandomPacked,
     /// A new last key in a large transaction.
     Append,
+    /// A new random key in a transaction of its own, committed unsynced.
+    CommitOne,
     /// All 20 values of a random key.
     #[value(name = "duplicates_20")]
     Duplicates20,
@@ -62,9 +64,9 @@ pub(crate) struct Plan {
     pub(crate) limit: Option<f64>,
 }
 
-/// All workloads. Those that write begin at 0: what the first operations cost beyond the others
-/// (pages copied, memory taken) is part of a large transaction.
-pub(crate) const PLANS: [Plan; 11] = [
+/// All workloads. Those that write in one transaction begin at 0: what the first operations cost
+/// beyond the others (pages copied, memory taken) is part of a large transaction.
+pub(crate) const PLANS: [Plan; 12] = [
     plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(25.0)),
     plan(Workload::Get, "get", [10_000, 60_000], Some(625.0)),
     plan(Workload::Nth, "nth", [10_000, 60_000], Some(380.0)),
@@ -75,6 +77,7 @@ pub(crate) const PLANS: [Plan; 11] = [
     plan(Workload::PutRandom, "put_random", [0, 20_000], Some(3270.0)),
     plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(5310.0)),
     plan(Workload::Append, "append", [0, 100_000], Some(555.0)),
+    plan(Workload::CommitOne, "commit_one", [1_000, 6_000], None),
     plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(1130.0)),
 ];
 
@@ -98,7 +101,7 @@ impl Workload {
 
     /// True if it changes the store.
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::PutRandom | Self::PutRandomPacked | Self::Append)
+        matches!(self, Self::PutRandom | Self::PutRandomPacked | Self::Append | Self::CommitOne)
     }
 
     /// The table that it works on.
@@ -139,8 +142,8 @@ pub(crate) fn prepare<E: Engine>(folder: &Path) -> Result<()> {
     store.write(EMPTY, Promise::Unsynced, |_| Ok(()))
 }
 
-/// Runs a workload and gives the sum of its answers to `end`. A workload that writes calls it
-/// inside its transaction: what an end costs depends on the number of operations.
+/// Runs a workload and gives the sum of its answers to `end`. A workload that writes in one
+/// transaction calls it inside of that: what an end costs depends on the number of operations.
 pub(crate) fn run<E>(
     store: &E,
     workload: Workload,
@@ -159,8 +162,20 @@ where
     if !workload.writes() {
         return end(sum);
     }
+    if workload == Workload::CommitOne {
+        return end(commit_each(store, workload.table(), operations)?);
+    }
     let promise = Promise::Unsynced;
     store.write(workload.table(), promise, |txn| end(write(txn, workload, operations)?))
+}
+
+/// Puts each entry in a transaction of its own; returns how many entries the table then has.
+fn commit_each<E: Engine>(store: &E, table: Table, operations: u64) -> Result<u64> {
+    for index in ENTRIES..ENTRIES + operations {
+        let (key, value) = (data::random_key(index), data::value(index));
+        store.write(table, Promise::Unsynced, |txn| txn.put(&key, &value))?;
+    }
+    store.read(table, |txn| txn.len())
 }
 
 /// Runs a workload that reads; returns the sum of its answers.
@@ -175,7 +190,10 @@ fn read<R: Reader>(txn: &R, workload: Workload, operations: u64) -> Result<u64> 
         Workload::DistinctKeys | Workload::DistinctKeysLong => {
             distinct_keys(txn, workload.span(), operations)
         }
-        Workload::PutRandom | Workload::PutRandomPacked | Workload::Append => Ok(0),
+        Workload::PutRandom
+        | Workload::PutRandomPacked
+        | Workload::Append
+        | Workload::CommitOne => Ok(0),
     }
 }
 
@@ -320,7 +338,10 @@ pub(crate) fn expected(workload: Workload, operations: u64) -> u64 {
             let value = |number| u64::from(data::random_duplicate(key, number)[0]);
             DUPLICATES + (0..DUPLICATES).map(|number| 16 + value(number)).sum::<u64>()
         }
-        Workload::PutRandom | Workload::PutRandomPacked | Workload::Append => 1,
+        Workload::PutRandom
+        | Workload::PutRandomPacked
+        | Workload::Append
+        | Workload::CommitOne => 1,
     };
     let before = if workload.writes() && workload != Workload::Append { ENTRIES } else { 0 };
     before + (0..operations).map(operation).sum::<u64>()
@@ -333,7 +354,10 @@ where
     for<'e> E::Writer<'e>: Paged,
 {
     let table = workload.table();
-    let all = store.write(table, Promise::Unsynced, |txn| write(txn, workload, operations))?;
+    let all = match workload {
+        Workload::CommitOne => commit_each(store, table, operations)?,
+        _ => store.write(table, Promise::Unsynced, |txn| write(txn, workload, operations))?,
+    };
     store.read(table, |txn| {
         for index in 0..all {
             let key = match workload {

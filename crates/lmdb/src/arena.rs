@@ -5,7 +5,7 @@
 
 use std::mem::MaybeUninit;
 
-use hedgerow::tree::Bytes;
+use hedgerow::tree::{Bytes, Joined};
 
 use crate::abi::Val;
 
@@ -25,6 +25,8 @@ pub(crate) struct Arena {
     used: usize,
     /// Lists that were handed out.
     lists: Vec<Box<[Val]>>,
+    /// Whether any address was handed out, of its own or of the store's.
+    has_given: bool,
 }
 
 struct Chunk {
@@ -54,12 +56,26 @@ impl Arena {
             chunks: Vec::new(),
             used: 0,
             lists: Vec::new(),
+            has_given: false,
         }
+    }
+
+    /// Whether its transaction has handed out any address, so that what a caller names may stand in
+    /// the store. Stays true when the memory is taken back.
+    #[inline(always)]
+    pub(crate) fn has_given(&self) -> bool {
+        self.has_given
+    }
+
+    /// Addresses were handed out by others: a parent, a child, or room in the store itself.
+    pub(crate) fn note_given(&mut self, has_given: bool) {
+        self.has_given |= has_given;
     }
 
     /// A string in one piece: where it stands, if it does, else a copy.
     #[inline(always)]
     pub(crate) fn val(&mut self, bytes: Bytes<'_>) -> Val {
+        self.has_given = true;
         let (first, second) = bytes.parts();
         if first.is_empty() {
             return Val::new(second.as_ptr(), second.len());
@@ -73,6 +89,7 @@ impl Arena {
     /// A copy of `first` followed by `second`.
     #[inline(always)]
     pub(crate) fn join(&mut self, first: &[u8], second: &[u8]) -> Val {
+        self.has_given = true;
         let len = first.len() + second.len();
         let to = self.take(len);
         // SAFETY: `take` answers `len` bytes that nobody else has; the sources are slices, and not
@@ -86,6 +103,7 @@ impl Arena {
 
     /// Keeps a list as long as what it names.
     pub(crate) fn keep(&mut self, list: Vec<Val>) -> &[Val] {
+        self.has_given = true;
         self.used += list.len() * size_of::<Val>();
         self.lists.push(list.into_boxed_slice());
         self.lists.last().map_or(&[], |list| list)
@@ -104,7 +122,7 @@ impl Arena {
     }
 
     /// The memory that is free without growing, to be taken from its beginning by
-    /// [`Arena::written`].
+    /// [`Arena::joined`].
     #[inline(always)]
     pub(crate) fn room(&mut self) -> &mut [MaybeUninit<u8>] {
         // SAFETY: `left` bytes from `free` on are in the newest chunk, and nobody else has them.
@@ -112,13 +130,20 @@ impl Arena {
         unsafe { std::slice::from_raw_parts_mut(self.free.cast(), self.left) }
     }
 
-    /// Takes the `len` bytes that were written to the beginning of the room; no more than it has.
+    /// A string that is stored in one piece, or was written to the beginning of the room, which
+    /// then ends behind it.
     #[inline(always)]
-    pub(crate) fn written(&mut self, len: usize) -> Val {
-        let (at, len) = (self.free, len.min(self.left));
-        self.left -= len;
-        self.free = at.wrapping_add(len);
-        Val::new(at, len)
+    pub(crate) fn joined(&mut self, string: Joined<'_>) -> Val {
+        self.has_given = true;
+        match string {
+            Joined::Stored(whole) => Val::new(whole.as_ptr(), whole.len()),
+            Joined::Copied(len) => {
+                let (at, len) = (self.free, len.min(self.left));
+                self.left -= len;
+                self.free = at.wrapping_add(len);
+                Val::new(at, len)
+            }
+        }
     }
 
     #[cold]
@@ -144,6 +169,6 @@ impl Arena {
     /// Takes the memory back.
     #[cold]
     pub(crate) fn clear(&mut self) {
-        *self = Self::new();
+        *self = Self { has_given: self.has_given, ..Self::new() };
     }
 }

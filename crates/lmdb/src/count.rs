@@ -150,12 +150,9 @@ impl Txn {
                 place.attach(txn, view.table)?;
                 let mut walk = place.clone();
                 values.reserve(walk.count(txn)? as usize);
-                let first = walk.within_key(txn, true, false)?;
-                values.push(arena.val(first.value));
-                if let Some(cursor) = walk.cursor_mut() {
-                    while let Some(entry) = cursor.next_value(txn)? {
-                        values.push(arena.val(entry.value));
-                    }
+                let key = walk.within_key(txn, true, false)?.key.to_cow();
+                if let Some(table) = view.table {
+                    txn.for_each_value(table, &key, |value| values.push(arena.val(value)))?;
                 }
                 Ok(())
             })

@@ -1,13 +1,14 @@
 //! Cursors of the interface: reading, putting and deleting where they stand.
 
-use hedgerow::tree::Entry;
+use hedgerow::tree::{Entry, Joined, Snapshot};
 
 use crate::abi::*;
+use crate::arena::Arena;
 use crate::code::Answer;
 use crate::data::Put;
 use crate::handles::View;
 use crate::place::{Place, Stop};
-use crate::txn::{Body, Txn, on_body};
+use crate::txn::{BLOCKED, Body, Txn, on_body};
 
 /// `MDB_cursor`.
 pub(crate) struct Cursor {
@@ -28,20 +29,63 @@ pub(crate) struct Given {
 }
 
 impl Txn {
-    /// MDB_NEXT from an entry about which there is nothing to add, in a read transaction: to the
-    /// next leaf. `None`, and nothing done, for all that [`Txn::cursor_get`] has to see to.
-    pub(crate) fn cursor_next(&mut self, dbi: usize, place: &mut Place) -> Option<Answer<Given>> {
-        let (table, _) = self.ready(dbi)?;
-        let (Body::Read(txn), true) = (&self.body, place.is_plain()) else { return None };
-        let cursor = place.cursor_mut().filter(|cursor| cursor.table() == table)?;
-        Some(match cursor.next(txn) {
-            Ok(Some(entry)) => {
-                let (key, data) = (self.arena.val(entry.key), self.arena.val(entry.value));
-                Ok(Given { key: Some(key), data: Some(data) })
+    /// Whether a cursor stands on an entry about which there is nothing to add, and nothing keeps
+    /// the transaction from going on.
+    #[inline(always)]
+    pub(crate) fn may_step(&self, place: &Place) -> bool {
+        place.is_plain() && self.flags & BLOCKED == 0 && !self.interrupt.is_set()
+    }
+
+    /// What needs no other page than the leaf under the cursor, in a read transaction: in the fewest
+    /// steps. `None`, and nothing done, for all that [`Txn::cursor_usual`] has to see to.
+    #[inline(always)]
+    pub(crate) fn cursor_here(&mut self, place: &mut Place, op: u32) -> Option<Answer<(Val, Val)>> {
+        if !self.may_step(place) {
+            return None;
+        }
+        let (Body::Read(txn), arena) = (&self.body, &mut self.arena) else { return None };
+        let cursor = place.cursor_mut()?;
+        let value = match op {
+            op::PREV if let Some((key, value)) = cursor.prev_joined(txn, arena.room()) => {
+                return Some(Ok((arena.joined(key), arena.joined(Joined::Stored(value)))));
             }
-            Ok(None) => Err(MDB_NOTFOUND),
-            Err(error) => Err(self.fail(&error)),
-        })
+            op::NEXT | op::NEXT_DUP => cursor.value_joined(txn, false, arena.room())?,
+            op::PREV | op::PREV_DUP => cursor.value_joined(txn, true, arena.room())?,
+            op::GET_CURRENT => Some(cursor.current_joined(txn, arena.room())?),
+            _ => return None,
+        };
+        let Some(value) = value else {
+            let within_key = matches!(op, op::NEXT_DUP | op::PREV_DUP);
+            return within_key.then_some(Err(MDB_NOTFOUND));
+        };
+        let value = arena.joined(value);
+        match place.key_here(txn, arena) {
+            Ok(key) => Some(Ok((key, value))),
+            Err(stop) => Some(Err(self.stopped(stop))),
+        }
+    }
+
+    /// The usual calls: steps from an entry about which there is nothing to add, and searches, in a
+    /// table that the cursor has seen before. `None`, and nothing done, for all that
+    /// [`Txn::cursor_get`] has to see to.
+    pub(crate) fn cursor_usual(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        op: u32,
+        key: Option<&[u8]>,
+    ) -> Option<Answer<(Val, Val)>> {
+        let (table, _) = self.ready(dbi)?;
+        if place.cursor_mut()?.table() != table {
+            return None;
+        }
+        let found = match &self.body {
+            Body::Read(txn) => usual(txn, place, op, key, &mut self.arena)?,
+            Body::Write(txn) => usual(&**txn, place, op, key, &mut self.arena)?,
+            Body::None => return None,
+        };
+        place.forget_gone();
+        Some(found.map_err(|stop| self.stopped(stop)))
     }
 
     /// A call of `mdb_cursor_get`.
@@ -141,6 +185,25 @@ impl Txn {
         Ok(Given { key, data: Some(pair.value) })
     }
 
+    /// The usual put through a cursor, as [`Txn::put_usual`] is one without; `None`, and nothing
+    /// done, for all that [`Txn::cursor_put`] has to see to.
+    #[inline(always)]
+    pub(crate) fn cursor_put_usual(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        key: &[u8],
+        data: &Val,
+        flags: u32,
+    ) -> Option<Answer> {
+        let done = self.put_usual(dbi, key, data, flags, Some(&mut *place))?;
+        if done == Err(MDB_KEYEXIST) {
+            // LMDB's cursor stands on the last entry then.
+            return Some(self.stand_on(dbi, place, None).and(done));
+        }
+        Some(done)
+    }
+
     /// A call of `mdb_cursor_put`. `data` is told what is there, or where room was made.
     pub(crate) fn cursor_put(
         &mut self,
@@ -157,10 +220,10 @@ impl Txn {
         }
         let flags = flags & !MDB_CURRENT;
         match self.put(dbi, key, *data, flags)? {
-            Put::Done => self.stand(dbi, place, key, data),
+            Put::Done => self.stand(dbi, place, key.len(), data.size),
             Put::Reserved(address) => {
                 data.data = address.cast();
-                self.stand(dbi, place, key, data)
+                self.stand(dbi, place, key.len(), 0)
             }
             Put::Exists(old) => {
                 // LMDB's cursor stands on what is there.
@@ -174,9 +237,11 @@ impl Txn {
         }
     }
 
-    /// Stands on what was just put.
-    fn stand(&mut self, dbi: usize, place: &mut Place, key: &[u8], data: &Val) -> Answer {
+    /// Stands on what was just put: its key and (where a key may have several) its value are in the
+    /// copy that was made of them, since the put may have moved what the caller named.
+    fn stand(&mut self, dbi: usize, place: &mut Place, key: usize, value: usize) -> Answer {
         let view = self.prepared(dbi)?;
+        let (key, behind) = self.scratch.split_at(key);
         if view.state & View::PLAIN == 0 {
             place.key.clear();
             place.key.extend_from_slice(key);
@@ -184,10 +249,7 @@ impl Txn {
             return Ok(());
         }
         let Body::Write(txn) = &self.body else { return Ok(()) };
-        let value = match view.has_duplicates() {
-            true => crate::ffi::bytes_of(data),
-            false => &[],
-        };
+        let value = if view.has_duplicates() { &behind[..value] } else { &[] };
         place.stand(txn, view.table, key, value).map_err(|e| self.fail(&e))
     }
 
@@ -264,4 +326,27 @@ impl Txn {
         });
         counted.map_err(|stop| self.stopped(stop))
     }
+}
+
+/// See [`Txn::cursor_usual`].
+#[inline(always)]
+fn usual<S: Snapshot>(
+    txn: &S,
+    place: &mut Place,
+    op: u32,
+    key: Option<&[u8]>,
+    arena: &mut Arena,
+) -> Option<Result<(Val, Val), Stop>> {
+    let found = match (op, key) {
+        (op::FIRST, _) => place.first(txn),
+        (op::LAST, _) => place.last(txn),
+        (op::SET | op::SET_KEY, Some(key)) => place.seek(txn, key, false),
+        (op::SET_RANGE, Some(key)) => place.seek(txn, key, true),
+        _ => place.step(txn, op)?,
+    };
+    Some(found.map(|entry| {
+        // MDB_SET does not tell the key.
+        let key = if op == op::SET { Val::new(std::ptr::null(), 0) } else { arena.val(entry.key) };
+        (key, arena.val(entry.value))
+    }))
 }

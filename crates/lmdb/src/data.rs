@@ -8,6 +8,7 @@ use crate::code::{Answer, Code};
 use crate::ffi::bytes_of;
 use crate::handles::View;
 use crate::main_db::Main;
+use crate::place::Place;
 use crate::txn::{Body, Txn, on_body};
 
 /// Longer values are never changed in place, and need not be copied before a write.
@@ -93,7 +94,8 @@ impl Txn {
     }
 
     /// The usual put, in the fewest steps: a short entry of a database without duplicates, and no
-    /// flag but MDB_APPEND. `None`, and nothing done, for all that [`Txn::put`] has to see to.
+    /// flag but MDB_APPEND. A cursor's `place` then stands on the entry. `None`, and nothing done,
+    /// for all that [`Txn::put`] has to see to.
     #[inline(always)]
     pub(crate) fn put_usual(
         &mut self,
@@ -101,6 +103,7 @@ impl Txn {
         key: &[u8],
         data: &Val,
         flags: u32,
+        place: Option<&mut Place>,
     ) -> Option<Answer> {
         let (table, stored) = self.ready(dbi)?;
         let special = flags & !MDB_APPEND | stored & MDB_DUPSORT | self.flags & MDB_RDONLY;
@@ -108,10 +111,18 @@ impl Txn {
             return None;
         }
         let Body::Write(txn) = &mut self.body else { return None };
-        let (key, value) = copied(&mut self.scratch, key, bytes_of(data));
+        let (key, value) = match self.arena.has_given() {
+            true => copied(&mut self.scratch, key, bytes_of(data)),
+            // Then neither can stand where this writes.
+            false => (key, bytes_of(data)),
+        };
         self.arena.renew();
         let done =
             if flags == 0 { txn.put(table, key, value) } else { txn.append(table, key, value) };
+        let done = done.and_then(|()| match place {
+            Some(place) => place.stand(txn, Some(table), key, &[]),
+            None => Ok(()),
+        });
         Some(match done {
             Ok(()) => Ok(()),
             Err(Error::NotLast) => Err(MDB_KEYEXIST),
@@ -144,7 +155,10 @@ impl Txn {
         };
         match result {
             Ok(Asked::Done) => Ok(Put::Done),
-            Ok(Asked::Reserved(address)) => Ok(Put::Reserved(address)),
+            Ok(Asked::Reserved(address)) => {
+                self.arena.note_given(true);
+                Ok(Put::Reserved(address))
+            }
             Ok(Asked::Exists(true)) => {
                 let found = txn.get(table, key);
                 let found = found.map(|old| old.map(|old| self.arena.val(old)));

@@ -1,7 +1,6 @@
 //! Blocks of values of a fixed size: MDB_GET_MULTIPLE and its neighbours. LMDB hands out the values
 //! of a page; here a block is as many values as a page of it would hold, one behind the other.
 
-use hedgerow::Error;
 use hedgerow::tree::{Snapshot, Table};
 
 use crate::abi::*;
@@ -81,17 +80,24 @@ fn begin<S: Snapshot>(txn: &S, table: Table, place: &mut Place, op: u32) -> Resu
 }
 
 /// The values from where the cursor stands on, at most a block; it then stands on the last one.
+/// Where the store holds them side by side they are handed out as they stand.
 fn block<S: Snapshot>(txn: &S, place: &mut Place, arena: &mut Arena) -> Result<Val, Stop> {
     let first = place.current(txn)?.value;
     let most = per_block(first.len());
-    let mut values = first.to_vec();
-    let mut count = 1;
-    if let Some(cursor) = place.cursor_mut() {
-        while count < most
-            && let Some(entry) = cursor.next_value(txn).map_err(|e: Error| Stop::Engine(e))?
-        {
-            entry.value.append_to(&mut values);
-            count += 1;
+    let Some(cursor) = place.cursor_mut() else { return Err(Stop::Code(MDB_NOTFOUND)) };
+    let (mut values, mut count) = (Vec::new(), 0);
+    while let Some(run) = cursor.value_run(txn, most - count)? {
+        count += run.count();
+        let is_last = count == most || cursor.next_value(txn)?.is_none();
+        match run.packed() {
+            Some(packed) if is_last && values.is_empty() => {
+                place.block = count;
+                return Ok(arena.val(packed.into()));
+            }
+            _ => run.append_to(&mut values),
+        }
+        if is_last {
+            break;
         }
     }
     place.block = count;

@@ -5,9 +5,10 @@
 //! past the end. The engine's cursor stands on an entry, and these bits say the rest.
 
 use hedgerow::Error;
-use hedgerow::tree::{Cursor, Entry, Snapshot, Table, WriteTxn};
+use hedgerow::tree::{Cursor, Entry, ReadTxn, Snapshot, Table, WriteTxn};
 
 use crate::abi::*;
+use crate::arena::Arena;
 use crate::code::Code;
 
 /// A cursor's place in one table.
@@ -20,6 +21,9 @@ pub(crate) struct Place {
     pub(crate) block: usize,
     /// Where the cursor stands in a main database with named ones.
     pub(crate) key: Vec<u8>,
+    /// The key that was handed out last with one of several values, and the group that has it: its
+    /// other values are handed out with the same one.
+    given: (usize, Val),
 }
 
 /// It stands somewhere.
@@ -57,6 +61,9 @@ impl From<Code> for Stop {
 /// What a step gives.
 pub(crate) type Found<'t> = Result<Entry<'t>, Stop>;
 
+/// Of no group.
+const NOT_GIVEN: (usize, Val) = (0, Val { size: 0, data: std::ptr::null_mut() });
+
 const NOTHING: Stop = Stop::Code(MDB_NOTFOUND);
 const NOWHERE: Stop = Stop::Code(libc::EINVAL);
 
@@ -67,7 +74,7 @@ fn or_nothing<'t>(found: hedgerow::Result<Option<Entry<'t>>>) -> Found<'t> {
 impl Place {
     /// Nowhere, in no table.
     pub(crate) const fn new() -> Self {
-        Self { state: 0, cursor: None, block: 0, key: Vec::new() }
+        Self { state: 0, cursor: None, block: 0, key: Vec::new(), given: NOT_GIVEN }
     }
 
     /// Whether it stands on an entry about which there is nothing to add, so that
@@ -80,6 +87,21 @@ impl Place {
     #[inline(always)]
     pub(crate) fn cursor_mut(&mut self) -> Option<&mut Cursor> {
         self.cursor.as_mut()
+    }
+
+    /// The key under the cursor, which stands on an entry of a read transaction.
+    #[inline(always)]
+    pub(crate) fn key_here(&mut self, txn: &ReadTxn, arena: &mut Arena) -> Result<Val, Stop> {
+        let Some(cursor) = &mut self.cursor else { return Err(NOWHERE) };
+        let group = cursor.group_id();
+        if self.given.0 != group {
+            let key = match cursor.key_joined(txn, arena.room()) {
+                Some(joined) => arena.joined(joined),
+                None => arena.val(or_nothing(cursor.current(txn))?.key),
+            };
+            self.given = (group, key);
+        }
+        Ok(self.given.1)
     }
 
     /// Whether it stands somewhere.
@@ -123,6 +145,7 @@ impl Place {
         if self.cursor.as_ref().map(Cursor::table) != table {
             self.cursor = table.map(|table| txn.cursor(table)).transpose()?;
             self.state = 0;
+            self.given = NOT_GIVEN;
         }
         Ok(())
     }
@@ -136,6 +159,23 @@ impl Place {
         let entry = or_nothing(step(cursor))?;
         self.state = SET;
         Ok(entry)
+    }
+
+    /// A step to a neighbour, or none, from an entry about which there is nothing to add. `None`,
+    /// and nothing done, elsewhere and for other operations.
+    #[inline(always)]
+    pub(crate) fn step<'t, S: Snapshot>(&mut self, txn: &'t S, op: u32) -> Option<Found<'t>> {
+        let cursor = self.cursor.as_mut().filter(|_| self.state == SET)?;
+        Some(or_nothing(match op {
+            op::NEXT => cursor.next(txn),
+            op::NEXT_DUP => cursor.next_value(txn),
+            op::NEXT_NODUP => cursor.next_key(txn),
+            op::PREV => cursor.prev(txn),
+            op::PREV_DUP => cursor.prev_value(txn),
+            op::PREV_NODUP => cursor.prev_key(txn),
+            op::GET_CURRENT => cursor.current(txn),
+            _ => return None,
+        }))
     }
 
     /// MDB_FIRST.
@@ -296,6 +336,7 @@ impl Place {
     }
 
     /// Stands on an entry that was just put.
+    #[inline(always)]
     pub(crate) fn stand(
         &mut self,
         txn: &WriteTxn,

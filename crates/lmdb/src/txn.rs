@@ -138,6 +138,7 @@ impl Txn {
         }
         child.cursors = std::mem::take(&mut self.cursors);
         child.cursors.save();
+        child.arena.note_given(self.arena.has_given());
         child.family.savepoint = Some(savepoint);
         self.flags |= HAS_CHILD;
         Ok(child)
@@ -147,6 +148,7 @@ impl Txn {
     pub(crate) fn take_back(&mut self, child: &mut Self) {
         self.body = std::mem::replace(&mut child.body, Body::None);
         self.cursors = std::mem::take(&mut child.cursors);
+        self.arena.note_given(child.arena.has_given());
         self.family.child = std::ptr::null_mut();
         self.flags &= !HAS_CHILD;
         self.names.forget();

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let keys = (0..3_u32).map(|number| number.to_be_bytes().to_vec()).collect();
         let found = db.multi_get_async(&trees, keys).await?;
         assert_eq!(found, vec![Some(b"oak".to_vec()); 3]);
-        hedgerow::Result::Ok(())
+        Ok::<_, hedgerow::Error>(())
     })?;
 
     // The same with a callback: it is called on a thread of the store.

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for task in tasks {
             task.await?;
         }
-        hedgerow::Result::Ok(())
+        Ok::<_, hedgerow::Error>(())
     }))?;
     let visits = db.get(&counters, b"visits")?;
     assert_eq!(visits.as_deref(), Some(&TASKS.to_le_bytes()[..]));

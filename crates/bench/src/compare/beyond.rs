@@ -16,7 +16,8 @@ use super::peer::Peer;
 use super::reads::Wrong;
 use super::spec::Step;
 use crate::data::Generator;
-use crate::engine::{Engine, Reader, Result, Table, Unsupported};
+use crate::engine::{Engine, Reader, Result, Table};
+use crate::group::{self, Group};
 
 /// What the process is told.
 #[derive(clap::Args)]
@@ -32,41 +33,14 @@ pub(crate) struct Options {
     seconds: f64,
 }
 
-/// A control group that is removed when it is dropped.
-struct Group(PathBuf);
-
-impl Group {
-    /// A new group below this process's own (version 1 of the kernel's interface).
-    fn new(bytes: usize) -> Result<Self> {
-        let groups = fs::read_to_string("/proc/self/cgroup")?;
-        let own = groups.lines().find_map(|line| line.split_once(":memory:"));
-        let Some((_, own)) = own else { return Err(Unsupported("memory group here").into()) };
-        let own = Path::new("/sys/fs/cgroup/memory").join(own.trim_start_matches('/'));
-        let path = own.join(format!("bench-{}", std::process::id()));
-        if fs::create_dir(&path).is_err() {
-            return Err(Unsupported("memory group that may be made here").into());
-        }
-        let group = Self(path);
-        fs::write(group.0.join("memory.limit_in_bytes"), bytes.to_string())?;
-        Ok(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A group that cannot be removed harms nobody, and nothing can be done about it here.
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 /// Gets a second on a closed store, in a process with `step.memory_mib` of memory.
 pub(crate) fn gets(engine: &str, folder: &Path, step: &Step, model: &Model) -> Result<f64> {
     let memory_mib = step.memory_mib.ok_or("larger than what memory?")?;
-    let group = Group::new(memory_mib << 20)?;
+    let group = Group::new((memory_mib as u64) << 20)?;
     let Shape { key, value, .. } = model.shape;
     let output = Command::new(std::env::current_exe()?)
         .args(["beyond", engine])
-        .args([folder, &group.0])
+        .args([folder, group.path()])
         .args([model.next, key as u64, value as u64].map(|number| number.to_string()))
         .args([memory_mib as u64, step.threads].map(|number| number.to_string()))
         .arg(step.seconds.to_string())
@@ -77,13 +51,13 @@ pub(crate) fn gets(engine: &str, folder: &Path, step: &Step, model: &Model) -> R
 /// Joins the group, opens the store, and prints how many gets a second it answers.
 pub(crate) fn main(options: &Options) -> Result<()> {
     forget(&options.folder)?;
-    fs::write(options.group.join("cgroup.procs"), std::process::id().to_string())?;
+    group::join(&options.group)?;
     println!("{}", options.engine.beyond(options)?);
     Ok(())
 }
 
 /// Lets the system's cache forget all files of a folder.
-fn forget(folder: &Path) -> Result<()> {
+pub(crate) fn forget(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.metadata()?.is_dir() {

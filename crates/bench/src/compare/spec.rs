@@ -22,6 +22,7 @@ const FILES: &[(&str, &str)] = &[
     ("prefixes-duplicates", include_str!("../../workloads/prefixes-duplicates.toml")),
     ("values", include_str!("../../workloads/values.toml")),
     ("redb", include_str!("../../workloads/redb.toml")),
+    ("commits", include_str!("../../workloads/commits.toml")),
     ("aged", include_str!("../../workloads/aged.toml")),
     ("memory", include_str!("../../workloads/memory.toml")),
     ("larger-than-memory", include_str!("../../workloads/larger-than-memory.toml")),

@@ -1,5 +1,6 @@
 //! The adapters: one file an engine, translation only.
 
+pub(crate) mod beyond;
 #[cfg(feature = "fjall")]
 pub(crate) mod fjall;
 pub(crate) mod hollow;

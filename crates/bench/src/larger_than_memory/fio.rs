@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use super::{Load, Rate};
+use super::reads::{Load, Rate};
 use crate::engine::{Missing, Result};
 
 fn run(command: &mut Command) -> Result<Output> {

@@ -1,23 +1,30 @@
-//! How much of the device the engines reach whose data do not fit in memory.
-//!
-//! First of all the library's queues of reads and writes, beside `fio` with io_uring: random reads
-//! of 4 KiB of one file past the system's cache, the same number at a time by the same number of
-//! threads. In each round all take turns in an order of its own; a ratio is the median of the
-//! rounds' ratios to fio, so that a device that is slower at times does not change it.
+//! Stores whose data do not fit in memory: every engine in a process of its own, in a control group
+//! that keeps it and the system's cache of its files small, beside what the device does without a
+//! store. In each round all take turns; a ratio is the median of the rounds' ratios, so that a
+//! machine that is slower at times does not change it.
 
 mod fio;
+mod items;
+mod plan;
 mod queues;
+mod reads;
+mod steps;
+mod worker;
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::compare::machine;
-use crate::compare::report::{deviation, median};
-use crate::engine::Result;
-use queues::{Back, Device};
+use crate::engine::{Missing, Result};
+use crate::group::Group;
+use plan::{Probe, Results, Row};
+use queues::Device;
+pub(crate) use steps::{Options as StepOptions, main as steps};
 
 /// What is asked for.
 #[derive(clap::Args)]
@@ -25,225 +32,236 @@ pub(crate) struct Options {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Where the file is made, on the device to measure; by default the system's folder for
+    /// Which rows of the table, all but `queues` unless said
+    #[arg(long, value_enum, value_delimiter = ',')]
+    rows: Vec<Row>,
+    /// How many items; as many as fill four times the memory unless said
+    #[arg(long)]
+    items: Option<u64>,
+    /// Bytes of memory for each engine, the system's cache of its files included
+    #[arg(long)]
+    limit: Option<u64>,
+    /// Less memory, fewer items, one round: about three minutes
+    #[arg(long)]
+    quick: bool,
+    /// Run also where no control group can be made: then the data may fit in memory
+    #[arg(long)]
+    no_group: bool,
+    /// How often all is measured
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// How often a process is ended by force
+    #[arg(long)]
+    kills: Option<u32>,
+    /// Seconds of each measurement that has no end of its own
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..600))]
+    seconds: u64,
+    /// Where the stores are made, on the device to measure; by default the system's folder for
     /// temporary files
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// The size of the file in MiB
-    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..1 << 24))]
-    size: u64,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..600))]
-    seconds: u64,
-    /// How often all is measured
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..100))]
-    rounds: u32,
 }
 
-/// How many reads at a time, by how many threads each.
-#[derive(Clone, Copy)]
-pub(crate) struct Load {
-    pub(crate) depth: usize,
-    pub(crate) threads: usize,
-    pub(crate) time: Duration,
-}
+/// The bytes of memory unless said, and those of a quick run.
+const LIMIT: u64 = 256 << 20;
+const LIMIT_QUICK: u64 = 128 << 20;
+/// Data are so many times the memory.
+const TIMES: u64 = 4;
+/// The file in which writes with a flush each go round.
+const FLUSHED: u64 = 16 << 20;
 
-/// What a reader brought.
-#[derive(Clone, Copy)]
-pub(crate) struct Rate {
-    pub(crate) reads_per_second: f64,
-    /// Of all processors together, the kernel's work included; it depends less on what else the
-    /// machine does.
-    pub(crate) cpu_micros_per_read: f64,
-}
-
-/// Depth, threads, and the least ratio of the ring to fio that is good.
-const LOADS: [(usize, usize, Option<f64>); 6] = [
-    (1, 1, Some(0.9)),
-    (1, 2, None),
-    (16, 1, None),
-    (16, 2, None),
-    (64, 1, Some(0.85)),
-    (64, 2, Some(0.85)),
-];
-
-/// Who reads, fio first.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reader {
-    Fio,
-    Queue(Back),
-}
-
-const READERS: [Reader; 3] = [Reader::Fio, Reader::Queue(Back::Ring), Reader::Queue(Back::Threads)];
-
-impl Reader {
-    /// The name of its column.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Fio => "fio",
-            Self::Queue(Back::Ring) => "ring",
-            Self::Queue(Back::Threads) => "threads",
-        }
-    }
-
-    fn measure(self, device: &Device, load: Load) -> Result<Rate> {
-        match self {
-            Self::Fio => fio::read(device.path(), load),
-            Self::Queue(back) => device.read(back, load),
-        }
-    }
-}
-
-/// A load and what each reader brought, a value a round.
-struct Row {
-    load: Load,
-    goal: Option<f64>,
-    rates: [Vec<Rate>; READERS.len()],
-}
-
-impl Row {
-    /// A reader's rates of all rounds.
-    fn reads(&self, reader: usize) -> Vec<f64> {
-        self.rates[reader].iter().map(|rate| rate.reads_per_second).collect()
-    }
-
-    fn cpu(&self, reader: usize) -> f64 {
-        let rates = self.rates[reader].iter();
-        median(&rates.map(|rate| rate.cpu_micros_per_read).collect::<Vec<_>>())
-    }
-
-    /// How a reader's rate stands to fio's.
-    fn ratio(&self, reader: usize) -> f64 {
-        let pairs = self.reads(reader).into_iter().zip(self.reads(0));
-        median(&pairs.map(|(rate, fio)| rate / fio).collect::<Vec<_>>())
-    }
-
-    /// Whether the ring is as near to fio as it should be.
-    fn is_met(&self) -> Option<bool> {
-        Some(self.ratio(1) >= self.goal?)
-    }
-
-    fn json(&self) -> Value {
-        let readers = READERS.iter().enumerate().map(|(number, reader)| {
-            let answer = json!({
-                "reads_per_second": median(&self.reads(number)),
-                "deviation": deviation(&self.reads(number)),
-                "ratio": self.ratio(number),
-                "cpu_micros_per_read": self.cpu(number),
-                "rounds": self.reads(number),
-            });
-            (reader.name().to_owned(), answer)
-        });
-        json!({
-            "workload": "random reads of 4 KiB",
-            "depth": self.load.depth,
-            "threads": self.load.threads,
-            "readers": readers.collect::<serde_json::Map<_, _>>(),
-            "goal": self.goal,
-            "met": self.is_met(),
-        })
-    }
-
-    fn line(&self) -> String {
-        let mut line = format!("{:>5} {:>7}", self.load.depth, self.load.threads);
-        for number in 0..READERS.len() {
-            let reads = self.reads(number);
-            let _ = write!(line, " {:>9.0} ±{:<6.0}", median(&reads), deviation(&reads));
-            let _ = write!(line, " {:>5.1}", self.cpu(number));
-            if number > 0 {
-                let _ = write!(line, " {:>5.2}", self.ratio(number));
-            }
-        }
-        if let (Some(goal), Some(is_met)) = (self.goal, self.is_met()) {
-            let _ = write!(line, "  >= {goal} {}", if is_met { "met" } else { "missed" });
-        }
-        line
-    }
+/// What is measured, of what is asked for.
+struct Session<'o> {
+    options: &'o Options,
+    rows: Vec<Row>,
+    folder: PathBuf,
+    items: u64,
+    limit: u64,
 }
 
 /// Measures and reports.
 pub(crate) fn main(options: &Options) -> Result<()> {
-    fio::check()?;
+    let mut rows = options.rows.clone();
+    if rows.is_empty() {
+        let all = <Row as clap::ValueEnum>::value_variants().iter().copied();
+        rows = all.filter(|row| *row != Row::Queues).collect();
+    }
     let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let device = Device::new(&folder, options.size << 20)?;
-    let rows = measure(&device, options)?;
+    let limit = options.limit.unwrap_or(if options.quick { LIMIT_QUICK } else { LIMIT });
+    let items = options.items.unwrap_or((limit * TIMES).div_ceil(items::ITEM));
+    let session = Session { options, rows, folder, items, limit };
+    session.check()?;
+    let results = session.measure()?;
+    let mut report = session.report(&results)?;
+    if !options.json {
+        print!("{}", session.table(&results));
+    }
+    if session.rows.contains(&Row::Queues) {
+        report["queues"] = session.queues()?;
+    }
     if options.json {
-        println!("{:#}", report(&device, &folder, options, &rows)?);
-    } else {
-        print!("{}", table(&device, &rows));
+        println!("{report:#}");
     }
     Ok(())
 }
 
-fn measure(device: &Device, options: &Options) -> Result<Vec<Row>> {
-    let time = Duration::from_secs(options.seconds);
-    let row = |(depth, threads, goal)| Row {
-        load: Load { depth, threads, time },
-        goal,
-        rates: Default::default(),
-    };
-    let mut rows: Vec<Row> = LOADS.map(row).into();
-    for round in 0..options.rounds as usize {
-        for row in &mut rows {
-            for turn in 0..READERS.len() {
-                let reader = (round + turn) % READERS.len();
-                row.rates[reader].push(READERS[reader].measure(device, row.load)?);
+impl Session<'_> {
+    /// Says what is missing before anything is measured.
+    fn check(&self) -> Result<()> {
+        if !self.options.no_group {
+            Group::new(self.limit).map(drop).map_err(|_| {
+                let what = "no control group for memory can be made here (one has to be root, and \
+                            /sys/fs/cgroup has to be writable); with --no-group all is run \
+                            without, and the data may fit in memory";
+                Missing(what.to_owned())
+            })?;
+        }
+        if Probe::ALL.iter().any(|(_, row)| self.rows.contains(row)) {
+            fio::check()?;
+        }
+        plan::scenarios(&self.rows).iter().try_for_each(|scenario| scenario.kind.check())
+    }
+
+    fn group(&self) -> Result<Option<Group>> {
+        if self.options.no_group { Ok(None) } else { Group::new(self.limit).map(Some) }
+    }
+
+    fn measure(&self) -> Result<Results> {
+        let mut results = Results { items: self.items, limit: self.limit, ..Results::default() };
+        let scenarios = plan::scenarios(&self.rows);
+        let rounds = self.options.rounds.unwrap_or(if self.options.quick { 1 } else { 3 });
+        for round in 0..rounds as usize {
+            self.probe(&mut results)?;
+            for turn in 0..scenarios.len() {
+                let scenario = scenarios[(round + turn) % scenarios.len()];
+                worker::run(self, scenario, &mut results)?;
             }
         }
-    }
-    Ok(rows)
-}
-
-fn report(device: &Device, folder: &Path, options: &Options, rows: &[Row]) -> Result<Value> {
-    Ok(json!({
-        "machine": machine::describe()?,
-        "fio": fio::version()?,
-        "folder": folder,
-        "size_mib": options.size,
-        "seconds": options.seconds,
-        "ring_is": device.back(Back::Ring),
-        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
-    }))
-}
-
-fn table(device: &Device, rows: &[Row]) -> String {
-    let mut text = String::from(
-        "random reads of 4 KiB a second; microseconds of processor a read; ratios to fio\n\n",
-    );
-    let _ = write!(text, "{:>5} {:>7}", "depth", "threads");
-    for reader in READERS {
-        let _ = write!(text, " {:>9} {:7} {:>5}", reader.name(), "", "us");
-        if reader != Reader::Fio {
-            let _ = write!(text, " {:>5}", "ratio");
+        if self.rows.contains(&Row::Kill) {
+            let kills = self.options.kills.unwrap_or(if self.options.quick { 5 } else { 20 });
+            for number in 0..kills {
+                results.openings.push(worker::kill(self, number)?);
+            }
         }
+        Ok(results)
     }
-    text.push_str("  goal of the ring\n");
-    for row in rows {
-        let _ = writeln!(text, "{}", row.line());
+
+    /// What the device does without a store.
+    fn probe(&self, results: &mut Results) -> Result<()> {
+        let wanted =
+            |probe| Probe::ALL.iter().any(|(p, row)| *p == probe && self.rows.contains(row));
+        let mut note = |probe, rate| results.probes.entry(probe).or_default().push(rate);
+        if wanted(Probe::Flushes) {
+            note(Probe::Flushes, self.flushes()?);
+        }
+        let loads = [(Probe::Reads1, 1, 1), (Probe::Reads64, 64, 1), (Probe::Reads64By2, 64, 2)];
+        if !loads.iter().any(|load| wanted(load.0)) {
+            return Ok(());
+        }
+        let bytes = (self.items * items::ITEM).next_multiple_of(1 << 20);
+        let device = Device::new(&self.folder, bytes)?;
+        let time = Duration::from_secs(self.options.seconds);
+        for (probe, depth, threads) in loads.into_iter().filter(|load| wanted(load.0)) {
+            let load = reads::Load { depth, threads, time };
+            note(probe, fio::read(device.path(), load)?.reads_per_second);
+        }
+        Ok(())
     }
-    if device.back(Back::Ring) != "ring" {
-        text.push_str(
-            "\nThis system grants no io_uring: the column of the ring is that of threads.\n",
+
+    /// Writes of 4 KiB into written space, each with a flush, a second.
+    fn flushes(&self) -> Result<f64> {
+        let folder = tempfile::tempdir_in(&self.folder)?;
+        let file = File::create_new(folder.path().join("flushed"))?;
+        file.write_all_at(&vec![1; FLUSHED as usize], 0)?;
+        file.sync_all()?;
+        let (start, mut count) = (Instant::now(), 0_u64);
+        while start.elapsed().as_secs() < self.options.seconds {
+            let piece = [count as u8; 4096];
+            file.write_all_at(&piece, count * piece.len() as u64 % FLUSHED)?;
+            file.sync_data()?;
+            count += 1;
+        }
+        Ok(count as f64 / start.elapsed().as_secs_f64())
+    }
+
+    fn queues(&self) -> Result<Value> {
+        let rounds = self.options.rounds.unwrap_or(if self.options.quick { 1 } else { 5 });
+        let bytes = (self.items * items::ITEM).next_multiple_of(1 << 20);
+        let options = reads::Options { bytes, seconds: self.options.seconds, rounds };
+        let (report, table) = reads::measured(&self.folder, &options)?;
+        if !self.options.json {
+            print!("\n{table}");
+        }
+        Ok(report)
+    }
+
+    fn report(&self, results: &Results) -> Result<Value> {
+        let steps = results.steps.iter().map(
+            |((kind, step), taken)| json!({ "engine": kind.name(), "step": step, "rounds": taken }),
         );
+        let probes = results
+            .probes
+            .iter()
+            .map(|(probe, rates)| json!({ "probe": format!("{probe:?}"), "rounds": rates }));
+        Ok(json!({
+            "machine": machine::describe()?,
+            "items": self.items,
+            "limit": self.limit,
+            "in_group": !self.options.no_group,
+            "goals": results.lines(&self.rows).iter().map(plan::Line::json).collect::<Vec<_>>(),
+            "steps": steps.collect::<Vec<_>>(),
+            "device": probes.collect::<Vec<_>>(),
+            "openings": results.openings,
+            "failures": results.failures,
+        }))
     }
-    text
-}
 
-#[cfg(test)]
-mod tests {
-    //! Ratios and goals.
+    fn table(&self, results: &Results) -> String {
+        let mut text = format!(
+            "{} items of {} bytes, {} MiB of memory{}\n\n",
+            self.items,
+            items::ITEM,
+            self.limit >> 20,
+            if self.options.no_group { " not kept: no control group" } else { "" },
+        );
+        text +=
+            "engine           step             seconds     a second  CPU us   written     space\n";
+        for ((kind, step), taken) in &results.steps {
+            let of = |f: fn(&steps::Taken) -> f64| {
+                crate::compare::report::median(&taken.iter().map(f).collect::<Vec<_>>())
+            };
+            let logical = (self.items * items::ITEM) as f64;
+            let _ = writeln!(
+                text,
+                "{:<16} {:<14} {:>9.2} {:>12.0} {:>7.2} {:>9.3} {:>9.3}",
+                kind.name(),
+                format!("{step:?}"),
+                of(|taken| taken.seconds),
+                of(steps::Taken::rate),
+                of(|taken| taken.cpu_seconds * 1e6 / taken.operations.max(1) as f64),
+                of(|taken| taken.written as f64) / logical,
+                of(|taken| taken.space as f64) / logical,
+            );
+        }
+        text +=
+            "\nrow        goal                                                  value      bound\n";
+        for line in results.lines(&self.rows) {
+            let row = format!("{:?}", line.row);
+            let sign = if line.is_least { ">=" } else { "<=" };
+            let met = if line.is_met() { "met" } else { "missed" };
+            let _ = writeln!(
+                text,
+                "{row:<10} {:<46} {:>12.2} {sign} {:<8} {met:<6} {}",
+                line.what, line.value, line.goal, line.from
+            );
+        }
+        for failure in &results.failures {
+            let _ = writeln!(text, "{failure}");
+        }
+        text
+    }
 
-    use super::*;
-
-    #[test]
-    fn a_ratio_is_that_of_rounds() {
-        let load = Load { depth: 64, threads: 1, time: Duration::from_secs(1) };
-        let rate = |reads_per_second| Rate { reads_per_second, cpu_micros_per_read: 1.0 };
-        let rates = [[100.0, 10.0, 1.0], [90.0, 8.0, 2.0], [50.0, 5.0, 1.0]];
-        let rates = rates.map(|rounds| rounds.map(rate).to_vec());
-        let row = Row { load, goal: Some(0.85), rates };
-        assert_eq!((row.ratio(1), row.ratio(2), row.is_met()), (0.9, 0.5, Some(true)));
-        assert!(row.line().ends_with(">= 0.85 met"), "{}", row.line());
-        assert_eq!(row.json()["readers"]["threads"]["ratio"], 0.5);
+    fn folder(&self) -> &Path {
+        &self.folder
     }
 }

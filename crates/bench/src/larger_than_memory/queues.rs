@@ -8,7 +8,7 @@ use hedgerow::os::aio::{self, Action, Buffer, Completion, Io, Pool, Queue, Reque
 use hedgerow::os::{DataFile, Open, RealSystem, System};
 use tempfile::TempDir;
 
-use super::{Load, Rate};
+use super::reads::{Load, Rate};
 use crate::data::Generator;
 use crate::engine::{Missing, Result};
 
@@ -144,7 +144,7 @@ impl Device {
 }
 
 /// What this process has had of the processors so far.
-fn cpu_seconds() -> Result<f64> {
+pub(super) fn cpu_seconds() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     // The 12th and 13th number behind the name in brackets, which may hold anything; hundredths.
     let (_, numbers) = text.rsplit_once(')').ok_or("no name in /proc/self/stat")?;

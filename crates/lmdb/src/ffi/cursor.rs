@@ -2,8 +2,6 @@
 
 use std::ffi::{c_int, c_uint};
 
-use hedgerow::tree::JoinedKey;
-
 use super::{bytes_of, on_txn, store};
 use crate::abi::*;
 use crate::code::Answer;
@@ -109,17 +107,11 @@ unsafe extern "C" fn mdb_cursor_get(
         let Some(txn) = this.txn.as_mut() else { return MDB_BAD_TXN };
         // The step inside a leaf, where nothing can panic.
         if op == op::NEXT
-            && this.place.is_plain()
-            && txn.flags & BLOCKED == 0
-            && !txn.interrupt.is_set()
+            && txn.may_step(&this.place)
             && let (Body::Read(read), Some(place)) = (&txn.body, this.place.cursor_mut())
             && let Some((joined, value)) = place.next_joined(read, txn.arena.room())
         {
-            let whole = match joined {
-                JoinedKey::Stored(key) => Val::new(key.as_ptr(), key.len()),
-                JoinedKey::Copied(len) => txn.arena.written(len),
-            };
-            store(key, whole);
+            store(key, txn.arena.joined(joined));
             store(data, Val::new(value.as_ptr(), value.len()));
             return 0;
         }
@@ -137,14 +129,23 @@ unsafe fn get_slow(cursor: *mut Cursor, key: *mut Val, data: *mut Val, op: c_uin
     unsafe {
         let this = &mut *cursor;
         on_txn(this.txn, |txn| {
-            let next = match op {
-                op::NEXT => txn.cursor_next(this.dbi, &mut this.place),
-                _ => None,
+            let takes_key = matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
+            let given = match txn.cursor_here(&mut this.place, op) {
+                None => {
+                    let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
+                    txn.cursor_usual(this.dbi, &mut this.place, op, wanted)
+                }
+                given => given,
             };
-            let given = match next {
-                Some(given) => given?,
-                None => get_any(txn, this, key, data, op)?,
-            };
+            if let Some(pair) = given {
+                let (whole_key, value) = pair?;
+                if op != op::SET {
+                    store(key, whole_key);
+                }
+                store(data, value);
+                return Ok(());
+            }
+            let given = get_any(txn, this, key, data, op)?;
             if let Some(value) = given.key {
                 store(key, value);
             }
@@ -191,6 +192,12 @@ unsafe extern "C" fn mdb_cursor_put(
             return libc::EINVAL;
         };
         on_txn(this.txn, |txn| {
+            if let Some(data) = data.as_ref()
+                && let Some(done) =
+                    txn.cursor_put_usual(this.dbi, &mut this.place, bytes_of(key), data, flags)
+            {
+                return done;
+            }
             if flags & MDB_MULTIPLE != 0 {
                 return put_multiple(txn, this, key, data, flags & !MDB_MULTIPLE);
             }
@@ -223,9 +230,14 @@ unsafe fn put_multiple(
     let (first, counter) = unsafe { (&mut *data, &mut *data.add(1)) };
     let count = std::mem::take(&mut counter.size);
     txn.check_write()?;
+    // Each of the puts may move what was given, if that stands in the store.
+    let key = bytes_of(key).to_vec();
+    let all = Val { size: first.size.saturating_mul(count), ..*first };
+    let copy = if txn.arena.has_given() { bytes_of(&all).to_vec() } else { Vec::new() };
+    let from = if copy.is_empty() { first.data } else { copy.as_ptr().cast_mut().cast() };
     for done in 0..count {
-        let mut one = *first;
-        txn.cursor_put(this.dbi, &mut this.place, bytes_of(key), &mut one, flags)?;
+        let mut one = Val { data: from.wrapping_byte_add(done * first.size), ..*first };
+        txn.cursor_put(this.dbi, &mut this.place, &key, &mut one, flags)?;
         counter.size = done + 1;
         if done + 1 < count {
             first.data = first.data.wrapping_byte_add(first.size);

@@ -38,7 +38,7 @@ unsafe extern "C" fn mdb_put(
             let (Some(key), Some(data)) = (key.as_ref(), data.as_mut()) else {
                 return Err(libc::EINVAL);
             };
-            if let Some(done) = txn.put_usual(dbi as usize, bytes_of(key), data, flags) {
+            if let Some(done) = txn.put_usual(dbi as usize, bytes_of(key), data, flags, None) {
                 return done;
             }
             txn.view(dbi as usize)?;

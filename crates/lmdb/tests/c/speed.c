@@ -6,74 +6,14 @@
  * The first form prints a line of JSON a workload: the best of its rounds on each side in
  * nanoseconds a call, and how much faster the other is. The second does one workload once, its calls
  * inside of the function `measured`, for a tool that counts instructions. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <ftw.h>
-#include <lmdb.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "side.h"
+
 #include <time.h>
 
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
 #define KEY_MAX 64
 #define VALUE_MAX 4096
 
-#define FUNCTIONS(X) \
-	X(env_create) X(env_open) X(env_close) X(env_set_mapsize) X(txn_begin) X(txn_commit) \
-	X(txn_abort) X(dbi_open) X(get) X(put) X(cursor_open) X(cursor_close) X(cursor_get) X(stat)
-
-/* A library and what is open in it. */
-struct side {
-#define MEMBER(name) __typeof__(&mdb_##name) name;
-	FUNCTIONS(MEMBER)
-#undef MEMBER
-	const char *name;
-	char folder[4096];
-	MDB_env *env;
-	MDB_txn *txn;
-	MDB_dbi dbi;
-};
-
 static size_t entries = 1000000, key_bytes = 24, value_bytes = 150;
-
-static void fail(const char *side, const char *what, int code)
-{
-	fprintf(stderr, "%s: %s: code %d\n", side, what, code);
-	exit(1);
-}
-
-#define MUST(side, call) do { \
-	int code_ = (call); \
-	if (code_) fail((side)->name, #call, code_); \
-} while (0)
-
-static void must_be(const struct side *side, const char *what, uint64_t found, uint64_t expected)
-{
-	if (found != expected) {
-		fprintf(stderr, "%s: %s is %llu, not %llu\n", side->name, what,
-			(unsigned long long)found, (unsigned long long)expected);
-		exit(1);
-	}
-}
-
-static void load(struct side *side, const char *path)
-{
-	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle) {
-		fprintf(stderr, "%s\n", dlerror());
-		exit(2);
-	}
-#define FIND(name) \
-	if (!(side->name = (__typeof__(&mdb_##name))dlsym(handle, "mdb_" #name))) { \
-		fprintf(stderr, "%s has no mdb_" #name "\n", path); \
-		exit(2); \
-	}
-	FUNCTIONS(FIND)
-#undef FIND
-}
 
 /* ---- data ---- */
 
@@ -128,22 +68,6 @@ static uint64_t next_of(struct shuffle *order)
 
 /* ---- environments ---- */
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
-{
-	(void)stat, (void)type, (void)where;
-	return remove(path);
-}
-
-static void open_new(struct side *side, unsigned flags)
-{
-	nftw(side->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	if (mkdir(side->folder, 0755))
-		fail(side->name, side->folder, -1);
-	MUST(side, side->env_create(&side->env));
-	MUST(side, side->env_set_mapsize(side->env, (size_t)1 << 32));
-	MUST(side, side->env_open(side->env, side->folder, flags, 0644));
-}
-
 static void begin(struct side *side, unsigned flags)
 {
 	MUST(side, side->txn_begin(side->env, NULL, flags, &side->txn));
@@ -166,14 +90,6 @@ static void must_hold_all(struct side *side)
 #define RANGE 100
 #define DURABLE_PUTS 300
 #define UNSYNCED_PUTS 20000
-
-/* The part of a workload that counts; a tool can find it by its name. */
-__attribute__((noinline, noclone)) size_t measured(struct side *side, size_t (*work)(struct side *))
-{
-	size_t calls = work(side);
-	__asm__ volatile("" ::: "memory");
-	return calls;
-}
 
 static size_t put_all(struct side *side, int is_shuffled, unsigned flags)
 {

@@ -190,7 +190,7 @@ fn verify(moment: &Moment, part: Part) -> Result<()> {
     let number = part.number();
     if let Name::Table(_) = part.name {
         let Some(file) = table(&moment.version, number) else { return Ok(()) };
-        let mut cursor = TableCursor::new(Arc::clone(file.open()?), AHEAD_BYTES);
+        let mut cursor = TableCursor::new(file.open()?, AHEAD_BYTES);
         cursor.first()?;
         while cursor.entry().is_some() {
             cursor.next()?;

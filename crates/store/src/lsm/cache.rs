@@ -1,12 +1,13 @@
-//! Blocks that were read, up to a number of bytes, and each read only once at a time.
+//! What was read, up to a number of bytes, and each piece of it read only once at a time.
 //!
 //! # What is kept
 //!
-//! Blocks are dealt to shards by the hash of their key, each with a lock and an equal part of the
+//! A *block* here is anything that is read as one: it says itself what it weighs. Blocks are dealt to shards by the hash of their key, each with a lock and an equal part of the
 //! capacity. A shard is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on
 //! a block, and where room is needed a hand goes round, takes one off each count and puts out the
 //! first block that it finds at zero. So a block that was needed once goes before one that is
-//! needed often, and a hit changes nothing but a count. What a shard keeps never weighs more than
+//! needed often, and a hit changes nothing but a count. Blocks by which others are found begin with
+//! a count above zero ([`Item::credit`]). What a shard keeps never weighs more than
 //! its part; a block that weighs more by itself is handed through and not kept. What was handed out
 //! lives on until its user lets go of it, whether it is kept or not.
 //!
@@ -41,7 +42,7 @@ mod tests;
 /// What a count of hits goes up to: as many rounds of the hand a block survives without a hit.
 const HITS_MAX: u8 = 3;
 /// A shard gets at least this part of the capacity, so that large blocks fit in small caches.
-const SHARD_MIN: u64 = 1 << 20;
+const SHARD_MIN: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 64;
 /// What a block takes beside its own bytes: its place in circle and map, with their free room.
 const OVERHEAD: u64 = 96;
@@ -55,6 +56,19 @@ pub(crate) struct BlockKey {
     pub(crate) offset: u64,
 }
 
+/// What a cache keeps: a handle, by which its users share one block.
+pub(crate) trait Item: Clone {
+    /// The bytes that the block takes, always the same number for the same block.
+    fn weight(&self) -> u64;
+    /// Which kind of block it is, below [`KINDS`]: their bytes are told apart.
+    fn kind(&self) -> usize;
+    /// What its count of hits begins with, at most [`HITS_MAX`].
+    fn credit(&self) -> u8;
+}
+
+/// So many kinds of blocks there are.
+pub(crate) const KINDS: usize = 3;
+
 /// What the cache did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CacheStats {
@@ -64,14 +78,20 @@ pub(crate) struct CacheStats {
     pub(crate) misses: u64,
     /// Blocks that somebody else was reading.
     pub(crate) joined: u64,
-    /// The bytes that are kept now, with what it takes to keep them.
-    pub(crate) bytes: u64,
+    /// The bytes that are kept now, with what it takes to keep them, by kind.
+    pub(crate) bytes: [u64; KINDS],
+}
+
+impl CacheStats {
+    /// The bytes that are kept now.
+    pub(crate) fn kept(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
 }
 
 /// Blocks of type `V`. `E` is why one could not be read.
 pub(crate) struct Cache<V, E> {
     shards: Box<[Mutex<Shard<V, E>>]>,
-    weigh: fn(&V) -> u64,
 }
 
 type BlockMap<T> = HashMap<BlockKey, T, BuildHasherDefault<BlockHasher>>;
@@ -93,7 +113,7 @@ struct Shard<V, E> {
 
 struct Kept<V> {
     key: BlockKey,
-    block: Arc<V>,
+    block: V,
     weight: u64,
     hits: u8,
 }
@@ -107,13 +127,13 @@ struct Flight<V, E> {
 enum Outcome<V, E> {
     Pending,
     Abandoned,
-    Done(Result<Arc<V>, E>),
+    Done(Result<V, E>),
 }
 
 /// What [`Cache::look_up`] finds.
-pub(crate) enum Lookup<'c, V, E: Clone> {
+pub(crate) enum Lookup<'c, V: Item, E: Clone> {
     /// The block.
-    Hit(Arc<V>),
+    Hit(V),
     /// Nothing: the caller reads it now, for all.
     Load(Load<'c, V, E>),
     /// Somebody else is reading it.
@@ -121,7 +141,7 @@ pub(crate) enum Lookup<'c, V, E: Clone> {
 }
 
 /// The duty to read a block and to hand it over by [`Load::fill`]. To drop it gives it back.
-pub(crate) struct Load<'c, V, E: Clone> {
+pub(crate) struct Load<'c, V: Item, E: Clone> {
     cache: &'c Cache<V, E>,
     key: BlockKey,
     flight: Arc<Flight<V, E>>,
@@ -131,15 +151,15 @@ pub(crate) struct Load<'c, V, E: Clone> {
 /// The prospect of a block that somebody else reads.
 pub(crate) struct Wait<V, E>(Arc<Flight<V, E>>);
 
-impl<V, E: Clone> Cache<V, E> {
-    /// An empty one for `capacity` bytes. `weigh` says how many a block takes, always the same
-    /// number for the same block.
-    pub(crate) fn new(capacity: u64, weigh: fn(&V) -> u64) -> Self {
+impl<V: Item, E: Clone> Cache<V, E> {
+    /// An empty one for `capacity` bytes.
+    pub(crate) fn new(capacity: u64) -> Self {
         let count = (capacity / SHARD_MIN).clamp(1, SHARDS_MAX);
         let shards = (0..count).map(|_| Mutex::new(Shard::new(capacity / count))).collect();
-        Self { shards, weigh }
+        Self { shards }
     }
 
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing else is charged to it yet"))]
     /// Changes the capacity; what does not fit any more is put out before this returns.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         for shard in &self.shards {
@@ -171,7 +191,7 @@ impl<V, E: Clone> Cache<V, E> {
         &self,
         key: BlockKey,
         load: impl FnOnce() -> Result<V, E>,
-    ) -> Result<Arc<V>, E> {
+    ) -> Result<V, E> {
         loop {
             match self.look_up(key) {
                 Lookup::Hit(block) => return Ok(block),
@@ -185,19 +205,6 @@ impl<V, E: Clone> Cache<V, E> {
         }
     }
 
-    /// Keeps a block that the caller has anyway, in place of an older one of the same key.
-    pub(crate) fn insert(&self, key: BlockKey, block: Arc<V>) {
-        let weight = (self.weigh)(&block).saturating_add(OVERHEAD);
-        lock(self.shard(key)).keep(Kept { key, block, weight, hits: 0 });
-    }
-
-    /// Puts out all blocks of a file that is no more.
-    pub(crate) fn forget(&self, file: u64) {
-        for shard in &self.shards {
-            lock(shard).forget(file);
-        }
-    }
-
     /// What it did so far, and what it keeps.
     pub(crate) fn stats(&self) -> CacheStats {
         self.shards.iter().map(|shard| lock(shard).stats).fold(CacheStats::default(), |sum, one| {
@@ -205,7 +212,7 @@ impl<V, E: Clone> Cache<V, E> {
                 hits: sum.hits + one.hits,
                 misses: sum.misses + one.misses,
                 joined: sum.joined + one.joined,
-                bytes: sum.bytes + one.bytes,
+                bytes: std::array::from_fn(|kind| sum.bytes[kind] + one.bytes[kind]),
             }
         })
     }
@@ -217,7 +224,7 @@ impl<V, E: Clone> Cache<V, E> {
     }
 }
 
-impl<V, E> Shard<V, E> {
+impl<V: Item, E> Shard<V, E> {
     fn new(capacity: u64) -> Self {
         Self {
             places: Vec::new(),
@@ -230,18 +237,15 @@ impl<V, E> Shard<V, E> {
         }
     }
 
-    fn hit(&mut self, key: BlockKey) -> Option<Arc<V>> {
+    fn hit(&mut self, key: BlockKey) -> Option<V> {
         let kept = self.places[*self.index.get(&key)?].as_mut()?;
         kept.hits = HITS_MAX.min(kept.hits + 1);
         self.stats.hits += 1;
-        Some(Arc::clone(&kept.block))
+        Some(kept.block.clone())
     }
 
     /// Keeps a block if it fits at all.
     fn keep(&mut self, kept: Kept<V>) {
-        if let Some(&place) = self.index.get(&kept.key) {
-            self.put_out(place);
-        }
         if kept.weight > self.capacity {
             return;
         }
@@ -250,7 +254,7 @@ impl<V, E> Shard<V, E> {
             self.places.push(None);
             self.places.len() - 1
         });
-        self.stats.bytes += kept.weight;
+        self.stats.bytes[kept.block.kind()] += kept.weight;
         self.index.insert(kept.key, place);
         self.places[place] = Some(kept);
     }
@@ -258,7 +262,7 @@ impl<V, E> Shard<V, E> {
     /// Goes round until so many bytes more are within the capacity. The caller knows that they can
     /// be. Each round takes one off each count, so that the fourth puts out whatever it meets.
     fn make_room(&mut self, bytes: u64) {
-        while self.stats.bytes + bytes > self.capacity {
+        while self.stats.kept() + bytes > self.capacity {
             self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
             match &mut self.places[self.hand] {
                 Some(kept) if kept.hits > 0 => kept.hits -= 1,
@@ -271,35 +275,20 @@ impl<V, E> Shard<V, E> {
 
     fn put_out(&mut self, place: usize) {
         if let Some(kept) = self.places[place].take() {
-            self.stats.bytes -= kept.weight;
+            self.stats.bytes[kept.block.kind()] -= kept.weight;
             self.index.remove(&kept.key);
             self.free.push(place);
         }
     }
-
-    fn forget(&mut self, file: u64) {
-        for place in 0..self.places.len() {
-            if self.places[place].as_ref().is_some_and(|kept| kept.key.file == file) {
-                self.put_out(place);
-            }
-        }
-    }
 }
 
-impl<V, E: Clone> Load<'_, V, E> {
-    /// Which block.
-    pub(crate) fn key(&self) -> BlockKey {
-        self.key
-    }
-
+impl<V: Item, E: Clone> Load<'_, V, E> {
     /// Hands the block over, or why it could not be read, to the cache and to all who wait for it.
-    pub(crate) fn fill(mut self, read: Result<V, E>) -> Result<Arc<V>, E> {
-        let read = read.map(Arc::new);
-        let weight = read.as_ref().map_or(0, |block| (self.cache.weigh)(block));
+    pub(crate) fn fill(mut self, read: Result<V, E>) -> Result<V, E> {
         let mut shard = lock(self.cache.shard(self.key));
         if let Ok(block) = &read {
-            let (key, weight) = (self.key, weight.saturating_add(OVERHEAD));
-            shard.keep(Kept { key, block: Arc::clone(block), weight, hits: 0 });
+            let (key, weight) = (self.key, block.weight().saturating_add(OVERHEAD));
+            shard.keep(Kept { key, block: block.clone(), weight, hits: block.credit() });
         }
         shard.flights.remove(&self.key);
         drop(shard);
@@ -309,7 +298,7 @@ impl<V, E: Clone> Load<'_, V, E> {
     }
 }
 
-impl<V, E: Clone> Drop for Load<'_, V, E> {
+impl<V: Item, E: Clone> Drop for Load<'_, V, E> {
     fn drop(&mut self) {
         if !self.is_filled {
             lock(self.cache.shard(self.key)).flights.remove(&self.key);
@@ -325,10 +314,15 @@ impl<V, E> Flight<V, E> {
     }
 }
 
-impl<V, E: Clone> Wait<V, E> {
+impl<V: Clone, E: Clone> Wait<V, E> {
+    /// Whether there is nothing to wait for any more.
+    pub(crate) fn is_over(&self) -> bool {
+        !matches!(*lock(&self.0.outcome), Outcome::Pending)
+    }
+
     /// Waits for the block. `None` if it was not read after all: look it up again. Whoever has a
     /// duty to read fulfils it before this, lest two threads wait for each other.
-    pub(crate) fn wait(self) -> Option<Result<Arc<V>, E>> {
+    pub(crate) fn wait(self) -> Option<Result<V, E>> {
         let mut outcome = lock(&self.0.outcome);
         loop {
             match &*outcome {

@@ -73,7 +73,7 @@ struct Counts {
 
 fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -> Result<()> {
     let path = table.handle().path();
-    let mut cursor = TableCursor::new(Arc::clone(table.open()?), 256 << 10);
+    let mut cursor = TableCursor::new(table.open()?, 256 << 10);
     let mut counts = Counts::default();
     cursor.first()?;
     while let Some(entry) = cursor.entry() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::buffer::{Buffer, BufferCursor};
 use super::engine::Current;
+use super::filter;
 use super::merge::Source;
 use super::table::TableCursor;
 use super::tombstones::Pieces;
@@ -62,12 +63,14 @@ impl Footprint {
             return Ok(true);
         }
         let bounds = &table.meta.bounds;
-        for key in self.points.iter().filter(|key| bounds.contains(key)) {
-            if open.get(key, u64::MAX)?.is_some_and(|(seq, _, _)| seq > self.at) {
+        let mut cursor = TableCursor::new(open.clone(), 0);
+        let may_have = |key: &&Vec<u8>| bounds.contains(key) && open.may_hold(filter::hash(key));
+        for key in self.points.iter().filter(may_have) {
+            cursor.seek(key, u64::MAX)?;
+            if cursor.entry().is_some_and(|entry| entry.key == key && entry.seq > self.at) {
                 return Ok(true);
             }
         }
-        let mut cursor = TableCursor::new(Arc::clone(open), 0);
         let touches =
             |from: &[u8], to: &[u8]| bounds.first.as_slice() < to && !bounds.is_before(from);
         self.has_newer(&mut cursor, touches)

@@ -52,7 +52,7 @@ impl Cursor {
             sources.push(Box::new(BufferCursor::new(Arc::clone(&frozen.buffer))));
         }
         for table in current.version.level(0) {
-            sources.push(Box::new(TableCursor::new(Arc::clone(table.open()?), 0)));
+            sources.push(Box::new(TableCursor::new(table.open()?, 0)));
         }
         for level in 1..LEVELS {
             let tables = current.version.level(level).to_vec();

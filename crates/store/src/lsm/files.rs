@@ -1,13 +1,13 @@
 //! The files of a store: their names, and handles that open a file when it is first read and remove
-//! it when nobody needs it any more; beside them the cache of what was read of tables.
+//! it when nobody needs it any more; beside them the cache of what was read.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use super::cache::Cache;
-use super::table::Block;
+use super::fetch::{Blocks, ReadCounts};
+use crate::os::aio::{ALIGN, Buffer, Choice, Io};
 use crate::os::{DataFile, Open, System};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
@@ -25,13 +25,14 @@ pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     /// Permission bits of new files.
     pub(crate) mode: u32,
-    /// Blocks of tables that were read.
-    pub(crate) blocks: Cache<Block, Unread>,
+    /// What was read of tables and segments.
+    pub(crate) blocks: Blocks,
+    /// Where queues of reads come from.
+    pub(crate) io: Arc<dyn Io>,
+    pub(crate) reads: ReadCounts,
+    /// Whether files are read past the system's cache: found out once.
+    is_direct: OnceLock<bool>,
 }
-
-/// A block could not be read. Why, the next one learns who tries.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unread;
 
 /// What a file of the store holds, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +86,14 @@ pub(crate) fn random() -> u64 {
 impl Directory {
     /// Another directory on the same system, of which little will be read.
     pub(crate) fn beside(&self, path: &Path) -> Self {
-        let blocks = Cache::new(0, |block: &Block| block.memory() as u64);
-        let (system, path) = (Arc::clone(&self.system), path.to_path_buf());
-        Self { system, path, mode: self.mode, blocks }
+        Self::new(Arc::clone(&self.system), path.to_path_buf(), self.mode, 0)
+    }
+
+    /// A directory of that system, with a cache for so many bytes.
+    pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, cache_bytes: u64) -> Self {
+        let io = system.aio(Choice::Auto);
+        let (blocks, reads) = (Blocks::new(cache_bytes), ReadCounts::default());
+        Self { system, path, mode, blocks, io, reads, is_direct: OnceLock::new() }
     }
 
     pub(crate) fn file(&self, name: Name) -> PathBuf {
@@ -125,8 +131,26 @@ impl Directory {
             directory: Arc::clone(self),
             path: self.file(name),
             file: OnceLock::new(),
+            direct: OnceLock::new(),
             obsolete: AtomicBool::new(false),
         })
+    }
+
+    /// Whether files of this directory are read past the system's cache: if that can be asked for,
+    /// and a read of `file` shows that it is meant.
+    fn takes_direct(&self, file: &dyn DataFile) -> bool {
+        *self.is_direct.get_or_init(|| {
+            file.set_direct(true) && {
+                let works = file.read_some(&mut Buffer::new(ALIGN), 0).is_ok();
+                file.set_direct(false);
+                works
+            }
+        })
+    }
+
+    /// Whether files are read past the system's cache; `None` before the first one is.
+    pub(crate) fn is_direct(&self) -> Option<bool> {
+        self.is_direct.get().copied()
     }
 }
 
@@ -135,6 +159,8 @@ pub(crate) struct Handle {
     directory: Arc<Directory>,
     path: PathBuf,
     file: OnceLock<Arc<dyn DataFile>>,
+    /// The file once more, read past the system's cache; `None` where that is not taken.
+    direct: OnceLock<Option<Arc<dyn DataFile>>>,
     /// No version that is still to come has it: who lets it go last removes it.
     obsolete: AtomicBool,
 }
@@ -144,9 +170,13 @@ impl Handle {
         &self.path
     }
 
-    /// Blocks of tables that were read.
-    pub(crate) fn blocks(&self) -> &Cache<Block, Unread> {
-        &self.directory.blocks
+    pub(crate) fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    fn open(&self) -> Result<Arc<dyn DataFile>> {
+        let opened = self.directory.system.open_data(&self.path, Open::Read, 0);
+        opened.map_err(|e| Error::io("open", &self.path, e))
     }
 
     /// The file, opened for reading.
@@ -157,10 +187,35 @@ impl Handle {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let opened = self.directory.system.open_data(&self.path, Open::Read, 0);
-        let opened = opened.map_err(|e| Error::io("open", &self.path, e))?;
+        let opened = self.open()?;
         // Two threads may open it at once; one of the two is used.
         Ok(self.file.get_or_init(|| opened))
+    }
+
+    /// The length of the file.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub(crate) fn len(&self) -> Result<u64> {
+        let file = self.direct()?.map_or_else(|| self.file(), Ok)?;
+        file.len().map_err(|e| Error::io("ask for the length of", &self.path, e))
+    }
+
+    /// The file, opened for reading past the system's cache: `None` where that is not taken. It
+    /// takes offsets, lengths and memory that are aligned.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub(crate) fn direct(&self) -> Result<Option<&Arc<dyn DataFile>>> {
+        if let Some(file) = self.direct.get() {
+            return Ok(file.as_ref());
+        }
+        if self.directory.is_direct() == Some(false) {
+            return Ok(None);
+        }
+        let opened = self.open()?;
+        let is_direct = self.directory.takes_direct(&*opened) && opened.set_direct(true);
+        Ok(self.direct.get_or_init(|| is_direct.then_some(opened)).as_ref())
     }
 
     /// Lets the file be removed when the last version with it is dropped.
@@ -172,7 +227,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.file.take();
+            (self.file.take(), self.direct.take());
             // What cannot be removed now is an orphan, which the next opening removes.
             let _ = self.directory.system.remove(&self.path);
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::entry::{Pointer, value_sum};
 use super::files::Name;
+use super::filter;
 use super::merge::Source;
 use super::table::TableCursor;
 use super::version::{Edit, Sealed, Segment, Version};
@@ -126,11 +127,13 @@ fn find_entry(version: &Version, key: &[u8], seq: u64) -> Result<Option<Pointer>
         let (low, high) = table.meta.seqs;
         (low..=high).contains(&seq) && table.meta.bounds.contains(key)
     };
+    let hash = filter::hash(key);
     for table in tables.filter(may_have) {
-        if !table.open()?.may_hold(key) {
+        let table = table.open()?;
+        if !table.may_hold(hash) {
             continue;
         }
-        let mut cursor = TableCursor::new(Arc::clone(table.open()?), 0);
+        let mut cursor = TableCursor::new(table, 0);
         cursor.seek(key, seq)?;
         let found = cursor.entry().filter(|entry| entry.key == key && entry.seq == seq);
         if let Some(pointer) = found.and_then(|entry| entry.pointer()) {

@@ -35,10 +35,8 @@
 //! - One process has a store open, once.
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
-//! - The index and the filter of each table that was read stay in memory (about 0.5 % of the table,
-//!   and 10 bits a key), and so does a line of 24 bytes for each collected value until its key is
-//!   next merged. Neither counts in [`Options::cache_bytes`].
-//! - Reads wait for the disk one at a time; [`Db::multi_get`] is a loop.
+//! - A line of 24 bytes for each collected value stays in memory until its key is next merged. It
+//!   does not count in [`Options::cache_bytes`].
 //! - A scan steps over each deleted entry that was not merged away yet.
 //! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
 //!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
@@ -49,10 +47,6 @@ mod background;
 mod backup;
 mod batch;
 mod buffer;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what reads in batches will need is not used yet")
-)]
 mod cache;
 mod catalog;
 mod check;
@@ -65,6 +59,7 @@ mod db;
 mod engine;
 mod entry;
 mod estimate;
+mod fetch;
 mod files;
 mod filter;
 mod gc;
@@ -75,7 +70,9 @@ mod merge;
 mod open;
 mod options;
 mod pool;
+mod queue;
 mod run;
+mod search;
 mod snapshot;
 mod stat;
 mod table;
@@ -95,5 +92,5 @@ pub use db::Db;
 pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use options::{Durability, Options};
 pub use snapshot::Snapshot;
-pub use stat::{DbStat, LevelStat};
+pub use stat::{DbStat, LevelStat, MemoryStat, ReadStat};
 pub use transaction::{Transaction, TransactionScan};

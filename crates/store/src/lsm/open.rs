@@ -19,7 +19,6 @@ use std::sync::{Arc, RwLock};
 
 use super::background::{Background, Threads};
 use super::buffer::{Buffer, BufferCursor};
-use super::cache::Cache;
 use super::catalog::Catalog;
 use super::commit::Queue;
 use super::db::Db;
@@ -28,7 +27,6 @@ use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Manifest};
 use super::options::Options;
 use super::run::{self, Output, Rules};
-use super::table::Block;
 use super::version::{Edit, Sealed, Segment, Version};
 use super::wal::{Groups, HEADER_BYTES, Log};
 use crate::os::{Open, RealSystem, System};
@@ -59,9 +57,7 @@ impl Options {
             Some(system) => Arc::clone(&system.0),
             None => Arc::new(RealSystem),
         };
-        let blocks = Cache::new(self.cache_bytes, |block: &Block| block.memory() as u64);
-        let path_buf = path.to_path_buf();
-        let directory = Directory { system, path: path_buf, mode: FILE_MODE, blocks };
+        let directory = Directory::new(system, path.to_path_buf(), FILE_MODE, self.cache_bytes);
         let directory = Arc::new(directory);
         let names = self.find_directory(&directory)?;
         let lock = take_lock(&directory)?;

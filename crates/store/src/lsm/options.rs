@@ -101,7 +101,8 @@ impl Options {
         self
     }
 
-    /// How many bytes of tables are kept in memory after they were read: 64 MiB, unless told.
+    /// How many bytes of what was read are kept in memory: what finds the blocks of tables, blocks,
+    /// and separated values. 64 MiB, unless told.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = bytes;
         self

@@ -225,7 +225,7 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan) -> Result<Vec<Edit>> {
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     if plan.from == 0 {
         for table in &upper {
-            sources.push(Box::new(TableCursor::new(Arc::clone(table.open()?), AHEAD_BYTES)));
+            sources.push(Box::new(TableCursor::new(table.open()?, AHEAD_BYTES)));
         }
     } else {
         sources.push(Box::new(LevelCursor::new(upper, AHEAD_BYTES)));

@@ -5,14 +5,12 @@ use std::sync::atomic::Ordering;
 
 use super::cursor::{Cursor, Scan};
 use super::engine::{Current, Inner};
-use super::entry::{Kind, Pointer, full_key};
+use super::entry::{Kind, full_key};
+use super::fetch::{self, Cached};
 use super::keyspace::Keyspace;
+use super::search::{self, Search};
 use super::version::Version;
-use super::vlog;
-use crate::{Error, Result};
-
-/// An entry that was found: its sequence number, kind and value.
-type Found = (u64, Kind, Vec<u8>);
+use crate::Result;
 
 /// What a reader sees: files and buffers as they were, and entries up to a sequence number.
 #[derive(Clone)]
@@ -34,20 +32,32 @@ impl View {
     }
 
     /// The value of a full key.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.find(key)? {
-            Some((_, kind, value)) => self.value(kind, &value),
-            None => Ok(None),
-        }
+    pub(crate) fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        let directory = self.version().directory();
+        directory.reads.gets.fetch_add(1, Ordering::Relaxed);
+        let mut search = Search::new(self, key, 0);
+        fetch::run_one(&directory.blocks, &mut search)?;
+        Ok(search.into_value().1)
     }
 
-    /// The values of several keys of a keyspace.
+    /// The values of several keys of a keyspace: their reads wait for the disk together.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        keys.iter().map(|key| self.get(&full_key(keyspace.id(), key.as_ref()))).collect()
+        let mut values = Vec::new();
+        values.resize_with(keys.len(), || None);
+        let search =
+            |(tag, key): (usize, &K)| Search::new(self, full_key(keyspace.id(), key.as_ref()), tag);
+        let searches = keys.iter().enumerate().map(search);
+        let directory = self.version().directory();
+        directory.reads.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        fetch::run(directory, searches, |done| {
+            let (tag, value) = done.into_value();
+            values[tag] = value;
+        })?;
+        Ok(values)
     }
 
     /// The value of an entry; `None` for a tombstone.
@@ -56,38 +66,12 @@ impl View {
             Kind::Tombstone => Ok(None),
             Kind::Inline => Ok(Some(value.to_vec())),
             Kind::Separated => {
-                let path = &self.version().directory().path;
-                let no_pointer = || Error::damaged(path, 0, "an entry of a table has no pointer");
-                let pointer = Pointer::decode(value).ok_or_else(no_pointer)?;
-                vlog::read_value(self.version(), pointer).map(Some)
+                match search::separated(self, value)?.get(&self.version().directory().blocks)? {
+                    Cached::Value(value) => Ok(Some(Arc::unwrap_or_clone(value))),
+                    Cached::Table(_) | Cached::Block(_) => Ok(None),
+                }
             }
         }
-    }
-
-    /// The newest entry of a key, from the newest source to the oldest: what a newer one says, or
-    /// a range tombstone in it, hides all older ones.
-    fn find(&self, key: &[u8]) -> Result<Option<Found>> {
-        let Current { active, frozen, version } = &*self.current;
-        for buffer in std::iter::once(active).chain(frozen.iter().map(|frozen| &frozen.buffer)) {
-            let cover = buffer.pieces().cover(key, self.at);
-            if let Some(decided) = decide(buffer.get(key, self.at), cover) {
-                return Ok(decided);
-            }
-        }
-        let level0 = version.level(0).iter().filter(|table| table.meta.bounds.contains(key));
-        let below = (1..super::version::LEVELS).filter_map(|level| {
-            let tables = version.level(level);
-            let at = tables.partition_point(|table| table.meta.bounds.is_before(key));
-            tables.get(at).filter(|table| table.meta.bounds.contains(key))
-        });
-        for table in level0.chain(below).filter(|table| table.meta.seqs.0 <= self.at) {
-            let table = table.open()?;
-            let cover = table.pieces().cover(key, self.at);
-            if let Some(decided) = decide(table.get(key, self.at)?, cover) {
-                return Ok(decided);
-            }
-        }
-        Ok(None)
     }
 
     /// The newest range tombstone over a key.
@@ -102,14 +86,6 @@ impl View {
             newest = newest.max(table.open()?.pieces().cover(key, self.at));
         }
         Ok(newest)
-    }
-}
-
-/// What a source with this entry and this range tombstone over the key decides; `None`: nothing.
-fn decide(found: Option<Found>, cover: u64) -> Option<Option<Found>> {
-    match found {
-        Some(found) => Some((found.0 > cover).then_some(found)),
-        None => (cover > 0).then_some(None),
     }
 }
 
@@ -148,7 +124,7 @@ impl Snapshot {
     /// keyspace is one of another store.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.check(keyspace)?;
-        self.view().get(&full_key(keyspace.id(), key))
+        self.view().get(full_key(keyspace.id(), key))
     }
 
     /// The values of several keys, in their order.

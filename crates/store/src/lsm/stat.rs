@@ -1,7 +1,12 @@
 //! What a store consists of, in numbers.
 
+use std::sync::atomic::Ordering;
+
 use super::engine::Inner;
+use super::fetch::Kept;
+use super::files::Directory;
 use super::version::{LEVELS, Segment};
+use crate::sync::atomic::AtomicU64;
 
 /// A level of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +21,48 @@ pub struct LevelStat {
     pub tombstones: u64,
 }
 
+/// The memory that a store takes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStat {
+    /// Entries that are not in tables yet.
+    pub memtables: u64,
+    /// Indexes, filters and range tombstones of tables, as far as the cache holds them.
+    pub finders: u64,
+    /// Data blocks of tables in the cache.
+    pub blocks: u64,
+    /// Separated values in the cache.
+    pub values: u64,
+    /// Lists of moved values.
+    pub moved: u64,
+}
+
+/// What readers read since a store was opened: gets, scans and the work behind commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadStat {
+    /// What serves queues of reads: "ring", "threads" or "in order".
+    pub back: &'static str,
+    /// Whether files are read past the system's cache, which then holds none of them.
+    pub is_direct: bool,
+    /// Keys that were looked up.
+    pub gets: u64,
+    /// Blocks, values and what finds them that readers found in the cache.
+    pub cache_hits: u64,
+    /// Those that they had to read, or that another reader was reading.
+    pub cache_misses: u64,
+    /// Reads of a data block.
+    pub blocks: u64,
+    /// Reads of a separated value.
+    pub values: u64,
+    /// Reads of what finds blocks.
+    pub others: u64,
+    /// The bytes of all these reads, as the disk was asked for them.
+    pub bytes: u64,
+    /// Calls of the system that served queues of reads.
+    pub turns: u64,
+    /// The most reads that one thread had in flight.
+    pub depth_max: u64,
+}
+
 /// What a store consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DbStat {
@@ -27,16 +74,10 @@ pub struct DbStat {
     pub segment_bytes: u64,
     /// Of these, bytes that tables point to.
     pub live_segment_bytes: u64,
-    /// Bytes of memory that entries take which are not in tables yet.
-    pub memtable_bytes: u64,
-    /// Bytes of memory that the indexes and filters of open tables take, and lists of moved values.
-    pub index_bytes: u64,
-    /// Bytes of memory that blocks of tables take in the cache.
-    pub cache_bytes: u64,
-    /// Blocks that readers found in the cache.
-    pub cache_hits: u64,
-    /// Blocks that readers had to read.
-    pub cache_misses: u64,
+    /// The memory that it takes.
+    pub memory: MemoryStat,
+    /// What was read since it was opened.
+    pub reads: ReadStat,
     /// Held snapshots.
     pub snapshots: u64,
     /// Commits have sequence numbers up to this one; each operation takes one.
@@ -67,21 +108,39 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
         of_level.bytes += table.meta.bytes;
         of_level.entries += table.meta.entries;
         of_level.tombstones += table.meta.tombstones + table.meta.ranges;
-        stat.index_bytes += table.memory() as u64;
     }
     for segment in version.segments() {
         stat.segments += 1;
         stat.segment_bytes += segment.bytes();
         stat.live_segment_bytes += version.live(segment.identity.number);
-        stat.index_bytes += Segment::memory(segment) as u64;
+        stat.memory.moved += Segment::memory(segment) as u64;
     }
     let buffers = std::iter::once(&current.active).chain(current.frozen.iter().map(|f| &f.buffer));
-    stat.memtable_bytes = buffers.map(|buffer| buffer.memory() as u64).sum();
-    let cache = inner.directory.blocks.stats();
-    (stat.cache_bytes, stat.cache_hits) = (cache.bytes, cache.hits);
-    stat.cache_misses = cache.misses + cache.joined;
+    stat.memory.memtables = buffers.map(|buffer| buffer.memory() as u64).sum();
+    let kept = Kept::from(inner.directory.blocks.stats());
+    (stat.memory.finders, stat.memory.blocks) = (kept.tables, kept.blocks);
+    stat.memory.values = kept.values;
+    stat.reads = reads(&inner.directory);
     stat.snapshots = inner.clock.snapshots() as u64;
-    stat.last_seq = inner.clock.visible.load(std::sync::atomic::Ordering::Acquire);
+    stat.last_seq = inner.clock.visible.load(Ordering::Acquire);
     stat.failure = inner.background.failure();
     stat
+}
+
+fn reads(directory: &Directory) -> ReadStat {
+    let (counts, cache) = (&directory.reads, directory.blocks.stats());
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    ReadStat {
+        back: directory.io.back(),
+        is_direct: directory.is_direct() == Some(true),
+        gets: read(&counts.gets),
+        cache_hits: cache.hits,
+        cache_misses: cache.misses + cache.joined,
+        blocks: read(&counts.blocks),
+        values: read(&counts.values),
+        others: read(&counts.others),
+        bytes: read(&counts.bytes),
+        turns: read(&counts.turns),
+        depth_max: read(&counts.depth),
+    }
 }

@@ -69,6 +69,14 @@ impl Pieces {
         self.pieces.is_empty()
     }
 
+    /// Bytes of memory that they take.
+    pub(crate) fn memory(&self) -> usize {
+        let of = |piece: &Piece| {
+            size_of::<Piece>() + piece.start.len() + piece.end.len() + 8 * piece.seqs.len()
+        };
+        self.pieces.iter().map(of).sum()
+    }
+
     /// The newest tombstone over `key` that a reader at `at` sees; 0 if there is none.
     pub(crate) fn cover(&self, key: &[u8], at: u64) -> u64 {
         let behind = self.pieces.partition_point(|piece| piece.start.as_slice() <= key);

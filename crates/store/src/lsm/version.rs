@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::entry::Pointer;
+use super::fetch;
 use super::files::{Directory, Handle, Name};
 use super::merge::Source;
 use super::table::{Table, TableCursor, TableMeta};
@@ -19,29 +20,19 @@ pub(crate) const LEVELS: usize = 7;
 pub(crate) struct TableFile {
     pub(crate) meta: TableMeta,
     handle: Arc<Handle>,
-    table: OnceLock<Arc<Table>>,
 }
 
 impl TableFile {
-    /// The table, open.
+    /// The table, open: what finds its blocks is in the cache, or is read.
     ///
     /// # Errors
     /// If it cannot be read or is damaged.
-    pub(crate) fn open(&self) -> Result<&Arc<Table>> {
-        if let Some(table) = self.table.get() {
-            return Ok(table);
-        }
-        let opened = Arc::new(Table::open(Arc::clone(&self.handle), &self.meta)?);
-        Ok(self.table.get_or_init(|| opened))
+    pub(crate) fn open(&self) -> Result<Table> {
+        fetch::table(&self.handle, &self.meta)
     }
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
-    }
-
-    /// Bytes of memory that it takes: nothing before it is opened.
-    pub(crate) fn memory(&self) -> usize {
-        self.table.get().map_or(0, |table| table.memory())
     }
 }
 
@@ -236,11 +227,7 @@ impl Version {
                 let level =
                     self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 let handle = self.directory.handle(Name::Table(meta.number));
-                level.push(Arc::new(TableFile {
-                    meta: meta.clone(),
-                    handle,
-                    table: OnceLock::new(),
-                }));
+                level.push(Arc::new(TableFile { meta: meta.clone(), handle }));
             }
             Edit::RemoveTable { number } => {
                 let tables = |v: &Self| v.levels.iter().map(Vec::len).sum::<usize>();
@@ -372,7 +359,7 @@ impl LevelCursor {
             return Ok(());
         };
         if self.cursor.is_none() || self.at != at {
-            self.cursor = Some(TableCursor::new(Arc::clone(table.open()?), self.ahead_bytes));
+            self.cursor = Some(TableCursor::new(table.open()?, self.ahead_bytes));
         }
         self.at = at;
         self.cursor.as_mut().map_or(Ok(()), f)

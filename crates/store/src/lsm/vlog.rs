@@ -1,6 +1,12 @@
 //! Values that stand in segments: reading one, and where collected ones went. Knows no tables.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::cache::BlockKey;
 use super::entry::{Pointer, value_sum};
+use super::fetch::Piece;
+use super::files::Handle;
 use super::varint::Reader;
 use super::version::{Segment, Version};
 use crate::checksum::crc32c;
@@ -77,31 +83,73 @@ impl Remap {
     }
 }
 
-/// The value that a pointer leads to.
+/// Where a value stands, and what it is known by.
+pub(crate) struct ValuePlace {
+    handle: Arc<Handle>,
+    segment: u32,
+    offset: u64,
+    len: u32,
+    sum: u32,
+    /// Whether the segment is still written to.
+    grows: bool,
+}
+
+impl ValuePlace {
+    /// What the cache knows it by.
+    pub(crate) fn key(&self) -> BlockKey {
+        BlockKey { file: u64::from(self.segment), offset: self.offset }
+    }
+
+    pub(crate) fn piece(&self) -> Piece {
+        let (handle, len) = (Arc::clone(&self.handle), self.len as usize);
+        Piece { handle, offset: self.offset, len, grows: self.grows }
+    }
+
+    /// The value, if these bytes are it.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub(crate) fn open<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8]> {
+        match value_sum(bytes) == self.sum {
+            true => Ok(bytes),
+            false => {
+                let what = "the checksum of a value is wrong";
+                Err(Error::damaged(self.handle.path(), self.offset, what))
+            }
+        }
+    }
+}
+
+/// Where the value stands that a pointer leads to.
 ///
 /// # Errors
-/// If it cannot be read, or what stands there is not that value.
-pub(crate) fn read_value(version: &Version, pointer: Pointer) -> Result<Vec<u8>> {
+/// If there is no such place.
+pub(crate) fn find(version: &Version, pointer: Pointer) -> Result<ValuePlace> {
     let Some((segment, offset)) = version.resolve(pointer)? else {
         let name = super::files::Name::Segment(pointer.segment);
         let path = version.directory().file(name);
         return Err(Error::damaged(&path, pointer.offset, "a table points to a value not there"));
     };
-    let (file, path) = (segment.handle().file()?, segment.handle().path());
     let end = offset.checked_add(u64::from(pointer.len));
-    let limit = match segment.sealed {
-        Some(sealed) => sealed.len,
-        None => file.len().map_err(|e| Error::io("ask for the length of", path, e))?,
-    };
+    // Where the segment goes on, a read that finds too little says so.
+    let limit = segment.sealed.map_or(u64::MAX, |sealed| sealed.len);
     if end.is_none_or(|end| end > limit) {
+        let path = segment.handle().path();
         return Err(Error::damaged(path, offset, "a table points behind the end of a segment"));
     }
-    let mut value = vec![0; pointer.len as usize];
-    file.read_at(&mut value, offset).map_err(|e| Error::io("read", path, e))?;
-    match value_sum(&value) == pointer.sum {
-        true => Ok(value),
-        false => Err(Error::damaged(path, offset, "the checksum of a value is wrong")),
-    }
+    let Pointer { len, sum, .. } = pointer;
+    let (handle, grows) = (Arc::clone(segment.handle()), segment.sealed.is_none());
+    Ok(ValuePlace { handle, segment: segment.identity.number, offset, len, sum, grows })
+}
+
+/// The value that a pointer leads to, from the disk.
+///
+/// # Errors
+/// If it cannot be read, or what stands there is not that value.
+pub(crate) fn read_value(version: &Version, pointer: Pointer) -> Result<Vec<u8>> {
+    let place = find(version, pointer)?;
+    version.directory().reads.values.fetch_add(1, Relaxed);
+    place.piece().read(|bytes| place.open(bytes).map(<[u8]>::to_vec))
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
-use super::Map;
+use super::{Map, Paging};
 
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(target_pointer_width = "64")]
@@ -19,6 +20,16 @@ const RESERVE_MIN: u64 = 1 << 30;
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(not(target_pointer_width = "64"))]
 const RESERVE_MIN: u64 = 64 << 20;
+
+/// Asks the system to use large pages for this memory, where it has them. It may refuse.
+#[cfg(target_os = "linux")]
+pub(crate) fn prefer_large_pages(memory: &mut [MaybeUninit<u8>]) {
+    let (base, len) = (memory.as_mut_ptr().cast(), memory.len());
+    if cfg!(not(miri)) {
+        // SAFETY: the range is the caller's, and what is in it stays.
+        let _ = unsafe { mm::madvise(base, len, mm::Advice::LinuxHugepage) };
+    }
+}
 
 /// A piece of address space that is given back on drop.
 pub(super) struct Region {
@@ -119,6 +130,27 @@ impl Region {
             }
         }
         Ok(())
+    }
+}
+
+impl Paging for Region {
+    fn expect_random(&self) {
+        // SAFETY: the range is the region's own, and what is in it stays.
+        let _ = unsafe { mm::madvise(self.base.as_ptr().cast(), self.len, mm::Advice::Random) };
+    }
+
+    fn read_ahead(&self, offset: u64, len: u64) {
+        let page = page_size() as u64;
+        let start = offset / page * page;
+        if let Some(end) = offset.checked_add(len)
+            && end <= self.len as u64
+        {
+            // SAFETY: the range lies in the region, and what is in it stays.
+            let _ = unsafe {
+                let base = self.base.as_ptr().add(start as usize).cast();
+                mm::madvise(base, (end - start) as usize, mm::Advice::WillNeed)
+            };
+        }
     }
 }
 

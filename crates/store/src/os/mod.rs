@@ -16,13 +16,24 @@ pub mod aio;
 mod lock;
 #[cfg(unix)]
 mod map;
+mod memory;
 #[cfg(unix)]
 pub mod sim;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(target_os = "linux")]
+pub(crate) use map::prefer_large_pages;
+pub(crate) use memory::memory;
 #[cfg(unix)]
 pub use unix::RealSystem;
+
+/// The size of large pages of memory, to which they are also aligned.
+pub(crate) const LARGE_PAGE: usize = 2 << 20;
+
+/// Asks the system to use large pages for this memory, where it has them.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn prefer_large_pages(_: &mut [std::mem::MaybeUninit<u8>]) {}
 
 /// One open data file. All methods take `&self` and may be called from several threads.
 ///
@@ -82,7 +93,17 @@ pub struct Map {
     /// The reserved length; only the part inside the file may be touched.
     pub reserved: u64,
     /// Unmaps on drop.
-    pub owner: Arc<dyn Send + Sync>,
+    pub owner: Arc<dyn Paging>,
+}
+
+/// What the system can be told about a map. It may take no notice.
+pub trait Paging: Send + Sync {
+    /// Pages will be touched in no order, so that their neighbours are not worth reading.
+    fn expect_random(&self) {}
+    /// Begins to read a part of the file that will soon be touched, and does not wait for it.
+    fn read_ahead(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
 }
 
 /// How files are found, made and locked: the real system, or a simulated disk.

@@ -155,7 +155,8 @@ fn write_parts(file: &impl AsFd, parts: &[io::IoSlice<'_>], mut offset: u64) -> 
     advance(parts, &mut first, &mut skip, 0);
     while let Some(part) = parts.get(first) {
         let several = one_call(&parts[first..]);
-        let written = if skip == 0 && !several.is_empty() {
+        // A single part is cheaper without a list.
+        let written = if skip == 0 && several.len() > 1 {
             again(|| rustix::io::pwritev(file, several, offset))?
         } else {
             let end = part.len().min(skip.saturating_add(WRITE_MAX));
@@ -331,7 +332,9 @@ impl DataFile for RealFile {
         write_zeros(&self.file, old, len).inspect_err(|_| {
             // The first error is the one to report; a tail of zeros that stays does no harm.
             let _ = again(|| fs::ftruncate(&self.file, old));
-        })
+        })?;
+        self.within_limit.fetch_max(len, Relaxed);
+        Ok(())
     }
 
     fn map(&self, reserve: u64) -> io::Result<Option<Map>> {

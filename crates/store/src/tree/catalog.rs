@@ -188,8 +188,8 @@ impl Stored {
 
     /// Why these options are not those of `asked`, if so.
     fn differs_from(&self, asked: &Self) -> Option<String> {
-        let order = |s: &Self| name_of(s.order, &s.order_name);
-        if order(self) != order(asked) {
+        if (self.order, &self.order_name) != (asked.order, &asked.order_name) {
+            let order = |s: &Self| name_of(s.order, &s.order_name);
             return Some(format!("its order is {}, not {}", order(self), order(asked)));
         }
         if self.duplicates != asked.duplicates {
@@ -198,8 +198,10 @@ impl Stored {
             let (has, wants) = (kind(self.duplicates), kind(asked.duplicates));
             return Some(format!("it has {has}, not {wants}"));
         }
-        let values = |s: &Self| name_of(s.value_order, &s.value_order_name);
-        if values(self) != values(asked) {
+        if (self.value_order, &self.value_order_name)
+            != (asked.value_order, &asked.value_order_name)
+        {
+            let values = |s: &Self| name_of(s.value_order, &s.value_order_name);
             let (has, wants) = (values(self), values(asked));
             return Some(format!("the order of its values is {has}, not {wants}"));
         }
@@ -220,6 +222,10 @@ impl Stored {
 
     pub(crate) fn is_fixed(&self) -> bool {
         self.duplicates == 2
+    }
+
+    fn has_custom_orders(&self) -> bool {
+        [self.order, self.value_order].contains(&CUSTOM)
     }
 
     pub(crate) fn has_integer_keys(&self) -> bool {
@@ -430,6 +436,8 @@ pub(crate) fn for_each<P: Pages>(
     }
 }
 
+/// The most tables that stay open from one write transaction to the next.
+const KEPT_TABLES: usize = 16;
 /// The length of the first chunk of a list of open tables; each next one is twice as long.
 const FIRST_CHUNK: usize = 2;
 const CHUNKS: usize = 26;
@@ -482,6 +490,18 @@ impl Opened {
     /// The index of the table of a name, if it is open.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
         self.iter().position(|table| !table.gone && table.name == name)
+    }
+
+    /// After a commit: forgets what the transaction did to the tables, which stay open for the next
+    /// one. Those with the caller's functions are not kept, nor many.
+    pub(crate) fn rest(&mut self) {
+        let is_plain = |table: &OpenTable| !table.gone && !table.stored.has_custom_orders();
+        if self.get(KEPT_TABLES).is_some() || !self.iter().all(is_plain) {
+            *self = Self::default();
+        }
+        for table in self.iter_mut() {
+            (table.changed, table.saved_in, table.tail) = (false, 0, None);
+        }
     }
 
     /// Adds a table; the index of the one that is there already if two threads open it at once.

@@ -65,18 +65,15 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 
     // 3. Write the meta record. Its kind says what recovery has to make sure before it takes it.
     let durable = durability == Durability::Durable;
-    let runs = pieces.runs();
-    let one_flush = small
-        && runs.len() <= RUNS_MAX
-        && !state.free.written_early
-        && store.durable_number() == store.latest_number();
-    meta.kind = match (durable, one_flush) {
-        (false, _) => Kind::Unsynced { evidence: store.pages.file.uptime_evidence() },
-        (true, true) => Kind::OneFlush { digest: pieces.digest(), runs },
-        (true, false) => {
-            store.flush()?;
-            Kind::Flushed
-        }
+    meta.kind = match durable {
+        false => Kind::Unsynced { evidence: store.pages.file.uptime_evidence() },
+        true => match one_flush(store, state, &pieces) {
+            Some(kind) => kind,
+            None => {
+                store.flush()?;
+                Kind::Flushed
+            }
+        },
     };
     let slot = store.free_slot();
     write_meta(store, &meta, slot)?;
@@ -92,25 +89,39 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     store.hints.free.store(state.free.hint, SeqCst);
     store.hints.written.store(pieces.end(), SeqCst);
     announce(store, SnapshotMeta { meta, slot }, durable);
-    image.keep_spare(&mut state.pages);
     if durable {
         cut(store);
     }
     Ok(())
 }
 
+/// What the record says of a durable commit whose pages are flushed together with it; `None` if they
+/// must be flushed before: because recovery could not judge them, or not by them alone.
+fn one_flush(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Option<Kind> {
+    let is_alone = !state.free.written_early && store.durable_number() == store.latest_number();
+    if !is_alone || pieces.len() > ONE_FLUSH_PAGES {
+        return None;
+    }
+    let runs = pieces.runs();
+    (runs.len() <= RUNS_MAX).then(|| Kind::OneFlush { digest: pieces.digest(), runs })
+}
+
 /// Gives every changed page its number and fills in the new commit's record.
 fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
-    let changed_tables = state.tables.iter().filter(|table| table.changed).count();
+    let (mut changed_tables, mut tops) = (0, 0);
+    for table in state.tables.iter().filter(|table| table.changed) {
+        changed_tables += 1;
+        tops += usize::from(table.tree.root.level.saturating_sub(1).max(1));
+    }
     let (pages, free) = (&mut state.pages, &mut state.free);
     // The catalog's path comes on top of what is changed, and what the free-space trees need where
     // they change: that is seen to when free space settles.
     let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 1;
     let need = pages.changed_pages() + more;
-    // The roots are written again by the next commit.
-    let hot = more + changed_tables;
+    // Of a small commit the next one writes again what lies above the branches of level 1.
+    let hot = more + tops;
     free.begin_commit(pages, need as u32, hot as u32)?;
-    let mut image = Image::default();
+    let mut image = Image::with_capacity(need);
     let mut numbers = Numbers::take(pages, need);
     for table in state.tables.iter_mut().filter(|table| table.changed) {
         image.add_tree(pages, &mut table.tree, &mut numbers);
@@ -139,7 +150,7 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     meta.pending = free.pending.root;
     meta.ready_pages = free.ready_pages;
     meta.pending_pages = free.pending_pages;
-    meta.recent = std::mem::take(&mut free.recent);
+    meta.recent.clone_from(&free.recent);
     // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
     for root in [&meta.catalog, &meta.ready, &meta.pending] {
         if !root.page.is_none() && root.page.0 >= meta.end {
@@ -239,9 +250,11 @@ pub(crate) fn trim(store: &Inner) -> Result<()> {
 /// Writes a record into a meta page that holds neither D's nor L's. A failure poisons the store:
 /// what the page holds then is not known.
 pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32) -> Result<()> {
+    let mut record = store.pages.new_buffer()?;
+    meta.encode_into(record.bytes_mut(), slot);
     store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
     store.lock.word(WORD_DIRTY).store(1, SeqCst);
-    let result = write_slot(store, &meta.encode(slot), slot);
+    let result = write_slot(store, &record.bytes()[..META_LEN], slot);
     result.map_err(|e| {
         withdraw(store, slot);
         store.poison(e)

@@ -188,6 +188,8 @@ impl Store {
         self.inner.pages.interrupted()?;
         let mut turn = Turn::begin_alone(&self.inner)?;
         let state = turn.state_mut();
+        // A step moves pages by the records of the catalog, and opens tables that it has moved.
+        state.forget_tables();
         let first_end = report.before / self.inner.pages.page_size() as u64;
         let most = state.pages.base.end.max(first_end.min(u64::from(PAGE_NO_END)) as PageNo);
         state.pages.space.max_pages = state.pages.space.max_pages.min(most);

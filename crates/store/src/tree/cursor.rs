@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::catalog::OpenTable;
 use super::page::Page;
+use super::page::group::ValueRun;
 use super::page::search::{Side, leaf_slot, value_slot};
 use super::pages::Pages;
 use super::path::Path;
@@ -119,9 +120,9 @@ unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
 
-/// A key in one piece, as [`Cursor::next_joined`] gives it.
+/// A key or a value in one piece, as the short steps of a [`Cursor`] give it.
 #[derive(Clone, Copy, Debug)]
-pub enum JoinedKey<'t> {
+pub enum Joined<'t> {
     /// It is stored so.
     Stored(&'t [u8]),
     /// It was copied, and has this length.
@@ -270,19 +271,146 @@ impl Cursor {
         &mut self,
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
-    ) -> Option<(JoinedKey<'t>, &'t [u8])> {
+    ) -> Option<(Joined<'t>, &'t [u8])> {
         let next = self.leaf.next;
         if S::WRITES || next >= self.leaf.usual_end || self.unique != txn.unique() {
             return None;
         }
-        let page: Page<'t> = self.page();
-        let (rest, value) = page.plain_record_of(next)?;
-        let key = match self.leaf.shared {
-            0 => JoinedKey::Stored(rest),
-            shared => JoinedKey::Copied(page.join_key(shared, rest, room)?),
-        };
+        let pair = self.joined_record(self.page(), next, room)?;
         self.leaf.next = next.wrapping_add(2);
+        Some(pair)
+    }
+
+    /// As [`Cursor::next_joined`], to the previous pair.
+    #[inline(always)]
+    pub fn prev_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(Joined<'t>, &'t [u8])> {
+        let is_first_value = self.value == 0 && !self.leaf.usual_end.is_null();
+        if S::WRITES || !is_first_value || self.unique != txn.unique() {
+            return None;
+        }
+        // The cursor stands on the only value of its group; two entries back the offset of the one
+        // before it stands, if there is one.
+        let page: Page<'t> = self.page();
+        let previous = self.leaf.next.wrapping_sub(4);
+        if previous < page.offset_address(0) {
+            return None;
+        }
+        let pair = self.joined_record(page, previous, room)?;
+        self.leaf.next = self.leaf.next.wrapping_sub(2);
+        Some(pair)
+    }
+
+    /// Key and value of the record whose offset stands at `offset` in the cursor's leaf, as
+    /// [`Cursor::next_joined`] gives them.
+    #[inline(always)]
+    fn joined_record<'t>(
+        &self,
+        page: Page<'t>,
+        offset: *const u8,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(Joined<'t>, &'t [u8])> {
+        let (rest, value) = page.plain_record_of(offset)?;
+        let key = match self.leaf.shared {
+            0 => Joined::Stored(rest),
+            shared => Joined::Copied(page.join_key(shared, rest, room)?),
+        };
         Some((key, value))
+    }
+
+    /// The next value of the key (or, with `back`, the previous one) in one piece, where that is a
+    /// step inside a leaf of a read transaction: `Some(None)` if there is none and the cursor stays.
+    /// `None` says nothing about the key, and the cursor has not moved.
+    #[inline(always)]
+    pub fn value_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        back: bool,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Option<Joined<'t>>> {
+        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let value = if back {
+            self.catch_up();
+            match self.value {
+                0 => return self.begins_here().then_some(None),
+                value => value - 1,
+            }
+        } else if self.leaf.end.is_null() {
+            self.value + 1
+        } else {
+            // On the last value that the group has in this leaf.
+            return (self.leaf.next < self.leaf.end).then_some(None);
+        };
+        let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
+        let joined = Self::join(page, found, room)?;
+        self.set_value(value);
+        Some(Some(joined))
+    }
+
+    /// The value under the cursor in one piece, if that is short and the cursor stands in a leaf of
+    /// a read transaction.
+    #[inline(always)]
+    pub fn current_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let offset = self.leaf.next.wrapping_sub(2);
+        if let Some((_, value)) = page.plain_record_of(offset) {
+            return Some(Joined::Stored(value));
+        }
+        self.catch_up();
+        let value = page.group_value_of(offset, self.value)?;
+        Self::join(page, value, room)
+    }
+
+    /// A string that stands in a page, in one piece.
+    #[inline(always)]
+    fn join<'t>(
+        page: Page<'t>,
+        string: Bytes<'t>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        Some(match string.parts() {
+            (whole, []) | ([], whole) => Joined::Stored(whole),
+            (first, second) => Joined::Copied(page.join(first, second, room)?),
+        })
+    }
+
+    /// The key under the cursor in one piece, if that is short and the cursor stands in a leaf of a
+    /// read transaction.
+    #[inline(always)]
+    pub fn key_joined<'t, S: Snapshot>(
+        &self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let record = page.leaf_record_of(self.leaf.next.wrapping_sub(2));
+        if record.is_long_key() {
+            return None;
+        }
+        Self::join(page, page.whole_key(record.rest()), room)
+    }
+
+    /// What tells the group under the cursor from the others of its table, while the cursor stands
+    /// in a read transaction: as long as it is the same, so is the key.
+    #[inline(always)]
+    pub fn group_id(&self) -> usize {
+        self.leaf.next as usize
     }
 
     /// The steps that are not as usual: to the next leaf, along the values of a group, over long
@@ -618,6 +746,36 @@ impl Cursor {
         self.within_key(txn, |cursor| cursor.next(txn))
     }
 
+    /// The value under the cursor and those behind it that its key has in the same leaf, at most
+    /// `most`; the cursor then stands on the last of them. `None`, and the cursor stays, if it
+    /// stands on no entry, on a long value, or if the values differ in length.
+    ///
+    /// # Errors
+    /// As those of [`Cursor::next`].
+    pub fn value_run<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        most: usize,
+    ) -> Result<Option<ValueRun<'t>>> {
+        if self.settle(txn)? != State::On || most == 0 {
+            return Ok(None);
+        }
+        let page: Page<'t> = self.page();
+        let record = page.leaf_record(self.slot);
+        let count = (self.values - self.value).min(most);
+        let run = match record.group() {
+            Some(group) => group.run(self.value, count),
+            None => record.is_plain().then(|| ValueRun::of(record.inline_value())),
+        };
+        if run.is_some() {
+            self.set_value(self.value + count - 1);
+            if S::WRITES {
+                self.give(txn)?;
+            }
+        }
+        Ok(run)
+    }
+
     /// Previous value of this key; `None` at its first one, where the cursor stays.
     pub fn prev_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.settle(txn)? == State::On {
@@ -795,17 +953,24 @@ impl Cursor {
     ///
     /// # Errors
     /// A handle of another transaction.
+    #[inline]
     pub fn stand_on(&mut self, txn: &WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
         let table = txn.open_table(self.table)?;
+        self.note(txn, key, if table.tree.form.values.is_some() { value } else { &[] });
+        Ok(())
+    }
+
+    /// Stands on an entry of the table, its place to be looked up.
+    #[inline(always)]
+    fn note(&mut self, txn: &WriteTxn, key: &[u8], value: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.data.clear();
-        if table.tree.form.values.is_some() {
+        if !value.is_empty() {
             self.data.extend_from_slice(value);
         }
         self.leave(State::On);
         self.changes = txn.changes().wrapping_sub(1);
-        Ok(())
     }
 
     /// Puts an entry and stands on it.

@@ -86,6 +86,9 @@ pub(crate) struct FreeState {
     taken: BTreeSet<PageNo>,
     /// The protected snapshots, ascending.
     protected: Vec<u64>,
+    /// The snapshots under which runs stand in the pending tree, if all of them were protected when
+    /// it was last looked through.
+    holders: Option<Vec<u64>>,
     /// The commit that this one follows, and the page behind the last one that it wrote.
     newest: u64,
     behind: PageNo,
@@ -168,10 +171,8 @@ fn pool_pages(pages: &WritePages) -> u64 {
 }
 
 impl FreeState {
-    /// The free space as a commit left it, under the snapshots that are protected now.
-    pub(crate) fn new(meta: &Meta, mut protected: Vec<u64>, hint: PageNo, behind: PageNo) -> Self {
-        protected.sort_unstable();
-        protected.dedup();
+    /// The free space as a commit left it; see [`Self::begin`].
+    pub(crate) fn new(meta: &Meta) -> Self {
         let mut recent = meta.recent.clone();
         if !recent.is_sorted_by_key(|free| free.run.start) {
             recent.sort_by_key(|free| free.run.start);
@@ -182,13 +183,32 @@ impl FreeState {
             recent,
             ready_pages: meta.ready_pages,
             pending_pages: meta.pending_pages,
-            hint,
+            hint: 0,
             written_early: false,
             taken: BTreeSet::new(),
-            protected,
+            protected: Vec::new(),
+            holders: None,
             newest: meta.txn,
-            behind,
+            behind: 0,
         }
+    }
+
+    /// Begins a transaction that follows commit `newest`, under the snapshots that `protect` adds
+    /// to a list.
+    pub(crate) fn begin(
+        &mut self,
+        newest: u64,
+        hints: (PageNo, PageNo),
+        protect: impl FnOnce(&mut Vec<u64>),
+    ) {
+        self.newest = newest;
+        (self.hint, self.behind) = hints;
+        self.written_early = false;
+        self.taken.clear();
+        self.protected.clear();
+        protect(&mut self.protected);
+        self.protected.sort_unstable();
+        self.protected.dedup();
     }
 
     /// Puts at least `want` pages into the pool, for extents and for pages that are written early.
@@ -487,10 +507,14 @@ impl FreeState {
             }
             join_freed(&mut pages.freed);
             check_pool(pages)?;
-            let spare = spare_runs(&pages.space.pool, &runs_for_commit(pages, need as u32));
+            let spare = match pages.space.pool.len() {
+                0..=LEFTOVER_MAX => Vec::new(),
+                _ => spare_runs(&pages.space.pool, &runs_for_commit(pages, need as u32)),
+            };
+            let left = spare.len().max(pages.space.pool.len().min(LEFTOVER_MAX));
             if spare.len() > LEFTOVER_MAX {
                 self.file_spare(pages, &spare)?;
-            } else if self.recent.len() + pages.freed.len() + spare.len() + 1 > RECENT_FULL {
+            } else if self.recent.len() + pages.freed.len() + left + 1 > RECENT_FULL {
                 self.file(pages)?;
             } else {
                 break;
@@ -574,14 +598,24 @@ fn damaged_entry(pages: &WritePages, tree: &Tree) -> Error {
 
 /// Makes sure that nothing is free twice, and nothing that this transaction has just let go of:
 /// what a damaged file says of its free space may not cost pages that are known to be in use.
-fn check_pool(pages: &WritePages) -> Result<()> {
-    let free = pages.space.pool.iter().copied();
-    let mut runs: Vec<Run> = free.chain(pages.freed.iter().map(|freed| freed.run)).collect();
-    runs.sort_unstable_by_key(|run| run.start);
-    let twice = runs.windows(2).find(|two| two[0].start + two[0].len > two[1].start);
-    match twice {
-        Some(two) => Err(pages.base.file.corrupt(two[1].start, "free, and in use or free again")),
-        None => Ok(()),
+fn check_pool(pages: &mut WritePages) -> Result<()> {
+    let (pool, freed) = (&mut pages.space.pool, &mut pages.freed);
+    pool.sort_unstable_by_key(|run| run.start);
+    freed.sort_unstable_by_key(|freed| freed.run.start);
+    let mut freed = freed.iter().map(|freed| freed.run).peekable();
+    let mut pool = pool.iter().copied().peekable();
+    let mut behind = 0;
+    loop {
+        let next = match (pool.peek(), freed.peek()) {
+            (Some(a), Some(b)) if b.start < a.start => freed.next(),
+            (None, _) => freed.next(),
+            _ => pool.next(),
+        };
+        let Some(run) = next else { return Ok(()) };
+        if run.start < behind {
+            return Err(pages.base.file.corrupt(run.start, "free, and in use or free again"));
+        }
+        behind = run.start + run.len;
     }
 }
 

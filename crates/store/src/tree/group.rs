@@ -32,15 +32,13 @@
 //! either.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::commit::{give_back, publish};
-use super::free::FreeState;
-use super::pages::{ReadPages, WritePages};
 use super::state::WriteState;
 use super::store::{Inner, WORD_NUMBER};
-use super::tree::{Form, Tree};
 use super::{Durability, Savepoint};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
@@ -61,21 +59,29 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Changed pages of one or more transactions that will be one commit.
 pub(crate) struct Group {
     state: WriteState,
-    members: Vec<Arc<Outcome>>,
+    members: Members,
+    /// The commit that it follows.
+    follows: u64,
 }
 
-impl Group {
+/// Those who wait for the outcome of their group.
+#[derive(Default)]
+struct Members(Vec<Arc<Outcome>>);
+
+impl Members {
     fn tell(&mut self, result: &Result<()>) {
-        for member in self.members.drain(..) {
+        for member in self.0.drain(..) {
             member.set(result.as_ref().map_err(ToString::to_string).copied());
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for Members {
     fn drop(&mut self) {
-        let reason = "a later transaction of the group did not finish".to_string();
-        self.tell(&Err(Error::CommitFailed { reason }));
+        if !self.0.is_empty() {
+            let reason = "a later transaction of the group did not finish".to_string();
+            self.tell(&Err(Error::CommitFailed { reason }));
+        }
     }
 }
 
@@ -374,10 +380,10 @@ impl Turn {
         if !end.lock(wait)? {
             return Ok(None);
         }
-        let group = Group { state: first_state(store)?, members: Vec::new() };
+        let group = Some(first_group(store)?);
         std::mem::forget(end);
         let store = Arc::clone(store);
-        Ok(Some(Self { group: Some(Box::new(group)), mark: None, store }))
+        Ok(Some(Self { group, mark: None, store }))
     }
 
     /// The pages, trees and free space of the transaction.
@@ -413,11 +419,11 @@ impl Turn {
         }
         if durability == Durability::Durable && may_share(&store, &group) {
             let outcome = Arc::new(Outcome::default());
-            group.members.push(Arc::clone(&outcome));
+            group.members.0.push(Arc::clone(&outcome));
             match store.queue.hand_over(group) {
                 None => return outcome.wait(),
                 Some(mut back) => {
-                    back.members.pop();
+                    back.members.0.pop();
                     group = back;
                 }
             }
@@ -446,7 +452,7 @@ impl Drop for Turn {
             // What the others of the group committed is still to be written; they get the result.
             Ok(()) => drop(finish(&self.store, group, Durability::Durable)),
             Err(error) => {
-                group.tell(&Err(error));
+                group.members.tell(&Err(error));
                 drop(EndTurn::new(&self.store, true));
             }
         }
@@ -463,28 +469,40 @@ impl Inner {
     }
 }
 
-/// The state of a transaction that begins alone. The caller has the writer's lock.
-fn first_state(store: &Inner) -> Result<WriteState> {
+/// A transaction that begins alone. The caller has the writer's lock.
+fn first_group(store: &Inner) -> Result<Box<Group>> {
     store.check_writable()?;
     store.clean()?;
     let newest = store.newest()?;
     let meta = &newest.meta;
-    let number = store.lock.word(WORD_NUMBER).load(std::sync::atomic::Ordering::SeqCst);
-    let base = ReadPages::new(Arc::clone(&store.pages), meta.end);
+    let kept = locked(&store.hints.kept).take().filter(|kept| kept.follows == meta.txn);
+    let mut group = kept.unwrap_or_else(|| {
+        let state = WriteState::new(Arc::clone(&store.pages), meta);
+        Box::new(Group { state, members: Members::default(), follows: meta.txn })
+    });
+    let number = store.lock.word(WORD_NUMBER).load(SeqCst);
     let max_size = store.options.max_size;
     let page_size = store.pages.page_size() as u64;
     let most = max_size.map_or(u64::MAX, |bytes| bytes / page_size);
     let max_pages = u64::from(store.pages.max_pages()).min(most) as u32;
-    let pages = WritePages::new(base, number.max(meta.txn) + 1, max_pages, max_size);
-    let hint = store.hints.free.load(std::sync::atomic::Ordering::SeqCst);
-    let behind = store.hints.written.load(std::sync::atomic::Ordering::SeqCst);
-    let free = FreeState::new(meta, store.protected(), hint, behind);
-    Ok(WriteState::new(pages, free, Tree::new(meta.catalog, Form::PLAIN)))
+    let hints = (store.hints.free.load(SeqCst), store.hints.written.load(SeqCst));
+    let WriteState { pages, free, .. } = &mut group.state;
+    pages.begin(meta.end, number.max(meta.txn) + 1, max_pages, max_size);
+    free.begin(meta.txn, hints, |protected| store.add_protected(protected));
+    Ok(group)
+}
+
+/// Keeps what a group that was published leaves, for the next transaction to begin with.
+fn keep(store: &Inner, mut group: Box<Group>) {
+    group.follows = group.state.pages.txn;
+    if group.state.rest() {
+        *locked(&store.hints.kept) = Some(group);
+    }
 }
 
 /// Whether the group may go on with the next thread instead of being written now.
 fn may_share(store: &Inner, group: &Group) -> bool {
-    group.members.len() + 1 < MEMBERS_MAX
+    group.members.0.len() + 1 < MEMBERS_MAX
         && group.state.pages.changed_bytes() < store.options.write_budget / 2
         && store.queue.next_joins()
         && !store.lock.writer_is_wanted()
@@ -499,14 +517,17 @@ fn is_changed(state: &WriteState) -> bool {
 /// Writes a group, ends the turn and tells the members.
 fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> Result<()> {
     let end = EndTurn::new(store, true);
-    let durability = if group.members.is_empty() { durability } else { Durability::Durable };
+    let durability = if group.members.0.is_empty() { durability } else { Durability::Durable };
+    let mut members = std::mem::take(&mut group.members);
     let changed = is_changed(&group.state);
     let result = match store.check_writable() {
         Ok(()) if changed => publish(store, &mut group.state, durability),
         other => other,
     };
-    if changed && result.is_err() {
-        give_back(store);
+    match (changed, &result) {
+        (true, Ok(())) => keep(store, group),
+        (true, Err(_)) => give_back(store),
+        (false, _) => {}
     }
     drop(end);
     // A durable commit makes those before it durable, also if it changed nothing itself.
@@ -514,7 +535,7 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
         Ok(()) if !changed && durability == Durability::Durable => store.sync(),
         other => other,
     };
-    group.tell(&result);
+    members.tell(&result);
     if changed && result.is_ok() && durability == Durability::Eventual {
         store.flush_soon();
     }

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 
 /// How much one call of the system writes.
 const PIECE_BYTES: usize = 512 << 10;
+/// Room for this many pages of a piece is taken at once.
+const SLICES: usize = 128;
 /// From this size on the system is asked to begin writing each piece at once, ...
 const LARGE_BYTES: usize = 4 << 20;
 /// ... if the piece is not short: scattered pages are better left to the flush, which sorts them.
@@ -71,6 +73,11 @@ pub(crate) struct Image {
 }
 
 impl Image {
+    /// With room for so many pages.
+    pub(crate) fn with_capacity(pages: usize) -> Self {
+        Self { pages: Vec::with_capacity(pages) }
+    }
+
     /// Numbers all changed pages of a tree: its leaves from left to right, each branch behind what
     /// is below it.
     pub(crate) fn add_tree(
@@ -121,13 +128,6 @@ impl Image {
     /// How many bytes wait.
     pub(crate) fn bytes(&self) -> usize {
         self.pages.iter().map(|(_, page)| page.bytes().len()).sum()
-    }
-
-    /// Gives the buffers back for the next changed pages.
-    pub(crate) fn keep_spare(self, pages: &mut WritePages) {
-        for (_, buffer) in self.pages {
-            pages.keep_spare(buffer);
-        }
     }
 }
 
@@ -192,10 +192,12 @@ impl<'p> Pieces<'p> {
     pub(crate) fn write(&self, file: &PageFile) -> Result<()> {
         let large = self.bytes() >= LARGE_BYTES;
         let mut rest = &self.pieces[..];
+        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(rest.len().min(SLICES));
         while let Some((start, _)) = rest.first() {
             let (count, bytes) = self.piece(rest);
             let (now, later) = rest.split_at(count);
-            let slices: Vec<IoSlice<'_>> = now.iter().map(|(_, b)| IoSlice::new(b)).collect();
+            slices.clear();
+            slices.extend(now.iter().map(|(_, bytes)| IoSlice::new(bytes)));
             let offset = u64::from(*start) * self.page_size as u64;
             file.file
                 .write_at(&slices, offset)

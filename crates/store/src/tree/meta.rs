@@ -200,13 +200,17 @@ impl Meta {
 
     /// The record as it stands in meta page `slot`.
     pub(crate) fn encode(&self, slot: u32) -> Box<[u8]> {
+        let mut bytes = vec![0; META_LEN].into_boxed_slice();
+        self.encode_into(&mut bytes, slot);
+        bytes
+    }
+
+    /// Puts the record as it stands in meta page `slot` into the first [`META_LEN`] bytes of `out`,
+    /// whatever these were.
+    pub(crate) fn encode_into(&self, out: &mut [u8], slot: u32) {
+        let out = &mut out[..META_LEN];
         // In pieces, as in `page::build::clear`.
-        let mut bytes = Vec::with_capacity(META_LEN);
-        while bytes.len() < META_LEN {
-            bytes.extend_from_slice(&[0; 1024]);
-        }
-        let mut bytes = bytes.into_boxed_slice();
-        let out = &mut bytes[..];
+        out.chunks_mut(1024).for_each(|piece| piece.fill(0));
         out[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(MAGIC);
         put_u32(out, VERSION_OFFSET, VERSION);
         out[PAGE_SHIFT_OFFSET] = self.page_size.trailing_zeros() as u8;
@@ -222,14 +226,13 @@ impl Meta {
         self.encode_kind(out);
         assert!(self.recent.len() <= RECENT_MAX, "more recent free runs than a record holds");
         put_u32(out, RECENT_COUNT_OFFSET, self.recent.len() as u32);
-        for (i, free) in self.recent.iter().enumerate() {
-            let at = RECENT_OFFSET + i * RECENT_LEN;
-            put_run(out, at, free.run);
-            put_u64(out, at + 8, free.birth);
-            put_u64(out, at + 16, free.freed);
+        let (places, _) = out[RECENT_OFFSET..SUM_OFFSET].as_chunks_mut::<RECENT_LEN>();
+        for (place, free) in places.iter_mut().zip(&self.recent) {
+            put_run(place, 0, free.run);
+            put_u64(place, 8, free.birth);
+            put_u64(place, 16, free.freed);
         }
         put_sums(out, slot);
-        bytes
     }
 
     fn encode_kind(&self, out: &mut [u8]) {

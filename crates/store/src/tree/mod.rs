@@ -43,8 +43,9 @@ mod txn_read;
 mod typed;
 
 pub use bytes::Bytes;
-pub use cursor::{Cursor, JoinedKey};
+pub use cursor::{Cursor, Joined};
 pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
+pub use page::group::ValueRun;
 pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueReader};
 pub use stat::{
     CheckReport, CompactReport, CopyOptions, LevelShape, Loss, Reader, SalvageReport, StoreStat,

@@ -10,13 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::page::{self, Page};
-use crate::os::{DataFile, Map};
-use crate::sync::{Mutex, MutexGuard};
+use crate::os::{self, DataFile, Map};
+use crate::sync::Mutex;
 use crate::{Error, Result};
 
 mod changed;
+mod frames;
 
-pub(crate) use changed::{Buffer, UndoMark, WritePages};
+pub(crate) use changed::{UndoMark, WritePages};
+pub(crate) use frames::Buffer;
+use frames::Frames;
 
 /// The number of a page in the file; pages are counted from 0.
 pub(crate) type PageNo = u32;
@@ -26,6 +29,8 @@ pub(crate) const FIRST_PAGE: PageNo = 3;
 
 /// The first page number that does not exist: numbers have 31 bits.
 pub(crate) const PAGE_NO_END: u32 = 1 << 31;
+/// Bytes of a file that fit into memory without a look at how much there is.
+const SURELY_IN_MEMORY: u64 = 64 << 20;
 
 /// A page: one in the file by number, or a changed one by slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,18 +82,24 @@ pub(crate) struct PageFile {
     base: *const u8,
     shift: u32,
     pub(crate) path: PathBuf,
-    /// Tree pages that were validated, a bit each, and extent pages whose sum was verified. Apart,
-    /// because a damaged file may use one page as both.
-    checked: Vec<AtomicU64>,
-    checked_extents: Vec<AtomicU64>,
-    /// No word of the two from here on was ever set.
-    checked_end: AtomicUsize,
+    checked: Checked,
     always_check: bool,
     /// Longer values are handed out unread.
     verified_max: u64,
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Buffers for the next changed pages, of this write transaction and of later ones.
-    spare: Mutex<Vec<Buffer>>,
+    /// Whether the file was once too long to stay in memory.
+    beyond_memory: AtomicBool,
+    /// Memory for changed pages, of this write transaction and of later ones.
+    frames: Arc<Frames>,
+}
+
+/// What need not be checked again, a bit a page: tree pages that were validated, and extent pages
+/// whose sum was verified. Apart, because a damaged file may use one page as both.
+struct Checked {
+    pages: Vec<AtomicU64>,
+    extents: Vec<AtomicU64>,
+    /// No word of the two from here on was ever set.
+    end: AtomicUsize,
 }
 
 // SAFETY: `base` points into the read-only map that `map` keeps alive; it is only read.
@@ -110,8 +121,8 @@ impl PageFile {
         let words = pages.div_ceil(64) as usize;
         // Zeroed memory from the allocator is not touched before it is used, so that the bitmap of
         // a 1 TiB reservation costs address space only.
-        let (checked, checked_extents) = (zeroed_words(words), zeroed_words(words));
-        let checked_end = AtomicUsize::new(0);
+        let (pages, extents) = (zeroed_words(words), zeroed_words(words));
+        let checked = Checked { pages, extents, end: AtomicUsize::new(0) };
         let base = map.as_ref().map_or(std::ptr::null(), |m| m.base);
         Self {
             file,
@@ -120,12 +131,11 @@ impl PageFile {
             shift,
             path,
             checked,
-            checked_extents,
-            checked_end,
             always_check,
             verified_max: u64::MAX,
             interrupt,
-            spare: Mutex::default(),
+            beyond_memory: AtomicBool::new(false),
+            frames: Frames::new(page_size as usize),
         }
     }
 
@@ -140,10 +150,6 @@ impl PageFile {
         u64::from(len) <= self.verified_max || self.always_check || !self.is_mapped()
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<Buffer>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     #[inline(always)]
     pub(crate) fn page_size(&self) -> usize {
         1 << self.shift
@@ -152,6 +158,35 @@ impl PageFile {
     /// Whether the file is read through a map (and not by positioned reads).
     pub(crate) fn is_mapped(&self) -> bool {
         self.map.is_some()
+    }
+
+    /// Looks whether the file has grown beyond the memory there is. From then on the system must
+    /// not read the neighbours of each page that is touched: they would drive out others before
+    /// anyone needs them. Scans and batches say themselves what to read ahead.
+    fn note_end(&self, end: PageNo) {
+        let bytes = u64::from(end) << self.shift;
+        if bytes >= SURELY_IN_MEMORY && !self.is_beyond_memory() && bytes > os::memory() / 2 {
+            if let Some(map) = &self.map {
+                map.owner.expect_random();
+            }
+            self.beyond_memory.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn is_beyond_memory(&self) -> bool {
+        self.beyond_memory.load(Ordering::Relaxed)
+    }
+
+    /// Begins to read a run in the background.
+    #[cold]
+    fn read_ahead(&self, run: Run) {
+        if let Some(map) = &self.map
+            && run.len > 0
+        {
+            let (start, len) = (u64::from(run.start), u64::from(run.len));
+            map.owner.read_ahead(start << self.shift, len << self.shift);
+        }
     }
 
     /// How many pages the map can ever show; without a map there is no limit but the number's.
@@ -164,22 +199,22 @@ impl PageFile {
 
     /// Forgets which pages were checked: another process has written.
     pub(crate) fn forget_checked(&self) {
-        let end = self.checked_end.load(Ordering::Relaxed);
-        for word in self.checked[..end].iter().chain(&self.checked_extents[..end]) {
+        let end = self.checked.end.load(Ordering::Relaxed);
+        for word in self.checked.pages[..end].iter().chain(&self.checked.extents[..end]) {
             word.store(0, Ordering::Relaxed);
         }
     }
 
     #[inline(always)]
     fn is_checked(&self, no: PageNo) -> bool {
-        match self.checked.get((no >> 6) as usize) {
+        match self.checked.pages.get((no >> 6) as usize) {
             Some(word) => word.load(Ordering::Relaxed) >> (no & 63) & 1 != 0,
             None => false,
         }
     }
 
     fn set_checked(&self, no: PageNo) {
-        self.set_bit(&self.checked, no);
+        self.set_bit(&self.checked.pages, no);
     }
 
     /// Pages that this process has just built, sealed and written need no validation: the map shows
@@ -194,25 +229,30 @@ impl PageFile {
         if let Some(word) = bits.get(at)
             && !self.always_check
         {
-            self.checked_end.fetch_max(at + 1, Ordering::Relaxed);
+            // Most often there is nothing to change, which a load says for less.
+            if self.checked.end.load(Ordering::Relaxed) <= at {
+                self.checked.end.fetch_max(at + 1, Ordering::Relaxed);
+            }
             word.fetch_or(1 << (no & 63), Ordering::Relaxed);
         }
     }
 
     /// Whether an extent's page needs no verification any more.
     pub(crate) fn is_extent_checked(&self, no: PageNo) -> bool {
-        let word = self.checked_extents.get((no >> 6) as usize);
+        let word = self.checked.extents.get((no >> 6) as usize);
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (no & 63) & 1 != 0)
     }
 
     pub(crate) fn set_extent_checked(&self, no: PageNo) {
-        self.set_bit(&self.checked_extents, no);
+        self.set_bit(&self.checked.extents, no);
     }
 
     /// The page will be written with other content by this process.
     fn forget(&self, no: PageNo) {
-        for bits in [&self.checked, &self.checked_extents] {
-            if let Some(word) = bits.get((no >> 6) as usize) {
+        for bits in [&self.checked.pages, &self.checked.extents] {
+            if let Some(word) = bits.get((no >> 6) as usize)
+                && word.load(Ordering::Relaxed) >> (no & 63) & 1 != 0
+            {
                 word.fetch_and(!(1 << (no & 63)), Ordering::Relaxed);
             }
         }
@@ -266,8 +306,10 @@ pub(crate) trait Pages {
     fn pages_max(&self) -> u64;
     /// An error that names a page.
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error;
-    /// Asks the processor to fetch the beginning of a page.
+    /// Has the beginning of a page fetched, from memory or from a file beyond memory.
     fn prefetch(&self, at: PageRef);
+    /// Has pages read in the background where the file is beyond memory; neighbours together.
+    fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
 }
 
 /// Names an extent: a run of pages that holds one long key or value.
@@ -337,13 +379,18 @@ pub struct ReadPages {
 
 impl ReadPages {
     pub(crate) fn new(file: Arc<PageFile>, end: PageNo) -> Self {
+        file.note_end(end);
         Self { file, end, cache: Mutex::default() }
     }
 
     /// Points at another snapshot; nothing handed out before is in use any more.
     pub(crate) fn renew(&mut self, end: PageNo) {
+        self.file.note_end(end);
         self.end = end;
-        *self.cache.get_mut().unwrap_or_else(PoisonError::into_inner) = Cache::default();
+        let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if cache.pages > 0 {
+            *cache = Cache::default();
+        }
     }
 
     /// The pages of the run will be written with other content.
@@ -445,9 +492,27 @@ impl Pages for ReadPages {
     #[inline(always)]
     fn prefetch(&self, at: PageRef) {
         if self.file.is_mapped() && at.0 < self.end {
+            if self.file.is_beyond_memory() {
+                self.file.read_ahead(Run { start: at.0, len: 1 });
+            }
             // SAFETY: the address lies in the map; prefetching reads nothing.
             unsafe { prefetch(self.file.base.add((at.0 as usize) << self.file.shift)) }
         }
+    }
+
+    fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
+        if !self.file.is_beyond_memory() {
+            return;
+        }
+        let mut run = Run { start: 0, len: 0 };
+        for at in pages.filter(|at| !at.is_changed() && at.0 < self.end) {
+            if run.start + run.len != at.0 {
+                self.file.read_ahead(run);
+                run = Run { start: at.0, len: 0 };
+            }
+            run.len += 1;
+        }
+        self.file.read_ahead(run);
     }
 }
 
@@ -467,4 +532,48 @@ unsafe fn prefetch(base: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = base;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::sim::{Config, SimSystem};
+    use crate::os::{Open, Paging, System as _};
+
+    /// What the system was told.
+    #[derive(Default)]
+    struct Told {
+        random: AtomicBool,
+        ahead: Mutex<Vec<(u64, u64)>>,
+    }
+
+    impl Paging for Told {
+        fn expect_random(&self) {
+            self.random.store(true, Ordering::Relaxed);
+        }
+
+        fn read_ahead(&self, offset: u64, len: u64) {
+            self.ahead.lock().unwrap().push((offset >> 12, len >> 12));
+        }
+    }
+
+    #[test]
+    fn a_file_beyond_memory_is_read_ahead_where_scans_say_so() {
+        let disk = SimSystem::new(0, Config::default());
+        let file = disk.open_data(std::path::Path::new("a"), Open::Create, 0o600).unwrap();
+        let told = Arc::new(Told::default());
+        let owner: Arc<dyn Paging> = told.clone();
+        let map = Map { base: std::ptr::null(), reserved: u64::from(PAGE_NO_END) << 12, owner };
+        let file = PageFile::new(file, Some(map), 4096, "a".into(), false, Arc::default());
+        let mut pages = ReadPages::new(Arc::new(file), 1000);
+        let children = [7, 8, 9, 5, 11, 12, 2000].map(PageRef);
+        pages.read_ahead(&mut children.into_iter());
+        assert!(!told.random.load(Ordering::Relaxed));
+        assert_eq!(*told.ahead.lock().unwrap(), []);
+        pages.renew(PAGE_NO_END);
+        assert!(told.random.load(Ordering::Relaxed));
+        pages.renew(1000);
+        pages.read_ahead(&mut children.into_iter());
+        assert_eq!(*told.ahead.lock().unwrap(), [(7, 3), (5, 1), (11, 2)]);
+    }
 }

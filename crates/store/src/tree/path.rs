@@ -13,6 +13,9 @@ pub(crate) struct Step {
     pub(crate) slot: u32,
 }
 
+/// After so many neighbouring leaves the way is taken for a scan.
+const SCAN_LEAVES: i64 = 3;
+
 const MORE_LEAVES: &str = "more leaves below it than the store has pages";
 
 /// The steps by level: `steps[0]` is the leaf, `steps[depth - 1]` the root.
@@ -82,6 +85,9 @@ impl Path {
             if slot < page.len() {
                 let leaf = self.down(pages, level, page, slot, |_| 0)?;
                 self.count_move(pages, 1)?;
+                if self.moved == SCAN_LEAVES || (level > 1 && self.moved > SCAN_LEAVES) {
+                    self.read_ahead(pages, true);
+                }
                 return Ok(Some(leaf));
             }
         }
@@ -97,6 +103,9 @@ impl Path {
                 let page = pages.page(self.steps[level].page, level as u8)?;
                 let leaf = self.down(pages, level, page, slot - 1, |page| page.len() - 1)?;
                 self.count_move(pages, -1)?;
+                if self.moved == -SCAN_LEAVES || (level > 1 && self.moved < -SCAN_LEAVES) {
+                    self.read_ahead(pages, false);
+                }
                 return Ok(Some(leaf));
             }
         }
@@ -154,6 +163,18 @@ impl Path {
         *self = path;
         self.fetch_ahead(pages);
         Ok(page)
+    }
+
+    /// Has the other leaves of the level-1 branch that a scan will come to read in the background.
+    #[cold]
+    #[inline(never)]
+    fn read_ahead<P: Pages>(&self, pages: &P, forward: bool) {
+        let Step { page, slot } = self.steps[1];
+        if let Ok(page) = pages.page(page, 1) {
+            let slot = slot as usize;
+            let rest = if forward { slot + 1..page.len() } else { 0..slot };
+            pages.read_ahead(&mut rest.map(|i| page.child(i)));
+        }
     }
 
     /// Has the next children of the level-1 branch fetched.

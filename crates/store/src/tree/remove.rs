@@ -239,11 +239,11 @@ fn keep_children(
         free_separators(pages, &gone)?;
         return Ok(None);
     }
-    let mut buffer = Buffered::new(pages)?;
-    let count = build_branch(buffer.bytes(), &left, &tree.form, level)
+    let mut buffer = pages.new_buffer()?;
+    let count = build_branch(buffer.bytes_mut(), &left, &tree.form, level)
         .map_err(|why| pages.corrupt(at, why))?;
     drop(left);
-    let page = buffer.replace(pages, at, level)?;
+    let page = pages.replace(at, level, buffer)?;
     free_separators(pages, &gone)?;
     Ok(Some((page, count)))
 }
@@ -251,23 +251,6 @@ fn keep_children(
 /// Separators' extents are not counted as the tree's overflow pages.
 fn free_separators(pages: &mut WritePages, gone: &[ExtentRef]) -> Result<()> {
     gone.iter().try_for_each(|reference| extent::free(pages, reference))
-}
-
-/// A page on its way into the transaction.
-struct Buffered(super::pages::Buffer);
-
-impl Buffered {
-    fn new(pages: &WritePages) -> Result<Self> {
-        Ok(Self(super::pages::Buffer::new(pages.page_size())?))
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        self.0.bytes_mut()
-    }
-
-    fn replace(self, pages: &mut WritePages, at: PageRef, level: u8) -> Result<PageRef> {
-        pages.replace(at, level, self.0)
-    }
 }
 
 /// Cuts the range out of one leaf.
@@ -295,16 +278,16 @@ fn cut_leaf(
         free_extents(pages, tree, &gone)?;
         return Ok(None);
     }
-    let mut buffer = Buffered::new(pages)?;
+    let mut buffer = pages.new_buffer()?;
     let count = {
         let mut pairs = Vec::new();
         collect(page, Change::None, &mut pairs);
         let from = page.values_before(start);
         let to = page.values_before(end);
         pairs.drain(from..to);
-        build_leaf(buffer.bytes(), &pairs, &tree.form).map_err(|why| pages.corrupt(at, why))?
+        build_leaf(buffer.bytes_mut(), &pairs, &tree.form).map_err(|why| pages.corrupt(at, why))?
     };
-    let page = buffer.replace(pages, at, 0)?;
+    let page = pages.replace(at, 0, buffer)?;
     free_extents(pages, tree, &gone)?;
     Ok(Some((page, count)))
 }

@@ -80,7 +80,6 @@ impl Spill {
         Pieces::new(&image, pages).write(&pages.base.file)?;
         pages.extents.clear();
         pages.extent_bytes = 0;
-        image.keep_spare(pages);
         Ok(())
     }
 }

@@ -1,10 +1,13 @@
 //! What a write transaction changes: pages, free space, the catalog, open tables; and how a
 //! savepoint takes all of that back.
 
+use std::sync::Arc;
+
 use super::catalog::{OpenTable, Opened, Stored};
 use super::free::FreeState;
 use super::insert::put_plain;
-use super::pages::{Pages, UndoMark, WritePages};
+use super::meta::Meta;
+use super::pages::{PageFile, Pages, UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
 use super::search;
 use super::tree::{Form, Root, Tree};
@@ -43,16 +46,36 @@ pub(crate) struct WriteState {
 }
 
 impl WriteState {
-    pub(crate) fn new(pages: WritePages, free: FreeState, catalog: Tree) -> Self {
+    /// What a commit left; a transaction that follows it begins with that of `pages` and `free`.
+    pub(crate) fn new(file: Arc<PageFile>, meta: &Meta) -> Self {
         Self {
-            pages,
-            free,
-            catalog,
+            pages: WritePages::new(file),
+            free: FreeState::new(meta),
+            catalog: Tree::new(meta.catalog, Form::PLAIN),
             tables: Opened::default(),
             saved: Vec::new(),
             marks: Vec::new(),
             next_mark: 1,
         }
+    }
+
+    /// After a commit: forgets the transaction, and keeps what the next one can begin with if that
+    /// follows this very commit: memory, open tables, the list of free runs. False if its memory is
+    /// too much to be kept.
+    pub(crate) fn rest(&mut self) -> bool {
+        match self.pages.space.lowest_first {
+            None => self.tables.rest(),
+            // Of tables that compaction has opened only the pages are known.
+            Some(_) => self.forget_tables(),
+        }
+        self.saved.clear();
+        self.marks.clear();
+        self.pages.rest()
+    }
+
+    /// Closes all tables, none of which is changed.
+    pub(crate) fn forget_tables(&mut self) {
+        self.tables = Opened::default();
     }
 
     /// How many bytes of changed pages the file has room for, besides `kept` pages.

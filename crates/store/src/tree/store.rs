@@ -54,10 +54,11 @@ pub(crate) struct SnapshotMeta {
     pub(crate) slot: u32,
 }
 
-/// What one commit of this process tells the next one about free space; of no meaning for what is
-/// right.
+/// What one commit of this process leaves for the next one, which would come out the same without.
 #[derive(Default)]
 pub(crate) struct Hints {
+    /// The state of its transaction, by the number of the commit: other processes commit too.
+    pub(crate) kept: Mutex<Option<Box<Group>>>,
     /// Where the next search for free space begins.
     pub(crate) free: AtomicU32,
     /// The page behind the last one that was written.
@@ -237,9 +238,15 @@ impl Inner {
 
     /// The snapshots whose pages must not be written.
     pub(crate) fn protected(&self) -> Vec<u64> {
-        let mut protected = vec![self.latest_number(), self.durable_number()];
-        self.lock.for_each_pinned(&mut |snapshot| protected.push(snapshot));
+        let mut protected = Vec::new();
+        self.add_protected(&mut protected);
         protected
+    }
+
+    /// Adds them to a list.
+    pub(crate) fn add_protected(&self, protected: &mut Vec<u64>) {
+        protected.extend([self.latest_number(), self.durable_number()]);
+        self.lock.for_each_pinned(&mut |snapshot| protected.push(snapshot));
     }
 
     /// The length of the data file.

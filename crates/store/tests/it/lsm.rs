@@ -173,3 +173,41 @@ fn damage_is_told_by_name() {
         }
     }
 }
+
+/// Hunts for a get that reads more than the value, once what finds it was read: through the queue
+/// and alone, for values of one sector and across several.
+#[test]
+fn a_get_reads_its_value_and_nothing_else() {
+    // Folders of build results lie on disks, those of the system for temporary files often do not.
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = folder.path().join("db");
+    let long = |n: u64| n.to_le_bytes().repeat(64 + (n % 700) as usize);
+    let keys: Vec<[u8; 8]> = (0..3_000_u64).map(|n| (n * 7 % 3_000).to_be_bytes()).collect();
+    let (db, space) = open(&path);
+    for n in 0..3_000 {
+        db.put(&space, &u64::to_be_bytes(n), &long(n)).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let (db, space) = open(&path);
+    let scanned = db.scan(&space).unwrap().keys_only().map(Result::unwrap).count();
+    assert_eq!(scanned, keys.len());
+    let before = db.stat().reads;
+    assert_eq!(before.values, 0, "a scan of keys reads no values");
+    let (queued, alone) = keys.split_at(2_000);
+    let values = db.multi_get(&space, queued).unwrap();
+    let between = db.stat().reads;
+    for (key, value) in queued.iter().zip(values) {
+        assert_eq!(value, Some(long(u64::from_be_bytes(*key))));
+    }
+    for key in alone {
+        let value = db.get(&space, key).unwrap();
+        assert_eq!(value, Some(long(u64::from_be_bytes(*key))));
+    }
+    let after = db.stat().reads;
+    assert_eq!((between.gets - before.gets, after.gets - between.gets), (2_000, 1_000));
+    assert_eq!((between.values - before.values, after.values - between.values), (2_000, 1_000));
+    assert_eq!((after.blocks, after.others), (before.blocks, before.others), "{after:?}");
+    assert!(between.depth_max >= 32 && between.turns <= 1_000, "{between:?}");
+    assert_eq!(db.multi_get(&space, &[b"absent"]).unwrap(), [None]);
+}

@@ -129,7 +129,7 @@ fn stat_json(path: &Path, stat: &DbStat, tables: &[Value]) -> Value {
         "segments": stat.segments,
         "segment_bytes": stat.segment_bytes,
         "live_segment_bytes": stat.live_segment_bytes,
-        "memtable_bytes": stat.memtable_bytes,
+        "memtable_bytes": stat.memory.memtables,
         "last_seq": stat.last_seq,
         "levels": levels,
         "tables": tables,
@@ -148,7 +148,7 @@ fn print_stat(
     writeln!(out, "  tables        {}", stat.table_bytes())?;
     writeln!(out, "  segments      {} in {}", stat.segment_bytes, stat.segments)?;
     writeln!(out, "    pointed to  {}", stat.live_segment_bytes)?;
-    writeln!(out, "in memory       {} bytes not in tables yet", stat.memtable_bytes)?;
+    writeln!(out, "in memory       {} bytes not in tables yet", stat.memory.memtables)?;
     writeln!(out, "operations      {}", stat.last_seq)?;
     for (number, level) in stat.levels.iter().enumerate().filter(|(_, level)| level.tables > 0) {
         writeln!(

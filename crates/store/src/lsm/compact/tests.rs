@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::super::cache::Cache;
 use super::super::files::Directory;
 use super::super::version::Edit;
 use super::*;
@@ -12,8 +11,7 @@ const SIZES: Sizes = Sizes { level_bytes_min: 1000 };
 
 /// A version with tables of (level, number, bytes, first key, last key).
 fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
-    let (path, blocks) = (PathBuf::from("/nowhere"), Cache::new(0, |_| 0));
-    let directory = Directory { system: Arc::new(RealSystem), path, mode: 0, blocks };
+    let directory = Directory::new(Arc::new(RealSystem), PathBuf::from("/nowhere"), 0, 0);
     let add = |&(level, number, bytes, first, last): &(u8, u32, u64, &str, &str)| {
         let (first, last) = (first.as_bytes().to_vec(), last.as_bytes().to_vec());
         let meta = TableMeta {

@@ -1,13 +1,11 @@
 //! A manifest is read as it was written; what is torn at its end is cut, what is damaged is told.
 
-use super::super::cache::Cache;
 use super::*;
 use crate::os::sim::{self, SimSystem};
 
 fn directory() -> (SimSystem, Arc<Directory>) {
     let system = SimSystem::new(1, sim::Config::default());
-    let (path, blocks) = (PathBuf::from("/d"), Cache::new(0, |_| 0));
-    let directory = Directory { system: Arc::new(system.clone()), path, mode: 0o600, blocks };
+    let directory = Directory::new(Arc::new(system.clone()), PathBuf::from("/d"), 0o600, 0);
     directory.system.create_directory(&directory.path, 0o700).unwrap();
     (system, Arc::new(directory))
 }

@@ -1,11 +1,13 @@
-//! Reading a table: opening it, one key, and a cursor over all entries.
+//! Reading a table: opening it, searching it for a key, and a cursor over all entries.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::cache::BlockKey;
 use super::super::entry::{Entry, Kind};
-use super::super::files::{Handle, Unread};
-use super::super::filter::{self, Filter};
+use super::super::fetch::{Cached, Piece, Wanted};
+use super::super::files::Handle;
+use super::super::filter::Filter;
 use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
@@ -19,38 +21,47 @@ const SAMPLES_MAX: u32 = 6;
 /// An entry that was found.
 pub(crate) type Found = (u64, Kind, Vec<u8>);
 
-/// An open table.
-pub(crate) struct Table {
+/// What finds the entries of a table. The cache keeps it, so it does not keep the file.
+pub(crate) struct Finder {
     number: u32,
     /// Of the file without its footer: blocks end before.
     end: u64,
-    handle: Arc<Handle>,
     index: Block,
     filter: Option<Block>,
     pieces: Pieces,
 }
 
-impl Table {
+/// An open table.
+#[derive(Clone)]
+pub(crate) struct Table {
+    handle: Arc<Handle>,
+    finder: Arc<Finder>,
+}
+
+impl Finder {
     /// Reads what is needed to find anything in the table.
     ///
     /// # Errors
     /// If it cannot be read or is damaged.
-    pub(crate) fn open(handle: Arc<Handle>, meta: &TableMeta) -> Result<Self> {
-        let (file, path) = (handle.file()?, handle.path());
-        let len = file.len().map_err(|e| Error::io("ask for the length of", path, e))?;
+    pub(crate) fn read(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Self> {
+        let path = handle.path();
+        let len = handle.len()?;
         if len != meta.bytes || len < FOOTER_BYTES as u64 {
             return Err(Error::damaged(path, len, "a table is not as long as it was"));
         }
-        let mut bytes = [0; FOOTER_BYTES];
         let at = len - FOOTER_BYTES as u64;
-        file.read_at(&mut bytes, at).map_err(|e| Error::io("read", path, e))?;
-        let footer = Footer::decode(&bytes, meta.number);
-        let footer = footer.map_err(|reason| Error::damaged(path, at, reason))?;
-        let index = read_block(&handle, meta.number, footer.index, at)?;
+        let tail = BlockPlace { offset: at, len: FOOTER_BYTES as u32 };
+        handle.directory().reads.others.fetch_add(1, Relaxed);
+        let footer = piece(handle, tail, len)?.read(|bytes| {
+            let footer = bytes.first_chunk().ok_or("a footer of that length");
+            let footer = footer.and_then(|bytes| Footer::decode(bytes, meta.number));
+            footer.map_err(|reason| Error::damaged(path, at, reason))
+        })?;
+        let index = read_block(handle, meta.number, footer.index, at)?;
         let pieces = match footer.ranges.len {
             0 => Pieces::default(),
             _ => {
-                let block = read_block(&handle, meta.number, footer.ranges, at)?;
+                let block = read_block(handle, meta.number, footer.ranges, at)?;
                 let list = decode_ranges(&block);
                 let what = "the range tombstones of a table make no sense";
                 let damaged = || Error::damaged(path, footer.ranges.offset, what);
@@ -59,39 +70,56 @@ impl Table {
         };
         let filter = match footer.filter.len {
             0 => None,
-            _ => Some(read_block(&handle, meta.number, footer.filter, at)?),
+            _ => Some(read_block(handle, meta.number, footer.filter, at)?),
         };
-        Ok(Self { number: meta.number, end: at, handle, index, filter, pieces })
+        Ok(Self { number: meta.number, end: at, index, filter, pieces })
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.index.memory()
+            + self.filter.as_ref().map_or(0, Block::memory)
+            + self.pieces.memory()
+            + size_of::<Self>()
+    }
+}
+
+impl Table {
+    pub(crate) fn new(handle: Arc<Handle>, finder: Arc<Finder>) -> Self {
+        Self { handle, finder }
     }
 
     /// The range tombstones.
     pub(crate) fn pieces(&self) -> &Pieces {
-        &self.pieces
+        &self.finder.pieces
     }
 
-    /// Bytes of memory that it takes while it is open.
-    pub(crate) fn memory(&self) -> usize {
-        self.index.memory() + self.filter.as_ref().map_or(0, Block::memory)
+    /// False if it surely has no entry of the key with that hash.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        let filter = self.finder.filter.as_ref().and_then(|block| Filter::new(block.content()));
+        filter.is_none_or(|filter| filter.may_contain(hash))
     }
 
-    /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside.
+    /// What the cache knows a data block by.
+    pub(crate) fn block_key(&self, place: BlockPlace) -> BlockKey {
+        BlockKey { file: u64::from(self.finder.number), offset: place.offset }
+    }
+
+    /// Where a data block stands.
     ///
     /// # Errors
-    /// If the table cannot be read or is damaged.
-    pub(crate) fn get(self: &Arc<Self>, key: &[u8], at: u64) -> Result<Option<Found>> {
-        if !self.may_hold(key) {
-            return Ok(None);
-        }
-        let mut cursor = TableCursor::new(Arc::clone(self), 0);
-        cursor.seek(key, at)?;
-        let found = cursor.entry().filter(|entry| entry.key == key);
-        Ok(found.map(|entry| (entry.seq, entry.kind, entry.value.to_vec())))
+    /// If that is outside of the table.
+    pub(crate) fn piece(&self, place: BlockPlace) -> Result<Piece> {
+        piece(&self.handle, place, self.finder.end)
     }
 
-    /// False if it surely has no entry of the key.
-    pub(crate) fn may_hold(&self, key: &[u8]) -> bool {
-        let filter = self.filter.as_ref().and_then(|block| Filter::new(block.content()));
-        filter.is_none_or(|filter| filter.may_contain(filter::hash(key)))
+    /// The data block of these bytes.
+    ///
+    /// # Errors
+    /// If they are not what was written.
+    pub(crate) fn open_block(&self, place: BlockPlace, bytes: &[u8]) -> Result<Block> {
+        let opened = Block::open(bytes.to_vec(), self.finder.number, place.offset);
+        opened.map_err(|reason| self.damaged(place.offset, reason))
     }
 
     /// About how many entries it has from `from` on and before `to`: exactly in the blocks in which
@@ -109,8 +137,8 @@ impl Table {
         let count = |number: u32| -> Result<u64> {
             Ok(self.nth_block(number)?.map_or(0, |(_, block)| u64::from(block.count())))
         };
-        let first = self.index.rank(from).map_err(of_index)?;
-        let last = self.index.rank(to).map_err(of_index)?;
+        let first = self.finder.index.rank(from).map_err(of_index)?;
+        let last = self.finder.index.rank(to).map_err(of_index)?;
         let before = rank(first, from)?;
         if last <= first {
             return Ok(rank(last, to)?.saturating_sub(before));
@@ -129,23 +157,21 @@ impl Table {
     /// A data block by its number, and where it stands; `None` behind the last one.
     fn nth_block(&self, number: u32) -> Result<Option<(BlockPlace, Arc<Block>)>> {
         let mut place = Place::default();
-        let found = place.nth(&self.index, number);
+        let found = place.nth(&self.finder.index, number);
         found.map_err(|reason| self.damaged(0, reason))?;
-        let Some(line) = place.entry(&self.index) else { return Ok(None) };
-        let what = "the index of a table makes no sense";
-        let at = BlockPlace::decode(line.value).ok_or_else(|| self.damaged(0, what))?;
-        Ok(Some((at, self.block(at)?)))
+        let Some(at) = self.line(&place)? else { return Ok(None) };
+        match Wanted::Block(self.clone(), at).get(&self.handle.directory().blocks)? {
+            Cached::Block(block) => Ok(Some((at, block))),
+            // Nothing else begins in a table where a block does.
+            Cached::Table(_) | Cached::Value(_) => Ok(None),
+        }
     }
 
-    /// A data block, from the cache if it is there.
-    fn block(&self, place: BlockPlace) -> Result<Arc<Block>> {
-        let read = || read_block(&self.handle, self.number, place, self.end);
-        let key = BlockKey { file: u64::from(self.number), offset: place.offset };
-        // Whoever gets no block from another thread reads it, to learn the error itself.
-        match self.handle.blocks().get_or_load(key, || read().map_err(|_| Unread)) {
-            Ok(block) => Ok(block),
-            Err(Unread) => read().map(Arc::new),
-        }
+    /// The block of a line of the index; `None` behind the last line.
+    fn line(&self, at: &Place) -> Result<Option<BlockPlace>> {
+        let Some(line) = at.entry(&self.finder.index) else { return Ok(None) };
+        let place = BlockPlace::decode(line.value);
+        place.map(Some).ok_or_else(|| self.damaged(0, "the index of a table makes no sense"))
     }
 
     fn damaged(&self, offset: u64, reason: &'static str) -> Error {
@@ -153,16 +179,21 @@ impl Table {
     }
 }
 
-/// Reads and verifies a block, which ends before `limit`.
-fn read_block(handle: &Handle, number: u32, place: BlockPlace, limit: u64) -> Result<Block> {
-    let damaged = |reason| Error::damaged(handle.path(), place.offset, reason);
-    if place.offset.checked_add(u64::from(place.len)).is_none_or(|end| end > limit) {
-        return Err(damaged("a block lies outside of its table"));
+/// Where a block stands, which ends before `limit`.
+fn piece(handle: &Arc<Handle>, place: BlockPlace, limit: u64) -> Result<Piece> {
+    let BlockPlace { offset, len } = place;
+    if offset.checked_add(u64::from(len)).is_none_or(|end| end > limit) {
+        return Err(Error::damaged(handle.path(), offset, "a block lies outside of its table"));
     }
-    let mut bytes = vec![0; place.len as usize];
-    let read = handle.file()?.read_at(&mut bytes, place.offset);
-    read.map_err(|e| Error::io("read", handle.path(), e))?;
-    Block::open(bytes, number, place.offset).map_err(damaged)
+    Ok(Piece { handle: Arc::clone(handle), offset, len: len as usize, grows: false })
+}
+
+/// Reads and verifies a block that is not data.
+fn read_block(handle: &Arc<Handle>, number: u32, place: BlockPlace, limit: u64) -> Result<Block> {
+    handle.directory().reads.others.fetch_add(1, Relaxed);
+    let damaged = |reason| Error::damaged(handle.path(), place.offset, reason);
+    let open = |bytes: &[u8]| Block::open(bytes.to_vec(), number, place.offset).map_err(damaged);
+    piece(handle, place, limit)?.read(open)
 }
 
 fn decode_ranges(block: &Block) -> Option<Vec<Tombstone>> {
@@ -171,9 +202,69 @@ fn decode_ranges(block: &Block) -> Option<Vec<Tombstone>> {
     list.filter(|_| reader.is_empty())
 }
 
+/// What looking into a block for a key comes to.
+pub(crate) enum Look {
+    /// The newest entry that the reader sees.
+    Found(Found),
+    /// The table has no such entry.
+    Absent,
+    /// The versions of the key may go on in the next block.
+    Next,
+}
+
+/// A search for a key: the line of the index at which it is. Reads nothing itself.
+pub(crate) struct TableSearch {
+    table: Table,
+    index: Place,
+}
+
+impl TableSearch {
+    /// Begins at the first block in which the key may be.
+    ///
+    /// # Errors
+    /// If the index is damaged.
+    pub(crate) fn new(table: Table, key: &[u8]) -> Result<Self> {
+        let mut index = Place::default();
+        let sought = index.seek(&table.finder.index, key, u64::MAX);
+        sought.map_err(|reason| table.damaged(0, reason))?;
+        Ok(Self { table, index })
+    }
+
+    /// The block to look into; `None` behind the last one.
+    ///
+    /// # Errors
+    /// If the index is damaged.
+    pub(crate) fn block(&self) -> Result<Option<Wanted>> {
+        let place = self.table.line(&self.index)?;
+        Ok(place.map(|place| Wanted::Block(self.table.clone(), place)))
+    }
+
+    /// Looks into that block for the newest entry of the key that a reader at `at` sees. Range
+    /// tombstones are left aside.
+    ///
+    /// # Errors
+    /// If the block is damaged.
+    pub(crate) fn look(&mut self, block: &Block, key: &[u8], at: u64) -> Result<Look> {
+        let mut place = Place::default();
+        let sought = place.seek(block, key, at);
+        sought.map_err(|reason| self.table.damaged(0, reason))?;
+        match place.entry(block) {
+            Some(entry) if entry.key == key => {
+                Ok(Look::Found((entry.seq, entry.kind, entry.value.to_vec())))
+            }
+            Some(_) => Ok(Look::Absent),
+            None => {
+                let moved = self.index.next(&self.table.finder.index);
+                moved.map_err(|reason| self.table.damaged(0, reason))?;
+                Ok(Look::Next)
+            }
+        }
+    }
+}
+
 /// A place among the entries of a table.
 pub(crate) struct TableCursor {
-    table: Arc<Table>,
+    table: Table,
     index: Place,
     block: Option<(BlockPlace, Arc<Block>)>,
     place: Place,
@@ -185,7 +276,7 @@ pub(crate) struct TableCursor {
 }
 
 impl TableCursor {
-    pub(crate) fn new(table: Arc<Table>, ahead_bytes: usize) -> Self {
+    pub(crate) fn new(table: Table, ahead_bytes: usize) -> Self {
         Self {
             table,
             index: Place::default(),
@@ -199,18 +290,23 @@ impl TableCursor {
 
     /// Loads the block that the index is at; `None` at the end of the index.
     fn load(&mut self) -> Result<bool> {
-        let table = Arc::clone(&self.table);
-        let Some(line) = self.index.entry(&table.index) else {
+        let table = self.table.clone();
+        let Some(place) = table.line(&self.index)? else {
             self.block = None;
             return Ok(false);
         };
-        let place = BlockPlace::decode(line.value);
-        let place = place.ok_or_else(|| table.damaged(0, "the index of a table makes no sense"))?;
         if self.block.as_ref().is_some_and(|(loaded, _)| *loaded == place) {
             return Ok(true);
         }
         let block = match self.ahead_bytes {
-            0 => table.block(place)?,
+            0 => {
+                let blocks = &table.handle.directory().blocks;
+                match Wanted::Block(table.clone(), place).get(blocks)? {
+                    Cached::Block(block) => block,
+                    // Nothing else begins in a table where a block does.
+                    Cached::Table(_) | Cached::Value(_) => Arc::new(self.read_ahead(place)?),
+                }
+            }
             _ => Arc::new(self.read_ahead(place)?),
         };
         self.block = Some((place, block));
@@ -227,7 +323,7 @@ impl TableCursor {
             Some(bytes) => bytes,
             None => {
                 let (file, path) = (table.handle.file()?, table.handle.path());
-                let most = table.end.saturating_sub(place.offset);
+                let most = table.finder.end.saturating_sub(place.offset);
                 self.ahead.resize(most.min(self.ahead_bytes.max(len) as u64) as usize, 0);
                 let read = file.read_at(&mut self.ahead, place.offset);
                 read.map_err(|e| Error::io("read", path, e))?;
@@ -237,7 +333,7 @@ impl TableCursor {
                     .ok_or_else(|| table.damaged(place.offset, outside))?
             }
         };
-        Block::open(bytes, table.number, place.offset)
+        Block::open(bytes, table.finder.number, place.offset)
             .map_err(|reason| table.damaged(place.offset, reason))
     }
 
@@ -251,7 +347,7 @@ impl TableCursor {
         &mut self,
         f: impl Fn(&mut Place, &Block) -> Result<(), &'static str>,
     ) -> Result<()> {
-        f(&mut self.index, &self.table.index).map_err(|reason| self.table.damaged(0, reason))
+        f(&mut self.index, &self.table.finder.index).map_err(|reason| self.table.damaged(0, reason))
     }
 
     /// While the place is behind its block: to the first entry of the next one.

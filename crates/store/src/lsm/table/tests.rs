@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::cache::Cache;
 use super::super::entry::{Entry, Kind, compare};
+use super::super::fetch::Cached;
 use super::super::files::{Directory, Name};
+use super::super::filter;
 use super::super::merge::Source;
 use super::super::tombstones::Tombstone;
 use super::*;
@@ -30,8 +31,7 @@ fn entries() -> Vec<Owned> {
 
 fn write(entries: &[Owned], blocks: u64) -> (SimSystem, Arc<Directory>, TableMeta) {
     let system = SimSystem::new(1, sim::Config::default());
-    let (path, blocks) = (PathBuf::from("/d"), Cache::new(blocks, |b: &Block| b.memory() as u64));
-    let directory = Directory { system: Arc::new(system.clone()), path, mode: 0o600, blocks };
+    let directory = Directory::new(Arc::new(system.clone()), PathBuf::from("/d"), 0o600, blocks);
     directory.system.create_directory(&directory.path, 0o700).unwrap();
     let directory = Arc::new(directory);
     let mut builder = TableBuilder::new(&directory, 5).unwrap();
@@ -43,12 +43,33 @@ fn write(entries: &[Owned], blocks: u64) -> (SimSystem, Arc<Directory>, TableMet
     (system, directory, meta)
 }
 
-fn open(directory: &Arc<Directory>, meta: &TableMeta) -> crate::Result<Arc<Table>> {
-    Table::open(directory.handle(Name::Table(5)), meta).map(Arc::new)
+fn open(directory: &Arc<Directory>, meta: &TableMeta) -> crate::Result<Table> {
+    let handle = directory.handle(Name::Table(5));
+    let finder = Finder::read(&handle, meta)?;
+    Ok(Table::new(handle, Arc::new(finder)))
 }
 
 fn owned(cursor: &TableCursor) -> Option<Owned> {
     cursor.entry().map(|entry| (entry.key.to_vec(), entry.seq, entry.value.to_vec()))
+}
+
+/// What the search for a key finds.
+fn get(directory: &Directory, table: &Table, key: &[u8], at: u64) -> Option<Found> {
+    if !table.may_hold(filter::hash(key)) {
+        return None;
+    }
+    let mut search = TableSearch::new(table.clone(), key).unwrap();
+    while let Some(wanted) = search.block().unwrap() {
+        let Cached::Block(block) = wanted.get(&directory.blocks).unwrap() else {
+            panic!("another thing than the block that was wanted")
+        };
+        match search.look(&block, key, at).unwrap() {
+            Look::Found(found) => return Some(found),
+            Look::Absent => return None,
+            Look::Next => {}
+        }
+    }
+    None
 }
 
 #[test]
@@ -60,7 +81,7 @@ fn a_table_is_the_list_that_it_was_made_of() {
         assert!(meta.bounds.excludes_last && meta.bounds.last == b"key9");
         let table = open(&directory, &meta).unwrap();
         assert_eq!(table.pieces().cover(b"key07", 1000), 700);
-        let mut cursor = TableCursor::new(Arc::clone(&table), ahead);
+        let mut cursor = TableCursor::new(table.clone(), ahead);
         cursor.first().unwrap();
         for entry in &list {
             assert_eq!(owned(&cursor).as_ref(), Some(entry));
@@ -77,13 +98,13 @@ fn a_table_is_the_list_that_it_was_made_of() {
                 let first = list.iter().find(|e| compare((&e.0, e.1), (key, at)).is_ge());
                 cursor.seek(key, at).unwrap();
                 assert_eq!(owned(&cursor).as_ref(), first);
-                let found = table.get(key, at).unwrap();
+                let found = get(&directory, &table, key, at);
                 let expected =
                     first.filter(|e| e.0 == *key).map(|e| (e.1, Kind::Inline, e.2.clone()));
                 assert_eq!(found, expected);
             }
             let absent = [key, &b"!"[..]].concat();
-            assert_eq!(table.get(&absent, 1000).unwrap(), None);
+            assert_eq!(get(&directory, &table, &absent, 1000), None);
         }
     }
 }

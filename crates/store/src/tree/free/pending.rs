@@ -12,7 +12,7 @@ impl FreeState {
     /// Looks at pending runs whose holder is no longer protected, at least `work` of them if there
     /// are so many.
     pub(super) fn release_pending(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
-        if self.pending_pages == 0 {
+        if self.pending_pages == 0 || self.is_all_pending_held() {
             return Ok(());
         }
         let mut held = Vec::new();
@@ -33,14 +33,20 @@ impl FreeState {
         self.put_pending(pages, held)
     }
 
+    /// Whether all holders in the pending tree are known to be protected still.
+    fn is_all_pending_held(&self) -> bool {
+        let held = |holder: &u64| self.protected.binary_search(holder).is_ok();
+        self.holders.as_ref().is_some_and(|holders| holders.iter().all(held))
+    }
+
     /// The first entries of the pending tree whose holders are no longer protected, with `work`
     /// runs or all there are.
     pub(super) fn released_entries(
-        &self,
+        &mut self,
         pages: &WritePages,
         work: usize,
     ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
-        let (mut released, mut count) = (Vec::new(), 0);
+        let (mut released, mut count, mut holders) = (Vec::new(), 0, Vec::new());
         let mut next_holder = Some(0);
         while let Some(from) = next_holder.take() {
             let (mut damaged, end) = (None, pages.base.end);
@@ -54,6 +60,7 @@ impl FreeState {
                     return false;
                 };
                 if self.protected.binary_search(&holder).is_ok() {
+                    holders.push(holder);
                     next_holder = holder.checked_add(1);
                     return false;
                 }
@@ -65,6 +72,7 @@ impl FreeState {
                 return Err(damaged_entry(pages, &self.pending));
             }
         }
+        self.holders = released.is_empty().then_some(holders);
         Ok(released)
     }
 
@@ -74,6 +82,9 @@ impl FreeState {
         pages: &mut WritePages,
         mut held: Vec<(u64, FreeRun)>,
     ) -> Result<()> {
+        if !held.is_empty() {
+            self.holders = None;
+        }
         held.sort_unstable_by_key(|(holder, free)| (*holder, free.run.start));
         for of_one in held.chunk_by(|(a, _), (b, _)| a == b) {
             for entry in of_one.chunks(PENDING_RUNS) {

@@ -69,18 +69,17 @@ impl FreeState {
         if hot > 0 && hot_at.is_none() {
             return false;
         }
-        let gaps = self.recent.iter().enumerate().filter(|(_, free)| is_gap(free));
-        let gaps = gaps.filter(|(at, _)| Some(*at) != hot_at);
-        let mut gaps: Vec<(u32, usize)> = gaps.map(|(at, free)| (free.run.len, at)).collect();
-        gaps.sort_unstable();
         let mut cold = need - hot;
-        let mut taken: Vec<(usize, u32)> = hot_at.map(|at| (at, hot)).into_iter().collect();
-        for (len, at) in gaps {
-            if cold == 0 {
-                break;
+        let mut taken: Vec<(usize, u32)> = Vec::with_capacity(need as usize);
+        taken.extend(hot_at.map(|at| (at, hot)));
+        for len in 1..=GAP_PAGES {
+            let gaps = self.recent.iter().enumerate();
+            let gaps = gaps
+                .filter(|(at, free)| is_gap(free) && free.run.len == len && Some(*at) != hot_at);
+            for (at, _) in gaps.take(cold.div_ceil(len) as usize) {
+                taken.push((at, cold.min(len)));
+                cold = cold.saturating_sub(len);
             }
-            taken.push((at, cold.min(len)));
-            cold -= cold.min(len);
         }
         if cold > 0 {
             return false;
@@ -191,6 +190,6 @@ impl FreeState {
 
     /// Whether so few gaps are left that a small commit looks for more.
     pub(super) fn is_short_of_gaps(&self) -> bool {
-        self.recent.iter().filter(|free| is_gap(free)).count() < GAPS_MIN
+        self.recent.iter().filter(|free| is_gap(free)).nth(GAPS_MIN - 1).is_none()
     }
 }

@@ -118,7 +118,9 @@ fn free_runs(next: &mut impl FnMut(u64) -> u64) -> Vec<FreeRun> {
 
 fn state_of(recent: Vec<FreeRun>) -> FreeState {
     let meta = Meta { recent, txn: 9, ..Meta::empty(4096, [0; 16]) };
-    FreeState::new(&meta, vec![5], 0, 0)
+    let mut state = FreeState::new(&meta);
+    state.begin(meta.txn, (0, 0), |protected| protected.push(5));
+    state
 }
 
 #[test]

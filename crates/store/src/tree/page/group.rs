@@ -68,6 +68,16 @@ impl<'a> Group<'a> {
         }
     }
 
+    /// `count` values from value `from` on, if all of the group have one length.
+    pub(crate) fn run(&self, from: usize, count: usize) -> Option<ValueRun<'a>> {
+        let rests = match self.stride {
+            VARIED => return None,
+            stride => self.page.slice(self.data + from * stride, count * stride),
+        };
+        let is_reversed = self.page.flags() & VALUES_REVERSED != 0;
+        Some(ValueRun { shared: self.shared, rests, count, is_reversed })
+    }
+
     /// Length of the group in bytes.
     pub(crate) fn len(&self) -> usize {
         let values = if self.stride != VARIED {
@@ -77,6 +87,85 @@ impl<'a> Group<'a> {
         };
         GROUP_HEADER + self.shared.len() + (self.data - self.ends) + values
     }
+}
+
+/// Neighbouring values of one key, all of one length.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueRun<'t> {
+    shared: &'t [u8],
+    rests: &'t [u8],
+    count: usize,
+    /// Whether the shared bytes are the last ones.
+    is_reversed: bool,
+}
+
+impl<'t> ValueRun<'t> {
+    /// A value alone.
+    pub(crate) fn of(value: &'t [u8]) -> Self {
+        Self { shared: &[], rests: value, count: 1, is_reversed: false }
+    }
+
+    /// How many values there are; not 0.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The values side by side, if they are stored so.
+    pub fn packed(&self) -> Option<&'t [u8]> {
+        self.shared.is_empty().then_some(self.rests)
+    }
+
+    /// Adds the values to the end of `buffer`, side by side.
+    pub fn append_to(&self, buffer: &mut Vec<u8>) {
+        let own = self.rests.len() / self.count;
+        if self.shared.is_empty() {
+            buffer.extend_from_slice(self.rests);
+        } else if own + self.shared.len() <= WORD {
+            self.append_words(buffer, own);
+        } else {
+            for i in 0..self.count {
+                let (first, second) = self.parts(&self.rests[i * own..(i + 1) * own]);
+                buffer.extend_from_slice(first);
+                buffer.extend_from_slice(second);
+            }
+        }
+    }
+
+    fn parts<'p>(&'p self, rest: &'p [u8]) -> (&'p [u8], &'p [u8]) {
+        if self.is_reversed { (rest, self.shared) } else { (self.shared, rest) }
+    }
+
+    /// As [`ValueRun::append_to`] for values that fit into a word: put together there.
+    fn append_words(&self, buffer: &mut Vec<u8>, own: usize) {
+        let (start, len) = (buffer.len(), own + self.shared.len());
+        let shared = word_at(self.shared, 0);
+        let mask = word_at(&[0xFF; WORD][..own], 0);
+        let (own_by, shared_by) =
+            if self.is_reversed { (0, 8 * own) } else { (8 * self.shared.len(), 0) };
+        // A word is written whole; what reaches beyond the value is written over or cut off.
+        buffer.resize(start + self.count * len + WORD, 0);
+        for i in 0..self.count {
+            let own = word_at(self.rests, i * own) & mask;
+            let value = own.unbounded_shl(own_by as u32) | shared.unbounded_shl(shared_by as u32);
+            let at = start + i * len;
+            buffer[at..at + WORD].copy_from_slice(&value.to_le_bytes());
+        }
+        buffer.truncate(start + self.count * len);
+    }
+}
+
+const WORD: usize = size_of::<u64>();
+
+/// The bytes from `at` on as a little-endian number; those that are not there are zero.
+#[inline(always)]
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    if let Some(word) = bytes.get(at..at + WORD).and_then(|word| word.first_chunk()) {
+        return u64::from_le_bytes(*word);
+    }
+    let mut word = [0; WORD];
+    let rest = bytes.get(at..).unwrap_or_default();
+    word[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(word)
 }
 
 /// What a group of values would take: fed value by value, in order.
@@ -155,4 +244,30 @@ pub(crate) fn put_group<'v>(
         }
     }
     end - at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_gives_what_its_values_are_one_by_one() {
+        for (own, shared) in [(1, 7), (3, 5), (8, 0), (2, 2), (0, 4), (4, 9), (20, 3), (5, 0)] {
+            for (count, is_reversed) in [(1, false), (1, true), (7, false), (7, true)] {
+                let bytes: Vec<u8> = (1..=200).collect();
+                let (shared, rests) = (&bytes[..shared], &bytes[30..30 + own * count]);
+                let run = ValueRun { shared, rests, count, is_reversed };
+                let expected: Vec<u8> = (0..count)
+                    .flat_map(|i| {
+                        let rest = &rests[i * own..(i + 1) * own];
+                        if is_reversed { [rest, shared].concat() } else { [shared, rest].concat() }
+                    })
+                    .collect();
+                let mut got = b"before".to_vec();
+                run.append_to(&mut got);
+                assert_eq!(got, [b"before", &expected[..]].concat(), "{run:?}");
+                assert_eq!(run.packed().is_some(), shared.is_empty());
+            }
+        }
+    }
 }

@@ -316,6 +316,20 @@ impl<'a> Page<'a> {
         self.slice(HEADER_LEN, len)
     }
 
+    /// The record of a leaf whose offset stands at `address`.
+    #[inline(always)]
+    pub(crate) fn leaf_record_of(self, address: *const u8) -> Record<'a> {
+        self.record_at(self.half(address as usize - self.base as usize))
+    }
+
+    /// Value `i` of the record whose offset stands at `address`, if that has several.
+    #[inline(always)]
+    pub(crate) fn group_value_of(self, address: *const u8, i: usize) -> Option<Bytes<'a>> {
+        let record = self.leaf_record_of(address);
+        (record.value_code() == code::GROUP)
+            .then(|| group::Group::at(self, record.value_at()).value(i))
+    }
+
     /// Copies a key of which `rest`, which stands in this page, is the rest behind `shared` bytes
     /// at the front; returns its length. `None` if that cannot be done in a few whole blocks: the
     /// key is long, `room` too short for a block more than that, or the rest at the page's end.
@@ -328,10 +342,9 @@ impl<'a> Page<'a> {
     ) -> Option<usize> {
         const SHARED: usize = 4;
         const REST: usize = 2;
-        let rest_at = rest.as_ptr() as usize - self.base as usize;
         let len = shared + rest.len();
         let is_long = shared > SHARED * BLOCK || rest.len() > REST * BLOCK;
-        if is_long || len + BLOCK > room.len() || rest_at + rest.len() + BLOCK > self.size {
+        if is_long || len + BLOCK > room.len() || !self.has_block_behind(rest) {
             return None;
         }
         let to = room.as_mut_ptr().cast::<u8>();
@@ -339,9 +352,40 @@ impl<'a> Page<'a> {
         // bytes, since records stand behind them; a block behind the key is inside of `room`.
         unsafe {
             copy_blocks::<SHARED>(self.base.add(HEADER_LEN), to, shared);
-            copy_blocks::<REST>(self.base.add(rest_at), to.add(shared), rest.len());
+            copy_blocks::<REST>(rest.as_ptr(), to.add(shared), rest.len());
         }
         Some(len)
+    }
+
+    /// As [`Page::join_key`] for any two strings that stand in this page.
+    #[inline(always)]
+    pub(crate) fn join(
+        self,
+        first: &[u8],
+        second: &[u8],
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<usize> {
+        const MOST: usize = 4;
+        let len = first.len() + second.len();
+        let is_long = first.len() > MOST * BLOCK || second.len() > MOST * BLOCK;
+        let is_inside = self.has_block_behind(first) && self.has_block_behind(second);
+        if is_long || len + BLOCK > room.len() || !is_inside {
+            return None;
+        }
+        let to = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: a block behind each string is inside the page, one behind both inside of `room`.
+        unsafe {
+            copy_blocks::<MOST>(first.as_ptr(), to, first.len());
+            copy_blocks::<MOST>(second.as_ptr(), to.add(first.len()), second.len());
+        }
+        Some(len)
+    }
+
+    /// Whether a string that stands in this page has a block behind it that does too.
+    #[inline(always)]
+    fn has_block_behind(self, string: &[u8]) -> bool {
+        let at = string.as_ptr() as usize - self.base as usize;
+        at + string.len() + BLOCK <= self.size
     }
 
     /// A key of which the page's records hold the rest.

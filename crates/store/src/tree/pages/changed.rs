@@ -7,45 +7,20 @@
 #![expect(unsafe_code, reason = "changed pages are read without checks")]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::super::page::{Page, PageMut};
-use super::{ExtentRef, Freed, PageNo, PageRef, Pages, ReadPages, Run};
+use super::frames::Buffer;
+use super::{ExtentRef, FIRST_PAGE, Freed, PageFile, PageNo, PageRef, Pages, ReadPages, Run};
 use crate::{Error, Result};
 
-/// Of how many bytes spare buffers are kept.
-const SPARE_BYTES: usize = 256 << 10;
+/// The most changed pages of a transaction whose memory is kept for the next one.
+const LIGHT_SLOTS: usize = 1024;
 
-/// The bytes of one changed page.
-pub(crate) struct Buffer(Box<[u8]>);
-
-impl Buffer {
-    /// A buffer of one page; zeroed, because its unused parts reach the file.
-    pub(crate) fn new(len: usize) -> Result<Self> {
-        // In pieces, as in `page::build::clear`.
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len).map_err(|_| Error::OutOfMemory)?;
-        while bytes.len() < len {
-            bytes.extend_from_slice(&[0; 1024]);
-        }
-        Ok(Self(bytes.into_boxed_slice()))
-    }
-
-    /// A copy of a page.
-    pub(crate) fn copy_of(page: &[u8]) -> Result<Self> {
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(page.len()).map_err(|_| Error::OutOfMemory)?;
-        page.chunks(1024).for_each(|piece| bytes.extend_from_slice(piece));
-        Ok(Self(bytes.into_boxed_slice()))
-    }
-
-    #[inline(always)]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    #[inline(always)]
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+impl PageFile {
+    /// A buffer of one page. What is in it is of no meaning.
+    pub(crate) fn new_buffer(&self) -> Result<Buffer> {
+        self.frames.take()
     }
 }
 
@@ -116,10 +91,12 @@ pub struct WritePages {
 }
 
 impl WritePages {
-    pub(crate) fn new(base: ReadPages, txn: u64, max_pages: u32, max_size: Option<u64>) -> Self {
+    /// Those of no transaction; see [`Self::begin`].
+    pub(crate) fn new(file: Arc<PageFile>) -> Self {
+        let (max_pages, max_size) = (0, None);
         Self {
-            base,
-            txn,
+            base: ReadPages::new(file, FIRST_PAGE),
+            txn: 0,
             slots: Vec::new(),
             unused: Vec::new(),
             changed: 0,
@@ -130,6 +107,31 @@ impl WritePages {
             extent_bytes: 0,
             scratch: Vec::new(),
         }
+    }
+
+    /// Begins transaction `txn` on a snapshot that ends before page `end`.
+    pub(crate) fn begin(&mut self, end: PageNo, txn: u64, max_pages: u32, max_size: Option<u64>) {
+        self.base.renew(end);
+        self.txn = txn;
+        (self.space.max_pages, self.space.max_size) = (max_pages, max_size);
+    }
+
+    /// After a commit: forgets the transaction, and keeps its memory for another one to begin with;
+    /// false if that is much.
+    pub(crate) fn rest(&mut self) -> bool {
+        let is_little = self.slots.len() <= LIGHT_SLOTS;
+        self.base.renew(FIRST_PAGE);
+        self.slots.clear();
+        self.unused.clear();
+        self.changed = 0;
+        self.log.steps.clear();
+        (self.log.epoch, self.log.savepoints) = (0, 0);
+        self.freed.clear();
+        self.space.pool.clear();
+        self.space.lowest_first = None;
+        self.extents.clear();
+        self.extent_bytes = 0;
+        is_little
     }
 
     /// How many changed pages are in memory.
@@ -198,7 +200,7 @@ impl WritePages {
                 self.slots[at.index()].epoch = self.log.epoch;
                 return Ok(at);
             }
-            let copy = Buffer::copy_of(self.buffer(at).bytes())?;
+            let copy = self.base.file.frames.copy_of(self.buffer(at).bytes())?;
             let epoch = self.slots[at.index()].epoch;
             self.log.steps.push(Undo::Image { slot: at.index() as u32, page: copy, epoch });
             self.slots[at.index()].epoch = self.log.epoch;
@@ -206,27 +208,14 @@ impl WritePages {
         }
         let page = self.base.page(at, level)?;
         let birth = page.birth();
-        let bytes = page.bytes();
-        let spare = self.base.file.spare().pop();
-        let copy = match spare {
-            Some(mut spare) => {
-                let pieces = spare.bytes_mut().chunks_mut(1024).zip(bytes.chunks(1024));
-                pieces.for_each(|(to, from)| to.copy_from_slice(from));
-                spare
-            }
-            None => Buffer::copy_of(bytes)?,
-        };
+        let copy = self.base.file.frames.copy_of(page.bytes())?;
         self.free_run(Run { start: at.0, len: 1 }, birth);
         Ok(self.place(copy))
     }
 
     /// A buffer for a page that will be built whole. What is in it is of no meaning.
     pub(crate) fn new_buffer(&self) -> Result<Buffer> {
-        let spare = self.base.file.spare().pop();
-        match spare {
-            Some(spare) => Ok(spare),
-            None => Buffer::new(self.page_size()),
-        }
+        self.base.file.new_buffer()
     }
 
     /// Puts a newly built page in the place of `at`; the caller tells the parent.
@@ -239,13 +228,12 @@ impl WritePages {
         let (epoch, saved) = (self.log.epoch, self.log.savepoints > 0);
         let slot = &mut self.slots[at.index()];
         let old_epoch = std::mem::replace(&mut slot.epoch, epoch);
-        if let Some(old) = slot.page.replace(page) {
-            if saved && old_epoch != epoch {
-                let slot = at.index() as u32;
-                self.log.steps.push(Undo::Image { slot, page: old, epoch: old_epoch });
-            } else {
-                self.keep_spare(old);
-            }
+        if let Some(old) = slot.page.replace(page)
+            && saved
+            && old_epoch != epoch
+        {
+            let slot = at.index() as u32;
+            self.log.steps.push(Undo::Image { slot, page: old, epoch: old_epoch });
         }
         Ok(at)
     }
@@ -298,8 +286,6 @@ impl WritePages {
             let epoch = self.slots[at.index()].epoch;
             if self.log.savepoints > 0 {
                 self.log.steps.push(Undo::Image { slot: at.index() as u32, page, epoch });
-            } else {
-                self.keep_spare(page);
             }
         }
         Ok(())
@@ -406,7 +392,7 @@ impl WritePages {
                     self.vacate(PageRef::slot(slot as usize));
                 }
                 Some(Undo::Spilled { slot, no, epoch }) => {
-                    let mut page = Buffer::new(self.page_size())?;
+                    let mut page = self.new_buffer()?;
                     self.base.file.read_run(Run { start: no, len: 1 }, page.bytes_mut())?;
                     self.restore(slot, page, epoch);
                     self.space.pool.push(Run { start: no, len: 1 });
@@ -445,14 +431,6 @@ impl WritePages {
             self.log.steps.push(Undo::Spilled { slot: at.index() as u32, no, epoch });
         }
         Some(page)
-    }
-
-    /// Keeps a buffer for the next changed page.
-    pub(crate) fn keep_spare(&mut self, buffer: Buffer) {
-        let mut spare = self.base.file.spare();
-        if spare.len() < SPARE_BYTES >> self.base.file.shift {
-            spare.push(buffer);
-        }
     }
 }
 
@@ -507,5 +485,9 @@ impl Pages for WritePages {
         if !at.is_changed() {
             self.base.prefetch(at);
         }
+    }
+
+    fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
+        self.base.read_ahead(pages);
     }
 }

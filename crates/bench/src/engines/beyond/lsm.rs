@@ -1,0 +1,83 @@
+//! The adapter of Hedgerow's log-structured engine.
+
+use std::path::Path;
+
+use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+
+use super::{Key, Kind};
+use crate::engine::Result;
+
+/// Values of at least this many bytes stay in the log, where they are separated.
+const SEPARATED: u32 = 256;
+
+pub(super) struct Store {
+    db: Db,
+    keyspace: Keyspace,
+    durability: Durability,
+}
+
+impl Store {
+    pub(super) fn open(kind: Kind, folder: &Path, memtable: u64, cache: u64) -> Result<Self> {
+        let options = Options::new().create(true);
+        let options = options.memtable_bytes(memtable as usize).cache_bytes(cache);
+        let db = options.open(folder.join("data"))?;
+        let separation_threshold = if kind == Kind::HedgerowInline { u32::MAX } else { SEPARATED };
+        let keyspace = db.keyspace("table", KeyspaceOptions { separation_threshold })?;
+        let is_held = kind == Kind::HedgerowHeld;
+        let durability = if is_held { Durability::None } else { Durability::Buffered };
+        Ok(Self { db, keyspace, durability })
+    }
+
+    fn commit(
+        &self,
+        durable: bool,
+        fill: impl FnOnce(&mut Batch) -> hedgerow::Result<()>,
+    ) -> Result<()> {
+        let mut batch = Batch::new();
+        fill(&mut batch)?;
+        let durability = if durable { Durability::Durable } else { self.durability };
+        Ok(self.db.write_with(batch, durability)?)
+    }
+}
+
+impl super::Store for Store {
+    fn put(&self, key: &Key, value: &[u8], durable: bool) -> Result<()> {
+        self.commit(durable, |batch| batch.put(&self.keyspace, key, value))
+    }
+
+    fn delete(&self, key: &Key) -> Result<()> {
+        self.commit(false, |batch| batch.delete(&self.keyspace, key))
+    }
+
+    fn get(&self, key: &Key, see: &mut dyn FnMut(Option<&[u8]>)) -> Result<()> {
+        see(self.db.get(&self.keyspace, key)?.as_deref());
+        Ok(())
+    }
+
+    fn get_many(
+        &self,
+        keys: &[Key],
+        see: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Option<Result<()>> {
+        let values = match self.db.multi_get(&self.keyspace, keys) {
+            Ok(values) => values,
+            Err(error) => return Some(Err(error.into())),
+        };
+        for (number, value) in values.iter().enumerate() {
+            see(number, value.as_deref());
+        }
+        Some(Ok(()))
+    }
+
+    fn scan(&self, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        for entry in self.db.scan(&self.keyspace)? {
+            let (key, value) = entry?;
+            see(&key, &value);
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(self.db.compact()?)
+    }
+}

@@ -1,0 +1,126 @@
+//! The processes that work on stores: started, watched, and what they say read.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use super::Session;
+use super::plan::{Results, Scenario};
+use super::steps::{Step, Taken};
+use crate::compare::beyond::forget;
+use crate::data::Generator;
+use crate::engine::Result;
+use crate::engines::beyond::Kind;
+use crate::group::Group;
+
+/// How often a process is looked at.
+const WATCH: Duration = Duration::from_millis(20);
+
+/// What a process said, how it ended, and the most bytes that it had for itself.
+struct Said {
+    lines: Vec<String>,
+    complaint: String,
+    status: ExitStatus,
+    own: u64,
+}
+
+fn start(
+    session: &Session<'_>,
+    group: Option<&Group>,
+    folder: &Path,
+    (kind, items): (Kind, u64),
+    steps: &[Step],
+) -> Result<Child> {
+    let names =
+        steps.iter().map(|step| Ok(serde_json::to_value(step)?.as_str().map(str::to_owned)));
+    let names: Vec<String> = names.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let engine = clap::ValueEnum::to_possible_value(&kind).ok_or("an engine without a name")?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["steps", engine.get_name()]).arg(folder);
+    command.args([items, session.limit, session.options.seconds].map(|n| n.to_string()));
+    command.arg(names.join(","));
+    if let Some(group) = group {
+        command.arg("--group").arg(group.path());
+    }
+    Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+}
+
+/// Reads what a process says until it ends.
+fn follow(mut child: Child, group: Option<&Group>) -> Result<Said> {
+    let stdout = BufReader::new(child.stdout.take().ok_or("a process without output")?);
+    let mut stderr = child.stderr.take().ok_or("a process without output")?;
+    let lines = thread::spawn(move || stdout.lines().collect::<std::io::Result<Vec<_>>>());
+    let complaint = thread::spawn(move || {
+        let mut text = String::new();
+        stderr.read_to_string(&mut text).map(|_| text)
+    });
+    let mut own = 0;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        own = own.max(group.map_or(Ok(0), Group::own)?);
+        thread::sleep(WATCH);
+    };
+    let lines = lines.join().map_err(|_| "a reading thread panicked")??;
+    let complaint = complaint.join().map_err(|_| "a reading thread panicked")??;
+    Ok(Said { lines, complaint: complaint.trim().to_owned(), status, own })
+}
+
+/// Does a scenario in a process of its own.
+pub(super) fn run(session: &Session<'_>, scenario: &Scenario, results: &mut Results) -> Result<()> {
+    let folder = tempfile::tempdir_in(session.folder())?;
+    let group = session.group()?;
+    let of = (scenario.kind, session.items);
+    let child = start(session, group.as_ref(), folder.path(), of, scenario.steps)?;
+    let said = follow(child, group.as_ref())?;
+    for line in &said.lines {
+        let (step, taken): (Step, Taken) = serde_json::from_str(line)?;
+        results.steps.entry((scenario.kind, step)).or_default().push(taken);
+    }
+    let killed = group.as_ref().map_or(Ok(0), Group::killed)?;
+    let peak = group.as_ref().map_or(Ok(0), Group::peak)?;
+    let memory = results.memory.entry(scenario.kind).or_default();
+    *memory = (memory.0.max(said.own), memory.1.max(peak), memory.2 + killed);
+    if said.status.success() {
+        return Ok(());
+    }
+    let name = scenario.kind.name();
+    let what = format!("{name} after {:?}: {}, {}", said.lines.len(), said.status, said.complaint);
+    // A peer that cannot do it is one of the results; a wrong answer, or ours, is a failure.
+    if killed == 0 && (name.starts_with("hedgerow") || said.complaint.contains("a wrong answer")) {
+        return Err(what.into());
+    }
+    results.failures.push(what);
+    Ok(())
+}
+
+/// Loads until an end by force, opens the store and looks for what was durable; answers how many
+/// seconds it took to open, and how many bytes there were.
+pub(super) fn kill(session: &Session<'_>, number: u32) -> Result<(f64, u64)> {
+    let folder = tempfile::tempdir_in(session.folder())?;
+    let group = session.group()?;
+    let of = (Kind::Hedgerow, u64::MAX);
+    let mut child = start(session, group.as_ref(), folder.path(), of, &[Step::UntilKilled])?;
+    let wait = 200 + Generator::new(number.into()).below(1300);
+    let stdout = BufReader::new(child.stdout.take().ok_or("a process without output")?);
+    let lines = thread::spawn(move || stdout.lines().map_while(|line| line.ok()).last());
+    thread::sleep(Duration::from_millis(wait));
+    child.kill()?;
+    child.wait()?;
+    let last = lines.join().map_err(|_| "a reading thread panicked")?;
+    // The last line may have been cut; the one before it was whole, and says less.
+    let durable = last.and_then(|line| line.parse::<u64>().ok()).map_or(0, |index| index + 1);
+    forget(folder.path())?;
+    let steps = [Step::Recovered];
+    let child = start(session, group.as_ref(), folder.path(), (of.0, durable), &steps)?;
+    let said = follow(child, group.as_ref())?;
+    if !said.status.success() {
+        return Err(format!("after end {number} by force: {}", said.complaint).into());
+    }
+    let line = said.lines.first().ok_or("a process that says nothing")?;
+    let (_, taken): (Step, Taken) = serde_json::from_str(line)?;
+    Ok((taken.seconds, taken.space))
+}

@@ -1,0 +1,100 @@
+/* A library with LMDB's interface, by the path of its file, for programs that measure it. */
+#ifndef SIDE_H
+#define SIDE_H
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <ftw.h>
+#include <lmdb.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+#define FUNCTIONS(X) \
+	X(env_create) X(env_open) X(env_close) X(env_set_mapsize) X(txn_begin) X(txn_commit) \
+	X(txn_abort) X(dbi_open) X(get) X(put) X(cursor_open) X(cursor_close) X(cursor_get) \
+	X(cursor_put) X(stat)
+
+/* A library and what is open in it. */
+struct side {
+#define MEMBER(name) __typeof__(&mdb_##name) name;
+	FUNCTIONS(MEMBER)
+#undef MEMBER
+	const char *name;
+	char folder[4096];
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+};
+
+static void fail(const char *side, const char *what, int code)
+{
+	fprintf(stderr, "%s: %s: code %d\n", side, what, code);
+	exit(1);
+}
+
+#define MUST(side, call) do { \
+	int code_ = (call); \
+	if (code_) fail((side)->name, #call, code_); \
+} while (0)
+
+static void must_be(const struct side *side, const char *what, uint64_t found, uint64_t expected)
+{
+	if (found != expected) {
+		fprintf(stderr, "%s: %s is %llu, not %llu\n", side->name, what,
+			(unsigned long long)found, (unsigned long long)expected);
+		exit(1);
+	}
+}
+
+static void load(struct side *side, const char *path)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		fprintf(stderr, "%s\n", dlerror());
+		exit(2);
+	}
+#define FIND(name) \
+	if (!(side->name = (__typeof__(&mdb_##name))dlsym(handle, "mdb_" #name))) { \
+		fprintf(stderr, "%s has no mdb_" #name "\n", path); \
+		exit(2); \
+	}
+	FUNCTIONS(FIND)
+#undef FIND
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *where)
+{
+	(void)stat, (void)type, (void)where;
+	return remove(path);
+}
+
+static void open_env(struct side *side, unsigned flags)
+{
+	MUST(side, side->env_create(&side->env));
+	MUST(side, side->env_set_mapsize(side->env, (size_t)1 << 32));
+	MUST(side, side->env_open(side->env, side->folder, flags, 0644));
+}
+
+/* A new environment in the place of what stands in its folder. */
+static void open_new(struct side *side, unsigned flags)
+{
+	nftw(side->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	if (mkdir(side->folder, 0755))
+		fail(side->name, side->folder, -1);
+	open_env(side, flags);
+}
+
+/* The part of a workload that counts; a tool can find it by its name. */
+__attribute__((noinline, noclone)) size_t measured(struct side *side, size_t (*work)(struct side *))
+{
+	size_t calls = work(side);
+	__asm__ volatile("" ::: "memory");
+	return calls;
+}
+
+#endif

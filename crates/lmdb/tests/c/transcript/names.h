@@ -1,0 +1,216 @@
+/* Named databases and the main one. */
+#ifndef TRANSCRIPT_NAMES_H
+#define TRANSCRIPT_NAMES_H
+
+#include "calls.h"
+
+static void names(void)
+{
+	title("named databases");
+	MDB_dbi main_dbi, one, two, three, again;
+	unsigned flags;
+	MDB_stat stat;
+	begin("names", 0);
+	CALL(mdb_dbi_open(txn, "one", 0, &one));
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &one));
+	FACT(one);
+	CALL(mdb_dbi_open(txn, "two", MDB_CREATE | MDB_DUPSORT, &two));
+	FACT(two);
+	CALL(mdb_dbi_open(txn, "one", 0, &again));
+	FACT(again == one);
+	CALL(mdb_dbi_open(txn, NULL, 0, &main_dbi));
+	FACT(main_dbi);
+	NUMBER(mdb_dbi_flags(txn, one, &flags), flags);
+	NUMBER(mdb_dbi_flags(txn, two, &flags), flags);
+	NUMBER(mdb_dbi_flags(txn, main_dbi, &flags), flags);
+	NUMBER(mdb_stat(txn, main_dbi, &stat), stat.ms_entries);
+	CALL(mdb_put(txn, one, S("k"), S("1"), 0));
+	CALL(mdb_put(txn, main_dbi, S("plain"), S("entry"), 0));
+	CALL(mdb_put(txn, main_dbi, S("one"), S("overwritten"), 0));
+	CALL(mdb_put(txn, main_dbi, S("one"), S("overwritten"), MDB_NOOVERWRITE));
+	must("commit", mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	NUMBER(mdb_get(txn, main_dbi, S("one"), &data), data.mv_size);
+	CALL(mdb_put(txn, main_dbi, S("one"), S("overwritten"), 0));
+	CALL(mdb_put(txn, main_dbi, S("one"), S("overwritten"), MDB_NOOVERWRITE));
+	CALL(mdb_dbi_open(txn, "plain", 0, &three));
+	CALL(mdb_dbi_open(txn, "plain", MDB_CREATE, &three));
+	CALL(mdb_dbi_open(txn, "", MDB_CREATE, &three));
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &again));
+	FACT(again == one);
+	CALL(mdb_dbi_open(txn, "one", MDB_DUPSORT, &again));
+	NUMBER(mdb_dbi_flags(txn, again, &flags), flags);
+	NUMBER(mdb_stat(txn, main_dbi, &stat), stat.ms_entries);
+	CALL(mdb_cursor_open(txn, main_dbi, &cur));
+	key = data = (MDB_val){ 0, NULL };
+	CALL(mdb_cursor_get(cur, &key, NULL, MDB_FIRST));
+	say_bytes("     key", &key);
+	CALL(mdb_cursor_get(cur, &key, NULL, MDB_NEXT));
+	say_bytes("     key", &key);
+	CALL(mdb_cursor_get(cur, &key, NULL, MDB_NEXT));
+	say_bytes("     key", &key);
+	CALL(mdb_cursor_get(cur, &key, NULL, MDB_NEXT));
+	SEEK(cur, S("plain"), MDB_SET_KEY);
+	CALL(mdb_cursor_del(cur, 0));
+	CALL(mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	CALL(mdb_del(txn, main_dbi, S("one"), NULL));
+	CALL(mdb_get(txn, main_dbi, S("one"), &data));
+	CALL(mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	CALL(mdb_cursor_open(txn, main_dbi, &cur));
+	CALL(mdb_cursor_get(cur, S("one"), &data, MDB_SET));
+	CALL(mdb_cursor_put(cur, S("one"), S("overwritten"), MDB_CURRENT));
+	CALL(mdb_cursor_del(cur, 0));
+	end();
+}
+
+static void name_limits(void)
+{
+	title("limits of named databases");
+	MDB_dbi one, two, three;
+	char name[600];
+	mkdir(at("namelimits"), 0755);
+	must("create", mdb_env_create(&env));
+	must("open", mdb_env_open(env, at("namelimits"), 0, 0644));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &one));
+	CALL(mdb_dbi_open(txn, "one", 0, &one));
+	CALL(mdb_dbi_open(txn, NULL, 0, &one));
+	CALL(mdb_txn_commit(txn));
+	mdb_env_close(env);
+	must("create", mdb_env_create(&env));
+	must("set_maxdbs", mdb_env_set_maxdbs(env, 2));
+	must("open", mdb_env_open(env, at("namelimits"), 0, 0644));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &one));
+	memset(name, 'n', sizeof name);
+	name[511] = 0;
+	CALL(mdb_dbi_open(txn, name, MDB_CREATE, &two));
+	CALL(mdb_dbi_open(txn, "three", MDB_CREATE, &three));
+	CALL(mdb_dbi_open(txn, "three", 0, &three));
+	CALL(mdb_dbi_open(txn, "one", 0, &one));
+	CALL(mdb_txn_commit(txn));
+	DO(mdb_dbi_close(env, two));
+	DO(mdb_dbi_close(env, 77));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	CALL(mdb_get(txn, two, S("a"), &data));
+	CALL(mdb_put(txn, two, S("a"), S("1"), 0));
+	CALL(mdb_dbi_open(txn, "three", MDB_CREATE, &three));
+	FACT(three == two);
+	name[511] = 'n';
+	name[512] = 0;
+	CALL(mdb_drop(txn, three, 1));
+	CALL(mdb_dbi_open(txn, name, MDB_CREATE, &two));
+	end();
+}
+
+static void names_and_transactions(void)
+{
+	title("handles and transactions");
+	MDB_dbi one, two;
+	MDB_stat stat;
+	begin("nametxn", 0);
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &one));
+	CALL(mdb_put(txn, one, S("a"), S("1"), 0));
+	DO(mdb_txn_abort(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	CALL(mdb_put(txn, one, S("a"), S("1"), 0));
+	CALL(mdb_get(txn, one, S("a"), &data));
+	CALL(mdb_dbi_open(txn, "one", 0, &one));
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &one));
+	CALL(mdb_dbi_open(txn, "two", MDB_CREATE, &two));
+	CALL(mdb_put(txn, one, S("a"), S("1"), 0));
+	CALL(mdb_put(txn, two, S("b"), S("2"), 0));
+	CALL(mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
+	GET(mdb_get(txn, one, S("a"), &data));
+	CALL(mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	CALL(mdb_drop(txn, one, 0));
+	NUMBER(mdb_stat(txn, one, &stat), stat.ms_entries);
+	NUMBER(mdb_stat(txn, 1, &stat), stat.ms_entries);
+	CALL(mdb_put(txn, one, S("c"), S("3"), 0));
+	CALL(mdb_drop(txn, two, 1));
+	CALL(mdb_put(txn, two, S("c"), S("3"), 0));
+	CALL(mdb_stat(txn, two, &stat));
+	CALL(mdb_dbi_open(txn, "two", 0, &two));
+	NUMBER(mdb_stat(txn, 1, &stat), stat.ms_entries);
+	CALL(mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	walk(txn, one);
+	CALL(mdb_dbi_open(txn, "two", MDB_CREATE | MDB_INTEGERKEY, &two));
+	CALL(mdb_drop(txn, one, 1));
+	DO(mdb_txn_abort(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	GET(mdb_get(txn, one, S("c"), &data));
+	CALL(mdb_dbi_open(txn, "one", 0, &one));
+	walk(txn, one);
+	CALL(mdb_put(txn, 1, S("beside"), S("1"), 0));
+	CALL(mdb_drop(txn, 1, 0));
+	NUMBER(mdb_stat(txn, 1, &stat), stat.ms_entries);
+	CALL(mdb_dbi_open(txn, "three", MDB_CREATE, &two));
+	end();
+}
+
+static void main_flags(void)
+{
+	title("flags of the main database");
+	MDB_dbi main_dbi, one;
+	unsigned flags;
+	begin("mainflags", 0);
+	CALL(mdb_dbi_open(txn, NULL, MDB_DUPSORT | MDB_CREATE, &main_dbi));
+	NUMBER(mdb_dbi_flags(txn, main_dbi, &flags), flags);
+	CALL(mdb_put(txn, main_dbi, S("k"), S("1"), 0));
+	CALL(mdb_put(txn, main_dbi, S("k"), S("2"), 0));
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &one));
+	CALL(mdb_dbi_open(txn, "one", 0, &one));
+	walk(txn, main_dbi);
+	end();
+	begin("mainints", 0);
+	CALL(mdb_dbi_open(txn, NULL, MDB_INTEGERKEY, &main_dbi));
+	CALL(mdb_put(txn, main_dbi, U(300), S("300"), 0));
+	CALL(mdb_put(txn, main_dbi, U(2), S("2"), 0));
+	CALL(mdb_dbi_open(txn, "one", MDB_CREATE, &one));
+	walk(txn, main_dbi);
+	CALL(mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
+	CALL(mdb_dbi_open(txn, NULL, 0, &main_dbi));
+	NUMBER(mdb_dbi_flags(txn, main_dbi, &flags), flags);
+	walk(txn, main_dbi);
+	mdb_txn_abort(txn);
+	mdb_env_close(env);
+}
+
+static void many_flags(void)
+{
+	title("flags of a database");
+	static const unsigned all[] = {
+		MDB_REVERSEKEY, MDB_DUPSORT, MDB_INTEGERKEY, MDB_DUPSORT | MDB_DUPFIXED,
+		MDB_DUPSORT | MDB_INTEGERDUP, MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP,
+		MDB_DUPSORT | MDB_REVERSEDUP, MDB_DUPFIXED,
+	};
+	char name[8];
+	unsigned flags;
+	begin("flags", 0);
+	for (size_t i = 0; i < LENGTH(all); i++) {
+		snprintf(name, sizeof name, "t%zu", i);
+		CALL(mdb_dbi_open(txn, name, MDB_CREATE | all[i], &dbi));
+		NUMBER(mdb_dbi_flags(txn, dbi, &flags), flags);
+	}
+	CALL(mdb_txn_commit(txn));
+	mdb_env_close(env);
+	must("create", mdb_env_create(&env));
+	must("set_maxdbs", mdb_env_set_maxdbs(env, 8));
+	must("open", mdb_env_open(env, at("flags"), 0, 0644));
+	must("begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
+	for (size_t i = 0; i < LENGTH(all); i++) {
+		snprintf(name, sizeof name, "t%zu", i);
+		CALL(mdb_dbi_open(txn, name, 0, &dbi));
+		NUMBER(mdb_dbi_flags(txn, dbi, &flags), flags);
+	}
+	mdb_txn_abort(txn);
+	mdb_env_close(env);
+}
+
+#endif

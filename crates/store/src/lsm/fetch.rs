@@ -1,0 +1,424 @@
+//! Reading pieces of files, one at a time or as many at once as the device takes.
+//!
+//! What is read is a [`Wanted`]: a block of a table or a separated value. It comes from the cache,
+//! or from the reader who has it in hand already, or from the disk: past the system's cache where
+//! the file system takes that. A [`Task`] is whatever needs one piece after the other until it is
+//! done; [`run`] drives any number of them, each of which waits for its own reads only:
+//!
+//! ```text
+//!   tasks ---> step ---> done
+//!               ^ |
+//!      a piece  | | wants a piece
+//!               | v
+//!              cache ---> the thread's queue ---> disk
+//! ```
+//!
+//! This module knows neither keys nor versions.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::cache::{BlockKey, Cache, CacheStats, Item, Load, Lookup, Wait};
+use super::files::{Directory, Handle};
+use super::queue::Queue;
+use super::table::{Block, BlockPlace, Finder, Table, TableMeta};
+use super::vlog::ValuePlace;
+use crate::os::DataFile;
+use crate::os::aio::{ALIGN, Buffer};
+use crate::sync::atomic::AtomicU64;
+use crate::{Error, Result};
+
+/// Where in the file of a table its index and filter count as one block.
+const TABLE_OFFSET: u64 = u64::MAX;
+
+/// A block could not be read. Why, the next one learns who tries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unread;
+
+/// What the cache keeps.
+#[derive(Clone)]
+pub(crate) enum Cached {
+    /// Index, filter and range tombstones of a table.
+    Table(Arc<Finder>),
+    /// A data block of a table.
+    Block(Arc<Block>),
+    /// A separated value.
+    Value(Arc<Vec<u8>>),
+}
+
+impl Item for Cached {
+    fn weight(&self) -> u64 {
+        match self {
+            Self::Table(table) => table.memory() as u64,
+            Self::Block(block) => block.memory() as u64,
+            Self::Value(value) => value.capacity() as u64,
+        }
+    }
+
+    fn kind(&self) -> usize {
+        match self {
+            Self::Table(_) => 0,
+            Self::Block(_) => 1,
+            Self::Value(_) => 2,
+        }
+    }
+
+    /// A table finds many blocks, a block many values.
+    fn credit(&self) -> u8 {
+        2 - self.kind() as u8
+    }
+}
+
+/// The cache of a store.
+pub(crate) type Blocks = Cache<Cached, Unread>;
+
+/// What the cache holds, by kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) tables: u64,
+    pub(crate) blocks: u64,
+    pub(crate) values: u64,
+}
+
+impl From<CacheStats> for Kept {
+    fn from(stats: CacheStats) -> Self {
+        let [tables, blocks, values] = stats.bytes;
+        Self { tables, blocks, values }
+    }
+}
+
+/// Look-ups, and reads of the disk, so far.
+#[derive(Default)]
+pub(crate) struct ReadCounts {
+    /// Keys that were looked up.
+    pub(crate) gets: AtomicU64,
+    /// Data blocks of tables.
+    pub(crate) blocks: AtomicU64,
+    /// Separated values.
+    pub(crate) values: AtomicU64,
+    /// Other pieces: of tables that are opened, or read as a whole.
+    pub(crate) others: AtomicU64,
+    /// Bytes of all of them, as the disk was asked for them.
+    pub(crate) bytes: AtomicU64,
+    /// Calls of the system that served queues.
+    pub(crate) turns: AtomicU64,
+    /// The most reads that were in flight at a time in one thread.
+    pub(crate) depth: AtomicU64,
+}
+
+/// A piece of a file.
+pub(crate) struct Piece {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    /// The file is still written to: what stands there may not have left the system's cache yet.
+    pub(crate) grows: bool,
+}
+
+/// How a piece is asked for.
+pub(crate) struct Span<'h> {
+    pub(crate) file: &'h Arc<dyn DataFile>,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+}
+
+impl Piece {
+    /// What the disk is asked for.
+    pub(crate) fn span(&self) -> Result<Span<'_>> {
+        let direct = if self.grows { None } else { self.handle.direct()? };
+        let Some(file) = direct else {
+            return Ok(Span { file: self.handle.file()?, offset: self.offset, len: self.len });
+        };
+        let offset = self.offset / ALIGN as u64 * ALIGN as u64;
+        let len = ((self.offset - offset) as usize).saturating_add(self.len);
+        Ok(Span { file, offset, len: len.next_multiple_of(ALIGN) })
+    }
+
+    /// The piece, in what was read of a span that began at `offset`.
+    pub(crate) fn cut<'b>(&self, offset: u64, bytes: &'b [u8]) -> Result<&'b [u8]> {
+        let from = (self.offset - offset) as usize;
+        bytes.get(from..).and_then(|bytes| bytes.get(..self.len)).ok_or_else(|| {
+            let ended = std::io::ErrorKind::UnexpectedEof.into();
+            Error::io("read", self.handle.path(), ended)
+        })
+    }
+
+    /// Reads it here and now, and hands its bytes to `take`.
+    ///
+    /// # Errors
+    /// If the system refuses, or the file ends before it.
+    pub(crate) fn read<R>(&self, take: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
+        let span = self.span()?;
+        let mut buffer = Buffer::new(span.len);
+        let counts = &self.handle.directory().reads;
+        counts.bytes.fetch_add(span.len as u64, Relaxed);
+        let read = span.file.read_some(&mut buffer, span.offset);
+        let count = read.map_err(|e| Error::io("read", self.handle.path(), e))?;
+        take(self.cut(span.offset, &buffer[..count])?)
+    }
+}
+
+/// Something to be read.
+pub(crate) enum Wanted {
+    /// A data block.
+    Block(Table, BlockPlace),
+    /// A separated value.
+    Value(ValuePlace),
+}
+
+impl Wanted {
+    pub(crate) fn key(&self) -> BlockKey {
+        match self {
+            Self::Block(table, place) => table.block_key(*place),
+            Self::Value(place) => place.key(),
+        }
+    }
+
+    /// Where it stands.
+    pub(crate) fn piece(&self) -> Result<Piece> {
+        match self {
+            Self::Block(table, place) => table.piece(*place),
+            Self::Value(place) => Ok(place.piece()),
+        }
+    }
+
+    /// What the bytes that were read say, verified.
+    fn open(&self, bytes: &[u8]) -> Result<Cached> {
+        match self {
+            Self::Block(table, place) => {
+                table.open_block(*place, bytes).map(|block| Cached::Block(Arc::new(block)))
+            }
+            Self::Value(place) => {
+                place.open(bytes).map(|value| Cached::Value(Arc::new(value.to_vec())))
+            }
+        }
+    }
+
+    fn count(&self, counts: &ReadCounts) {
+        match self {
+            Self::Block(..) => counts.blocks.fetch_add(1, Relaxed),
+            Self::Value(_) => counts.values.fetch_add(1, Relaxed),
+        };
+    }
+
+    /// Reads it from the disk.
+    fn load(&self) -> Result<Cached> {
+        let piece = self.piece()?;
+        self.count(&piece.handle.directory().reads);
+        piece.read(|bytes| self.open(bytes))
+    }
+
+    /// It, from the cache or the disk.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn get(&self, blocks: &Blocks) -> Result<Cached> {
+        get_or_load(blocks, self.key(), || self.load())
+    }
+}
+
+/// From the cache, or by `load`. Whoever gets nothing from another thread loads it, to learn the
+/// error itself; so does whoever failed, who knows it.
+fn get_or_load(
+    blocks: &Blocks,
+    key: BlockKey,
+    load: impl Fn() -> Result<Cached>,
+) -> Result<Cached> {
+    let mut failure = None;
+    let note = |error| failure = Some(error);
+    match blocks.get_or_load(key, || load().map_err(note).map_err(|()| Unread)) {
+        Ok(cached) => Ok(cached),
+        Err(Unread) => failure.map_or_else(load, Err),
+    }
+}
+
+/// The table that a handle leads to, with its index and filter, from the cache or the disk.
+///
+/// # Errors
+/// If it cannot be read or is damaged.
+pub(crate) fn table(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Table> {
+    let key = BlockKey { file: u64::from(meta.number), offset: TABLE_OFFSET };
+    let load = || Finder::read(handle, meta).map(Arc::new);
+    let cached = get_or_load(&handle.directory().blocks, key, || load().map(Cached::Table))?;
+    let finder = match cached {
+        Cached::Table(finder) => finder,
+        // No block begins there.
+        Cached::Block(_) | Cached::Value(_) => load()?,
+    };
+    Ok(Table::new(Arc::clone(handle), finder))
+}
+
+/// Something that needs one piece after the other.
+pub(crate) trait Task {
+    /// Goes on with the piece that it wanted, first with none; what it wants next, `None` when it
+    /// is done.
+    ///
+    /// # Errors
+    /// If what it got is damaged.
+    fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted>>;
+}
+
+/// Drives one task: its reads wait for each other anyway.
+///
+/// # Errors
+/// If something cannot be read or is damaged.
+pub(crate) fn run_one(blocks: &Blocks, task: &mut impl Task) -> Result<()> {
+    let mut got = None;
+    while let Some(wanted) = task.step(got)? {
+        got = Some(wanted.get(blocks)?);
+    }
+    Ok(())
+}
+
+/// Drives tasks, many at a time, and hands each one that is done to `finish`.
+///
+/// # Errors
+/// If something cannot be read or is damaged: then tasks that were not done are not.
+pub(crate) fn run<T: Task>(
+    directory: &Arc<Directory>,
+    mut tasks: impl Iterator<Item = T>,
+    finish: impl FnMut(T),
+) -> Result<()> {
+    Queue::with(directory, |queue| {
+        let (depth, blocks) = (queue.depth(), &directory.blocks);
+        let flights = (0..depth).map(|_| None).collect();
+        let (waiting, ready, failure) = (Vec::new(), Vec::new(), None);
+        let mut run = Run { blocks, queue, flights, waiting, ready, finish, failure };
+        while run.go_on(&mut tasks) {}
+        run.failure.map_or(Ok(()), Err)
+    })
+}
+
+/// What a task goes on with.
+enum Next {
+    Got(Option<Cached>),
+    Wants(Wanted),
+}
+
+/// A read in flight.
+struct Flight<'b, T> {
+    task: T,
+    wanted: Wanted,
+    piece: Piece,
+    duty: Load<'b, Cached, Unread>,
+}
+
+/// A task whose piece is read by somebody else, or by this very run for another task.
+struct Joined<T> {
+    task: T,
+    wanted: Wanted,
+    wait: Wait<Cached, Unread>,
+}
+
+struct Run<'b, 'q, T, F> {
+    blocks: &'b Blocks,
+    queue: &'q mut Queue,
+    /// By their tokens.
+    flights: Vec<Option<Flight<'b, T>>>,
+    waiting: Vec<Joined<T>>,
+    /// Those that need not wait any more.
+    ready: Vec<Joined<T>>,
+    finish: F,
+    /// The first one.
+    failure: Option<Error>,
+}
+
+impl<'b, T: Task, F: FnMut(T)> Run<'b, '_, T, F> {
+    /// Begins as many reads as the queue takes and brings back some; `false`: all is done.
+    fn go_on(&mut self, tasks: &mut impl Iterator<Item = T>) -> bool {
+        while self.failure.is_none() && self.queue.has_room() {
+            if let Some(joined) = self.ready.pop() {
+                self.land(joined);
+            } else if let Some(task) = tasks.next() {
+                self.advance(task, Next::Got(None));
+            } else {
+                break;
+            }
+        }
+        if self.queue.in_flight() > 0 {
+            self.turn();
+        } else if self.failure.is_some() {
+            return false;
+        } else if let Some(joined) = self.waiting.pop() {
+            // Its reader is another thread: no read of this run is left.
+            self.land(joined);
+        } else {
+            return !self.ready.is_empty();
+        }
+        true
+    }
+
+    /// Lets a task go on until it is done or has to wait.
+    fn advance(&mut self, mut task: T, mut next: Next) {
+        loop {
+            let wanted = match next {
+                Next::Wants(wanted) => wanted,
+                Next::Got(got) => match task.step(got) {
+                    Ok(Some(wanted)) => wanted,
+                    Ok(None) => return (self.finish)(task),
+                    Err(error) => return self.fail(error),
+                },
+            };
+            match self.blocks.look_up(wanted.key()) {
+                Lookup::Hit(cached) => next = Next::Got(Some(cached)),
+                Lookup::Wait(wait) => return self.waiting.push(Joined { task, wanted, wait }),
+                Lookup::Load(duty) => match self.take_off(task, wanted, duty) {
+                    Ok(()) => return,
+                    Err(error) => return self.fail(error),
+                },
+            }
+        }
+    }
+
+    fn take_off(&mut self, task: T, wanted: Wanted, duty: Load<'b, Cached, Unread>) -> Result<()> {
+        let piece = wanted.piece()?;
+        wanted.count(&piece.handle.directory().reads);
+        let token = self.queue.push(&piece)?;
+        self.flights[token] = Some(Flight { task, wanted, piece, duty });
+        Ok(())
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// Takes a turn of the queue: tasks whose reads came back go on.
+    fn turn(&mut self) {
+        let mut landed = Vec::new();
+        let flights = &mut self.flights;
+        let turned = self.queue.turn(|token, offset, read| {
+            let Some(Flight { task, wanted, piece, duty }) = flights[token].take() else { return };
+            let read = read.map_err(|e| Error::io("read", piece.handle.path(), e));
+            let opened = read.and_then(|bytes| wanted.open(piece.cut(offset, bytes)?));
+            let _ = duty.fill(opened.as_ref().map(Cached::clone).map_err(|_| Unread));
+            landed.push((task, opened));
+        });
+        if let Err(error) = turned {
+            // Nobody knows what becomes of the reads: whoever waits for them reads anew.
+            self.flights.iter_mut().for_each(|flight| *flight = None);
+            self.fail(error);
+        }
+        for (task, read) in landed {
+            match read {
+                Ok(cached) if self.failure.is_none() => {
+                    self.advance(task, Next::Got(Some(cached)));
+                }
+                Ok(_) => {}
+                Err(error) => self.fail(error),
+            }
+        }
+        self.ready.extend(self.waiting.extract_if(.., |joined| joined.wait.is_over()));
+    }
+
+    /// A task that waited for another reader goes on.
+    fn land(&mut self, Joined { task, wanted, wait }: Joined<T>) {
+        match wait.wait() {
+            Some(Ok(cached)) => self.advance(task, Next::Got(Some(cached))),
+            None => self.advance(task, Next::Wants(wanted)),
+            Some(Err(Unread)) => match wanted.load() {
+                Ok(cached) => self.advance(task, Next::Got(Some(cached))),
+                Err(error) => self.fail(error),
+            },
+        }
+    }
+}

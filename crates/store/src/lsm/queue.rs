@@ -1,0 +1,139 @@
+//! Queues of reads, one for each thread that reads much at once, with the buffers that they fill.
+//!
+//! A thread makes its queue when it first needs one and keeps it for the next time: a ring belongs
+//! to the thread that made it. A queue is given back with nothing in flight, so that a store that
+//! is closed has no reads left. This module knows neither what is read nor why.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+use super::fetch::Piece;
+use super::files::Directory;
+use crate::Result;
+use crate::os::aio::{self, Action, Buffer, Completion, Pool, Request};
+
+/// As many reads at a time as fill the queue of most devices.
+const DEPTH: usize = 64;
+/// Most blocks and small values fit, wherever they begin.
+const BUFFER_BYTES: usize = 16 << 10;
+/// A turn waits until one in so many reads is back: fewer calls, while the rest keeps the device
+/// busy.
+const TURN_PART: usize = 8;
+
+thread_local! {
+    /// The queues of this thread that are not in use.
+    static QUEUES: RefCell<Vec<Queue>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A thread's reads of one store.
+pub(crate) struct Queue {
+    directory: Weak<Directory>,
+    queue: Box<dyn aio::Queue>,
+    pool: Pool,
+    /// Where the span of each read in flight begins, by token.
+    offsets: Vec<u64>,
+    free: Vec<usize>,
+    done: Vec<Completion>,
+}
+
+impl Queue {
+    fn new(directory: &Arc<Directory>) -> Self {
+        let pool = Pool::new(BUFFER_BYTES, DEPTH);
+        let queue = directory.io.queue(DEPTH, Some(&pool));
+        let depth = queue.depth();
+        Self {
+            directory: Arc::downgrade(directory),
+            queue,
+            pool,
+            offsets: vec![0; depth],
+            free: (0..depth).rev().collect(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Calls `f` with a queue of this thread.
+    pub(crate) fn with<R>(directory: &Arc<Directory>, f: impl FnOnce(&mut Self) -> R) -> R {
+        let mut queue = Self::take(directory).unwrap_or_else(|| Self::new(directory));
+        let result = f(&mut queue);
+        if queue.free.len() == queue.offsets.len() {
+            // A thread that ends has no place for it any more.
+            let _ = QUEUES.try_with(|queues| queues.borrow_mut().push(queue));
+        }
+        result
+    }
+
+    /// One of that store that is not in use. Those of stores that are closed go on the way.
+    fn take(directory: &Arc<Directory>) -> Option<Self> {
+        let take = |queues: &RefCell<Vec<Self>>| {
+            let mut queues = queues.borrow_mut();
+            queues.retain(|queue| queue.directory.strong_count() > 0);
+            let its_own = |queue: &Self| queue.directory.as_ptr() == Arc::as_ptr(directory);
+            queues.iter().position(its_own).map(|at| queues.swap_remove(at))
+        };
+        QUEUES.try_with(take).ok().flatten()
+    }
+
+    /// How many reads it takes at a time; their tokens are less.
+    pub(crate) fn depth(&self) -> usize {
+        self.offsets.len()
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.offsets.len() - self.free.len()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Adds a read to those of the next turn; answers its token. There is room for it.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub(crate) fn push(&mut self, piece: &Piece) -> Result<usize> {
+        let span = piece.span()?;
+        let counts = &piece.handle.directory().reads;
+        counts.bytes.fetch_add(span.len as u64, Relaxed);
+        let pooled = if span.len <= BUFFER_BYTES { self.pool.take() } else { None };
+        let mut buffer = pooled.unwrap_or_else(|| Buffer::new(span.len));
+        buffer.set_len(span.len);
+        let token = self.free.pop().expect("room for a read");
+        self.offsets[token] = span.offset;
+        self.queue.push(Request {
+            token: token as u64,
+            action: Action::Read,
+            file: Arc::clone(span.file),
+            offset: span.offset,
+            buffer,
+        });
+        counts.depth.fetch_max(self.in_flight() as u64, Relaxed);
+        Ok(token)
+    }
+
+    /// Hands over what was pushed and waits for some of it: `take` gets the token of each read that
+    /// is back, the offset at which it began, and its bytes or why there are none.
+    ///
+    /// # Errors
+    /// If the system refuses to serve the queue: then nobody knows what becomes of the reads.
+    pub(crate) fn turn(
+        &mut self,
+        mut take: impl FnMut(usize, u64, io::Result<&[u8]>),
+    ) -> Result<()> {
+        let directory = self.directory.upgrade();
+        if let Some(directory) = &directory {
+            directory.reads.turns.fetch_add(1, Relaxed);
+        }
+        let turned = self.queue.turn(self.in_flight().div_ceil(TURN_PART), &mut self.done);
+        for Completion { token, buffer, result } in self.done.drain(..) {
+            let token = token as usize;
+            self.free.push(token);
+            take(token, self.offsets[token], result.map(|count| &buffer[..count]));
+        }
+        turned.map_err(|e| {
+            let path = directory.map(|directory| directory.path.clone()).unwrap_or_default();
+            crate::Error::io("read", &path, e)
+        })
+    }
+}

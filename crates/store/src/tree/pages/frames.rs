@@ -1,0 +1,221 @@
+//! Memory for changed pages: frames of a page each, cut from slabs.
+//!
+//! A large transaction changes pages all over its tables, so that nearly every step into a changed
+//! page misses the processor's table of addresses. Slabs as large and aligned as the system's large
+//! pages make that table reach further: a random load of 200 MB takes an eighth less time than with
+//! frames from the allocator. A small transaction does with the first, small slab, which stays.
+#![expect(unsafe_code, reason = "frames are parts of one allocation with an owner each")]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError};
+
+use crate::sync::{Mutex, MutexGuard};
+use crate::{Error, Result, os};
+
+/// The first slab, which small transactions do with.
+const SMALL_BYTES: usize = 256 << 10;
+/// Every other slab.
+const LARGE_BYTES: usize = os::LARGE_PAGE;
+/// How many slabs stay when all frames have come back.
+const KEPT: usize = 2;
+
+/// The frames of a store, used or free.
+pub(crate) struct Frames {
+    page_size: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    slabs: Vec<Slab>,
+    /// Frames that came back; the last one is still in a cache.
+    free: Vec<NonNull<u8>>,
+    /// How many frames of the newest slab were handed out at least once.
+    begun: usize,
+    /// How many frames are handed out.
+    used: usize,
+}
+
+// SAFETY: the pointers are the frames that nobody uses; they lead into the slabs beside them.
+unsafe impl Send for State {}
+
+impl Frames {
+    pub(crate) fn new(page_size: usize) -> Arc<Self> {
+        Arc::new(Self { page_size, state: Mutex::default() })
+    }
+
+    /// A frame for one page. What is in it is of no meaning: whoever builds a page fills it whole.
+    pub(crate) fn take(self: &Arc<Self>) -> Result<Buffer> {
+        let mut state = self.state();
+        let base = match state.free.pop() {
+            Some(base) => base,
+            None => state.begin(self.page_size)?,
+        };
+        state.used += 1;
+        drop(state);
+        Ok(Buffer { base, len: self.page_size as u32, frames: Arc::clone(self) })
+    }
+
+    /// A frame with a copy of a page.
+    pub(crate) fn copy_of(self: &Arc<Self>, page: &[u8]) -> Result<Buffer> {
+        let mut copy = self.take()?;
+        // In pieces, as in `page::build::clear`.
+        let pieces = copy.bytes_mut().chunks_mut(1024).zip(page.chunks(1024));
+        pieces.for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(copy)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put_back(&self, base: NonNull<u8>) {
+        let mut state = self.state();
+        state.used -= 1;
+        if state.used == 0 && state.slabs.len() > KEPT {
+            state.shrink();
+        } else {
+            state.free.push(base);
+        }
+    }
+}
+
+impl State {
+    /// A frame that was never used, zeroed: memory that nobody has written must not be read.
+    fn begin(&mut self, page_size: usize) -> Result<NonNull<u8>> {
+        if self.slabs.last().is_none_or(|slab| (self.begun + 1) * page_size > slab.layout.size()) {
+            let slab = Slab::new(if self.slabs.is_empty() { SMALL_BYTES } else { LARGE_BYTES })?;
+            self.slabs.push(slab);
+            self.begun = 0;
+        }
+        let Some(slab) = self.slabs.last() else { return Err(Error::OutOfMemory) };
+        let at = self.begun * page_size;
+        // SAFETY: the frame lies in the slab, as was just seen to, and nobody else has it yet.
+        let base = unsafe {
+            let base = slab.base.add(at);
+            base.write_bytes(0, page_size);
+            base
+        };
+        self.begun += 1;
+        Ok(base)
+    }
+
+    /// Gives back what a large transaction had; no frame is in use.
+    fn shrink(&mut self) {
+        self.slabs.truncate(1);
+        self.free = Vec::new();
+        self.begun = 0;
+    }
+}
+
+/// One allocation.
+struct Slab {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Slab {
+    fn new(bytes: usize) -> Result<Self> {
+        let layout = Layout::from_size_align(bytes, bytes).map_err(|_| Error::OutOfMemory)?;
+        // SAFETY: the size is not zero.
+        let base = unsafe { alloc(layout) };
+        let base = NonNull::new(base).ok_or(Error::OutOfMemory)?;
+        if bytes >= LARGE_BYTES {
+            // SAFETY: just allocated with this length, and nobody else knows of it yet.
+            os::prefer_large_pages(unsafe {
+                std::slice::from_raw_parts_mut(base.as_ptr().cast::<MaybeUninit<u8>>(), bytes)
+            });
+        }
+        Ok(Self { base, layout })
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout in `new`. Each buffer holds on to the frames that this
+        // slab belongs to, and `shrink` is called while there is none.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+/// The bytes of one changed page: a frame, which goes back to the others on drop.
+pub(crate) struct Buffer {
+    base: NonNull<u8>,
+    len: u32,
+    frames: Arc<Frames>,
+}
+
+// SAFETY: a buffer is the only owner of its frame.
+unsafe impl Send for Buffer {}
+// SAFETY: `&Buffer` gives shared references to the frame's bytes only.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the frame has `len` bytes, all of them were written once, its slab lives as long
+        // as `frames`, and the only owner of the frame is borrowed.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len as usize) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; the owner is borrowed for changing.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len as usize) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.frames.put_back(self.base);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames whose ends are seen to lie apart from each other.
+    fn fill(frames: &Arc<Frames>, count: usize) -> Vec<Buffer> {
+        let mut taken: Vec<Buffer> = (0..count).map(|_| frames.take().unwrap()).collect();
+        for (i, frame) in (0_u64..).zip(&mut taken) {
+            let bytes = frame.bytes_mut();
+            bytes[..8].copy_from_slice(&i.to_le_bytes());
+            bytes[frames.page_size - 8..].copy_from_slice(&(!i).to_le_bytes());
+        }
+        for (i, frame) in (0_u64..).zip(&taken) {
+            let bytes = frame.bytes();
+            assert_eq!(bytes.len(), frames.page_size);
+            assert_eq!(bytes[..8], i.to_le_bytes());
+            assert_eq!(bytes[frames.page_size - 8..], (!i).to_le_bytes());
+        }
+        taken
+    }
+
+    #[test]
+    fn frames_do_not_overlap_and_come_back() {
+        for page_size in [4096, 65536] {
+            let frames = Frames::new(page_size);
+            let many = SMALL_BYTES / page_size + 2 * LARGE_BYTES / page_size + 1;
+            let mut taken = fill(&frames, many);
+            assert_eq!(frames.state().slabs.len(), 4);
+            taken.truncate(many / 2);
+            taken.extend(fill(&frames, many - many / 2));
+            assert_eq!(frames.state().slabs.len(), 4, "frames that came back are used first");
+            drop(taken);
+            assert_eq!(frames.state().slabs.len(), 1);
+            drop(fill(&frames, 3));
+            assert_eq!(frames.state().free.len(), 3);
+        }
+    }
+
+    #[test]
+    fn a_buffer_outlives_the_handle_of_its_frames() {
+        let frames = Frames::new(4096);
+        let page = frames.copy_of(&[7; 4096]).unwrap();
+        drop(frames);
+        assert_eq!(page.bytes(), [7; 4096]);
+    }
+}
