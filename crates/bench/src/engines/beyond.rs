@@ -77,12 +77,13 @@ impl Kind {
     }
 
     /// Opens the store in a folder, making it if it is not there. The engine is given a sixteenth
-    /// of the memory for a memtable, and an eighth for what it caches.
+    /// of the memory for a memtable, and an eighth for what it caches. Ours takes one number for
+    /// all of it: half of the memory, the rest being the program's.
     pub(crate) fn open(self, folder: &Path, memory: u64) -> Result<Box<dyn Store>> {
         let (memtable, cache) = (memory / 16, memory / 8);
         match self {
             Self::Hedgerow | Self::HedgerowHeld | Self::HedgerowInline => {
-                Ok(Box::new(lsm::Store::open(self, folder, memtable, cache)?))
+                Ok(Box::new(lsm::Store::open(self, folder, memory / 2)?))
             }
             Self::Rocksdb | Self::RocksdbNoLog | Self::Blobdb => {
                 Ok(Box::new(rocksdb::Store::open(self, folder, memtable, cache)?))

@@ -23,14 +23,11 @@ use super::db::Db;
 use super::files::{Directory, Name, random};
 use super::manifest::Manifest;
 use super::merge::Source;
-use super::table::{FOOTER_BYTES, TableCursor};
+use super::table::{FOOTER_BYTES, Pace, TableCursor};
 use super::version::{TableFile, Version};
 use super::wal::Groups;
 use crate::os::Open;
 use crate::{Error, Result};
-
-/// A table is read in pieces of this size to be verified.
-const AHEAD_BYTES: usize = 1 << 20;
 
 /// What a backup did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,8 +135,7 @@ fn is_there(
         let reason = "the backup there is one of another store; give this one another directory";
         Err(Error::Path { path: directory.path.clone(), reason })
     };
-    let stands = |(v, name): (&Version, Name)| has(v, name);
-    let is_known = stands((before, Name::Table(number))) || stands((before, Name::Segment(number)));
+    let is_known = has(before, Name::Table(number)) || has(before, Name::Segment(number));
     if before.store != version.store || is_known && !has(before, part.name) {
         return other();
     }
@@ -190,7 +186,7 @@ fn verify(moment: &Moment, part: Part) -> Result<()> {
     let number = part.number();
     if let Name::Table(_) = part.name {
         let Some(file) = table(&moment.version, number) else { return Ok(()) };
-        let mut cursor = TableCursor::new(file.open()?, AHEAD_BYTES);
+        let mut cursor = TableCursor::new(file.open()?, Pace::Whole);
         cursor.first()?;
         while cursor.entry().is_some() {
             cursor.next()?;

@@ -159,7 +159,6 @@ impl<V: Item, E: Clone> Cache<V, E> {
         Self { shards }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing else is charged to it yet"))]
     /// Changes the capacity; what does not fit any more is put out before this returns.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         for shard in &self.shards {
@@ -184,6 +183,11 @@ impl<V: Item, E: Clone> Cache<V, E> {
             Arc::new(Flight { outcome: Mutex::new(Outcome::Pending), landed: Condvar::new() });
         shard.flights.insert(key, Arc::clone(&flight));
         Lookup::Load(Load { cache: self, key, flight, is_filled: false })
+    }
+
+    /// The block if it is there.
+    pub(crate) fn peek(&self, key: BlockKey) -> Option<V> {
+        lock(self.shard(key)).hit(key)
     }
 
     /// The block, read by `load` unless it is there or somebody else reads it.

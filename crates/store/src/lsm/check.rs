@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::entry::compare;
 use super::merge::Source;
 use super::snapshot::View;
-use super::table::{TableCursor, TableMeta};
+use super::table::{Pace, TableCursor, TableMeta};
 use super::version::{Segment, TableFile, Version};
 use super::vlog;
 use super::wal::{Groups, Ops};
@@ -73,7 +73,7 @@ struct Counts {
 
 fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -> Result<()> {
     let path = table.handle().path();
-    let mut cursor = TableCursor::new(table.open()?, 256 << 10);
+    let mut cursor = TableCursor::new(table.open()?, Pace::Whole);
     let mut counts = Counts::default();
     cursor.first()?;
     while let Some(entry) = cursor.entry() {

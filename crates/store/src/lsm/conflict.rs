@@ -8,7 +8,7 @@ use super::buffer::{Buffer, BufferCursor};
 use super::engine::Current;
 use super::filter;
 use super::merge::Source;
-use super::table::TableCursor;
+use super::table::{Pace, TableCursor};
 use super::tombstones::Pieces;
 use super::version::TableFile;
 use super::wal::{OpKind, Ops};
@@ -63,7 +63,7 @@ impl Footprint {
             return Ok(true);
         }
         let bounds = &table.meta.bounds;
-        let mut cursor = TableCursor::new(open.clone(), 0);
+        let mut cursor = TableCursor::new(open.clone(), Pace::Searching);
         let may_have = |key: &&Vec<u8>| bounds.contains(key) && open.may_hold(filter::hash(key));
         for key in self.points.iter().filter(may_have) {
             cursor.seek(key, u64::MAX)?;

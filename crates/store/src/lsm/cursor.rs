@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use super::buffer::BufferCursor;
+use super::engine::Current;
 use super::entry::{KEYSPACE_BYTES, Kind, end_of_prefix, full_key};
 use super::merge::{Merge, Source};
 use super::snapshot::View;
-use super::table::TableCursor;
+use super::table::{Pace, Table, TableCursor};
+use super::tombstones::Pieces;
 use super::version::{LEVELS, LevelCursor};
+use super::window::Window;
 use crate::Result;
 
 /// The entry at a cursor.
@@ -16,6 +19,33 @@ struct Here {
     key: Vec<u8>,
     kind: Kind,
     value: Vec<u8>,
+}
+
+/// The range tombstones of all sources. What a cursor sees was there when it was made.
+struct Covers {
+    buffers: Vec<Arc<Pieces>>,
+    tables: Vec<Table>,
+}
+
+impl Covers {
+    fn new(view: &View) -> Result<Self> {
+        let Current { active, frozen, version } = &*view.current;
+        let frozen = frozen.iter().map(|frozen| &frozen.buffer);
+        let pieces = std::iter::once(active).chain(frozen).map(|buffer| buffer.pieces());
+        let tables = version.tables().map(|(_, table)| table);
+        let tables = tables.filter(|table| table.meta.ranges > 0).map(|table| table.open());
+        Ok(Self {
+            buffers: pieces.filter(|pieces| !pieces.is_empty()).collect(),
+            tables: tables.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The newest one over a key.
+    fn newest(&self, key: &[u8], at: u64) -> u64 {
+        let buffers = self.buffers.iter().map(|pieces| pieces.cover(key, at));
+        let tables = self.tables.iter().map(|table| table.pieces().cover(key, at));
+        buffers.chain(tables).max().unwrap_or(0)
+    }
 }
 
 /// A place among the entries of a keyspace. It sees the moment at which it was made, and keeps what
@@ -38,6 +68,7 @@ pub struct Cursor {
     view: View,
     keyspace: u32,
     merge: Merge,
+    covers: Covers,
     here: Option<Here>,
     /// Whether `merge` stands at the entry here; else it stands before all entries of its key.
     forward: bool,
@@ -52,16 +83,16 @@ impl Cursor {
             sources.push(Box::new(BufferCursor::new(Arc::clone(&frozen.buffer))));
         }
         for table in current.version.level(0) {
-            sources.push(Box::new(TableCursor::new(table.open()?, 0)));
+            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Searching)));
         }
         for level in 1..LEVELS {
             let tables = current.version.level(level).to_vec();
             if !tables.is_empty() {
-                sources.push(Box::new(LevelCursor::new(tables, 0)));
+                sources.push(Box::new(LevelCursor::new(tables, Pace::Searching)));
             }
         }
-        let merge = Merge::new(sources);
-        Ok(Self { view, keyspace, merge, here: None, forward: true })
+        let (covers, merge) = (Covers::new(&view)?, Merge::new(sources));
+        Ok(Self { view, keyspace, merge, covers, here: None, forward: true })
     }
 
     /// To the first key that is not before `key`.
@@ -153,8 +184,8 @@ impl Cursor {
                 return Ok(());
             }
             if entry.seq <= self.view.at && skipped.as_deref() != Some(entry.key) {
-                let is_there =
-                    entry.kind != Kind::Tombstone && self.view.cover(entry.key)? < entry.seq;
+                let is_there = entry.kind != Kind::Tombstone
+                    && self.covers.newest(entry.key, self.view.at) < entry.seq;
                 let key = entry.key.to_vec();
                 if is_there {
                     let value = entry.value.to_vec();
@@ -186,7 +217,7 @@ impl Cursor {
             }
             match newest {
                 Some((seq, kind, value))
-                    if kind != Kind::Tombstone && self.view.cover(&key)? < seq =>
+                    if kind != Kind::Tombstone && self.covers.newest(&key, self.view.at) < seq =>
                 {
                     self.here = Some(Here { key, kind, value });
                     return Ok(());
@@ -219,6 +250,7 @@ pub struct Scan {
     reverse: bool,
     with_values: bool,
     state: State,
+    window: Window,
 }
 
 /// How far a scan is.
@@ -231,8 +263,9 @@ enum State {
 
 impl Scan {
     pub(crate) fn new(cursor: Cursor) -> Self {
-        let (from, to) = (Vec::new(), None);
-        Self { cursor, from, to, reverse: false, with_values: true, state: State::New }
+        let (from, to, state) = (Vec::new(), None, State::New);
+        let window = Window::new(cursor.view.version().directory());
+        Self { cursor, from, to, reverse: false, with_values: true, state, window }
     }
 
     /// Leaves out what comes before `key`.
@@ -276,15 +309,43 @@ impl Scan {
         }
     }
 
-    fn advance(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    /// The next entry as it stands in its source, with the user's key; `None` behind the last one.
+    fn advance(&mut self) -> Result<Option<Here>> {
+        if self.state == State::Over {
+            return Ok(None);
+        }
         self.step()?;
         self.state = State::Inside;
-        let is_inside = |key: &&[u8]| {
-            *key >= self.from.as_slice() && self.to.as_deref().is_none_or(|to| *key < to)
+        let is_inside = |key: &[u8]| {
+            key >= self.from.as_slice() && self.to.as_deref().is_none_or(|to| key < to)
         };
-        let Some(key) = self.cursor.key().filter(is_inside) else { return Ok(None) };
-        let value = if self.with_values { self.cursor.value()? } else { None };
-        Ok(Some((key.to_vec(), value.unwrap_or_default())))
+        let inside = |here: &&mut Here| is_inside(&here.key[KEYSPACE_BYTES..]);
+        let Some(here) = self.cursor.here.as_mut().filter(inside) else {
+            self.state = State::Over;
+            return Ok(None);
+        };
+        let (key, value) = (here.key[KEYSPACE_BYTES..].to_vec(), std::mem::take(&mut here.value));
+        Ok(Some(Here { key, kind: here.kind, value }))
+    }
+
+    /// The next entry with its value; a separated one is read together with those that follow.
+    fn read(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if let Some(ready) = self.window.next() {
+            return Ok(Some(ready));
+        }
+        let Some(first) = self.advance()? else { return Ok(None) };
+        if !self.with_values || first.kind != Kind::Separated {
+            let value = if self.with_values { first.value } else { Vec::new() };
+            return Ok(Some((first.key, value)));
+        }
+        self.window.begin();
+        let mut next = Some(first);
+        while let Some(Here { key, kind, value }) = next {
+            self.window.add(key, kind, value);
+            next = if self.window.is_full() { None } else { self.advance()? };
+        }
+        self.window.read(&self.cursor.view)?;
+        Ok(self.window.next())
     }
 }
 
@@ -292,10 +353,7 @@ impl Iterator for Scan {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.state == State::Over {
-            return None;
-        }
-        let entry = self.advance().transpose();
+        let entry = self.read().transpose();
         if !matches!(entry, Some(Ok(_))) {
             self.state = State::Over;
         }

@@ -212,7 +212,7 @@ impl Inner {
         let sealed = Sealed { len: writer.log.end(), last_seq: writer.logged, remap_len: 0 };
         let seal = Edit::SealSegment { number: old, sealed };
         self.install(vec![seal, Edit::AddSegment(identity)], |_| {})?;
-        writer.log = Log::new(identity, file, path);
+        writer.log = Log::new(identity, file, path, self.directory.budget.written_bytes());
         Ok(())
     }
 

@@ -96,7 +96,11 @@ pub(crate) struct ReadCounts {
     pub(crate) blocks: AtomicU64,
     /// Separated values.
     pub(crate) values: AtomicU64,
-    /// Other pieces: of tables that are opened, or read as a whole.
+    /// Pieces of tables of several blocks: for scans and merges.
+    pub(crate) ahead: AtomicU64,
+    /// Pieces of segments of one or several values: for scans.
+    pub(crate) prefetched: AtomicU64,
+    /// Pieces of tables that are opened.
     pub(crate) others: AtomicU64,
     /// Bytes of all of them, as the disk was asked for them.
     pub(crate) bytes: AtomicU64,

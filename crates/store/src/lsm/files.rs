@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::fetch::{Blocks, ReadCounts};
+use super::memory::Budget;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
 use crate::os::{DataFile, Open, System};
 use crate::sync::atomic::AtomicBool;
@@ -27,6 +28,7 @@ pub(crate) struct Directory {
     pub(crate) mode: u32,
     /// What was read of tables and segments.
     pub(crate) blocks: Blocks,
+    pub(crate) budget: Budget,
     /// Where queues of reads come from.
     pub(crate) io: Arc<dyn Io>,
     pub(crate) reads: ReadCounts,
@@ -86,14 +88,14 @@ pub(crate) fn random() -> u64 {
 impl Directory {
     /// Another directory on the same system, of which little will be read.
     pub(crate) fn beside(&self, path: &Path) -> Self {
-        Self::new(Arc::clone(&self.system), path.to_path_buf(), self.mode, 0)
+        Self::new(Arc::clone(&self.system), path.to_path_buf(), self.mode, Budget::new(1 << 20, 0))
     }
 
-    /// A directory of that system, with a cache for so many bytes.
-    pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, cache_bytes: u64) -> Self {
+    /// A directory of that system.
+    pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, budget: Budget) -> Self {
         let io = system.aio(Choice::Auto);
-        let (blocks, reads) = (Blocks::new(cache_bytes), ReadCounts::default());
-        Self { system, path, mode, blocks, io, reads, is_direct: OnceLock::new() }
+        let (blocks, reads) = (Blocks::new(budget.rest()), ReadCounts::default());
+        Self { system, path, mode, blocks, budget, io, reads, is_direct: OnceLock::new() }
     }
 
     pub(crate) fn file(&self, name: Name) -> PathBuf {
@@ -227,7 +229,8 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            (self.file.take(), self.direct.take());
+            self.file.take();
+            self.direct.take();
             // What cannot be removed now is an orphan, which the next opening removes.
             let _ = self.directory.system.remove(&self.path);
         }

@@ -1,17 +1,18 @@
 //! Collecting values: which segments hold too little that is needed (a pure function of the
 //! version), and bringing what is needed together, sorted by key.
 
-use std::io::IoSlice;
 use std::sync::Arc;
 
-use super::entry::{Pointer, value_sum};
+use super::append::Appender;
+use super::entry::Pointer;
 use super::files::Name;
 use super::filter;
+use super::memory::{Charge, Part};
 use super::merge::Source;
-use super::table::TableCursor;
+use super::table::{Pace, TableCursor};
 use super::version::{Edit, Sealed, Segment, Version};
-use super::vlog::Remap;
-use super::wal::{Group, Groups, HEADER_BYTES, Identity, OpKind, Ops, push_op};
+use super::vlog::{self, Remap};
+use super::wal::{Group, Groups, Identity, OpKind, Ops, push_op};
 use crate::{Error, Result};
 
 /// When to collect, and how far.
@@ -59,6 +60,9 @@ pub(crate) fn choose(version: &Version, bounds: &Bounds) -> Vec<u32> {
     chosen
 }
 
+/// What the list of where values went takes of memory for one of them, while it is written.
+const LINE_BYTES: usize = 48;
+
 /// A value that is needed.
 struct Needed {
     key: Vec<u8>,
@@ -79,6 +83,9 @@ pub(crate) fn collect(version: &Version, victims: &[u32], identity: Identity) ->
     for victim in version.segments().filter(|s| victims.contains(&s.identity.number)) {
         find_needed(version, victim, &mut needed)?;
     }
+    let bytes = |needed: &Needed| needed.key.capacity() + size_of::<Needed>() + LINE_BYTES;
+    let mut charge = Charge::new(Arc::downgrade(version.directory()), Part::Buffers);
+    charge.set(needed.iter().map(bytes).sum());
     needed.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
     let mut edits: Vec<Edit> =
         victims.iter().map(|&number| Edit::RemoveSegment { number }).collect();
@@ -133,7 +140,7 @@ fn find_entry(version: &Version, key: &[u8], seq: u64) -> Result<Option<Pointer>
         if !table.may_hold(hash) {
             continue;
         }
-        let mut cursor = TableCursor::new(table, 0);
+        let mut cursor = TableCursor::new(table, Pace::Searching);
         cursor.seek(key, seq)?;
         let found = cursor.entry().filter(|entry| entry.key == key && entry.seq == seq);
         if let Some(pointer) = found.and_then(|entry| entry.pointer()) {
@@ -146,27 +153,25 @@ fn find_entry(version: &Version, key: &[u8], seq: u64) -> Result<Option<Pointer>
 /// Writes the values, each as a group of its own with the sequence number that it had, and behind
 /// them where they stood.
 fn write_values(version: &Version, needed: &[Needed], identity: Identity) -> Result<Sealed> {
-    let (path, file) = version.directory().create(Name::Segment(identity.number))?;
-    let io = |e| Error::io("write to", &path, e);
-    file.write_at(&[IoSlice::new(&identity.header())], 0).map_err(io)?;
-    let (mut offset, mut lines) = (HEADER_BYTES as u64, Vec::with_capacity(needed.len()));
-    for Needed { key, seq, pointer, segment, offset: old } in needed {
-        let at = Pointer { segment: *segment, offset: *old, ..*pointer };
+    let directory = version.directory();
+    let mut out = Appender::create(directory, Name::Segment(identity.number))?;
+    out.push(&[&identity.header()], 0)?;
+    let mut lines = Vec::with_capacity(needed.len());
+    for Needed { key, seq, pointer, segment, offset } in needed {
+        let at = Pointer { segment: *segment, offset: *offset, ..*pointer };
         let value = read_raw(version, at)?;
         let mut body = Vec::with_capacity(key.len() + value.len() + 16);
         push_op(&mut body, OpKind::PutSeparated, [key, &[]], [&value, &[]]);
-        let group = Group { offset, seq: *seq, count: 1, flushed: 0, body: &body };
-        let header = identity.group_header(&group);
-        file.write_at(&[IoSlice::new(&header), IoSlice::new(&body)], offset).map_err(io)?;
-        let now = group.end() - value.len() as u64;
-        lines.push((pointer.segment, pointer.offset, now));
-        offset = group.end();
+        let group = Group { offset: out.len(), seq: *seq, count: 1, flushed: 0, body: &body };
+        out.push(&[&identity.group_header(&group), &body], 0)?;
+        lines.push((pointer.segment, pointer.offset, out.len() - value.len() as u64));
     }
+    let len = out.len();
     let remap = Remap::encode(identity.salt, &mut lines);
-    file.write_at(&[IoSlice::new(&remap)], offset).map_err(io)?;
-    file.sync().map_err(|e| Error::io("flush", &path, e))?;
-    version.directory().sync()?;
-    Ok(Sealed { len: offset, last_seq: 0, remap_len: remap.len() as u64 })
+    out.push(&[&remap], 0)?;
+    out.finish()?;
+    directory.sync()?;
+    Ok(Sealed { len, last_seq: 0, remap_len: remap.len() as u64 })
 }
 
 /// The value that stands right there.
@@ -176,11 +181,6 @@ fn read_raw(version: &Version, at: Pointer) -> Result<Vec<u8>> {
         let path = version.directory().file(Name::Segment(at.segment));
         return Err(Error::damaged(&path, at.offset, "a segment is missing"));
     };
-    let mut value = vec![0; at.len as usize];
-    let (file, path) = (segment.handle().file()?, segment.handle().path());
-    file.read_at(&mut value, at.offset).map_err(|e| Error::io("read", path, e))?;
-    match value_sum(&value) == at.sum {
-        true => Ok(value),
-        false => Err(Error::damaged(path, at.offset, "the checksum of a value is wrong")),
-    }
+    let place = vlog::place(segment, at, at.offset);
+    place.piece().read(|bytes| place.open(bytes).map(<[u8]>::to_vec))
 }

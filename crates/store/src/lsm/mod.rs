@@ -35,13 +35,13 @@
 //! - One process has a store open, once.
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
-//! - A line of 24 bytes for each collected value stays in memory until its key is next merged. It
-//!   does not count in [`Options::cache_bytes`].
+//! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A scan steps over each deleted entry that was not merged away yet.
 //! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
 //!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
 //!   multiple of their size.
 
+mod append;
 mod asking;
 mod background;
 mod backup;
@@ -65,6 +65,7 @@ mod filter;
 mod gc;
 mod keyspace;
 mod manifest;
+mod memory;
 mod memtable;
 mod merge;
 mod open;
@@ -82,6 +83,7 @@ mod varint;
 mod version;
 mod vlog;
 mod wal;
+mod window;
 
 pub use asking::Pending;
 pub use backup::BackupReport;

@@ -25,6 +25,7 @@ use super::db::Db;
 use super::engine::{Clock, Current, Health, Inner, Turns, Writer, new_segment};
 use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Manifest};
+use super::memory::Budget;
 use super::options::Options;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
@@ -57,7 +58,9 @@ impl Options {
             Some(system) => Arc::clone(&system.0),
             None => Arc::new(RealSystem),
         };
-        let directory = Directory::new(system, path.to_path_buf(), FILE_MODE, self.cache_bytes);
+        let options = self.settled();
+        let budget = Budget::new(options.memory_limit, options.memtable_bytes as u64);
+        let directory = Directory::new(system, path.to_path_buf(), FILE_MODE, budget);
         let directory = Arc::new(directory);
         let names = self.find_directory(&directory)?;
         let lock = take_lock(&directory)?;
@@ -70,7 +73,7 @@ impl Options {
             }
             None => return Err(no_store(path, &names)),
         };
-        let inner = Arc::new(self.recover(version, lock)?);
+        let inner = Arc::new(options.recover(version, lock)?);
         let threads = Threads::start(&inner)?;
         Ok(Db::new(inner, threads))
     }
@@ -109,14 +112,11 @@ impl Options {
         let is_on = directory.system.flushes_in_background();
         static STORES: AtomicU64 = AtomicU64::new(1);
         let store = STORES.fetch_add(1, Ordering::Relaxed);
+        let log = Log::new(identity, file, path, directory.budget.written_bytes());
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
-            writer: Mutex::new(Writer {
-                log: Log::new(identity, file, path),
-                next_seq,
-                logged: last_seq,
-            }),
+            writer: Mutex::new(Writer { log, next_seq, logged: last_seq }),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
             clock: Clock::new(last_seq, next_file),

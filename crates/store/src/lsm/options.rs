@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use crate::os::System;
 
+/// With less memory than this nothing goes on.
+const MEMORY_MIN: u64 = 4 << 20;
+
 /// What a commit promises when it returns. A crash leaves in every mode a *prefix* of the commits:
 /// if one survives, all before it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,10 +36,11 @@ pub enum Durability {
 pub struct Options {
     pub(crate) create: bool,
     pub(crate) durability: Durability,
+    pub(crate) memory_limit: u64,
+    /// 0 for this one and the next two: by the memory limit.
     pub(crate) memtable_bytes: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) table_bytes: u64,
-    pub(crate) cache_bytes: u64,
     pub(crate) system: Option<SystemHandle>,
 }
 
@@ -55,10 +59,10 @@ impl Default for Options {
         Self {
             create: false,
             durability: Durability::Durable,
-            memtable_bytes: 32 << 20,
-            segment_bytes: 64 << 20,
-            table_bytes: 32 << 20,
-            cache_bytes: 64 << 20,
+            memory_limit: 256 << 20,
+            memtable_bytes: 0,
+            segment_bytes: 0,
+            table_bytes: 0,
             system: None,
         }
     }
@@ -82,30 +86,54 @@ impl Options {
         self
     }
 
-    /// How many bytes of new entries are kept in memory before they go to a table: 32 MiB, unless
-    /// told. While they go there, up to three times as much is in memory.
+    /// How many bytes of memory the store takes: 256 MiB, unless told, and no less than 4 MiB.
+    ///
+    /// That is for everything: new entries, what finds the blocks of tables, blocks and values that
+    /// were read, buffers, and what the system's cache holds of files that are being written. A
+    /// store larger than this should have about 5 % of its size, if its values are separated, to
+    /// find each one by one read.
+    ///
+    /// Not in it are batches, keys and values while they are handed over, and entries that a cursor
+    /// holds on to after they went to tables. Where the file system takes no reads past the
+    /// system's cache ([`ReadStat::is_direct`](super::ReadStat::is_direct)), that cache holds what
+    /// it likes besides.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = bytes.max(MEMORY_MIN);
+        self
+    }
+
+    /// How many bytes of new entries are kept in memory before they go to a table: a sixteenth of
+    /// the memory limit, unless told, and at most an eighth of it. While they go there, up to three
+    /// times as much is in memory.
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.memtable_bytes = bytes.max(1);
         self
     }
 
-    /// How long a log segment becomes: 64 MiB, unless told.
+    /// How long a log segment becomes: a quarter of the memory limit, but between 1 and 64 MiB,
+    /// unless told.
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes.max(1);
         self
     }
 
-    /// How long a table becomes: 32 MiB, unless told.
+    /// How long a table becomes: a sixteenth of the memory limit, but at most 32 MiB, unless told.
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.table_bytes = bytes.max(1);
         self
     }
 
-    /// How many bytes of what was read are kept in memory: what finds the blocks of tables, blocks,
-    /// and separated values. 64 MiB, unless told.
-    pub fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.cache_bytes = bytes;
-        self
+    /// With the sizes that were left to the memory limit.
+    pub(crate) fn settled(&self) -> Self {
+        let limit = self.memory_limit;
+        let or = |told: u64, otherwise: u64| if told == 0 { otherwise } else { told };
+        let memtable_bytes = or(self.memtable_bytes as u64, limit / 16).min(limit / 8);
+        Self {
+            memtable_bytes: memtable_bytes as usize,
+            segment_bytes: or(self.segment_bytes, (limit / 4).clamp(1 << 20, 64 << 20)),
+            table_bytes: or(self.table_bytes, (limit / 16).min(32 << 20)),
+            ..self.clone()
+        }
     }
 
     /// Runs on another system than the real one: a simulated disk.

@@ -11,11 +11,10 @@ use std::sync::{Arc, Weak};
 
 use super::fetch::Piece;
 use super::files::Directory;
+use super::memory::{Charge, Part};
 use crate::Result;
 use crate::os::aio::{self, Action, Buffer, Completion, Pool, Request};
 
-/// As many reads at a time as fill the queue of most devices.
-const DEPTH: usize = 64;
 /// Most blocks and small values fit, wherever they begin.
 const BUFFER_BYTES: usize = 16 << 10;
 /// A turn waits until one in so many reads is back: fewer calls, while the rest keeps the device
@@ -36,13 +35,17 @@ pub(crate) struct Queue {
     offsets: Vec<u64>,
     free: Vec<usize>,
     done: Vec<Completion>,
+    /// Of the buffers.
+    _charge: Charge,
 }
 
 impl Queue {
     fn new(directory: &Arc<Directory>) -> Self {
-        let pool = Pool::new(BUFFER_BYTES, DEPTH);
-        let queue = directory.io.queue(DEPTH, Some(&pool));
-        let depth = queue.depth();
+        let depth = directory.budget.depth(BUFFER_BYTES);
+        let mut charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
+        charge.set(depth * BUFFER_BYTES);
+        let pool = Pool::new(BUFFER_BYTES, depth);
+        let queue = directory.io.queue(depth, Some(&pool));
         Self {
             directory: Arc::downgrade(directory),
             queue,
@@ -50,6 +53,7 @@ impl Queue {
             offsets: vec![0; depth],
             free: (0..depth).rev().collect(),
             done: Vec::new(),
+            _charge: charge,
         }
     }
 
@@ -136,4 +140,42 @@ impl Queue {
             crate::Error::io("read", &path, e)
         })
     }
+}
+
+/// Reads pieces, as many at a time as the queue takes, in no order: `take` gets the number of a
+/// piece, the offset at which the read began, and its bytes.
+///
+/// # Errors
+/// If one cannot be read, or `take` refuses it.
+pub(crate) fn read_all(
+    directory: &Arc<Directory>,
+    pieces: &[Piece],
+    mut take: impl FnMut(usize, u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    directory.reads.prefetched.fetch_add(pieces.len() as u64, Relaxed);
+    Queue::with(directory, |queue| {
+        let mut numbers = vec![0; queue.depth()];
+        let (mut next, mut outcome) = (0, Ok(()));
+        while queue.in_flight() > 0 || (next < pieces.len() && outcome.is_ok()) {
+            while outcome.is_ok() && queue.has_room() && next < pieces.len() {
+                match queue.push(&pieces[next]) {
+                    Ok(token) => (numbers[token], next) = (next, next + 1),
+                    Err(error) => outcome = Err(error),
+                }
+            }
+            let turned = queue.turn(|token, offset, read| {
+                let number = numbers[token];
+                let path = pieces[number].handle.path();
+                let read = read.map_err(|e| crate::Error::io("read", path, e));
+                let taken = read.and_then(|bytes| take(number, offset, bytes));
+                if outcome.is_ok() {
+                    outcome = taken;
+                }
+            });
+            if turned.is_err() {
+                return turned;
+            }
+        }
+        outcome
+    })
 }

@@ -6,13 +6,10 @@ use std::sync::Arc;
 use super::compact::Plan;
 use super::entry::{Entry, Kind};
 use super::merge::{Merge, Source};
-use super::table::{TableBuilder, TableCursor, TableMeta};
+use super::table::{Pace, TableBuilder, TableCursor, TableMeta};
 use super::tombstones::{Pieces, Tombstone};
 use super::version::{Edit, LevelCursor, TableFile, Version};
 use crate::Result;
-
-/// A merge reads so much of a table at once.
-const AHEAD_BYTES: usize = 256 << 10;
 
 /// What may be left out.
 pub(crate) struct Rules {
@@ -225,12 +222,12 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan) -> Result<Vec<Edit>> {
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     if plan.from == 0 {
         for table in &upper {
-            sources.push(Box::new(TableCursor::new(table.open()?, AHEAD_BYTES)));
+            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Whole)));
         }
     } else {
-        sources.push(Box::new(LevelCursor::new(upper, AHEAD_BYTES)));
+        sources.push(Box::new(LevelCursor::new(upper, Pace::Whole)));
     }
-    sources.push(Box::new(LevelCursor::new(lower, AHEAD_BYTES)));
+    sources.push(Box::new(LevelCursor::new(lower, Pace::Whole)));
     let tables = write_tables(output, &mut Merge::new(sources), &Pieces::new(&tombstones))?;
     let removed = plan.upper.iter().chain(&plan.lower);
     let removed = removed.map(|&number| Edit::RemoveTable { number });

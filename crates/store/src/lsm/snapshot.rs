@@ -73,20 +73,6 @@ impl View {
             }
         }
     }
-
-    /// The newest range tombstone over a key.
-    pub(crate) fn cover(&self, key: &[u8]) -> Result<u64> {
-        let Current { active, frozen, version } = &*self.current;
-        let mut newest = active.pieces().cover(key, self.at);
-        for frozen in frozen {
-            newest = newest.max(frozen.buffer.pieces().cover(key, self.at));
-        }
-        let tables = version.tables().map(|(_, table)| table);
-        for table in tables.filter(|t| t.meta.ranges > 0 && t.meta.bounds.contains(key)) {
-            newest = newest.max(table.open()?.pieces().cover(key, self.at));
-        }
-        Ok(newest)
-    }
 }
 
 /// The store as it was when the snapshot was taken. Holding one keeps what it sees on the disk.

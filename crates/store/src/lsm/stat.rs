@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::engine::Inner;
 use super::fetch::Kept;
 use super::files::Directory;
-use super::version::{LEVELS, Segment};
+use super::version::LEVELS;
 use crate::sync::atomic::AtomicU64;
 
 /// A level of tables.
@@ -24,6 +24,8 @@ pub struct LevelStat {
 /// The memory that a store takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStat {
+    /// What it may take: [`Options::memory_limit`](super::Options::memory_limit).
+    pub limit: u64,
     /// Entries that are not in tables yet.
     pub memtables: u64,
     /// Indexes, filters and range tombstones of tables, as far as the cache holds them.
@@ -32,8 +34,20 @@ pub struct MemoryStat {
     pub blocks: u64,
     /// Separated values in the cache.
     pub values: u64,
-    /// Lists of moved values.
+    /// Lists of where collected values went.
     pub moved: u64,
+    /// Buffers: of queues of reads, of read-ahead, of files that are being written.
+    pub buffers: u64,
+    /// The most that the system's cache holds of files that are being written.
+    pub written: u64,
+}
+
+impl MemoryStat {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        let Self { limit: _, memtables, finders, blocks, values, moved, buffers, written } = self;
+        memtables + finders + blocks + values + moved + buffers + written
+    }
 }
 
 /// What readers read since a store was opened: gets, scans and the work behind commits.
@@ -53,6 +67,10 @@ pub struct ReadStat {
     pub blocks: u64,
     /// Reads of a separated value.
     pub values: u64,
+    /// Reads of several blocks at once, for scans and merges.
+    pub ahead: u64,
+    /// Reads of one or several separated values for scans.
+    pub prefetched: u64,
     /// Reads of what finds blocks.
     pub others: u64,
     /// The bytes of all these reads, as the disk was asked for them.
@@ -113,18 +131,30 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
         stat.segments += 1;
         stat.segment_bytes += segment.bytes();
         stat.live_segment_bytes += version.live(segment.identity.number);
-        stat.memory.moved += Segment::memory(segment) as u64;
     }
     let buffers = std::iter::once(&current.active).chain(current.frozen.iter().map(|f| &f.buffer));
-    stat.memory.memtables = buffers.map(|buffer| buffer.memory() as u64).sum();
-    let kept = Kept::from(inner.directory.blocks.stats());
-    (stat.memory.finders, stat.memory.blocks) = (kept.tables, kept.blocks);
-    stat.memory.values = kept.values;
+    let memtables = buffers.map(|buffer| buffer.memory() as u64).sum();
+    stat.memory = memory(&inner.directory, memtables);
     stat.reads = reads(&inner.directory);
     stat.snapshots = inner.clock.snapshots() as u64;
     stat.last_seq = inner.clock.visible.load(Ordering::Acquire);
     stat.failure = inner.background.failure();
     stat
+}
+
+fn memory(directory: &Directory, memtables: u64) -> MemoryStat {
+    let budget = &directory.budget;
+    let ([buffers, moved], kept) = budget.charged(|| Kept::from(directory.blocks.stats()));
+    MemoryStat {
+        limit: budget.limit(),
+        memtables,
+        finders: kept.tables,
+        blocks: kept.blocks,
+        values: kept.values,
+        moved,
+        buffers,
+        written: budget.all_written_bytes(),
+    }
 }
 
 fn reads(directory: &Directory) -> ReadStat {
@@ -138,6 +168,8 @@ fn reads(directory: &Directory) -> ReadStat {
         cache_misses: cache.misses + cache.joined,
         blocks: read(&counts.blocks),
         values: read(&counts.values),
+        ahead: read(&counts.ahead),
+        prefetched: read(&counts.prefetched),
         others: read(&counts.others),
         bytes: read(&counts.bytes),
         turns: read(&counts.turns),

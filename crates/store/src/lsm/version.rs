@@ -8,7 +8,7 @@ use super::entry::Pointer;
 use super::fetch;
 use super::files::{Directory, Handle, Name};
 use super::merge::Source;
-use super::table::{Table, TableCursor, TableMeta};
+use super::table::{Pace, Table, TableCursor, TableMeta};
 use super::vlog::Remap;
 use super::wal::Identity;
 use crate::Result;
@@ -72,11 +72,6 @@ impl Segment {
         }
         let read = Remap::read(self)?;
         Ok(self.remap.get_or_init(|| read))
-    }
-
-    /// Bytes of memory that it takes.
-    pub(crate) fn memory(&self) -> usize {
-        self.remap.get().map_or(0, Remap::memory)
     }
 
     /// The length of its file.
@@ -344,12 +339,12 @@ pub(crate) struct LevelCursor {
     tables: Vec<Arc<TableFile>>,
     at: usize,
     cursor: Option<TableCursor>,
-    ahead_bytes: usize,
+    pace: Pace,
 }
 
 impl LevelCursor {
-    pub(crate) fn new(tables: Vec<Arc<TableFile>>, ahead_bytes: usize) -> Self {
-        Self { tables, at: 0, cursor: None, ahead_bytes }
+    pub(crate) fn new(tables: Vec<Arc<TableFile>>, pace: Pace) -> Self {
+        Self { tables, at: 0, cursor: None, pace }
     }
 
     /// To that table, if there is one, and to a place in it.
@@ -359,7 +354,7 @@ impl LevelCursor {
             return Ok(());
         };
         if self.cursor.is_none() || self.at != at {
-            self.cursor = Some(TableCursor::new(table.open()?, self.ahead_bytes));
+            self.cursor = Some(TableCursor::new(table.open()?, self.pace));
         }
         self.at = at;
         self.cursor.as_mut().map_or(Ok(()), f)

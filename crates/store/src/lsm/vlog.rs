@@ -7,6 +7,7 @@ use super::cache::BlockKey;
 use super::entry::{Pointer, value_sum};
 use super::fetch::Piece;
 use super::files::Handle;
+use super::memory::{Charge, Part};
 use super::varint::Reader;
 use super::version::{Segment, Version};
 use crate::checksum::crc32c;
@@ -21,6 +22,8 @@ const LINE_BYTES: usize = 4 + 8 + 8;
 pub(crate) struct Remap {
     /// (segment, offset) before, offset now; ascending.
     lines: Vec<(u32, u64, u64)>,
+    /// Of its memory.
+    charge: Option<Charge>,
 }
 
 impl Remap {
@@ -48,7 +51,7 @@ impl Remap {
         while !reader.is_empty() {
             lines.push((reader.u32()?, reader.u64()?, reader.u64()?));
         }
-        Some(Self { lines })
+        Some(Self { lines, charge: None })
     }
 
     /// Reads it from the end of a segment.
@@ -56,18 +59,24 @@ impl Remap {
     /// # Errors
     /// If it cannot be read or is damaged.
     pub(crate) fn read(segment: &Segment) -> Result<Self> {
-        let (file, path) = (segment.handle().file()?, segment.handle().path());
+        let path = segment.handle().path();
         let Some(sealed) = segment.sealed.filter(|sealed| sealed.remap_len > 0) else {
-            return Ok(Self { lines: Vec::new() });
+            return Ok(Self { lines: Vec::new(), charge: None });
         };
         let damaged = || Error::damaged(path, sealed.len, "the list of moved values is damaged");
-        let len = file.len().map_err(|e| Error::io("ask for the length of", path, e))?;
+        let len = segment.handle().len()?;
         if sealed.len.checked_add(sealed.remap_len) != Some(len) {
             return Err(damaged());
         }
-        let mut bytes = vec![0; sealed.remap_len as usize];
-        file.read_at(&mut bytes, sealed.len).map_err(|e| Error::io("read", path, e))?;
-        Self::decode(segment.identity.salt, &bytes).ok_or_else(damaged)
+        let (handle, len) = (Arc::clone(segment.handle()), sealed.remap_len as usize);
+        let piece = Piece { handle, offset: sealed.len, len, grows: false };
+        let salt = segment.identity.salt;
+        let mut remap = piece.read(|bytes| Self::decode(salt, bytes).ok_or_else(damaged))?;
+        let directory = Arc::downgrade(segment.handle().directory());
+        let mut charge = Charge::new(directory, Part::Moved);
+        charge.set(remap.memory());
+        remap.charge = Some(charge);
+        Ok(remap)
     }
 
     /// Where a value stands now.
@@ -98,6 +107,11 @@ impl ValuePlace {
     /// What the cache knows it by.
     pub(crate) fn key(&self) -> BlockKey {
         BlockKey { file: u64::from(self.segment), offset: self.offset }
+    }
+
+    /// The length of the value.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
     }
 
     pub(crate) fn piece(&self) -> Piece {
@@ -137,9 +151,17 @@ pub(crate) fn find(version: &Version, pointer: Pointer) -> Result<ValuePlace> {
         let path = segment.handle().path();
         return Err(Error::damaged(path, offset, "a table points behind the end of a segment"));
     }
-    let Pointer { len, sum, .. } = pointer;
+    Ok(place(segment, pointer, offset))
+}
+
+/// A value at that place of a segment.
+pub(crate) fn place(
+    segment: &Segment,
+    Pointer { len, sum, .. }: Pointer,
+    offset: u64,
+) -> ValuePlace {
     let (handle, grows) = (Arc::clone(segment.handle()), segment.sealed.is_none());
-    Ok(ValuePlace { handle, segment: segment.identity.number, offset, len, sum, grows })
+    ValuePlace { handle, segment: segment.identity.number, offset, len, sum, grows }
 }
 
 /// The value that a pointer leads to, from the disk.

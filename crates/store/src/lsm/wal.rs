@@ -11,6 +11,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::append::Trail;
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
 use super::varint::{self, Reader};
 use crate::checksum::crc32c;
@@ -335,7 +336,7 @@ pub(crate) struct Log {
     /// Groups that were not handed to the system yet.
     gathered: Vec<u8>,
     /// Where these will stand.
-    written: u64,
+    trail: Trail,
     /// So much is on stable storage.
     flushed: u64,
     /// A write failed: nobody knows what stands behind `written`, and nothing may be put there.
@@ -344,9 +345,15 @@ pub(crate) struct Log {
 
 impl Log {
     /// Writes to a segment of which only the header stands on stable storage.
-    pub(crate) fn new(identity: Identity, file: Arc<dyn DataFile>, path: PathBuf) -> Self {
-        let (written, flushed) = (HEADER_BYTES as u64, HEADER_BYTES as u64);
-        Self { identity, file, path, gathered: Vec::new(), written, flushed, broken: false }
+    /// At most about `window` bytes stay in the system's cache.
+    pub(crate) fn new(
+        identity: Identity,
+        file: Arc<dyn DataFile>,
+        path: PathBuf,
+        window: u64,
+    ) -> Self {
+        let (trail, flushed) = (Trail::new(HEADER_BYTES as u64, window), HEADER_BYTES as u64);
+        Self { identity, file, path, gathered: Vec::new(), trail, flushed, broken: false }
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -355,7 +362,7 @@ impl Log {
 
     /// The end of the last group.
     pub(crate) fn end(&self) -> u64 {
-        self.written + self.gathered.len() as u64
+        self.trail.written() + self.gathered.len() as u64
     }
 
     /// Whether there are groups that were not handed to the system yet.
@@ -387,7 +394,7 @@ impl Log {
             bodies.push(group.body_offset());
             (offset, seq) = (group.end(), seq + u64::from(count));
         }
-        if !now && (offset - self.written) as usize <= GATHERED_BYTES_MAX {
+        if !now && (offset - self.trail.written()) as usize <= GATHERED_BYTES_MAX {
             for (header, (_, body)) in headers.iter().zip(groups) {
                 self.gathered.extend_from_slice(header);
                 self.gathered.extend_from_slice(body);
@@ -398,7 +405,7 @@ impl Log {
         for (header, (_, body)) in headers.iter().zip(groups) {
             parts.extend([IoSlice::new(header), IoSlice::new(body)]);
         }
-        let result = self.file.write_at(&parts, self.written);
+        let result = self.file.append_at(&parts, self.trail.written());
         self.wrote(result, offset)?;
         Ok(bodies)
     }
@@ -407,7 +414,7 @@ impl Log {
         match result {
             Ok(()) => {
                 self.gathered.clear();
-                self.written = end;
+                self.trail.advance(&*self.file, end);
                 Ok(())
             }
             Err(error) => {
@@ -425,7 +432,7 @@ impl Log {
         if self.gathered.is_empty() {
             return Ok(());
         }
-        let result = self.file.write_at(&[IoSlice::new(&self.gathered)], self.written);
+        let result = self.file.append_at(&[IoSlice::new(&self.gathered)], self.trail.written());
         self.wrote(result, self.end())
     }
 
@@ -435,11 +442,17 @@ impl Log {
     /// If the system refuses. After a failed flush nobody knows what is on the disk.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.write_out()?;
-        if self.flushed < self.written {
+        if self.flushed < self.trail.written() {
             self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
-            self.flushed = self.written;
+            self.flushed = self.trail.written();
         }
         Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.trail.finish(&*self.file);
     }
 }
 

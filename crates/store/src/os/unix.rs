@@ -21,6 +21,8 @@ pub struct RealSystem;
 
 /// As many parts go into one call as every system takes (IOV_MAX).
 const PARTS_MAX: usize = 1024;
+/// The same for bytes that are not written a second time.
+const APPEND_MAX: usize = 1 << 20;
 /// At most this many bytes are read by one call; systems refuse or cut what is longer than 2 GiB.
 const READ_MAX: usize = 1 << 30;
 /// At most this many bytes are written by one call. The page cache keeps what one call brings as
@@ -134,7 +136,7 @@ pub(super) fn write_all(
     offset: u64,
 ) -> io::Result<()> {
     check_limit(offset.saturating_add(len_of(parts)))?;
-    write_parts(file, parts, offset)
+    write_parts(file, parts, offset, WRITE_MAX)
 }
 
 /// Refuses to write beyond the longest file that the process may write. The system would do so by
@@ -150,16 +152,21 @@ fn len_of(parts: &[io::IoSlice<'_>]) -> u64 {
     parts.iter().fold(0, |sum, part| sum.saturating_add(part.len() as u64))
 }
 
-fn write_parts(file: &impl AsFd, parts: &[io::IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+fn write_parts(
+    file: &impl AsFd,
+    parts: &[io::IoSlice<'_>],
+    mut offset: u64,
+    call_max: usize,
+) -> io::Result<()> {
     let (mut first, mut skip) = (0, 0);
     advance(parts, &mut first, &mut skip, 0);
     while let Some(part) = parts.get(first) {
-        let several = one_call(&parts[first..]);
+        let several = one_call(&parts[first..], call_max);
         // A single part is cheaper without a list.
         let written = if skip == 0 && several.len() > 1 {
             again(|| rustix::io::pwritev(file, several, offset))?
         } else {
-            let end = part.len().min(skip.saturating_add(WRITE_MAX));
+            let end = part.len().min(skip.saturating_add(call_max));
             again(|| rustix::io::pwrite(file, &part[skip..end], offset))?
         };
         if written == 0 {
@@ -172,11 +179,11 @@ fn write_parts(file: &impl AsFd, parts: &[io::IoSlice<'_>], mut offset: u64) -> 
 }
 
 /// The first of `parts` that fit into one call together.
-fn one_call<'p, 'b>(parts: &'p [io::IoSlice<'b>]) -> &'p [io::IoSlice<'b>] {
+fn one_call<'p, 'b>(parts: &'p [io::IoSlice<'b>], call_max: usize) -> &'p [io::IoSlice<'b>] {
     let mut sum = 0_usize;
     let fits = |part: &&io::IoSlice<'_>| {
         sum = sum.saturating_add(part.len());
-        sum <= WRITE_MAX
+        sum <= call_max
     };
     let count = parts.iter().take(PARTS_MAX).take_while(fits).count();
     &parts[..count]
@@ -286,6 +293,17 @@ struct RealFile {
     within_limit: AtomicU64,
 }
 
+impl RealFile {
+    fn write(&self, parts: &[io::IoSlice<'_>], offset: u64, call_max: usize) -> io::Result<()> {
+        let end = offset.saturating_add(len_of(parts));
+        if end > self.within_limit.load(Relaxed) {
+            check_limit(end)?;
+            self.within_limit.fetch_max(end, Relaxed);
+        }
+        write_parts(&self.file, parts, offset, call_max)
+    }
+}
+
 impl DataFile for RealFile {
     fn len(&self) -> io::Result<u64> {
         file_len(&self.file)
@@ -300,12 +318,22 @@ impl DataFile for RealFile {
     }
 
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
-        let end = offset.saturating_add(len_of(parts));
-        if end > self.within_limit.load(Relaxed) {
-            check_limit(end)?;
-            self.within_limit.fetch_max(end, Relaxed);
+        self.write(parts, offset, WRITE_MAX)
+    }
+
+    fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.write(parts, offset, APPEND_MAX)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn release(&self, offset: u64, len: u64) {
+        // SAFETY: the call takes plain numbers and an open file. It only gives the system a hint,
+        // so that its result does not matter. Unlike a call that waits for the pages to be written
+        // it takes no error away from the flush that is to tell it.
+        unsafe {
+            let fd = self.file.as_raw_fd();
+            libc::posix_fadvise(fd, offset as _, len as _, libc::POSIX_FADV_DONTNEED);
         }
-        write_parts(&self.file, parts, offset)
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {

@@ -211,3 +211,93 @@ fn a_get_reads_its_value_and_nothing_else() {
     assert!(between.depth_max >= 32 && between.turns <= 1_000, "{between:?}");
     assert_eq!(db.multi_get(&space, &[b"absent"]).unwrap(), [None]);
 }
+
+/// Hunts for memory that nobody charged: the parts add up to no more than the limit while entries
+/// are written, merged, looked up and scanned, with far more data than that.
+#[test]
+fn the_memory_limit_is_kept() {
+    const LIMIT: u64 = 6 << 20;
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let options = Options::new().create(true).durability(Durability::None).memory_limit(LIMIT);
+    let db = options.open(folder.path().join("db")).unwrap();
+    let options = KeyspaceOptions { separation_threshold: 200 };
+    let space = db.keyspace("space", options).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let long = |n: u64| n.to_le_bytes().repeat(if n.is_multiple_of(3) { 20 } else { 150 });
+    let count = 20_000_u64;
+    let samples = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut samples = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let memory = db.stat().memory;
+                assert!(memory.limit == LIMIT && memory.total() <= LIMIT, "{memory:?}");
+                samples += 1;
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            samples
+        });
+        for n in 0..count {
+            db.put(&space, &(n * 7919 % count).to_be_bytes(), &long(n * 7919 % count)).unwrap();
+        }
+        db.compact().unwrap();
+        for first in (0..count).step_by(500) {
+            let keys: Vec<_> =
+                (first..first + 500).map(|n| (n * 31 % count).to_be_bytes()).collect();
+            let values = db.multi_get(&space, &keys).unwrap();
+            for (key, value) in keys.iter().zip(values) {
+                assert_eq!(value, Some(long(u64::from_be_bytes(*key))));
+            }
+        }
+        let entries = db.scan(&space).unwrap().map(Result::unwrap);
+        assert!(entries.eq((0..count).map(|n| (n.to_be_bytes().to_vec(), long(n)))));
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        watcher.join().unwrap()
+    });
+    let memory = db.stat().memory;
+    assert!(samples > 10 && db.stat().bytes() > 2 * LIMIT, "{samples}");
+    assert!(memory.blocks + memory.values + memory.finders > LIMIT / 4, "{memory:?}");
+}
+
+/// Hunts for a scan that reads each value by itself, that reads values nobody asked for, or that
+/// answers otherwise when it reads ahead: from both ends, of a part, before and after values were
+/// collected.
+#[test]
+fn scans_read_ahead_what_they_come_to() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = folder.path().join("db");
+    let count = 2_000_u64;
+    let long = |n: u64| n.to_le_bytes().repeat(if n.is_multiple_of(4) { 4 } else { 128 });
+    let (db, space) = open(&path);
+    for round in 0..2 {
+        for n in 0..count {
+            let n = n * 7919 % count;
+            db.put(&space, &n.to_be_bytes(), &long(n + round)).unwrap();
+        }
+    }
+    let expected: Vec<_> = (0..count).map(|n| (n.to_be_bytes().to_vec(), long(n + 1))).collect();
+    let check = || {
+        let scan = || db.scan(&space).unwrap();
+        assert!(scan().map(Result::unwrap).eq(expected.iter().cloned()));
+        assert!(scan().reverse().map(Result::unwrap).eq(expected.iter().rev().cloned()));
+        let part = scan().from(&300_u64.to_be_bytes()).to(&1_700_u64.to_be_bytes());
+        assert!(part.map(Result::unwrap).eq(expected[300..1_700].iter().cloned()));
+        let prefix = scan().prefix(&[0, 0, 0, 0, 0, 0, 5]).reverse();
+        assert!(prefix.map(Result::unwrap).eq(expected[1_280..1_536].iter().rev().cloned()));
+        assert_eq!(scan().take(3).map(Result::unwrap).collect::<Vec<_>>(), expected[..3]);
+    };
+    check();
+    db.compact().unwrap();
+    check();
+    db.close().unwrap();
+    let (db, space) = open(&path);
+    let keys = db.scan(&space).unwrap().keys_only().map(|entry| entry.unwrap().0);
+    assert!(keys.eq(expected.iter().map(|entry| entry.0.clone())));
+    let before = db.stat().reads;
+    assert_eq!((before.values, before.prefetched), (0, 0));
+    let entries = db.scan(&space).unwrap().map(Result::unwrap);
+    assert!(entries.eq(expected.iter().cloned()));
+    let after = db.stat().reads;
+    assert_eq!(after.values, 0);
+    assert!(after.prefetched > 0 && after.prefetched < count / 20, "{after:?}");
+    assert!(after.ahead > before.ahead || after.blocks < 40, "{after:?}");
+}

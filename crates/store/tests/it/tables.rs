@@ -1,7 +1,7 @@
 //! Named tables: created, listed, renamed, cleared and dropped, their options kept and checked.
 
 use hedgerow::Error;
-use hedgerow::tree::{Duplicates, Order, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Duplicates, Durability, Order, Snapshot, Store, TableOptions};
 
 use crate::{Scratch, all, pair};
 
@@ -143,4 +143,85 @@ fn a_delete_that_finds_nothing_is_no_commit() {
     assert!(!txn.delete_pair(table, b"k", b"v").unwrap());
     txn.commit().unwrap();
     assert_eq!(scratch.store.stat().unwrap().commit, before);
+}
+
+/// What a commit leaves open for the next transaction may not be seen where it is not right.
+#[test]
+fn tables_of_the_transaction_before_are_what_the_catalog_says() {
+    let scratch = Scratch::new();
+    let store = &scratch.store;
+    let by_len = || TableOptions::new().order(Order::custom("len", |a, b| a.len().cmp(&b.len())));
+    let mut txn = store.begin_write().unwrap();
+    for name in ["kept", "dropped", "renamed"] {
+        let table = txn.create_table(name, &TableOptions::new()).unwrap();
+        txn.put(table, b"k", name.as_bytes()).unwrap();
+    }
+    txn.create_table("custom", &by_len()).unwrap();
+    let mark = txn.savepoint().unwrap();
+    txn.create_table("undone", &TableOptions::new()).unwrap();
+    txn.rollback_to(mark).unwrap();
+    txn.commit().unwrap();
+
+    let mut txn = store.begin_write().unwrap();
+    assert!(matches!(txn.table("custom"), Err(Error::TableOptions { .. })));
+    assert!(matches!(txn.table("undone"), Err(Error::NoTable { .. })));
+    let kept = txn.table("kept").unwrap();
+    let duplicates = TableOptions::new().duplicates();
+    assert!(matches!(txn.create_table("kept", &duplicates), Err(Error::TableOptions { .. })));
+    txn.put(kept, b"l", b"2").unwrap();
+    txn.commit().unwrap();
+
+    // Given up: what it did to tables that stay open is not there.
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.table("kept").unwrap();
+    txn.put(table, b"m", b"3").unwrap();
+    assert!(txn.drop_table("dropped").unwrap());
+    drop(txn);
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.table("kept").unwrap();
+    assert_eq!(all(&txn, table), [pair("k", "kept"), pair("l", "2")]);
+    assert!(txn.drop_table("dropped").unwrap());
+    txn.rename_table("renamed", "new").unwrap();
+    txn.commit().unwrap();
+
+    let txn = store.begin_write().unwrap();
+    assert!(matches!(txn.table("dropped"), Err(Error::NoTable { .. })));
+    assert!(matches!(txn.table("renamed"), Err(Error::NoTable { .. })));
+    let table = txn.table("new").unwrap();
+    assert_eq!(all(&txn, table), [pair("k", "renamed")]);
+}
+
+/// Compaction moves pages of tables that the transaction before it had open, and the other way
+/// round.
+#[test]
+fn compaction_between_transactions_moves_open_tables() {
+    let scratch = Scratch::new();
+    let store = &scratch.store;
+    let mut expected = Vec::new();
+    for round in 0..6_u32 {
+        for part in 0..20_u32 {
+            let mut txn = store.begin_write().unwrap();
+            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            for i in 0..50_u32 {
+                let key = (i * 7919 + part * 613 + round).to_be_bytes();
+                txn.put(table, &key, &[round as u8; 200]).unwrap();
+                expected.push(key);
+            }
+            txn.commit_with(Durability::None).unwrap();
+        }
+        store.compact(&mut |_, _| {}).unwrap();
+        let mut txn = store.begin_write().unwrap();
+        let table = txn.table("t").unwrap();
+        for key in expected.extract_if(.., |key| key[3] & 1 == 0) {
+            txn.delete(table, &key).unwrap();
+        }
+        txn.commit_with(Durability::None).unwrap();
+        expected.sort_unstable();
+        expected.dedup();
+        let txn = store.begin_read().unwrap();
+        let table = txn.table("t").unwrap();
+        let keys: Vec<Vec<u8>> = all(&txn, table).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, expected, "round {round}");
+        scratch.check();
+    }
 }

@@ -17,9 +17,8 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn open(kind: Kind, folder: &Path, memtable: u64, cache: u64) -> Result<Self> {
-        let options = Options::new().create(true);
-        let options = options.memtable_bytes(memtable as usize).cache_bytes(cache);
+    pub(super) fn open(kind: Kind, folder: &Path, memory: u64) -> Result<Self> {
+        let options = Options::new().create(true).memory_limit(memory);
         let db = options.open(folder.join("data"))?;
         let separation_threshold = if kind == Kind::HedgerowInline { u32::MAX } else { SEPARATED };
         let keyspace = db.keyspace("table", KeyspaceOptions { separation_threshold })?;

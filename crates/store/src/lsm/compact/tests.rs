@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::files::Directory;
+use super::super::memory::Budget;
 use super::super::version::Edit;
 use super::*;
 use crate::os::RealSystem;
@@ -11,7 +12,8 @@ const SIZES: Sizes = Sizes { level_bytes_min: 1000 };
 
 /// A version with tables of (level, number, bytes, first key, last key).
 fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
-    let directory = Directory::new(Arc::new(RealSystem), PathBuf::from("/nowhere"), 0, 0);
+    let (path, budget) = (PathBuf::from("/nowhere"), Budget::new(0, 0));
+    let directory = Directory::new(Arc::new(RealSystem), path, 0, budget);
     let add = |&(level, number, bytes, first, last): &(u8, u32, u64, &str, &str)| {
         let (first, last) = (first.as_bytes().to_vec(), last.as_bytes().to_vec());
         let meta = TableMeta {

@@ -1,11 +1,13 @@
 //! A manifest is read as it was written; what is torn at its end is cut, what is damaged is told.
 
+use super::super::memory::Budget;
 use super::*;
 use crate::os::sim::{self, SimSystem};
 
 fn directory() -> (SimSystem, Arc<Directory>) {
     let system = SimSystem::new(1, sim::Config::default());
-    let directory = Directory::new(Arc::new(system.clone()), PathBuf::from("/d"), 0o600, 0);
+    let (path, budget) = (PathBuf::from("/d"), Budget::new(0, 0));
+    let directory = Directory::new(Arc::new(system.clone()), path, 0o600, budget);
     directory.system.create_directory(&directory.path, 0o700).unwrap();
     (system, Arc::new(directory))
 }

@@ -1,23 +1,19 @@
 //! Writing a table from entries in their order.
 
 use std::collections::BTreeMap;
-use std::io::IoSlice;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::super::append::Appender;
 use super::super::entry::{Entry, Kind};
 use super::super::files::{Directory, Name, random};
 use super::super::filter;
 use super::super::tombstones::Tombstone;
 use super::block::{BlockBuilder, seal_raw};
 use super::{BlockPlace, Bounds, Footer, Reference, TableMeta};
-use crate::os::DataFile;
 use crate::{Error, Result};
 
 /// A data block is closed when it has so many bytes.
 const BLOCK_BYTES: usize = 8 << 10;
-/// So many bytes are written at once.
-const WRITE_BYTES: usize = 1 << 20;
 /// What surrounds a separated value in a segment of collected ones, at most: the headers of its
 /// group and of the operation, and its line in the remap.
 const FRAME_BYTES: u64 = 64;
@@ -25,11 +21,7 @@ const FRAME_BYTES: u64 = 64;
 /// A table that is being written.
 pub(crate) struct TableBuilder {
     number: u32,
-    path: PathBuf,
-    file: Arc<dyn DataFile>,
-    /// What was not handed to the system yet, and where it will stand.
-    buffer: Vec<u8>,
-    written: u64,
+    out: Appender,
     block: BlockBuilder,
     index: BlockBuilder,
     /// The last data block, whose line in the index waits for the first key behind it.
@@ -46,8 +38,8 @@ impl TableBuilder {
     ///
     /// # Errors
     /// If the file cannot be made.
-    pub(crate) fn new(directory: &Directory, number: u32) -> Result<Self> {
-        let (path, file) = directory.create(Name::Table(number))?;
+    pub(crate) fn new(directory: &Arc<Directory>, number: u32) -> Result<Self> {
+        let out = Appender::create(directory, Name::Table(number))?;
         let bounds = Bounds { first: Vec::new(), last: Vec::new(), excludes_last: false };
         let meta = TableMeta {
             number,
@@ -62,10 +54,7 @@ impl TableBuilder {
         };
         Ok(Self {
             number,
-            path,
-            file,
-            buffer: Vec::new(),
-            written: 0,
+            out,
             block: BlockBuilder::default(),
             index: BlockBuilder::default(),
             closed: None,
@@ -78,7 +67,7 @@ impl TableBuilder {
 
     /// The length of the file so far.
     pub(crate) fn bytes(&self) -> u64 {
-        self.written + (self.buffer.len() + self.block.len()) as u64
+        self.out.len() + self.block.len() as u64
     }
 
     /// Adds an entry, which comes after all before it; `is_shadowed` says that it is kept for
@@ -126,29 +115,26 @@ impl TableBuilder {
         if self.block.count() == 0 {
             return Ok(());
         }
-        let offset = self.written + self.buffer.len() as u64;
+        let offset = self.out.len();
         let block = self.block.finish(self.number, offset);
         self.closed = Some(self.put(&block)?);
         Ok(())
     }
 
     fn put(&mut self, block: &[u8]) -> Result<BlockPlace> {
-        let offset = self.written + self.buffer.len() as u64;
+        let offset = self.out.len();
         let len = u32::try_from(block.len());
         let len = len.map_err(|_| Error::argument("a block of a table outgrew 4 GiB"))?;
-        self.buffer.extend_from_slice(block);
-        if self.buffer.len() >= WRITE_BYTES {
-            self.write_out()?;
-        }
+        let beside = self.memory();
+        self.out.push(&[block], beside)?;
         Ok(BlockPlace { offset, len })
     }
 
-    fn write_out(&mut self) -> Result<()> {
-        let written = self.file.write_at(&[IoSlice::new(&self.buffer)], self.written);
-        written.map_err(|e| Error::io("write to", &self.path, e))?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
+    /// Bytes of memory that it takes beside the piece that is written next: hashes, and the filter
+    /// that is made of them; the index.
+    fn memory(&self) -> usize {
+        let filter = self.hashes.len() * filter::BITS_PER_KEY as usize / 8;
+        self.hashes.capacity() * size_of::<u64>() + filter + 2 * self.index.len()
     }
 
     /// Ends the table with its range tombstones; it is on stable storage then, but for its name.
@@ -164,15 +150,13 @@ impl TableBuilder {
         self.meta.bounds.last = last_key;
         let ranges = self.put_ranges(tombstones)?;
         let filter = self.put_filter()?;
-        let offset = self.written + self.buffer.len() as u64;
+        let offset = self.out.len();
         let index = self.index.finish(self.number, offset);
         let index = self.put(&index)?;
         let (number, salt) = (self.number, random());
         let footer = Footer { number, index, filter, ranges, salt };
-        self.buffer.extend_from_slice(&footer.encode());
-        self.write_out()?;
-        self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
-        self.meta.bytes = self.written;
+        self.out.push(&[&footer.encode()], 0)?;
+        self.meta.bytes = self.out.finish()?;
         let references = self.references.iter();
         self.meta.references =
             references.map(|(&segment, &bytes)| Reference { segment, bytes }).collect();
@@ -184,7 +168,7 @@ impl TableBuilder {
             return Ok(BlockPlace { offset: 0, len: 0 });
         }
         let bytes = filter::build(&self.hashes, filter::BITS_PER_KEY);
-        let offset = self.written + self.buffer.len() as u64;
+        let offset = self.out.len();
         self.put(&seal_raw(bytes, 0, self.number, offset))
     }
 
@@ -205,7 +189,7 @@ impl TableBuilder {
         if tombstones.is_empty() {
             return Ok(BlockPlace { offset: 0, len: 0 });
         }
-        let offset = self.written + self.buffer.len() as u64;
+        let offset = self.out.len();
         let block = seal_raw(bytes, tombstones.len() as u32, self.number, offset);
         self.put(&block)
     }

@@ -8,6 +8,7 @@ use super::super::entry::{Entry, Kind};
 use super::super::fetch::{Cached, Piece, Wanted};
 use super::super::files::Handle;
 use super::super::filter::Filter;
+use super::super::memory::{Charge, Part};
 use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
@@ -103,6 +104,27 @@ impl Table {
     /// What the cache knows a data block by.
     pub(crate) fn block_key(&self, place: BlockPlace) -> BlockKey {
         BlockKey { file: u64::from(self.finder.number), offset: place.offset }
+    }
+
+    /// A data block, from the cache or the disk.
+    fn block(&self, place: BlockPlace) -> Result<Arc<Block>> {
+        match Wanted::Block(self.clone(), place).get(&self.handle.directory().blocks)? {
+            Cached::Block(block) => Ok(block),
+            // Nothing else is known by the place of a block.
+            Cached::Table(_) | Cached::Value(_) => {
+                self.piece(place)?.read(|bytes| self.open_block(place, bytes)).map(Arc::new)
+            }
+        }
+    }
+
+    /// How much is read ahead at first, and after so much.
+    fn first_ahead(&self, pace: Pace) -> usize {
+        let most = self.handle.directory().budget.piece_bytes();
+        if pace == Pace::Whole { most } else { AHEAD_MIN.min(most) }
+    }
+
+    fn next_ahead(&self, bytes: usize) -> usize {
+        bytes.saturating_mul(2).min(self.handle.directory().budget.piece_bytes())
     }
 
     /// Where a data block stands.
@@ -262,79 +284,111 @@ impl TableSearch {
     }
 }
 
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Block by block through the cache, and ahead once several follow each other.
+    Searching,
+    /// Everything from front to back, once: nothing of it is kept.
+    Whole,
+}
+
+/// So many blocks follow each other before the next ones are read ahead, and so much at first.
+const STEPS_MIN: u32 = 2;
+const AHEAD_MIN: usize = 32 << 10;
+
+/// What was read ahead of a table.
+struct Ahead {
+    /// Bytes of the file, and where they stand.
+    bytes: Vec<u8>,
+    offset: u64,
+    /// How much is read next.
+    next_bytes: usize,
+    charge: Charge,
+}
+
+impl Ahead {
+    /// A block, if it was read.
+    fn get(&self, place: BlockPlace) -> Option<&[u8]> {
+        let from = usize::try_from(place.offset.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(from..from.checked_add(place.len as usize)?)
+    }
+
+    fn clear(&mut self, next_bytes: usize) {
+        self.bytes = Vec::new();
+        self.charge.set(0);
+        self.next_bytes = next_bytes;
+    }
+}
+
 /// A place among the entries of a table.
 pub(crate) struct TableCursor {
     table: Table,
+    pace: Pace,
     index: Place,
     block: Option<(BlockPlace, Arc<Block>)>,
     place: Place,
-    /// Bytes of the file that were read ahead, and where they stand.
-    ahead: Vec<u8>,
-    ahead_offset: u64,
-    /// So much is read at once; 0: a block at a time.
-    ahead_bytes: usize,
+    /// So many blocks were loaded one behind the other.
+    steps: u32,
+    ahead: Ahead,
 }
 
 impl TableCursor {
-    pub(crate) fn new(table: Table, ahead_bytes: usize) -> Self {
-        Self {
-            table,
-            index: Place::default(),
-            block: None,
-            place: Place::default(),
-            ahead: Vec::new(),
-            ahead_offset: 0,
-            ahead_bytes,
-        }
+    pub(crate) fn new(table: Table, pace: Pace) -> Self {
+        let directory = Arc::downgrade(table.handle.directory());
+        let next_bytes = table.first_ahead(pace);
+        let charge = Charge::new(directory, Part::Buffers);
+        let ahead = Ahead { bytes: Vec::new(), offset: 0, next_bytes, charge };
+        let (index, place) = (Place::default(), Place::default());
+        Self { table, pace, index, block: None, place, steps: 0, ahead }
     }
 
     /// Loads the block that the index is at; `None` at the end of the index.
     fn load(&mut self) -> Result<bool> {
-        let table = self.table.clone();
-        let Some(place) = table.line(&self.index)? else {
+        let Some(place) = self.table.line(&self.index)? else {
             self.block = None;
             return Ok(false);
         };
         if self.block.as_ref().is_some_and(|(loaded, _)| *loaded == place) {
             return Ok(true);
         }
-        let block = match self.ahead_bytes {
-            0 => {
-                let blocks = &table.handle.directory().blocks;
-                match Wanted::Block(table.clone(), place).get(blocks)? {
-                    Cached::Block(block) => block,
-                    // Nothing else begins in a table where a block does.
-                    Cached::Table(_) | Cached::Value(_) => Arc::new(self.read_ahead(place)?),
-                }
-            }
-            _ => Arc::new(self.read_ahead(place)?),
-        };
+        let is_ahead = self.pace == Pace::Whole || self.steps > STEPS_MIN;
+        let block = if is_ahead { self.block_ahead(place)? } else { self.table.block(place)? };
         self.block = Some((place, block));
         Ok(true)
     }
 
-    fn read_ahead(&mut self, place: BlockPlace) -> Result<Block> {
-        let (table, len) = (&self.table, place.len as usize);
-        let inside = |offset: u64, ahead: &[u8]| {
-            let from = usize::try_from(place.offset.checked_sub(offset)?).ok()?;
-            ahead.get(from..from.checked_add(len)?).map(<[u8]>::to_vec)
-        };
-        let bytes = match inside(self.ahead_offset, &self.ahead) {
-            Some(bytes) => bytes,
-            None => {
-                let (file, path) = (table.handle.file()?, table.handle.path());
-                let most = table.finder.end.saturating_sub(place.offset);
-                self.ahead.resize(most.min(self.ahead_bytes.max(len) as u64) as usize, 0);
-                let read = file.read_at(&mut self.ahead, place.offset);
-                read.map_err(|e| Error::io("read", path, e))?;
-                self.ahead_offset = place.offset;
-                let outside = "a block lies outside of its table";
-                inside(place.offset, &self.ahead)
-                    .ok_or_else(|| table.damaged(place.offset, outside))?
+    /// A block that others follow.
+    fn block_ahead(&mut self, place: BlockPlace) -> Result<Arc<Block>> {
+        let table = &self.table;
+        let open = |bytes: &[u8]| table.open_block(place, bytes).map(Arc::new);
+        if let Some(bytes) = self.ahead.get(place) {
+            return open(bytes);
+        }
+        if self.pace == Pace::Searching {
+            let blocks = &table.handle.directory().blocks;
+            if let Some(Cached::Block(block)) = blocks.peek(table.block_key(place)) {
+                return Ok(block);
             }
-        };
-        Block::open(bytes, table.finder.number, place.offset)
-            .map_err(|reason| table.damaged(place.offset, reason))
+        }
+        // What is outside of the table is told of the block alone.
+        let alone = table.piece(place)?.len;
+        let most = usize::try_from(table.finder.end - place.offset).unwrap_or(usize::MAX);
+        let len = self.ahead.next_bytes.max(alone).min(most);
+        let (handle, offset) = (Arc::clone(&table.handle), place.offset);
+        // Room for it is made before it is there.
+        self.ahead.charge.set(2 * len);
+        handle.directory().reads.ahead.fetch_add(1, Relaxed);
+        let piece = Piece { handle, offset, len, grows: false };
+        self.ahead.bytes = piece.read(|bytes| Ok(bytes.to_vec()))?;
+        (self.ahead.offset, self.ahead.next_bytes) = (offset, table.next_ahead(len));
+        self.ahead.get(place).map_or_else(|| open(&[]), open)
+    }
+
+    /// The next block is not the one behind the last.
+    fn jump(&mut self) {
+        self.steps = 0;
+        self.ahead.clear(self.table.first_ahead(self.pace));
     }
 
     /// Moves inside the block.
@@ -354,6 +408,7 @@ impl TableCursor {
     fn skip_forward(&mut self) -> Result<()> {
         while self.block.is_some() && self.entry().is_none() {
             self.step_index(Place::next)?;
+            self.steps = self.steps.saturating_add(1);
             if self.load()? {
                 self.step(Place::first)?;
             }
@@ -363,6 +418,7 @@ impl TableCursor {
 
     fn skip_back(&mut self) -> Result<()> {
         while self.block.is_some() && self.entry().is_none() {
+            self.jump();
             self.step_index(Place::prev)?;
             if self.load()? {
                 self.step(Place::last)?;
@@ -379,6 +435,7 @@ impl TableCursor {
 
 impl Source for TableCursor {
     fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.jump();
         self.step_index(|index, block| index.seek(block, key, u64::MAX))?;
         // The versions of a key may go on in the next block.
         while self.load()? {
@@ -392,6 +449,7 @@ impl Source for TableCursor {
     }
 
     fn first(&mut self) -> Result<()> {
+        self.jump();
         self.step_index(Place::first)?;
         if self.load()? {
             self.step(Place::first)?;
@@ -400,6 +458,7 @@ impl Source for TableCursor {
     }
 
     fn last(&mut self) -> Result<()> {
+        self.jump();
         self.step_index(Place::last)?;
         if self.load()? {
             self.step(Place::last)?;

@@ -7,6 +7,7 @@ use super::super::entry::{Entry, Kind, compare};
 use super::super::fetch::Cached;
 use super::super::files::{Directory, Name};
 use super::super::filter;
+use super::super::memory::Budget;
 use super::super::merge::Source;
 use super::super::tombstones::Tombstone;
 use super::*;
@@ -31,7 +32,8 @@ fn entries() -> Vec<Owned> {
 
 fn write(entries: &[Owned], blocks: u64) -> (SimSystem, Arc<Directory>, TableMeta) {
     let system = SimSystem::new(1, sim::Config::default());
-    let directory = Directory::new(Arc::new(system.clone()), PathBuf::from("/d"), 0o600, blocks);
+    let budget = Budget::new(blocks, 0);
+    let directory = Directory::new(Arc::new(system.clone()), PathBuf::from("/d"), 0o600, budget);
     directory.system.create_directory(&directory.path, 0o700).unwrap();
     let directory = Arc::new(directory);
     let mut builder = TableBuilder::new(&directory, 5).unwrap();
@@ -75,13 +77,14 @@ fn get(directory: &Directory, table: &Table, key: &[u8], at: u64) -> Option<Foun
 #[test]
 fn a_table_is_the_list_that_it_was_made_of() {
     let list = entries();
-    for (cache, ahead) in [(1 << 20, 0), (0, 0), (0, 256 << 10)] {
+    for (cache, pace) in [(2 << 20, Pace::Searching), (0, Pace::Searching), (1 << 20, Pace::Whole)]
+    {
         let (_, directory, meta) = write(&list, cache);
         assert_eq!((meta.entries, meta.ranges, meta.seqs), (list.len() as u64, 1, (1, 700)));
         assert!(meta.bounds.excludes_last && meta.bounds.last == b"key9");
         let table = open(&directory, &meta).unwrap();
         assert_eq!(table.pieces().cover(b"key07", 1000), 700);
-        let mut cursor = TableCursor::new(table.clone(), ahead);
+        let mut cursor = TableCursor::new(table.clone(), pace);
         cursor.first().unwrap();
         for entry in &list {
             assert_eq!(owned(&cursor).as_ref(), Some(entry));
@@ -120,7 +123,7 @@ fn every_changed_byte_is_named() {
     for (at, &byte) in whole.iter().enumerate() {
         system.edit(&path, at as u64, &[byte ^ 0x10]).unwrap();
         let read = || {
-            let mut cursor = TableCursor::new(open(&directory, &meta)?, 0);
+            let mut cursor = TableCursor::new(open(&directory, &meta)?, Pace::Searching);
             cursor.first()?;
             while cursor.entry().is_some() {
                 cursor.next()?;

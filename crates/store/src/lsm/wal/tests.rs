@@ -11,7 +11,7 @@ fn segment() -> (SimSystem, Log) {
     let identity = Identity { number: 7, salt: 99, first_seq: 5 };
     let file = system.open_data(Path::new(PATH), Open::Create, 0).unwrap();
     file.write_at(&[IoSlice::new(&identity.header())], 0).unwrap();
-    (system, Log::new(identity, file, PathBuf::from(PATH)))
+    (system, Log::new(identity, file, PathBuf::from(PATH), 8 << 10))
 }
 
 fn body(key: &[u8], value: &[u8]) -> Vec<u8> {

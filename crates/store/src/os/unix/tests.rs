@@ -26,6 +26,21 @@ fn many_and_empty_parts_are_written_in_order() {
 }
 
 #[test]
+fn what_is_appended_and_released_is_read() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let (_, file) = create(&folder);
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i / 251) as u8).collect();
+    let parts = [&bytes[..700_001], &[], &bytes[700_001..]].map(io::IoSlice::new);
+    file.append_at(&parts, 11).unwrap();
+    file.release(0, 1 << 20);
+    file.sync().unwrap();
+    file.release(0, 4 << 20);
+    let mut found = vec![0; bytes.len()];
+    file.read_at(&mut found, 11).unwrap();
+    assert!(found == bytes && file.len().unwrap() == 11 + bytes.len() as u64);
+}
+
+#[test]
 fn a_position_in_parts_moves_over_empty_ones() {
     let parts = [&b""[..], b"abc", b"", b"d", b""].map(io::IoSlice::new);
     let (mut first, mut skip) = (0, 0);

@@ -1,0 +1,163 @@
+//! One number for memory: what the parts of a store take of it, and what is left for the cache.
+//!
+//! ```text
+//! memory limit = memtables, written pages     set aside when the store is opened
+//!              + buffers, moved values        charged as they are made
+//!              + cache                        the rest; it shrinks when something is charged
+//! ```
+//!
+//! Written pages are what the system's cache holds of files that are being written. This module
+//! knows numbers only.
+
+use std::sync::{PoisonError, Weak};
+
+use super::files::Directory;
+use crate::sync::Mutex;
+
+/// The active memtable, and those that wait for their tables.
+const MEMTABLES: u64 = 3;
+/// The memory of a memtable grows in chunks: what of it is not used yet is no more than what is,
+/// and no more than this.
+const CHUNK_MAX: u64 = 1 << 20;
+/// So many files are written at a time: the log, a flush, a merge or a collection.
+const WRITERS: u64 = 3;
+
+/// What is charged as it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Of queues, of read-ahead and of files that are being written.
+    Buffers,
+    /// Lists of where collected values went.
+    Moved,
+}
+
+const PARTS: usize = 2;
+
+/// The memory of a store.
+pub(crate) struct Budget {
+    limit: u64,
+    memtable_bytes: u64,
+    charged: Mutex<[u64; PARTS]>,
+}
+
+impl Budget {
+    /// For a store that may take `limit` bytes, with memtables of so many each.
+    pub(crate) fn new(limit: u64, memtable_bytes: u64) -> Self {
+        Self { limit, memtable_bytes, charged: Mutex::default() }
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// One writer's share of the system's cache: what it wrote before this much is on the disk.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        (self.limit / 64).clamp(128 << 10, 4 << 20)
+    }
+
+    /// The same for all of them.
+    pub(crate) fn all_written_bytes(&self) -> u64 {
+        WRITERS * self.written_bytes()
+    }
+
+    /// The length of one large read or write.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        (self.limit / 256).clamp(32 << 10, 1 << 20) as usize
+    }
+
+    /// How many bytes of values a scan reads ahead.
+    pub(crate) fn window_bytes(&self) -> usize {
+        (self.limit / 128).clamp(32 << 10, 4 << 20) as usize
+    }
+
+    /// How many reads a thread has in flight, each with a buffer of so many bytes.
+    pub(crate) fn depth(&self, buffer_bytes: usize) -> usize {
+        (self.limit / 64 / buffer_bytes as u64).clamp(4, 64) as usize
+    }
+
+    /// What is charged to buffers and to moved values, and what `f` answers at the same moment.
+    pub(crate) fn charged<R>(&self, f: impl FnOnce() -> R) -> ([u64; PARTS], R) {
+        let charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
+        (*charged, f())
+    }
+
+    /// What is left for the cache.
+    pub(crate) fn rest(&self) -> u64 {
+        self.rest_of(&self.charged.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn rest_of(&self, charged: &[u64; PARTS]) -> u64 {
+        let memtable = self.memtable_bytes + self.memtable_bytes.min(CHUNK_MAX);
+        let aside = MEMTABLES * memtable + self.all_written_bytes();
+        let taken = charged.iter().fold(aside, |sum, bytes| sum.saturating_add(*bytes));
+        self.limit.saturating_sub(taken)
+    }
+}
+
+/// Memory that somebody has, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    directory: Weak<Directory>,
+    part: Part,
+    bytes: u64,
+}
+
+impl Charge {
+    /// Nothing yet.
+    pub(crate) fn new(directory: Weak<Directory>, part: Part) -> Self {
+        Self { directory, part, bytes: 0 }
+    }
+
+    /// From now on it is for so many bytes: the cache makes room before this returns.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let (before, now) = (std::mem::replace(&mut self.bytes, bytes as u64), bytes as u64);
+        let Some(directory) = self.directory.upgrade() else { return };
+        if before == now {
+            return;
+        }
+        let budget = &directory.budget;
+        let mut charged = budget.charged.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = &mut charged[self.part as usize];
+        *part = part.saturating_sub(before) + now;
+        directory.blocks.set_capacity(budget.rest_of(&charged));
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::os::sim::{Config, SimSystem};
+
+    #[test]
+    fn what_is_charged_is_the_caches_no_more() {
+        let system = Arc::new(SimSystem::new(1, Config::default()));
+        let budget = Budget::new(64 << 20, 4 << 20);
+        let whole = budget.rest();
+        assert_eq!(whole, (64 << 20) - 3 * (5 << 20) - 3 * (1 << 20));
+        let directory = Arc::new(Directory::new(system, PathBuf::from("/d"), 0o600, budget));
+        let charge = |part, bytes| {
+            let mut charge = Charge::new(Arc::downgrade(&directory), part);
+            charge.set(bytes);
+            charge
+        };
+        let (mut one, other) = (charge(Part::Buffers, 1000), charge(Part::Moved, 500));
+        assert_eq!(directory.budget.rest(), whole - 1500);
+        one.set(200);
+        assert_eq!(directory.budget.charged(|| ()).0, [200, 500]);
+        let third = charge(Part::Buffers, 100 << 20);
+        assert_eq!(directory.budget.rest(), 0);
+        drop((one, third));
+        assert_eq!(directory.budget.rest(), whole - 500);
+        drop(other);
+        assert_eq!(directory.budget.rest(), whole);
+    }
+}

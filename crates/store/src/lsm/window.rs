@@ -1,0 +1,155 @@
+//! The entries that a scan comes to next, whose separated values are read together: in the order in
+//! which they stand on the disk, neighbours by one read.
+//!
+//! A window begins small, since most scans are short, and grows with the scan up to what the memory
+//! limit has for it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::entry::Kind;
+use super::fetch::{Cached, Piece, Wanted};
+use super::files::Directory;
+use super::memory::{Charge, Part};
+use super::queue;
+use super::search;
+use super::snapshot::View;
+use super::vlog::ValuePlace;
+use crate::Result;
+
+/// So many entries are in the first window.
+const ENTRIES_MIN: usize = 8;
+/// And so many in the largest one.
+const ENTRIES_MAX: usize = 4096;
+/// Values with no more than this between them are read together.
+const GAP_BYTES: u64 = 16 << 10;
+/// What an entry of the window takes besides its value, about.
+const ENTRY_BYTES: usize = 128;
+
+/// The entries ahead of a scan.
+pub(crate) struct Window {
+    entries: VecDeque<Pending>,
+    /// How many entries the next one takes, and how many bytes of values.
+    entries_max: usize,
+    bytes_max: usize,
+    /// Bytes of the values that are to be read.
+    bytes: usize,
+    charge: Charge,
+}
+
+/// An entry: its value, or while that is not read what stands for it.
+struct Pending {
+    key: Vec<u8>,
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+/// A value that has to be read for an entry of the window.
+struct Missing {
+    entry: usize,
+    place: ValuePlace,
+}
+
+impl Window {
+    /// An empty one.
+    pub(crate) fn new(directory: &Arc<Directory>) -> Self {
+        let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
+        let bytes_max = directory.budget.window_bytes();
+        Self { entries: VecDeque::new(), entries_max: 0, bytes_max, bytes: 0, charge }
+    }
+
+    /// The next entry and its value.
+    pub(crate) fn next(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.entries.pop_front().map(|entry| (entry.key, entry.value))
+    }
+
+    /// Begins the next window, when this one is empty.
+    pub(crate) fn begin(&mut self) {
+        self.entries_max = (self.entries_max * 2).clamp(ENTRIES_MIN, ENTRIES_MAX);
+        self.bytes = 0;
+    }
+
+    /// Adds an entry behind the others.
+    pub(crate) fn add(&mut self, key: Vec<u8>, kind: Kind, value: Vec<u8>) {
+        let of_value = match kind {
+            Kind::Separated => super::entry::Pointer::decode(&value).map_or(0, |p| p.len as usize),
+            Kind::Inline | Kind::Tombstone => value.len(),
+        };
+        self.bytes += of_value + key.len() + ENTRY_BYTES;
+        self.entries.push_back(Pending { key, kind, value });
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.entries.len() >= self.entries_max || self.bytes >= self.bytes_max
+    }
+
+    /// Reads the values that are missing. If that fails the window is empty.
+    ///
+    /// # Errors
+    /// If one cannot be read or is damaged.
+    pub(crate) fn read(&mut self, view: &View) -> Result<()> {
+        // The values, and the same once more as it was read.
+        self.charge.set(2 * self.bytes);
+        let read = self.read_missing(view);
+        if read.is_err() {
+            self.entries.clear();
+        }
+        read
+    }
+
+    fn read_missing(&mut self, view: &View) -> Result<()> {
+        let directory = view.version().directory();
+        let mut missing = Vec::new();
+        for (at, entry) in self.entries.iter_mut().enumerate() {
+            if entry.kind != Kind::Separated {
+                continue;
+            }
+            let wanted = search::separated(view, &entry.value)?;
+            match (directory.blocks.peek(wanted.key()), wanted) {
+                (Some(Cached::Value(value)), _) => entry.value = value.to_vec(),
+                (_, Wanted::Value(place)) => missing.push(Missing { entry: at, place }),
+                (_, Wanted::Block(..)) => {}
+            }
+        }
+        missing.sort_by_key(|missing| (missing.place.key().file, missing.place.key().offset));
+        let runs = runs(&missing, directory.budget.piece_bytes());
+        let pieces: Vec<Piece> = runs.iter().map(|run| piece_of(&missing[run.clone()])).collect();
+        queue::read_all(directory, &pieces, |number, offset, bytes| {
+            for Missing { entry, place } in &missing[runs[number].clone()] {
+                let value = place.open(place.piece().cut(offset, bytes)?)?;
+                self.entries[*entry].value = value.to_vec();
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Which neighbours of a sorted list are read together: by no longer a read than `bytes_max`, but
+/// for a value that is longer by itself.
+fn runs(missing: &[Missing], bytes_max: usize) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let end = |at: usize| missing[at].place.key().offset + u64::from(missing[at].place.len());
+    for at in 0..missing.len() {
+        let (file, offset) = (missing[at].place.key().file, missing[at].place.key().offset);
+        let joins = runs.last().is_some_and(|run| {
+            let first = missing[run.start].place.key();
+            first.file == file
+                && offset.saturating_sub(end(at - 1)) <= GAP_BYTES
+                && end(at) - first.offset <= bytes_max as u64
+        });
+        match runs.last_mut() {
+            Some(run) if joins => run.end = at + 1,
+            _ => runs.push(at..at + 1),
+        }
+    }
+    runs
+}
+
+/// What is read for neighbours.
+fn piece_of(neighbours: &[Missing]) -> Piece {
+    let mut piece = neighbours[0].place.piece();
+    let ends = neighbours.iter().map(|m| m.place.key().offset + u64::from(m.place.len()));
+    piece.len = (ends.max().unwrap_or(piece.offset) - piece.offset) as usize;
+    piece
+}
