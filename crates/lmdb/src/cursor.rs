@@ -1,6 +1,6 @@
 //! Cursors of the interface: reading, putting and deleting where they stand.
 
-use hedgerow::tree::{Entry, Joined, Snapshot};
+use hedgerow::tree::{Entry, ReadTxn, Snapshot, WriteTxn};
 
 use crate::abi::*;
 use crate::arena::Arena;
@@ -22,6 +22,78 @@ pub(crate) struct Cursor {
     pub(crate) is_writing: bool,
 }
 
+/// A cursor that stands on an entry about which there is nothing to add. Its calls are steps inside
+/// a leaf: they fail in no way, and `None` means that nothing was done, since it is no such step or
+/// a string is too long.
+pub(crate) struct Here<'a, S> {
+    txn: &'a S,
+    place: &'a mut Place,
+    arena: &'a mut Arena,
+    /// Whether the pages change under it.
+    changes: bool,
+}
+
+impl<S: Snapshot> Here<'_, S> {
+    /// MDB_NEXT to a key with one value.
+    #[inline(always)]
+    pub(crate) fn next(self) -> Option<(Val, Val)> {
+        let (key, value) = self.place.cursor_mut()?.next_joined(self.txn, self.arena.room())?;
+        Some((self.arena.joined(key), Val::new(value.as_ptr(), value.len())))
+    }
+
+    /// MDB_PREV to a key with one value.
+    #[inline(always)]
+    pub(crate) fn prev(self) -> Option<(Val, Val)> {
+        let (key, value) = self.place.cursor_mut()?.prev_joined(self.txn, self.arena.room())?;
+        Some((self.arena.joined(key), Val::new(value.as_ptr(), value.len())))
+    }
+
+    /// MDB_NEXT_DUP, or MDB_NEXT among the values of a key.
+    #[inline(always)]
+    pub(crate) fn next_value(self) -> Option<(Val, Val)> {
+        if !self.place.cursor_mut()?.has_next_value() {
+            return None;
+        }
+        let key = self.place.key_here(self.txn, self.arena, self.changes)?;
+        let cursor = self.place.cursor_mut()?;
+        let value = cursor.next_value_joined(self.txn, self.arena.room())?;
+        Some((key, self.arena.joined(value)))
+    }
+
+    /// MDB_PREV_DUP, or MDB_PREV among the values of a key.
+    #[inline(always)]
+    pub(crate) fn prev_value(self) -> Option<(Val, Val)> {
+        let key = self.place.key_here(self.txn, self.arena, self.changes)?;
+        let cursor = self.place.cursor_mut()?;
+        let value = cursor.prev_value_joined(self.txn, self.arena.room())?;
+        Some((key, self.arena.joined(value)))
+    }
+
+    /// MDB_GET_CURRENT.
+    #[inline(always)]
+    pub(crate) fn current(self) -> Option<(Val, Val)> {
+        let key = self.place.key_here(self.txn, self.arena, self.changes)?;
+        let cursor = self.place.cursor_mut()?;
+        let value = cursor.current_joined(self.txn, self.arena.room())?;
+        Some((key, self.arena.joined(value)))
+    }
+
+    /// Whether MDB_NEXT_DUP surely finds nothing.
+    #[inline(always)]
+    pub(crate) fn at_last_value(self) -> Option<()> {
+        self.place.cursor_mut()?.is_on_last_value(self.txn).then_some(())
+    }
+
+    /// Goes to the group that a step to another key leads to, or MDB_NEXT from the last value of
+    /// one, without giving it. A group is a key and its values in one leaf.
+    #[inline(always)]
+    pub(crate) fn move_group(self, op: u32) -> Option<()> {
+        let cursor = self.place.cursor_mut()?;
+        let stays = op == op::NEXT && cursor.has_next_value();
+        (!stays && cursor.move_group_here(self.txn, op == op::PREV_NODUP)).then_some(())
+    }
+}
+
 /// What a call of `mdb_cursor_get` hands out.
 pub(crate) struct Given {
     pub(crate) key: Option<Val>,
@@ -36,38 +108,32 @@ impl Txn {
         place.is_plain() && self.flags & BLOCKED == 0 && !self.interrupt.is_set()
     }
 
-    /// What needs no other page than the leaf under the cursor, in a read transaction: in the fewest
-    /// steps. `None`, and nothing done, for all that [`Txn::cursor_usual`] has to see to.
+    /// What a step inside a leaf needs, in a read transaction.
     #[inline(always)]
-    pub(crate) fn cursor_here(&mut self, place: &mut Place, op: u32) -> Option<Answer<(Val, Val)>> {
-        if !self.may_step(place) {
-            return None;
-        }
-        let (Body::Read(txn), arena) = (&self.body, &mut self.arena) else { return None };
-        let cursor = place.cursor_mut()?;
-        let value = match op {
-            op::PREV if let Some((key, value)) = cursor.prev_joined(txn, arena.room()) => {
-                return Some(Ok((arena.joined(key), arena.joined(Joined::Stored(value)))));
+    pub(crate) fn reading<'a>(&'a mut self, place: &'a mut Place) -> Option<Here<'a, ReadTxn>> {
+        match &self.body {
+            Body::Read(txn) if self.may_step(place) => {
+                Some(Here { txn, place, arena: &mut self.arena, changes: false })
             }
-            op::NEXT | op::NEXT_DUP => cursor.value_joined(txn, false, arena.room())?,
-            op::PREV | op::PREV_DUP => cursor.value_joined(txn, true, arena.room())?,
-            op::GET_CURRENT => Some(cursor.current_joined(txn, arena.room())?),
-            _ => return None,
-        };
-        let Some(value) = value else {
-            let within_key = matches!(op, op::NEXT_DUP | op::PREV_DUP);
-            return within_key.then_some(Err(MDB_NOTFOUND));
-        };
-        let value = arena.joined(value);
-        match place.key_here(txn, arena) {
-            Ok(key) => Some(Ok((key, value))),
-            Err(stop) => Some(Err(self.stopped(stop))),
+            _ => None,
+        }
+    }
+
+    /// The same in a write transaction.
+    #[inline(always)]
+    pub(crate) fn writing<'a>(&'a mut self, place: &'a mut Place) -> Option<Here<'a, WriteTxn>> {
+        match &self.body {
+            Body::Write(txn) if self.may_step(place) => {
+                Some(Here { txn, place, arena: &mut self.arena, changes: true })
+            }
+            _ => None,
         }
     }
 
     /// The usual calls: steps from an entry about which there is nothing to add, and searches, in a
     /// table that the cursor has seen before. `None`, and nothing done, for all that
     /// [`Txn::cursor_get`] has to see to.
+    #[inline(always)]
     pub(crate) fn cursor_usual(
         &mut self,
         dbi: usize,
@@ -79,9 +145,10 @@ impl Txn {
         if place.cursor_mut()?.table() != table {
             return None;
         }
+        let arena = &mut self.arena;
         let found = match &self.body {
-            Body::Read(txn) => usual(txn, place, op, key, &mut self.arena)?,
-            Body::Write(txn) => usual(&**txn, place, op, key, &mut self.arena)?,
+            Body::Read(txn) => usual(txn, place, op, key, arena)?,
+            Body::Write(txn) => usual(&**txn, place, op, key, arena)?,
             Body::None => return None,
         };
         place.forget_gone();
@@ -338,11 +405,13 @@ fn usual<S: Snapshot>(
     arena: &mut Arena,
 ) -> Option<Result<(Val, Val), Stop>> {
     let found = match (op, key) {
-        (op::FIRST, _) => place.first(txn),
-        (op::LAST, _) => place.last(txn),
         (op::SET | op::SET_KEY, Some(key)) => place.seek(txn, key, false),
         (op::SET_RANGE, Some(key)) => place.seek(txn, key, true),
-        _ => place.step(txn, op)?,
+        _ => match place.step(txn, op)? {
+            Ok(Some(entry)) => Ok(entry),
+            Ok(None) => Err(Stop::Code(MDB_NOTFOUND)),
+            Err(error) => Err(Stop::Engine(error)),
+        },
     };
     Some(found.map(|entry| {
         // MDB_SET does not tell the key.

@@ -5,7 +5,7 @@
 //! past the end. The engine's cursor stands on an entry, and these bits say the rest.
 
 use hedgerow::Error;
-use hedgerow::tree::{Cursor, Entry, ReadTxn, Snapshot, Table, WriteTxn};
+use hedgerow::tree::{Cursor, Entry, Snapshot, Table, WriteTxn};
 
 use crate::abi::*;
 use crate::arena::Arena;
@@ -89,19 +89,22 @@ impl Place {
         self.cursor.as_mut()
     }
 
-    /// The key under the cursor, which stands on an entry of a read transaction.
+    /// The key under the cursor, which stands on an entry, if it is short. What was handed out
+    /// before for the same group is handed out again, unless the transaction `changes` its pages.
     #[inline(always)]
-    pub(crate) fn key_here(&mut self, txn: &ReadTxn, arena: &mut Arena) -> Result<Val, Stop> {
-        let Some(cursor) = &mut self.cursor else { return Err(NOWHERE) };
+    pub(crate) fn key_here<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        arena: &mut Arena,
+        changes: bool,
+    ) -> Option<Val> {
+        let cursor = self.cursor.as_mut()?;
         let group = cursor.group_id();
-        if self.given.0 != group {
-            let key = match cursor.key_joined(txn, arena.room()) {
-                Some(joined) => arena.joined(joined),
-                None => arena.val(or_nothing(cursor.current(txn))?.key),
-            };
-            self.given = (group, key);
+        if changes || self.given.0 != group {
+            let key = cursor.key_joined(txn, arena.room())?;
+            self.given = (group, arena.joined(key));
         }
-        Ok(self.given.1)
+        Some(self.given.1)
     }
 
     /// Whether it stands somewhere.
@@ -161,21 +164,32 @@ impl Place {
         Ok(entry)
     }
 
-    /// A step to a neighbour, or none, from an entry about which there is nothing to add. `None`,
-    /// and nothing done, elsewhere and for other operations.
+    /// MDB_FIRST and MDB_LAST, and a step to a neighbour, or none, from an entry about which there
+    /// is nothing to add. `None`, and nothing done, elsewhere and for other operations.
     #[inline(always)]
-    pub(crate) fn step<'t, S: Snapshot>(&mut self, txn: &'t S, op: u32) -> Option<Found<'t>> {
-        let cursor = self.cursor.as_mut().filter(|_| self.state == SET)?;
-        Some(or_nothing(match op {
-            op::NEXT => cursor.next(txn),
-            op::NEXT_DUP => cursor.next_value(txn),
-            op::NEXT_NODUP => cursor.next_key(txn),
-            op::PREV => cursor.prev(txn),
-            op::PREV_DUP => cursor.prev_value(txn),
-            op::PREV_NODUP => cursor.prev_key(txn),
-            op::GET_CURRENT => cursor.current(txn),
+    pub(crate) fn step<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        op: u32,
+    ) -> Option<hedgerow::Result<Option<Entry<'t>>>> {
+        let is_plain = self.state == SET;
+        let cursor = self.cursor.as_mut()?;
+        let found = match op {
+            op::FIRST => cursor.first(txn),
+            op::LAST => cursor.last(txn),
+            op::NEXT if is_plain => cursor.next(txn),
+            op::NEXT_DUP if is_plain => cursor.next_value(txn),
+            op::NEXT_NODUP if is_plain => cursor.next_key(txn),
+            op::PREV if is_plain => cursor.prev(txn),
+            op::PREV_DUP if is_plain => cursor.prev_value(txn),
+            op::PREV_NODUP if is_plain => cursor.prev_key(txn),
+            op::GET_CURRENT if is_plain => cursor.current(txn),
             _ => return None,
-        }))
+        };
+        if let Ok(Some(_)) = found {
+            self.state = SET;
+        }
+        Some(found)
     }
 
     /// MDB_FIRST.

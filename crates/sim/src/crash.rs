@@ -7,14 +7,13 @@
 //! the recovery from losses. Where a cut comes before the store's creation was acknowledged, there
 //! may be no store, but there must not be a panic or a wrong one.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use hedgerow::os::sim::{self, CrashMode, SimSystem};
 
 use crate::config::Config;
 use crate::generate::Generator;
-use crate::job::panic_message;
+use crate::job::caught;
 use crate::op::{Control, Op};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Ledger, Loss, Mark, Outcome, Runner};
@@ -120,12 +119,6 @@ fn sweep(config: &Config, ops: &[Op], images: usize, violations_max: usize) -> C
         }
     }
     sweep.report
-}
-
-/// The result of `f`; a panic is a violation too.
-fn caught<T>(f: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    catch_unwind(AssertUnwindSafe(f))
-        .unwrap_or_else(|panic| Err(format!("panic: {}", panic_message(&*panic)).into()))
 }
 
 /// A recorded run, and how much of it was looked at.

@@ -7,13 +7,12 @@
 //! machine and after a power cut: it must hold every durable commit, pass `check`, and take more.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hedgerow::os::sim::{self, CrashMode, Fault, Kept, Operation, SimSystem};
 
 use crate::config::{Config, Part};
 use crate::generate::Generator;
-use crate::job::panic_message;
+use crate::job::caught;
 use crate::op::{Commit, Control, Op};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Ledger, Loss, Outcome, Runner};
@@ -22,7 +21,9 @@ use crate::run::{Disagreement, Ledger, Loss, Outcome, Runner};
 /// operations.
 const STEP_OPS: usize = 10;
 /// After so many violations a seed ends.
-const VIOLATIONS_MAX: usize = 20;
+pub(crate) const VIOLATIONS_MAX: usize = 20;
+/// A disk with less room than this is tried.
+const ROOM_BYTES: u64 = 40_000;
 /// Address space of a simulated file.
 const RESERVE_BYTES: u64 = 64 << 20;
 /// Error numbers: EIO, EINTR, ENOMEM, ENOSPC.
@@ -60,7 +61,7 @@ pub struct FaultReport {
 
 /// A fault to try.
 #[derive(Clone, Copy, Debug)]
-enum Script {
+pub(crate) enum Script {
     /// The n-th call fails, and the ones behind it, if it is for ever.
     Call { nth: u64, is_for_ever: bool, fault: Fault },
     /// From the n-th call of a kind on, the disk is full.
@@ -70,7 +71,7 @@ enum Script {
 }
 
 impl Script {
-    fn arm(self, disk: &SimSystem) {
+    pub(crate) fn arm(self, disk: &SimSystem) {
         match self {
             Self::Call { nth, is_for_ever, fault } => {
                 disk.fail_any(nth, if is_for_ever { u64::MAX } else { 1 }, fault);
@@ -94,12 +95,6 @@ pub fn faults_seed(seed: u64, settings: &FaultSettings) -> FaultReport {
     hunt.report
 }
 
-/// The result of `f`; a panic is a violation too.
-fn caught<T>(f: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    catch_unwind(AssertUnwindSafe(f))
-        .unwrap_or_else(|panic| Err(format!("panic: {}", panic_message(&*panic)).into()))
-}
-
 /// Cuts a stream into steps: each begins with a transaction, or is the first one.
 fn steps(ops: &[Op]) -> Vec<Vec<Op>> {
     let mut steps = vec![Vec::new()];
@@ -115,6 +110,28 @@ fn steps(ops: &[Op]) -> Vec<Vec<Op>> {
         steps[last].push(if is_group { durable } else { *op });
     }
     steps
+}
+
+/// What to try on a step that made the calls that `after` counted; also a full disk, if there is
+/// to be one, with less than so many bytes of room.
+pub(crate) fn scripts(rng: &mut Rng, after: &SimSystem, room_bytes: Option<u64>) -> Vec<Script> {
+    let mut scripts = Vec::new();
+    let kept = |rng: &mut Rng| rng.pick(&[Kept::None, Kept::Some, Kept::All]);
+    for nth in 1..=after.all_calls() {
+        for is_for_ever in [false, true] {
+            let fault = Fault { errno: rng.pick(&ERRORS), kept: kept(rng) };
+            scripts.push(Script::Call { nth, is_for_ever, fault });
+        }
+    }
+    if let Some(room_bytes) = room_bytes {
+        for kind in [Operation::Write, Operation::SetLen] {
+            for nth in 1..=after.calls(kind) {
+                scripts.push(Script::FullFrom { kind, nth, kept: kept(rng) });
+            }
+        }
+        scripts.push(Script::Room(rng.below(room_bytes)));
+    }
+    scripts
 }
 
 struct Hunt<'c> {
@@ -139,7 +156,7 @@ impl Hunt<'_> {
             self.report.ops += step.len() as u64;
             self.report.calls += after.all_calls();
             let full_disk = self.report.ops <= settings.full_disk_ops as u64;
-            for script in self.scripts(&after, full_disk) {
+            for script in scripts(&mut self.rng, &after, full_disk.then_some(ROOM_BYTES)) {
                 if self.report.violations.len() >= VIOLATIONS_MAX {
                     return Ok(());
                 }
@@ -148,28 +165,6 @@ impl Hunt<'_> {
             (disk, ledger) = (after, next);
         }
         Ok(())
-    }
-
-    /// What to try on a step that made the calls that `after` counted.
-    fn scripts(&mut self, after: &SimSystem, full_disk: bool) -> Vec<Script> {
-        let rng = &mut self.rng;
-        let mut scripts = Vec::new();
-        let kept = |rng: &mut Rng| rng.pick(&[Kept::None, Kept::Some, Kept::All]);
-        for nth in 1..=after.all_calls() {
-            for is_for_ever in [false, true] {
-                let fault = Fault { errno: rng.pick(&ERRORS), kept: kept(rng) };
-                scripts.push(Script::Call { nth, is_for_ever, fault });
-            }
-        }
-        if full_disk {
-            for kind in [Operation::Write, Operation::SetLen] {
-                for nth in 1..=after.calls(kind) {
-                    scripts.push(Script::FullFrom { kind, nth, kept: kept(rng) });
-                }
-            }
-            scripts.push(Script::Room(rng.below(40_000)));
-        }
-        scripts
     }
 
     fn trial(&mut self, disk: &SimSystem, ledger: &Ledger, step: &[Op], script: Script) {

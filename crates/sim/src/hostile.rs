@@ -38,7 +38,7 @@ pub fn remember_panics() {
     }));
 }
 
-fn last_panic() -> String {
+pub(crate) fn last_panic() -> String {
     std::mem::take(&mut LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -75,7 +75,7 @@ impl Templates {
 }
 
 /// What came of one case.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CaseReport {
     /// The seed.
     pub seed: u64,

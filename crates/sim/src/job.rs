@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Config, Part};
 use crate::generate::Generator;
 use crate::op::Op;
-use crate::run::{Disagreement, Runner};
+use crate::run::{Disagreement, Outcome, Runner};
 use crate::shrink::shrink;
 
 /// How a seed went.
@@ -59,6 +59,12 @@ pub fn run_ops(
         Err(Disagreement::from(format!("panic: {}", panic_message(&*panic))))
     });
     (done, result)
+}
+
+/// The result of `f`; a panic of the engine is a disagreement too.
+pub(crate) fn caught<T>(f: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    catch_unwind(AssertUnwindSafe(f))
+        .unwrap_or_else(|panic| Err(format!("panic: {}", panic_message(&*panic)).into()))
 }
 
 /// The text of a panic.

@@ -6,6 +6,7 @@
 //! [`op::Op`], and [`run`] drives engine and [`model`] through it. Nothing here knows pages but
 //! [`hostile::format`].
 
+pub mod compaction;
 pub mod config;
 pub mod crash;
 pub mod faults;

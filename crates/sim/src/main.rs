@@ -17,6 +17,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Model(commands::model::Model),
+    Compaction(commands::compaction::Compaction),
     Crash(commands::crash::Crash),
     Faults(commands::faults::Faults),
     Processes(commands::processes::Processes),
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     match arguments.command {
         Command::Model(command) => command.run(),
+        Command::Compaction(command) => command.run(),
         Command::Crash(command) => command.run(),
         Command::Faults(command) => command.run(),
         Command::Processes(command) => command.run(),

@@ -67,7 +67,7 @@ pub enum Part {
 }
 
 /// An error as text: this is about what happened, not about types.
-fn told<T>(doing: &str, result: Result<T, impl std::fmt::Display>) -> Result<T, String> {
+pub(crate) fn told<T>(doing: &str, result: Result<T, impl std::fmt::Display>) -> Result<T, String> {
     result.map_err(|e| format!("{doing}: {e}"))
 }
 

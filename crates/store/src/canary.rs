@@ -13,12 +13,22 @@ pub(crate) enum Bug {
     ReusedPage,
     /// An entry is not counted in the branches above it.
     CounterNotRaised,
-    /// A commit whose pages did not all arrive is taken.
+    /// A commit whose pages, or a group of the log whose bytes, did not all arrive is taken.
     ChecksumNotChecked,
     /// A run of freed pages is noted nowhere.
     WrongFreeList,
     /// A reader that pins a commit does not look whether it was in time.
     UncheckedPin,
+    /// A merge forgets that keys were deleted while older entries of them lie below.
+    TombstoneDropped,
+    /// A collection keeps only the newest value of a key, whatever snapshots see.
+    SnapshotNotServed,
+    /// After recovery sequence numbers are given a second time.
+    SequenceRepeated,
+    /// Opening removes files before the manifest that does not name them is in its place.
+    OrphanRemovedEarly,
+    /// What a failed write of the log left is not cut off.
+    RemainsNotCut,
 }
 
 /// The variable that names the bug.
@@ -51,6 +61,11 @@ fn named() -> Option<Bug> {
         "checksum-not-checked" => Bug::ChecksumNotChecked,
         "wrong-free-list" => Bug::WrongFreeList,
         "unchecked-pin" => Bug::UncheckedPin,
+        "tombstone-dropped" => Bug::TombstoneDropped,
+        "snapshot-not-served" => Bug::SnapshotNotServed,
+        "sequence-repeated" => Bug::SequenceRepeated,
+        "orphan-removed-early" => Bug::OrphanRemovedEarly,
+        "remains-not-cut" => Bug::RemainsNotCut,
         other => panic!("{VARIABLE} names no bug that can be planted: {other}"),
     };
     eprintln!("hedgerow: this build has a planted bug ({name}); it loses data");

@@ -152,6 +152,14 @@ impl Error {
         Self::Damaged { path: path.to_path_buf(), offset, reason }
     }
 
+    /// A read of bytes that a sound file has failed: damage, where the file ends before them.
+    pub(crate) fn read(path: &Path, offset: u64, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof => Self::damaged(path, offset, "the file ends before it"),
+            _ => Self::io("read", path, source),
+        }
+    }
+
     /// An [`Error::Argument`].
     pub(crate) fn argument(reason: impl Into<String>) -> Self {
         Self::Argument { reason: reason.into() }

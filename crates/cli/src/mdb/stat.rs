@@ -61,8 +61,10 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<(), Ending> {
         }
     }
     if wanted.free {
-        // The free-space trees are not databases: they have no depth and no entries to tell of.
-        writeln!(out, "Freelist Status\n  Free pages: {}", stat.free_pages)?;
+        // What is free here is no database: like handle 0 of the C interface it has no entries.
+        writeln!(out, "Freelist Status")?;
+        print_numbers(&TableStat::default(), &mut out)?;
+        writeln!(out, "  Free pages: {}", stat.free_pages)?;
     }
     let txn = store.begin_read().map_err(failed)?;
     print_databases(&txn, &wanted, &mut out)?;
@@ -78,8 +80,7 @@ fn print_environment(stat: &StoreStat, out: &mut Output) -> Result<(), Ending> {
     writeln!(out, "  Page size: {page_size}")?;
     writeln!(out, "  Max pages: {}", map_size / page_size)?;
     writeln!(out, "  Number of pages used: {}", stat.pages)?;
-    // LMDB counts from the empty environment, whose making takes three numbers here.
-    writeln!(out, "  Last transaction ID: {}", stat.commit.saturating_sub(3))?;
+    writeln!(out, "  Last transaction ID: {}", shown_id(stat.commit))?;
     writeln!(out, "  Max readers: {READERS_MAX}")?;
     writeln!(out, "  Number of readers used: {}", stat.readers.len())?;
     Ok(())
@@ -105,9 +106,15 @@ fn list_readers(store: &Store, out: &mut Output) -> Result<(), Ending> {
         false => writeln!(out, "    pid     thread     txnid")?,
     }
     for reader in readers {
-        writeln!(out, "{:10} {:x} {}", reader.process, reader.thread, reader.commit)?;
+        let id = shown_id(reader.commit);
+        writeln!(out, "{:10} {:x} {id}", reader.process, reader.thread)?;
     }
     Ok(())
+}
+
+/// The number of a commit as LMDB counts: from the empty environment, whose making takes three here.
+fn shown_id(commit: u64) -> u64 {
+    commit.saturating_sub(3)
 }
 
 fn print_databases(txn: &ReadTxn, wanted: &Wanted, out: &mut Output) -> Result<(), Ending> {
@@ -141,6 +148,10 @@ fn with_names(mut main: TableStat, txn: &ReadTxn, names: u64) -> TableStat {
 
 fn print(name: &str, stat: &TableStat, out: &mut Output) -> Result<(), Ending> {
     writeln!(out, "Status of {name}")?;
+    print_numbers(stat, out)
+}
+
+fn print_numbers(stat: &TableStat, out: &mut Output) -> Result<(), Ending> {
     writeln!(out, "  Tree depth: {}", stat.depth)?;
     writeln!(out, "  Branch pages: {}", stat.branch_pages)?;
     writeln!(out, "  Leaf pages: {}", stat.leaf_pages)?;

@@ -5,10 +5,10 @@ use std::ffi::{c_int, c_uint};
 use super::{bytes_of, on_txn, store};
 use crate::abi::*;
 use crate::code::Answer;
-use crate::cursor::{Cursor, Given};
+use crate::cursor::{Cursor, Here};
 use crate::handles::View;
 use crate::place::Place;
-use crate::txn::{BLOCKED, Body, Txn};
+use crate::txn::{BLOCKED, Txn};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_cursor_open(
@@ -103,80 +103,219 @@ unsafe extern "C" fn mdb_cursor_get(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
-        let Some(txn) = this.txn.as_mut() else { return MDB_BAD_TXN };
-        // The step inside a leaf, where nothing can panic.
-        if op == op::NEXT
-            && txn.may_step(&this.place)
-            && let (Body::Read(read), Some(place)) = (&txn.body, this.place.cursor_mut())
-            && let Some((joined, value)) = place.next_joined(read, txn.arena.room())
-        {
-            store(key, txn.arena.joined(joined));
-            store(data, Val::new(value.as_ptr(), value.len()));
-            return 0;
+        let Some(this) = cursor.as_ref() else { return libc::EINVAL };
+        if this.txn.is_null() {
+            return MDB_BAD_TXN;
         }
-        get_slow(cursor, key, data, op)
+        // The step inside a leaf is looked for first.
+        if op == op::NEXT {
+            get_next(cursor, key, data, op)
+        } else {
+            get_other(cursor, key, data, op)
+        }
     }
 }
 
-/// Every other call.
+/// All but the usual MDB_NEXT.
 ///
 /// # Safety
-/// The promises of `ffi`; the cursor is not null and has a transaction.
+/// As of [`get_next`].
+unsafe extern "C" fn get_other(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if (*(*cursor).txn).flags & MDB_RDONLY == 0 {
+            return get_writing(cursor, key, data, op);
+        }
+        match op {
+            op::NEXT => get_next_in_group(cursor, key, data, op),
+            op::PREV => get_prev(cursor, key, data, op),
+            op::NEXT_DUP => get_next_value(cursor, key, data, op),
+            op::PREV_DUP => get_prev_value(cursor, key, data, op),
+            op::NEXT_NODUP | op::PREV_NODUP => get_group(cursor, key, data, op),
+            op::GET_CURRENT => get_current(cursor, key, data, op),
+            _ => get_usual(cursor, key, data, op),
+        }
+    }
+}
+
+/// Functions that try a step inside a leaf, where nothing can panic, and leave everything else to
+/// another one. Each has a frame no larger than its own step needs.
+macro_rules! stepping {
+    ($($doc:literal $name:ident($txn:ident, $place:ident, $op:ident) $step:expr,
+        otherwise $otherwise:ident;)*) => {
+        $(
+            #[doc = $doc]
+            ///
+            /// # Safety
+            /// The promises of `ffi`; the cursor is not null and has a transaction.
+            #[inline(never)]
+            unsafe extern "C" fn $name(
+                cursor: *mut Cursor,
+                key: *mut Val,
+                data: *mut Val,
+                $op: c_uint,
+            ) -> c_int {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let this = &mut *cursor;
+                    let ($txn, $place) = (&mut *this.txn, &mut this.place);
+                    match $step {
+                        Some(pair) => give(key, data, pair),
+                        None => $otherwise(cursor, key, data, $op),
+                    }
+                }
+            }
+        )*
+    };
+}
+
+stepping! {
+    "MDB_NEXT."
+    get_next(txn, place, op) txn.reading(place).and_then(Here::next),
+        otherwise get_other;
+    "MDB_NEXT where the key may have more values."
+    get_next_in_group(txn, place, op) txn.reading(place).and_then(Here::next_value),
+        otherwise get_group;
+    "MDB_PREV."
+    get_prev(txn, place, op) txn.reading(place).and_then(Here::prev),
+        otherwise get_prev_value;
+    "MDB_NEXT_DUP."
+    get_next_value(txn, place, op) txn.reading(place).and_then(Here::next_value),
+        otherwise get_end_of_values;
+    "MDB_PREV_DUP, and MDB_PREV where the key or the one before may have several values."
+    get_prev_value(txn, place, op) txn.reading(place).and_then(Here::prev_value),
+        otherwise get_usual;
+    "MDB_GET_CURRENT."
+    get_current(txn, place, op) txn.reading(place).and_then(Here::current),
+        otherwise get_usual;
+    "Any call in a write transaction."
+    get_writing(txn, place, op) txn.writing(place).and_then(|here| match op {
+        op::NEXT => here.next(),
+        op::PREV => here.prev(),
+        op::NEXT_DUP => here.next_value(),
+        op::PREV_DUP => here.prev_value(),
+        op::GET_CURRENT => here.current(),
+        _ => None,
+    }), otherwise get_usual;
+}
+
+/// MDB_NEXT_DUP that found no value in the leaf.
+///
+/// # Safety
+/// As of [`get_next`].
 #[inline(never)]
-unsafe fn get_slow(cursor: *mut Cursor, key: *mut Val, data: *mut Val, op: c_uint) -> c_int {
+unsafe extern "C" fn get_end_of_values(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let this = &mut *cursor;
+        match (*this.txn).reading(&mut this.place).and_then(Here::at_last_value) {
+            Some(()) => MDB_NOTFOUND,
+            None => get_usual(cursor, key, data, op),
+        }
+    }
+}
+
+/// MDB_NEXT_NODUP and MDB_PREV_NODUP, and MDB_NEXT from the last value of a key.
+///
+/// # Safety
+/// As of [`get_next`].
+#[inline(never)]
+unsafe extern "C" fn get_group(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let this = &mut *cursor;
+        match (*this.txn).reading(&mut this.place).and_then(|here| here.move_group(op)) {
+            Some(()) => get_current(cursor, key, data, op::GET_CURRENT),
+            None => get_usual(cursor, key, data, op),
+        }
+    }
+}
+
+/// Tells the caller a key and a value.
+///
+/// # Safety
+/// The promises of `ffi`.
+#[inline(always)]
+unsafe fn give(key: *mut Val, data: *mut Val, (whole_key, value): (Val, Val)) -> c_int {
+    // SAFETY: the promises of `ffi`.
+    unsafe {
+        store(key, whole_key);
+        store(data, value);
+    }
+    0
+}
+
+/// The calls that may need another page.
+///
+/// # Safety
+/// As of [`get_next`].
+#[inline(never)]
+unsafe extern "C" fn get_usual(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
         let this = &mut *cursor;
         on_txn(this.txn, |txn| {
             let takes_key = matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
-            let given = match txn.cursor_here(&mut this.place, op) {
-                None => {
-                    let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
-                    txn.cursor_usual(this.dbi, &mut this.place, op, wanted)
-                }
-                given => given,
+            let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
+            let Some(pair) = txn.cursor_usual(this.dbi, &mut this.place, op, wanted) else {
+                return get_any(txn, this, key, data, op);
             };
-            if let Some(pair) = given {
-                let (whole_key, value) = pair?;
-                if op != op::SET {
-                    store(key, whole_key);
-                }
-                store(data, value);
-                return Ok(());
-            }
-            let given = get_any(txn, this, key, data, op)?;
-            if let Some(value) = given.key {
-                store(key, value);
-            }
-            if let Some(value) = given.data {
-                store(data, value);
-            }
+            give(if op == op::SET { std::ptr::null_mut() } else { key }, data, pair?);
             Ok(())
         })
     }
 }
 
-/// What a call of any kind gives.
+/// A call of any kind.
 ///
 /// # Safety
 /// The promises of `ffi`.
+#[cold]
+#[inline(never)]
 unsafe fn get_any(
     txn: &mut Txn,
     this: &mut Cursor,
-    key: *const Val,
-    data: *const Val,
+    key: *mut Val,
+    data: *mut Val,
     op: c_uint,
-) -> Answer<Given> {
+) -> Answer {
     txn.check()?;
     // Only these read what is given; elsewhere it need not name anything.
     let takes_pair = matches!(op, op::GET_BOTH | op::GET_BOTH_RANGE);
     let takes_key = takes_pair || matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
     // SAFETY: the promises of `ffi`.
-    let (key, data) = unsafe { (key.as_ref(), data.as_ref()) };
-    let key = key.filter(|_| takes_key).map(bytes_of);
-    let data = data.map(|data| if takes_pair { bytes_of(data) } else { &[] });
-    txn.cursor_get(this.dbi, &mut this.place, op, key, data)
+    unsafe {
+        let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
+        let wanted_data = data.as_ref().map(|data| if takes_pair { bytes_of(data) } else { &[] });
+        let given = txn.cursor_get(this.dbi, &mut this.place, op, wanted, wanted_data)?;
+        if let Some(value) = given.key {
+            store(key, value);
+        }
+        if let Some(value) = given.data {
+            store(data, value);
+        }
+    }
+    Ok(())
 }
 
 #[unsafe(no_mangle)]

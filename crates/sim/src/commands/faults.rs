@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::json;
 use sim::faults::{FaultReport, FaultSettings, faults_seed};
+use sim::lsm;
 
 use super::{Engine, Seeds, over_seeds, seeds};
 
@@ -35,17 +36,17 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) fn run(&self) -> ExitCode {
-        if self.engine != Engine::Tree {
-            eprintln!("faults: only for the engine tree so far");
-            return ExitCode::FAILURE;
-        }
         let settings = FaultSettings { ops: self.ops, full_disk_ops: self.full_disk_ops };
         let begin = Instant::now();
-        let mut reports = over_seeds(&self.seeds, self.jobs, |seed| faults_seed(seed, &settings));
+        let run = match self.engine {
+            Engine::Tree => faults_seed,
+            Engine::Lsm => lsm::faults::faults_seed,
+        };
+        let mut reports = over_seeds(&self.seeds, self.jobs, |seed| run(seed, &settings));
         reports.sort_by_key(|r| r.seed);
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
-            print_json(&reports, seconds);
+            print_json(self.engine, &reports, seconds);
         } else {
             print_text(&reports, seconds);
         }
@@ -65,7 +66,7 @@ fn by_kind(reports: &[FaultReport]) -> BTreeMap<&str, u64> {
     kinds
 }
 
-fn print_json(reports: &[FaultReport], seconds: f64) {
+fn print_json(engine: Engine, reports: &[FaultReport], seconds: f64) {
     let failing: Vec<&FaultReport> = reports.iter().filter(|r| !r.violations.is_empty()).collect();
     let failure = |r: &&FaultReport| {
         let (place, disagreement) = &r.violations[0];
@@ -75,7 +76,7 @@ fn print_json(reports: &[FaultReport], seconds: f64) {
         "{}",
         json!({
             "command": "faults",
-            "engine": "tree",
+            "engine": engine.name(),
             "seeds": reports.len(),
             "ops": sum(reports, |r| r.ops),
             "calls": sum(reports, |r| r.calls),

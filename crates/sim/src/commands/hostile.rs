@@ -8,8 +8,9 @@ use clap::Args;
 use serde_json::json;
 use sim::hostile::supervise::{self, Summary};
 use sim::hostile::{Templates, flips, targets};
+use sim::lsm;
 
-use super::{Seeds, exit_code, over_seeds, seeds};
+use super::{Engine, Seeds, exit_code, over_seeds, seeds};
 
 /// Cases that one child runs before the next one begins.
 const CASES_OF_A_CHILD: usize = 500;
@@ -17,6 +18,9 @@ const CASES_OF_A_CHILD: usize = 500;
 /// The arguments of `hostile`.
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// The engine to test.
+    #[arg(long, value_enum, default_value = "tree")]
+    engine: Engine,
     /// Seeds, both ends included: `7` or `1..20`.
     #[arg(long, default_value = "1..1000", value_parser = seeds)]
     seeds: Seeds,
@@ -34,6 +38,9 @@ pub(crate) struct Arguments {
 /// The arguments of `flips`.
 #[derive(Args)]
 pub(crate) struct Flips {
+    /// The engine to test.
+    #[arg(long, value_enum, default_value = "tree")]
+    engine: Engine,
     /// Bits to flip.
     #[arg(long, default_value_t = 100_000)]
     count: u64,
@@ -77,7 +84,11 @@ fn failed(doing: &str, error: impl std::fmt::Display) -> ExitCode {
 pub(crate) fn hostile(arguments: &Arguments) -> ExitCode {
     let Seeds(seeds) = &arguments.seeds;
     if let Some(folder) = &arguments.child {
-        return match supervise::child(seeds, folder) {
+        let run = match arguments.engine {
+            Engine::Tree => supervise::child(seeds, folder),
+            Engine::Lsm => supervise::lsm_child(seeds),
+        };
+        return match run {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed("run a case", error),
         };
@@ -89,7 +100,8 @@ pub(crate) fn hostile(arguments: &Arguments) -> ExitCode {
     let begin = Instant::now();
     let groups: Vec<&[u64]> = seeds.chunks(CASES_OF_A_CHILD).collect();
     let numbers = Seeds((0..groups.len() as u64).collect());
-    let run = |group| supervise::run(&program, groups[group as usize]);
+    let engine = arguments.engine.name();
+    let run = |group| supervise::run(&program, engine, groups[group as usize]);
     let mut summary = Summary::default();
     for part in over_seeds(&numbers, arguments.jobs, run) {
         match part {
@@ -98,7 +110,7 @@ pub(crate) fn hostile(arguments: &Arguments) -> ExitCode {
         }
     }
     summary.findings.sort();
-    print(&summary, begin.elapsed().as_secs_f64(), arguments.json);
+    print(engine, &summary, begin.elapsed().as_secs_f64(), arguments.json);
     exit_code(summary.findings.is_empty())
 }
 
@@ -109,14 +121,14 @@ fn add(all: &mut Summary, more: Summary) {
     all.findings.extend(more.findings);
 }
 
-fn print(summary: &Summary, seconds: f64, as_json: bool) {
+fn print(engine: &str, summary: &Summary, seconds: f64, as_json: bool) {
     let finding = |(seed, text): &(u64, String)| json!({"seed": seed, "finding": text});
     if as_json {
         println!(
             "{}",
             json!({
                 "command": "hostile",
-                "engine": "tree",
+                "engine": engine,
                 "cases": summary.cases,
                 "answered": summary.done,
                 "refused": summary.refused,
@@ -142,6 +154,53 @@ fn print(summary: &Summary, seconds: f64, as_json: bool) {
 
 /// Runs the subcommand `flips`.
 pub(crate) fn flips(arguments: &Flips) -> ExitCode {
+    match arguments.engine {
+        Engine::Tree => tree_flips(arguments),
+        Engine::Lsm => lsm_flips(arguments),
+    }
+}
+
+fn lsm_flips(arguments: &Flips) -> ExitCode {
+    let begin = Instant::now();
+    let report = match lsm::flips::run(arguments.seed, arguments.count) {
+        Ok(report) => report,
+        Err(error) => return failed("flip bits", error),
+    };
+    let seconds = begin.elapsed().as_secs_f64();
+    let violations: Vec<_> = report.violations.iter().take(20).collect();
+    if arguments.json {
+        println!(
+            "{}",
+            json!({
+                "command": "flips",
+                "engine": arguments.engine.name(),
+                "flips": report.flips,
+                "cuts": report.cuts,
+                "told": report.told,
+                "like_torn_writes": report.torn,
+                "harmless": report.harmless,
+                "violations": report.violations.len(),
+                "seconds": seconds,
+                "failures": violations,
+            })
+        );
+    } else {
+        violations.iter().for_each(|violation| println!("{violation}"));
+        println!(
+            "{} flips and {} cuts: {} told of, {} like torn writes, {} harmless, {} violations, \
+             {seconds:.1} s",
+            report.flips,
+            report.cuts,
+            report.told,
+            report.torn,
+            report.harmless,
+            report.violations.len(),
+        );
+    }
+    exit_code(report.violations.is_empty())
+}
+
+fn tree_flips(arguments: &Flips) -> ExitCode {
     let begin = Instant::now();
     let run = || -> std::io::Result<flips::FlipReport> {
         let folder = tempfile::tempdir()?;

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use sim::job::run_seeds;
 
 pub(crate) mod canaries;
+pub(crate) mod compaction;
 pub(crate) mod crash;
 pub(crate) mod faults;
 pub(crate) mod hostile;
@@ -15,7 +16,7 @@ pub(crate) mod processes;
 pub(crate) mod readers;
 
 /// The engines that there are.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     Tree,
     Lsm,

@@ -6,11 +6,18 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+
+use super::Engine;
+use sim::lsm;
+use sim::lsm::processes::{LoadReport, LoadSettings};
 use sim::processes::{Part, ProcessReport, ProcessSettings, play, run};
 
 /// Lets real processes read and write one store, and kills, stops and forks them at random.
 #[derive(Args)]
 pub(crate) struct Processes {
+    /// The engine to test; of `lsm` one process at a time writes, and nobody else is let in.
+    #[arg(long, value_enum, default_value = "tree")]
+    engine: Engine,
     /// How long, in minutes.
     #[arg(long, conflicts_with = "seconds")]
     minutes: Option<u64>,
@@ -36,9 +43,64 @@ pub(crate) struct Processes {
 
 impl Processes {
     pub(crate) fn run(&self) -> ExitCode {
+        match self.engine {
+            Engine::Tree => self.run_tree(),
+            Engine::Lsm => self.run_lsm(),
+        }
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs(self.minutes.map_or(self.seconds, |m| 60 * m))
+    }
+
+    fn run_lsm(&self) -> ExitCode {
+        let settings = LoadSettings { seed: self.seed, time: self.time() };
+        let begin = Instant::now();
+        let folder = tempfile::tempdir_in(&self.folder).map_err(|e| e.to_string());
+        let report = folder.and_then(|folder| lsm::processes::run(folder.path(), settings));
+        let report = report
+            .unwrap_or_else(|what| LoadReport { violations: vec![what], ..LoadReport::default() });
+        self.print_lsm(&report, begin.elapsed().as_secs_f64());
+        super::exit_code(report.violations.is_empty())
+    }
+
+    fn print_lsm(&self, report: &LoadReport, seconds: f64) {
+        let open_seconds_max = report.open_time_max.as_secs_f64();
+        if self.json {
+            println!(
+                "{}",
+                json!({
+                    "command": "processes",
+                    "engine": self.engine.name(),
+                    "kills": report.kills,
+                    "commits": report.commits,
+                    "second_openers_refused": report.refused,
+                    "log_bytes": report.log_bytes,
+                    "open_seconds_per_gb_of_log": report.seconds_per_gb(),
+                    "open_seconds_max": open_seconds_max,
+                    "violations": report.violations,
+                    "seconds": seconds,
+                })
+            );
+            return;
+        }
+        report.violations.iter().for_each(|what| println!("{what}"));
+        println!(
+            "{} kills, {} commits told of, {} second openers refused, {} MB of log opened at {:.2} \
+             s per GB, {open_seconds_max:.2} s at most, {} violations, {seconds:.1} s",
+            report.kills,
+            report.commits,
+            report.refused,
+            report.log_bytes / 1_000_000,
+            report.seconds_per_gb().unwrap_or(0.0),
+            report.violations.len(),
+        );
+    }
+
+    fn run_tree(&self) -> ExitCode {
         let settings = ProcessSettings {
             seed: self.seed,
-            time: Duration::from_secs(self.minutes.map_or(self.seconds, |m| 60 * m)),
+            time: self.time(),
             writers: self.writers,
             readers: self.readers,
         };
@@ -93,6 +155,8 @@ impl Processes {
 enum Word {
     Writer,
     Reader,
+    /// Of the log-structured engine.
+    Loader,
 }
 
 /// Plays a part in `processes`.
@@ -109,12 +173,17 @@ pub(crate) struct Play {
 
 impl Play {
     pub(crate) fn run(&self) -> ExitCode {
-        let part = match self.part {
-            Word::Writer => Part::Writer,
-            Word::Reader => Part::Reader,
+        let play = |part| play(&self.store, part, self.place, self.seed);
+        let (name, played) = match self.part {
+            Word::Writer => ("writer", play(Part::Writer)),
+            Word::Reader => ("reader", play(Part::Reader)),
+            Word::Loader => {
+                let place = self.place as u64;
+                ("loader", lsm::processes::play(&self.store, self.seed, place))
+            }
         };
-        if let Err(what) = play(&self.store, part, self.place, self.seed) {
-            println!("{part:?} {}: {what}", self.place);
+        if let Err(what) = played {
+            println!("{name} {}: {what}", self.place);
             return ExitCode::FAILURE;
         }
         ExitCode::SUCCESS

@@ -2,12 +2,14 @@
 //! memory is a finding, and the next seed goes on in another child.
 
 use std::io::{BufRead, BufReader, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::{Templates, remember_panics, run_case};
+use super::{CaseReport, Templates, remember_panics, run_case};
+use crate::lsm::hostile::Hostile;
 
 /// How long one case may take.
 const CASE_MAX: Duration = Duration::from_secs(60);
@@ -32,13 +34,29 @@ pub struct Summary {
 /// # Errors
 /// Of the system, if stores cannot be written.
 pub fn child(seeds: &[u64], folder: &Path) -> std::io::Result<()> {
-    remember_panics();
     let templates = Templates::new(folder).map_err(std::io::Error::other)?;
+    run_cases(seeds, |seed| run_case(&templates, seed, folder))
+}
+
+/// The same for the log-structured engine.
+///
+/// # Errors
+/// If the store that is changed cannot be made.
+pub fn lsm_child(seeds: &[u64]) -> std::io::Result<()> {
+    let hostile = Hostile::new().map_err(std::io::Error::other)?;
+    run_cases(seeds, |seed| hostile.run_case(seed))
+}
+
+fn run_cases(
+    seeds: &[u64],
+    run_case: impl Fn(u64) -> std::io::Result<CaseReport>,
+) -> std::io::Result<()> {
+    remember_panics();
     let mut out = std::io::stdout();
     for seed in seeds {
         writeln!(out, "begin {seed}")?;
         out.flush()?;
-        let report = run_case(&templates, *seed, folder)?;
+        let report = run_case(*seed)?;
         let panic = report.panic.map(|text| {
             format!("panic: {}; {}", text.replace('\n', " "), report.changes.join("; "))
         });
@@ -48,28 +66,34 @@ pub fn child(seeds: &[u64], folder: &Path) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Runs cases in children of the program `program`, one after the other.
+/// Runs cases of an engine in children of the program `program`, one after the other.
 ///
 /// # Errors
 /// Of the system, if no child can be started.
-pub fn run(program: &Path, seeds: &[u64]) -> std::io::Result<Summary> {
+pub fn run(program: &Path, engine: &str, seeds: &[u64]) -> std::io::Result<Summary> {
     let mut summary = Summary::default();
     let mut left = seeds;
     while let (Some(first), Some(last)) = (left.first(), left.last()) {
-        let next = one_child(program, *first, *last, &mut summary)?;
+        let next = one_child(program, engine, *first..=*last, &mut summary)?;
         left = &left[left.iter().position(|seed| *seed >= next).unwrap_or(left.len())..];
     }
     Ok(summary)
 }
 
 /// Runs seeds until the child ends. Returns the seed with which to go on.
-fn one_child(program: &Path, first: u64, last: u64, summary: &mut Summary) -> std::io::Result<u64> {
+fn one_child(
+    program: &Path,
+    engine: &str,
+    seeds: RangeInclusive<u64>,
+    summary: &mut Summary,
+) -> std::io::Result<u64> {
+    let (first, last) = seeds.into_inner();
     let folder = tempfile::tempdir()?;
     let mut child = Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -c 0; ulimit -d {MEMORY_MAX_KIB}; exec \"$0\" \"$@\""))
         .arg(program)
-        .args(["hostile", "--seeds", &format!("{first}..{last}"), "--child"])
+        .args(["hostile", "--engine", engine, "--seeds", &format!("{first}..{last}"), "--child"])
         .arg(folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

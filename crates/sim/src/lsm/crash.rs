@@ -5,7 +5,6 @@
 //! of the process: every one that was handed to the system), pass `check`, and take more commits:
 //! the run goes on on it for a few operations, and many of these runs are cut as well.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use hedgerow::os::sim::{self, CrashMode, SimSystem};
@@ -13,7 +12,7 @@ use hedgerow::os::sim::{self, CrashMode, SimSystem};
 use super::run::{Ledger, Mark, RESERVE_BYTES, Runner};
 use super::{Config, Generator, Op};
 use crate::crash::{CrashReport, CrashSettings, Violation};
-use crate::job::panic_message;
+use crate::job::caught;
 use crate::rng::Rng;
 use crate::run::Outcome;
 use crate::shrink::shrink;
@@ -42,12 +41,6 @@ pub fn crash_seed(seed: u64, settings: &CrashSettings) -> CrashReport<Op> {
         report.shrunk = Some((config.describe(), ops));
     }
     report
-}
-
-/// The result of `f`; a panic is a violation too.
-fn caught<T>(f: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    catch_unwind(AssertUnwindSafe(f))
-        .unwrap_or_else(|panic| Err(format!("panic: {}", panic_message(&*panic)).into()))
 }
 
 /// A run of a store, and what holds before the first mark in its log.

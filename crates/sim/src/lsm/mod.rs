@@ -1,10 +1,17 @@
 //! The log-structured engine beside a model: what a seed chooses, and the operations.
 //!
 //! `run` drives engine and model side by side, `crash` cuts the power around every write of such a
-//! run.
+//! run, `faults` lets every call of it fail, `processes` kills it. `flips` and `hostile` damage the
+//! files of a store, which `template` makes and `format` reads a second time.
 
 pub mod crash;
+pub mod faults;
+pub mod flips;
+pub mod format;
+pub mod hostile;
+pub mod processes;
 pub mod run;
+pub mod template;
 
 use std::collections::BTreeSet;
 
@@ -45,7 +52,8 @@ impl Config {
             value_bytes: rng.pick(&[20, 100, 400]),
             memtable_bytes: rng.pick(&[2, 6, 20]) << 10,
             segment_bytes: rng.pick(&[4, 16, 64]) << 10,
-            table_bytes: rng.pick(&[2, 8, 32]) << 10,
+            // The smallest ones make several levels of little data.
+            table_bytes: rng.pick(&[200, 2 << 10, 8 << 10, 32 << 10]),
             is_real: rng.chance(1, 4),
         }
     }
@@ -56,7 +64,7 @@ impl Config {
         let keys = pool(&mut rng, 30);
         let (memtable_bytes, segment_bytes) =
             (rng.pick(&[600, 1500, 5000]), rng.pick(&[400, 2000, 8000]));
-        let (value_bytes, table_bytes) = (rng.pick(&[20, 100]), rng.pick(&[600, 3000]));
+        let (value_bytes, table_bytes) = (rng.pick(&[20, 100]), rng.pick(&[100, 600, 3000]));
         let is_real = false;
         Self { seed, keys, value_bytes, memtable_bytes, segment_bytes, table_bytes, is_real }
     }

@@ -1,7 +1,6 @@
 //! Engine and model side by side: every answer is compared.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +9,7 @@ use hedgerow::lsm::{Batch, Cursor, Db, Durability, Keyspace, KeyspaceOptions, Sc
 use hedgerow::os::sim::{self, SimSystem};
 
 use super::{Config, Generator, HELD, Op, SPACES, Write, random_write};
-use crate::job::{Failure, SeedReport, Settings, panic_message};
+use crate::job::{Failure, SeedReport, Settings, caught};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
 use crate::shrink::shrink;
@@ -42,8 +41,10 @@ impl State {
 /// What was committed on a simulated disk, and how much of it must survive what.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    /// The state after each commit.
+    /// The state after each commit; also those of commits that failed and may be there.
     pub(super) states: Vec<State>,
+    /// The place of the last commit that returned.
+    returned: usize,
     handed: usize,
     durable: usize,
 }
@@ -72,18 +73,37 @@ impl Mark {
 }
 
 impl Ledger {
-    fn mark(&self) -> Mark {
-        let returned = self.states.len() - 1;
-        Mark { returned, handed: self.handed, durable: self.durable }
+    /// With one state, which must be there.
+    fn of(state: State) -> Self {
+        Self { states: vec![state], returned: 0, handed: 0, durable: 0 }
     }
 
-    fn returned(&mut self, durability: Durability) {
-        let last = self.states.len() - 1;
+    fn mark(&self) -> Mark {
+        Mark { returned: self.returned, handed: self.handed, durable: self.durable }
+    }
+
+    /// As [`Ledger::mark`], where any of the commits that failed may be there.
+    pub(super) fn mark_of_failures(&self) -> Mark {
+        Mark { returned: self.states.len() - 1, ..self.mark() }
+    }
+
+    /// Of a store that was closed.
+    pub(super) fn closed(self) -> Self {
+        Self::of(self.states[self.returned].clone())
+    }
+
+    /// The last commit returned.
+    fn returned(&mut self) {
+        self.returned = self.states.len() - 1;
+    }
+
+    /// All commits that returned promise this now.
+    fn promise(&mut self, durability: Durability) {
         if durability >= Durability::Buffered {
-            self.handed = last;
+            self.handed = self.returned;
         }
         if durability == Durability::Durable {
-            self.durable = last;
+            self.durable = self.returned;
         }
     }
 }
@@ -136,8 +156,20 @@ impl<'c> Runner<'c> {
     }
 
     pub(super) fn new(config: &'c Config, disk: Option<SimSystem>, path: PathBuf) -> Outcome<Self> {
-        let ledger = Ledger { states: vec![State::default()], handed: 0, durable: 0 };
-        let mut runner = Self::closed(config, disk, path, ledger);
+        let mut runner = Self::closed(config, disk, path, Ledger::of(State::default()));
+        runner.open()?;
+        Ok(runner)
+    }
+
+    /// Opens a store that was closed, and compares nothing.
+    pub(super) fn resumed(
+        config: &'c Config,
+        disk: SimSystem,
+        path: PathBuf,
+        ledger: &Ledger,
+    ) -> Outcome<Self> {
+        let mut runner = Self::closed(config, Some(disk), path, ledger.clone());
+        runner.state = ledger.states[ledger.returned].clone();
         runner.open()?;
         Ok(runner)
     }
@@ -171,7 +203,8 @@ impl<'c> Runner<'c> {
         let states = ledger.states[mark.durable..=low + at].to_vec();
         runner.state = ledger.states[low + at].clone();
         let handed = states.len() - 1;
-        runner.ledger = Ledger { states, handed, durable: if is_power { handed } else { 0 } };
+        let durable = if is_power { handed } else { 0 };
+        runner.ledger = Ledger { states, returned: handed, handed, durable };
         runner.start = runner.ledger.mark();
         runner.enter(db)?;
         runner.check()?;
@@ -222,10 +255,7 @@ impl<'c> Runner<'c> {
             self.spaces.push(ok("keyspace", space)?);
         }
         self.db = Some(db);
-        self.ledger.durable = self.ledger.states.len() - 1;
-        self.ledger.handed = self.ledger.durable;
-        self.note();
-        Ok(())
+        self.all_is_durable()
     }
 
     /// Writes down in the disk's log how far commits are.
@@ -247,8 +277,7 @@ impl<'c> Runner<'c> {
         }
         if let (Some(db), true) = (self.db.take(), closes) {
             ok("close", db.close())?;
-            self.ledger.returned(Durability::Durable);
-            self.note();
+            self.all_is_durable()?;
         }
         Ok(self.ledger.clone())
     }
@@ -261,7 +290,34 @@ impl<'c> Runner<'c> {
         Ok(())
     }
 
-    fn step(&mut self, op: Op) -> Outcome {
+    /// Compares all entries, now and in held snapshots.
+    pub(super) fn verify(&self) -> Outcome {
+        let db = self.db()?;
+        same("all entries", &self.read(db)?, &self.expected(&self.state))?;
+        for (snapshot, state) in self.held.iter().flatten() {
+            for (space, expected) in self.spaces.iter().zip(self.expected(state)) {
+                let scan = ok("scan", snapshot.scan(space))?;
+                let found: Vec<Entry> = ok("scan", scan.collect::<Result<_, _>>())?;
+                same("all entries of a snapshot", &found, &expected)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.db.is_some()
+    }
+
+    /// Whether the store refuses to write since something failed.
+    pub(super) fn is_poisoned(&self) -> Outcome<bool> {
+        match self.db()?.write_with(Batch::new(), Durability::None) {
+            Ok(()) => Ok(false),
+            Err(hedgerow::Error::Poisoned { .. }) => Ok(true),
+            Err(other) => ok("write", Err(other)),
+        }
+    }
+
+    pub(super) fn step(&mut self, op: Op) -> Outcome {
         match op {
             Op::Commit(write, durability) => self.commit(&[write], durability),
             Op::Batch(seed, durability) => {
@@ -301,7 +357,7 @@ impl<'c> Runner<'c> {
     }
 
     fn all_is_durable(&mut self) -> Outcome {
-        self.ledger.returned(Durability::Durable);
+        self.ledger.promise(Durability::Durable);
         self.note();
         Ok(())
     }
@@ -325,7 +381,7 @@ impl<'c> Runner<'c> {
     }
 
     fn commit(&mut self, writes: &[Write], durability: Durability) -> Outcome {
-        let mut batch = Batch::new();
+        let (mut batch, mut state) = (Batch::new(), self.state.clone());
         for &write in writes {
             let key = |key: u16| &self.config.keys[usize::from(key)][..];
             let added = match write {
@@ -340,12 +396,19 @@ impl<'c> Runner<'c> {
                 }
             };
             ok("batch", added)?;
-            self.state.apply(write);
+            state.apply(write);
         }
         // Before it begins: it may survive although it never returns.
-        self.ledger.states.push(self.state.clone());
-        ok("write", self.db()?.write_with(batch, durability))?;
-        self.ledger.returned(durability);
+        self.ledger.states.push(state.clone());
+        let written = ok("write", self.db()?.write_with(batch, durability));
+        if written.is_err() && !self.is_poisoned()? {
+            // What failed otherwise never comes back.
+            self.ledger.states.pop();
+        }
+        written?;
+        self.state = state;
+        self.ledger.returned();
+        self.ledger.promise(durability);
         self.note();
         Ok(())
     }
@@ -461,7 +524,7 @@ impl<'c> Runner<'c> {
 
 /// Runs a list of operations in a fresh store. A panic of the engine is a disagreement too.
 fn run_ops(config: &Config, folder: &Path, ops: &mut dyn Iterator<Item = Op>) -> Outcome {
-    let run = AssertUnwindSafe(|| {
+    caught(|| {
         let folder = tempfile::tempdir_in(folder)
             .map_err(|e| Disagreement::from(format!("no folder for a store: {e}")))?;
         let disk_config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
@@ -470,9 +533,6 @@ fn run_ops(config: &Config, folder: &Path, ops: &mut dyn Iterator<Item = Op>) ->
         runner.run(ops)?;
         runner.check()?;
         runner.end(true).map(drop)
-    });
-    catch_unwind(run).unwrap_or_else(|panic| {
-        Err(Disagreement::from(format!("panic: {}", panic_message(&*panic))))
     })
 }
 

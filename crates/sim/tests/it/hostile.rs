@@ -5,6 +5,7 @@ use std::process::Command;
 
 use sim::hostile::targets::{self, seeds};
 use sim::hostile::{Templates, flips, remember_panics, run_case};
+use sim::lsm;
 
 /// The command line, with its children.
 #[test]
@@ -21,6 +22,46 @@ fn a_few_hostile_files_do_no_harm() {
         assert!(report["refused"].as_u64() > Some(10 * cases / 3), "{report}");
         assert!(run.status.success());
     }
+}
+
+/// The same of the log-structured engine.
+#[test]
+fn a_few_hostile_files_of_the_log_structured_engine_do_no_harm() {
+    let run = Command::new(env!("CARGO_BIN_EXE_sim"))
+        .args(["hostile", "--engine", "lsm", "--seeds", "1..150", "--json"])
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(report["findings"], 0, "{report}");
+    assert_eq!(report["cases"], 150);
+    assert!(report["refused"].as_u64() > Some(150), "{report}");
+    assert!(run.status.success());
+}
+
+/// Damage of each kind of file is told of by name, or is like a write that was torn.
+#[test]
+fn damage_of_the_log_structured_engine_is_noticed() {
+    let report = lsm::flips::run(1, 400).unwrap();
+    assert_eq!(report.violations, Vec::<String>::new());
+    assert_eq!((report.flips, report.cuts), (400, 100));
+    assert!(report.told > 400 && report.torn > 0, "{report:?}");
+}
+
+/// Each part of each file is found, and its checksum is made as the engine makes it.
+#[test]
+fn pieces_have_the_checksums_that_the_engine_gave_them() {
+    let template = lsm::template::Template::new().unwrap();
+    let mut kinds = std::collections::BTreeSet::new();
+    for (path, bytes) in &template.files {
+        let pieces = lsm::format::pieces(&lsm::template::name(path), bytes);
+        let mut sealed = bytes.clone();
+        pieces.iter().for_each(|piece| piece.seal(&mut sealed));
+        assert!(sealed == *bytes, "{}", path.display());
+        kinds.extend(pieces.iter().map(|piece| piece.what));
+        let covered: usize = pieces.iter().map(|piece| piece.content.len() + 4).sum();
+        assert_eq!(covered, bytes.len(), "{}", path.display());
+    }
+    assert_eq!(kinds.len(), 10, "{kinds:?}");
 }
 
 /// A seed is a case for ever.

@@ -1,5 +1,6 @@
 //! Short runs of the testers, so that the default tests hold the engine against them.
 
+mod compaction;
 mod hostile;
 
 use std::process::Command;
@@ -89,6 +90,19 @@ fn a_few_seeds_survive_faults() {
     }
 }
 
+/// The same in the log-structured engine.
+#[test]
+fn a_few_seeds_of_the_log_structured_engine_survive_faults() {
+    let settings = FaultSettings { ops: 24, full_disk_ops: 24 };
+    for seed in 101..=104 {
+        let report = lsm::faults::faults_seed(seed, &settings);
+        assert!(report.trials > 100 && report.full_disks > 0, "seed {seed}: {report:?}");
+        if let Some((place, disagreement)) = report.violations.first() {
+            panic!("seed {seed}: {}\n{place}", disagreement.text);
+        }
+    }
+}
+
 /// Hunts for pages that are held for nobody.
 #[test]
 fn a_long_reader_holds_no_more_than_it_sees() {
@@ -107,4 +121,17 @@ fn processes_are_killed() {
     let report = String::from_utf8_lossy(&run.stdout).into_owned();
     assert!(run.status.success(), "{report}");
     assert!(!report.contains("\"kills\":0,"), "{report}");
+}
+
+/// Hunts for a commit that is lost with its process, and for a second opener that is let in.
+#[test]
+fn loaders_are_killed() {
+    let run = Command::new(env!("CARGO_BIN_EXE_sim"))
+        .args(["processes", "--engine", "lsm", "--seconds", "2", "--json"])
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert!(run.status.success(), "{report}");
+    assert_ne!(report["kills"], 0, "{report}");
+    assert_eq!(report["kills"], report["second_openers_refused"], "{report}");
 }

@@ -1,11 +1,13 @@
 //! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
 //! What they do is `engine`'s.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use super::engine::Inner;
 use super::pool::Pool;
+use crate::sync::atomic::AtomicU64;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -25,16 +27,26 @@ pub(crate) struct Background {
     changed: Condvar,
     /// Beside them: threads for those who do not wait themselves.
     pub(crate) pool: Pool,
+    /// How far it is behind, see `compact`.
+    behind: AtomicU64,
 }
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
-        let (state, changed, pool) = (Mutex::default(), Condvar::default(), Pool::new(is_on));
-        Self { is_on, state, changed, pool }
+        let (state, changed, behind) = (Mutex::default(), Condvar::default(), AtomicU64::new(0));
+        Self { is_on, state, changed, pool: Pool::new(is_on), behind }
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    pub(crate) fn behind(&self) -> u64 {
+        self.behind.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_behind(&self, behind: u64) {
+        self.behind.store(behind, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

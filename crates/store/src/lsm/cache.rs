@@ -2,7 +2,8 @@
 //!
 //! # What is kept
 //!
-//! A *block* here is anything that is read as one: it says itself what it weighs. Blocks are dealt to shards by the hash of their key, each with a lock and an equal part of the
+//! A *block* here is anything that is read as one: it says itself what it weighs. Blocks are dealt
+//! to shards by the hash of their key, each with a lock and an equal part of the
 //! capacity. A shard is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on
 //! a block, and where room is needed a hand goes round, takes one off each count and puts out the
 //! first block that it finds at zero. So a block that was needed once goes before one that is

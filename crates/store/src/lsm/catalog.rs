@@ -142,7 +142,7 @@ impl Db {
             let (len, max) = (name.len() as u64, NAME_BYTES_MAX as u64);
             return Err(Error::Size { what: "name of a keyspace", len, min: 0, max });
         }
-        let mut id = CATALOG.max(names.dropped);
+        let mut id = names.dropped;
         for entry in Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?) {
             id = id.max(Record::decode(&entry?.1).ok_or_else(|| self.damaged())?.id);
         }

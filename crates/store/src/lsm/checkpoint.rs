@@ -46,7 +46,7 @@ impl Inner {
         writer.log.write_out().inspect_err(|error| self.health.poison(error))?;
         let (tail, tail_len) = (writer.log.identity(), writer.log.end());
         let version = Arc::clone(&self.current().version);
-        Ok(Moment { version, tail, tail_len, last_seq: writer.logged })
+        Ok(Moment { version, tail, tail_len, last_seq: writer.next_seq - 1 })
     }
 }
 
@@ -136,7 +136,7 @@ impl Target {
         let taken = system.lock_exclusive(&lock, directory.mode);
         let taken = taken.map_err(|e| Error::io("lock", &lock, e))?;
         let reason = "a store there is open, here or in another process".to_string();
-        let taken = taken.ok_or_else(|| Error::Locked { path: lock, reason })?;
+        let taken = taken.ok_or(Error::Locked { path: lock, reason })?;
         Ok(Self { directory, _lock: taken })
     }
 

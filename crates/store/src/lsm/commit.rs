@@ -9,7 +9,8 @@
 //!    others changed something, also in front of them in the same group. Room is made: a full
 //!    buffer is frozen and the log goes on in a new segment.
 //! 3. The batches are appended to the log, each as a group; one write. A crash before its end
-//!    leaves a tail that is cut; what returned before stands in front of it.
+//!    leaves a tail that is cut; what returned before stands in front of it. What a write that
+//!    fails leaves is cut off at once, and the next commit stands in its place.
 //! 4. If any of them is to be durable: one flush. After a failed one nobody knows what is on the
 //!    disk, and nothing more is written until the store is opened anew.
 //! 5. The operations go into the buffer, and then the last sequence number is published: readers
@@ -294,13 +295,11 @@ impl Inner {
         if end > SEQUENCE_END {
             return Err(Error::argument("the store has used up its sequence numbers"));
         }
-        // They are not given again if the write fails: some of it may be there.
-        writer.next_seq = end;
         let now =
             |waiter: &Arc<Waiter>| waiter.durability > Durability::None || waiter.batch.separates;
         let bodies = writer.log.append(&groups, first, group.iter().any(now));
-        let bodies = bodies.inspect_err(|error| self.after_failed_append(&writer, error))?;
-        writer.logged = end - 1;
+        let bodies = bodies.inspect_err(|error| self.poison_if_broken(&writer, error))?;
+        writer.next_seq = end;
         if group.iter().any(|waiter| waiter.durability == Durability::Durable) {
             self.flush_log(&mut writer)?;
         }
@@ -316,18 +315,24 @@ impl Inner {
         Ok(())
     }
 
-    /// A write failed. Where commits that returned stood before it in memory, they are lost to the
-    /// log, and none may follow.
-    fn after_failed_append(&self, writer: &Writer, error: &Error) {
-        if writer.log.holds_back() {
+    /// A write or a flush of the log failed: whether commits can go on.
+    fn poison_if_broken(&self, writer: &Writer, error: &Error) {
+        if writer.log.is_broken() {
             self.health.poison(error);
         }
+    }
+
+    /// Hands everything to the system.
+    pub(crate) fn write_out_log(&self, writer: &mut Writer) -> Result<()> {
+        let written = writer.log.write_out();
+        written.inspect_err(|error| self.poison_if_broken(writer, error))
     }
 
     /// Hands everything to stable storage.
     pub(crate) fn flush_log(&self, writer: &mut Writer) -> Result<()> {
         self.health.check()?;
-        writer.log.flush().inspect_err(|error| self.health.poison(error))
+        let flushed = writer.log.flush();
+        flushed.inspect_err(|error| self.poison_if_broken(writer, error))
     }
 }
 

@@ -2,21 +2,47 @@
 
 use std::sync::Arc;
 
+use super::debt::Survey;
 use super::table::{Bounds, TableMeta};
-use super::version::{LEVELS, TableFile, Version};
+use super::version::{LEVELS, Sealed, Segment, TableFile, Version};
 
 /// The last level.
 pub(crate) const BOTTOM: usize = LEVELS - 1;
 /// Each level may hold so many times what the one above it does.
 const FANOUT: u64 = 10;
-/// So many tables in level 0 are merged.
-pub(crate) const LEVEL0_TABLES: usize = 4;
+/// So many tables in level 0 are merged if together they are so many times as large as what they
+/// are merged with: a load that grows the store threefold writes its tables anew once and a half.
+const LEVEL0_TABLES: usize = 4;
+const LEVEL0_GROWTH: u64 = 2;
+/// So many are always merged.
+const LEVEL0_TABLES_MAX: usize = 12;
+/// With more than so many, writers begin to wait;
+const LEVEL0_TABLES_BEHIND: usize = 16;
+/// with files that hold more than so many hundredths of what is needed, too, and so many segments
+/// besides; the longer the further they are beyond it, in steps of so many hundredths.
+const SPACE_PERCENT: u64 = 130;
+const SLACK_SEGMENTS: u64 = 2;
+const SPACE_STEP: u64 = 2;
+/// What may be garbage because of a buffer takes at most so many segments.
+const UNKNOWN_SEGMENTS: u64 = 3;
+/// Entries that newer ones hide may take so many hundredths of what is needed.
+const HIDDEN_PERCENT: u64 = 6;
 
 /// Sizes that a plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// A level above the last one begins to be used when it would hold this much.
     pub(crate) level_bytes_min: u64,
+    /// Less than this that newer entries hide is not worth a merge.
+    pub(crate) hidden_bytes_min: u64,
+}
+
+impl Sizes {
+    /// For a store with tables and segments of these lengths.
+    pub(crate) fn new(table_bytes: u64, segment_bytes: u64) -> Self {
+        let level_bytes_min = table_bytes.saturating_mul(4);
+        Self { level_bytes_min, hidden_bytes_min: segment_bytes / 4 }
+    }
 }
 
 /// Tables that are merged, and where the result goes.
@@ -57,43 +83,69 @@ fn targets(version: &Version) -> [u64; LEVELS] {
 /// The level that level 0 is merged into: the first one that holds something, or that is due to.
 fn base(version: &Version, sizes: &Sizes) -> usize {
     let targets = targets(version);
-    let is_used = |&level: &usize| {
-        !version.level(level).is_empty() || targets[level] >= sizes.level_bytes_min
-    };
+    let least = level_bytes_min(version, sizes);
+    let is_used = |&level: &usize| !version.level(level).is_empty() || targets[level] >= least;
     (1..BOTTOM).find(is_used).unwrap_or(BOTTOM)
+}
+
+/// Where tables hold the values, merging level 0 with all of them takes their space once more while
+/// it is done: then the levels above the last one begin to be used earlier.
+fn level_bytes_min(version: &Version, sizes: &Sizes) -> u64 {
+    let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
+    let is_inline = tables > Survey::new(version).bytes / 2;
+    if is_inline { sizes.level_bytes_min / 4 } else { sizes.level_bytes_min }
 }
 
 /// What should be merged now; `None` if everything is as it should be.
 pub(crate) fn choose(version: &Version, sizes: &Sizes) -> Option<Plan> {
-    let targets = targets(version);
+    let (targets, survey) = (targets(version), Survey::new(version));
     // In hundredths: from 100 on a level holds more than it should.
-    let level0 = (version.level(0).len() * 100 / LEVEL0_TABLES) as u64;
     let score = |level: usize| match level {
-        0 => level0,
+        0 => level0_score(version, sizes),
         _ => {
-            let target = targets[level].max(sizes.level_bytes_min / FANOUT).max(1);
+            let target = targets[level].max(level_bytes_min(version, sizes) / FANOUT).max(1);
             bytes(version.level(level)).saturating_mul(100) / target
         }
     };
-    let (worst, from) = (0..BOTTOM).map(|level| (score(level), level)).max_by_key(|s| s.0)?;
-    match (worst >= 100, from) {
-        (false, _) => None,
-        (true, 0) => level0_plan(version, sizes),
-        (true, _) => {
-            let table =
-                version.level(from).iter().min_by_key(|table| cost(version, from, table))?;
-            Some(plan(version, from, vec![Arc::clone(table)], from + 1))
-        }
+    let too_much = survey.needed_bytes() / 100 * HIDDEN_PERCENT + sizes.hidden_bytes_min;
+    let hiding = match survey.hidden_bytes > too_much {
+        true => (0..BOTTOM).max_by_key(|&level| hidden(version.level(level))),
+        false => None,
+    };
+    let (worst, fullest) = (0..BOTTOM).map(|level| (score(level), level)).max_by_key(|s| s.0)?;
+    let from = if worst >= 100 { fullest } else { hiding? };
+    if from == 0 {
+        return level0_plan(version, sizes);
     }
+    let cost = |table: &&Arc<TableFile>| cost(version, from, table, version.entry_bytes());
+    let table = version.level(from).iter().min_by_key(cost)?;
+    Some(plan(version, from, vec![Arc::clone(table)], from + 1))
 }
 
-/// How many bytes must be merged for each byte that moves down, in hundredths; less where deleted
-/// keys wait to be forgotten.
-fn cost(version: &Version, level: usize, table: &TableFile) -> u64 {
+/// How many entries tables hide.
+fn hidden(tables: &[Arc<TableFile>]) -> u64 {
+    tables.iter().map(|table| table.hidden()).sum()
+}
+
+/// Merging level 0 costs as much as what lies below it, and each of its tables is one more for
+/// every reader to ask.
+fn level0_score(version: &Version, sizes: &Sizes) -> u64 {
+    let tables = version.level(0);
+    let by_number = (tables.len() * 100 / LEVEL0_TABLES_MAX) as u64;
+    if tables.len() < LEVEL0_TABLES {
+        return by_number;
+    }
+    let below = bytes(version.level(base(version, sizes))).saturating_mul(LEVEL0_GROWTH).max(1);
+    by_number.max(bytes(tables).saturating_mul(100) / below)
+}
+
+/// How many bytes must be merged for each byte that moves down or is forgotten, in hundredths.
+fn cost(version: &Version, level: usize, table: &TableFile, entry_bytes: u64) -> u64 {
     let overlap = version.level(level + 1).iter();
     let overlap = overlap.filter(|other| other.meta.bounds.overlaps(&table.meta.bounds));
     let overlap: u64 = overlap.map(|other| other.meta.bytes).sum();
-    let forgotten = (table.meta.tombstones + table.meta.ranges).saturating_mul(64);
+    let leftovers = (table.meta.tombstones + table.meta.ranges).saturating_mul(64);
+    let forgotten = leftovers.max(table.hidden().saturating_mul(entry_bytes));
     overlap.saturating_mul(100) / (table.meta.bytes + forgotten).max(1)
 }
 
@@ -146,13 +198,34 @@ fn next_used(version: &Version, from: usize) -> usize {
     (from..BOTTOM).find(|&level| !version.level(level).is_empty()).unwrap_or(BOTTOM)
 }
 
-/// How long a writer of so many bytes waits, in microseconds, when the merging of level 0 is so
-/// many tables behind: nothing at first, then more and more, never for ever.
-pub(crate) fn delay_us(level0_tables: usize, bytes: usize) -> u64 {
-    let behind = level0_tables.saturating_sub(2 * LEVEL0_TABLES) as u64;
-    // 64 MB/s at one table behind, half as much for each one more.
+/// Whether a buffer with so many operations should go to a table although there is room in it: each
+/// may hide an entry, which nobody knows as garbage before.
+pub(crate) fn may_hide_much(version: &Version, operations: u64, segment_bytes: u64) -> bool {
+    let bytes = operations.saturating_mul(version.entry_bytes());
+    bytes >= segment_bytes.saturating_mul(UNKNOWN_SEGMENTS)
+}
+
+/// How far the work behind commits is behind: by tables of level 0 that should be merged, and by
+/// hundredths that the files hold beyond their bound. What is in no table yet does not count.
+pub(crate) fn behind(version: &Version, segment_bytes: u64) -> u64 {
+    let level0 = version.level(0).len().saturating_sub(LEVEL0_TABLES_BEHIND) as u64;
+    let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
+    let is_flushed = |sealed: &Sealed| sealed.last_seq <= version.flushed;
+    let segments = version.segments().filter(|s| s.sealed.as_ref().is_some_and(is_flushed));
+    let space = tables + segments.map(Segment::bytes).sum::<u64>();
+    let needed = Survey::new(version).needed_bytes();
+    let slack = segment_bytes.saturating_mul(SLACK_SEGMENTS);
+    let allowed = (needed / 100).saturating_mul(SPACE_PERCENT).saturating_add(slack);
+    let over = space.saturating_sub(allowed).saturating_mul(100) / needed.max(1);
+    level0.saturating_add(over / SPACE_STEP)
+}
+
+/// How long a writer of so many bytes waits, in microseconds, when the work behind commits is so
+/// far behind: nothing at first, then more and more, never for ever.
+pub(crate) fn delay_us(behind: u64, bytes: usize) -> u64 {
+    // 64 MB/s at one behind, half as much for each one more.
     let us_per_kib = 16_u64.saturating_mul(1 << behind.saturating_sub(1).min(8));
-    if behind == 0 { 0 } else { (bytes as u64 / 1024).saturating_mul(us_per_kib).min(100_000) }
+    if behind == 0 { 0 } else { ((bytes as u64).saturating_mul(us_per_kib) / 1024).min(100_000) }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::table::{Pace, Table, TableCursor};
 use super::tombstones::Pieces;
 use super::version::{LEVELS, LevelCursor};
 use super::window::Window;
-use crate::Result;
+use crate::{Error, Result};
 
 /// The entry at a cursor.
 struct Here {
@@ -251,6 +251,8 @@ pub struct Scan {
     with_values: bool,
     state: State,
     window: Window,
+    /// What ended the last window.
+    failure: Option<Error>,
 }
 
 /// How far a scan is.
@@ -265,7 +267,8 @@ impl Scan {
     pub(crate) fn new(cursor: Cursor) -> Self {
         let (from, to, state) = (Vec::new(), None, State::New);
         let window = Window::new(cursor.view.version().directory());
-        Self { cursor, from, to, reverse: false, with_values: true, state, window }
+        let (reverse, with_values, failure) = (false, true, None);
+        Self { cursor, from, to, reverse, with_values, state, window, failure }
     }
 
     /// Leaves out what comes before `key`.
@@ -330,8 +333,11 @@ impl Scan {
 
     /// The next entry with its value; a separated one is read together with those that follow.
     fn read(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if let Some(ready) = self.window.next() {
+        if let Some(ready) = self.window.next(&self.cursor.view)? {
             return Ok(Some(ready));
+        }
+        if let Some(error) = self.failure.take() {
+            return Err(error);
         }
         let Some(first) = self.advance()? else { return Ok(None) };
         if !self.with_values || first.kind != Kind::Separated {
@@ -342,10 +348,15 @@ impl Scan {
         let mut next = Some(first);
         while let Some(Here { key, kind, value }) = next {
             self.window.add(key, kind, value);
-            next = if self.window.is_full() { None } else { self.advance()? };
+            let further = if self.window.is_full() { Ok(None) } else { self.advance() };
+            // Told behind the entries that were found before it.
+            next = further.unwrap_or_else(|error| {
+                self.failure = Some(error);
+                None
+            });
         }
-        self.window.read(&self.cursor.view)?;
-        Ok(self.window.next())
+        self.window.read(&self.cursor.view);
+        self.window.next(&self.cursor.view)
     }
 }
 
@@ -356,6 +367,8 @@ impl Iterator for Scan {
         let entry = self.read().transpose();
         if !matches!(entry, Some(Ok(_))) {
             self.state = State::Over;
+            self.window.clear();
+            self.failure = None;
         }
         entry
     }

@@ -57,9 +57,10 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::CommitFailed`] if the system refuses: then nothing of the batch is
-    /// there, though it may come back if the machine stops before the store is closed.
-    /// [`Error::Poisoned`] if a flush failed earlier: open the store anew. [`Error::NoKeyspace`] if
-    /// a keyspace was dropped, [`Error::Argument`] if one is of another store.
+    /// there, and unless a flush failed it never will be. [`Error::Poisoned`] if a flush failed
+    /// earlier: open the store anew; what failed then may be there, as a whole.
+    /// [`Error::NoKeyspace`] if a keyspace was dropped, [`Error::Argument`] if one is of another
+    /// store.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.write_with(batch, self.inner.options.durability)
     }

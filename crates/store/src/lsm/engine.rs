@@ -10,6 +10,7 @@ use super::buffer::{Buffer, BufferCursor};
 use super::catalog::Catalog;
 use super::commit::Queue;
 use super::compact::{self, Plan, Sizes};
+use super::debt;
 use super::files::{Directory, Name, random};
 use super::gc;
 use super::manifest::Manifest;
@@ -17,20 +18,13 @@ use super::options::{Durability, Options};
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Version};
 use super::wal::{Identity, Log};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::canary::{Bug, is_planted};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
 /// Frozen buffers wait for their tables; with more of them, writers wait.
 const FROZEN_MAX: usize = 2;
-/// Segments may hold so many hundredths of what is needed in them: in the background, and after a
-/// full compaction.
-const COLLECT_PERCENT: u64 = 120;
-const COLLECT_PERCENT_FULL: u64 = 103;
-/// A collection writes about so many segments' worth of values.
-const COLLECT_SEGMENTS: u64 = 4;
-/// Small amounts are not worth a new segment.
-const COLLECT_SLACK_BYTES: u64 = 4096;
 
 /// A buffer that is not written to any more.
 #[derive(Clone)]
@@ -53,8 +47,6 @@ pub(crate) struct Current {
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) next_seq: u64,
-    /// The last sequence number that is in the log: those of writes that failed are in none.
-    pub(crate) logged: u64,
 }
 
 /// Numbers that only go up, and the snapshots that are held.
@@ -105,11 +97,15 @@ impl Clock {
 
 /// Whether something failed after which nobody knows what is on the disk.
 #[derive(Default)]
-pub(crate) struct Health(Mutex<Option<String>>);
+pub(crate) struct Health {
+    poison: Mutex<Option<String>>,
+    /// Whether an edit of the manifest failed, so that it may be there or not.
+    edit_is_unsure: AtomicBool,
+}
 
 impl Health {
     pub(crate) fn check(&self) -> Result<()> {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.poison.lock().unwrap_or_else(PoisonError::into_inner) {
             None => Ok(()),
             Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
         }
@@ -117,7 +113,7 @@ impl Health {
 
     /// Refuses everything that writes, from now on.
     pub(crate) fn poison(&self, error: &Error) {
-        let mut reason = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reason = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
         reason.get_or_insert_with(|| error.to_string());
     }
 }
@@ -170,12 +166,9 @@ impl Inner {
         let next = before.apply(&edits).map_err(|misfit| {
             Error::argument(format!("an edit does not fit the store: {misfit}"))
         })?;
-        let mut written = manifest.append(&edits);
-        if written.is_ok() && manifest.is_long() {
-            written = Manifest::create(&next, random()).map(|new| *manifest = new);
-        }
-        written.inspect_err(|error| self.health.poison(error))?;
+        self.write_edits(&mut manifest, &edits, &next)?;
         before.mark_obsolete(&next);
+        self.background.set_behind(compact::behind(&next, self.options.segment_bytes));
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
         change(&mut changed);
@@ -183,11 +176,36 @@ impl Inner {
         Ok(())
     }
 
+    /// Writes edits that lead to `next`. Where they cannot be added to the manifest, or could not
+    /// be the last time, a new one takes its place.
+    ///
+    /// That is safe: the edits of a failed write may be there or not, and all files of the store
+    /// with them and without them are there until a manifest is written whole.
+    fn write_edits(&self, manifest: &mut Manifest, edits: &[Edit], next: &Version) -> Result<()> {
+        let unsure = &self.health.edit_is_unsure;
+        let is_added = !unsure.load(Ordering::Acquire) && manifest.append(edits).is_ok();
+        if is_added && !manifest.is_long() {
+            return Ok(());
+        }
+        let renewed = Manifest::create(next, random()).map(|new| *manifest = new);
+        unsure.store(renewed.is_err(), Ordering::Release);
+        // An edit that was added counts, whichever of the two manifests is there.
+        if is_added { Ok(()) } else { renewed }
+    }
+
     /// Before so many bytes are written: goes on in a new segment and a new buffer if need be.
     pub(crate) fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<()> {
+        if self.health.edit_is_unsure.load(Ordering::Acquire) {
+            // The edit may have ended the segment: what was written behind its end would be lost.
+            self.install(Vec::new(), |_| {})?;
+        }
         let current = self.current();
-        let is_full = current.active.is_full(self.options.memtable_bytes);
-        if is_full || writer.log.is_broken() || writer.log.end() >= self.options.segment_bytes {
+        let begun = current.frozen.first().map_or(current.version.flushed, |f| f.last_seq);
+        let operations = (writer.next_seq - 1).saturating_sub(begun);
+        let segment_bytes = self.options.segment_bytes;
+        let is_full = current.active.is_full(self.options.memtable_bytes)
+            || compact::may_hide_much(&current.version, operations, segment_bytes);
+        if is_full || writer.log.end() >= segment_bytes {
             self.rotate(writer)?;
         }
         if is_full {
@@ -196,7 +214,7 @@ impl Inner {
         }
         if self.background.is_on() {
             self.background.wait_for_room(|| self.current().frozen.len() <= FROZEN_MAX)?;
-            let us = compact::delay_us(current.version.level(0).len(), bytes);
+            let us = compact::delay_us(self.background.behind(), bytes);
             if us > 0 {
                 std::thread::sleep(std::time::Duration::from_micros(us));
             }
@@ -209,7 +227,7 @@ impl Inner {
         self.flush_log(writer)?;
         let (identity, file, path) = self.new_segment(writer.next_seq)?;
         let old = writer.log.identity().number;
-        let sealed = Sealed { len: writer.log.end(), last_seq: writer.logged, remap_len: 0 };
+        let sealed = Sealed { len: writer.log.end(), last_seq: writer.next_seq - 1, remap_len: 0 };
         let seal = Edit::SealSegment { number: old, sealed };
         self.install(vec![seal, Edit::AddSegment(identity)], |_| {})?;
         writer.log = Log::new(identity, file, path, self.directory.budget.written_bytes());
@@ -272,18 +290,21 @@ impl Inner {
             let removed = hidden.into_iter().map(|number| Edit::RemoveTable { number });
             return self.install(removed.collect(), |_| {}).map(|()| true);
         }
-        let sizes = Sizes { level_bytes_min: self.options.table_bytes.saturating_mul(4) };
+        debt::estimate(&version);
+        let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
         if let Some(plan) = compact::choose(&version, &sizes) {
             return self.run_plan(&version, &plan).map(|()| true);
         }
-        let slack_bytes = self.options.segment_bytes;
-        self.collect(&version, COLLECT_PERCENT, slack_bytes)
+        self.collect(&version, &gc::Bounds::steady(&version, self.options.segment_bytes))
     }
 
     fn run_plan(&self, version: &Version, plan: &Plan) -> Result<()> {
         let output = Output {
             version,
-            rules: Rules { snapshots: self.clock.readers(), is_last: plan.is_last },
+            rules: Rules {
+                snapshots: self.clock.readers(),
+                is_last: plan.is_last || is_planted(Bug::TombstoneDropped),
+            },
             table_bytes: self.options.table_bytes,
             number: &|| self.new_number(),
         };
@@ -291,10 +312,8 @@ impl Inner {
     }
 
     /// Collects values if segments hold too much else; answers whether they did.
-    fn collect(&self, version: &Version, percent_max: u64, slack_bytes: u64) -> Result<bool> {
-        let slack_bytes = slack_bytes.max(COLLECT_SLACK_BYTES);
-        let batch_bytes = self.options.segment_bytes.saturating_mul(COLLECT_SEGMENTS);
-        let victims = gc::choose(version, &gc::Bounds { percent_max, slack_bytes, batch_bytes });
+    fn collect(&self, version: &Version, bounds: &gc::Bounds) -> Result<bool> {
+        let victims = gc::choose(version, bounds);
         if victims.is_empty() {
             return Ok(false);
         }
@@ -330,10 +349,11 @@ impl Inner {
             self.run_plan(&version, &plan)?;
         }
         let mut bytes = u64::MAX;
+        let bounds = gc::Bounds::full(self.options.segment_bytes);
         loop {
             let version = Arc::clone(&self.current().version);
             let now: u64 = version.segments().map(super::version::Segment::bytes).sum();
-            if now >= bytes || !self.collect(&version, COLLECT_PERCENT_FULL, 0)? {
+            if now >= bytes || !self.collect(&version, &bounds)? {
                 return Ok(());
             }
             bytes = now;
@@ -346,8 +366,7 @@ impl Inner {
         self.health.check()?;
         match durability {
             Durability::None => Ok(()),
-            // What is held back was committed: it must not stay behind what comes after it.
-            Durability::Buffered => writer.log.write_out().inspect_err(|e| self.health.poison(e)),
+            Durability::Buffered => self.write_out_log(&mut writer),
             Durability::Durable => self.flush_log(&mut writer),
         }
     }

@@ -102,8 +102,6 @@ pub(crate) struct ReadCounts {
     pub(crate) prefetched: AtomicU64,
     /// Pieces of tables that are opened.
     pub(crate) others: AtomicU64,
-    /// Bytes of all of them, as the disk was asked for them.
-    pub(crate) bytes: AtomicU64,
     /// Calls of the system that served queues.
     pub(crate) turns: AtomicU64,
     /// The most reads that were in flight at a time in one thread.
@@ -143,7 +141,7 @@ impl Piece {
         let from = (self.offset - offset) as usize;
         bytes.get(from..).and_then(|bytes| bytes.get(..self.len)).ok_or_else(|| {
             let ended = std::io::ErrorKind::UnexpectedEof.into();
-            Error::io("read", self.handle.path(), ended)
+            Error::read(self.handle.path(), self.offset, ended)
         })
     }
 
@@ -154,8 +152,6 @@ impl Piece {
     pub(crate) fn read<R>(&self, take: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         let span = self.span()?;
         let mut buffer = Buffer::new(span.len);
-        let counts = &self.handle.directory().reads;
-        counts.bytes.fetch_add(span.len as u64, Relaxed);
         let read = span.file.read_some(&mut buffer, span.offset);
         let count = read.map_err(|e| Error::io("read", self.handle.path(), e))?;
         take(self.cut(span.offset, &buffer[..count])?)

@@ -37,7 +37,7 @@ pub(crate) struct Directory {
 }
 
 /// What a file of the store holds, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     Segment(u32),
     Table(u32),

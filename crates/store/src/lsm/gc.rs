@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::append::Appender;
+use super::debt::Survey;
 use super::entry::Pointer;
 use super::files::Name;
 use super::filter;
@@ -13,6 +14,7 @@ use super::table::{Pace, TableCursor};
 use super::version::{Edit, Sealed, Segment, Version};
 use super::vlog::{self, Remap};
 use super::wal::{Group, Groups, Identity, OpKind, Ops, push_op};
+use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 
 /// When to collect, and how far.
@@ -24,6 +26,43 @@ pub(crate) struct Bounds {
     pub(crate) slack_bytes: u64,
     /// At most so many needed bytes are collected at once.
     pub(crate) batch_bytes: u64,
+}
+
+/// All files together may hold so many hundredths of what is needed in them; what surrounds keys
+/// and values of a kibibyte takes eight more.
+const PERCENT: u64 = 126;
+/// Segments may hold so many hundredths of what is needed in them: at least, since collecting what
+/// is hardly garbage writes much, and after a full compaction.
+const PERCENT_MIN: u64 = 107;
+const PERCENT_FULL: u64 = 100;
+/// Segments that are there besides: the one that is written to, and what a collection writes before
+/// it removes.
+const SEGMENTS_BESIDES: u64 = 3;
+/// A full collection writes about so many segments' worth of values at a time.
+const SEGMENTS_FULL: u64 = 4;
+/// Small amounts are not worth a new segment.
+const SLACK_BYTES_MIN: u64 = 4096;
+
+impl Bounds {
+    /// While the store is written to. A collection takes little at a time, since until it is done
+    /// its values are on the disk twice; and so are tables that are merged.
+    pub(crate) fn steady(version: &Version, segment_bytes: u64) -> Self {
+        let survey = Survey::new(version);
+        let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
+        let besides = 2 * tables + SEGMENTS_BESIDES.saturating_mul(segment_bytes);
+        let all = (survey.needed_bytes() / 100).saturating_mul(PERCENT);
+        let pointed = (survey.bytes - tables).max(1);
+        let percent = u128::from(all.saturating_sub(besides)) * 100 / u128::from(pointed);
+        let percent_max = percent.clamp(u128::from(PERCENT_MIN), u128::from(PERCENT)) as u64;
+        let slack_bytes = (segment_bytes / 2).max(SLACK_BYTES_MIN);
+        Self { percent_max, slack_bytes, batch_bytes: segment_bytes }
+    }
+
+    /// After everything was merged.
+    pub(crate) fn full(segment_bytes: u64) -> Self {
+        let batch_bytes = segment_bytes.saturating_mul(SEGMENTS_FULL);
+        Self { percent_max: PERCENT_FULL, slack_bytes: SLACK_BYTES_MIN, batch_bytes }
+    }
 }
 
 /// Segments to collect next, those with the least needed bytes first; empty: nothing to do.
@@ -121,6 +160,8 @@ fn find_needed(version: &Version, victim: &Segment, needed: &mut Vec<Needed>) ->
             }
         }
     }
+    // It was read once, for this.
+    file.release(0, sealed.len);
     match groups.is_at_end() {
         true => Ok(()),
         false => Err(Error::damaged(path, groups.position(), "a group of the log is damaged")),
@@ -141,7 +182,8 @@ fn find_entry(version: &Version, key: &[u8], seq: u64) -> Result<Option<Pointer>
             continue;
         }
         let mut cursor = TableCursor::new(table, Pace::Searching);
-        cursor.seek(key, seq)?;
+        let newest = if is_planted(Bug::SnapshotNotServed) { u64::MAX } else { seq };
+        cursor.seek(key, newest)?;
         let found = cursor.entry().filter(|entry| entry.key == key && entry.seq == seq);
         if let Some(pointer) = found.and_then(|entry| entry.pointer()) {
             return Ok(Some(pointer));

@@ -30,6 +30,13 @@
 //! [`KeyspaceOptions::separation_threshold`] on are written once, to the log, and stay there until
 //! enough around them is garbage.
 //!
+//! # Memory
+//!
+//! [`Options::memory_limit`] is one number for all of it, and [`Db::stat`] says who has how much
+//! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache where
+//! the file system takes that. Once what finds a separated value is in the store's own cache, a get
+//! is one read of the disk; [`Db::multi_get`] has up to 64 of them in flight from one thread.
+//!
 //! # Limits
 //!
 //! - One process has a store open, once.
@@ -37,9 +44,9 @@
 //!   is handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A scan steps over each deleted entry that was not merged away yet.
-//! - A log segment is kept as long as anything in it is needed; a collection rewrites what is
-//!   needed when segments hold over 1.2 times that and one segment more, so small stores can take a
-//!   multiple of their size.
+//! - Files take at most about 1.4 times what is there, work in progress included, where that is
+//!   some dozens of segments; writers wait where collections fall behind. A log segment is kept as
+//!   long as anything in it is needed, so small stores can take a multiple of their size.
 
 mod append;
 mod asking;
@@ -56,6 +63,7 @@ mod compact;
 mod conflict;
 mod cursor;
 mod db;
+mod debt;
 mod engine;
 mod entry;
 mod estimate;
@@ -74,6 +82,8 @@ mod pool;
 mod queue;
 mod run;
 mod search;
+#[doc(hidden)]
+pub mod simulate;
 mod snapshot;
 mod stat;
 mod table;

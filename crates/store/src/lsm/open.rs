@@ -6,13 +6,16 @@
 //! 3. Log segments with anything that is not in tables are replayed into a buffer. One that was
 //!    ended must be whole. The last one may end in a tail that was being written: it is cut at the
 //!    first group that is not whole, unless a later one proves that it was whole once.
-//! 4. What was found may stand in the system's cache only: the last segment is flushed, and ends
-//!    where it was cut.
+//! 4. What was found may stand in the system's cache only, and where a flush failed the system may
+//!    have forgotten that it does: what was not known to be on stable storage is written once more.
+//!    The last segment is flushed, and ends where it was cut.
 //! 5. A new segment is made, then a new manifest that says all this takes the place of the old one
 //!    by a rename. A crash before it leaves the old one, and this recipe begins anew.
 //! 6. Files that the manifest does not name are removed.
 
-use std::io::ErrorKind;
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, IoSlice};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
@@ -30,7 +33,8 @@ use super::options::Options;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
 use super::wal::{Groups, HEADER_BYTES, Log};
-use crate::os::{Open, RealSystem, System};
+use crate::canary::{Bug, is_planted};
+use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
@@ -38,6 +42,8 @@ use crate::{Error, Result};
 /// Permission bits of new files and directories.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
+/// So much of the log is written once more at a time.
+const REWRITE_BYTES: u64 = 1 << 20;
 /// Search for groups behind a break: at most so many times the bytes there.
 const SEARCH_EFFORT: u64 = 4;
 
@@ -98,13 +104,18 @@ impl Options {
         let mut recovery = Recovery::begin(self, version)?;
         recovery.replay()?;
         let Recovery { mut edits, version, buffer, last_seq, next_file: number, .. } = recovery;
-        let (next_seq, next_file) = (last_seq + 1, number + 1);
+        let is_repeated = is_planted(Bug::SequenceRepeated);
+        let next_seq = if is_repeated { version.flushed } else { last_seq } + 1;
+        let next_file = number + 1;
         let (identity, file, path) = new_segment(&directory, number, next_seq)?;
         edits.push(Edit::AddSegment(identity));
         edits.push(Edit::NextFile { number: next_file });
         let manifest_path = directory.file(Name::Manifest);
         let misfit = |misfit| Error::damaged(&manifest_path, 0, misfit);
         let version = version.apply(&edits).map_err(misfit)?;
+        if is_planted(Bug::OrphanRemovedEarly) {
+            remove_orphans(&directory, &version)?;
+        }
         let manifest = Manifest::create(&version, random())?;
         remove_orphans(&directory, &version)?;
         let active = Arc::new(buffer);
@@ -116,7 +127,7 @@ impl Options {
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
-            writer: Mutex::new(Writer { log, next_seq, logged: last_seq }),
+            writer: Mutex::new(Writer { log, next_seq }),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
             clock: Clock::new(last_seq, next_file),
@@ -163,8 +174,17 @@ impl<'o> Recovery<'o> {
         let directory = version.directory();
         let names = directory.system.list(&directory.path);
         let names = names.map_err(|e| Error::io("list", &directory.path, e))?;
-        let numbers = names.iter().filter_map(|name| match files::parse(name) {
-            Some(Name::Segment(number) | Name::Table(number)) => Some(number),
+        let there: BTreeSet<Name> = names.iter().filter_map(|name| files::parse(name)).collect();
+        // Before anything is removed: where the end of the manifest is lost, what it named seems to
+        // belong to nobody.
+        let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
+        let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
+        if let Some(missing) = tables.chain(segments).find(|name| !there.contains(name)) {
+            let what = "the manifest names it, and it is not there";
+            return Err(Error::damaged(&directory.file(missing), 0, what));
+        }
+        let numbers = there.iter().filter_map(|&name| match name {
+            Name::Segment(number) | Name::Table(number) => Some(number),
             _ => None,
         });
         // A number is not given twice while a file of that name may still be there.
@@ -197,7 +217,9 @@ impl<'o> Recovery<'o> {
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
         let mut seq = segment.identity.first_seq;
+        let mut flushed = HEADER_BYTES as u64;
         while let Some(group) = groups.next()? {
+            flushed = flushed.max(group.flushed);
             let damaged = |reason| Error::damaged(&path, group.offset, reason);
             if group.seq != seq {
                 return Err(damaged("a group of the log is not the one that follows"));
@@ -231,6 +253,7 @@ impl<'o> Recovery<'o> {
         if cut < len {
             file.set_len(cut).map_err(|e| Error::io("cut", &path, e))?;
         }
+        rewrite(&*file, flushed..cut).map_err(|e| Error::io("write to", &path, e))?;
         file.sync().map_err(|e| Error::io("flush", &path, e))?;
         self.edits.push(self.end_of(segment, cut, seq - 1));
         Ok(())
@@ -262,6 +285,18 @@ impl<'o> Recovery<'o> {
         self.edits.push(Edit::Flushed { seq: self.last_seq });
         Ok(())
     }
+}
+
+/// Writes to a place what stands there.
+fn rewrite(file: &dyn DataFile, mut range: Range<u64>) -> std::io::Result<()> {
+    let mut bytes = vec![0; range.end.saturating_sub(range.start).min(REWRITE_BYTES) as usize];
+    while !range.is_empty() {
+        let len = bytes.len().min((range.end - range.start) as usize);
+        file.read_at(&mut bytes[..len], range.start)?;
+        file.write_at(&[IoSlice::new(&bytes[..len])], range.start)?;
+        range.start += len as u64;
+    }
+    Ok(())
 }
 
 /// Removes the files that the manifest does not name.

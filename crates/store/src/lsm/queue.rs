@@ -99,7 +99,6 @@ impl Queue {
     pub(crate) fn push(&mut self, piece: &Piece) -> Result<usize> {
         let span = piece.span()?;
         let counts = &piece.handle.directory().reads;
-        counts.bytes.fetch_add(span.len as u64, Relaxed);
         let pooled = if span.len <= BUFFER_BYTES { self.pool.take() } else { None };
         let mut buffer = pooled.unwrap_or_else(|| Buffer::new(span.len));
         buffer.set_len(span.len);
@@ -163,7 +162,7 @@ pub(crate) fn read_all(
                     Err(error) => outcome = Err(error),
                 }
             }
-            let turned = queue.turn(|token, offset, read| {
+            queue.turn(|token, offset, read| {
                 let number = numbers[token];
                 let path = pieces[number].handle.path();
                 let read = read.map_err(|e| crate::Error::io("read", path, e));
@@ -171,10 +170,7 @@ pub(crate) fn read_all(
                 if outcome.is_ok() {
                     outcome = taken;
                 }
-            });
-            if turned.is_err() {
-                return turned;
-            }
+            })?;
         }
         outcome
     })

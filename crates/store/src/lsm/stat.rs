@@ -73,8 +73,6 @@ pub struct ReadStat {
     pub prefetched: u64,
     /// Reads of what finds blocks.
     pub others: u64,
-    /// The bytes of all these reads, as the disk was asked for them.
-    pub bytes: u64,
     /// Calls of the system that served queues of reads.
     pub turns: u64,
     /// The most reads that one thread had in flight.
@@ -171,7 +169,6 @@ fn reads(directory: &Directory) -> ReadStat {
         ahead: read(&counts.ahead),
         prefetched: read(&counts.prefetched),
         others: read(&counts.others),
-        bytes: read(&counts.bytes),
         turns: read(&counts.turns),
         depth_max: read(&counts.depth),
     }

@@ -20,9 +20,25 @@ pub(crate) const LEVELS: usize = 7;
 pub(crate) struct TableFile {
     pub(crate) meta: TableMeta,
     handle: Arc<Handle>,
+    /// How many entries below it hides, once that was estimated.
+    hidden: OnceLock<u64>,
 }
 
 impl TableFile {
+    /// How many entries below it hides, by estimate; 0 before there is one.
+    pub(crate) fn hidden(&self) -> u64 {
+        self.hidden.get().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn is_estimated(&self) -> bool {
+        self.hidden.get().is_some()
+    }
+
+    /// Notes an estimate; the first one counts.
+    pub(crate) fn set_hidden(&self, entries: u64) {
+        self.hidden.get_or_init(|| entries);
+    }
+
     /// The table, open: what finds its blocks is in the cache, or is read.
     ///
     /// # Errors
@@ -129,6 +145,8 @@ pub(crate) struct Version {
     moved: BTreeMap<u32, u32>,
     /// Bytes of each segment that tables point to.
     live: BTreeMap<u32, u64>,
+    /// Entries of all tables, and bytes of tables with what they point to.
+    entries: (u64, u64),
     pub(crate) flushed: u64,
     pub(crate) next_file: u32,
     /// Tells stores apart that were created apart; copies have the same.
@@ -147,6 +165,7 @@ impl Version {
             segments: BTreeMap::new(),
             moved: BTreeMap::new(),
             live: BTreeMap::new(),
+            entries: (0, 0),
             flushed: 0,
             next_file: 1,
             store: 0,
@@ -175,6 +194,33 @@ impl Version {
     /// Bytes of a segment that tables point to.
     pub(crate) fn live(&self, segment: u32) -> u64 {
         self.live.get(&segment).copied().unwrap_or(0)
+    }
+
+    /// The segment that now holds the values that this one held.
+    pub(crate) fn stands_in(&self, segment: u32) -> u32 {
+        self.moved.get(&segment).copied().unwrap_or(segment)
+    }
+
+    /// The segments that pointers of tables name whose values stand in these now.
+    pub(crate) fn origins_in(&self, segments: &[u32]) -> Vec<u32> {
+        let pointed = self.levels.iter().flatten().flat_map(|table| &table.meta.references);
+        let mut origins: Vec<u32> = pointed
+            .map(|reference| reference.segment)
+            .filter(|&origin| segments.contains(&self.stands_in(origin)))
+            .collect();
+        origins.sort_unstable();
+        origins.dedup();
+        origins
+    }
+
+    /// Bytes of all tables, and of segments as far as these point to them.
+    pub(crate) fn pointed_bytes(&self) -> u64 {
+        self.entries.1
+    }
+
+    /// What an entry of a table takes, with its value.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        self.entries.1 / self.entries.0.max(1)
     }
 
     /// Where a value stands now: its segment, and the offset in it. `None` if nowhere.
@@ -222,7 +268,8 @@ impl Version {
                 let level =
                     self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 let handle = self.directory.handle(Name::Table(meta.number));
-                level.push(Arc::new(TableFile { meta: meta.clone(), handle }));
+                let hidden = OnceLock::new();
+                level.push(Arc::new(TableFile { meta: meta.clone(), handle, hidden }));
             }
             Edit::RemoveTable { number } => {
                 let tables = |v: &Self| v.levels.iter().map(Vec::len).sum::<usize>();
@@ -277,10 +324,14 @@ impl Version {
         for reference in self.levels.iter().flatten().flat_map(|table| &table.meta.references) {
             *pointed.entry(reference.segment).or_default() += reference.bytes;
         }
+        let tables = self.levels.iter().flatten().map(|table| &table.meta);
+        let (entries, bytes) =
+            tables.fold((0, 0), |sum, meta| (sum.0 + meta.entries, sum.1 + meta.bytes));
+        self.entries = (entries, bytes + pointed.values().sum::<u64>());
         self.moved.retain(|origin, _| pointed.contains_key(origin));
         self.live.clear();
         for (segment, bytes) in pointed {
-            let now = self.moved.get(&segment).copied().unwrap_or(segment);
+            let now = self.stands_in(segment);
             *self.live.entry(now).or_default() += bytes;
         }
         let (live, flushed) = (&self.live, self.flushed);

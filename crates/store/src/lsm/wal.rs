@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::append::Trail;
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
 use super::varint::{self, Reader};
+use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::os::DataFile;
@@ -299,7 +300,8 @@ impl Groups {
         let from = self.load(offset, len as usize)?;
         let (header, body) = self.buffer[from..from + len as usize].split_at(GROUP_HEADER_BYTES);
         let sum = self.identity.group_sum(offset, header, body);
-        Ok((sum == u32_at(header, GROUP_SUM_OFFSET)).then_some(offset + len))
+        let is_whole = sum == u32_at(header, GROUP_SUM_OFFSET);
+        Ok((is_whole || is_planted(Bug::ChecksumNotChecked)).then_some(offset + len))
     }
 
     /// After [`Groups::next`] answered `None` before the end: whether what lies there is damage,
@@ -339,7 +341,8 @@ pub(crate) struct Log {
     trail: Trail,
     /// So much is on stable storage.
     flushed: u64,
-    /// A write failed: nobody knows what stands behind `written`, and nothing may be put there.
+    /// A flush failed, or what a failed write left could not be cut off: nobody knows what is on
+    /// the disk.
     broken: bool,
 }
 
@@ -365,12 +368,7 @@ impl Log {
         self.trail.written() + self.gathered.len() as u64
     }
 
-    /// Whether there are groups that were not handed to the system yet.
-    pub(crate) fn holds_back(&self) -> bool {
-        !self.gathered.is_empty()
-    }
-
-    /// Whether no more groups can be added.
+    /// Whether something failed after which nothing more may be written here.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -379,7 +377,8 @@ impl Log {
     /// handed to the system if `now`, or if enough have gathered.
     ///
     /// # Errors
-    /// If the system refuses: then none of the groups is in the log, and no more can be added.
+    /// If the system refuses: then none of the groups is in the log, unless it is
+    /// [broken](Self::is_broken) now.
     pub(crate) fn append(
         &mut self,
         groups: &[(u32, &[u8])],
@@ -418,16 +417,28 @@ impl Log {
                 Ok(())
             }
             Err(error) => {
-                self.broken = true;
+                self.broken = self.cut_back().is_err();
                 Err(Error::io("write to", &self.path, error))
             }
         }
     }
 
+    /// Removes what a failed write may have left. It must be gone from the disk before something
+    /// else is written there: a shorter group in front of its remains would bring them to life.
+    fn cut_back(&mut self) -> std::io::Result<()> {
+        if is_planted(Bug::RemainsNotCut) {
+            return Ok(());
+        }
+        self.file.set_len(self.trail.written())?;
+        self.file.sync()?;
+        self.flushed = self.trail.written();
+        Ok(())
+    }
+
     /// Hands everything to the system.
     ///
     /// # Errors
-    /// If it refuses; then no more groups can be added.
+    /// If it refuses; what was held back still is, unless the log is [broken](Self::is_broken).
     pub(crate) fn write_out(&mut self) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
@@ -439,11 +450,14 @@ impl Log {
     /// Returns when everything is on stable storage.
     ///
     /// # Errors
-    /// If the system refuses. After a failed flush nobody knows what is on the disk.
+    /// If the system refuses. After a failed flush nobody knows what is on the disk: the log is
+    /// [broken](Self::is_broken).
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.write_out()?;
-        if self.flushed < self.trail.written() {
-            self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
+        if self.flushed < self.trail.written() && !is_planted(Bug::SkippedFlush) {
+            let flushed = self.file.sync();
+            self.broken |= flushed.is_err();
+            flushed.map_err(|e| Error::io("flush", &self.path, e))?;
             self.flushed = self.trail.written();
         }
         Ok(())

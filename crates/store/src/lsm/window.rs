@@ -38,17 +38,24 @@ pub(crate) struct Window {
     charge: Charge,
 }
 
-/// An entry: its value, or while that is not read what stands for it.
+/// An entry: its value, or what stands for it while that is not read.
 struct Pending {
     key: Vec<u8>,
     kind: Kind,
     value: Vec<u8>,
+    is_read: bool,
 }
 
 /// A value that has to be read for an entry of the window.
 struct Missing {
     entry: usize,
     place: ValuePlace,
+}
+
+impl Pending {
+    fn fill(&mut self, value: &[u8]) {
+        (self.value, self.is_read) = (value.to_vec(), true);
+    }
 }
 
 impl Window {
@@ -59,9 +66,21 @@ impl Window {
         Self { entries: VecDeque::new(), entries_max: 0, bytes_max, bytes: 0, charge }
     }
 
-    /// The next entry and its value.
-    pub(crate) fn next(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        self.entries.pop_front().map(|entry| (entry.key, entry.value))
+    /// The next entry and its value; one that could not be read with the others is read now.
+    ///
+    /// # Errors
+    /// If that fails too.
+    pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let Some(Pending { key, kind, value, is_read }) = self.entries.pop_front() else {
+            return Ok(None);
+        };
+        let value = if is_read { Some(value) } else { view.value(kind, &value)? };
+        Ok(Some((key, value.unwrap_or_default())))
+    }
+
+    /// Lets go of the entries.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
     }
 
     /// Begins the next window, when this one is empty.
@@ -77,37 +96,32 @@ impl Window {
             Kind::Inline | Kind::Tombstone => value.len(),
         };
         self.bytes += of_value + key.len() + ENTRY_BYTES;
-        self.entries.push_back(Pending { key, kind, value });
+        let is_read = kind != Kind::Separated;
+        self.entries.push_back(Pending { key, kind, value, is_read });
     }
 
     pub(crate) fn is_full(&self) -> bool {
         self.entries.len() >= self.entries_max || self.bytes >= self.bytes_max
     }
 
-    /// Reads the values that are missing. If that fails the window is empty.
-    ///
-    /// # Errors
-    /// If one cannot be read or is damaged.
-    pub(crate) fn read(&mut self, view: &View) -> Result<()> {
+    /// Reads the values that are missing. What cannot be read is told when the scan comes to it.
+    pub(crate) fn read(&mut self, view: &View) {
         // The values, and the same once more as it was read.
         self.charge.set(2 * self.bytes);
-        let read = self.read_missing(view);
-        if read.is_err() {
-            self.entries.clear();
-        }
-        read
+        // Those that are missing after a failure are read one by one, and the failure is met again.
+        let _ = self.read_missing(view);
     }
 
     fn read_missing(&mut self, view: &View) -> Result<()> {
         let directory = view.version().directory();
         let mut missing = Vec::new();
         for (at, entry) in self.entries.iter_mut().enumerate() {
-            if entry.kind != Kind::Separated {
+            if entry.is_read {
                 continue;
             }
             let wanted = search::separated(view, &entry.value)?;
             match (directory.blocks.peek(wanted.key()), wanted) {
-                (Some(Cached::Value(value)), _) => entry.value = value.to_vec(),
+                (Some(Cached::Value(value)), _) => entry.fill(&value),
                 (_, Wanted::Value(place)) => missing.push(Missing { entry: at, place }),
                 (_, Wanted::Block(..)) => {}
             }
@@ -118,7 +132,7 @@ impl Window {
         queue::read_all(directory, &pieces, |number, offset, bytes| {
             for Missing { entry, place } in &missing[runs[number].clone()] {
                 let value = place.open(place.piece().cut(offset, bytes)?)?;
-                self.entries[*entry].value = value.to_vec();
+                self.entries[*entry].fill(value);
             }
             Ok(())
         })

@@ -56,12 +56,12 @@ pub trait DataFile: Send + Sync {
     /// Writes all of `parts`, one behind the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
-    /// The same for bytes that are not written a second time: in calls as long as the system takes.
+    /// The same for bytes that are not written a second time: in long calls.
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write_at(parts, offset)
     }
-    /// Lets the system's cache forget what it holds of a range, but for what is not on the disk yet.
-    /// A hint: it never waits and never fails.
+    /// Lets the system's cache forget what it holds of a range, but for what is not on the disk
+    /// yet. A hint: it never waits and never fails.
     fn release(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }

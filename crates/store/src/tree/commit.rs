@@ -108,18 +108,14 @@ fn one_flush(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Option<K
 
 /// Gives every changed page its number and fills in the new commit's record.
 fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
-    let (mut changed_tables, mut tops) = (0, 0);
-    for table in state.tables.iter().filter(|table| table.changed) {
-        changed_tables += 1;
-        tops += usize::from(table.tree.root.level.saturating_sub(1).max(1));
-    }
+    let changed_tables = state.tables.iter().filter(|table| table.changed).count();
     let (pages, free) = (&mut state.pages, &mut state.free);
     // The catalog's path comes on top of what is changed, and what the free-space trees need where
     // they change: that is seen to when free space settles.
     let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 1;
     let need = pages.changed_pages() + more;
-    // Of a small commit the next one writes again what lies above the branches of level 1.
-    let hot = more + tops;
+    // The roots are written again by the next commit.
+    let hot = more + changed_tables;
     free.begin_commit(pages, need as u32, hot as u32)?;
     let mut image = Image::with_capacity(need);
     let mut numbers = Numbers::take(pages, need);

@@ -2,8 +2,6 @@
 
 #![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
 
-use std::mem::MaybeUninit;
-
 use super::catalog::OpenTable;
 use super::page::Page;
 use super::page::group::ValueRun;
@@ -13,6 +11,10 @@ use super::path::Path;
 use super::snapshot::sealed::Sealed;
 use super::{Bytes, Entry, Snapshot, Table, WriteTxn, rank, search};
 use crate::Result;
+
+mod joined;
+
+pub use joined::Joined;
 
 /// Where a cursor stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +66,12 @@ pub struct Cursor {
     values: usize,
     value: usize,
     path: Path,
-    /// The entry, kept in write transactions to find the place again.
+    /// The entry, kept in write transactions to find the place again; the value only if
+    /// `is_paired`.
     key: Vec<u8>,
     data: Vec<u8>,
+    /// Whether a key may have several values.
+    is_paired: bool,
 }
 
 /// The leaf on which a cursor stands, and what every step needs of it.
@@ -120,21 +125,12 @@ unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
 
-/// A key or a value in one piece, as the short steps of a [`Cursor`] give it.
-#[derive(Clone, Copy, Debug)]
-pub enum Joined<'t> {
-    /// It is stored so.
-    Stored(&'t [u8]),
-    /// It was copied, and has this length.
-    Copied(usize),
-}
-
 /// What a step answers.
 type Answer<'t> = Result<Option<Entry<'t>>>;
 
 impl Cursor {
     pub(crate) fn new<S: Snapshot>(txn: &S, table: Table) -> Result<Self> {
-        txn.open_table(table)?;
+        let is_paired = txn.open_table(table)?.tree.form.values.is_some();
         Ok(Self {
             table,
             unique: txn.unique(),
@@ -147,6 +143,7 @@ impl Cursor {
             path: Path::EMPTY,
             key: Vec::new(),
             data: Vec::new(),
+            is_paired,
         })
     }
 
@@ -181,12 +178,18 @@ impl Cursor {
         let record = self.page().leaf_record(self.slot);
         let entry = search::entry(txn.pages(), &record, self.value)?;
         if S::WRITES {
-            entry.key.copy_to(&mut self.key);
-            if txn.open_table(self.table)?.tree.form.values.is_some() {
-                entry.value.copy_to(&mut self.data);
-            }
+            self.save(&entry);
         }
         Ok(Some(entry))
+    }
+
+    /// Keeps the entry under the cursor, to find the place again.
+    #[inline(always)]
+    fn save(&mut self, entry: &Entry<'_>) {
+        entry.key.copy_to(&mut self.key);
+        if self.is_paired {
+            entry.value.copy_to(&mut self.data);
+        }
     }
 
     /// Stands on a group of a leaf; on its first value, or with `last` on its last one.
@@ -263,154 +266,10 @@ impl Cursor {
         Some(Entry { key, value: value.into() })
     }
 
-    /// As [`Cursor::next_here`], the key in one piece: where it stands, or copied to the beginning
-    /// of `room`. `None` also where there is too little room, which is to be somewhat longer than
-    /// the key.
+    /// Whether the leaf, if the cursor has one, is as it was when `txn` handed it out.
     #[inline(always)]
-    pub fn next_joined<'t, S: Snapshot>(
-        &mut self,
-        txn: &'t S,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<(Joined<'t>, &'t [u8])> {
-        let next = self.leaf.next;
-        if S::WRITES || next >= self.leaf.usual_end || self.unique != txn.unique() {
-            return None;
-        }
-        let pair = self.joined_record(self.page(), next, room)?;
-        self.leaf.next = next.wrapping_add(2);
-        Some(pair)
-    }
-
-    /// As [`Cursor::next_joined`], to the previous pair.
-    #[inline(always)]
-    pub fn prev_joined<'t, S: Snapshot>(
-        &mut self,
-        txn: &'t S,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<(Joined<'t>, &'t [u8])> {
-        let is_first_value = self.value == 0 && !self.leaf.usual_end.is_null();
-        if S::WRITES || !is_first_value || self.unique != txn.unique() {
-            return None;
-        }
-        // The cursor stands on the only value of its group; two entries back the offset of the one
-        // before it stands, if there is one.
-        let page: Page<'t> = self.page();
-        let previous = self.leaf.next.wrapping_sub(4);
-        if previous < page.offset_address(0) {
-            return None;
-        }
-        let pair = self.joined_record(page, previous, room)?;
-        self.leaf.next = self.leaf.next.wrapping_sub(2);
-        Some(pair)
-    }
-
-    /// Key and value of the record whose offset stands at `offset` in the cursor's leaf, as
-    /// [`Cursor::next_joined`] gives them.
-    #[inline(always)]
-    fn joined_record<'t>(
-        &self,
-        page: Page<'t>,
-        offset: *const u8,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<(Joined<'t>, &'t [u8])> {
-        let (rest, value) = page.plain_record_of(offset)?;
-        let key = match self.leaf.shared {
-            0 => Joined::Stored(rest),
-            shared => Joined::Copied(page.join_key(shared, rest, room)?),
-        };
-        Some((key, value))
-    }
-
-    /// The next value of the key (or, with `back`, the previous one) in one piece, where that is a
-    /// step inside a leaf of a read transaction: `Some(None)` if there is none and the cursor stays.
-    /// `None` says nothing about the key, and the cursor has not moved.
-    #[inline(always)]
-    pub fn value_joined<'t, S: Snapshot>(
-        &mut self,
-        txn: &'t S,
-        back: bool,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<Option<Joined<'t>>> {
-        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
-            return None;
-        }
-        let page: Page<'t> = self.page();
-        let value = if back {
-            self.catch_up();
-            match self.value {
-                0 => return self.begins_here().then_some(None),
-                value => value - 1,
-            }
-        } else if self.leaf.end.is_null() {
-            self.value + 1
-        } else {
-            // On the last value that the group has in this leaf.
-            return (self.leaf.next < self.leaf.end).then_some(None);
-        };
-        let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
-        let joined = Self::join(page, found, room)?;
-        self.set_value(value);
-        Some(Some(joined))
-    }
-
-    /// The value under the cursor in one piece, if that is short and the cursor stands in a leaf of
-    /// a read transaction.
-    #[inline(always)]
-    pub fn current_joined<'t, S: Snapshot>(
-        &mut self,
-        txn: &'t S,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<Joined<'t>> {
-        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
-            return None;
-        }
-        let page: Page<'t> = self.page();
-        let offset = self.leaf.next.wrapping_sub(2);
-        if let Some((_, value)) = page.plain_record_of(offset) {
-            return Some(Joined::Stored(value));
-        }
-        self.catch_up();
-        let value = page.group_value_of(offset, self.value)?;
-        Self::join(page, value, room)
-    }
-
-    /// A string that stands in a page, in one piece.
-    #[inline(always)]
-    fn join<'t>(
-        page: Page<'t>,
-        string: Bytes<'t>,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<Joined<'t>> {
-        Some(match string.parts() {
-            (whole, []) | ([], whole) => Joined::Stored(whole),
-            (first, second) => Joined::Copied(page.join(first, second, room)?),
-        })
-    }
-
-    /// The key under the cursor in one piece, if that is short and the cursor stands in a leaf of a
-    /// read transaction.
-    #[inline(always)]
-    pub fn key_joined<'t, S: Snapshot>(
-        &self,
-        txn: &'t S,
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<Joined<'t>> {
-        if S::WRITES || self.unique != txn.unique() || self.state != State::On {
-            return None;
-        }
-        let page: Page<'t> = self.page();
-        let record = page.leaf_record_of(self.leaf.next.wrapping_sub(2));
-        if record.is_long_key() {
-            return None;
-        }
-        Self::join(page, page.whole_key(record.rest()), room)
-    }
-
-    /// What tells the group under the cursor from the others of its table, while the cursor stands
-    /// in a read transaction: as long as it is the same, so is the key.
-    #[inline(always)]
-    pub fn group_id(&self) -> usize {
-        self.leaf.next as usize
+    fn has_leaf<S: Sealed>(&self, txn: &S) -> bool {
+        self.unique == txn.unique() && (!S::WRITES || self.changes == txn.changes())
     }
 
     /// The steps that are not as usual: to the next leaf, along the values of a group, over long
@@ -503,14 +362,14 @@ impl Cursor {
 
     /// Makes the place right again after changes of the transaction.
     fn settle<S: Snapshot>(&mut self, txn: &S) -> Result<State> {
-        let table = txn.open_table(self.table)?;
-        if self.unique != txn.unique() {
-            return Err(crate::Error::WrongTransaction);
+        if self.has_leaf(txn) {
+            if !S::WRITES {
+                self.catch_up();
+            }
+            return Ok(self.state);
         }
-        if !S::WRITES {
-            self.catch_up();
-        }
-        if self.changes == txn.changes() || self.state == State::Nowhere {
+        let table = self.check(txn)?;
+        if self.state == State::Nowhere {
             return Ok(self.state);
         }
         let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
@@ -699,8 +558,20 @@ impl Cursor {
 
     /// First value of the next key; of the first key if the cursor stands nowhere.
     pub fn next_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        if self.settle(txn)? == State::On && self.ends_here() {
-            return self.step_key(txn, true);
+        if self.settle(txn)? == State::On {
+            if self.ends_here() {
+                return self.step_key(txn, true);
+            }
+            let mut path = self.path;
+            match path.next_leaf(txn.pages())? {
+                None => return Ok(None),
+                Some(page) if !page.continues() => {
+                    self.path = path;
+                    self.stand(txn, page, 0, false);
+                    return self.give(txn);
+                }
+                Some(_) => {}
+            }
         }
         let Some(key) = self.saved_key(txn)? else { return self.first(txn) };
         self.move_or_stay(txn, &key, Side::Last, false)
@@ -708,7 +579,7 @@ impl Cursor {
 
     /// Last value of the previous key; of the last key if the cursor stands nowhere.
     pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        if self.settle(txn)? == State::On && self.slot > 0 {
+        if self.settle(txn)? == State::On && self.begins_here() {
             return self.step_key(txn, false);
         }
         let Some(key) = self.saved_key(txn)? else { return self.last(txn) };

@@ -127,6 +127,56 @@ fn what_was_overwritten_and_deleted_gives_its_space_back() {
     assert!(on_disk * 100 <= live * 115, "{on_disk} of {live}");
 }
 
+/// The bytes of all files of a store.
+fn bytes_on_disk(db: &Db) -> u64 {
+    let files = std::fs::read_dir(db.path()).unwrap();
+    // A file may go while the list is read.
+    files.filter_map(|file| file.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// Hunts for space beyond the bound while half of a store is overwritten and half deleted, and
+/// after that is compacted.
+#[test]
+fn space_stays_within_its_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = options().open(folder.path().join("db")).unwrap();
+    let space = db.keyspace("space", KeyspaceOptions { separation_threshold: 500 }).unwrap();
+    let (count, entry_bytes) = (24_000_u64, 16 + 1024);
+    let key = |n: u64| (u128::from(n) << 64 | u128::from(n)).to_be_bytes();
+    let value = |n: u64| n.to_le_bytes().repeat(128);
+    let order = |n: u64| n * 7919 % count;
+    let mut live = 0;
+    let mut most = 0;
+    let mut look = |live: u64, n: u64| {
+        if n.is_multiple_of(500) && live > count / 3 {
+            most = most.max(bytes_on_disk(&db) * 100 / (live * entry_bytes));
+        }
+    };
+    for n in 0..count {
+        db.put(&space, &key(order(n)), &value(n)).unwrap();
+        live += 1;
+        look(live, n);
+    }
+    for n in 0..count / 2 {
+        db.put(&space, &key(order(n)), &value(n + 1)).unwrap();
+        look(live, n);
+    }
+    for n in count / 2..count {
+        db.delete(&space, &key(order(n))).unwrap();
+        live -= 1;
+        look(live, n);
+    }
+    // The threads in the background get their turns when the machine gives them some.
+    assert!(most <= 170, "{most} % of what is there: {:?}", db.stat());
+    db.compact().unwrap();
+    let after = bytes_on_disk(&db) * 100 / (live * entry_bytes);
+    assert!(after <= 110, "{after} % of what is there: {:?}", db.stat());
+    for n in 0..count {
+        let expected = (n < count / 2).then(|| value(n + 1));
+        assert_eq!(db.get(&space, &key(order(n))).unwrap(), expected);
+    }
+}
+
 /// Flips bytes of every file of a closed store: opening and reading answer as before or name the
 /// file; nothing panics, and nothing answers otherwise.
 #[test]
@@ -187,7 +237,7 @@ fn a_get_reads_its_value_and_nothing_else() {
     for n in 0..3_000 {
         db.put(&space, &u64::to_be_bytes(n), &long(n)).unwrap();
     }
-    db.flush().unwrap();
+    db.compact().unwrap();
     db.close().unwrap();
     let (db, space) = open(&path);
     let scanned = db.scan(&space).unwrap().keys_only().map(Result::unwrap).count();
@@ -207,7 +257,9 @@ fn a_get_reads_its_value_and_nothing_else() {
     let after = db.stat().reads;
     assert_eq!((between.gets - before.gets, after.gets - between.gets), (2_000, 1_000));
     assert_eq!((between.values - before.values, after.values - between.values), (2_000, 1_000));
-    assert_eq!((after.blocks, after.others), (before.blocks, before.others), "{after:?}");
+    // What the scan read ahead of itself it did not leave in the cache.
+    assert!(after.blocks - before.blocks <= 8, "{after:?}");
+    assert_eq!(after.others, before.others, "{after:?}");
     assert!(between.depth_max >= 32 && between.turns <= 1_000, "{between:?}");
     assert_eq!(db.multi_get(&space, &[b"absent"]).unwrap(), [None]);
 }
@@ -298,6 +350,6 @@ fn scans_read_ahead_what_they_come_to() {
     assert!(entries.eq(expected.iter().cloned()));
     let after = db.stat().reads;
     assert_eq!(after.values, 0);
-    assert!(after.prefetched > 0 && after.prefetched < count / 20, "{after:?}");
+    assert!(after.prefetched > 0 && after.prefetched < count / 5, "{after:?}");
     assert!(after.ahead > before.ahead || after.blocks < 40, "{after:?}");
 }

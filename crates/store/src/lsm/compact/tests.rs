@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use super::super::files::Directory;
 use super::super::memory::Budget;
+use super::super::table::Reference;
 use super::super::version::Edit;
+use super::super::wal::Identity;
 use super::*;
 use crate::os::RealSystem;
 
-const SIZES: Sizes = Sizes { level_bytes_min: 1000 };
+const SIZES: Sizes = Sizes { level_bytes_min: 4000, hidden_bytes_min: 1000 };
 
 /// A version with tables of (level, number, bytes, first key, last key).
 fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
@@ -49,12 +51,42 @@ fn level_0_goes_to_the_first_level_in_use() {
     let four: [_; 4] = std::array::from_fn(|n| (0, 4 - n as u32, 50, "a", "m"));
     let chosen = choose(&version(&four), &SIZES);
     assert_eq!(chosen, Some(plan(0, &[4, 3, 2, 1], BOTTOM, &[], true)));
-    let more = [&four[..], &[(6, 10, 500, "c", "d"), (6, 11, 500, "n", "z")]].concat();
+    let more = [&four[..], &[(6, 10, 50, "c", "d"), (6, 11, 50, "n", "z")]].concat();
     let chosen = choose(&version(&more), &SIZES);
     assert_eq!(chosen, Some(plan(0, &[4, 3, 2, 1], BOTTOM, &[10], true)));
     let deep = [&four[..], &[(5, 10, 50, "c", "d"), (6, 11, 50_000, "k", "z")]].concat();
     let chosen = choose(&version(&deep), &SIZES);
     assert_eq!(chosen, Some(plan(0, &[4, 3, 2, 1], 5, &[10], false)));
+}
+
+#[test]
+fn level_0_waits_until_it_is_as_large_as_what_it_is_merged_with_or_has_many_tables() {
+    let tables = |count: u32, below| {
+        let mut tables: Vec<_> = (0..count).rev().map(|n| (0, n + 1, 50, "a", "m")).collect();
+        tables.push((6, 90, below, "a", "z"));
+        choose(&version(&tables), &SIZES).map(|plan| plan.upper.len())
+    };
+    assert_eq!(tables(4, 101), None);
+    assert_eq!(tables(4, 100), Some(4));
+    assert_eq!(tables(11, 900), None);
+    assert_eq!(tables(12, 900), Some(12));
+}
+
+#[test]
+fn what_is_hidden_is_merged_where_it_is_too_much() {
+    let hiding = |entries: &[(u32, u64)]| {
+        let version =
+            version(&[(0, 1, 100, "a", "m"), (5, 2, 800, "c", "d"), (6, 3, 9000, "a", "z")]);
+        for (_, table) in version.tables() {
+            let found = entries.iter().find(|(number, _)| *number == table.meta.number);
+            table.set_hidden(found.map_or(0, |(_, entries)| *entries));
+        }
+        choose(&version, &Sizes { level_bytes_min: 1000, hidden_bytes_min: 0 })
+    };
+    // Entries take 10 bytes each.
+    assert_eq!(hiding(&[(1, 10), (2, 40)]), None);
+    assert_eq!(hiding(&[(1, 10), (2, 90)]), Some(plan(5, &[2], 6, &[3], true)));
+    assert_eq!(hiding(&[(1, 60)]), Some(plan(0, &[1], 5, &[2], false)));
 }
 
 #[test]
@@ -89,8 +121,38 @@ fn everything_becomes_one_level_without_leftovers() {
 
 #[test]
 fn writers_wait_longer_the_more_is_behind() {
-    let delays: Vec<u64> = (0..30).map(|tables| delay_us(tables, 1 << 20)).collect();
-    assert!(delays[..=2 * LEVEL0_TABLES].iter().all(|&us| us == 0));
-    assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]) && delays[9] > 0);
-    assert!(delay_us(usize::MAX, usize::MAX) <= 100_000);
+    let delays: Vec<u64> = (0..30).map(|behind| delay_us(behind, 1 << 20)).collect();
+    assert_eq!(delays[0], 0);
+    assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]) && delays[1] > 0);
+    assert!(delay_us(1, 100) > 0 && delay_us(u64::MAX, usize::MAX) <= 100_000);
+}
+
+#[test]
+fn behind_is_what_waits_for_merges_and_what_takes_too_much_space() {
+    let level0 = |count| {
+        let tables: Vec<_> = (0..count).map(|n| (0, n + 1, 50, "a", "m")).collect();
+        behind(&version(&tables), 10)
+    };
+    assert_eq!(level0(LEVEL0_TABLES_BEHIND as u32), 0);
+    assert_eq!(level0(LEVEL0_TABLES_BEHIND as u32 + 3), 3);
+    let with_garbage = |garbage: u64, flushed| {
+        let identity = Identity { number: 500, salt: 0, first_seq: 1 };
+        let sealed = Sealed { len: 900 + garbage, last_seq: 9, remap_len: 0 };
+        let version = version(&[(6, 1, 100, "a", "m")]);
+        let mut meta = version.tables().next().unwrap().1.meta.clone();
+        meta.number = 2;
+        meta.bounds.first = b"n".to_vec();
+        meta.bounds.last = b"z".to_vec();
+        meta.references = vec![Reference { segment: 500, bytes: 900 }];
+        let edits = [
+            Edit::AddSegment(identity),
+            Edit::SealSegment { number: 500, sealed },
+            Edit::AddTable { level: 6, meta },
+            Edit::Flushed { seq: flushed },
+        ];
+        behind(&version.apply(&edits).unwrap(), 10)
+    };
+    assert_eq!(with_garbage(300, 9), 0);
+    assert!(with_garbage(500, 9) > with_garbage(400, 9));
+    assert_eq!(with_garbage(500, 8), 0, "it is in no table yet");
 }

@@ -90,6 +90,11 @@ impl Table {
         Self { handle, finder }
     }
 
+    /// How many data blocks it has.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.finder.index.count()
+    }
+
     /// The range tombstones.
     pub(crate) fn pieces(&self) -> &Pieces {
         &self.finder.pieces
@@ -389,6 +394,20 @@ impl TableCursor {
     fn jump(&mut self) {
         self.steps = 0;
         self.ahead.clear(self.table.first_ahead(self.pace));
+    }
+
+    /// To the first entry of the block so many further.
+    ///
+    /// # Errors
+    /// If the table cannot be read or is damaged.
+    pub(crate) fn skip_blocks(&mut self, blocks: u32) -> Result<()> {
+        for _ in 0..blocks {
+            self.step_index(Place::next)?;
+        }
+        if self.load()? {
+            self.step(Place::first)?;
+        }
+        Ok(())
     }
 
     /// Moves inside the block.

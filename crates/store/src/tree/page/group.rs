@@ -138,17 +138,17 @@ impl<'t> ValueRun<'t> {
     /// As [`ValueRun::append_to`] for values that fit into a word: put together there.
     fn append_words(&self, buffer: &mut Vec<u8>, own: usize) {
         let (start, len) = (buffer.len(), own + self.shared.len());
-        let shared = word_at(self.shared, 0);
-        let mask = word_at(&[0xFF; WORD][..own], 0);
         let (own_by, shared_by) =
             if self.is_reversed { (0, 8 * own) } else { (8 * self.shared.len(), 0) };
+        let shared = word_at(self.shared, 0).unbounded_shl(shared_by as u32);
+        let mask = word_at(&[0xFF; WORD][..own], 0);
         // A word is written whole; what reaches beyond the value is written over or cut off.
         buffer.resize(start + self.count * len + WORD, 0);
+        let out = &mut buffer[start..];
         for i in 0..self.count {
             let own = word_at(self.rests, i * own) & mask;
-            let value = own.unbounded_shl(own_by as u32) | shared.unbounded_shl(shared_by as u32);
-            let at = start + i * len;
-            buffer[at..at + WORD].copy_from_slice(&value.to_le_bytes());
+            let value = own.wrapping_shl(own_by as u32) | shared;
+            out[i * len..i * len + WORD].copy_from_slice(&value.to_le_bytes());
         }
         buffer.truncate(start + self.count * len);
     }

@@ -38,11 +38,9 @@ impl<'a> Page<'a> {
     /// without decoding them.
     #[inline(always)]
     fn values_at_offset(self, at: usize) -> usize {
-        const GROUP_FIRST: usize = (0x80 | code::GROUP >> 8) as usize;
-        const GROUP_SECOND: u8 = (code::GROUP & 0xFF) as u8;
         let both = self.half(at);
         match (both & 0x80, both >> 8) {
-            (0, GROUP_FIRST) if self.byte(at + 2) == GROUP_SECOND => {
+            (0, code::GROUP_FIRST) if self.byte(at + 2) == code::GROUP_SECOND => {
                 self.half(at + 3 + (both & 0xFF))
             }
             (0, 0..0x80) => 1,

@@ -79,6 +79,9 @@ pub(crate) mod code {
     pub(crate) const FIRST: u32 = 0x7FF0;
     /// A group of several values follows.
     pub(crate) const GROUP: u32 = 0x7FFE;
+    /// The same as it stands in a record.
+    pub(crate) const GROUP_FIRST: usize = (0x80 | GROUP >> 8) as usize;
+    pub(crate) const GROUP_SECOND: u8 = (GROUP & 0xFF) as u8;
     /// The key or value stands in an extent, named by an extent cell.
     pub(crate) const EXTENT: u32 = 0x7FFF;
 }
@@ -322,12 +325,18 @@ impl<'a> Page<'a> {
         self.record_at(self.half(address as usize - self.base as usize))
     }
 
-    /// Value `i` of the record whose offset stands at `address`, if that has several.
+    /// Value `i` of the record whose offset stands at `address`, if that has several and its key's
+    /// rest is short.
     #[inline(always)]
     pub(crate) fn group_value_of(self, address: *const u8, i: usize) -> Option<Bytes<'a>> {
-        let record = self.leaf_record_of(address);
-        (record.value_code() == code::GROUP)
-            .then(|| group::Group::at(self, record.value_at()).value(i))
+        let at = self.half(address as usize - self.base as usize);
+        let both = self.half(at);
+        match (both & 0x80, both >> 8) {
+            (0, code::GROUP_FIRST) if self.byte(at + 2) == code::GROUP_SECOND => {
+                Some(group::Group::at(self, at + 3 + (both & 0xFF)).value(i))
+            }
+            _ => None,
+        }
     }
 
     /// Copies a key of which `rest`, which stands in this page, is the rest behind `shared` bytes

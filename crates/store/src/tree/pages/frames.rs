@@ -93,13 +93,16 @@ impl State {
         let Some(slab) = self.slabs.last() else { return Err(Error::OutOfMemory) };
         let at = self.begun * page_size;
         // SAFETY: the frame lies in the slab, as was just seen to, and nobody else has it yet.
-        let base = unsafe {
+        let frame = unsafe {
             let base = slab.base.add(at);
-            base.write_bytes(0, page_size);
-            base
+            std::slice::from_raw_parts_mut(base.as_ptr().cast::<MaybeUninit<u8>>(), page_size)
         };
+        // In pieces, as in `page::build::clear`.
+        for piece in frame.chunks_mut(1024) {
+            piece.fill(MaybeUninit::new(0));
+        }
         self.begun += 1;
-        Ok(base)
+        Ok(NonNull::from(frame).cast())
     }
 
     /// Gives back what a large transaction had; no frame is in use.

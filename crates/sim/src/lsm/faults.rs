@@ -1,0 +1,195 @@
+//! Every call to the system fails once, in the log-structured engine: a few random operations at a
+//! time on the simulated disk, again and again, each time with another call failing, once or from
+//! there on for ever, or with a full disk.
+//!
+//! An error that names the store must come back, or the call must have been one that the store can
+//! do without; whatever fails, the run goes on to the end of its operations. Then, the fault gone,
+//! readers and held snapshots see what they saw, and commits are taken again without opening anew,
+//! unless a flush or a write failed (the store may be poisoned then). Nothing is left open. Then it
+//! is opened again, on the same machine or after a power cut: it must hold every commit that has to
+//! be there, pass `check`, and take more.
+
+use std::path::PathBuf;
+
+use hedgerow::os::sim::{self, CrashMode, Operation, SimSystem};
+
+use super::run::{Ledger, RESERVE_BYTES, Runner};
+use super::{Config, Generator, Op};
+use crate::faults::{FaultReport, FaultSettings, Script, VIOLATIONS_MAX, scripts};
+use crate::job::caught;
+use crate::rng::Rng;
+use crate::run::{Disagreement, Outcome};
+
+/// A step of the run, which is repeated with each of its calls failing, has so many operations.
+const STEP_OPS: usize = 8;
+/// A disk with less room than this is tried.
+const ROOM_BYTES: u64 = 4000;
+/// Where the store is.
+const PATH: &str = "/store";
+
+/// Runs one seed.
+pub fn faults_seed(seed: u64, settings: &FaultSettings) -> FaultReport {
+    let config = Config::small(seed);
+    let report = FaultReport { seed, ..FaultReport::default() };
+    let mut hunt = Hunt { config: &config, rng: Rng::new(seed, 44), report };
+    if let Err(disagreement) = caught(|| hunt.run(settings)) {
+        hunt.report.violations.push(("without a fault".to_owned(), disagreement));
+    }
+    hunt.report
+}
+
+struct Hunt<'c> {
+    config: &'c Config,
+    rng: Rng,
+    report: FaultReport,
+}
+
+impl<'c> Hunt<'c> {
+    fn run(&mut self, settings: &FaultSettings) -> Outcome {
+        let disk_config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
+        let mut disk = SimSystem::new(self.config.seed, disk_config);
+        let created = Runner::new(self.config, Some(disk.clone()), PathBuf::from(PATH))?;
+        let mut ledger = created.end(true)?.closed();
+        let stream = Generator::brisk(self.config, Rng::new(self.config.seed, 45));
+        let ops: Vec<Op> = stream.take(settings.ops).collect();
+        for step in ops.chunks(STEP_OPS) {
+            let after = disk.killed_copy();
+            let mut runner = self.resume(&after, &ledger)?;
+            runner.run(&mut step.iter().copied())?;
+            let next = runner.end(true)?.closed();
+            self.report.ops += step.len() as u64;
+            self.report.calls += after.all_calls();
+            let full_disk = self.report.ops <= settings.full_disk_ops as u64;
+            for script in scripts(&mut self.rng, &after, full_disk.then_some(ROOM_BYTES)) {
+                if self.report.violations.len() >= VIOLATIONS_MAX {
+                    return Ok(());
+                }
+                self.trial(&disk, &ledger, step, script);
+            }
+            (disk, ledger) = (after, next);
+        }
+        Ok(())
+    }
+
+    fn resume(&self, disk: &SimSystem, ledger: &Ledger) -> Outcome<Runner<'c>> {
+        Runner::resumed(self.config, disk.clone(), PathBuf::from(PATH), ledger)
+    }
+
+    fn trial(&mut self, disk: &SimSystem, ledger: &Ledger, step: &[Op], script: Script) {
+        self.report.trials += 1;
+        self.report.full_disks += u64::from(!matches!(script, Script::Call { .. }));
+        let disk = disk.killed_copy();
+        script.arm(&disk);
+        let mut log = Vec::new();
+        if let Err(disagreement) = caught(|| self.fail(&disk, ledger, step, &mut log)) {
+            let failed = disk.failed();
+            let place =
+                format!("{script:?}, failed: {failed:?}, in the step {step:?}, told: {log:#?}");
+            self.report.violations.push((place, disagreement));
+        }
+    }
+
+    /// Runs the step on a disk that fails, and looks at what that leaves.
+    fn fail(
+        &mut self,
+        disk: &SimSystem,
+        ledger: &Ledger,
+        step: &[Op],
+        told: &mut Vec<String>,
+    ) -> Outcome {
+        let ledger = match self.resume(disk, ledger) {
+            Ok(mut runner) => {
+                for &op in step {
+                    if runner.is_open() {
+                        due(disk, runner.step(op), told)?;
+                    }
+                }
+                self.mend(disk);
+                let is_poisoned = self.goes_on(disk, &mut runner)?;
+                self.report.poisoned += u64::from(is_poisoned);
+                let closes = !is_poisoned && self.rng.chance(1, 2);
+                runner.end(closes)?
+            }
+            Err(disagreement) => {
+                self.mend(disk);
+                due(disk, Err(disagreement), told)?;
+                ledger.clone()
+            }
+        };
+        match disk.open_handles() {
+            0 => self.again(disk, &ledger),
+            left => Err(format!("{left} files are left open").into()),
+        }
+    }
+
+    /// The fault is gone.
+    fn mend(&mut self, disk: &SimSystem) {
+        for kind in disk.failed() {
+            *self.report.faults.entry(format!("{kind:?}")).or_default() += 1;
+        }
+        disk.heal();
+        disk.set_capacity(None);
+    }
+
+    /// After the fault: readers see what was committed, and commits are taken, unless the store is
+    /// poisoned, for which a flush or a write must have failed.
+    fn goes_on(&mut self, disk: &SimSystem, runner: &mut Runner<'_>) -> Outcome<bool> {
+        let poisons = |kind: &Operation| matches!(kind, Operation::Sync | Operation::Write);
+        if !runner.is_open() {
+            return Ok(false);
+        }
+        let place = |d: Disagreement| d.in_the("after the fault");
+        runner.verify().map_err(place)?;
+        let is_poisoned = runner.is_poisoned().map_err(place)?;
+        if is_poisoned && !disk.failed().iter().any(poisons) {
+            return Err("poisoned, though neither a flush nor a write failed".to_owned().into());
+        }
+        if !is_poisoned {
+            runner.run(&mut self.few().into_iter()).map_err(place)?;
+            runner.verify().map_err(place)?;
+        }
+        Ok(is_poisoned)
+    }
+
+    /// A few operations.
+    fn few(&mut self) -> Vec<Op> {
+        Generator::brisk(self.config, Rng::new(self.rng.next_u64(), 46)).take(6).collect()
+    }
+
+    /// Opens the store again, on the same machine or after a power cut, goes on, and cuts the power
+    /// once more.
+    fn again(&mut self, disk: &SimSystem, ledger: &Ledger) -> Outcome {
+        let seed = self.rng.next_u64();
+        let mode = self.rng.pick(&CrashMode::ALL);
+        let is_power = self.rng.chance(1, 2);
+        let disk = if is_power { disk.crash(seed, mode) } else { disk.killed_copy() };
+        let lost = if is_power { "the power" } else { "the process" };
+        let place = |d: Disagreement| d.in_the(format_args!("after {lost} was lost"));
+        let few = self.few();
+        let mark = (ledger.mark_of_failures(), is_power);
+        let path = PathBuf::from(PATH);
+        let runner = Runner::recovered(self.config, disk.clone(), path.clone(), ledger, mark);
+        let mut runner = runner.map_err(place)?;
+        runner.run(&mut few.into_iter()).map_err(place)?;
+        let ledger = runner.end(false).map_err(place)?;
+        let mark = (ledger.mark_of_failures(), true);
+        let disk = disk.crash(seed, mode);
+        let again = Runner::recovered(self.config, disk, path, &ledger, mark);
+        let runner = again.map_err(|d| place(d).in_the("and then the power"))?;
+        runner.end(true).map(drop)
+    }
+}
+
+/// An error is due if a call failed, and says where.
+fn due(disk: &SimSystem, result: Outcome, told: &mut Vec<String>) -> Outcome {
+    match result {
+        Err(d) if d.is_error && (!disk.failed().is_empty() || d.text.contains("os error 28")) => {
+            told.push(d.text.clone());
+            match d.text.contains(PATH) {
+                true => Ok(()),
+                false => Err(d.in_the("an error that does not say where")),
+            }
+        }
+        other => other,
+    }
+}

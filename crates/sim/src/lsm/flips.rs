@@ -1,0 +1,205 @@
+//! Single bits that flip in each kind of file of the log-structured engine, and files that are cut.
+//!
+//! Opening, reading or `check` must tell of each, by the name of the file; what can be read is what
+//! it was, whatever else cannot, and a flipped bit in a value takes no other value with it. Only
+//! where the log was written last, damage looks like a write that a loss of power tore: there the
+//! last commits may be missing, from some one on.
+
+use std::path::Path;
+
+use hedgerow::lsm::{Db, KeyspaceOptions};
+use hedgerow::os::sim::SimSystem;
+use hedgerow::os::{Open, System as _};
+use hedgerow::{Error, Result};
+
+use super::format;
+use super::template::{self, PATH, SPACES, Template};
+use crate::job::caught;
+use crate::rng::Rng;
+
+/// What came of the damage.
+#[derive(Debug, Default)]
+pub struct FlipReport {
+    /// Bits flipped.
+    pub flips: u64,
+    /// Files cut.
+    pub cuts: u64,
+    /// Damage that was told of.
+    pub told: u64,
+    /// Damage that looked like a torn write: the last commits were missing.
+    pub torn: u64,
+    /// Damage that took nothing: a record of the manifest that says what the log says too.
+    pub harmless: u64,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+/// What somebody who opens and reads the store learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Told,
+    Torn,
+    Nothing,
+}
+
+/// Flips bits of a store, one at a time, and cuts a file for every fourth of them.
+///
+/// # Errors
+/// The engine's, while the store is made.
+pub fn run(seed: u64, flips: u64) -> Result<FlipReport> {
+    let template = Template::new()?;
+    let mut rng = Rng::new(seed, 50);
+    let mut report = FlipReport::default();
+    for flip in 0..flips {
+        flip_one(&template, &mut rng, &mut report);
+        if flip % 4 == 0 {
+            cut_one(&template, &mut rng, &mut report);
+        }
+    }
+    Ok(report)
+}
+
+fn flip_one(template: &Template, rng: &mut Rng, report: &mut FlipReport) {
+    let (path, bytes) = &template.files[rng.index(template.files.len())];
+    let (at, bit) = (rng.index(bytes.len()), rng.below(8));
+    let pieces = format::pieces(&template::name(path), bytes);
+    let piece = pieces.iter().rposition(|piece| piece.content.start <= at + 8);
+    let is_last = piece.is_none_or(|piece| piece + 1 == pieces.len());
+    let what = piece.map_or("file", |piece| pieces[piece].what);
+    let disk = template.disk();
+    report.flips += 1;
+    let place = format!("bit {bit} of byte {at} of {} ({what})", path.display());
+    if let Err(error) = disk.edit(path, at as u64, &[bytes[at] ^ 1 << bit]) {
+        report.violations.push(format!("{place}: {error}"));
+        return;
+    }
+    // The last record of a manifest may be a torn one: what it said is missing then.
+    let may_lose_edit = what == "record of the manifest" && is_last;
+    let damage = Damage { path, may_lose_edit, takes_one: what == "group" };
+    damage.judge(template, &disk, place, report);
+}
+
+fn cut_one(template: &Template, rng: &mut Rng, report: &mut FlipReport) {
+    let (path, bytes) = &template.files[rng.index(template.files.len())];
+    let len = rng.index(bytes.len());
+    let disk = template.disk();
+    report.cuts += 1;
+    let place = format!("{} cut to {len} of {} bytes", path.display(), bytes.len());
+    let file = disk.open_data(path, Open::Write, 0);
+    if let Err(error) = file.and_then(|file| file.set_len(len as u64)) {
+        report.violations.push(format!("{place}: {error}"));
+        return;
+    }
+    let may_lose_edit = template::name(path) == "MANIFEST";
+    let damage = Damage { path, may_lose_edit, takes_one: false };
+    damage.judge(template, &disk, place, report);
+}
+
+/// What was done, and what may come of it.
+struct Damage<'d> {
+    path: &'d Path,
+    /// Whether the store may be that of an older manifest: files that it names may be gone.
+    may_lose_edit: bool,
+    /// Whether at most one key may be lost.
+    takes_one: bool,
+}
+
+impl Damage<'_> {
+    fn judge(&self, template: &Template, disk: &SimSystem, place: String, report: &mut FlipReport) {
+        let looked = caught(|| self.look(template, disk).map_err(Into::into));
+        let is_log = self.path.extension().is_some_and(|kind| kind == "log");
+        match looked {
+            Ok(Seen::Told) => report.told += 1,
+            Ok(Seen::Torn) if is_log || self.may_lose_edit => report.torn += 1,
+            Ok(Seen::Nothing) if self.may_lose_edit => report.harmless += 1,
+            Ok(seen) => report.violations.push(format!("{place}: {seen:?}")),
+            Err(disagreement) => report.violations.push(format!("{place}: {}", disagreement.text)),
+        }
+    }
+
+    /// Opens and reads everything.
+    fn look(&self, template: &Template, disk: &SimSystem) -> std::result::Result<Seen, String> {
+        let db = match template::options(disk).open(PATH) {
+            Ok(db) => db,
+            Err(error) => return self.named(&error).map(|()| Seen::Told),
+        };
+        let mut lost = 0;
+        let mut spaces = Vec::new();
+        for (name, _) in SPACES {
+            match db.keyspace(name, KeyspaceOptions::default()) {
+                Ok(space) => spaces.push(space),
+                Err(error) => return self.named(&error).map(|()| Seen::Told),
+            }
+        }
+        for (space, key, expected) in &template.expected {
+            match db.get(&spaces[*space], key) {
+                Ok(found) if found == *expected => {}
+                Ok(found) => {
+                    let key = key.escape_ascii();
+                    return Err(format!("{key} has {found:?} and not {expected:?}"));
+                }
+                Err(error) => {
+                    self.named(&error)?;
+                    lost += 1;
+                }
+            }
+        }
+        let there = self.tail(template, &db, &spaces[0])?;
+        if lost == template.expected.len() || self.takes_one && lost > 1 {
+            return Err(format!("{lost} of {} keys are lost", template.expected.len()));
+        }
+        let is_told = self.check(&db)? || lost > 0;
+        let is_torn = there < template.tail.len();
+        Ok(if is_told {
+            Seen::Told
+        } else if is_torn {
+            Seen::Torn
+        } else {
+            Seen::Nothing
+        })
+    }
+
+    /// How many of the last commits are there: from some one on all are missing.
+    fn tail(
+        &self,
+        template: &Template,
+        db: &Db,
+        space: &hedgerow::lsm::Keyspace,
+    ) -> std::result::Result<usize, String> {
+        let mut there = 0;
+        for (at, (key, value)) in template.tail.iter().enumerate() {
+            match db.get(space, key) {
+                Ok(None) => {}
+                Ok(Some(found)) if found == *value && there == at => there += 1,
+                Ok(Some(_)) => return Err(format!("commit {at} is there after {there}")),
+                Err(error) => {
+                    self.named(&error)?;
+                    there += 1;
+                }
+            }
+        }
+        Ok(there)
+    }
+
+    /// Whether `check` tells of damage.
+    fn check(&self, db: &Db) -> std::result::Result<bool, String> {
+        match db.check() {
+            Ok(report) => {
+                report.damage.iter().try_for_each(|error| self.named(error))?;
+                Ok(!report.is_sound())
+            }
+            Err(error) => self.named(&error).map(|()| true),
+        }
+    }
+
+    /// Whether an error names the file.
+    fn named(&self, error: &Error) -> std::result::Result<(), String> {
+        let text = error.to_string();
+        let is_damage = matches!(error, Error::Damaged { .. } | Error::NotAStore { .. });
+        let names = |path: &Path| text.contains(&*path.to_string_lossy());
+        match is_damage && names(self.path) || self.may_lose_edit && names(Path::new(PATH)) {
+            true => Ok(()),
+            false => Err(format!("told otherwise: {text}")),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Hostile files of the log-structured engine: what stands under a checksum is changed, that made
+//! right again, and then every call is made. What may come of it is an answer or an error.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use hedgerow::Result;
+use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions};
+
+use super::format::{self, Piece};
+use super::template::{self, PATH, SPACES, Template};
+use crate::hostile::{CaseReport, last_panic};
+use crate::rng::Rng;
+
+/// At most so many pieces are changed.
+const CHANGES_MAX: u32 = 3;
+
+/// Sound stores, read once.
+pub struct Hostile {
+    template: Template,
+    /// The pieces of each file.
+    pieces: Vec<Vec<Piece>>,
+}
+
+impl Hostile {
+    /// Makes the store.
+    ///
+    /// # Errors
+    /// The engine's; there is no reason for any.
+    pub fn new() -> Result<Self> {
+        let template = Template::new()?;
+        let files = template.files.iter();
+        let pieces =
+            files.map(|(path, bytes)| format::pieces(&template::name(path), bytes)).collect();
+        Ok(Self { template, pieces })
+    }
+
+    /// Runs the case of a seed.
+    ///
+    /// # Errors
+    /// If a file of the simulated disk cannot be changed.
+    pub fn run_case(&self, seed: u64) -> std::io::Result<CaseReport> {
+        let mut rng = Rng::new(seed, 51);
+        let disk = self.template.disk();
+        let mut files: Vec<(PathBuf, Vec<u8>)> = self.template.files.clone();
+        let mut report = CaseReport { seed, ..CaseReport::default() };
+        for _ in 0..rng.between(1, CHANGES_MAX as usize) {
+            let at = rng.index(files.len());
+            let (path, bytes) = &mut files[at];
+            if self.pieces[at].is_empty() {
+                continue;
+            }
+            let piece = &self.pieces[at][rng.index(self.pieces[at].len())];
+            let change = change(piece, bytes, &mut rng);
+            piece.seal(bytes);
+            disk.edit(path, 0, bytes)?;
+            report.changes.push(format!("{} of {}: {change}", piece.what, path.display()));
+        }
+        let calls = AssertUnwindSafe(|| {
+            let mut calls = Calls { report: &mut report, rng };
+            calls.all(&self.template, &disk);
+        });
+        if catch_unwind(calls).is_err() {
+            report.panic = Some(last_panic());
+        }
+        Ok(report)
+    }
+}
+
+/// Changes what stands in a piece; answers how.
+fn change(piece: &Piece, bytes: &mut [u8], rng: &mut Rng) -> String {
+    let content = piece.content.clone();
+    let at = content.start + rng.index(content.len());
+    let width = rng.pick(&[1, 1, 2, 4, 8]).min(content.end - at);
+    let number: u64 = match rng.index(5) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => rng.next_u64(),
+        3 => 1 << rng.below(64),
+        _ => {
+            // Bytes from elsewhere in it.
+            let from = content.start + rng.index(content.len() - width + 1);
+            let copy = bytes[from..from + width].to_vec();
+            bytes[at..at + width].copy_from_slice(&copy);
+            return format!("{width} bytes from {from} at {at}");
+        }
+    };
+    bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+    format!("{number:#x} in {width} bytes at {at}")
+}
+
+/// The calls of a case.
+struct Calls<'r> {
+    report: &'r mut CaseReport,
+    rng: Rng,
+}
+
+impl Calls<'_> {
+    fn count<T>(&mut self, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                self.report.done += 1;
+                Some(value)
+            }
+            Err(error) => {
+                self.report.refused += 1;
+                // Its text is made without harm too.
+                let _ = error.to_string();
+                None
+            }
+        }
+    }
+
+    fn all(&mut self, template: &Template, disk: &hedgerow::os::sim::SimSystem) {
+        let Some(db) = self.count(template::options(disk).open(PATH)) else { return };
+        for (name, _) in SPACES {
+            let space = self.count(db.keyspace(name, KeyspaceOptions::default()));
+            if let Some(space) = space {
+                self.read(&db, &space, template);
+                self.write(&db, &space);
+                self.read(&db, &space, template);
+            }
+        }
+        self.count(db.keyspaces());
+        self.count(db.check());
+        self.count(db.flush());
+        self.count(db.compact());
+        self.count(db.check());
+        db.stat();
+        self.count(db.close());
+    }
+
+    fn read(&mut self, db: &Db, space: &Keyspace, template: &Template) {
+        for _ in 0..20 {
+            let (_, key, _) = &template.expected[self.rng.index(template.expected.len())];
+            self.count(db.get(space, key));
+        }
+        let most = 4 * template.expected.len();
+        for backwards in [false, true] {
+            let Some(scan) = self.count(db.scan(space)) else { continue };
+            let scan = if backwards { scan.reverse() } else { scan };
+            scan.take(most).for_each(|entry| drop(self.count(entry)));
+        }
+        let Some(mut cursor) = self.count(db.cursor(space)) else { return };
+        for step in 0..20 {
+            let moved = if step % 3 == 0 { cursor.seek(b"key/00060") } else { cursor.prev() };
+            self.count(moved);
+            if cursor.key().is_some() {
+                self.count(cursor.value());
+            }
+        }
+    }
+
+    fn write(&mut self, db: &Db, space: &Keyspace) {
+        for number in 0..5 {
+            let mut batch = Batch::new();
+            let key = format!("key/{:05}", 20 * number);
+            self.count(batch.put(space, key.as_bytes(), &[7; 100]));
+            self.count(db.write_with(batch, Durability::Buffered));
+        }
+        self.count(db.delete_range(space, b"key/00070", None));
+    }
+}

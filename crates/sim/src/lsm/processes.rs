@@ -1,0 +1,286 @@
+//! A real process that loads a store of the log-structured engine, killed with SIGKILL at random.
+//!
+//! The loader commits numbered keys, of each durability, and tells after each commit that survives
+//! the process by a line on its pipe. While it lives, the parent must not be let in. When it is
+//! dead, the parent opens the store, which must take no longer than its log asks for, and hold
+//! every commit that was told of, no gaps, no damage, and no file that belongs to nobody.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hedgerow::Error;
+use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+
+use crate::processes::told;
+use crate::rng::Rng;
+
+/// A store is loaded by so many loaders, one after the other, before a new one begins.
+const LOADERS: u64 = 10;
+/// Opening a store with a shorter log takes what opening any store takes.
+const TIMED_BYTES: u64 = 8 << 20;
+/// How long a loader may take to commit, or the parent to be let in.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// What a run is like.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadSettings {
+    /// The seed of the kills.
+    pub seed: u64,
+    /// How long it takes.
+    pub time: Duration,
+}
+
+/// How a run went.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Commits that were told of.
+    pub commits: u64,
+    /// Times that somebody else wanted to open the store and was told that it is locked.
+    pub refused: u64,
+    /// Bytes of the longer logs that were replayed, where all of the log was.
+    pub log_bytes: u64,
+    /// How long the openings of these took.
+    pub open_time: Duration,
+    /// The longest of all openings.
+    pub open_time_max: Duration,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+impl LoadReport {
+    /// How long it took to open a store with a gigabyte of log, by these figures.
+    pub fn seconds_per_gb(&self) -> Option<f64> {
+        let gigabytes = self.log_bytes as f64 / 1e9;
+        (self.log_bytes > 0).then(|| self.open_time.as_secs_f64() / gigabytes)
+    }
+}
+
+/// What a store is like.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    memtable_bytes: usize,
+    /// Values stand in the log, and so does it stay.
+    separates: bool,
+}
+
+impl Kind {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, 47);
+        let memtable_bytes = rng.pick(&[256 << 10, 4 << 20, 64 << 20]);
+        Self { memtable_bytes, separates: rng.chance(1, 3) }
+    }
+
+    fn open(self, path: &Path) -> hedgerow::Result<(Db, Keyspace)> {
+        let options = Options::new().create(true).memtable_bytes(self.memtable_bytes);
+        let db = options.segment_bytes(self.memtable_bytes as u64).open(path)?;
+        let separation_threshold = if self.separates { 16 } else { u32::MAX };
+        let space = db.keyspace("numbers", KeyspaceOptions { separation_threshold })?;
+        Ok((db, space))
+    }
+}
+
+fn value(number: u64) -> Vec<u8> {
+    Rng::new(number, 48).bytes(20 + number as usize * 7 % 1500)
+}
+
+/// The loader: commits numbers from the last one on until it is killed, or the parent is gone.
+///
+/// # Errors
+/// What went wrong, for the parent to read.
+pub fn play(path: &Path, seed: u64, loader: u64) -> Result<(), String> {
+    std::thread::spawn(|| {
+        // The end of the pipe is the end of the parent.
+        let _ = std::io::stdin().lines().count();
+        std::process::exit(0);
+    });
+    let (db, space) = told("open", Kind::new(seed).open(path))?;
+    let mut number = last(&db, &space)?;
+    let mut rng = Rng::new(seed ^ loader, 49);
+    loop {
+        let mut batch = Batch::new();
+        for _ in 0..rng.between(1, 8) {
+            number += 1;
+            told("put", batch.put(&space, &number.to_be_bytes(), &value(number)))?;
+        }
+        let modes = [Durability::None, Durability::None, Durability::Buffered, Durability::Durable];
+        let durability = if rng.chance(1, 4) { rng.pick(&modes) } else { Durability::None };
+        told("write", db.write_with(batch, durability))?;
+        if durability > Durability::None {
+            let mut stdout = std::io::stdout().lock();
+            told("say", writeln!(stdout, "{number}").and_then(|()| stdout.flush()))?;
+        }
+        if rng.chance(1, 20_000) {
+            told("compact", db.compact())?;
+        }
+    }
+}
+
+/// The last number that is there.
+fn last(db: &Db, space: &Keyspace) -> Result<u64, String> {
+    let mut cursor = told("cursor", db.cursor(space))?;
+    told("last", cursor.last())?;
+    let key = cursor.key().and_then(|key| key.try_into().ok());
+    Ok(key.map_or(0, u64::from_be_bytes))
+}
+
+/// What the loader told.
+#[derive(Default)]
+struct Heard {
+    committed: AtomicU64,
+    lines: AtomicU64,
+    complaints: Mutex<Vec<String>>,
+}
+
+impl Heard {
+    fn line(&self, line: &str) {
+        match line.parse() {
+            Ok(number) => {
+                self.committed.fetch_max(number, Ordering::SeqCst);
+                self.lines.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(_) => {
+                let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+                complaints.push(line.to_owned());
+            }
+        }
+    }
+}
+
+/// Runs for a while in a folder.
+///
+/// # Errors
+/// Those of the system; what is wrong with a store stands in the report.
+pub fn run(folder: &Path, settings: LoadSettings) -> Result<LoadReport, String> {
+    let mut report = LoadReport::default();
+    let mut rng = Rng::new(settings.seed, 50);
+    let end = Instant::now() + settings.time;
+    while Instant::now() < end && report.violations.is_empty() {
+        let seed = rng.next_u64();
+        let store = Store { kind: Kind::new(seed), seed, path: folder.join("store") };
+        let mut owed = 0;
+        for loader in 0..LOADERS {
+            let committed = store.load(loader, &mut rng, &mut report)?;
+            owed = store.look(owed.max(committed), &mut report)?;
+            if Instant::now() >= end || !report.violations.is_empty() {
+                break;
+            }
+        }
+        told("remove", std::fs::remove_dir_all(&store.path))?;
+    }
+    Ok(report)
+}
+
+/// A store that is loaded again and again.
+struct Store {
+    kind: Kind,
+    seed: u64,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Lets a loader live for a moment; the last number that it told of.
+    fn load(&self, loader: u64, rng: &mut Rng, report: &mut LoadReport) -> Result<u64, String> {
+        let program = told("find this program", std::env::current_exe())?;
+        let mut command = Command::new(program);
+        command.args(["play", "loader", "--place", &loader.to_string()]);
+        command.args(["--seed", &self.seed.to_string(), "--store"]).arg(&self.path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = told("start a loader", command.spawn())?;
+        let _stdin = child.stdin.take();
+        let heard = Arc::<Heard>::default();
+        let listener = child.stdout.take().map(|stdout| {
+            let heard = Arc::clone(&heard);
+            std::thread::spawn(move || {
+                // A line that was cut by a kill is none.
+                let mut stdout = BufReader::new(stdout);
+                let mut line = Vec::new();
+                while stdout.read_until(b'\n', &mut line).is_ok_and(|_| line.ends_with(b"\n")) {
+                    heard.line(String::from_utf8_lossy(&line).trim_end());
+                    line.clear();
+                }
+            })
+        });
+        let begin = Instant::now();
+        while heard.lines.load(Ordering::SeqCst) == 0 && begin.elapsed() < STUCK {
+            if told("wait", child.try_wait())?.is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let bits = rng.between(17, 21);
+        std::thread::sleep(Duration::from_micros(rng.below(1 << bits)));
+        match self.kind.open(&self.path) {
+            Err(Error::Locked { .. }) => report.refused += 1,
+            Err(other) => report.violations.push(format!("a second opener was told: {other}")),
+            Ok(_) => report.violations.push("a second opener was let in".to_owned()),
+        }
+        if told("wait", child.try_wait())?.is_some() {
+            report.violations.push("a loader ended by itself".to_owned());
+        }
+        told("kill", child.kill())?;
+        told("wait", child.wait())?;
+        if let Some(listener) = listener {
+            // It returns nothing, and its panic would have been reported.
+            let _ = listener.join();
+        }
+        report.kills += 1;
+        report.commits += heard.lines.load(Ordering::SeqCst);
+        let complaints = &heard.complaints;
+        report.violations.append(&mut complaints.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(heard.committed.load(Ordering::SeqCst))
+    }
+
+    /// Opens the store: what is there? Answers the last number.
+    fn look(&self, owed: u64, report: &mut LoadReport) -> Result<u64, String> {
+        let files = self.files()?;
+        let logs = files.iter().filter(|(name, _)| name.ends_with(".log"));
+        let log_bytes: u64 = logs.map(|(_, len)| len).sum();
+        let begin = Instant::now();
+        let opened = self.kind.open(&self.path);
+        let time = begin.elapsed();
+        report.open_time_max = report.open_time_max.max(time);
+        if !self.kind.separates && log_bytes >= TIMED_BYTES {
+            report.log_bytes += log_bytes;
+            report.open_time += time;
+        }
+        let (db, space) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                report.violations.push(format!("it does not open: {error}"));
+                return Ok(owed);
+            }
+        };
+        let mut number = 0_u64;
+        for entry in told("scan", db.scan(&space))? {
+            let (key, found) = told("next", entry)?;
+            number += 1;
+            if key != number.to_be_bytes() || found != value(number) {
+                report.violations.push(format!("{number} is not what was committed"));
+                return Ok(owed);
+            }
+        }
+        if number < owed {
+            report.violations.push(format!("{owed} was told of, {number} is the last one there"));
+        }
+        let checked = told("check", db.check())?;
+        report.violations.extend(checked.damage.iter().map(ToString::to_string));
+        Ok(number)
+    }
+
+    /// The files of the store and their lengths.
+    fn files(&self) -> Result<Vec<(String, u64)>, String> {
+        let mut files = Vec::new();
+        for entry in told("list", std::fs::read_dir(&self.path))? {
+            let entry = told("list", entry)?;
+            let len = told("ask for a length", entry.metadata())?.len();
+            files.push((entry.file_name().to_string_lossy().into_owned(), len));
+        }
+        Ok(files)
+    }
+}

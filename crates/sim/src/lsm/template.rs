@@ -1,0 +1,124 @@
+//! A store of the log-structured engine with something of everything in its files: inline and
+//! separated values, deleted keys and ranges, tables of several levels, a collected segment, a
+//! manifest of several records, and a log that ends where the process died.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow::Result;
+use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+use hedgerow::os::sim::{self, SimSystem};
+
+use super::run::RESERVE_BYTES;
+
+/// Where the store is.
+pub const PATH: &str = "/store";
+/// Keyspaces and their separation thresholds.
+pub const SPACES: [(&str, u32); 2] = [("separated", 16), ("inline", u32::MAX)];
+/// Keys of each keyspace have numbers below this.
+const KEYS: u32 = 120;
+/// Commits after the last flush; each puts one key of the first keyspace.
+const TAIL: u32 = 12;
+
+/// What a key should have.
+pub type Expected = (usize, Vec<u8>, Option<Vec<u8>>);
+
+/// The store, of which copies are damaged.
+pub struct Template {
+    disk: SimSystem,
+    /// Each key that ever was, with its value if it is there.
+    pub expected: Vec<Expected>,
+    /// Keys and values of the last commits, in their order, which stand only in the log.
+    pub tail: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Each file that is not empty.
+    pub files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// Options with which little data makes many files.
+pub fn options(disk: &SimSystem) -> Options {
+    let system = Arc::new(disk.clone());
+    Options::new().system(system).memtable_bytes(6000).segment_bytes(6000).table_bytes(3000)
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key/{number:05}").into_bytes()
+}
+
+fn value(number: u32, round: u32) -> Vec<u8> {
+    format!("{round}/{number}/").repeat(8 + number as usize % 7).into_bytes()
+}
+
+/// Puts every `every`-th key of both keyspaces.
+fn fill(db: &Db, spaces: &[Keyspace], round: u32, every: usize) -> Result<()> {
+    for number in (0..KEYS).step_by(every) {
+        let mut batch = Batch::new();
+        for space in spaces {
+            batch.put(space, &key(number), &value(number, round))?;
+        }
+        db.write_with(batch, Durability::Buffered)?;
+    }
+    Ok(())
+}
+
+impl Template {
+    /// Makes the store.
+    ///
+    /// # Errors
+    /// The engine's; there is no reason for any.
+    pub fn new() -> Result<Self> {
+        let config = sim::Config { reserve: RESERVE_BYTES, ..sim::Config::default() };
+        let disk = SimSystem::new(1, config);
+        let db = options(&disk).create(true).open(PATH)?;
+        let make = |(name, separation_threshold)| {
+            db.keyspace(name, KeyspaceOptions { separation_threshold })
+        };
+        let spaces: Vec<Keyspace> = SPACES.into_iter().map(make).collect::<Result<_>>()?;
+        fill(&db, &spaces, 1, 1)?;
+        fill(&db, &spaces, 2, 2)?;
+        db.compact()?;
+        fill(&db, &spaces, 3, 5)?;
+        for space in &spaces {
+            db.delete_range(space, &key(30), Some(&key(40)))?;
+            db.delete(space, &key(50))?;
+        }
+        db.flush()?;
+        fill(&db, &spaces, 4, 11)?;
+        db.flush()?;
+        let mut tail = Vec::new();
+        for number in 0..TAIL {
+            let (key, value) = (format!("tail/{number:02}").into_bytes(), value(number, 5));
+            let mut batch = Batch::new();
+            batch.put(&spaces[0], &key, &value)?;
+            let is_durable = number % 4 == 0;
+            let durability = if is_durable { Durability::Durable } else { Durability::Buffered };
+            db.write_with(batch, durability)?;
+            tail.push((key, value));
+        }
+        let mut expected = Vec::new();
+        for (at, space) in spaces.iter().enumerate() {
+            for number in 0..KEYS {
+                let found = db.get(space, &key(number))?;
+                expected.push((at, key(number), found));
+            }
+        }
+        disk.kill();
+        drop(db);
+        let disk = disk.process();
+        let files = disk.files().into_iter().filter_map(|path| {
+            let bytes = disk.content(&path).ok().filter(|bytes| !bytes.is_empty())?;
+            Some((path, bytes))
+        });
+        let files = files.filter(|(path, _)| path.starts_with(PATH)).collect();
+        Ok(Self { disk, expected, tail, files })
+    }
+
+    /// A machine with the store on its disk.
+    pub fn disk(&self) -> SimSystem {
+        self.disk.killed_copy()
+    }
+}
+
+/// The name of a file.
+pub fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

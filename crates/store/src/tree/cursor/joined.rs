@@ -1,0 +1,227 @@
+//! Steps inside a leaf that give keys and values in one piece, for callers who want them so: they
+//! read no page, fail in no way and are short enough for a caller's own code.
+
+use std::mem::MaybeUninit;
+
+use super::{Cursor, Leaf, State};
+use crate::tree::page::Page;
+use crate::tree::{Bytes, Entry, Snapshot};
+
+/// A key or a value in one piece, as the short steps of a [`Cursor`] give it.
+#[derive(Clone, Copy, Debug)]
+pub enum Joined<'t> {
+    /// It is stored so.
+    Stored(&'t [u8]),
+    /// It was copied, and has this length.
+    Copied(usize),
+}
+
+impl Cursor {
+    /// As [`Cursor::next_here`], also in a write transaction, the key in one piece: where it
+    /// stands, or copied to the beginning of `room`. `None` also where there is too little room,
+    /// which is to be somewhat longer than the key.
+    #[inline(always)]
+    pub fn next_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(Joined<'t>, &'t [u8])> {
+        let next = self.leaf.next;
+        if next >= self.leaf.usual_end || !self.has_leaf(txn) {
+            return None;
+        }
+        let pair = self.step_joined::<S>(next, room)?;
+        self.leaf.next = next.wrapping_add(2);
+        Some(pair)
+    }
+
+    /// As [`Cursor::next_joined`], to the previous pair.
+    #[inline(always)]
+    pub fn prev_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(Joined<'t>, &'t [u8])> {
+        let is_only_value = self.value == 0 && !self.leaf.usual_end.is_null();
+        if !is_only_value || !self.has_leaf(txn) {
+            return None;
+        }
+        // Two entries back the offset of the one before the cursor's stands, if there is one.
+        let previous = self.leaf.next.wrapping_sub(4);
+        if previous < self.page().offset_address(0) {
+            return None;
+        }
+        let pair = self.step_joined::<S>(previous, room)?;
+        self.leaf.next = self.leaf.next.wrapping_sub(2);
+        Some(pair)
+    }
+
+    /// Key and value of the record whose offset stands at `offset` in the cursor's leaf, to which
+    /// it is about to step. Only to be called while the leaf is that of a borrowed transaction.
+    #[inline(always)]
+    fn step_joined<'t, S: Snapshot>(
+        &mut self,
+        offset: *const u8,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(Joined<'t>, &'t [u8])> {
+        let page: Page<'t> = self.page();
+        let (rest, value) = page.plain_record_of(offset)?;
+        let key = match self.leaf.shared {
+            0 => Joined::Stored(rest),
+            shared => Joined::Copied(page.join_key(shared, rest, room)?),
+        };
+        if S::WRITES {
+            let slot = (offset as usize - page.offset_address(0) as usize) / 2;
+            (self.slot, self.values, self.value) = (slot, 1, 0);
+            let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
+            self.save(&Entry { key, value: value.into() });
+        }
+        Some((key, value))
+    }
+
+    /// Whether the key had another value in the same leaf when the cursor was put on this one.
+    #[inline(always)]
+    pub fn has_next_value(&self) -> bool {
+        self.state == State::On && self.leaf.end.is_null()
+    }
+
+    /// The next value of the key in one piece, as [`Cursor::next_joined`] gives keys, where that is
+    /// a step inside a leaf. `None` says nothing about the key, and the cursor has not moved.
+    #[inline(always)]
+    pub fn next_value_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if !self.has_next_value() || !self.has_leaf(txn) {
+            return None;
+        }
+        let value = self.value + 1;
+        let joined = self.value_joined::<S>(value, room)?;
+        self.value = value;
+        if value + 1 == self.values {
+            self.leaf = Leaf::at(self.page(), self.slot);
+        }
+        Some(joined)
+    }
+
+    /// As [`Cursor::next_value_joined`], the previous value.
+    #[inline(always)]
+    pub fn prev_value_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if self.state != State::On || !self.has_leaf(txn) {
+            return None;
+        }
+        if !S::WRITES && !self.leaf.end.is_null() {
+            self.catch_up();
+        }
+        let value = self.value.checked_sub(1)?;
+        let joined = self.value_joined::<S>(value, room)?;
+        self.value = value;
+        self.leaf.bar();
+        Some(joined)
+    }
+
+    /// The value under the cursor in one piece, as [`Cursor::next_value_joined`] gives others.
+    #[inline(always)]
+    pub fn current_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if self.state != State::On || !self.has_leaf(txn) {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        if let Some((_, value)) = page.plain_record_of(self.leaf.next.wrapping_sub(2)) {
+            return Some(Joined::Stored(value));
+        }
+        // Among several values no step has moved `leaf.next` only.
+        self.value_joined::<S>(self.value, room)
+    }
+
+    /// A value of the group under the cursor, which has several. Only to be called while the leaf
+    /// is that of a borrowed transaction.
+    #[inline(always)]
+    fn value_joined<'t, S: Snapshot>(
+        &mut self,
+        value: usize,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        let page: Page<'t> = self.page();
+        let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
+        let joined = Self::join(page, found, room)?;
+        if S::WRITES {
+            found.copy_to(&mut self.data);
+        }
+        Some(joined)
+    }
+
+    /// Moves to the first value of the next group of the leaf (or, with `back`, to the last value
+    /// of the group before), in a read transaction. False, and the cursor has not moved, where
+    /// there is none.
+    #[inline(always)]
+    pub fn move_group_here<S: Snapshot>(&mut self, txn: &S, back: bool) -> bool {
+        if S::WRITES || self.state != State::On || !self.has_leaf(txn) {
+            return false;
+        }
+        self.catch_up();
+        let page = self.page();
+        let slot = if back { self.slot.wrapping_sub(1) } else { self.slot + 1 };
+        if slot >= page.len() {
+            return false;
+        }
+        self.stand(txn, page, slot, back);
+        true
+    }
+
+    /// Whether the cursor is surely on the last value of its key: false where that is not seen
+    /// without another page.
+    #[inline(always)]
+    pub fn is_on_last_value<S: Snapshot>(&self, txn: &S) -> bool {
+        self.leaf.next < self.leaf.end && self.has_leaf(txn)
+    }
+
+    /// The key under the cursor in one piece, if that is short and the cursor stands on an entry.
+    #[inline(always)]
+    pub fn key_joined<'t, S: Snapshot>(
+        &self,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if self.state != State::On || !self.has_leaf(txn) {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let record = page.leaf_record_of(self.leaf.next.wrapping_sub(2));
+        if record.is_long_key() {
+            return None;
+        }
+        Self::join(page, page.whole_key(record.rest()), room)
+    }
+
+    /// A string that stands in a page, in one piece.
+    #[inline(always)]
+    fn join<'t>(
+        page: Page<'t>,
+        string: Bytes<'t>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        let (first, second) = string.parts();
+        Some(match (first.is_empty(), second.is_empty()) {
+            (true, _) => Joined::Stored(second),
+            (_, true) => Joined::Stored(first),
+            _ => Joined::Copied(page.join(first, second, room)?),
+        })
+    }
+
+    /// What tells the group under the cursor from the others of its table, while the cursor stands
+    /// in a read transaction: as long as it is the same, so is the key.
+    #[inline(always)]
+    pub fn group_id(&self) -> usize {
+        self.leaf.next as usize
+    }
+}
