@@ -9,10 +9,12 @@ use crate::output::Output;
 
 /// One entry as an object.
 pub(crate) fn entry(entry: &Entry<'_>, formats: FormatArgs) -> Value {
-    json!({
-        "key": formats.key().encode(&entry.key.to_cow()),
-        "value": formats.value().encode(&entry.value.to_cow()),
-    })
+    pair(&entry.key.to_cow(), &entry.value.to_cow(), formats)
+}
+
+/// A key and its value as an object.
+pub(crate) fn pair(key: &[u8], value: &[u8], formats: FormatArgs) -> Value {
+    json!({ "key": formats.key().encode(key), "value": formats.value().encode(value) })
 }
 
 /// A table's name, options and size.

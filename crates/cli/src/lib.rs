@@ -51,6 +51,9 @@ fn run_as_tool() -> Option<ExitCode> {
 
 fn run(Cli { command, json }: Cli) -> Result<Exit, Failure> {
     signals::catch()?;
+    if command.engine() == open::Engine::Lsm {
+        return commands::lsm::run(command, json);
+    }
     match command {
         Command::Demo(args) => commands::demo::run(args, json),
         Command::Create(args) => commands::create::run(args, json),

@@ -34,7 +34,21 @@ pub(crate) enum Target<'a> {
     Made(&'a TableOptions),
 }
 
-/// Fills tables of a store.
+/// What fills tables of a store.
+pub(crate) trait Fill {
+    /// The entries that follow go to this table.
+    fn begin_table(&mut self, name: Name, target: &Target<'_>) -> Result<(), Failure>;
+    /// Puts one entry. True if a batch was committed.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure>;
+    /// Commits what is left.
+    fn finish(&mut self) -> Result<Loaded, Failure>;
+    /// What was put so far.
+    fn loaded(&self) -> Loaded;
+    /// Whether its tables are all plain: bytewise, one value a key.
+    fn is_plain(&self) -> bool;
+}
+
+/// Fills tables of a store of the tree.
 pub(crate) struct Loader {
     store: Store,
     name: Option<Name>,
@@ -57,54 +71,6 @@ impl Loader {
         Self { store, name: None, keep, batch: None, loaded: Loaded::default() }
     }
 
-    /// The entries that follow go to this table.
-    pub(crate) fn begin_table(&mut self, name: Name, target: &Target<'_>) -> Result<(), Failure> {
-        self.name = None;
-        let Batch { txn, table, .. } = self.batch()?;
-        *table = Some(match target {
-            Target::Exactly(options) => txn.create_table(&name.0, options)?,
-            Target::AsItIs => found_or_made(txn, &name, &TableOptions::new())?,
-            Target::Made(options) => found_or_made(txn, &name, options)?,
-        });
-        self.name = Some(name);
-        self.loaded.tables += 1;
-        Ok(())
-    }
-
-    /// Puts one entry. Sorted input needs nothing of us: the engine notices it.
-    ///
-    /// True if a batch was committed.
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
-        let keep = self.keep;
-        let batch = self.batch()?;
-        let Some(table) = batch.table else {
-            return Err(Failure::other("an entry came before its table"));
-        };
-        if keep && batch.txn.get(table, key)?.is_some() {
-            self.loaded.kept += 1;
-            return Ok(false);
-        }
-        batch.txn.put(table, key, value)?;
-        batch.bytes += key.len() + value.len();
-        let full = batch.bytes >= BATCH_BYTES;
-        self.loaded.put += 1;
-        if full {
-            self.commit()?;
-        }
-        Ok(full)
-    }
-
-    /// Commits what is left.
-    pub(crate) fn finish(&mut self) -> Result<Loaded, Failure> {
-        self.commit()?;
-        Ok(self.loaded)
-    }
-
-    /// What was put so far.
-    pub(crate) fn loaded(&self) -> Loaded {
-        self.loaded
-    }
-
     /// The batch that is being filled; waits for other writers where one begins.
     fn batch(&mut self) -> Result<&mut Batch, Failure> {
         let batch = match self.batch.take() {
@@ -124,6 +90,55 @@ impl Loader {
             self.loaded.committed = self.loaded.put;
         }
         Ok(())
+    }
+}
+
+impl Fill for Loader {
+    fn begin_table(&mut self, name: Name, target: &Target<'_>) -> Result<(), Failure> {
+        self.name = None;
+        let Batch { txn, table, .. } = self.batch()?;
+        *table = Some(match target {
+            Target::Exactly(options) => txn.create_table(&name.0, options)?,
+            Target::AsItIs => found_or_made(txn, &name, &TableOptions::new())?,
+            Target::Made(options) => found_or_made(txn, &name, options)?,
+        });
+        self.name = Some(name);
+        self.loaded.tables += 1;
+        Ok(())
+    }
+
+    /// Sorted input needs nothing of us: the engine notices it.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
+        let keep = self.keep;
+        let batch = self.batch()?;
+        let Some(table) = batch.table else {
+            return Err(Failure::other("an entry came before its table"));
+        };
+        if keep && batch.txn.get(table, key)?.is_some() {
+            self.loaded.kept += 1;
+            return Ok(false);
+        }
+        batch.txn.put(table, key, value)?;
+        batch.bytes += key.len() + value.len();
+        let full = batch.bytes >= BATCH_BYTES;
+        self.loaded.put += 1;
+        if full {
+            self.commit()?;
+        }
+        Ok(full)
+    }
+
+    fn finish(&mut self) -> Result<Loaded, Failure> {
+        self.commit()?;
+        Ok(self.loaded)
+    }
+
+    fn loaded(&self) -> Loaded {
+        self.loaded
+    }
+
+    fn is_plain(&self) -> bool {
+        false
     }
 }
 

@@ -15,6 +15,22 @@ use crate::signals;
 /// The table that is meant where none is named.
 pub(crate) const MAIN: &str = "main";
 
+/// The engines that a store may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Engine {
+    /// One file that counts: the engine of a store unless told
+    Tree,
+    /// A directory, log-structured: for writing much, and for more than fits in memory
+    Lsm,
+}
+
+impl Engine {
+    /// The engine of the store at a path, known by its files; where there is none: the tree.
+    pub(crate) fn of(path: &Path) -> Self {
+        if path.join("MANIFEST").is_file() { Self::Lsm } else { Self::Tree }
+    }
+}
+
 /// The store that a subcommand works on.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StoreArg {
@@ -183,14 +199,18 @@ fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
         return error.into();
     }
     let Ok(tables) = txn.tables() else { return error.into() };
-    let names: Vec<String> =
-        tables.iter().take(10).map(|info| Format::Text.encode(&info.name)).collect();
-    let more = if tables.len() > names.len() { ", ..." } else { "" };
-    let hint = match names.len() {
+    let names: Vec<&[u8]> = tables.iter().map(|info| info.name.as_slice()).collect();
+    Failure::from(error).and(&hint(&names))
+}
+
+/// Which tables there are, for a person who asked for another one.
+pub(crate) fn hint(names: &[&[u8]]) -> String {
+    let shown: Vec<String> = names.iter().take(10).map(|name| Format::Text.encode(name)).collect();
+    let more = if names.len() > shown.len() { ", ..." } else { "" };
+    match shown.len() {
         0 => "the store has no tables yet".to_owned(),
-        _ => format!("the store's tables are: {}{more}", names.join(", ")),
-    };
-    Failure::from(error).and(&hint)
+        _ => format!("the store's tables are: {}{more}", shown.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -51,13 +51,18 @@ impl RangeArgs {
         table: Table,
         format: Format,
     ) -> Result<Keys, Failure> {
+        if self.prefix.is_some() && !matches!(txn.order(table)?, Order::Bytewise) {
+            return Err(Failure::usage(
+                "--prefix needs a table in bytewise order: in another one the keys of a prefix \
+                 are no range",
+            ));
+        }
+        self.bytewise_keys(format)
+    }
+
+    /// The range of keys of a table in bytewise order.
+    pub(crate) fn bytewise_keys(&self, format: Format) -> Result<Keys, Failure> {
         if let Some(prefix) = &self.prefix {
-            if !matches!(txn.order(table)?, Order::Bytewise) {
-                return Err(Failure::usage(
-                    "--prefix needs a table in bytewise order: in another one the keys of a prefix \
-                     are no range",
-                ));
-            }
             return Ok(Keys::with_prefix(argument(prefix, format, "prefix")?));
         }
         let key = |end: &Option<OsString>, option: &str| {
@@ -97,6 +102,24 @@ impl Keys {
     /// The low end.
     pub(crate) fn low(&self) -> Bound<&[u8]> {
         self.low.as_ref().map(Vec::as_slice)
+    }
+
+    /// In bytewise order: the first key that may be in it.
+    pub(crate) fn start(&self) -> Vec<u8> {
+        match &self.low {
+            Bound::Included(key) => key.clone(),
+            Bound::Excluded(key) => [key.as_slice(), &[0]].concat(),
+            Bound::Unbounded => Vec::new(),
+        }
+    }
+
+    /// In bytewise order: the first key behind it, if there may be any.
+    pub(crate) fn end(&self) -> Option<Vec<u8>> {
+        match &self.high {
+            Bound::Included(key) => Some([key.as_slice(), &[0]].concat()),
+            Bound::Excluded(key) => Some(key.clone()),
+            Bound::Unbounded => None,
+        }
     }
 
     /// The high end.

@@ -20,8 +20,8 @@ pub(crate) fn catch() -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("could not catch Ctrl-C: {error}")))
 }
 
-/// Opens a store. Being asked to stop meanwhile ends the command at once: opening may wait for
-/// other processes, and leaves nothing undone behind.
+/// Opens a store, or does other work that leaves nothing undone behind wherever it ends. Being
+/// asked to stop meanwhile ends the command at once: opening may wait for other processes.
 pub(crate) fn while_opening<T>(open: impl FnOnce() -> T) -> Result<T, Failure> {
     OPENING.store(true, Ordering::SeqCst);
     let opened = check().map(|()| open());

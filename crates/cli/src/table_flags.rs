@@ -3,6 +3,8 @@
 use clap::{Args, ValueEnum};
 use hedgerow::tree::{Duplicates, Order, TableOptions};
 
+use crate::open::OrderName;
+
 /// An order that needs no function of the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderFlag {
@@ -42,7 +44,23 @@ impl OrderFlag {
     }
 }
 
+impl OrderFlag {
+    /// The order as stores name it.
+    pub(crate) fn name(self) -> OrderName {
+        match self {
+            Self::Bytewise => OrderName::Bytewise,
+            Self::Reverse => OrderName::Reverse,
+            Self::Integer => OrderName::Integer,
+        }
+    }
+}
+
 impl TableFlags {
+    /// Whether they ask for what only tables of the tree can be.
+    pub(crate) fn need_tree(&self) -> bool {
+        self.duplicates || !matches!(self.order, None | Some(OrderFlag::Bytewise))
+    }
+
     /// Whether any of them was given.
     pub(crate) fn any(&self) -> bool {
         self.order.is_some() || self.duplicates

@@ -86,6 +86,14 @@ pub enum Error {
         /// Its name.
         name: Vec<u8>,
     },
+    /// The keyspace was dropped.
+    NoKeyspace {
+        /// Its name.
+        name: Vec<u8>,
+    },
+    /// Something that an optimistic transaction read or wrote was changed by another commit since
+    /// the transaction began. Nothing of it was written; begin it anew.
+    Conflict,
     /// A table of that name exists already.
     TableExists {
         /// Its name.
@@ -194,6 +202,13 @@ impl fmt::Display for Error {
             ),
             Self::Interrupted => f.write_str("interrupted"),
             Self::NoTable { name } => write!(f, "there is no table {}", Name(name)),
+            Self::NoKeyspace { name } => {
+                write!(f, "the keyspace {} was dropped; ask the store for it anew", Name(name))
+            }
+            Self::Conflict => f.write_str(
+                "the transaction conflicts with a commit that was made since it began; nothing of \
+                 it was written: begin it anew",
+            ),
             Self::TableExists { name } => write!(f, "a table {} exists already", Name(name)),
             Self::TableOptions { name, reason } => {
                 write!(f, "table {} has other options: {reason}", Name(name))

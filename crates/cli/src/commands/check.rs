@@ -14,7 +14,7 @@ use crate::progress::{Progress, Unit};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    store: StoreArg,
+    pub(super) store: StoreArg,
 }
 
 /// Runs the subcommand.

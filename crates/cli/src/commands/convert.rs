@@ -1,18 +1,24 @@
-//! `convert`: a store from another system's files.
+//! `convert`: a store from another system's files, or from one of the other engine.
+
+mod engines;
 
 use std::path::PathBuf;
 
 use crate::exit::{Exit, Failure};
 
-/// Make a store from an LMDB database
+/// Make a store from an LMDB database, or from a store of the other engine
 ///
-/// The entries of the main database go to the table "main", each named database to a table of its
-/// name, with its options. The number of entries of each is compared at the end.
+/// Of LMDB, the entries of the main database go to the table "main", each named database to a table
+/// of its name, with its options. From a store of the engine tree comes one of the engine lsm, and
+/// the other way round. The number of entries of each table is compared at the end.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// LMDB's folder (with its data.mdb) or data file
-    #[arg(long, value_name = "PATH", required = true)]
-    from_lmdb: PathBuf,
+    #[arg(long, value_name = "PATH", required_unless_present = "from")]
+    from_lmdb: Option<PathBuf>,
+    /// A store
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["from_lmdb", "main_table"])]
+    from: Option<PathBuf>,
     /// The new store
     store: PathBuf,
     /// The table that takes the entries of the main database, in the text format
@@ -22,26 +28,35 @@ pub(crate) struct Args {
 }
 
 /// Runs the subcommand.
-#[cfg(not(feature = "lmdb"))]
-pub(crate) fn run(args: Args, _json: bool) -> Result<Exit, Failure> {
-    let Args { from_lmdb, store, main_table: _ } = args;
-    Err(Failure::other(format!(
-        "this build of hedgerow cannot read {}: it was made without the feature \"lmdb\"; either use \
-         one that has it, or: mdb_dump -a {} | hedgerow load {}",
-        from_lmdb.display(),
-        from_lmdb.display(),
-        store.display()
-    )))
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    match (&args.from, &args.from_lmdb) {
+        (Some(from), _) => engines::run(from, &args.store, json),
+        (None, Some(from_lmdb)) => from_lmdb::run(from_lmdb, &args, json),
+        (None, None) => Err(Failure::usage("give --from or --from-lmdb")),
+    }
 }
 
-/// Runs the subcommand.
-#[cfg(feature = "lmdb")]
-pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
-    from_lmdb::run(&args, json)
+#[cfg(not(feature = "lmdb"))]
+mod from_lmdb {
+    use std::path::Path;
+
+    use super::Args;
+    use crate::exit::{Exit, Failure};
+
+    pub(super) fn run(from: &Path, args: &Args, _json: bool) -> Result<Exit, Failure> {
+        let Args { store, main_table: _, .. } = args;
+        let (from, store) = (from.display(), store.display());
+        Err(Failure::other(format!(
+            "this build of hedgerow cannot read {from}: it was made without the feature \"lmdb\"; \
+             either use one that has it, or: mdb_dump -a {from} | hedgerow load {store}"
+        )))
+    }
 }
 
 #[cfg(feature = "lmdb")]
 mod from_lmdb {
+    use std::path::Path;
+
     use hedgerow::tree::Store;
     use serde_json::json;
 
@@ -50,15 +65,15 @@ mod from_lmdb {
     use crate::exit::{Exit, Failure};
     use crate::json;
     use crate::lmdb::{Database, Environment};
-    use crate::loader::{Loader, Target};
+    use crate::loader::{Fill, Loader, Target};
     use crate::open::{self, Name, OrderName};
     use crate::output::Output;
     use crate::portable::{DuplicatesHeader, TableHeader};
     use crate::progress::{Progress, Unit};
     use crate::table_flags::TableFlags;
 
-    pub(super) fn run(args: &Args, json: bool) -> Result<Exit, Failure> {
-        let environment = Environment::open(&args.from_lmdb).map_err(Failure::Other)?;
+    pub(super) fn run(from: &Path, args: &Args, json: bool) -> Result<Exit, Failure> {
+        let environment = Environment::open(from).map_err(Failure::Other)?;
         let databases = environment.databases().map_err(Failure::Other)?;
         check_names(&databases, &args.main_table)?;
         let store = open::create(Store::builder(), &args.store)?;
@@ -71,7 +86,7 @@ mod from_lmdb {
         }
         loader.finish().map_err(|failure| told(failure, args))?;
         drop(progress);
-        compare(&store, &databases, args)?;
+        compare(&store, &databases, from, args)?;
         report(&databases, args, json)?;
         Ok(Exit::Done)
     }
@@ -135,7 +150,12 @@ mod from_lmdb {
     }
 
     /// Every table must have the entries that its database says it has.
-    fn compare(store: &Store, databases: &[Database], args: &Args) -> Result<(), Failure> {
+    fn compare(
+        store: &Store,
+        databases: &[Database],
+        from: &Path,
+        args: &Args,
+    ) -> Result<(), Failure> {
         let txn = store.begin_read()?;
         for database in databases {
             let name = table_name(database, args);
@@ -144,7 +164,7 @@ mod from_lmdb {
                 let failure = Failure::Other(format!(
                     "{}: LMDB counts {} entries in {}, but {count} came over; the file may be \
                      damaged, or written by a variant of LMDB with another page layout",
-                    args.from_lmdb.display(),
+                    from.display(),
                     database.entries,
                     Format::Text.encode(&name.0),
                 ));

@@ -13,15 +13,18 @@ use crate::output::Output;
 use crate::progress::{Progress, Unit};
 
 /// Copy a store while it is in use
+///
+/// A store of the engine lsm, which one process has open at a time, goes to a directory: one that
+/// holds an earlier copy of it takes what is new since.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    store: StoreArg,
-    /// The new file; `-` is standard output
-    to: PathBuf,
+    pub(super) store: StoreArg,
+    /// The new file; `-` is standard output (engine lsm: a directory)
+    pub(super) to: PathBuf,
     /// Leave out free pages and fill the others anew
     #[arg(long)]
-    compact: bool,
+    pub(super) compact: bool,
 }
 
 /// Runs the subcommand.

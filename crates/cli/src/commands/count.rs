@@ -13,14 +13,17 @@ use crate::range::RangeArgs;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     #[command(flatten)]
-    range: RangeArgs,
+    pub(super) range: RangeArgs,
     /// Count distinct keys instead of values
     #[arg(long)]
-    keys: bool,
+    pub(super) keys: bool,
+    /// About how many: what a store of the engine lsm can tell; the tree's answer is exact
+    #[arg(long)]
+    pub(super) estimate: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::codec::Format;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use crate::open::{self, MAIN, Name, StoreArg};
+use crate::open::{self, Engine, MAIN, Name, StoreArg};
 use crate::output::Output;
 use crate::table_flags::TableFlags;
 
@@ -15,22 +15,31 @@ use crate::table_flags::TableFlags;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    store: StoreArg,
+    pub(super) store: StoreArg,
+    /// The engine of a new store
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub(super) engine: Option<Engine>,
+    /// Values of at least so many bytes stay in the log (engine lsm; 4096 unless told)
+    #[arg(long, value_name = "BYTES")]
+    pub(super) separate_from: Option<u32>,
     /// Page size in bytes: a power of two from 4096 to 65536
     #[arg(long, value_name = "BYTES")]
-    page_size: Option<u32>,
+    pub(super) page_size: Option<u32>,
     /// The file never grows beyond this
     #[arg(long, value_name = "BYTES")]
-    max_size: Option<u64>,
+    pub(super) max_size: Option<u64>,
     /// The table to make, in the text format [default, if another option says what it is: main]
     #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
-    table: Option<Name>,
+    pub(super) table: Option<Name>,
     #[command(flatten)]
-    flags: TableFlags,
+    pub(super) flags: TableFlags,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    if args.separate_from.is_some() {
+        return Err(Failure::usage("--separate-from is for --engine lsm"));
+    }
     let main = || args.flags.any().then(|| Name(MAIN.into()));
     let name = args.table.clone().or_else(main);
     let exists = args.store.store.is_file() || has_store(&args.store.store);

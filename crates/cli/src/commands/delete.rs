@@ -18,17 +18,17 @@ use crate::range::RangeArgs;
     .args(["key", "from", "after", "to", "before", "prefix"]))]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     /// The key
     #[arg(conflicts_with_all = ["from", "after", "to", "before", "prefix"])]
-    key: Option<OsString>,
+    pub(super) key: Option<OsString>,
     /// Only this value of the key
     #[arg(requires = "key")]
-    value: Option<OsString>,
+    pub(super) value: Option<OsString>,
     #[command(flatten)]
-    range: RangeArgs,
+    pub(super) range: RangeArgs,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.

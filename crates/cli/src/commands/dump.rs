@@ -20,30 +20,26 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     /// The file to write; `-` is standard output
     #[arg(default_value = "-")]
-    to: PathBuf,
+    pub(super) to: PathBuf,
     /// Which format [default: mdb, or jsonl with --json]
     #[arg(long = "as", value_enum, value_name = "PORTABLE")]
-    portable: Option<Portable>,
+    pub(super) portable: Option<Portable>,
     /// All tables (mdb only)
     #[arg(short, long, conflicts_with = "table")]
-    all: bool,
+    pub(super) all: bool,
     /// Printable bytes as they are instead of hexadecimal digits (mdb only)
     #[arg(short, long)]
-    print: bool,
+    pub(super) print: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
-    let default = if json { Portable::Jsonl } else { Portable::Mdb };
-    let portable = args.portable.unwrap_or(default);
-    if portable != Portable::Mdb && (args.all || args.print) {
-        return Err(Failure::usage("--all and --print are for --as mdb"));
-    }
+    let portable = args.portable(json)?;
     let store = args.table.store.read()?;
     let txn = store.begin_read()?;
     let mut tables = match args.all {
@@ -52,19 +48,37 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     };
     // Where a dump gives no name, mdb_load goes on in the database before: so ours comes first.
     tables.sort_by_key(|info| info.name != MAIN.as_bytes());
-    let writer = match portable {
-        Portable::Mdb => Writer::Mdb(mdb_writer(&store, &tables, args.print)?),
-        Portable::Lines => Writer::Lines(lines::Writer::new(args.formats)),
-        Portable::Csv => Writer::Csv(csv::Writer::new(args.formats)),
-        Portable::Jsonl => Writer::Jsonl(jsonl::Writer::new(args.formats)),
-    };
-    let mut dump = Dump { writer, buffer: Vec::new(), out: Output::to(&args.to)? };
+    let mdb = mdb_writer(&store, &tables, args.print)?;
+    let mut dump = args.begin(portable, mdb)?;
     for info in &tables {
-        dump.table(&txn, info)?;
+        table(&mut dump, &txn, info)?;
     }
-    dump.flush()?;
-    dump.out.finish()?;
+    dump.finish()?;
     Ok(Exit::Done)
+}
+
+impl Args {
+    /// The format.
+    pub(super) fn portable(&self, json: bool) -> Result<Portable, Failure> {
+        let default = if json { Portable::Jsonl } else { Portable::Mdb };
+        let portable = self.portable.unwrap_or(default);
+        match portable != Portable::Mdb && (self.all || self.print) {
+            true => Err(Failure::usage("--all and --print are for --as mdb")),
+            false => Ok(portable),
+        }
+    }
+
+    /// Begins a dump; `mdb` writes it if that is the format.
+    pub(super) fn begin(&self, portable: Portable, mdb: mdb::Writer) -> Result<Dump, Failure> {
+        let writer = match portable {
+            Portable::Mdb => Writer::Mdb(mdb),
+            Portable::Lines => Writer::Lines(lines::Writer::new(self.formats)),
+            Portable::Csv => Writer::Csv(csv::Writer::new(self.formats)),
+            Portable::Jsonl => Writer::Jsonl(jsonl::Writer::new(self.formats)),
+        };
+        let (progress, out) = (Progress::silent(), Output::to(&self.to)?);
+        Ok(Dump { writer, buffer: Vec::new(), out, progress, done: 0 })
+    }
 }
 
 fn mdb_writer(store: &Store, tables: &[TableInfo], print: bool) -> Result<mdb::Writer, Failure> {
@@ -76,35 +90,58 @@ fn mdb_writer(store: &Store, tables: &[TableInfo], print: bool) -> Result<mdb::W
     Ok(mdb::Writer::new(print, stat.file_bytes, stat.page_size, name_main))
 }
 
+fn table(dump: &mut Dump, txn: &ReadTxn, info: &TableInfo) -> Result<(), Failure> {
+    dump.begin(&TableHeader::of(info), Some(info.count.values));
+    let table = open::table_to_walk(txn, info)?;
+    let mut cursor = txn.cursor(table)?;
+    while let Some(entry) = cursor.next(txn)? {
+        dump.entry(&entry.key.to_cow(), &entry.value.to_cow())?;
+    }
+    dump.end();
+    Ok(())
+}
+
 /// A dump being written.
-struct Dump {
+pub(super) struct Dump {
     writer: Writer,
     buffer: Vec<u8>,
     out: Output,
+    progress: Progress,
+    /// Entries of this table so far.
+    done: u64,
 }
 
 impl Dump {
-    fn table(&mut self, txn: &ReadTxn, info: &TableInfo) -> Result<(), Failure> {
-        let progress = match self.out.is_terminal() {
-            true => Progress::silent(),
-            false => Progress::new("dumping", Unit::Items, Some(info.count.values)),
-        };
-        progress.message(Format::Text.encode(&info.name));
-        let table = open::table_to_walk(txn, info)?;
-        self.writer.table(&TableHeader::of(info), &mut self.buffer);
-        let mut cursor = txn.cursor(table)?;
-        let mut done = 0;
-        while let Some(entry) = cursor.next(txn)? {
-            let (key, value) = (entry.key.to_cow(), entry.value.to_cow());
-            self.writer.entry(&key, &value, &mut self.buffer);
-            done += 1;
-            if self.buffer.len() >= BUFFER_BYTES {
-                self.flush()?;
-                progress.at(done);
-            }
+    /// Begins a table that has so many entries, if that is known.
+    pub(super) fn begin(&mut self, header: &TableHeader, entries: Option<u64>) {
+        if !self.out.is_terminal() {
+            self.progress = Progress::new("dumping", Unit::Items, entries);
         }
-        self.writer.end(&mut self.buffer);
+        self.progress.message(Format::Text.encode(header.name.as_deref().unwrap_or_default()));
+        self.done = 0;
+        self.writer.table(header, &mut self.buffer);
+    }
+
+    /// Writes an entry of the table.
+    pub(super) fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.writer.entry(key, value, &mut self.buffer);
+        self.done += 1;
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+            self.progress.at(self.done);
+        }
         Ok(())
+    }
+
+    /// Ends the table.
+    pub(super) fn end(&mut self) {
+        self.writer.end(&mut self.buffer);
+    }
+
+    /// Ends the dump.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        self.flush()?;
+        self.out.finish()
     }
 
     fn flush(&mut self) -> Result<(), Failure> {

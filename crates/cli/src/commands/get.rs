@@ -15,14 +15,14 @@ use crate::output::Output;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     /// The key
-    key: OsString,
+    pub(super) key: OsString,
     /// Print the bytes of the (first) value as they are, without a line end
     #[arg(long, conflicts_with = "json")]
-    raw: bool,
+    pub(super) raw: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.

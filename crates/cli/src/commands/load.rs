@@ -11,7 +11,7 @@ use crate::codec::{Format, FormatArgs};
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::json;
-use crate::loader::{Loaded, Loader, Target};
+use crate::loader::{Fill, Loaded, Loader, Target};
 use crate::open::{self, MAIN, Name, StoreArg};
 use crate::output::Output;
 use crate::portable::{BadInput, Event, Portable, Reader, TableHeader};
@@ -29,23 +29,23 @@ const STRIDE: u64 = 1 << 12;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    store: StoreArg,
+    pub(super) store: StoreArg,
     /// The file to read; `-` is standard input
     #[arg(default_value = "-")]
-    from: PathBuf,
+    pub(super) from: PathBuf,
     /// The table to fill, where the input names none [default: main]
     #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
-    table: Option<Name>,
+    pub(super) table: Option<Name>,
     /// Which format
     #[arg(long = "as", value_enum, default_value_t, value_name = "PORTABLE")]
-    portable: Portable,
+    pub(super) portable: Portable,
     /// Keys that are there keep their values
     #[arg(short, long)]
-    keep: bool,
+    pub(super) keep: bool,
     #[command(flatten)]
-    flags: TableFlags,
+    pub(super) flags: TableFlags,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.
@@ -58,7 +58,18 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         true => args.store.write()?,
         false => open::create(Store::builder(), &args.store.store)?,
     };
-    let loaded = Load::new(&args, input, store).run()?;
+    let keep = args.keep;
+    load(&args, input, Box::new(Loader::new(store, keep)), json)
+}
+
+/// Loads into a store of any engine.
+pub(super) fn load(
+    args: &Args,
+    input: Input,
+    fill: Box<dyn Fill>,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let loaded = Load::new(args, input, fill).run()?;
     if json {
         let mut out = Output::stdout();
         let (entries, kept, tables) = (loaded.committed, loaded.kept, loaded.tables);
@@ -73,21 +84,21 @@ struct Load<'a> {
     args: &'a Args,
     input_name: String,
     reader: Reader,
-    loader: Loader,
+    loader: Box<dyn Fill>,
     progress: Progress,
     bytes: Arc<AtomicU64>,
     committed_line: u64,
 }
 
 impl<'a> Load<'a> {
-    fn new(args: &'a Args, input: Input, store: Store) -> Self {
+    fn new(args: &'a Args, input: Input, loader: Box<dyn Fill>) -> Self {
         Self {
             args,
             input_name: input.name.clone(),
             progress: Progress::new("loading", Unit::Bytes, input.length),
             bytes: input.counter(),
             reader: Reader::new(Box::new(input), args.portable, args.formats),
-            loader: Loader::new(store, args.keep),
+            loader,
             committed_line: 0,
         }
     }
@@ -128,6 +139,9 @@ impl<'a> Load<'a> {
     }
 
     fn begin_table(&mut self, header: TableHeader) -> Result<(), Failure> {
+        if self.loader.is_plain() && !header.is_plain(&self.args.flags) {
+            return Err(self.at_line(super::lsm::only_plain(header.name.as_deref())));
+        }
         let options = header.options(&self.args.flags).map_err(Failure::Other);
         let options = options.map_err(|failure| self.at_line(failure))?;
         let given = self.args.table.clone();

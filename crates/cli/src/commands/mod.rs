@@ -12,6 +12,7 @@ pub(crate) mod demo;
 pub(crate) mod dump;
 pub(crate) mod get;
 pub(crate) mod load;
+pub(crate) mod lsm;
 pub(crate) mod man;
 pub(crate) mod nth;
 pub(crate) mod put;
@@ -25,6 +26,7 @@ pub(crate) mod tables;
 use clap::{Parser, Subcommand};
 
 use crate::exit;
+use crate::open::Engine;
 
 /// Makes, fills, asks, checks and moves Hedgerow stores
 #[derive(Parser, Debug)]
@@ -60,6 +62,39 @@ pub(crate) enum Command {
     Convert(convert::Args),
     Completions(completions::Args),
     Man(man::Args),
+}
+
+impl Command {
+    /// The engine of the store that it works on.
+    pub(crate) fn engine(&self) -> Engine {
+        let store = match self {
+            Self::Create(args) => match args.engine {
+                Some(engine) => return engine,
+                None => &args.store.store,
+            },
+            Self::Tables(args) => &args.store.store,
+            Self::Put(args) => &args.table.store.store,
+            Self::Get(args) => &args.table.store.store,
+            Self::Delete(args) => &args.table.store.store,
+            Self::Scan(args) => &args.table.store.store,
+            Self::Count(args) => &args.table.store.store,
+            Self::Rank(args) => &args.table.store.store,
+            Self::Nth(args) => &args.table.store.store,
+            Self::Sample(args) => &args.table.store.store,
+            Self::Stat(args) => &args.store.store,
+            Self::Check(args) => &args.store.store,
+            Self::Salvage(args) => &args.old,
+            Self::Copy(args) => &args.store.store,
+            Self::Compact(args) => &args.store.store,
+            Self::Dump(args) => &args.table.store.store,
+            Self::Load(args) => &args.store.store,
+            // It is about two stores, and looks itself.
+            Self::Convert(_) | Self::Demo(_) | Self::Completions(_) | Self::Man(_) => {
+                return Engine::Tree;
+            }
+        };
+        Engine::of(store)
+    }
 }
 
 #[cfg(test)]

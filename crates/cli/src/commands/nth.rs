@@ -14,14 +14,14 @@ use crate::output::Output;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     /// The position, counted from 0
-    position: u64,
+    pub(super) position: u64,
     /// Count distinct keys instead of values
     #[arg(long)]
-    keys: bool,
+    pub(super) keys: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.

@@ -19,20 +19,20 @@ use crate::output::Output;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     /// The key
-    key: OsString,
+    pub(super) key: OsString,
     /// The value; `-` takes the bytes of standard input as they are
     #[arg(allow_negative_numbers = true)]
-    value: OsString,
+    pub(super) value: OsString,
     /// Only if the key (with duplicates: the pair) is not there; else exit with 1
     #[arg(long)]
-    new: bool,
+    pub(super) new: bool,
     /// Make the table, plain, if it is not there
     #[arg(long)]
-    create_table: bool,
+    pub(super) create_table: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.

@@ -17,16 +17,16 @@ use crate::output::Output;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     /// The key
-    key: OsString,
+    pub(super) key: OsString,
     /// One of its values
-    value: Option<OsString>,
+    pub(super) value: Option<OsString>,
     /// Count the distinct keys before it instead of the values
     #[arg(long)]
-    keys: bool,
+    pub(super) keys: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.

@@ -20,9 +20,9 @@ use crate::signals;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The damaged store: a file, or a folder that holds one
-    old: PathBuf,
+    pub(super) old: PathBuf,
     /// The new store: a file that does not exist, or an empty folder
-    new: PathBuf,
+    pub(super) new: PathBuf,
 }
 
 /// Runs the subcommand.

@@ -11,17 +11,17 @@ use crate::open::{self, TableArg};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     /// How many
-    number: usize,
+    pub(super) number: usize,
     /// Draw them at random, with repetition
     #[arg(long)]
-    random: bool,
+    pub(super) random: bool,
     /// Where the drawing begins: the same seed draws the same entries
     #[arg(long, default_value_t = 1, requires = "random")]
-    seed: u64,
+    pub(super) seed: u64,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.

@@ -14,20 +14,20 @@ use crate::range::RangeArgs;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    table: TableArg,
+    pub(super) table: TableArg,
     #[command(flatten)]
-    range: RangeArgs,
+    pub(super) range: RangeArgs,
     /// Stop after so many
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = u64::MAX, hide_default_value = true)]
-    limit: u64,
+    pub(super) limit: u64,
     /// From the last to the first
     #[arg(long)]
-    reverse: bool,
+    pub(super) reverse: bool,
     /// Keys only, each once
     #[arg(long)]
-    keys_only: bool,
+    pub(super) keys_only: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.
@@ -110,19 +110,27 @@ impl Printer {
 
     /// Prints one entry.
     pub(crate) fn print(&mut self, entry: &Entry<'_>) -> Result<(), Failure> {
+        match self.keys_only {
+            true => self.print_pair(&entry.key.to_cow(), &[]),
+            false => self.print_pair(&entry.key.to_cow(), &entry.value.to_cow()),
+        }
+    }
+
+    /// Prints a key and its value.
+    pub(crate) fn print_pair(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
         self.printed += 1;
         if let Some(array) = &mut self.array {
             let object = match self.keys_only {
-                true => json!({ "key": self.formats.key().encode(&entry.key.to_cow()) }),
-                false => json::entry(entry, self.formats),
+                true => json!({ "key": self.formats.key().encode(key) }),
+                false => json::pair(key, value, self.formats),
             };
             return array.push(&mut self.out, &object);
         }
         self.line.clear();
-        self.formats.key().encode_to(&entry.key.to_cow(), &mut self.line);
+        self.formats.key().encode_to(key, &mut self.line);
         if !self.keys_only {
             self.line.push(b'\t');
-            self.formats.value().encode_to(&entry.value.to_cow(), &mut self.line);
+            self.formats.value().encode_to(value, &mut self.line);
         }
         self.line.push(b'\n');
         self.out.bytes(&self.line)

@@ -21,10 +21,10 @@ use crate::output::Output;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    store: StoreArg,
+    pub(super) store: StoreArg,
     /// Write one self-contained page with pictures; `-` is standard output
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    pub(super) html: Option<PathBuf>,
 }
 
 /// Everything that is shown.

@@ -13,7 +13,7 @@ use crate::output::Output;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    store: StoreArg,
+    pub(super) store: StoreArg,
 }
 
 /// Runs the subcommand.

@@ -10,7 +10,7 @@ use crate::codec::Format;
 use crate::exit::Failure;
 use crate::input::Input;
 use crate::lmdb_flags::Flags;
-use crate::loader::{Loader, Target};
+use crate::loader::{Fill, Loader, Target};
 use crate::open::Name;
 use crate::portable::text_lines::TextLines;
 use crate::portable::{BadInput, Event, mdb};

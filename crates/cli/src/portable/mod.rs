@@ -15,7 +15,7 @@ use hedgerow::tree::{Duplicates, TableInfo, TableOptions};
 
 use crate::codec::FormatArgs;
 use crate::open::OrderName;
-use crate::table_flags::TableFlags;
+use crate::table_flags::{OrderFlag, TableFlags};
 
 /// The portable formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -69,6 +69,13 @@ impl TableHeader {
             duplicates,
             user_flags: info.user_flags,
         }
+    }
+
+    /// Whether a table in bytewise order with one value a key takes the entries; orders given as
+    /// flags win.
+    pub(crate) fn is_plain(&self, flags: &TableFlags) -> bool {
+        let order = flags.order.map_or_else(|| self.order.clone(), OrderFlag::name);
+        order == OrderName::Bytewise && self.duplicates.is_none() && self.user_flags == 0
     }
 
     /// The options of a table that takes the entries; orders given as flags win.

@@ -8,6 +8,7 @@ mod demo;
 mod entries;
 #[cfg(feature = "lmdb")]
 mod lmdb;
+mod lsm;
 mod portable;
 mod salvage;
 mod sandbox;

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use super::engine::Inner;
+use super::pool::Pool;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
@@ -24,6 +25,8 @@ pub(crate) struct Background {
     is_on: bool,
     state: Mutex<State>,
     changed: Condvar,
+    /// Beside them: threads for those who do not wait themselves.
+    pub(crate) pool: Pool,
     /// How far it is behind, see `compact`.
     behind: AtomicU64,
 }
@@ -31,7 +34,7 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
         let (state, changed, behind) = (Mutex::default(), Condvar::default(), AtomicU64::new(0));
-        Self { is_on, state, changed, behind }
+        Self { is_on, state, changed, pool: Pool::new(is_on), behind }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -80,7 +83,8 @@ impl Background {
             state.flush = true;
             self.changed.notify_all();
         }
-        while !has_room() {
+        // Behind the end of the threads nobody makes room.
+        while !has_room() && !state.stop {
             if let Some(reason) = &state.failure {
                 return Err(Error::CommitFailed { reason: reason.clone() });
             }
@@ -153,6 +157,7 @@ impl Threads {
 
     /// Ends them after what they are doing.
     pub(crate) fn stop(&mut self, inner: &Inner) {
+        inner.background.pool.stop();
         inner.background.stop();
         for thread in self.0.drain(..) {
             // A thread that panicked has nothing left to do.

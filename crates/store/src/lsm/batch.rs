@@ -1,5 +1,7 @@
 //! Batches: operations that apply together, in the form in which the log takes them.
 
+use std::collections::BTreeMap;
+
 use super::entry::{KEY_BYTES_MAX, full_key};
 use super::keyspace::Keyspace;
 use super::wal::{OpKind, push_op};
@@ -31,8 +33,8 @@ pub struct Batch {
     pub(crate) count: u32,
     /// Whether some value stays in the log.
     pub(crate) separates: bool,
-    /// The store whose keyspaces it names.
-    pub(crate) store: Option<u64>,
+    /// The keyspaces that it names, by number.
+    pub(crate) spaces: BTreeMap<u32, Keyspace>,
 }
 
 impl Batch {
@@ -105,6 +107,16 @@ impl Batch {
         self.count == 0
     }
 
+    /// The store whose keyspaces it names.
+    pub(crate) fn store(&self) -> Option<u64> {
+        self.spaces.values().next().map(Keyspace::store)
+    }
+
+    /// A keyspace that it names and that was dropped.
+    pub(crate) fn dropped(&self) -> Option<&Keyspace> {
+        self.spaces.values().find(|keyspace| keyspace.is_dropped())
+    }
+
     fn push(
         &mut self,
         keyspace: &Keyspace,
@@ -112,7 +124,7 @@ impl Batch {
         key: &[u8],
         value: [&[u8]; 2],
     ) -> Result<()> {
-        if self.store.is_some_and(|store| store != keyspace.store()) {
+        if self.store().is_some_and(|store| store != keyspace.store()) {
             return Err(Error::argument("a batch cannot name keyspaces of two stores"));
         }
         let most = key.len() + value[0].len() + value[1].len() + 32;
@@ -120,7 +132,7 @@ impl Batch {
             return Err(Error::argument(format!("a batch takes {BATCH_BYTES_MAX} bytes at most")));
         }
         push_op(&mut self.body, kind, [&keyspace.id().to_be_bytes(), key], value);
-        self.store = Some(keyspace.store());
+        self.spaces.entry(keyspace.id()).or_insert_with(|| keyspace.clone());
         self.count += 1;
         Ok(())
     }

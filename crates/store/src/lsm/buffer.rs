@@ -90,6 +90,12 @@ impl Buffer {
         self.bytes.load(Ordering::Relaxed) as usize + ranges * TOMBSTONE_BYTES
     }
 
+    /// About how many keys it adds from the full key `from` on and before `to`; negative if more
+    /// were deleted.
+    pub(crate) fn estimate(&self, from: &[u8], to: &[u8]) -> i64 {
+        self.points.estimate(from, to)
+    }
+
     /// Whether it should be written to a table, if it may take so many bytes.
     pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
         let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();

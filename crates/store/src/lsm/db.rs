@@ -1,7 +1,7 @@
 //! The store's public face: translation to what `engine`, `commit` and `snapshot` do.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::background::Threads;
 use super::batch::Batch;
@@ -9,11 +9,11 @@ use super::check::{self, CheckReport};
 use super::cursor::{Cursor, Scan};
 use super::engine::Inner;
 use super::entry::full_key;
-use super::keyspace::{CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record};
+use super::estimate;
+use super::keyspace::Keyspace;
 use super::options::{Durability, Options};
 use super::snapshot::{Snapshot, View};
 use super::stat::{self, DbStat};
-use super::wal::{OpKind, push_op};
 use crate::{Error, Result};
 
 /// A store: a directory with a write-ahead log and sorted tables. See the [module](super).
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// A `Db` is shared between threads by reference; all methods take `&self`. Dropping it closes the
 /// store, once all snapshots are dropped too.
 pub struct Db {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     threads: Threads,
 }
 
@@ -53,74 +53,14 @@ impl Db {
         &self.inner.directory.path
     }
 
-    /// The keyspace of that name, which is created with these options if it does not exist. One
-    /// that exists keeps the options that it was created with.
-    ///
-    /// # Errors
-    /// [`Error::Size`] if the name is longer than 1,024 bytes; else as [`Db::write`].
-    pub fn keyspace(&self, name: impl AsRef<[u8]>, options: KeyspaceOptions) -> Result<Keyspace> {
-        let (name, catalog) = (name.as_ref(), &self.inner.catalog);
-        let mut known = catalog.keyspaces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(keyspace) = known.get(name) {
-            return Ok(keyspace.clone());
-        }
-        let record = match self.record(name)? {
-            Some(record) => record,
-            None => self.create_keyspace(name, options)?,
-        };
-        let keyspace = Keyspace::new(catalog.store, name, record);
-        known.insert(name.to_vec(), keyspace.clone());
-        Ok(keyspace)
-    }
-
-    /// The names of all keyspaces, in order.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] or [`Error::Io`] if they cannot be read.
-    pub fn keyspaces(&self) -> Result<Vec<Vec<u8>>> {
-        let names = Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?);
-        names.keys_only().map(|entry| entry.map(|(name, _)| name)).collect()
-    }
-
-    fn record(&self, name: &[u8]) -> Result<Option<Record>> {
-        let Some(bytes) = View::now(&self.inner).get(full_key(CATALOG, name))? else {
-            return Ok(None);
-        };
-        let damaged = || Error::damaged(self.path(), 0, "the record of a keyspace makes no sense");
-        Record::decode(&bytes).ok_or_else(damaged).map(Some)
-    }
-
-    /// Writes a keyspace's record. Numbers ascend, and none is given twice: keyspaces stay.
-    fn create_keyspace(&self, name: &[u8], options: KeyspaceOptions) -> Result<Record> {
-        if name.len() > NAME_BYTES_MAX {
-            let (len, max) = (name.len() as u64, NAME_BYTES_MAX as u64);
-            return Err(Error::Size { what: "name of a keyspace", len, min: 0, max });
-        }
-        let mut id = CATALOG;
-        for entry in Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?) {
-            let damaged =
-                || Error::damaged(self.path(), 0, "the record of a keyspace makes no sense");
-            id = id.max(Record::decode(&entry?.1).ok_or_else(damaged)?.id);
-        }
-        if id >= KEYSPACES_MAX {
-            return Err(Error::argument("the store has no number left for a keyspace"));
-        }
-        let record = Record { id: id + 1, options };
-        let mut batch = Batch::new();
-        let key = [&CATALOG.to_be_bytes()[..], name];
-        push_op(&mut batch.body, OpKind::Put, key, [&record.encode(), &[]]);
-        batch.count = 1;
-        self.inner.commit(batch, self.inner.options.durability)?;
-        Ok(record)
-    }
-
     /// Commits a batch with the store's durability.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::CommitFailed`] if the system refuses: then nothing of the batch is
     /// there, and unless a flush failed it never will be. [`Error::Poisoned`] if a flush failed
     /// earlier: open the store anew; what failed then may be there, as a whole.
-    /// [`Error::Argument`] if a keyspace is one of another store.
+    /// [`Error::NoKeyspace`] if a keyspace was dropped, [`Error::Argument`] if one is of another
+    /// store.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.write_with(batch, self.inner.options.durability)
     }
@@ -130,7 +70,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn write_with(&self, batch: Batch, durability: Durability) -> Result<()> {
-        match batch.store {
+        match batch.store() {
             // It still promises what it says for the commits before it.
             None => self.inner.settle(durability),
             Some(store) if store == self.inner.catalog.store => {
@@ -213,6 +153,27 @@ impl Db {
     /// As [`Snapshot::get`].
     pub fn scan(&self, keyspace: &Keyspace) -> Result<Scan> {
         self.cursor(keyspace).map(Scan::new)
+    }
+
+    /// About how many keys there are from `start` on and before `end`; `None` means up to the last
+    /// one. Reads a few blocks of each table, and counts some of what is in memory.
+    ///
+    /// It is exact for a few entries, where each key was written once. Keys that were written over,
+    /// and deleted ones, are counted more than once or too little until they are merged.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn estimate_count(
+        &self,
+        keyspace: &Keyspace,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<u64> {
+        self.inner.check(keyspace)?;
+        let from = full_key(keyspace.id(), start);
+        let to = end
+            .map_or_else(|| full_key(keyspace.id() + 1, &[]), |end| full_key(keyspace.id(), end));
+        estimate::keys(&View::now(&self.inner), &from, &to)
     }
 
     /// The store as it is now, to be read later.

@@ -7,12 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::background::Background;
 use super::buffer::{Buffer, BufferCursor};
+use super::catalog::Catalog;
 use super::commit::Queue;
 use super::compact::{self, Plan, Sizes};
 use super::debt;
-use super::files::{Directory, Name};
+use super::files::{Directory, Name, random};
 use super::gc;
-use super::keyspace::Keyspace;
 use super::manifest::Manifest;
 use super::options::{Durability, Options};
 use super::run::{self, Output, Rules};
@@ -125,13 +125,6 @@ pub(crate) struct Turns {
     merging: Mutex<()>,
 }
 
-/// The store's names.
-pub(crate) struct Catalog {
-    /// Tells the open stores of a process apart.
-    pub(crate) store: u64,
-    pub(crate) keyspaces: Mutex<BTreeMap<Vec<u8>, Keyspace>>,
-}
-
 /// What the handles of a store share.
 pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
@@ -230,7 +223,7 @@ impl Inner {
     }
 
     /// Ends the segment, which is on stable storage then, and begins a new one.
-    fn rotate(&self, writer: &mut Writer) -> Result<()> {
+    pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
         self.flush_log(writer)?;
         let (identity, file, path) = self.new_segment(writer.next_seq)?;
         let old = writer.log.identity().number;
@@ -255,7 +248,7 @@ impl Inner {
     }
 
     /// Has the work done that is due: by threads in the background, or here and now.
-    fn work(&self) -> Result<()> {
+    pub(crate) fn work(&self) -> Result<()> {
         if self.background.is_on() {
             self.background.wake();
             return Ok(());
@@ -292,6 +285,11 @@ impl Inner {
     pub(crate) fn merge_once(&self) -> Result<bool> {
         let _turn = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let version = Arc::clone(&self.current().version);
+        let hidden = run::hidden(&version, &self.clock.readers())?;
+        if !hidden.is_empty() {
+            let removed = hidden.into_iter().map(|number| Edit::RemoveTable { number });
+            return self.install(removed.collect(), |_| {}).map(|()| true);
+        }
         debt::estimate(&version);
         let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
         if let Some(plan) = compact::choose(&version, &sizes) {
@@ -390,10 +388,4 @@ pub(crate) fn new_segment(
     file.sync().map_err(|e| Error::io("flush", &path, e))?;
     directory.sync()?;
     Ok((identity, file, path))
-}
-
-/// Random bits; the standard library seeds its hash maps from the system's source.
-pub(crate) fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }

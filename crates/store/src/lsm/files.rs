@@ -44,6 +44,8 @@ pub(crate) enum Name {
     Manifest,
     ManifestNew,
     Lock,
+    /// A file that is being copied to a checkpoint or backup; it is renamed when it is whole.
+    Copy(u32),
 }
 
 /// The meaning of a name; `None` if it is none of ours.
@@ -60,6 +62,7 @@ pub(crate) fn parse(name: &OsStr) -> Option<Name> {
     let kind = match kind {
         "log" => Name::Segment(number),
         "table" => Name::Table(number),
+        "copy" => Name::Copy(number),
         _ => return None,
     };
     (name == file_name(kind)).then_some(kind)
@@ -69,13 +72,25 @@ fn file_name(name: Name) -> String {
     match name {
         Name::Segment(number) => format!("{number:08}.log"),
         Name::Table(number) => format!("{number:08}.table"),
+        Name::Copy(number) => format!("{number:08}.copy"),
         Name::Manifest => MANIFEST.to_string(),
         Name::ManifestNew => MANIFEST_NEW.to_string(),
         Name::Lock => LOCK.to_string(),
     }
 }
 
+/// Random bits; the standard library seeds its hash maps from the system's source.
+pub(crate) fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
 impl Directory {
+    /// Another directory on the same system, of which little will be read.
+    pub(crate) fn beside(&self, path: &Path) -> Self {
+        Self::new(Arc::clone(&self.system), path.to_path_buf(), self.mode, Budget::new(1 << 20, 0))
+    }
+
     /// A directory of that system.
     pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, budget: Budget) -> Self {
         let io = system.aio(Choice::Auto);
@@ -228,7 +243,8 @@ mod tests {
 
     #[test]
     fn names_are_parsed_as_they_are_made() {
-        for name in [Name::Segment(7), Name::Table(123_456_789), Name::Manifest, Name::Lock] {
+        let numbered = [Name::Segment(7), Name::Table(123_456_789), Name::Copy(1)];
+        for name in numbered.into_iter().chain([Name::Manifest, Name::ManifestNew, Name::Lock]) {
             assert_eq!(parse(OsStr::new(&file_name(name))), Some(name));
         }
         for other in ["7.log", "00000007.sst", "MANIFEST.old", "x", "+0000007.log", ".log"] {

@@ -1,8 +1,10 @@
 //! Keyspaces: named ranges of the one order of full keys. The names stand in keyspace 0.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::varint::Reader;
+use crate::sync::atomic::AtomicBool;
 
 /// The keyspace of the names. The user's begin behind it.
 pub(crate) const CATALOG: u32 = 0;
@@ -27,6 +29,9 @@ impl Default for KeyspaceOptions {
 }
 
 /// A named set of keys of a [`Db`](super::Db), with an order of its own.
+///
+/// It may be used after the keyspace was [dropped](super::Db::drop_keyspace): then it reads as
+/// empty, but in snapshots from before, and writing to it is an error.
 #[derive(Clone, Debug)]
 pub struct Keyspace(Arc<Inner>);
 
@@ -36,12 +41,14 @@ struct Inner {
     name: Vec<u8>,
     options: KeyspaceOptions,
     store: u64,
+    dropped: AtomicBool,
 }
 
 impl Keyspace {
     pub(crate) fn new(store: u64, name: &[u8], record: Record) -> Self {
         let Record { id, options } = record;
-        Self(Arc::new(Inner { id, name: name.to_vec(), options, store }))
+        let (name, dropped) = (name.to_vec(), AtomicBool::new(false));
+        Self(Arc::new(Inner { id, name, options, store, dropped }))
     }
 
     /// Its name.
@@ -60,6 +67,15 @@ impl Keyspace {
 
     pub(crate) fn store(&self) -> u64 {
         self.0.store
+    }
+
+    /// Whether nothing may be written to it any more.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.0.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_dropped(&self, yes: bool) {
+        self.0.dropped.store(yes, Ordering::Release);
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) const MAGIC_OFFSET: usize = 0;
 pub(crate) const VERSION_OFFSET: usize = 8;
 pub(crate) const SALT_OFFSET: usize = 16;
 pub(crate) const FEATURES_OFFSET: usize = 24;
+pub(crate) const BACKUP_OFFSET: usize = 32;
+pub(crate) const STORE_OFFSET: usize = 40;
 pub(crate) const HEADER_SUM_OFFSET: usize = 60;
 /// The first record stands here.
 pub(crate) const HEADER_BYTES: usize = 64;
@@ -160,11 +162,13 @@ fn record_at(bytes: &[u8], salt: u64, offset: usize) -> Option<usize> {
     (sum == u32_at(header, RECORD_SUM_OFFSET)).then_some(len)
 }
 
-fn header(salt: u64) -> [u8; HEADER_BYTES] {
+fn header(salt: u64, store: u64, is_backup: bool) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);
     put_u32(&mut header, VERSION_OFFSET, VERSION);
     put_u64(&mut header, SALT_OFFSET, salt);
+    header[BACKUP_OFFSET] = u8::from(is_backup);
+    put_u64(&mut header, STORE_OFFSET, store);
     let sum = crc32c(0, &header[..HEADER_SUM_OFFSET]);
     put_u32(&mut header, HEADER_SUM_OFFSET, sum);
     header
@@ -207,10 +211,24 @@ pub(crate) fn read(directory: &Arc<Directory>) -> Result<Option<Version>> {
     replay(directory, &path, &bytes).map(Some)
 }
 
+/// Whether the store of a directory was written by a backup and not opened since.
+///
+/// # Errors
+/// If the manifest cannot be read.
+pub(crate) fn is_backup(directory: &Directory) -> Result<bool> {
+    let path = directory.file(Name::Manifest);
+    let file = directory.system.open_data(&path, Open::Read, 0);
+    let file = file.map_err(|e| Error::io("open", &path, e))?;
+    let mut header = [0; HEADER_BYTES];
+    file.read_at(&mut header, 0).map_err(|e| Error::io("read", &path, e))?;
+    read_header(&path, &header).map(|_| header[BACKUP_OFFSET] == 1)
+}
+
 /// The version that the bytes of a manifest describe.
 fn replay(directory: &Arc<Directory>, path: &Path, bytes: &[u8]) -> Result<Version> {
     let salt = read_header(path, bytes)?;
     let mut version = Version::empty(Arc::clone(directory));
+    version.store = u64_at(bytes, STORE_OFFSET);
     let mut at = HEADER_BYTES;
     while let Some(len) = record_at(bytes, salt, at) {
         let damaged = |reason| Error::damaged(path, at as u64, reason);
@@ -244,10 +262,23 @@ impl Manifest {
     /// # Errors
     /// If the system refuses; then the one before is still there, or this one, which says the same.
     pub(crate) fn create(version: &Version, salt: u64) -> Result<Self> {
+        Self::write(version, salt, false)
+    }
+
+    /// The same for a backup: it stays one until it is opened as a store.
+    ///
+    /// # Errors
+    /// As [`Manifest::create`].
+    pub(crate) fn create_backup(version: &Version, salt: u64) -> Result<()> {
+        Self::write(version, salt, true).map(drop)
+    }
+
+    fn write(version: &Version, salt: u64, is_backup: bool) -> Result<Self> {
         let directory = Arc::clone(version.directory());
         let (new, file) = directory.create(Name::ManifestNew)?;
         let record = record(salt, HEADER_BYTES as u64, &version.edits())?;
-        let written = file.write_at(&[IoSlice::new(&header(salt)), IoSlice::new(&record)], 0);
+        let header = header(salt, version.store, is_backup);
+        let written = file.write_at(&[IoSlice::new(&header), IoSlice::new(&record)], 0);
         written.map_err(|e| Error::io("write to", &new, e))?;
         file.sync().map_err(|e| Error::io("flush", &new, e))?;
         let path = directory.file(Name::Manifest);

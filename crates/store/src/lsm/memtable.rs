@@ -28,6 +28,9 @@ use node::{HEIGHT_MAX, NodeRef, Nodes};
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 
+/// An estimate counts so many nodes before it believes them to stand for the levels below.
+const ESTIMATED_FROM: u64 = 256;
+
 /// An ordered set of entries that grows.
 pub(crate) struct Memtable {
     nodes: Nodes,
@@ -93,6 +96,29 @@ impl Memtable {
     pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, &[u8])> {
         let node = self.gap(&Target::new(key, at)).1?;
         (node.key() == key).then(|| (node.seq(), node.kind(), node.value()))
+    }
+
+    /// About how many keys it adds from `from` on and before `to`, entries that delete taken off:
+    /// counted in the highest level in which there are enough of them, each for four in the level
+    /// below; exactly where there are few.
+    pub(crate) fn estimate(&self, from: &[u8], to: &[u8]) -> i64 {
+        let height = self.height.load(Ordering::Relaxed) as usize;
+        let (begin, end) = (Target::new(from, u64::MAX), Target::new(to, u64::MAX));
+        let gaps = self.gaps(&begin, height.max(1));
+        let mut estimate = 0;
+        for level in (0..height).rev() {
+            let (mut seen, mut sum, mut next) = (0, 0, gaps[level].1);
+            while let Some(node) = next.filter(|&node| end.is_after(node)) {
+                seen += 1;
+                sum += if node.kind() == Kind::Tombstone { -1 } else { 1 };
+                next = node.next(level);
+            }
+            estimate = sum << (2 * level);
+            if seen >= ESTIMATED_FROM {
+                break;
+            }
+        }
+        estimate
     }
 
     /// The bytes of memory that are held for it.

@@ -44,24 +44,29 @@
 //!   is handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A scan steps over each deleted entry that was not merged away yet.
-//! - Keyspaces are not removed; an emptied one ([`Db::delete_range`]) takes no space.
 //! - Files take at most about 1.4 times what is there, work in progress included, where that is
 //!   some dozens of segments; writers wait where collections fall behind. A log segment is kept as
 //!   long as anything in it is needed, so small stores can take a multiple of their size.
 
 mod append;
+mod asking;
 mod background;
+mod backup;
 mod batch;
 mod buffer;
 mod cache;
+mod catalog;
 mod check;
+mod checkpoint;
 mod commit;
 mod compact;
+mod conflict;
 mod cursor;
 mod db;
 mod debt;
 mod engine;
 mod entry;
+mod estimate;
 mod fetch;
 mod files;
 mod filter;
@@ -73,6 +78,7 @@ mod memtable;
 mod merge;
 mod open;
 mod options;
+mod pool;
 mod queue;
 mod run;
 mod search;
@@ -82,12 +88,15 @@ mod snapshot;
 mod stat;
 mod table;
 mod tombstones;
+mod transaction;
 mod varint;
 mod version;
 mod vlog;
 mod wal;
 mod window;
 
+pub use asking::Pending;
+pub use backup::BackupReport;
 pub use batch::Batch;
 pub use check::CheckReport;
 pub use cursor::{Cursor, Scan};
@@ -96,3 +105,4 @@ pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use options::{Durability, Options};
 pub use snapshot::Snapshot;
 pub use stat::{DbStat, LevelStat, MemoryStat, ReadStat};
+pub use transaction::{Transaction, TransactionScan};

@@ -13,7 +13,7 @@
 //!    by a rename. A crash before it leaves the old one, and this recipe begins anew.
 //! 6. Files that the manifest does not name are removed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
 use std::path::Path;
@@ -22,10 +22,11 @@ use std::sync::{Arc, RwLock};
 
 use super::background::{Background, Threads};
 use super::buffer::{Buffer, BufferCursor};
+use super::catalog::Catalog;
 use super::commit::Queue;
 use super::db::Db;
-use super::engine::{Catalog, Clock, Current, Health, Inner, Turns, Writer, new_segment, random};
-use super::files::{self, Directory, Name};
+use super::engine::{Clock, Current, Health, Inner, Turns, Writer, new_segment};
+use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Manifest};
 use super::memory::Budget;
 use super::options::Options;
@@ -72,7 +73,9 @@ impl Options {
         let version = match manifest::read(&directory)? {
             Some(version) => version,
             None if self.create && manifest::is_unborn(&names) => {
-                Version::empty(Arc::clone(&directory))
+                let mut version = Version::empty(Arc::clone(&directory));
+                version.store = random();
+                version
             }
             None => return Err(no_store(path, &names)),
         };
@@ -131,7 +134,7 @@ impl Options {
             health: Health::default(),
             background: Background::new(is_on),
             turns: Turns::default(),
-            catalog: Catalog { store, keyspaces: Mutex::new(BTreeMap::new()) },
+            catalog: Catalog::new(store),
             directory,
             _lock: lock,
         })
@@ -305,7 +308,7 @@ fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
             Name::Segment(number) => version.segments().any(|s| s.identity.number == number),
             Name::Table(number) => version.tables().any(|(_, t)| t.meta.number == number),
             Name::Manifest | Name::Lock => true,
-            Name::ManifestNew => false,
+            Name::ManifestNew | Name::Copy(_) => false,
         };
         if !is_needed {
             let path = directory.file(name);

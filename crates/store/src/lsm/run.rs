@@ -234,6 +234,26 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan) -> Result<Vec<Edit>> {
     Ok(removed.chain(tables.into_iter().map(|meta| Edit::AddTable { level, meta })).collect())
 }
 
+/// Tables of which no reader sees anything, since all of their keys were deleted by newer ranges
+/// that stand in other tables: they need no merging.
+///
+/// # Errors
+/// If a table with range tombstones cannot be read.
+pub(crate) fn hidden(version: &Version, readers: &[u64]) -> Result<Vec<u32>> {
+    let Some(&oldest) = readers.first() else { return Ok(Vec::new()) };
+    let mut tombstones = Vec::new();
+    for (_, table) in version.tables().filter(|(_, table)| table.meta.ranges > 0) {
+        tombstones.extend(table.open()?.pieces().within(&[], None, <[u64]>::to_vec));
+    }
+    if tombstones.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pieces = Pieces::new(&tombstones);
+    let is_hidden = |meta: &TableMeta| pieces.hide(&meta.bounds, meta.seqs.1, oldest);
+    let tables = version.tables().map(|(_, table)| &table.meta);
+    Ok(tables.filter(|meta| is_hidden(meta)).map(|meta| meta.number).collect())
+}
+
 #[cfg(test)]
 #[path = "run/tests.rs"]
 mod tests;

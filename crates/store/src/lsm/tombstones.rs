@@ -1,6 +1,7 @@
 //! Range tombstones: which keys a set of deleted ranges covers, and since when. Pure; knows no
 //! file.
 
+use super::table::Bounds;
 use super::varint::{self, Reader};
 
 /// A range of full keys that was deleted: every older entry in it is gone.
@@ -88,6 +89,24 @@ impl Pieces {
         piece.seqs.iter().copied().find(|&seq| seq <= at).unwrap_or(0)
     }
 
+    /// Whether a reader at `at`, and every later one, sees nothing at all in `bounds` of what has
+    /// sequence numbers up to `last_seq`.
+    pub(crate) fn hide(&self, bounds: &Bounds, last_seq: u64, at: u64) -> bool {
+        let from = self.pieces.partition_point(|piece| piece.end <= bounds.first);
+        let mut reached = &bounds.first;
+        for piece in &self.pieces[from..] {
+            if piece.start > *reached || !piece.seqs.iter().any(|&seq| seq > last_seq && seq <= at)
+            {
+                return false;
+            }
+            reached = &piece.end;
+            if *reached > bounds.last || bounds.excludes_last && *reached == bounds.last {
+                return true;
+            }
+        }
+        false
+    }
+
     /// The tombstones again, cut to the keys from `low` on and before `high`, those left out of
     /// whose sequence numbers `keep` leaves nothing.
     pub(crate) fn within(
@@ -143,6 +162,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_lies_under_newer_ranges_is_hidden() {
+        let list = [tombstone(b"b", b"f", 5), tombstone(b"f", b"m", 9), tombstone(b"d", b"g", 7)];
+        let pieces = Pieces::new(&list);
+        let bounds = |first: &[u8], last: &[u8], excludes_last| Bounds {
+            first: first.to_vec(),
+            last: last.to_vec(),
+            excludes_last,
+        };
+        assert!(pieces.hide(&bounds(b"b", b"lzz", false), 4, 20), "three ranges, side by side");
+        assert!(pieces.hide(&bounds(b"b", b"m", true), 4, 20));
+        assert!(!pieces.hide(&bounds(b"b", b"m", false), 4, 20), "the end itself stays");
+        assert!(!pieces.hide(&bounds(b"a", b"c", false), 4, 20), "it begins before");
+        assert!(!pieces.hide(&bounds(b"b", b"lzz", false), 5, 20), "something there is as new");
+        assert!(!pieces.hide(&bounds(b"b", b"lzz", false), 4, 8), "a reader sees from before");
+        assert!(pieces.hide(&bounds(b"d", b"e", false), 6, 7));
+        assert!(!Pieces::default().hide(&bounds(b"", b"", false), 0, 20));
     }
 
     #[test]

@@ -149,6 +149,8 @@ pub(crate) struct Version {
     entries: (u64, u64),
     pub(crate) flushed: u64,
     pub(crate) next_file: u32,
+    /// Tells stores apart that were created apart; copies have the same.
+    pub(crate) store: u64,
 }
 
 /// An edit that does not fit the version.
@@ -166,6 +168,7 @@ impl Version {
             entries: (0, 0),
             flushed: 0,
             next_file: 1,
+            store: 0,
         }
     }
 

@@ -129,6 +129,8 @@ pub trait System: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames a file over another one, atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name, on the same file system; fails if there is a file of that name.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes a directory whose parent exists; fails if there is one of that name.
     fn create_directory(&self, path: &Path, mode: u32) -> io::Result<()>;
     /// The names of what is in a directory, in no particular order.

@@ -72,6 +72,10 @@ impl System for RealSystem {
         std::fs::rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::hard_link(from, to)
+    }
+
     fn create_directory(&self, path: &Path, mode: u32) -> io::Result<()> {
         again(|| fs::mkdir(path, Mode::from_raw_mode(mode as _)))
     }

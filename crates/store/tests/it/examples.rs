@@ -4,6 +4,12 @@
 mod basic;
 #[path = "../../examples/duplicates.rs"]
 mod duplicates;
+#[path = "../../examples/lsm_async.rs"]
+mod lsm_async;
+#[path = "../../examples/lsm_smol.rs"]
+mod lsm_smol;
+#[path = "../../examples/lsm_tokio.rs"]
+mod lsm_tokio;
 #[path = "../../examples/ranks.rs"]
 mod ranks;
 #[path = "../../examples/snapshots.rs"]

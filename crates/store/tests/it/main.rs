@@ -19,6 +19,8 @@ mod examples;
 mod files;
 mod large;
 mod lsm;
+mod lsm_keyspaces;
+mod lsm_transactions;
 mod memory;
 mod orders;
 mod processes;

@@ -128,6 +128,28 @@ impl Block {
         self.bytes.len()
     }
 
+    /// How many entries have keys before `key`.
+    ///
+    /// # Errors
+    /// If the entries make no sense.
+    pub(crate) fn rank(&self, key: &[u8]) -> Result<u32, &'static str> {
+        let (mut place, mut low, mut high) = (Place::default(), 0, self.restarts);
+        while low < high {
+            let middle = (low + high) / 2;
+            place.go_to(self, self.restart(middle))?;
+            let before = place.kind.is_some() && place.key.as_slice() < key;
+            if before { low = middle + 1 } else { high = middle }
+        }
+        let Some(last) = low.checked_sub(1) else { return Ok(0) };
+        let mut rank = last as u32 * RESTART_EVERY;
+        place.go_to(self, self.restart(last))?;
+        while place.kind.is_some() && place.key.as_slice() < key {
+            rank += 1;
+            place.next(self)?;
+        }
+        Ok(rank)
+    }
+
     fn restart(&self, index: usize) -> usize {
         u32_at(&self.bytes, self.end + 4 * index) as usize
     }
@@ -231,6 +253,17 @@ impl Place {
             if block.restart(middle) < at { low = middle + 1 } else { high = middle }
         }
         low.checked_sub(1)
+    }
+
+    /// To the entry that has so many before it; behind the last one if there are not so many.
+    pub(crate) fn nth(&mut self, block: &Block, number: u32) -> Result<(), &'static str> {
+        let restart = (number / RESTART_EVERY) as usize;
+        let (from, steps) = match restart < block.restarts {
+            true => (block.restart(restart), number % RESTART_EVERY),
+            false => (block.end, 0),
+        };
+        self.go_to(block, from)?;
+        (0..steps).try_for_each(|_| self.next(block))
     }
 
     /// To the first entry that is not before (`key`, `seq`).

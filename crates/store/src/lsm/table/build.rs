@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::append::Appender;
 use super::super::entry::{Entry, Kind};
-use super::super::files::{Directory, Name};
+use super::super::files::{Directory, Name, random};
 use super::super::filter;
 use super::super::tombstones::Tombstone;
 use super::block::{BlockBuilder, seal_raw};
@@ -153,7 +153,8 @@ impl TableBuilder {
         let offset = self.out.len();
         let index = self.index.finish(self.number, offset);
         let index = self.put(&index)?;
-        let footer = Footer { number: self.number, index, filter, ranges };
+        let (number, salt) = (self.number, random());
+        let footer = Footer { number, index, filter, ranges, salt };
         self.out.push(&[&footer.encode()], 0)?;
         self.meta.bytes = self.out.finish()?;
         let references = self.references.iter();

@@ -29,6 +29,7 @@ pub(crate) const FILTER_LEN_OFFSET: usize = 28;
 pub(crate) const FILTER_OFFSET: usize = 32;
 pub(crate) const RANGES_OFFSET: usize = 40;
 pub(crate) const RANGES_LEN_OFFSET: usize = 48;
+pub(crate) const SALT_OFFSET: usize = 52;
 pub(crate) const FOOTER_SUM_OFFSET: usize = 60;
 pub(crate) const FOOTER_BYTES: usize = 64;
 
@@ -63,6 +64,8 @@ pub(crate) struct Footer {
     pub(crate) index: BlockPlace,
     pub(crate) filter: BlockPlace,
     pub(crate) ranges: BlockPlace,
+    /// Random: tells tables of the same number apart.
+    pub(crate) salt: u64,
 }
 
 impl Footer {
@@ -77,6 +80,7 @@ impl Footer {
         put_u64(&mut bytes, FILTER_OFFSET, self.filter.offset);
         put_u64(&mut bytes, RANGES_OFFSET, self.ranges.offset);
         put_u32(&mut bytes, RANGES_LEN_OFFSET, self.ranges.len);
+        put_u64(&mut bytes, SALT_OFFSET, self.salt);
         let sum = crc32c(u64::from(self.number), &bytes[..FOOTER_SUM_OFFSET]);
         put_u32(&mut bytes, FOOTER_SUM_OFFSET, sum);
         bytes
@@ -101,6 +105,7 @@ impl Footer {
             index: place(INDEX_OFFSET, INDEX_LEN_OFFSET),
             filter: place(FILTER_OFFSET, FILTER_LEN_OFFSET),
             ranges: place(RANGES_OFFSET, RANGES_LEN_OFFSET),
+            salt: u64_at(bytes, SALT_OFFSET),
         })
     }
 }

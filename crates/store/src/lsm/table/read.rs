@@ -16,6 +16,9 @@ use super::block::{Block, Place};
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
 use crate::{Error, Result};
 
+/// An estimate looks into so many blocks between those at its ends.
+const SAMPLES_MAX: u32 = 6;
+
 /// An entry that was found.
 pub(crate) type Found = (u64, Kind, Vec<u8>);
 
@@ -144,6 +147,51 @@ impl Table {
     pub(crate) fn open_block(&self, place: BlockPlace, bytes: &[u8]) -> Result<Block> {
         let opened = Block::open(bytes.to_vec(), self.finder.number, place.offset);
         opened.map_err(|reason| self.damaged(place.offset, reason))
+    }
+
+    /// About how many entries it has from `from` on and before `to`: exactly in the blocks in which
+    /// these two lie, and in those between them by some that are spread evenly.
+    ///
+    /// # Errors
+    /// If the table cannot be read or is damaged.
+    pub(crate) fn estimate(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        let of_index = |reason| self.damaged(0, reason);
+        let rank = |number: u32, key: &[u8]| -> Result<u64> {
+            let Some((at, block)) = self.nth_block(number)? else { return Ok(0) };
+            let rank = block.rank(key).map_err(|reason| self.damaged(at.offset, reason));
+            rank.map(u64::from)
+        };
+        let count = |number: u32| -> Result<u64> {
+            Ok(self.nth_block(number)?.map_or(0, |(_, block)| u64::from(block.count())))
+        };
+        let first = self.finder.index.rank(from).map_err(of_index)?;
+        let last = self.finder.index.rank(to).map_err(of_index)?;
+        let before = rank(first, from)?;
+        if last <= first {
+            return Ok(rank(last, to)?.saturating_sub(before));
+        }
+        let between = last - first - 1;
+        let samples = between.min(SAMPLES_MAX);
+        let mut sampled = 0;
+        for sample in 0..samples {
+            let share = u64::from(between) * (2 * u64::from(sample) + 1) / (2 * u64::from(samples));
+            sampled += count(first + 1 + share as u32)?;
+        }
+        let inside = sampled * u64::from(between) / u64::from(samples.max(1));
+        Ok(count(first)?.saturating_sub(before) + inside + rank(last, to)?)
+    }
+
+    /// A data block by its number, and where it stands; `None` behind the last one.
+    fn nth_block(&self, number: u32) -> Result<Option<(BlockPlace, Arc<Block>)>> {
+        let mut place = Place::default();
+        let found = place.nth(&self.finder.index, number);
+        found.map_err(|reason| self.damaged(0, reason))?;
+        let Some(at) = self.line(&place)? else { return Ok(None) };
+        match Wanted::Block(self.clone(), at).get(&self.handle.directory().blocks)? {
+            Cached::Block(block) => Ok(Some((at, block))),
+            // Nothing else begins in a table where a block does.
+            Cached::Table(_) | Cached::Value(_) => Ok(None),
+        }
     }
 
     /// The block of a line of the index; `None` behind the last line.

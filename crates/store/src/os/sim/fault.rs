@@ -19,7 +19,7 @@ pub enum Operation {
     SetLen,
     /// Flushing a folder.
     SyncDirectory,
-    /// Removing or renaming.
+    /// Removing, renaming or linking.
     Name,
     /// Asking for the length of a file.
     Length,

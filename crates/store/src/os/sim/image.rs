@@ -21,6 +21,7 @@ pub(super) enum Event {
     SyncDirectory { folder: PathBuf },
     Remove { path: PathBuf },
     Rename { file: usize, from: PathBuf, to: PathBuf },
+    Link { file: usize, from: PathBuf, to: PathBuf },
     Edit { file: usize, offset: u64, bytes: Arc<[u8]> },
     Mark(u64),
 }
@@ -43,6 +44,7 @@ impl fmt::Display for Event {
             Self::Rename { from, to, .. } => {
                 write!(f, "rename {} to {}", from.display(), to.display())
             }
+            Self::Link { from, to, .. } => write!(f, "link {} as {}", from.display(), to.display()),
             Self::Edit { file, offset, bytes } => {
                 write!(f, "edit {} bytes at {offset} of file {file}", bytes.len())
             }
@@ -143,6 +145,10 @@ impl Image {
             Event::Rename { file, from, to } => {
                 let link = Some((to.clone(), *file));
                 self.pending_names.push(NameChange { unlink: Some(from.clone()), link });
+            }
+            Event::Link { file, to, .. } => {
+                let link = Some((to.clone(), *file));
+                self.pending_names.push(NameChange { unlink: None, link });
             }
             Event::Edit { file, offset, bytes } => self.files[*file].edit(*offset, bytes),
             Event::Mark(_) => {}

@@ -15,7 +15,7 @@
 //!   are gone, and a length that survived without its data reads as zeros. Lengths are kept in
 //!   order: a later one is never kept without the effect of an earlier cut.
 //!
-//! Names (created, renamed, removed) survive in their order up to some point, which is at least
+//! Names (created, linked, renamed, removed) survive in their order up to some point, which is at least
 //! the last change that touches a folder of which `sync_directory` was called since. A file whose
 //! name did not survive is gone, however often it was synced. A rename is never half done. Folders
 //! themselves always survive.
@@ -570,6 +570,17 @@ impl System for SimSystem {
         state.names.remove(from);
         state.names.insert(to.to_path_buf(), file);
         state.note(Event::Rename { file, from: from.to_path_buf(), to: to.to_path_buf() });
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.begin(Operation::Name)?;
+        let file = state.find(from)?;
+        if state.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.names.insert(to.to_path_buf(), file);
+        state.note(Event::Link { file, from: from.to_path_buf(), to: to.to_path_buf() });
         Ok(())
     }
 }

@@ -345,3 +345,24 @@ fn one_who_dies_while_opening_lets_the_next_one_in() {
     system.kill();
     assert!(waiter.join().unwrap());
 }
+
+#[test]
+fn a_file_with_two_names_is_one_file() {
+    let (system, file) = new_file(Config::default());
+    write(&file, 0, b"first");
+    file.sync().unwrap();
+    let (other, taken) = (Path::new("/d/other"), Path::new(PATH));
+    system.link(Path::new(PATH), other).unwrap();
+    assert_eq!(system.link(other, taken).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    write(&file, 0, b"again");
+    assert_eq!(system.content(other).unwrap(), b"again");
+    let names = |system: &SimSystem| system.files().len();
+    assert_eq!(names(&system.crash(1, CrashMode::LoseAll)), 1, "the name was not flushed");
+    system.sync_directory(other).unwrap();
+    file.sync().unwrap();
+    system.remove(Path::new(PATH)).unwrap();
+    assert_eq!(system.content(other).unwrap(), b"again");
+    let after = system.crash(1, CrashMode::KeepAll);
+    assert_eq!((names(&after), after.content(other).unwrap()), (1, b"again".to_vec()));
+    assert_eq!(names(&system.crash(1, CrashMode::LoseAll)), 2, "the removal was not flushed");
+}

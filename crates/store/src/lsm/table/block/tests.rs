@@ -114,3 +114,22 @@ fn hostile_entries_do_no_harm() {
         }
     }
 }
+
+#[test]
+fn ranks_and_numbers_are_those_of_the_list() {
+    for n in [1, 15, 16, 17, 100] {
+        let list = entries(n);
+        let block = block(&list);
+        let mut place = Place::default();
+        for number in 0..n + 20 {
+            place.nth(&block, number as u32).unwrap();
+            assert_eq!(owned(&place, &block).as_ref(), list.get(number as usize), "{number}");
+        }
+        let mut keys: Vec<Vec<u8>> = list.iter().map(|entry| entry.0.clone()).collect();
+        keys.extend([b"".to_vec(), b"key00001".to_vec(), b"z".to_vec()]);
+        for key in keys {
+            let before = list.iter().filter(|entry| entry.0 < key).count();
+            assert_eq!(block.rank(&key).unwrap() as usize, before);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Between the engines: every table of a store to a new store of the other one.
+
+use std::path::Path;
+
+use hedgerow::tree::{Snapshot, Store, TableInfo, TableOptions};
+use serde_json::json;
+
+use super::super::lsm::{self, Filler};
+use crate::codec::Format;
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::loader::{Fill, Loader, Target};
+use crate::open::{self, Engine, Name, StoreArg};
+use crate::output::Output;
+use crate::portable::TableHeader;
+use crate::progress::{Progress, Unit};
+use crate::signals;
+use crate::table_flags::TableFlags;
+
+/// The progress is shown, and Ctrl-C looked for, once in so many entries.
+const STRIDE: u64 = 1 << 12;
+
+/// What came over: tables, and how many entries each has.
+type Tables = Vec<(Name, u64)>;
+
+/// Makes a store of the other engine.
+pub(super) fn run(from: &Path, to: &Path, json: bool) -> Result<Exit, Failure> {
+    let tables = match Engine::of(from) {
+        Engine::Tree => to_lsm(from, to)?,
+        Engine::Lsm => to_tree(from, to)?,
+    };
+    let mut out = Output::stdout();
+    if json {
+        let table = |(name, entries): &(Name, u64)| json!({ "name": Format::Text.encode(&name.0), "values": entries });
+        let tables: Vec<_> = tables.iter().map(table).collect();
+        json::print(&mut out, &json!({ "tables": tables }))?;
+    } else {
+        for (name, entries) in &tables {
+            writeln!(out, "{}: {entries} entries", Format::Text.encode(&name.0))?;
+        }
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+fn told(failure: Failure, to: &Path) -> Failure {
+    failure.and(&format!("{} is incomplete; delete it", to.display()))
+}
+
+/// Puts an entry, and now and then says how far it is.
+fn put(
+    fill: &mut dyn Fill,
+    progress: &Progress,
+    (key, value): (&[u8], &[u8]),
+) -> Result<(), Failure> {
+    fill.put(key, value)?;
+    let put = fill.loaded().put;
+    if put.is_multiple_of(STRIDE) {
+        progress.at(put);
+        signals::check()?;
+    }
+    Ok(())
+}
+
+fn to_lsm(from: &Path, to: &Path) -> Result<Tables, Failure> {
+    let store = StoreArg { store: from.to_path_buf() }.read()?;
+    let txn = store.begin_read()?;
+    let tables = txn.tables()?;
+    let is_plain = |info: &&TableInfo| TableHeader::of(info).is_plain(&TableFlags::default());
+    if let Some(other) = tables.iter().find(|info| !is_plain(info)) {
+        return Err(lsm::only_plain(Some(&other.name)));
+    }
+    let total = tables.iter().map(|info| info.count.values).sum();
+    let progress = Progress::new("converting", Unit::Items, Some(total));
+    let mut filler = Filler::new(lsm::new_store(to)?, false);
+    let mut done = 0;
+    for info in &tables {
+        let copied = copy_table(&txn, info, &mut filler, &progress);
+        copied.map_err(|failure| told(failure, to))?;
+        expect(info, filler.loaded().put - done).map_err(|failure| told(failure, to))?;
+        done = filler.loaded().put;
+    }
+    filler.finish().map_err(|failure| told(failure, to))?;
+    Ok(tables.into_iter().map(|info| (Name(info.name), info.count.values)).collect())
+}
+
+fn copy_table<S: Snapshot>(
+    txn: &S,
+    info: &TableInfo,
+    filler: &mut Filler,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    progress.message(Format::Text.encode(&info.name));
+    filler.begin_table(Name(info.name.clone()), &Target::AsItIs)?;
+    let table = open::table_to_walk(txn, info)?;
+    let mut cursor = txn.cursor(table)?;
+    while let Some(entry) = cursor.next(txn)? {
+        put(filler, progress, (&entry.key.to_cow(), &entry.value.to_cow()))?;
+    }
+    Ok(())
+}
+
+fn expect(info: &TableInfo, came: u64) -> Result<(), Failure> {
+    match came == info.count.values {
+        true => Ok(()),
+        false => Err(Failure::other(format!(
+            "the table {} counts {} entries, but {came} came over; `hedgerow check` looks for \
+             damage",
+            Format::Text.encode(&info.name),
+            info.count.values
+        ))),
+    }
+}
+
+fn to_tree(from: &Path, to: &Path) -> Result<Tables, Failure> {
+    let db = lsm::open_at(from)?;
+    let snapshot = db.snapshot();
+    let (mut spaces, mut total) = (Vec::new(), 0);
+    for name in db.keyspaces()? {
+        if let Some(space) = db.find_keyspace(&name)? {
+            total += db.estimate_count(&space, &[], None)?;
+            spaces.push(space);
+        }
+    }
+    let progress = Progress::new("converting", Unit::Items, Some(total));
+    let store = open::create(Store::builder(), to)?;
+    let mut loader = Loader::new(store.clone(), false);
+    let mut tables = Tables::new();
+    for space in &spaces {
+        progress.message(Format::Text.encode(space.name()));
+        let (name, before) = (Name(space.name().to_vec()), loader.loaded().put);
+        let mut copy = || {
+            loader.begin_table(name.clone(), &Target::Exactly(&TableOptions::new()))?;
+            for entry in lsm::while_wanted(snapshot.scan(space)?) {
+                let (key, value) = entry?;
+                put(&mut loader, &progress, (&key, &value))?;
+            }
+            Ok(())
+        };
+        copy().map_err(|failure| told(failure, to))?;
+        tables.push((name, loader.loaded().put - before));
+    }
+    loader.finish().map_err(|failure| told(failure, to))?;
+    compare(&store, &tables).map_err(|failure| told(failure, to))?;
+    Ok(tables)
+}
+
+/// The new store counts by itself.
+fn compare(store: &Store, tables: &Tables) -> Result<(), Failure> {
+    let txn = store.begin_read()?;
+    for (name, came) in tables {
+        let count = open::info(&txn, name)?.count.values;
+        if count != *came {
+            return Err(Failure::other(format!(
+                "{came} entries of {} were read, but the new store counts {count}",
+                Format::Text.encode(&name.0)
+            )));
+        }
+    }
+    Ok(())
+}

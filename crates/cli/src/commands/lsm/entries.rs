@@ -1,0 +1,145 @@
+//! Entries: put, get, delete, scan, count.
+
+use serde_json::json;
+
+use super::super::{count, delete, get, put, scan};
+use super::{keyspace, open, while_wanted};
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::{MAIN, argument};
+use crate::output::Output;
+use crate::{input, signals};
+
+/// `put`.
+pub(super) fn put(args: &put::Args, json: bool) -> Result<Exit, Failure> {
+    let key = argument(&args.key, args.formats.key(), "key")?;
+    let value = match args.value.as_encoded_bytes() {
+        b"-" => input::read_stdin()?,
+        _ => argument(&args.value, args.formats.value(), "value")?,
+    };
+    let db = open(&args.table.store)?;
+    let name = &args.table.table;
+    let space = match args.create_table || name.0 == MAIN.as_bytes() {
+        true => db.keyspace(&name.0, Default::default())?,
+        false => keyspace(&db, name)?,
+    };
+    let is_put = !args.new || db.get(&space, &key)?.is_none();
+    if is_put {
+        db.put(&space, &key, &value)?;
+    }
+    db.close()?;
+    if json {
+        let mut out = Output::stdout();
+        json::print(&mut out, &json!({ "put": is_put }))?;
+        out.finish()?;
+    } else if !is_put {
+        eprintln!("the key is there already; nothing was changed");
+    }
+    Ok(if is_put { Exit::Done } else { Exit::No })
+}
+
+/// `get`.
+pub(super) fn get(args: &get::Args, json: bool) -> Result<Exit, Failure> {
+    let key = argument(&args.key, args.formats.key(), "key")?;
+    let db = open(&args.table.store)?;
+    let value = db.get(&keyspace(&db, &args.table.table)?, &key)?;
+    let mut out = Output::stdout();
+    match &value {
+        Some(value) if args.raw => out.bytes(value)?,
+        _ if json => {
+            let values = value.iter().map(|value| args.formats.value().encode(value));
+            let values: Vec<String> = values.collect();
+            json::print(&mut out, &json!({ "found": value.is_some(), "values": values }))?;
+        }
+        Some(value) => writeln!(out, "{}", args.formats.value().encode(value))?,
+        None => eprintln!("not found"),
+    }
+    out.finish()?;
+    Ok(if value.is_some() { Exit::Done } else { Exit::No })
+}
+
+/// `delete`.
+pub(super) fn delete(args: &delete::Args, json: bool) -> Result<Exit, Failure> {
+    if args.value.is_some() {
+        return Err(Failure::usage("a table of the engine lsm has one value a key: give no value"));
+    }
+    let db = open(&args.table.store)?;
+    let space = keyspace(&db, &args.table.table)?;
+    let (is_found, about) = match &args.key {
+        Some(key) => {
+            let key = argument(key, args.formats.key(), "key")?;
+            let is_found = db.get(&space, &key)?.is_some();
+            db.delete(&space, &key)?;
+            (is_found, u64::from(is_found))
+        }
+        None => {
+            let keys = args.range.bytewise_keys(args.formats.key())?;
+            let (start, end) = (keys.start(), keys.end());
+            let mut scan = db.scan(&space)?.from(&start).keys_only();
+            if let Some(end) = &end {
+                scan = scan.to(end);
+            }
+            let is_found = scan.next().transpose()?.is_some();
+            let about = db.estimate_count(&space, &start, end.as_deref())?;
+            db.delete_range(&space, &start, end.as_deref())?;
+            (is_found, about)
+        }
+    };
+    db.close()?;
+    if json {
+        let mut out = Output::stdout();
+        json::print(&mut out, &json!({ "found": is_found, "deleted": { "about": about } }))?;
+        out.finish()?;
+    } else if !is_found {
+        eprintln!("not found");
+    }
+    Ok(if is_found { Exit::Done } else { Exit::No })
+}
+
+/// `scan`.
+pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
+    let db = open(&args.table.store)?;
+    let space = keyspace(&db, &args.table.table)?;
+    let keys = args.range.bytewise_keys(args.formats.key())?;
+    let mut scan = db.scan(&space)?.from(&keys.start());
+    if let Some(end) = keys.end() {
+        scan = scan.to(&end);
+    }
+    if args.reverse {
+        scan = scan.reverse();
+    }
+    if args.keys_only {
+        scan = scan.keys_only();
+    }
+    let mut printer = scan::Printer::new(json, args.formats, args.keys_only);
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    for entry in while_wanted(scan).take(limit) {
+        let (key, value) = entry?;
+        printer.print_pair(&key, &value)?;
+    }
+    printer.finish()?;
+    Ok(Exit::Done)
+}
+
+/// `count`.
+pub(super) fn count(args: &count::Args, json: bool) -> Result<Exit, Failure> {
+    if !args.estimate {
+        return Err(Failure::other(
+            "a store of the engine lsm does not count its entries: --estimate says about how many \
+             there are; exactly: hedgerow scan --keys-only | wc -l, or a store of the engine tree \
+             (hedgerow convert)",
+        ));
+    }
+    let db = open(&args.table.store)?;
+    let space = keyspace(&db, &args.table.table)?;
+    let keys = args.range.bytewise_keys(args.formats.key())?;
+    signals::check()?;
+    let about = db.estimate_count(&space, &keys.start(), keys.end().as_deref())?;
+    let mut out = Output::stdout();
+    match json {
+        true => json::print(&mut out, &json!({ "about": about }))?,
+        false => writeln!(out, "{about}")?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,83 @@
+//! Fills keyspaces from a stream of entries, committing in batches.
+
+use hedgerow::lsm::{Batch, Db, Durability, Keyspace};
+
+use crate::exit::Failure;
+use crate::loader::{Fill, Loaded, Target};
+use crate::open::Name;
+
+/// A batch is committed when it has so many bytes: the log takes any number of them.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Fills keyspaces of a store.
+pub(crate) struct Filler {
+    db: Db,
+    space: Option<Keyspace>,
+    /// Keys that are there keep their values.
+    keep: bool,
+    batch: Batch,
+    bytes: usize,
+    loaded: Loaded,
+}
+
+impl Filler {
+    /// Begins. With `keep`, keys that are there keep their values.
+    pub(crate) fn new(db: Db, keep: bool) -> Self {
+        let (batch, loaded) = (Batch::new(), Loaded::default());
+        Self { db, space: None, keep, batch, bytes: 0, loaded }
+    }
+
+    /// Commits what was put: a death of the process does not take it any more.
+    fn commit(&mut self, durability: Durability) -> Result<(), Failure> {
+        self.db.write_with(std::mem::take(&mut self.batch), durability)?;
+        self.bytes = 0;
+        self.loaded.committed = self.loaded.put;
+        Ok(())
+    }
+}
+
+impl Fill for Filler {
+    fn begin_table(&mut self, name: Name, _: &Target<'_>) -> Result<(), Failure> {
+        self.commit(Durability::Buffered)?;
+        self.space = Some(self.db.keyspace(&name.0, Default::default())?);
+        self.loaded.tables += 1;
+        Ok(())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
+        let Some(space) = &self.space else {
+            return Err(Failure::other("an entry came before its table"));
+        };
+        if self.keep {
+            // What is in the batch is not there yet.
+            if !self.batch.is_empty() {
+                self.db.write_with(std::mem::take(&mut self.batch), Durability::None)?;
+            }
+            if self.db.get(space, key)?.is_some() {
+                self.loaded.kept += 1;
+                return Ok(false);
+            }
+        }
+        self.batch.put(space, key, value)?;
+        self.bytes += key.len() + value.len();
+        self.loaded.put += 1;
+        let is_full = self.bytes >= BATCH_BYTES;
+        if is_full {
+            self.commit(Durability::Buffered)?;
+        }
+        Ok(is_full)
+    }
+
+    fn finish(&mut self) -> Result<Loaded, Failure> {
+        self.commit(Durability::Durable)?;
+        Ok(self.loaded)
+    }
+
+    fn loaded(&self) -> Loaded {
+        self.loaded
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,99 @@
+//! The subcommands for stores of the engine lsm: what each does there, or why it cannot.
+
+mod entries;
+mod fill;
+mod portable;
+mod whole;
+
+pub(super) use fill::Filler;
+pub(super) use whole::new_store;
+
+use std::path::Path;
+
+use hedgerow::lsm::{Db, Keyspace, Options};
+use hedgerow::{Error, Result as StoreResult};
+
+use super::Command;
+use crate::codec::Format;
+use crate::exit::{Exit, Failure};
+use crate::open::{self, Name, StoreArg};
+use crate::signals;
+
+/// Runs a subcommand.
+pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
+    match command {
+        Command::Create(args) => whole::create(&args, json),
+        Command::Tables(args) => whole::tables(&args, json),
+        Command::Put(args) => entries::put(&args, json),
+        Command::Get(args) => entries::get(&args, json),
+        Command::Delete(args) => entries::delete(&args, json),
+        Command::Scan(args) => entries::scan(&args, json),
+        Command::Count(args) => entries::count(&args, json),
+        Command::Rank(_) => Err(counts_are_the_trees("rank")),
+        Command::Nth(_) => Err(counts_are_the_trees("nth")),
+        Command::Sample(_) => Err(counts_are_the_trees("sample")),
+        Command::Stat(args) => whole::stat(&args, json),
+        Command::Check(args) => whole::check(&args, json),
+        Command::Salvage(args) => Err(nothing_to_salvage(&args.old)),
+        Command::Copy(args) => whole::copy(&args, json),
+        Command::Compact(args) => whole::compact(&args, json),
+        Command::Dump(args) => portable::dump(&args, json),
+        Command::Load(args) => portable::load(&args, json),
+        Command::Convert(args) => super::convert::run(args, json),
+        Command::Demo(args) => super::demo::run(args, json),
+        Command::Completions(args) => super::completions::run(args),
+        Command::Man(args) => super::man::run(args),
+    }
+}
+
+fn counts_are_the_trees(subcommand: &str) -> Failure {
+    Failure::other(format!(
+        "a store of the engine lsm does not know where its entries stand, so there is no \
+         {subcommand}; make one of the engine tree with: hedgerow convert --from OLD NEW"
+    ))
+}
+
+fn nothing_to_salvage(store: &Path) -> Failure {
+    let store = store.display();
+    Failure::other(format!(
+        "{store} is a store of the engine lsm, which there is no salvage for; `hedgerow check \
+         {store}` names the damaged files, and `hedgerow dump` reads each table up to the first \
+         damage"
+    ))
+}
+
+/// The message for a table that this engine cannot have.
+pub(super) fn only_plain(name: Option<&[u8]>) -> Failure {
+    let name = name.map_or_else(String::new, |name| format!(" {}", Format::Text.encode(name)));
+    Failure::other(format!(
+        "a store of the engine lsm has tables in bytewise order with one value a key; the table\
+         {name} is another kind"
+    ))
+}
+
+/// Opens the store.
+fn open(store: &StoreArg) -> Result<Db, Failure> {
+    open_at(&store.store)
+}
+
+/// Opens the store at a path.
+pub(super) fn open_at(path: &Path) -> Result<Db, Failure> {
+    Ok(signals::while_opening(|| Options::new().open(path))??)
+}
+
+/// A keyspace that must be there.
+fn keyspace(db: &Db, name: &Name) -> Result<Keyspace, Failure> {
+    if let Some(keyspace) = db.find_keyspace(&name.0)? {
+        return Ok(keyspace);
+    }
+    let names = db.keyspaces()?;
+    let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    Err(Failure::from(Error::NoTable { name: name.0.clone() }).and(&open::hint(&names)))
+}
+
+/// The entries that come, as long as nobody asked to stop.
+pub(super) fn while_wanted(
+    scan: impl Iterator<Item = StoreResult<(Vec<u8>, Vec<u8>)>>,
+) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), Failure>> {
+    scan.map(|entry| signals::check().and_then(|()| Ok(entry?)))
+}

@@ -1,0 +1,263 @@
+//! Stores as a whole: create, tables, stat, check, compact, copy.
+
+use std::path::Path;
+
+use hedgerow::Error;
+use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options};
+use serde_json::{Value, json};
+
+use super::super::{check, compact, copy, create, stat, tables};
+use super::{keyspace, only_plain, open};
+use crate::codec::Format;
+use crate::exit::{Exit, Failure};
+use crate::json::{self, Array};
+use crate::open::{Engine, Name};
+use crate::output::Output;
+use crate::progress::{Progress, Unit};
+use crate::signals;
+
+/// `create`.
+pub(super) fn create(args: &create::Args, json: bool) -> Result<Exit, Failure> {
+    let path = &args.store.store;
+    if args.page_size.is_some() || args.max_size.is_some() {
+        return Err(Failure::usage("--page-size and --max-size are for the engine tree"));
+    }
+    if args.flags.need_tree() {
+        return Err(only_plain(args.table.as_ref().map(|name| name.0.as_slice())));
+    }
+    if args.separate_from.is_some() && args.table.is_none() {
+        return Err(Failure::usage("--separate-from is for the table that --table makes"));
+    }
+    let db = match (Engine::of(path), &args.table) {
+        (Engine::Lsm, Some(_)) => open(&args.store)?,
+        _ => new_store(path)?,
+    };
+    if let Some(name) = &args.table {
+        if db.find_keyspace(&name.0)?.is_some() {
+            return Err(Error::TableExists { name: name.0.clone() }.into());
+        }
+        let mut options = KeyspaceOptions::default();
+        options.separation_threshold = args.separate_from.unwrap_or(options.separation_threshold);
+        db.keyspace(&name.0, options)?;
+    }
+    db.close()?;
+    if json {
+        let mut out = Output::stdout();
+        let table = args.table.as_ref().map(|name| Format::Text.encode(&name.0));
+        let path = path.display().to_string();
+        json::print(&mut out, &json!({ "store": path, "engine": "lsm", "table": table }))?;
+        out.finish()?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A store in a directory that does not exist or is empty.
+pub(in super::super) fn new_store(path: &Path) -> Result<Db, Failure> {
+    if path.is_file() || Engine::of(path) == Engine::Lsm {
+        let reason = "there is a file or a store of that name already";
+        return Err(Error::Path { path: path.to_path_buf(), reason }.into());
+    }
+    Ok(Options::new().create(true).open(path)?)
+}
+
+/// `tables`.
+pub(super) fn tables(args: &tables::Args, json: bool) -> Result<Exit, Failure> {
+    let db = open(&args.store)?;
+    let tables = spaces(&db)?;
+    let mut out = Output::stdout();
+    if json {
+        let mut array = Array::default();
+        tables.iter().try_for_each(|table| array.push(&mut out, table))?;
+        array.end(&mut out)?;
+    } else {
+        let name = |table: &Value| table["name"].as_str().unwrap_or_default().to_owned();
+        let width = tables.iter().map(|table| name(table).len()).max().unwrap_or(0);
+        for table in &tables {
+            let (name, about, from) = (name(table), &table["about_keys"], &table["separate_from"]);
+            writeln!(out, "{name:width$}  about {about} keys, values from {from} bytes on apart")?;
+        }
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+/// The keyspaces as objects.
+fn spaces(db: &Db) -> Result<Vec<Value>, Failure> {
+    let describe = |name: Vec<u8>| {
+        let space = keyspace(db, &Name(name))?;
+        Ok(json!({
+            "name": Format::Text.encode(space.name()),
+            "about_keys": db.estimate_count(&space, &[], None)?,
+            "separate_from": space.separation_threshold(),
+        }))
+    };
+    db.keyspaces()?.into_iter().map(describe).collect()
+}
+
+/// `stat`.
+pub(super) fn stat(args: &stat::Args, json: bool) -> Result<Exit, Failure> {
+    if args.html.is_some() {
+        return Err(Failure::usage("--html draws trees; a store of the engine lsm has none"));
+    }
+    let db = open(&args.store)?;
+    let (stat, tables) = (db.stat(), spaces(&db)?);
+    let mut out = Output::stdout();
+    match json {
+        true => json::print(&mut out, &stat_json(db.path(), &stat, &tables))?,
+        false => print_stat(&mut out, db.path(), &stat, &tables)?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+fn stat_json(path: &Path, stat: &DbStat, tables: &[Value]) -> Value {
+    let levels: Vec<Value> = stat
+        .levels
+        .iter()
+        .map(|level| {
+            json!({
+                "tables": level.tables, "bytes": level.bytes, "entries": level.entries,
+                "tombstones": level.tombstones,
+            })
+        })
+        .collect();
+    json!({
+        "store": path.display().to_string(),
+        "engine": "lsm",
+        "bytes": stat.bytes(),
+        "table_bytes": stat.table_bytes(),
+        "segments": stat.segments,
+        "segment_bytes": stat.segment_bytes,
+        "live_segment_bytes": stat.live_segment_bytes,
+        "memtable_bytes": stat.memory.memtables,
+        "last_seq": stat.last_seq,
+        "levels": levels,
+        "tables": tables,
+    })
+}
+
+fn print_stat(
+    out: &mut Output,
+    path: &Path,
+    stat: &DbStat,
+    tables: &[Value],
+) -> Result<(), Failure> {
+    writeln!(out, "store           {}", path.display())?;
+    writeln!(out, "engine          lsm")?;
+    writeln!(out, "bytes           {}", stat.bytes())?;
+    writeln!(out, "  tables        {}", stat.table_bytes())?;
+    writeln!(out, "  segments      {} in {}", stat.segment_bytes, stat.segments)?;
+    writeln!(out, "    pointed to  {}", stat.live_segment_bytes)?;
+    writeln!(out, "in memory       {} bytes not in tables yet", stat.memory.memtables)?;
+    writeln!(out, "operations      {}", stat.last_seq)?;
+    for (number, level) in stat.levels.iter().enumerate().filter(|(_, level)| level.tables > 0) {
+        writeln!(
+            out,
+            "level {number:<9} {} tables, {} bytes, {} entries, {} of them deletions",
+            level.tables, level.bytes, level.entries, level.tombstones
+        )?;
+    }
+    for table in tables {
+        let name = table["name"].as_str().unwrap_or_default();
+        writeln!(out, "table           {name}: about {} keys", table["about_keys"])?;
+    }
+    Ok(())
+}
+
+/// `check`.
+pub(super) fn check(args: &check::Args, json: bool) -> Result<Exit, Failure> {
+    let report = match verify(args) {
+        // Damage that stops the check is what it was to find.
+        Err(Failure::Store(error @ Error::Damaged { .. })) => {
+            CheckReport { damage: vec![error], ..CheckReport::default() }
+        }
+        other => other?,
+    };
+    let problems: Vec<String> = report.damage.iter().map(Error::to_string).collect();
+    let (tables, entries) = (report.tables, report.entries);
+    let (segments, values) = (report.segments, report.values);
+    let mut out = Output::stdout();
+    if json {
+        let report = json!({
+            "sound": report.is_sound(), "tables": tables, "entries": entries,
+            "segments": segments, "values": values, "problems": problems,
+        });
+        json::print(&mut out, &report)?;
+    } else {
+        problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
+        let verdict = match problems.len() {
+            0 => "all is well".to_owned(),
+            1 => "1 problem".to_owned(),
+            many => format!("{many} problems"),
+        };
+        writeln!(
+            out,
+            "{tables} tables, {entries} entries, {segments} segments, {values} separated values: \
+             {verdict}"
+        )?;
+    }
+    out.finish()?;
+    Ok(if report.is_sound() { Exit::Done } else { Exit::No })
+}
+
+fn verify(args: &check::Args) -> Result<CheckReport, Failure> {
+    let db = open(&args.store)?;
+    let _progress = Progress::new("checking", Unit::Items, None);
+    Ok(signals::while_opening(|| db.check())??)
+}
+
+/// `compact`.
+pub(super) fn compact(args: &compact::Args, json: bool) -> Result<Exit, Failure> {
+    let db = open(&args.store)?;
+    let before = db.stat().bytes();
+    let progress = Progress::new("compacting", Unit::Items, None);
+    signals::while_opening(|| db.compact())??;
+    drop(progress);
+    let after = db.stat().bytes();
+    db.close()?;
+    let mut out = Output::stdout();
+    match json {
+        true => json::print(&mut out, &json!({ "before": before, "after": after }))?,
+        false => writeln!(out, "{before} bytes before, {after} after")?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+/// `copy`.
+pub(super) fn copy(args: &copy::Args, json: bool) -> Result<Exit, Failure> {
+    if args.compact {
+        let what = "--compact is for the engine tree; here `hedgerow compact` comes first";
+        return Err(Failure::usage(what));
+    }
+    if args.to == Path::new("-") {
+        return Err(Failure::usage("a store of the engine lsm is a directory: give one"));
+    }
+    let db = open(&args.store)?;
+    let progress = Progress::new("copying", Unit::Bytes, Some(0));
+    let copied = signals::while_opening(|| {
+        db.backup(&args.to, &mut |done, total| progress.at_of(done, total))
+    });
+    let report = copied??;
+    drop(progress);
+    let mut out = Output::stdout();
+    let (files, bytes) = (report.files, report.bytes);
+    let (copied_files, copied_bytes) = (report.copied_files, report.copied_bytes);
+    match json {
+        true => {
+            let store = args.to.to_string_lossy();
+            let report = json!({
+                "store": store, "files": files, "bytes": bytes, "copied_files": copied_files,
+                "copied_bytes": copied_bytes,
+            });
+            json::print(&mut out, &report)?;
+        }
+        false => writeln!(
+            out,
+            "{copied_files} of {files} files copied, {copied_bytes} of {bytes} bytes; the others \
+             were there"
+        )?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,183 @@
+//! The subcommands over stores of the engine lsm, which they know by their files; what that engine
+//! does not have is said; and conversion between the engines.
+
+use serde_json::json;
+
+use crate::sandbox::Sandbox;
+
+/// A store "s" with fruits in its table "main".
+fn fruits() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "--engine", "lsm", "s"]);
+    let lines = "apple\t1\napricot\t2\nbanana\t3\ncherry\t4\n";
+    sandbox.feed(&["load", "s", "--as", "lines"], lines.as_bytes()).is(0);
+    sandbox
+}
+
+#[test]
+fn a_store_is_made_with_its_tables() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.json(&["create", "--engine", "lsm", "s"]);
+    assert_eq!(made["engine"], "lsm");
+    sandbox.run(&["create", "--engine", "lsm", "s"]).is(3).says("already");
+    sandbox.ok(&["create", "s", "-t", "long", "--separate-from", "100"]);
+    sandbox.ok(&["put", "s", "key", "value"]);
+    sandbox.run(&["create", "s", "-t", "long"]).is(3).says("exists already");
+    let tables = sandbox.json(&["tables", "s"]);
+    let expected = json!([
+        { "name": "long", "about_keys": 0, "separate_from": 100 },
+        { "name": "main", "about_keys": 1, "separate_from": 4096 },
+    ]);
+    assert_eq!(tables, expected);
+    sandbox.run(&["create", "--engine", "lsm", "t", "--page-size", "4096"]).is(2);
+    sandbox.run(&["create", "s", "-t", "many", "--duplicates"]).is(3).says("one value a key");
+    sandbox.run(&["create", "t", "--separate-from", "1"]).is(2).says("--engine lsm");
+    sandbox.check("s");
+}
+
+#[test]
+fn entries_are_put_got_scanned_and_deleted() {
+    let sandbox = fruits();
+    assert_eq!(sandbox.ok(&["get", "s", "banana"]), "3\n");
+    sandbox.run(&["put", "s", "banana", "9", "--new"]).is(1).says("there already");
+    sandbox.ok(&["put", "s", "banana", "33"]);
+    sandbox.feed(&["put", "s", "date", "-"], b"raw\0").is(0);
+    assert_eq!(sandbox.run(&["get", "s", "date", "--raw"]).is(0).out, b"raw\0");
+    assert_eq!(sandbox.json(&["get", "s", "date"]), json!({"found": true, "values": ["raw\\00"]}));
+    let missing = sandbox.run(&["get", "s", "fig", "--json"]).is(1).json();
+    assert_eq!(missing, json!({"found": false, "values": []}));
+    sandbox.run(&["get", "s", "-t", "other", "x"]).is(3).says("the store's tables are: main");
+    assert_eq!(sandbox.ok(&["scan", "s", "--prefix", "ap"]), "apple\t1\napricot\t2\n");
+    assert_eq!(
+        sandbox.ok(&["scan", "s", "--after", "apple", "--to", "banana", "--keys-only"]),
+        "apricot\nbanana\n"
+    );
+    assert_eq!(sandbox.ok(&["scan", "s", "--reverse", "-n", "2", "--keys-only"]), "date\ncherry\n");
+    let object = json!([{"key": "banana", "value": "33"}]);
+    assert_eq!(sandbox.json(&["scan", "s", "--from", "b", "--before", "c"]), object);
+    sandbox.ok(&["delete", "s", "banana"]);
+    sandbox.run(&["delete", "s", "banana"]).is(1).says("not found");
+    sandbox.run(&["delete", "s", "apple", "1"]).is(2).says("one value a key");
+    sandbox.ok(&["delete", "s", "--prefix", "ap"]);
+    sandbox.run(&["delete", "s", "--prefix", "ap"]).is(1);
+    assert_eq!(sandbox.ok(&["scan", "s", "--keys-only"]), "cherry\ndate\n");
+    sandbox.check("s");
+}
+
+#[test]
+fn counts_are_estimates_and_only_when_asked_for() {
+    let sandbox = fruits();
+    sandbox.run(&["count", "s"]).is(3).says("--estimate");
+    assert_eq!(sandbox.ok(&["count", "s", "--estimate"]), "4\n");
+    assert_eq!(sandbox.json(&["count", "s", "--estimate", "--prefix", "ap"]), json!({"about": 2}));
+    for tree_only in [&["rank", "s", "apple"][..], &["nth", "s", "1"], &["sample", "s", "2"]] {
+        sandbox.run(tree_only).is(3).says("hedgerow convert");
+    }
+    sandbox.run(&["salvage", "s", "t"]).is(3).says("no salvage");
+    sandbox.run(&["stat", "s", "--html", "x"]).is(2);
+}
+
+#[test]
+fn a_store_is_described_checked_and_compacted() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "--engine", "lsm", "s"]);
+    let lines: String = (0..5_000).map(|n| format!("{n:06}\tvalue {n}\n")).collect();
+    sandbox.feed(&["load", "s", "--as", "lines"], lines.as_bytes()).is(0);
+    let compacted = sandbox.json(&["compact", "s"]);
+    assert!(compacted["after"].as_u64().unwrap() > 0, "{compacted}");
+    let stat = sandbox.json(&["stat", "s"]);
+    assert_eq!(stat["engine"], "lsm");
+    assert_eq!(stat["levels"][6]["entries"], 5_001, "and the name of the table");
+    assert_eq!(stat["tables"][0]["name"], "main");
+    let text = sandbox.ok(&["stat", "s"]);
+    assert!(text.contains("level 6") && text.contains("engine          lsm"), "{text}");
+    let check = sandbox.json(&["check", "s"]);
+    assert_eq!((&check["sound"], &check["entries"]), (&json!(true), &json!(5_001)));
+    let table = std::fs::read_dir(sandbox.path("s")).unwrap().map(|file| file.unwrap().path());
+    let table = table.filter(|path| path.extension().is_some_and(|kind| kind == "table"));
+    let table = table.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    let report = sandbox.run(&["check", "s", "--json"]).is(1).json();
+    let problem = report["problems"][0].as_str().unwrap();
+    assert!(problem.contains(table.file_name().unwrap().to_str().unwrap()), "{problem}");
+}
+
+#[test]
+fn what_is_dumped_is_loaded() {
+    let sandbox = fruits();
+    sandbox.ok(&["put", "s", "-t", "other", "--create-table", "k\\00", "v\\ff"]);
+    for portable in ["mdb", "lines", "csv", "jsonl"] {
+        sandbox.ok(&["dump", "s", "dump", "--as", portable]);
+        sandbox.ok(&["create", "--engine", "lsm", portable]);
+        let loaded = sandbox.json(&["load", portable, "dump", "--as", portable]);
+        assert_eq!(loaded["entries"], 4);
+        assert_eq!(sandbox.ok(&["scan", portable]), sandbox.ok(&["scan", "s"]));
+    }
+    sandbox.ok(&["dump", "s", "all", "--all"]);
+    sandbox.ok(&["create", "--engine", "lsm", "t"]);
+    sandbox.ok(&["load", "t", "all"]);
+    assert_eq!(sandbox.ok(&["scan", "t", "-t", "other"]), "k\\00\tv\\ff\n");
+    // A dump does not say which engine it is of.
+    sandbox.ok(&["load", "tree", "all"]);
+    assert_eq!(sandbox.ok(&["scan", "tree"]), sandbox.ok(&["scan", "s"]));
+    assert_eq!(sandbox.ok(&["count", "tree"]), "4\n");
+    let kept =
+        sandbox.feed(&["load", "s", "--as", "lines", "--keep", "--json"], b"apple\t9\nfig\t5\n");
+    assert_eq!(kept.is(0).json(), json!({"entries": 1, "kept": 1, "tables": 1}));
+    assert_eq!(sandbox.ok(&["get", "s", "apple"]), "1\n");
+}
+
+#[test]
+fn tables_that_only_the_tree_has_are_refused() {
+    let sandbox = fruits();
+    sandbox.ok(&["create", "tree", "-t", "many", "--duplicates"]);
+    sandbox.ok(&["put", "tree", "-t", "many", "a", "1"]);
+    sandbox.ok(&["dump", "tree", "dump", "-t", "many"]);
+    sandbox.run(&["load", "s", "dump"]).is(3).says("table many is another kind");
+    sandbox.run(&["load", "s", "dump", "--as", "lines", "--order", "reverse"]).is(3);
+    sandbox.run(&["convert", "--from", "tree", "new"]).is(3).says("table many is another kind");
+    assert!(!sandbox.path("new").exists());
+}
+
+#[test]
+fn stores_are_converted_both_ways() {
+    let sandbox = Sandbox::new();
+    let lines: String = (0..3_000).map(|n| format!("{n:06}\t{}\n", "v".repeat(n % 90))).collect();
+    sandbox.feed(&["load", "tree", "--as", "lines"], lines.as_bytes()).is(0);
+    sandbox.ok(&["put", "tree", "-t", "empty \\00 name", "--create-table", "a", "b"]);
+    sandbox.ok(&["delete", "tree", "-t", "empty \\00 name", "a"]);
+    let tables = json!({"tables": [
+        {"name": "empty \\00 name", "values": 0}, {"name": "main", "values": 3_000},
+    ]});
+    assert_eq!(sandbox.json(&["convert", "--from", "tree", "lsm"]), tables);
+    assert_eq!(sandbox.json(&["stat", "lsm"])["engine"], "lsm");
+    assert_eq!(sandbox.ok(&["scan", "lsm"]), sandbox.ok(&["scan", "tree"]));
+    assert_eq!(sandbox.json(&["convert", "--from", "lsm", "again"]), tables);
+    assert_eq!(sandbox.ok(&["scan", "again"]), sandbox.ok(&["scan", "tree"]));
+    assert_eq!(sandbox.ok(&["nth", "again", "1"]), "000001\tv\n");
+    sandbox.check("lsm");
+    sandbox.check("again");
+    sandbox.run(&["convert", "--from", "tree", "lsm"]).is(3);
+    sandbox.run(&["convert", "--from", "nothing", "new"]).is(3).says("no store at nothing");
+    sandbox.run(&["convert", "new"]).is(2);
+}
+
+#[test]
+fn a_copy_takes_what_is_new() {
+    let sandbox = fruits();
+    let copied = sandbox.json(&["copy", "s", "backup"]);
+    assert_eq!(copied["copied_files"], copied["files"]);
+    sandbox.ok(&["put", "s", "fig", "5"]);
+    sandbox.ok(&["compact", "s"]);
+    sandbox.ok(&["put", "s", "grape", "6"]);
+    sandbox.ok(&["copy", "s", "backup"]);
+    let again = sandbox.json(&["copy", "s", "backup"]);
+    assert!(again["copied_bytes"].as_u64() < again["bytes"].as_u64(), "{again}");
+    assert_eq!(sandbox.ok(&["scan", "backup"]), sandbox.ok(&["scan", "s"]));
+    sandbox.check("backup");
+    sandbox.run(&["copy", "s", "backup"]).is(3).says("opened as one since");
+    sandbox.run(&["copy", "s", "-"]).is(2);
+    sandbox.run(&["copy", "s", "t", "--compact"]).is(2);
+}

@@ -1,0 +1,214 @@
+//! Backups: the store at one moment in another directory, of which only what is new is copied.
+//!
+//! # How a backup is made
+//!
+//! 1. The moment is taken, and the backup that is there already is read: a file that both name is
+//!    kept if it is the same one, by its number, length and the random salt that it was made with.
+//!    A number that means another file there makes it a backup of another store: refused.
+//! 2. Every other file is read and its checksums are verified, then it is copied, flushed, read
+//!    again, and only then gets its name. The one name that may be taken is that of the segment
+//!    that was written to at the last backup: it is longer now, and the backup that is there reads
+//!    of it what it read before.
+//! 3. The names are flushed, and the new manifest takes the place of the old one by a rename.
+//! 4. Files that it does not name are removed.
+//!
+//! A stop at any point leaves the old backup or the new one; what else is there, the next backup
+//! removes, or whoever opens the backup as a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::checkpoint::{Moment, Part, Target, backup_in};
+use super::db::Db;
+use super::files::{Directory, Name, random};
+use super::manifest::Manifest;
+use super::merge::Source;
+use super::table::{FOOTER_BYTES, Pace, TableCursor};
+use super::version::{TableFile, Version};
+use super::wal::Groups;
+use crate::os::Open;
+use crate::{Error, Result};
+
+/// What a backup did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Tables and segments of the backup.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of these, files that were not there yet.
+    pub copied_files: u64,
+    /// Their bytes.
+    pub copied_bytes: u64,
+}
+
+impl Db {
+    /// Backs the store up as it is now to a directory, while it is in use: at first everything is
+    /// copied, later only what is new. What is copied is verified against its checksums, and read
+    /// again from the copy. `progress` is told the bytes that are copied, and how many there are
+    /// to copy.
+    ///
+    /// A directory holds one backup, the newest. To restore it, copy the directory and open the
+    /// copy; or open it itself, and it is a store from then on, to which no backup goes any more.
+    ///
+    /// It is on stable storage when this returns; if this fails, or the machine stops before, the
+    /// backup of before is there.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+    /// let people = db.keyspace("people", Default::default())?;
+    /// db.put(&people, b"1", b"Ada")?;
+    /// let report = db.backup(folder.path().join("backup"), &mut |_done, _total| {})?;
+    /// assert_eq!(report.copied_files, report.files);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Path`] if there is a store in the directory, or a backup of another one;
+    /// [`Error::NotAStore`] if other files are; [`Error::Damaged`] if a file of this store is, by
+    /// its name; [`Error::Io`] if the system refuses.
+    pub fn backup(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<BackupReport> {
+        let source = &self.inner.directory;
+        let target = Target::take(source, path.as_ref())?;
+        let before = backup_in(&target)?;
+        // What a backup that did not end left behind is of no use.
+        target.retain(|name| before.as_ref().is_some_and(|before| has(before, name)))?;
+        let moment = self.inner.moment()?;
+        let version = moment.version_in(&target.directory)?;
+        let (mut report, mut new) = (BackupReport::default(), Vec::new());
+        for part in moment.parts(&version) {
+            report.files += 1;
+            report.bytes += part.len;
+            if !is_there(source, &target.directory, before.as_ref(), &version, part)? {
+                report.copied_files += 1;
+                report.copied_bytes += part.len;
+                new.push(part);
+            }
+        }
+        let mut done = 0;
+        progress(done, report.copied_bytes);
+        for part in new {
+            verify(&moment, part)?;
+            target.copy(source, part)?;
+            done += part.len;
+            progress(done, report.copied_bytes);
+        }
+        target.directory.sync()?;
+        Manifest::create_backup(&version, random())?;
+        target.retain(|name| has(&version, name))?;
+        Ok(report)
+    }
+}
+
+/// Whether a version has a table or segment.
+fn has(version: &Version, name: Name) -> bool {
+    match name {
+        Name::Table(number) => table(version, number).is_some(),
+        Name::Segment(number) => version.segments().any(|s| s.identity.number == number),
+        _ => false,
+    }
+}
+
+fn table(version: &Version, number: u32) -> Option<&Arc<TableFile>> {
+    version.tables().map(|(_, table)| table).find(|table| table.meta.number == number)
+}
+
+/// Whether the backup of before has a file already.
+///
+/// # Errors
+/// [`Error::Path`] if it has another one of that number.
+fn is_there(
+    source: &Directory,
+    directory: &Directory,
+    before: Option<&Version>,
+    version: &Version,
+    part: Part,
+) -> Result<bool> {
+    let Some(before) = before else { return Ok(false) };
+    let number = part.number();
+    let other = || {
+        let reason = "the backup there is one of another store; give this one another directory";
+        Err(Error::Path { path: directory.path.clone(), reason })
+    };
+    let is_known = has(before, Name::Table(number)) || has(before, Name::Segment(number));
+    if before.store != version.store || is_known && !has(before, part.name) {
+        return other();
+    }
+    if !is_known {
+        return Ok(false);
+    }
+    if let Name::Table(_) = part.name {
+        let metas = [before, version].map(|v| table(v, number).map(|table| &table.meta));
+        let footers = [source, directory].map(|of| footer(of, part));
+        return match (metas[0] == metas[1], footers) {
+            (_, [Err(error), _]) => Err(error),
+            // It was removed or cut from outside.
+            (true, [Ok(_), Err(_)]) => Ok(false),
+            (true, [Ok(ours), Ok(theirs)]) if ours == theirs => Ok(true),
+            _ => other(),
+        };
+    }
+    let of = |v: &Version| v.segments().find(|s| s.identity.number == number).cloned();
+    match (of(before), of(version)) {
+        (Some(old), Some(new)) if old.identity == new.identity => {
+            Ok(old.sealed == new.sealed && is_long_enough(directory, part))
+        }
+        _ => other(),
+    }
+}
+
+/// The end of a table's file, which tells it from all others.
+fn footer(directory: &Directory, part: Part) -> Result<[u8; FOOTER_BYTES]> {
+    let path = directory.file(part.name);
+    let file = directory.system.open_data(&path, Open::Read, 0);
+    let file = file.map_err(|e| Error::io("open", &path, e))?;
+    let mut bytes = [0; FOOTER_BYTES];
+    let at = part.len.saturating_sub(FOOTER_BYTES as u64);
+    file.read_at(&mut bytes, at).map_err(|e| Error::io("read", &path, e))?;
+    Ok(bytes)
+}
+
+fn is_long_enough(directory: &Directory, part: Part) -> bool {
+    let file = directory.system.open_data(&directory.file(part.name), Open::Read, 0);
+    file.and_then(|file| file.len()).is_ok_and(|len| len >= part.len)
+}
+
+/// Reads a file of the store and verifies every checksum in it.
+///
+/// # Errors
+/// [`Error::Damaged`] with its name.
+fn verify(moment: &Moment, part: Part) -> Result<()> {
+    let number = part.number();
+    if let Name::Table(_) = part.name {
+        let Some(file) = table(&moment.version, number) else { return Ok(()) };
+        let mut cursor = TableCursor::new(file.open()?, Pace::Whole);
+        cursor.first()?;
+        while cursor.entry().is_some() {
+            cursor.next()?;
+        }
+        return Ok(());
+    }
+    let segments = moment.version.segments();
+    for segment in segments.filter(|segment| segment.identity.number == number) {
+        let (file, path) = (segment.handle().file()?, segment.handle().path());
+        segment.identity.verify(&**file, path)?;
+        segment.remap()?;
+        let end = segment.sealed.map_or(moment.tail_len, |sealed| sealed.len);
+        let mut groups = Groups::new(segment.identity, Arc::clone(file), path, end)?;
+        while groups.next()?.is_some() {}
+        if !groups.is_at_end() {
+            let what = "a group of the log is damaged";
+            return Err(Error::damaged(path, groups.position(), what));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "backup/tests.rs"]
+mod tests;

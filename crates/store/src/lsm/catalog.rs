@@ -1,0 +1,160 @@
+//! The names of a store's keyspaces: finding, making and dropping them. They stand in keyspace 0.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use super::batch::Batch;
+use super::cursor::{Cursor, Scan};
+use super::db::Db;
+use super::entry::full_key;
+use super::keyspace::{CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record};
+use super::snapshot::View;
+use super::wal::{OpKind, push_op};
+use crate::sync::{Mutex, MutexGuard};
+use crate::{Error, Result};
+
+/// The names that were asked for, and which store they are of.
+pub(crate) struct Catalog {
+    /// Tells the open stores of a process apart.
+    pub(crate) store: u64,
+    names: Mutex<Names>,
+}
+
+#[derive(Default)]
+struct Names {
+    known: BTreeMap<Vec<u8>, Keyspace>,
+    /// The highest number of a keyspace that was dropped since the store was opened: snapshots may
+    /// still see what was in it.
+    dropped: u32,
+}
+
+impl Catalog {
+    pub(crate) fn new(store: u64) -> Self {
+        Self { store, names: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Db {
+    /// The keyspace of that name, which is created with these options if it does not exist. One
+    /// that exists keeps the options that it was created with.
+    ///
+    /// # Errors
+    /// [`Error::Size`] if the name is longer than 1,024 bytes; else as [`Db::write`].
+    pub fn keyspace(&self, name: impl AsRef<[u8]>, options: KeyspaceOptions) -> Result<Keyspace> {
+        let (name, mut names) = (name.as_ref(), self.inner.catalog.lock());
+        if let Some(found) = self.find(&mut names, name)? {
+            return Ok(found);
+        }
+        let record = self.create_keyspace(&names, name, options)?;
+        let keyspace = Keyspace::new(self.inner.catalog.store, name, record);
+        names.known.insert(name.to_vec(), keyspace.clone());
+        Ok(keyspace)
+    }
+
+    /// The keyspace of that name, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::Io`] if the names cannot be read.
+    pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
+        self.find(&mut self.inner.catalog.lock(), name.as_ref())
+    }
+
+    /// The names of all keyspaces, in order.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::Io`] if they cannot be read.
+    pub fn keyspaces(&self) -> Result<Vec<Vec<u8>>> {
+        let names = Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?);
+        names.keys_only().map(|entry| entry.map(|(name, _)| name)).collect()
+    }
+
+    /// Drops a keyspace: its name and all of its entries go in one commit. Answers whether there
+    /// was one. Costs the same however much is in it.
+    ///
+    /// Snapshots from before still see it, and keep what it takes on the disk. Else tables of which
+    /// it fills everything are removed at once, and what it has in others goes when these are next
+    /// merged, at the latest with [`Db::compact`]. Who still has the handle reads nothing, and
+    /// [`Error::NoKeyspace`] is what becomes of a batch that names it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+    /// let people = db.keyspace("people", Default::default())?;
+    /// db.put(&people, b"1", b"Ada")?;
+    /// assert!(db.drop_keyspace("people")?);
+    /// assert!(db.find_keyspace("people")?.is_none());
+    /// assert!(db.put(&people, b"1", b"Ada").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::write`]: then it is still there. Or as [`Db::flush`], which follows: then it is
+    /// gone.
+    pub fn drop_keyspace(&self, name: impl AsRef<[u8]>) -> Result<bool> {
+        let (name, mut names) = (name.as_ref(), self.inner.catalog.lock());
+        let Some(keyspace) = self.find(&mut names, name)? else { return Ok(false) };
+        let mut batch = Batch::new();
+        let (start, end) = (full_key(keyspace.id(), &[]), full_key(keyspace.id() + 1, &[]));
+        push_op(&mut batch.body, OpKind::DeleteRange, [&start, &[]], [&end, &[]]);
+        push_op(&mut batch.body, OpKind::Delete, [&CATALOG.to_be_bytes(), name], [&[], &[]]);
+        batch.count = 2;
+        // From here on batches that name it are refused, so that none can come behind this one.
+        keyspace.set_dropped(true);
+        let committed = self.inner.commit(batch, self.inner.options.durability);
+        committed.inspect_err(|_| keyspace.set_dropped(false))?;
+        names.known.remove(name);
+        names.dropped = names.dropped.max(keyspace.id());
+        drop(names);
+        self.inner.flush()?;
+        self.inner.work()?;
+        Ok(true)
+    }
+
+    fn find(&self, names: &mut Names, name: &[u8]) -> Result<Option<Keyspace>> {
+        if let Some(keyspace) = names.known.get(name) {
+            return Ok(Some(keyspace.clone()));
+        }
+        let Some(bytes) = View::now(&self.inner).get(full_key(CATALOG, name))? else {
+            return Ok(None);
+        };
+        let record = Record::decode(&bytes).ok_or_else(|| self.damaged())?;
+        let keyspace = Keyspace::new(self.inner.catalog.store, name, record);
+        names.known.insert(name.to_vec(), keyspace.clone());
+        Ok(Some(keyspace))
+    }
+
+    fn damaged(&self) -> Error {
+        Error::damaged(self.path(), 0, "the record of a keyspace makes no sense")
+    }
+
+    /// Writes a keyspace's record. Its number is above those of all that a reader can see.
+    fn create_keyspace(
+        &self,
+        names: &Names,
+        name: &[u8],
+        options: KeyspaceOptions,
+    ) -> Result<Record> {
+        if name.len() > NAME_BYTES_MAX {
+            let (len, max) = (name.len() as u64, NAME_BYTES_MAX as u64);
+            return Err(Error::Size { what: "name of a keyspace", len, min: 0, max });
+        }
+        let mut id = names.dropped;
+        for entry in Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?) {
+            id = id.max(Record::decode(&entry?.1).ok_or_else(|| self.damaged())?.id);
+        }
+        if id >= KEYSPACES_MAX {
+            return Err(Error::argument("the store has no number left for a keyspace"));
+        }
+        let record = Record { id: id + 1, options };
+        let mut batch = Batch::new();
+        let key = [&CATALOG.to_be_bytes()[..], name];
+        push_op(&mut batch.body, OpKind::Put, key, [&record.encode(), &[]]);
+        batch.count = 1;
+        self.inner.commit(batch, self.inner.options.durability)?;
+        Ok(record)
+    }
+}

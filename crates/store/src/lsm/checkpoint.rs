@@ -1,0 +1,288 @@
+//! The store at one moment as files, and putting these into another directory: checkpoints, and
+//! what they have in common with backups.
+//!
+//! Tables and segments that have ended never change, so their names are all that a moment needs to
+//! take; of the segment that is written to, it takes what is in it so far. The manifest of the
+//! moment ends that segment there. It is written last, when every file that it names is on stable
+//! storage: before that the directory is no store.
+
+use std::io::{ErrorKind, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::db::Db;
+use super::engine::Inner;
+use super::files::{self, Directory, Name, random};
+use super::manifest::{self, Manifest};
+use super::version::{Edit, Sealed, Version};
+use super::wal::{HEADER_BYTES, Identity};
+use crate::checksum::crc32c;
+use crate::os::{DataFile, Open};
+use crate::{Error, Result};
+
+/// Permission bits of new directories.
+const DIRECTORY_MODE: u32 = 0o700;
+/// So much is copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+/// The store at one moment. Its files stay while it is held.
+pub(crate) struct Moment {
+    pub(crate) version: Arc<Version>,
+    /// The segment that was written to.
+    pub(crate) tail: Identity,
+    /// So much of it counts.
+    pub(crate) tail_len: u64,
+    last_seq: u64,
+}
+
+impl Inner {
+    /// What is committed now, as files: nothing that the moment names is in this process only.
+    pub(crate) fn moment(&self) -> Result<Moment> {
+        let mut writer = self.writer();
+        self.health.check()?;
+        if writer.log.is_broken() {
+            self.rotate(&mut writer)?;
+        }
+        writer.log.write_out().inspect_err(|error| self.health.poison(error))?;
+        let (tail, tail_len) = (writer.log.identity(), writer.log.end());
+        let version = Arc::clone(&self.current().version);
+        Ok(Moment { version, tail, tail_len, last_seq: writer.next_seq - 1 })
+    }
+}
+
+/// A file of a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) name: Name,
+    pub(crate) len: u64,
+    /// Whether it is the segment that is written to.
+    pub(crate) is_tail: bool,
+}
+
+impl Part {
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        match self.name {
+            Name::Segment(number) | Name::Table(number) | Name::Copy(number) => number,
+            Name::Manifest | Name::ManifestNew | Name::Lock => 0,
+        }
+    }
+}
+
+impl Moment {
+    /// The version of the moment in another directory.
+    ///
+    /// # Errors
+    /// If the moment makes no sense.
+    pub(crate) fn version_in(&self, directory: &Arc<Directory>) -> Result<Version> {
+        let number = self.tail.number;
+        let mut edits = self.version.edits();
+        edits.push(match self.tail_len > HEADER_BYTES as u64 {
+            true => {
+                let sealed = Sealed { len: self.tail_len, last_seq: self.last_seq, remap_len: 0 };
+                Edit::SealSegment { number, sealed }
+            }
+            false => Edit::RemoveSegment { number },
+        });
+        let mut version =
+            Version::empty(Arc::clone(directory)).apply(&edits).map_err(|misfit| {
+                Error::argument(format!("an edit does not fit the store: {misfit}"))
+            })?;
+        version.store = self.version.store;
+        Ok(version)
+    }
+
+    /// The files of a version of this moment.
+    pub(crate) fn parts(&self, version: &Version) -> Vec<Part> {
+        let tables = version.tables().map(|(_, table)| Part {
+            name: Name::Table(table.meta.number),
+            len: table.meta.bytes,
+            is_tail: false,
+        });
+        let segments = version.segments().map(|segment| {
+            let number = segment.identity.number;
+            let is_tail = number == self.tail.number;
+            Part { name: Name::Segment(number), len: segment.bytes(), is_tail }
+        });
+        tables.chain(segments).collect()
+    }
+}
+
+/// A directory that a store is put into. Nobody else has it meanwhile.
+pub(crate) struct Target {
+    pub(crate) directory: Arc<Directory>,
+    _lock: Box<dyn Send + Sync>,
+}
+
+impl Target {
+    /// The directory at `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if a store in it is open, [`Error::NotAStore`] if other files are in it.
+    pub(crate) fn take(source: &Directory, path: &Path) -> Result<Self> {
+        let directory = Arc::new(source.beside(path));
+        let system = &directory.system;
+        match system.create_directory(path, DIRECTORY_MODE) {
+            Ok(()) => system.sync_directory(path).map_err(|e| Error::io("flush", path, e))?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Error::io("create", path, e)),
+        }
+        let lock = directory.file(Name::Lock);
+        let names = system.list(path).map_err(|e| Error::io("list", path, e))?;
+        if names.iter().any(|name| files::parse(name).is_none()) {
+            let reason = "the directory holds other files; give one of its own".to_string();
+            return Err(Error::NotAStore { path: path.to_path_buf(), reason });
+        }
+        let taken = system.lock_exclusive(&lock, directory.mode);
+        let taken = taken.map_err(|e| Error::io("lock", &lock, e))?;
+        let reason = "a store there is open, here or in another process".to_string();
+        let taken = taken.ok_or(Error::Locked { path: lock, reason })?;
+        Ok(Self { directory, _lock: taken })
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn names(&self) -> Result<Vec<Name>> {
+        let path = &self.directory.path;
+        let names = self.directory.system.list(path).map_err(|e| Error::io("list", path, e))?;
+        Ok(names.iter().filter_map(|name| files::parse(name)).collect())
+    }
+
+    /// Removes the tables, segments and copies that are not to be kept.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn retain(&self, keep: impl Fn(Name) -> bool) -> Result<()> {
+        for name in self.names()? {
+            let is_data = matches!(name, Name::Table(_) | Name::Segment(_) | Name::Copy(_));
+            if is_data && !keep(name) {
+                let path = self.directory.file(name);
+                let removed = self.directory.system.remove(&path);
+                removed.map_err(|e| Error::io("remove", &path, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file of the store that never changes a second name here; where the file system has
+    /// no such thing, copies it.
+    fn link(&self, source: &Directory, part: Part) -> Result<()> {
+        let (from, to) = (source.file(part.name), self.directory.file(part.name));
+        match self.directory.system.link(&from, &to) {
+            Ok(()) => Ok(()),
+            Err(_) => self.copy(source, part),
+        }
+    }
+
+    /// Copies the beginning of a file, and reads it again; it gets its name, in place of another
+    /// one's, when it is on stable storage.
+    ///
+    /// # Errors
+    /// If the system refuses; [`Error::Damaged`] if the copy reads otherwise than what was written.
+    pub(crate) fn copy(&self, source: &Directory, part: Part) -> Result<()> {
+        let from = source.file(part.name);
+        let read = source.system.open_data(&from, Open::Read, 0);
+        let read = read.map_err(|e| Error::io("open", &from, e))?;
+        let (path, written) = self.directory.create(Name::Copy(part.number()))?;
+        let sum = each_piece(&*read, &from, part.len, |bytes, offset| {
+            let result = written.write_at(&[IoSlice::new(bytes)], offset);
+            result.map_err(|e| Error::io("write to", &path, e))
+        })?;
+        written.sync().map_err(|e| Error::io("flush", &path, e))?;
+        if each_piece(&*written, &path, part.len, |_, _| Ok(()))? != sum {
+            let what = "a copy reads otherwise than what was written to it";
+            return Err(Error::damaged(&path, 0, what));
+        }
+        let to = self.directory.file(part.name);
+        let renamed = self.directory.system.rename(&path, &to);
+        renamed.map_err(|e| Error::io("rename", &path, e))
+    }
+}
+
+/// Reads the first `len` bytes of a file piece by piece; their checksum.
+fn each_piece(
+    file: &dyn DataFile,
+    path: &Path,
+    len: u64,
+    mut f: impl FnMut(&[u8], u64) -> Result<()>,
+) -> Result<u32> {
+    let (mut buffer, mut offset, mut sum) = (vec![0; COPY_BYTES], 0, 0);
+    while offset < len {
+        let piece = &mut buffer[..(len - offset).min(COPY_BYTES as u64) as usize];
+        file.read_at(piece, offset).map_err(|e| Error::io("read", path, e))?;
+        sum = crc32c(u64::from(sum), piece);
+        f(piece, offset)?;
+        offset += piece.len() as u64;
+    }
+    Ok(sum)
+}
+
+impl Db {
+    /// Makes a store out of this one as it is now, in a directory that does not exist yet or is
+    /// empty: fast, and at first nearly without space, since files that never change get a second
+    /// name there. Only what was written to the log last is copied. On another file system, or one
+    /// without second names, everything is.
+    ///
+    /// Writers wait while the moment is taken, but not while files are linked and copied.
+    /// Everything that was committed before the call is in it. It is on stable storage when this
+    /// returns; if this fails, or the machine stops before, the directory holds no store, and may
+    /// be given again. The two stores do not depend on each other: neither changes a file that both
+    /// have.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+    /// # use hedgerow::lsm::Db;
+    /// let people = db.keyspace("people", Default::default())?;
+    /// db.put(&people, b"1", b"Ada")?;
+    /// db.checkpoint(folder.path().join("then"))?;
+    /// db.delete(&people, b"1")?;
+    ///
+    /// let then = Db::open(folder.path().join("then"))?;
+    /// let people = then.keyspace("people", Default::default())?;
+    /// assert_eq!(then.get(&people, b"1")?.as_deref(), Some(&b"Ada"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Path`] if there is a store in the directory, [`Error::NotAStore`] if other files
+    /// are; [`Error::Io`] if the system refuses.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        let (source, path) = (&self.inner.directory, path.as_ref());
+        let target = Target::take(source, path)?;
+        if target.names()?.contains(&Name::Manifest) {
+            let reason = "there is a store already; a checkpoint goes to an empty directory";
+            return Err(Error::Path { path: path.to_path_buf(), reason });
+        }
+        target.retain(|_| false)?;
+        let moment = self.inner.moment()?;
+        let version = moment.version_in(&target.directory)?;
+        for part in moment.parts(&version) {
+            match part.is_tail {
+                true => target.copy(source, part)?,
+                false => target.link(source, part)?,
+            }
+        }
+        target.directory.sync()?;
+        Manifest::create(&version, random()).map(drop)
+    }
+}
+
+/// The version of a backup that is there already; `None` if there is none.
+///
+/// # Errors
+/// [`Error::Path`] if what is there is a store, or was opened as one.
+pub(crate) fn backup_in(target: &Target) -> Result<Option<Version>> {
+    let Some(version) = manifest::read(&target.directory)? else { return Ok(None) };
+    match manifest::is_backup(&target.directory)? {
+        true => Ok(Some(version)),
+        false => {
+            let path = target.directory.path.clone();
+            let reason = "a store is there, or a backup that was opened as one since; give the \
+                          backup another directory";
+            Err(Error::Path { path, reason })
+        }
+    }
+}
