@@ -112,7 +112,8 @@ fn list_readers(store: &Store, out: &mut Output) -> Result<(), Ending> {
     Ok(())
 }
 
-/// The number of a commit as LMDB counts: from the empty environment, whose making takes three here.
+/// The number of a commit as LMDB counts: from the empty environment, whose making takes three
+/// here.
 fn shown_id(commit: u64) -> u64 {
     commit.saturating_sub(3)
 }

@@ -15,10 +15,10 @@
 //!   are gone, and a length that survived without its data reads as zeros. Lengths are kept in
 //!   order: a later one is never kept without the effect of an earlier cut.
 //!
-//! Names (created, linked, renamed, removed) survive in their order up to some point, which is at least
-//! the last change that touches a folder of which `sync_directory` was called since. A file whose
-//! name did not survive is gone, however often it was synced. A rename is never half done. Folders
-//! themselves always survive.
+//! Names (created, linked, renamed, removed) survive in their order up to some point, which is at
+//! least the last change that touches a folder of which `sync_directory` was called since. A file
+//! whose name did not survive is gone, however often it was synced. A rename is never half done.
+//! Folders themselves always survive.
 //!
 //! A `sync` that fails leaves of the pending writes none, all or some on the disk, *and forgets
 //! that the rest is pending*, as Linux does: reads still show it, a later sync that succeeds does
