@@ -2,7 +2,7 @@
 //! lengths, and nothing is read or written but what would be is counted. Millions of operations
 //! take seconds, so that curves of write and space amplification can be drawn and held to bounds.
 //!
-//! What is decided, [`compact`] and [`gc`] decide, for versions as a real store has them; only the
+//! What is decided, `compact` and `gc` decide, for versions as a real store has them; only the
 //! doing is replaced. Work behind commits is done at once, one step at a time.
 
 use std::collections::{BTreeMap, HashMap};

@@ -108,6 +108,10 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Damaged`] or [`Error::Io`] if it cannot be read, [`Error::Argument`] if the
     /// keyspace is one of another store.
+    ///
+    /// [`Error::Damaged`]: crate::Error::Damaged
+    /// [`Error::Io`]: crate::Error::Io
+    /// [`Error::Argument`]: crate::Error::Argument
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.check(keyspace)?;
         self.view().get(full_key(keyspace.id(), key))
