@@ -16,6 +16,7 @@ use super::gc;
 use super::memory::Budget;
 use super::table::{Bounds, Reference, TableMeta};
 use super::version::{Edit, Sealed, Version};
+use super::vlog::LINE_BYTES;
 use super::wal::{HEADER_BYTES, Identity};
 use crate::os::RealSystem;
 use crate::{Error, Result};
@@ -32,8 +33,6 @@ const POINTER_BYTES: u64 = 20;
 const NODE_BYTES: u64 = 40;
 /// A store with less in it than so many segments may take more space than the bound says.
 const SEGMENTS_MIN: u64 = 16;
-/// A line of a collected segment's list of moved values.
-const LINE_BYTES: u64 = 20;
 
 /// What a simulated store is like.
 #[derive(Clone, Copy, Debug)]
@@ -330,7 +329,7 @@ impl Simulation {
             victims.iter().map(|&number| Edit::RemoveSegment { number }).collect();
         if moved > 0 {
             let value_bytes = FRAME_BYTES + self.shape.key_bytes + self.shape.value_bytes;
-            let remap_len = moved / value_bytes * LINE_BYTES;
+            let remap_len = moved / value_bytes * LINE_BYTES as u64;
             let identity = Identity { number: self.new_number(), salt: 0, first_seq: 0 };
             let len = moved + HEADER_BYTES as u64;
             let sealed = Sealed { len, last_seq: 0, remap_len };

@@ -8,14 +8,15 @@ use super::entry::{Pointer, value_sum};
 use super::fetch::Piece;
 use super::files::Handle;
 use super::memory::{Charge, Part};
-use super::varint::Reader;
+use super::varint::{self, Reader};
 use super::version::{Segment, Version};
 use crate::checksum::crc32c;
 use crate::coding::u32_at;
 use crate::{Error, Result};
 
-/// One line of a remap as bytes: the old segment and offset, the new offset.
-const LINE_BYTES: usize = 4 + 8 + 8;
+/// What a line of a remap takes on the disk, about: old segments and offsets as what they are
+/// beyond those of the line before, new offsets whole.
+pub(crate) const LINE_BYTES: usize = 1 + 3 + 4;
 
 /// Where the values of a collected segment stood before: pointers of tables still say so.
 #[derive(Debug)]
@@ -31,10 +32,13 @@ impl Remap {
     pub(crate) fn encode(salt: u64, lines: &mut [(u32, u64, u64)]) -> Vec<u8> {
         lines.sort_unstable();
         let mut bytes = Vec::with_capacity(lines.len() * LINE_BYTES + 4);
-        for (segment, before, now) in lines {
-            bytes.extend_from_slice(&segment.to_le_bytes());
-            bytes.extend_from_slice(&before.to_le_bytes());
-            bytes.extend_from_slice(&now.to_le_bytes());
+        let mut last = (0, 0);
+        for &mut (segment, before, now) in lines {
+            let base = if segment == last.0 { last.1 } else { 0 };
+            varint::push(&mut bytes, u64::from(segment - last.0));
+            varint::push(&mut bytes, before - base);
+            varint::push(&mut bytes, now);
+            last = (segment, before);
         }
         let sum = crc32c(salt, &bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
@@ -48,8 +52,12 @@ impl Remap {
         }
         let mut reader = Reader::new(content);
         let mut lines = Vec::with_capacity(content.len() / LINE_BYTES);
+        let mut last = (0_u32, 0_u64);
         while !reader.is_empty() {
-            lines.push((reader.u32()?, reader.u64()?, reader.u64()?));
+            let further = u32::try_from(reader.number()?).ok()?;
+            let base = if further == 0 { last.1 } else { 0 };
+            last = (last.0.checked_add(further)?, base.checked_add(reader.number()?)?);
+            lines.push((last.0, last.1, reader.number()?));
         }
         Some(Self { lines, charge: None })
     }
@@ -180,12 +188,15 @@ mod tests {
 
     #[test]
     fn moved_values_are_found() {
-        let mut lines = vec![(9, 64, 500), (2, 80, 64), (2, 70, 300)];
+        let far = (u32::MAX, u64::MAX, u64::MAX);
+        let mut lines = vec![(9, 64, 500), (2, 80, 64), far, (0, 0, 1), (2, 70, 300)];
         let bytes = Remap::encode(5, &mut lines);
         let remap = Remap::decode(5, &bytes).unwrap();
         assert_eq!(remap.find(2, 80), Some(64));
         assert_eq!(remap.find(9, 64), Some(500));
         assert_eq!(remap.find(9, 65), None);
+        assert_eq!(remap.find(0, 0), Some(1));
+        assert_eq!(remap.find(far.0, far.1), Some(far.2));
         assert!(Remap::decode(6, &bytes).is_none());
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();

@@ -2,6 +2,7 @@
 //! runs it on one thread, does not see.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hedgerow::Error;
 use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
@@ -162,13 +163,19 @@ fn space_stays_within_its_bound() {
         look(live, n);
     }
     for n in count / 2..count {
-        // What lies in memory only is not known to be garbage: nothing is asserted before it is
-        // merged.
         db.delete(&space, &key(order(n))).unwrap();
         live -= 1;
     }
     // The threads in the background get their turns when the machine gives them some.
-    assert!(most <= 200, "{most} % of what is there: {:?}", db.stat());
+    assert!(most <= 170, "{most} % of what is there: {:?}", db.stat());
+    // What was deleted is not known to be garbage while that stands in memory only. From then on
+    // the store comes back to its bound by itself.
+    db.flush().unwrap();
+    let begun = Instant::now();
+    while bytes_on_disk(&db) * 100 > live * entry_bytes * 140 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} of {live}", bytes_on_disk(&db));
+        std::thread::sleep(Duration::from_millis(10));
+    }
     db.compact().unwrap();
     let after = bytes_on_disk(&db) * 100 / (live * entry_bytes);
     assert!(after <= 110, "{after} % of what is there: {:?}", db.stat());
@@ -285,7 +292,7 @@ fn the_memory_limit_is_kept() {
                 let memory = db.stat().memory;
                 assert!(memory.limit == LIMIT && memory.total() <= LIMIT, "{memory:?}");
                 samples += 1;
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
             samples
         });
