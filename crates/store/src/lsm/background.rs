@@ -1,13 +1,12 @@
 //! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
 //! What they do is `engine`'s.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
+use super::compact::Standing;
 use super::engine::Inner;
 use super::pool::Pool;
-use crate::sync::atomic::AtomicU64;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -27,26 +26,28 @@ pub(crate) struct Background {
     changed: Condvar,
     /// Beside them: threads for those who do not wait themselves.
     pub(crate) pool: Pool,
-    /// How far it is behind, see `compact`.
-    behind: AtomicU64,
+    /// What writers must know of the version.
+    standing: Mutex<Standing>,
 }
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
-        let (state, changed, behind) = (Mutex::default(), Condvar::default(), AtomicU64::new(0));
-        Self { is_on, state, changed, pool: Pool::new(is_on), behind }
+        let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
+        Self { is_on, state, changed, pool: Pool::new(is_on), standing }
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    pub(crate) fn behind(&self) -> u64 {
-        self.behind.load(Ordering::Relaxed)
+    pub(crate) fn standing(&self) -> Standing {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_behind(&self, behind: u64) {
-        self.behind.store(behind, Ordering::Relaxed);
+    /// The version changed, or what is known of it: `f` makes its standing of the one before.
+    pub(crate) fn update(&self, f: impl FnOnce(&Standing) -> Standing) {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        *standing = f(&standing);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -287,7 +287,9 @@ impl Inner {
         if group.is_empty() {
             return Ok(());
         }
-        self.make_room(&mut writer, group.iter().map(|waiter| waiter.batch.body.len()).sum())?;
+        let bytes = group.iter().map(|waiter| waiter.batch.body.len()).sum();
+        let operations = group.iter().map(|waiter| u64::from(waiter.batch.count)).sum();
+        self.make_room(&mut writer, bytes, operations)?;
         let groups: Vec<(u32, &[u8])> =
             group.iter().map(|waiter| (waiter.batch.count, &waiter.batch.body[..])).collect();
         let first = writer.next_seq;
