@@ -1,12 +1,14 @@
 //! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
 //! What they do is `engine`'s.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use super::compact::Standing;
 use super::engine::Inner;
 use super::pool::Pool;
+use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -28,12 +30,15 @@ pub(crate) struct Background {
     pub(crate) pool: Pool,
     /// What writers must know of the version.
     standing: Mutex<Standing>,
+    /// Whether writers had to wait for space since it was last asked.
+    is_pressed: AtomicBool,
 }
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
         let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
-        Self { is_on, state, changed, pool: Pool::new(is_on), standing }
+        let (pool, is_pressed) = (Pool::new(is_on), AtomicBool::new(false));
+        Self { is_on, state, changed, pool, standing, is_pressed }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -42,6 +47,18 @@ impl Background {
 
     pub(crate) fn standing(&self) -> Standing {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A writer waits for space.
+    pub(crate) fn press(&self) {
+        if !self.is_pressed.swap(true, Ordering::Relaxed) {
+            self.change(|state| state.merge = true);
+        }
+    }
+
+    /// Whether one did since this was last asked.
+    pub(crate) fn take_pressure(&self) -> bool {
+        self.is_pressed.swap(false, Ordering::Relaxed)
     }
 
     /// The version changed, or what is known of it: `f` makes its standing of the one before.

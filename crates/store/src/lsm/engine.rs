@@ -235,6 +235,7 @@ impl Inner {
             let behind = self.background.standing().behind(unmerged);
             let us = compact::delay_us(behind, standing.weight(bytes, operations));
             if us > 0 {
+                self.background.press();
                 std::thread::sleep(std::time::Duration::from_micros(us));
             }
         }
@@ -315,7 +316,17 @@ impl Inner {
         if let Some(plan) = compact::choose(&version, &sizes) {
             return self.run_plan(&version, &plan, Moves::NONE).map(|()| true);
         }
-        self.collect(&version, &gc::Bounds::steady(&version, self.options.segment_bytes))
+        let bounds = gc::Bounds::steady(&version, self.options.segment_bytes);
+        if self.collect(&version, &bounds)? {
+            return Ok(true);
+        }
+        if !self.background.take_pressure() {
+            return Ok(false);
+        }
+        match compact::choose(&version, &sizes.pressed()) {
+            Some(plan) => self.run_plan(&version, &plan, Moves::NONE).map(|()| true),
+            None => self.collect(&version, &bounds.pressed()),
+        }
     }
 
     fn run_plan(&self, version: &Version, plan: &Plan, moves: Moves<'_>) -> Result<()> {
