@@ -445,7 +445,8 @@ impl<'c> Runner<'c> {
         let first = Write::Put(0, rng.index(keys) as u16, rng.next_u64() as u32);
         let (mut state, mut writes, mut touched) = (self.state.clone(), vec![first], Vec::new());
         self.write_in(&mut transaction, first)?;
-        (state.apply(first), touched.push(first));
+        state.apply(first);
+        touched.push(first);
         for _ in 0..rng.between(0, 8) {
             if rng.chance(1, 2) {
                 let (space, key) = (rng.index(SPACES.len()), rng.index(keys) as u16);
@@ -458,7 +459,8 @@ impl<'c> Runner<'c> {
                 let write = random_write(&mut rng, keys);
                 self.write_in(&mut transaction, write)?;
                 state.apply(write);
-                (writes.push(write), touched.push(write));
+                writes.push(write);
+                touched.push(write);
             }
         }
         let rival = rng.chance(1, 3).then(|| random_write(&mut rng, keys));

@@ -240,7 +240,8 @@ impl<'v> Collection<'v> {
             self.lines.push((pointer.segment, pointer.offset, now));
         }
         // Its memory is used again.
-        (chunk.bytes.clear(), chunk.candidates.clear());
+        chunk.bytes.clear();
+        chunk.candidates.clear();
         self.chunk = chunk;
         Ok(())
     }

@@ -150,8 +150,8 @@ impl Block {
         Ok(rank)
     }
 
-    /// Key and sequence number of the entry at a restart, which has its key whole; `None` behind the
-    /// last entry.
+    /// Key and sequence number of the entry at a restart, which has its key whole; `None` behind
+    /// the last entry.
     #[inline]
     fn at_restart(&self, index: usize) -> Result<Option<(&[u8], u64)>, &'static str> {
         let bytes = self.bytes[..self.end].get(self.restart(index)..).filter(|b| !b.is_empty());
