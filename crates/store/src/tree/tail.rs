@@ -1,11 +1,14 @@
 //! The short way for sorted input: another entry behind the last one of a table, where its leaf has
 //! room. Everything else takes the long way through `insert`.
 
+use std::cmp::Ordering;
+
 use super::insert::{Place, inline_most};
 use super::page::max_inline_key;
 use super::page::search::behind_last;
 use super::pages::{Pages, WritePages};
 use super::path::Path;
+use super::search::{key_bytes, value_bytes};
 use super::tree::{Tree, raise};
 use crate::Result;
 
@@ -34,6 +37,34 @@ impl Tail {
             let place = Place { path, slot: page.len(), key_found: false, value: 0, found: false };
             Self { place, taken: None }
         }))
+    }
+
+    /// Aims behind the last pair: at a new key, or at another value of the last one. False, and the
+    /// place is of no meaning, if the pair does not come after it.
+    pub(crate) fn aim<P: Pages>(
+        &mut self,
+        pages: &P,
+        tree: &Tree,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        let page = pages.page(self.place.path.steps[0].page, 0)?;
+        let last = page.len() - 1;
+        let record = page.leaf_record(last);
+        let place = &mut self.place;
+        match (tree.form.keys.compare_bytes(&key_bytes(pages, &record)?, key), &tree.form.values) {
+            (Ordering::Less, _) => {
+                (place.slot, place.key_found, place.value) = (last + 1, false, 0)
+            }
+            (Ordering::Equal, Some(order)) => {
+                let count = record.value_count();
+                let value_before = value_bytes(pages, record.value(count - 1))?;
+                (place.slot, place.key_found, place.value) = (last, true, count);
+                return Ok(order.compare_bytes(&value_before, value).is_lt());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Notes that the pages of the path are changed ones. `key_size` is 0 unless all keys of the

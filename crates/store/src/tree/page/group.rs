@@ -47,6 +47,40 @@ impl<'a> Group<'a> {
         self.count
     }
 
+    /// What all values share.
+    pub(crate) fn shared(&self) -> &'a [u8] {
+        self.shared
+    }
+
+    /// What each value has besides that in bytes, if that is the same for all.
+    pub(crate) fn stride(&self) -> Option<usize> {
+        (self.stride != VARIED).then_some(self.stride)
+    }
+
+    /// The bytes that each value's end takes.
+    pub(crate) fn end_len(&self) -> usize {
+        if self.stride == VARIED { 2 } else { 0 }
+    }
+
+    /// Where the end of value `i` stands, or would; of a group without ends where its value does.
+    pub(crate) fn end_at(&self, i: usize) -> usize {
+        if self.stride == VARIED { self.ends + 2 * i } else { self.rest_at(i) }
+    }
+
+    /// Where the values stand.
+    pub(crate) fn data(&self) -> usize {
+        self.data
+    }
+
+    /// Where the rest of value `i` stands; `i` may be the number of values.
+    pub(crate) fn rest_at(&self, i: usize) -> usize {
+        match self.stride {
+            VARIED if i == 0 => self.data,
+            VARIED => self.data + self.page.half(self.ends + 2 * (i - 1)),
+            stride => self.data + i * stride,
+        }
+    }
+
     /// What value `i` has besides the shared bytes.
     #[inline(always)]
     pub(crate) fn rest(&self, i: usize) -> &'a [u8] {
