@@ -19,7 +19,7 @@ pub(crate) struct Tail {
 }
 
 /// Which entries can be pushed: those that the checks of a table and its pages would let pass,
-/// settled once for a whole run of them.
+/// settled once for a whole run of them; none in a table with duplicates.
 struct Taken {
     /// The epoch of the undo log in which every page of the path was made a changed one.
     epoch: u32,
@@ -71,12 +71,20 @@ impl Tail {
     /// table have one size.
     pub(crate) fn set_touched(&mut self, pages: &WritePages, tree: &Tree, key_size: usize) {
         let page_size = pages.page_size();
-        self.taken = tree.form.values.is_none().then(|| Taken {
-            epoch: pages.epoch(),
-            key_least: key_size,
-            key_most: if key_size == 0 { max_inline_key(page_size) } else { key_size },
-            entry_most: inline_most(page_size),
-        });
+        let all = max_inline_key(page_size);
+        let (key_least, key_most) = match (tree.form.values.is_none(), key_size) {
+            // A value may belong to the last key, which is not the short way.
+            (false, _) => (1, 0),
+            (true, 0) => (0, all),
+            (true, fixed) => (fixed, fixed),
+        };
+        let (epoch, entry_most) = (pages.epoch(), inline_most(page_size));
+        self.taken = Some(Taken { epoch, key_least, key_most, entry_most });
+    }
+
+    /// Whether the pages of the path are changed ones.
+    pub(crate) fn is_touched(&self, epoch: u32) -> bool {
+        self.taken.as_ref().is_some_and(|taken| taken.epoch == epoch)
     }
 
     /// Whether an entry of these sizes can be pushed, if the leaf has room.

@@ -833,7 +833,9 @@ fn append_at_tail(
         open.tail = None;
         return Ok(false);
     }
-    touch_path(pages, &mut open.tree, &mut tail.place.path)?;
+    if !tail.is_touched(pages.epoch()) {
+        touch_path(pages, &mut open.tree, &mut tail.place.path)?;
+    }
     let leaves = open.tree.root.leaf_pages;
     put_at(pages, &mut open.tree, &mut tail.place, key, value)?;
     if open.tree.root.leaf_pages != leaves {
