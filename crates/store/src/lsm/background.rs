@@ -1,5 +1,5 @@
-//! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
-//! What they do is `engine`'s.
+//! The threads that work behind commits: one writes buffers to tables, one compacts and collects,
+//! one seals segments of the log and makes the next one. What they do is `engine`'s and `rotate`'s.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -16,6 +16,7 @@ struct State {
     stop: bool,
     flush: bool,
     merge: bool,
+    log: bool,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,
 }
@@ -61,6 +62,13 @@ impl Background {
     /// A buffer was frozen.
     pub(crate) fn wake(&self) {
         self.change(|state| (state.flush, state.failure) = (true, None));
+    }
+
+    /// The log went on in another segment.
+    pub(crate) fn wake_log(&self) {
+        if self.is_on {
+            self.change(|state| state.log = true);
+        }
     }
 
     /// A buffer went to a table.
@@ -139,7 +147,8 @@ impl Threads {
         if !inner.background.is_on() {
             return Ok(threads);
         }
-        let works: [(&str, Work); 2] = [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
+        let works: [(&str, Work); 3] =
+            [("hedgerow-flush", flusher), ("hedgerow-merge", merger), ("hedgerow-log", logger)];
         for (name, work) in works {
             let shared = Arc::clone(inner);
             let builder = std::thread::Builder::new().name(name.to_string());
@@ -170,6 +179,13 @@ fn flusher(inner: &Inner) {
     let background = &inner.background;
     while background.next(|state| std::mem::take(&mut state.flush)) {
         background.note(inner.flush_frozen());
+    }
+}
+
+fn logger(inner: &Inner) {
+    let background = &inner.background;
+    while background.next(|state| std::mem::take(&mut state.log)) {
+        background.note(inner.make_spare().and_then(|()| inner.seal_ended()));
     }
 }
 

@@ -3,12 +3,14 @@
 //! 1. The lock file keeps everybody else out.
 //! 2. The manifest says which files are the store. A torn last record is the edit of somebody who
 //!    never learned that it was made; what it would have named is an orphan.
-//! 3. Log segments with anything that is not in tables are replayed into a buffer. One that was
-//!    ended must be whole. The last one may end in a tail that was being written: it is cut at the
-//!    first group that is not whole, unless a later one proves that it was whole once.
+//! 3. Log segments with anything that is not in tables are replayed into a buffer. One of which the
+//!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
+//!    that was being written: it is cut at the first group that is not whole, unless a later one
+//!    proves that it was whole once. A segment that does not go on where the one before ends is left
+//!    out: what is missing between them was not durable, so neither was this.
 //! 4. What was found may stand in the system's cache only, and where a flush failed the system may
 //!    have forgotten that it does: what was not known to be on stable storage is written once more.
-//!    The last segment is flushed, and ends where it was cut.
+//!    The last segments are flushed, and end where they were cut.
 //! 5. A new segment is made, then a new manifest that says all this takes the place of the old one
 //!    by a rename. A crash before it leaves the old one, and this recipe begins anew.
 //! 6. Files that the manifest does not name are removed.
@@ -30,9 +32,10 @@ use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Manifest};
 use super::memory::Budget;
 use super::options::Options;
+use super::rotate::Beside;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
-use super::wal::{Groups, HEADER_BYTES, Log};
+use super::wal::{Bounds, Groups, HEADER_BYTES, Log};
 use crate::canary::{Bug, is_planted};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
@@ -119,15 +122,19 @@ impl Options {
         let manifest = Manifest::create(&version, random())?;
         remove_orphans(&directory, &version)?;
         let active = Arc::new(buffer);
-        let current = Current { active, frozen: Vec::new(), version: Arc::new(version) };
+        let newest = Arc::clone(&active);
+        let current = Current { active: newest, frozen: Vec::new(), version: Arc::new(version) };
         let is_on = directory.system.flushes_in_background();
         static STORES: AtomicU64 = AtomicU64::new(1);
         let store = STORES.fetch_add(1, Ordering::Relaxed);
-        let log = Log::new(identity, file, path, directory.budget.written_bytes());
+        let window_bytes = directory.budget.written_bytes();
+        let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
+        let log = Log::new(identity, file, path, bounds);
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
-            writer: Mutex::new(Writer { log, next_seq }),
+            writer: Mutex::new(Writer { log, next_seq, active }),
+            beside: Beside::default(),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
             clock: Clock::new(last_seq, next_file),
@@ -202,13 +209,17 @@ impl<'o> Recovery<'o> {
             .filter(|s| s.sealed.is_none_or(|sealed| sealed.last_seq > self.version.flushed))
             .cloned()
             .collect();
+        // What the next segment must begin with; the first one may begin with what is in tables.
+        let mut next = None;
         for segment in logs {
-            self.replay_segment(&segment)?;
+            next = self.replay_segment(&segment, next)?.or(next);
         }
         Ok(())
     }
 
-    fn replay_segment(&mut self, segment: &Segment) -> Result<()> {
+    /// Reads a segment; answers what the next one must begin with, unless nothing of this one
+    /// counts.
+    fn replay_segment(&mut self, segment: &Segment, next: Option<u64>) -> Result<Option<u64>> {
         let path = segment.handle().path().to_path_buf();
         let opened = self.version.directory().system.open_data(&path, Open::Write, 0);
         let file = opened.map_err(|e| Error::io("open", &path, e))?;
@@ -216,50 +227,83 @@ impl<'o> Recovery<'o> {
         let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
-        let mut seq = segment.identity.first_seq;
-        let mut flushed = HEADER_BYTES as u64;
+        let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
         while let Some(group) = groups.next()? {
             flushed = flushed.max(group.flushed);
             let damaged = |reason| Error::damaged(&path, group.offset, reason);
-            if group.seq != seq {
+            let begun = || next.unwrap_or(group.seq.min(self.version.flushed + 1));
+            let is_first = seq.is_none();
+            if group.seq != seq.unwrap_or_else(begun) {
+                if is_first && segment.sealed.is_none() {
+                    return self.leave_out(segment, groups).map(|()| None);
+                }
                 return Err(damaged("a group of the log is not the one that follows"));
             }
-            seq += u64::from(group.count);
-            let is_new = seq - 1 > self.version.flushed;
+            let end = group.seq + u64::from(group.count);
+            seq = Some(end);
+            let is_new = end - 1 > self.version.flushed;
             if is_new && !self.buffer.apply(segment.identity.number, &group) {
                 return Err(damaged("the operations of a group make no sense"));
             }
+            self.last_seq = self.last_seq.max(end - 1);
             if self.buffer.is_full(self.options.memtable_bytes) {
-                self.last_seq = self.last_seq.max(seq - 1);
                 self.write_table()?;
             }
         }
-        self.last_seq = self.last_seq.max(seq - 1);
-        if segment.sealed.is_some() {
-            return match groups.is_at_end() && segment.sealed.is_some_and(|s| s.last_seq == seq - 1)
-            {
-                true => Ok(()),
-                false => {
+        let last_seq = seq.map(|seq| seq - 1);
+        match segment.sealed {
+            // One that has ended without a group says nothing of what follows.
+            Some(sealed) => {
+                let follows = last_seq.is_none_or(|last_seq| last_seq == sealed.last_seq);
+                if !groups.is_at_end() || !follows {
                     let what = "a group of the log is damaged";
-                    Err(Error::damaged(&path, groups.position(), what))
+                    return Err(Error::damaged(&path, groups.position(), what));
                 }
-            };
+            }
+            None => self.end(segment, groups, &*file, (flushed, last_seq.unwrap_or(0)))?,
         }
+        Ok(seq)
+    }
+
+    /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
+    /// known to be on stable storage, and that is its last sequence number.
+    fn end(
+        &mut self,
+        segment: &Segment,
+        mut groups: Groups,
+        file: &dyn DataFile,
+        (flushed, last_seq): (u64, u64),
+    ) -> Result<()> {
+        let path = segment.handle().path();
         if !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
             let what = "a group of the log is damaged: groups behind it say it was whole";
-            return Err(Error::damaged(&path, groups.position(), what));
+            return Err(Error::damaged(path, groups.position(), what));
         }
         let cut = groups.position();
-        if cut < len {
-            file.set_len(cut).map_err(|e| Error::io("cut", &path, e))?;
+        if !groups.is_at_end() {
+            file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
         }
-        rewrite(&*file, flushed..cut).map_err(|e| Error::io("write to", &path, e))?;
-        file.sync().map_err(|e| Error::io("flush", &path, e))?;
-        self.edits.push(self.end_of(segment, cut, seq - 1));
+        rewrite(file, flushed..cut).map_err(|e| Error::io("write to", path, e))?;
+        file.sync().map_err(|e| Error::io("flush", path, e))?;
+        self.edits.push(self.end_of(segment, cut, last_seq));
         Ok(())
     }
 
-    /// How the manifest says that the last segment has ended.
+    /// Leaves out a segment whose first group does not follow: the tail of the one before was lost,
+    /// and so nothing here was ever durable. It is damage if a group says otherwise.
+    fn leave_out(&mut self, segment: &Segment, mut groups: Groups) -> Result<()> {
+        while let Some(group) = groups.next()? {
+            if group.flushed > HEADER_BYTES as u64 {
+                let what = "the log is damaged: groups are missing before this one, which says \
+                            that they were whole";
+                return Err(Error::damaged(segment.handle().path(), group.offset, what));
+            }
+        }
+        self.edits.push(Edit::RemoveSegment { number: segment.identity.number });
+        Ok(())
+    }
+
+    /// How the manifest says that a segment has ended.
     fn end_of(&self, segment: &Segment, len: u64, last_seq: u64) -> Edit {
         let number = segment.identity.number;
         match len > HEADER_BYTES as u64 {
@@ -317,3 +361,7 @@ fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "open/tests.rs"]
+mod tests;
