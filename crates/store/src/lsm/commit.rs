@@ -22,11 +22,15 @@
 //! and does these steps for all of them with one write and one flush; the others wait, or go on and
 //! are called. Before step 4 the next thread in line begins to lead. Where only such are left as are
 //! called, a thread of the pool leads.
+//!
+//! Where the work behind commits is behind, whoever committed is slowed down after it, so that no
+//! other waits for him.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use super::append::Advice;
 use super::batch::Batch;
 use super::buffer::Buffer;
 use super::conflict::{Changes, Footprint};
@@ -35,6 +39,7 @@ use super::entry::SEQUENCE_END;
 use super::options::Durability;
 use super::pool::{Reply, Task};
 use super::wal::Group;
+use crate::os::DataFile;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
@@ -90,11 +95,6 @@ impl Order {
             Ok(was_changed) => was_changed.then_some(Refusal::Conflict),
             Err(error) => Some(Refusal::Failed(error.to_string())),
         }
-    }
-
-    /// Whether it is handed to the system before it returns.
-    fn is_handed_over(&self) -> bool {
-        self.durability > Durability::None || self.batch.separates
     }
 
     /// What the log takes of it.
@@ -251,6 +251,9 @@ impl Drop for Lead<'_> {
             self.inner.ask_again(Task::Other(Box::new(Inner::lead_next)));
         }
         self.called.iter().for_each(|waiter| waiter.call());
+        // Nobody else is slowed by what nobody waits for.
+        let bytes = self.called.iter().map(|waiter| waiter.order.batch.body.len()).sum();
+        self.inner.background.pace(bytes);
     }
 }
 
@@ -266,6 +269,8 @@ struct Appended<'i> {
     /// The sequence number of the first operation, and the one behind the last.
     first: u64,
     end: u64,
+    /// What the system should be told of the log, while nobody waits for it.
+    advice: Option<(Advice, Arc<dyn DataFile>)>,
     is_done: bool,
 }
 
@@ -280,6 +285,11 @@ impl Appended<'_> {
             (seq, offset) = (seq + u64::from(count), group.end());
         }
         self.is_done = true;
+        let advice = self.advice.take();
+        drop(self);
+        if let Some((advice, file)) = advice {
+            advice.tell(&*file);
+        }
     }
 
     /// Their flush failed: the store is poisoned, and nobody shall see them.
@@ -350,24 +360,27 @@ impl Inner {
             refusal.map_or(Ok(()), |refusal| Err(Error::from(refusal)))?;
         }
         let groups = [order.group()];
-        let appended = self.append(&mut writer, &groups, order.is_handed_over())?;
+        let appended = self.append(&mut writer, &groups, order.durability > Durability::None)?;
         drop(writer);
         appended.apply(&groups);
+        self.background.pace(order.batch.body.len());
         Ok(())
     }
 
     /// Waits in line, and leads when it is told to.
     fn wait(&self, waiter: &Arc<Waiter>) -> Result<()> {
         let mut leads = self.queue.join(waiter);
-        loop {
+        let result = loop {
             if leads && let Some(result) = self.lead_group(Some(waiter)) {
-                return result;
+                break result;
             }
             match waiter.listen() {
                 Word::Lead => leads = true,
-                Word::Outcome(outcome) => return outcome.map_err(Error::from),
+                Word::Outcome(outcome) => break outcome.map_err(Error::from),
             }
-        }
+        };
+        self.background.pace(waiter.order.batch.body.len());
+        result
     }
 
     /// Leads the first ones in line; what became of `ours`, if it was among them.
@@ -388,9 +401,10 @@ impl Inner {
         }
         let led = lead.group.clone();
         let groups: Vec<(u32, &[u8])> = led.iter().map(|waiter| waiter.order.group()).collect();
-        let now = led.iter().any(|waiter| waiter.order.is_handed_over());
+        let durability = led.iter().map(|waiter| waiter.order.durability).max();
+        let now = durability > Some(Durability::None);
         let appended = self.append(&mut writer, &groups, now)?;
-        if led.iter().any(|waiter| waiter.order.durability == Durability::Durable)
+        if durability == Some(Durability::Durable)
             && let Err(error) = self.flush_log(&mut writer)
         {
             appended.leave_out();
@@ -435,7 +449,7 @@ impl Inner {
         groups: &[(u32, &[u8])],
         now: bool,
     ) -> Result<Appended<'_>> {
-        self.make_room(writer, groups.iter().map(|(_, body)| body.len()).sum())?;
+        self.make_room(writer)?;
         let first = writer.next_seq;
         let end = first + groups.iter().map(|group| u64::from(group.0)).sum::<u64>();
         if end > SEQUENCE_END {
@@ -445,7 +459,8 @@ impl Inner {
         let offset = offset.inspect_err(|error| self.poison_if_broken(writer, error))?;
         writer.next_seq = end;
         let (active, segment) = (Arc::clone(&writer.active), writer.log.identity().number);
-        Ok(Appended { inner: self, active, segment, offset, first, end, is_done: false })
+        let (advice, is_done) = (writer.log.advice(), false);
+        Ok(Appended { inner: self, active, segment, offset, first, end, advice, is_done })
     }
 
     /// A write or a flush of the log failed: whether commits can go on.
@@ -459,6 +474,13 @@ impl Inner {
     pub(crate) fn write_out_log(&self, writer: &mut Writer) -> Result<()> {
         let written = writer.log.write_out();
         written.inspect_err(|error| self.poison_if_broken(writer, error))
+    }
+
+    /// Hands what is held back to the system, for somebody who is to read it.
+    pub(crate) fn write_out_held(&self) -> Result<()> {
+        let mut writer = self.writer();
+        self.health.check()?;
+        self.write_out_log(&mut writer)
     }
 
     /// Hands everything to stable storage.
@@ -506,5 +528,92 @@ mod tests {
                 assert_eq!(db.get(&space, b"failed").unwrap(), None);
             }
         }
+    }
+
+    /// What promises nothing is in this process only, and is read all the same: a value that is
+    /// separated where it stands.
+    #[test]
+    fn what_is_held_back_is_read() {
+        let disk = SimSystem::new(1, sim::Config::default());
+        let options = Options::new().create(true).durability(Durability::None);
+        let db = options.system(Arc::new(disk.clone())).open("/db").unwrap();
+        let separated = super::super::KeyspaceOptions { separation_threshold: 10 };
+        let space = db.keyspace("space", separated).unwrap();
+        db.sync().unwrap();
+        let log = disk.files().into_iter().find(|path| path.ends_with("00000001.log")).unwrap();
+        let holds = |value: &[u8]| {
+            disk.content(&log).unwrap().windows(value.len()).any(|bytes| bytes == value)
+        };
+        let (first, second) = (b"a value that stays in the log", b"another one that stays there");
+        db.put(&space, b"first", first).unwrap();
+        db.put(&space, b"short", b"value").unwrap();
+        assert_eq!(db.get(&space, b"short").unwrap().as_deref(), Some(&b"value"[..]));
+        assert!(!holds(first));
+        assert_eq!(db.get(&space, b"first").unwrap().as_deref(), Some(&first[..]));
+        assert!(holds(first));
+        db.put(&space, b"second", second).unwrap();
+        assert!(!holds(second));
+        let values: Vec<Vec<u8>> = db.scan(&space).unwrap().map(|e| e.unwrap().1).collect();
+        assert_eq!(values, [&first[..], second, b"value"]);
+        disk.fail(Operation::Write, 1, 1, Fault::io(Kept::None));
+        db.put(&space, b"third", second).unwrap();
+        assert!(db.get(&space, b"third").is_err());
+        assert_eq!(db.get(&space, b"third").unwrap().as_deref(), Some(&second[..]));
+    }
+
+    /// Threads whose commits promise different things, transactions among them: each batch is seen
+    /// wholly, in the order of its thread, and all are there when the store is opened again.
+    #[test]
+    fn threads_commit_side_by_side() {
+        const COMMITS: u32 = 100;
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let options = Options::new().create(true).memory_limit(4 << 20).segment_bytes(1 << 14);
+            let db = options.memtable_bytes(1 << 14).open(folder.path().join("db")).unwrap();
+            let separated = super::super::KeyspaceOptions { separation_threshold: 40 };
+            let space = db.keyspace("space", separated).unwrap();
+            (db, space)
+        };
+        let read = |db: &Db, space: &super::super::Keyspace, thread: u8| {
+            let keys = [[thread, 0], [thread, 1]];
+            let values = db.multi_get(space, &keys).unwrap();
+            assert_eq!(values[0], values[1], "half of a batch");
+            values[0].as_ref().map_or(0, |v| u32::from_be_bytes(*v.first_chunk().unwrap()))
+        };
+        let (db, space) = open();
+        let kinds = [Durability::None, Durability::Buffered, Durability::Durable];
+        std::thread::scope(|scope| {
+            for thread in 0..6_u8 {
+                let (db, space) = (&db, &space);
+                scope.spawn(move || {
+                    for number in 1..=COMMITS {
+                        let mut value = vec![thread; usize::from(thread) * 10 + 4];
+                        value[..4].copy_from_slice(&number.to_be_bytes());
+                        let mut transaction = db.transaction();
+                        for part in 0..2 {
+                            transaction.put(space, &[thread, part], &value).unwrap();
+                        }
+                        transaction.commit_with(kinds[usize::from(thread) % 3]).unwrap();
+                        assert_eq!(read(db, space, thread), number);
+                    }
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut last = [0; 6];
+                    while last.iter().any(|&number| number < COMMITS) {
+                        for (thread, last) in last.iter_mut().enumerate() {
+                            let now = read(&db, &space, thread as u8);
+                            assert!(now >= *last, "{now} behind {last}");
+                            *last = now;
+                        }
+                    }
+                });
+            }
+        });
+        db.close().unwrap();
+        let (db, space) = open();
+        (0..6).for_each(|thread| assert_eq!(read(&db, &space, thread), COMMITS));
+        assert!(db.check().unwrap().is_sound());
     }
 }

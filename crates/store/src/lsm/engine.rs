@@ -251,8 +251,8 @@ impl Inner {
         if is_added { Ok(()) } else { renewed }
     }
 
-    /// Before so many bytes are written: goes on in a new segment and a new buffer if need be.
-    pub(crate) fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<()> {
+    /// Before something is written: goes on in a new segment and a new buffer if need be.
+    pub(crate) fn make_room(&self, writer: &mut Writer) -> Result<()> {
         if self.health.edit_is_unsure.load(Ordering::Acquire) {
             self.install(Vec::new(), |_| {})?;
         }
@@ -272,10 +272,6 @@ impl Inner {
         if is_full {
             self.freeze(writer);
             self.work()?;
-        }
-        let us = compact::delay_us(self.background.behind(), bytes);
-        if us > 0 && self.background.is_on() {
-            std::thread::sleep(std::time::Duration::from_micros(us));
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ use super::options::Options;
 use super::rotate::Beside;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
-use super::wal::{Bounds, Groups, HEADER_BYTES, Log};
+use super::wal::{Bounds, Group, Groups, HEADER_BYTES, Log};
 use crate::canary::{Bug, is_planted};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
@@ -47,6 +47,8 @@ const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 /// So much of the log is written once more at a time.
 const REWRITE_BYTES: u64 = 1 << 20;
+/// So many groups are put into the buffer by two threads.
+const TOGETHER_MIN: usize = 64;
 /// Search for groups behind a break: at most so many times the bytes there.
 const SEARCH_EFFORT: u64 = 4;
 
@@ -83,6 +85,9 @@ impl Options {
             None => return Err(no_store(path, &names)),
         };
         let inner = Arc::new(options.recover(version, lock)?);
+        let held = Arc::downgrade(&inner);
+        let write_out = move || held.upgrade().map_or(Ok(()), |inner| inner.write_out_held());
+        inner.directory.reach.set_write_out(Box::new(write_out));
         let threads = Threads::start(&inner)?;
         Ok(Db::new(inner, threads))
     }
@@ -129,7 +134,7 @@ impl Options {
         let store = STORES.fetch_add(1, Ordering::Relaxed);
         let window_bytes = directory.budget.written_bytes();
         let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
-        let log = Log::new(identity, file, path, bounds);
+        let log = Log::new(identity, file, path, bounds, Arc::clone(&directory.reach));
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
@@ -228,23 +233,16 @@ impl<'o> Recovery<'o> {
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
         let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
-        while let Some(group) = groups.next()? {
-            flushed = flushed.max(group.flushed);
-            let damaged = |reason| Error::damaged(&path, group.offset, reason);
-            let begun = || next.unwrap_or(group.seq.min(self.version.flushed + 1));
-            let is_first = seq.is_none();
-            if group.seq != seq.unwrap_or_else(begun) {
-                if is_first && segment.sealed.is_none() {
-                    return self.leave_out(segment, groups).map(|()| None);
-                }
-                return Err(damaged("a group of the log is not the one that follows"));
+        loop {
+            let some = groups.next_some()?;
+            let Some(first) = some.first() else { break };
+            flushed = some.iter().fold(flushed, |flushed, group| flushed.max(group.flushed));
+            let begun = seq.or(next).unwrap_or(first.seq.min(self.version.flushed + 1));
+            if first.seq != begun && seq.is_none() && segment.sealed.is_none() {
+                return self.leave_out(segment, groups, flushed).map(|()| None);
             }
-            let end = group.seq + u64::from(group.count);
+            let end = self.apply(segment, &some, begun)?;
             seq = Some(end);
-            let is_new = end - 1 > self.version.flushed;
-            if is_new && !self.buffer.apply(segment.identity.number, &group) {
-                return Err(damaged("the operations of a group make no sense"));
-            }
             self.last_seq = self.last_seq.max(end - 1);
             if self.buffer.is_full(self.options.memtable_bytes) {
                 self.write_table()?;
@@ -263,6 +261,34 @@ impl<'o> Recovery<'o> {
             None => self.end(segment, groups, &*file, (flushed, last_seq.unwrap_or(0)))?,
         }
         Ok(seq)
+    }
+
+    /// Puts groups into the buffer, of which the first must begin with `seq`; answers what the next
+    /// one must begin with.
+    fn apply(&self, segment: &Segment, groups: &[Group<'_>], mut seq: u64) -> Result<u64> {
+        let damaged = |offset, what| Err(Error::damaged(segment.handle().path(), offset, what));
+        for group in groups {
+            if group.seq != seq {
+                return damaged(group.offset, "a group of the log is not the one that follows");
+            }
+            seq += u64::from(group.count);
+        }
+        let is_in_tables =
+            |group: &Group<'_>| group.seq + u64::from(group.count) - 1 <= self.version.flushed;
+        let new = &groups[groups.partition_point(is_in_tables)..];
+        let apply = |groups: &[Group<'_>]| -> Option<u64> {
+            let senseless = |group: &&Group<'_>| !self.buffer.apply(segment.identity.number, group);
+            groups.iter().find(senseless).map(|group| group.offset)
+        };
+        let is_on = self.version.directory().system.flushes_in_background();
+        let senseless = match is_on && new.len() >= TOGETHER_MIN {
+            true => by_two(new, apply),
+            false => apply(new),
+        };
+        match senseless {
+            Some(offset) => damaged(offset, "the operations of a group make no sense"),
+            None => Ok(seq),
+        }
     }
 
     /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
@@ -290,14 +316,17 @@ impl<'o> Recovery<'o> {
     }
 
     /// Leaves out a segment whose first group does not follow: the tail of the one before was lost,
-    /// and so nothing here was ever durable. It is damage if a group says otherwise.
-    fn leave_out(&mut self, segment: &Segment, mut groups: Groups) -> Result<()> {
+    /// and so nothing here was ever durable. It is damage if a group says otherwise: those that
+    /// were read say that so much was flushed.
+    fn leave_out(&mut self, segment: &Segment, mut groups: Groups, flushed: u64) -> Result<()> {
+        let mut flushed = flushed;
         while let Some(group) = groups.next()? {
-            if group.flushed > HEADER_BYTES as u64 {
-                let what = "the log is damaged: groups are missing before this one, which says \
-                            that they were whole";
-                return Err(Error::damaged(segment.handle().path(), group.offset, what));
-            }
+            flushed = flushed.max(group.flushed);
+        }
+        if flushed > HEADER_BYTES as u64 {
+            let what = "the log is damaged: groups are missing before this segment, which says that \
+                        they were whole";
+            return Err(Error::damaged(segment.handle().path(), HEADER_BYTES as u64, what));
         }
         self.edits.push(Edit::RemoveSegment { number: segment.identity.number });
         Ok(())
@@ -329,6 +358,22 @@ impl<'o> Recovery<'o> {
         self.edits.push(Edit::Flushed { seq: self.last_seq });
         Ok(())
     }
+}
+
+/// Does something for each half of a list at the same time; the first answer.
+fn by_two<T: Sync, R: Send>(list: &[T], work: impl Fn(&[T]) -> Option<R> + Sync) -> Option<R> {
+    let (front, back) = list.split_at(list.len() / 2);
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("hedgerow-open".to_string());
+        let other = builder.spawn_scoped(scope, || work(back));
+        let first = work(front);
+        // Without a thread it is done here.
+        let second = other.map_or_else(
+            |_| work(back),
+            |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        );
+        first.or(second)
+    })
 }
 
 /// Writes to a place what stands there.

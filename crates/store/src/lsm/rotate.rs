@@ -10,7 +10,7 @@
 //! What must hold: an ended segment is flushed before anything in a later one is called durable,
 //! and sealed before a table points into it. Numbers of segments ascend in the order of the log.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use super::engine::{Inner, NewSegment, Writer, new_segment};
 use super::version::{Edit, Sealed};
@@ -54,12 +54,13 @@ impl Inner {
         let spare = self.beside.spare().take();
         let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
         self.beside.ended().push(writer.log.ended(writer.next_seq - 1));
-        writer.log = Log::new(identity, file, path, self.log_bounds());
+        let reach = Arc::clone(&self.directory.reach);
+        writer.log = Log::new(identity, file, path, self.log_bounds(), reach);
         self.background.wake_log();
         Ok(())
     }
 
-    pub(crate) fn log_bounds(&self) -> Bounds {
+    fn log_bounds(&self) -> Bounds {
         let window_bytes = self.directory.budget.written_bytes();
         Bounds { window_bytes, segment_bytes: self.options.segment_bytes }
     }

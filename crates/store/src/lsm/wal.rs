@@ -9,17 +9,17 @@
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
-use super::append::Trail;
+use super::append::{Advice, Trail};
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
 use super::varint::{self, Reader};
 use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::os::DataFile;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::{Error, Result};
 
 /// The header of a segment.
@@ -46,6 +46,8 @@ pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 
 /// So much of a segment is read at once.
 const READ_BYTES: usize = 256 << 10;
+/// The system is told of so much that will be read next.
+const AHEAD_BYTES: u64 = 1 << 20;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// Where flushes come often, so much behind the end is filled with zeros beforehand: then a flush
@@ -230,6 +232,8 @@ pub(crate) struct Groups {
     at: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
+    /// The system was told that this is read up to here.
+    told: u64,
 }
 
 impl Groups {
@@ -245,7 +249,8 @@ impl Groups {
         if len < end {
             return Err(Error::damaged(&path, len, "a log segment is shorter than it was"));
         }
-        Ok(Self { identity, file, path, end, at, buffer: Vec::new(), buffer_offset: 0 })
+        let (buffer, buffer_offset, told) = (Vec::new(), 0, at);
+        Ok(Self { identity, file, path, end, at, buffer, buffer_offset, told })
     }
 
     /// Where the next group begins: all before is whole.
@@ -262,6 +267,11 @@ impl Groups {
         let buffer_end = self.buffer_offset + self.buffer.len() as u64;
         if offset < self.buffer_offset || offset + len as u64 > buffer_end {
             let size = (len.max(READ_BYTES) as u64).min(self.end - offset) as usize;
+            let ahead = (offset + size as u64 + AHEAD_BYTES).min(self.end);
+            if ahead >= self.told + AHEAD_BYTES {
+                self.file.will_read(self.told, ahead - self.told);
+                self.told = ahead;
+            }
             self.buffer.resize(size, 0);
             let read = self.file.read_at(&mut self.buffer, offset);
             read.map_err(|e| Error::io("read", &self.path, e))?;
@@ -276,6 +286,27 @@ impl Groups {
         let Some(end) = self.validate(at)? else { return Ok(None) };
         self.at = end;
         Ok(Some(self.group(at, end)))
+    }
+
+    /// The next groups, as many as are read together anyway; none at the end, and where what follows
+    /// is no group.
+    pub(crate) fn next_some(&mut self) -> Result<Vec<Group<'_>>> {
+        let mut places = Vec::new();
+        while let Some(end) = self.validate(self.at)? {
+            places.push((self.at, end));
+            self.at = end;
+            if !self.has_read_next() {
+                break;
+            }
+        }
+        Ok(places.into_iter().map(|(offset, end)| self.group(offset, end)).collect())
+    }
+
+    /// Whether what seems to be the next group is in the buffer.
+    fn has_read_next(&self) -> bool {
+        let from = (self.at - self.buffer_offset) as usize;
+        let rest = self.buffer.get(from..).unwrap_or_default();
+        rest.len() >= GROUP_HEADER_BYTES && u64_at(rest, GROUP_LEN_OFFSET) <= rest.len() as u64
     }
 
     /// The group of that place, which is in the buffer and was validated.
@@ -360,6 +391,43 @@ pub(crate) struct Bounds {
     pub(crate) segment_bytes: u64,
 }
 
+/// How far the log was handed to the system. What stands behind is in this process only: who is to
+/// read it there has it written out first.
+#[derive(Default)]
+pub(crate) struct Reach {
+    segment: AtomicU32,
+    end: AtomicU64,
+    write_out: OnceLock<WriteOut>,
+}
+
+/// Hands everything to the system.
+type WriteOut = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+impl Reach {
+    /// A segment, later than those before, was handed over up to `end`.
+    fn advance(&self, segment: u32, end: u64) {
+        // Whoever sees the number of a segment sees no end of the one before.
+        self.end.store(end, Ordering::Release);
+        self.segment.store(segment, Ordering::Release);
+    }
+
+    /// Says how everything is handed over.
+    pub(crate) fn set_write_out(&self, write_out: WriteOut) {
+        // It is said once.
+        let _ = self.write_out.set(write_out);
+    }
+
+    /// Sees to it that a segment can be read up to `end`, which a pointer to it says.
+    ///
+    /// # Errors
+    /// If the system refuses to take what is before it.
+    pub(crate) fn require(&self, segment: u32, end: u64) -> Result<()> {
+        let is_there = self.segment.load(Ordering::Acquire) != segment
+            || self.end.load(Ordering::Acquire) >= end;
+        if is_there { Ok(()) } else { self.write_out.get().map_or(Ok(()), |write_out| write_out()) }
+    }
+}
+
 /// A segment that is not written to any more, and of which the manifest does not say so yet.
 #[derive(Clone)]
 pub(crate) struct Ended {
@@ -413,6 +481,7 @@ pub(crate) struct Log {
     /// The length of the file, if zeros were put behind the end.
     prepared: u64,
     bounds: Bounds,
+    reach: Arc<Reach>,
     /// A flush failed, or what a failed write left could not be cut off: nobody knows what is on
     /// the disk.
     broken: bool,
@@ -425,11 +494,18 @@ impl Log {
         file: Arc<dyn DataFile>,
         path: PathBuf,
         bounds: Bounds,
+        reach: Arc<Reach>,
     ) -> Self {
         let at = HEADER_BYTES as u64;
+        reach.advance(identity.number, at);
         let (trail, gathered) = (Trail::new(at, bounds.window_bytes), Vec::new());
         let (flushed, prepared, broken) = (at, at, false);
-        Self { identity, file, path, gathered, trail, flushed, prepared, bounds, broken }
+        Self { identity, file, path, gathered, trail, flushed, prepared, bounds, reach, broken }
+    }
+
+    /// What the system should be told of the file by now, which takes a while.
+    pub(crate) fn advice(&mut self) -> Option<(Advice, Arc<dyn DataFile>)> {
+        self.trail.due().map(|advice| (advice, Arc::clone(&self.file)))
     }
 
     /// What there is to know of it when nothing more is added; `last_seq` is the last sequence
@@ -508,7 +584,8 @@ impl Log {
         match result {
             Ok(()) => {
                 self.gathered.clear();
-                self.trail.advance(&*self.file, end);
+                self.trail.advance(end);
+                self.reach.advance(self.identity.number, end);
                 Ok(())
             }
             Err(error) => {
