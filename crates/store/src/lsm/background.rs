@@ -85,7 +85,7 @@ impl Background {
         self.change(|state| (state.flush, state.failure) = (true, None));
     }
 
-    /// The log went on in another segment.
+    /// The log went on in another segment, or soon will.
     pub(crate) fn wake_log(&self) {
         if self.is_on {
             self.change(|state| state.log = true);

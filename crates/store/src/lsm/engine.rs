@@ -15,7 +15,7 @@ use super::files::{Directory, Name, random};
 use super::gc;
 use super::manifest::Manifest;
 use super::options::{Durability, Options};
-use super::rotate::Beside;
+use super::rotate::Logs;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Version};
 use super::wal::{Identity, Log};
@@ -50,6 +50,8 @@ pub(crate) struct Writer {
     pub(crate) next_seq: u64,
     /// The buffer that readers see as the newest.
     pub(crate) active: Arc<Buffer>,
+    /// Whether a segment is made before this one is full.
+    pub(crate) has_asked: bool,
 }
 
 /// Numbers that only go up, and the snapshots that are held.
@@ -174,8 +176,7 @@ pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
     pub(crate) options: Options,
     pub(crate) queue: Queue,
-    pub(crate) writer: Mutex<Writer>,
-    pub(crate) beside: Beside,
+    pub(crate) logs: Logs,
     pub(crate) current: RwLock<Arc<Current>>,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) clock: Clock,
@@ -197,13 +198,13 @@ impl Inner {
     /// of a short write, which is less than it takes to sleep and be woken.
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         for _ in 0..SPINS {
-            match self.writer.try_lock() {
+            match self.logs.writer.try_lock() {
                 Ok(writer) => return writer,
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
             }
         }
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.logs.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn new_number(&self) -> u32 {
@@ -268,12 +269,20 @@ impl Inner {
         }
         if is_full || writer.log.end() >= segment_bytes {
             self.rotate(writer)?;
+        } else if !writer.has_asked && self.is_half_full(writer) {
+            writer.has_asked = true;
+            self.background.wake_log();
         }
         if is_full {
             self.freeze(writer);
             self.work()?;
         }
         Ok(())
+    }
+
+    fn is_half_full(&self, writer: &Writer) -> bool {
+        writer.log.end() >= self.options.segment_bytes / 2
+            || writer.active.is_full(self.options.memtable_bytes / 2)
     }
 
     /// Lets the buffer wait for its table.

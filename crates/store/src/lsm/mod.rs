@@ -80,6 +80,7 @@ mod open;
 mod options;
 mod pool;
 mod queue;
+mod replay;
 mod rotate;
 mod run;
 mod search;

@@ -32,10 +32,11 @@ use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Manifest};
 use super::memory::Budget;
 use super::options::Options;
-use super::rotate::Beside;
+use super::replay::{Job, Replay};
+use super::rotate::Logs;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
-use super::wal::{Bounds, Group, Groups, HEADER_BYTES, Log};
+use super::wal::{Bounds, Groups, HEADER_BYTES, Log, Stretch};
 use crate::canary::{Bug, is_planted};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
@@ -47,8 +48,9 @@ const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 /// So much of the log is written once more at a time.
 const REWRITE_BYTES: u64 = 1 << 20;
-/// So many groups are put into the buffer by two threads.
-const TOGETHER_MIN: usize = 64;
+/// With a smaller buffer than this, one thread puts the log into it: what two have in hand would
+/// take too much more.
+const SHARED_BYTES_MIN: usize = 1 << 20;
 /// Search for groups behind a break: at most so many times the bytes there.
 const SEARCH_EFFORT: u64 = 4;
 
@@ -126,9 +128,8 @@ impl Options {
         }
         let manifest = Manifest::create(&version, random())?;
         remove_orphans(&directory, &version)?;
-        let active = Arc::new(buffer);
-        let newest = Arc::clone(&active);
-        let current = Current { active: newest, frozen: Vec::new(), version: Arc::new(version) };
+        let active = Arc::clone(&buffer);
+        let current = Current { active, frozen: Vec::new(), version: Arc::new(version) };
         let is_on = directory.system.flushes_in_background();
         static STORES: AtomicU64 = AtomicU64::new(1);
         let store = STORES.fetch_add(1, Ordering::Relaxed);
@@ -138,8 +139,7 @@ impl Options {
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
-            writer: Mutex::new(Writer { log, next_seq, active }),
-            beside: Beside::default(),
+            logs: Logs::new(Writer { log, next_seq, active: buffer, has_asked: false }),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
             clock: Clock::new(last_seq, next_file),
@@ -175,7 +175,8 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
 struct Recovery<'o> {
     options: &'o Options,
     version: Version,
-    buffer: Buffer,
+    buffer: Arc<Buffer>,
+    replay: Replay,
     edits: Vec<Edit>,
     last_seq: u64,
     next_file: u32,
@@ -202,8 +203,11 @@ impl<'o> Recovery<'o> {
         // A number is not given twice while a file of that name may still be there.
         let next_file = numbers.max().map_or(1, |last| last.saturating_add(1));
         let next_file = next_file.max(version.next_file);
-        let (buffer, last_seq) = (Buffer::new(), version.flushed);
-        Ok(Self { options, version, buffer, edits: Vec::new(), last_seq, next_file })
+        let has_thread =
+            directory.system.flushes_in_background() && options.memtable_bytes >= SHARED_BYTES_MIN;
+        let (replay, edits) = (Replay::new(has_thread), Vec::new());
+        let (buffer, last_seq) = (Arc::new(Buffer::new()), version.flushed);
+        Ok(Self { options, version, buffer, replay, edits, last_seq, next_file })
     }
 
     /// Reads what is not in tables yet.
@@ -233,21 +237,32 @@ impl<'o> Recovery<'o> {
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
         let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
-        loop {
-            let some = groups.next_some()?;
-            let Some(first) = some.first() else { break };
-            flushed = some.iter().fold(flushed, |flushed, group| flushed.max(group.flushed));
-            let begun = seq.or(next).unwrap_or(first.seq.min(self.version.flushed + 1));
-            if first.seq != begun && seq.is_none() && segment.sealed.is_none() {
+        while let Some(stretch) = groups.next_stretch()? {
+            let first = stretch.groups().next().map_or(0, |group| group.seq);
+            let known = stretch.groups().map(|group| group.flushed).max();
+            flushed = flushed.max(known.unwrap_or(0));
+            let begun = seq.or(next).unwrap_or(first.min(self.version.flushed + 1));
+            if first != begun && seq.is_none() && segment.sealed.is_none() {
                 return self.leave_out(segment, groups, flushed).map(|()| None);
             }
-            let end = self.apply(segment, &some, begun)?;
+            let end = follow(&stretch, begun).map_err(|offset| {
+                let what = "a group of the log is not the one that follows";
+                Error::damaged(&path, offset, what)
+            })?;
             seq = Some(end);
             self.last_seq = self.last_seq.max(end - 1);
+            self.replay.push(Job {
+                buffer: Arc::clone(&self.buffer),
+                stretch,
+                segment: segment.identity.number,
+                path: path.clone(),
+                flushed: self.version.flushed,
+            });
             if self.buffer.is_full(self.options.memtable_bytes) {
                 self.write_table()?;
             }
         }
+        self.replay.settle()?;
         let last_seq = seq.map(|seq| seq - 1);
         match segment.sealed {
             // One that has ended without a group says nothing of what follows.
@@ -261,34 +276,6 @@ impl<'o> Recovery<'o> {
             None => self.end(segment, groups, &*file, (flushed, last_seq.unwrap_or(0)))?,
         }
         Ok(seq)
-    }
-
-    /// Puts groups into the buffer, of which the first must begin with `seq`; answers what the next
-    /// one must begin with.
-    fn apply(&self, segment: &Segment, groups: &[Group<'_>], mut seq: u64) -> Result<u64> {
-        let damaged = |offset, what| Err(Error::damaged(segment.handle().path(), offset, what));
-        for group in groups {
-            if group.seq != seq {
-                return damaged(group.offset, "a group of the log is not the one that follows");
-            }
-            seq += u64::from(group.count);
-        }
-        let is_in_tables =
-            |group: &Group<'_>| group.seq + u64::from(group.count) - 1 <= self.version.flushed;
-        let new = &groups[groups.partition_point(is_in_tables)..];
-        let apply = |groups: &[Group<'_>]| -> Option<u64> {
-            let senseless = |group: &&Group<'_>| !self.buffer.apply(segment.identity.number, group);
-            groups.iter().find(senseless).map(|group| group.offset)
-        };
-        let is_on = self.version.directory().system.flushes_in_background();
-        let senseless = match is_on && new.len() >= TOGETHER_MIN {
-            true => by_two(new, apply),
-            false => apply(new),
-        };
-        match senseless {
-            Some(offset) => damaged(offset, "the operations of a group make no sense"),
-            None => Ok(seq),
-        }
     }
 
     /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
@@ -343,7 +330,8 @@ impl<'o> Recovery<'o> {
 
     /// Where the log is longer than memory is to be: writes the buffer to a table.
     fn write_table(&mut self) -> Result<()> {
-        let buffer = Arc::new(std::mem::replace(&mut self.buffer, Buffer::new()));
+        self.replay.settle()?;
+        let buffer = std::mem::replace(&mut self.buffer, Arc::new(Buffer::new()));
         let next_file = std::cell::Cell::new(self.next_file);
         let output = Output {
             version: &self.version,
@@ -360,19 +348,13 @@ impl<'o> Recovery<'o> {
     }
 }
 
-/// Does something for each half of a list at the same time; the first answer.
-fn by_two<T: Sync, R: Send>(list: &[T], work: impl Fn(&[T]) -> Option<R> + Sync) -> Option<R> {
-    let (front, back) = list.split_at(list.len() / 2);
-    std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new().name("hedgerow-open".to_string());
-        let other = builder.spawn_scoped(scope, || work(back));
-        let first = work(front);
-        // Without a thread it is done here.
-        let second = other.map_or_else(
-            |_| work(back),
-            |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        );
-        first.or(second)
+/// The sequence number behind groups, the first of which must begin with `seq`; the offset of the
+/// first one that does not follow.
+fn follow(stretch: &Stretch, seq: u64) -> Result<u64, u64> {
+    let mut groups = stretch.groups();
+    groups.try_fold(seq, |seq, group| match group.seq == seq {
+        true => Ok(group.last_seq() + 1),
+        false => Err(group.offset),
     })
 }
 

@@ -21,9 +21,10 @@ use crate::sync::{Mutex, MutexGuard};
 /// With more segments that have ended than this, who ends another one seals them.
 const ENDED_MAX: usize = 4;
 
-/// The segments beside the one that is written to.
-#[derive(Default)]
-pub(crate) struct Beside {
+/// The segments of the log.
+pub(crate) struct Logs {
+    /// The one that is written to, and who writes.
+    pub(crate) writer: Mutex<Writer>,
     /// Those before it that the manifest does not say to have ended, in the order of the log.
     ended: Mutex<Vec<Ended>>,
     /// The one in which the log goes on. The lock is held while it is made, so that numbers ascend.
@@ -32,7 +33,12 @@ pub(crate) struct Beside {
     sealing: Mutex<()>,
 }
 
-impl Beside {
+impl Logs {
+    pub(crate) fn new(writer: Writer) -> Self {
+        let (writer, ended) = (Mutex::new(writer), Mutex::default());
+        Self { writer, ended, spare: Mutex::default(), sealing: Mutex::default() }
+    }
+
     fn ended(&self) -> MutexGuard<'_, Vec<Ended>> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -46,14 +52,14 @@ impl Inner {
     /// Goes on in the next segment.
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
         self.write_out_log(writer)?;
-        let left = self.beside.ended().len();
+        let left = self.logs.ended().len();
         // Where nobody works in the background one is left, as it would be there for a while.
         if left > if self.background.is_on() { ENDED_MAX } else { 0 } {
             self.seal_ended()?;
         }
-        let spare = self.beside.spare().take();
+        let spare = self.logs.spare().take();
         let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
-        self.beside.ended().push(writer.log.ended(writer.next_seq - 1));
+        self.logs.ended().push(writer.log.ended(writer.next_seq - 1));
         let reach = Arc::clone(&self.directory.reach);
         writer.log = Log::new(identity, file, path, self.log_bounds(), reach);
         self.background.wake_log();
@@ -67,14 +73,14 @@ impl Inner {
 
     /// Flushes the segments before the one that is written to.
     pub(crate) fn flush_ended(&self) -> Result<()> {
-        let ended = self.beside.ended().clone();
+        let ended = self.logs.ended().clone();
         ended.iter().try_for_each(|ended| ended.flush().inspect_err(|e| self.health.poison(e)))
     }
 
     /// Flushes them, and has the manifest say where they have ended.
     pub(crate) fn seal_ended(&self) -> Result<()> {
-        let _turn = self.beside.sealing.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.beside.ended().clone();
+        let _turn = self.logs.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.logs.ended().clone();
         if ended.is_empty() {
             return Ok(());
         }
@@ -85,13 +91,13 @@ impl Inner {
             Edit::SealSegment { number: ended.number, sealed }
         };
         self.install(ended.iter().map(seal).collect(), |_| {})?;
-        self.beside.ended().drain(..ended.len());
+        self.logs.ended().drain(..ended.len());
         Ok(())
     }
 
     /// Makes the segment in which the log will go on, if there is none yet.
     pub(crate) fn make_spare(&self) -> Result<()> {
-        let mut spare = self.beside.spare();
+        let mut spare = self.logs.spare();
         if spare.is_none() {
             *spare = Some(self.make_segment()?);
         }

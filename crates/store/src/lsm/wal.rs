@@ -46,8 +46,6 @@ pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 
 /// So much of a segment is read at once.
 const READ_BYTES: usize = 256 << 10;
-/// The system is told of so much that will be read next.
-const AHEAD_BYTES: u64 = 1 << 20;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// Where flushes come often, so much behind the end is filled with zeros beforehand: then a flush
@@ -216,6 +214,11 @@ impl Group<'_> {
         self.offset + GROUP_HEADER_BYTES as u64
     }
 
+    /// The sequence number of its last operation.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.seq + u64::from(self.count) - 1
+    }
+
     /// The first byte behind it.
     pub(crate) fn end(&self) -> u64 {
         self.body_offset() + self.body.len() as u64
@@ -232,8 +235,6 @@ pub(crate) struct Groups {
     at: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
-    /// The system was told that this is read up to here.
-    told: u64,
 }
 
 impl Groups {
@@ -249,8 +250,7 @@ impl Groups {
         if len < end {
             return Err(Error::damaged(&path, len, "a log segment is shorter than it was"));
         }
-        let (buffer, buffer_offset, told) = (Vec::new(), 0, at);
-        Ok(Self { identity, file, path, end, at, buffer, buffer_offset, told })
+        Ok(Self { identity, file, path, end, at, buffer: Vec::new(), buffer_offset: 0 })
     }
 
     /// Where the next group begins: all before is whole.
@@ -267,11 +267,6 @@ impl Groups {
         let buffer_end = self.buffer_offset + self.buffer.len() as u64;
         if offset < self.buffer_offset || offset + len as u64 > buffer_end {
             let size = (len.max(READ_BYTES) as u64).min(self.end - offset) as usize;
-            let ahead = (offset + size as u64 + AHEAD_BYTES).min(self.end);
-            if ahead >= self.told + AHEAD_BYTES {
-                self.file.will_read(self.told, ahead - self.told);
-                self.told = ahead;
-            }
             self.buffer.resize(size, 0);
             let read = self.file.read_at(&mut self.buffer, offset);
             read.map_err(|e| Error::io("read", &self.path, e))?;
@@ -285,12 +280,12 @@ impl Groups {
         let at = self.at;
         let Some(end) = self.validate(at)? else { return Ok(None) };
         self.at = end;
-        Ok(Some(self.group(at, end)))
+        Ok(Some(group_of(&self.buffer, self.buffer_offset, (at, end))))
     }
 
-    /// The next groups, as many as are read together anyway; none at the end, and where what follows
-    /// is no group.
-    pub(crate) fn next_some(&mut self) -> Result<Vec<Group<'_>>> {
+    /// The next groups, as many as are read together anyway; `None` at the end, and where what
+    /// follows is no group.
+    pub(crate) fn next_stretch(&mut self) -> Result<Option<Stretch>> {
         let mut places = Vec::new();
         while let Some(end) = self.validate(self.at)? {
             places.push((self.at, end));
@@ -299,7 +294,11 @@ impl Groups {
                 break;
             }
         }
-        Ok(places.into_iter().map(|(offset, end)| self.group(offset, end)).collect())
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let bytes = std::mem::take(&mut self.buffer);
+        Ok(Some(Stretch { places, bytes, bytes_offset: self.buffer_offset }))
     }
 
     /// Whether what seems to be the next group is in the buffer.
@@ -307,19 +306,6 @@ impl Groups {
         let from = (self.at - self.buffer_offset) as usize;
         let rest = self.buffer.get(from..).unwrap_or_default();
         rest.len() >= GROUP_HEADER_BYTES && u64_at(rest, GROUP_LEN_OFFSET) <= rest.len() as u64
-    }
-
-    /// The group of that place, which is in the buffer and was validated.
-    fn group(&self, offset: u64, end: u64) -> Group<'_> {
-        let from = (offset - self.buffer_offset) as usize;
-        let bytes = &self.buffer[from..(end - self.buffer_offset) as usize];
-        Group {
-            offset,
-            seq: u64_at(bytes, GROUP_SEQ_OFFSET),
-            count: u32_at(bytes, GROUP_COUNT_OFFSET),
-            flushed: u64_at(bytes, GROUP_FLUSHED_OFFSET),
-            body: &bytes[GROUP_HEADER_BYTES..],
-        }
     }
 
     /// The end of the group at `offset`, which is then in the buffer as a whole; `None` if there is
@@ -379,6 +365,32 @@ impl Groups {
             offset += len as u64;
         }
         Ok(end)
+    }
+}
+
+/// The group of a place, in bytes that begin at `bytes_offset`. It was validated.
+fn group_of(bytes: &[u8], bytes_offset: u64, (offset, end): (u64, u64)) -> Group<'_> {
+    let bytes = &bytes[(offset - bytes_offset) as usize..(end - bytes_offset) as usize];
+    Group {
+        offset,
+        seq: u64_at(bytes, GROUP_SEQ_OFFSET),
+        count: u32_at(bytes, GROUP_COUNT_OFFSET),
+        flushed: u64_at(bytes, GROUP_FLUSHED_OFFSET),
+        body: &bytes[GROUP_HEADER_BYTES..],
+    }
+}
+
+/// Groups that stand one behind the other, as they were read.
+pub(crate) struct Stretch {
+    /// Where each begins and ends.
+    places: Vec<(u64, u64)>,
+    bytes: Vec<u8>,
+    bytes_offset: u64,
+}
+
+impl Stretch {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        self.places.iter().map(|&place| group_of(&self.bytes, self.bytes_offset, place))
     }
 }
 

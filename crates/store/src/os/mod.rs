@@ -65,10 +65,6 @@ pub trait DataFile: Send + Sync {
     fn release(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// Asks the system to begin reading a range into its cache; never fails.
-    fn will_read(&self, offset: u64, len: u64) {
-        let _ = (offset, len);
-    }
     /// Asks the system to begin writing a range back; never waits, never fails.
     fn start_writeback(&self, offset: u64, len: u64);
     /// Returns when everything written before, and the length, is on stable storage.

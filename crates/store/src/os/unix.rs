@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -266,16 +266,6 @@ fn read_some(file: &impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usi
     Ok(filled)
 }
 
-/// Says how a range of a file will be used.
-#[cfg(target_os = "linux")]
-fn advise(file: &impl AsRawFd, offset: u64, len: u64, advice: libc::c_int) {
-    // SAFETY: the call takes plain numbers and an open file. It only gives the system a hint, so
-    // that its result does not matter.
-    unsafe {
-        libc::posix_fadvise(file.as_raw_fd(), offset as _, len as _, advice);
-    }
-}
-
 /// Turns the system's cache off or on for a file; whether it is off.
 #[cfg(target_os = "linux")]
 fn set_direct(file: &impl AsFd, direct: bool) -> bool {
@@ -344,14 +334,13 @@ impl DataFile for RealFile {
 
     #[cfg(target_os = "linux")]
     fn release(&self, offset: u64, len: u64) {
-        // Unlike a call that waits for the pages to be written it takes no error away from the
-        // flush that is to tell it.
-        advise(&self.file, offset, len, libc::POSIX_FADV_DONTNEED);
-    }
-
-    #[cfg(target_os = "linux")]
-    fn will_read(&self, offset: u64, len: u64) {
-        advise(&self.file, offset, len, libc::POSIX_FADV_WILLNEED);
+        // SAFETY: the call takes plain numbers and an open file. It only gives the system a hint,
+        // so that its result does not matter. Unlike a call that waits for the pages to be written
+        // it takes no error away from the flush that is to tell it.
+        unsafe {
+            let fd = self.file.as_raw_fd();
+            libc::posix_fadvise(fd, offset as _, len as _, libc::POSIX_FADV_DONTNEED);
+        }
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {
