@@ -1,6 +1,7 @@
 //! Putting one entry in: find its place, make the path writable, change the leaf, count.
 
 use super::Count;
+use super::branches::add_above;
 use super::order::KeyOrder;
 use super::page::build::{Pair, build_leaf, flags_of, head_of_rest, plain_len};
 use super::page::leaf::{GroupEdit, RestCell, single_len};
@@ -217,7 +218,7 @@ fn insert_group(
         if place.slot == 0 {
             page.set_flag(CONTINUES, !starts);
         }
-        super::rebalance::add_above(pages, &place.path, 0, delta);
+        add_above(pages, &place.path, 0, delta);
         return Ok(());
     }
     let pair = Pair { key: cell, value, starts };
@@ -330,7 +331,7 @@ fn add_pair(
         // That leaf's first group now goes on with ours: its key is counted here.
         touch_path(pages, tree, path)?;
         pages.change(path.steps[0].page).set_flag(CONTINUES, true);
-        super::rebalance::add_above(pages, path, 0, Count { keys: u64::MAX, values: 0 });
+        add_above(pages, path, 0, Count { keys: u64::MAX, values: 0 });
         refresh(pages, tree, &mut place.path)?;
     }
     if !continues && behind.is_none() {
@@ -383,7 +384,7 @@ fn add_value(
     let done = pages.change(leaf).edit_group(place.slot, edit, &order, &mut scratch);
     if done {
         pages.scratch = scratch;
-        super::rebalance::add_above(pages, &place.path, 0, delta);
+        add_above(pages, &place.path, 0, delta);
         return Ok(());
     }
     // The key's bytes are taken from the record; only the value is new.

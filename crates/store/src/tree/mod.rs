@@ -3,6 +3,7 @@
 //! Many readers and one writer, in many threads and processes; every table answers counts, ranks
 //! and positions in logarithmic time.
 
+mod branches;
 mod bytes;
 mod catalog;
 mod check;

@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 
+use super::branches::{add_above, children_of, close_gap, lower_root};
 use super::insert::{Place, locate, touch_path};
 use super::page::build::{Child, build_branch, build_leaf};
 use super::page::leaf::GroupEdit;
@@ -9,9 +10,7 @@ use super::page::search::{Side, branch_slot, leaf_slot};
 use super::page::{CONTINUES, Page};
 use super::pages::{ExtentRef, PageRef, Pages, WritePages};
 use super::path::Path;
-use super::rebalance::{
-    Change, add_above, children_of, close_gap, collect, lower_root, shrink_leaf,
-};
+use super::rebalance::{Change, collect, shrink_leaf};
 use super::tree::{Root, Tree, lower};
 use super::{Count, extent};
 use crate::Result;
@@ -194,9 +193,7 @@ fn cut(
     };
     let kept_last =
         if first == last { None } else { cut(pages, tree, last_page, level - 1, None, to)? };
-    for child in between {
-        release_below(pages, tree, child, level - 1)?;
-    }
+    release_all(pages, tree, &between, level - 1)?;
     keep_children(pages, tree, at, level, (first, kept_first), (last, kept_last))
 }
 
@@ -292,13 +289,27 @@ fn cut_leaf(
     Ok(Some((page, count)))
 }
 
-/// Lets a page and all below it go. Leaves are read only if they may refer to extents.
+/// Lets neighbouring pages and all below them go. Leaves are read only if they may refer to
+/// extents.
+fn release_all(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    children: &[PageRef],
+    level: u8,
+) -> Result<()> {
+    let is_plain = level == 0 && tree.root.overflow_pages == 0;
+    let is_unread = |at: &PageRef| is_plain && !at.is_changed();
+    let unread = children.iter().copied().filter(is_unread);
+    lower(&mut tree.root.leaf_pages, unread.clone().count() as u64);
+    pages.release_unread(unread)?;
+    let others = children.iter().filter(|at| !is_unread(at));
+    others.copied().try_for_each(|at| release_below(pages, tree, at, level))
+}
+
+/// Lets a page and all below it go.
 fn release_below(pages: &mut WritePages, tree: &mut Tree, at: PageRef, level: u8) -> Result<()> {
     if level == 0 {
         lower(&mut tree.root.leaf_pages, 1);
-        if tree.root.overflow_pages == 0 && !at.is_changed() {
-            return pages.release_unread(at);
-        }
         let page = pages.page(at, 0)?;
         let gone: Vec<_> = (0..page.len()).flat_map(|i| extents_of(page, i)).collect();
         pages.release(at, 0)?;
@@ -309,9 +320,7 @@ fn release_below(pages: &mut WritePages, tree: &mut Tree, at: PageRef, level: u8
     let children: Vec<PageRef> = (0..page.len()).map(|i| page.child(i)).collect();
     let gone: Vec<ExtentRef> =
         (1..page.len()).filter_map(|i| page.record(i).key_extent()).collect();
-    for child in children {
-        release_below(pages, tree, child, level - 1)?;
-    }
+    release_all(pages, tree, &children, level - 1)?;
     lower(&mut tree.root.branch_pages, 1);
     free_separators(pages, &gone)?;
     pages.release(at, level)
@@ -321,7 +330,7 @@ fn release_below(pages: &mut WritePages, tree: &mut Tree, at: PageRef, level: u8
 pub(crate) fn clear(pages: &mut WritePages, tree: &mut Tree) -> Result<()> {
     if !tree.root.page.is_none() {
         let (root, level) = (tree.root.page, tree.root.level);
-        release_below(pages, tree, root, level)?;
+        release_all(pages, tree, &[root], level)?;
     }
     tree.root = Root::EMPTY;
     Ok(())

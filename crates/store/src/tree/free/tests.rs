@@ -165,3 +165,21 @@ fn what_nobody_holds_is_joined_in_place() {
         assert_eq!(fresh.map(|at| slow[at].run.len), lens.max());
     }
 }
+
+#[test]
+fn freed_runs_are_sorted_whatever_their_number_and_place() {
+    let mut next = numbers(3);
+    for most in [1, 1 << 11, 1 << 12, 1 << 22, 1 << 23, u64::from(PageNo::MAX) + 1] {
+        for len in [0, 1, MANY_FREED - 1, MANY_FREED, 3 * MANY_FREED] {
+            let freed = |birth| Freed { run: run(next(most) as u32, 1), birth };
+            let mut freed: Vec<Freed> = (0..len as u64).map(freed).collect();
+            let mut slow = freed.clone();
+            let by_all = |freed: &Freed| (freed.run.start, freed.birth);
+            slow.sort_by_key(by_all);
+            sort_freed(&mut freed);
+            assert!(freed.is_sorted_by_key(|freed| freed.run.start));
+            freed.sort_by_key(by_all);
+            assert_eq!(freed, slow);
+        }
+    }
+}

@@ -266,11 +266,12 @@ impl WritePages {
         Err(self.corrupt(PageRef::NONE, "more pages are let go of than it has"))
     }
 
-    /// Lets a page of the file go without reading it: its birth is then not known, and from the
+    /// Lets pages of the file go without reading them: their birth is then not known, and from the
     /// beginning is a safe answer.
-    pub(crate) fn release_unread(&mut self, at: PageRef) -> Result<()> {
+    pub(crate) fn release_unread(&mut self, pages: impl Iterator<Item = PageRef>) -> Result<()> {
         self.check_freed()?;
-        self.free_run(Run { start: at.0, len: 1 }, 0);
+        let freed = pages.map(|at| Freed { run: Run { start: at.0, len: 1 }, birth: 0 });
+        self.freed.extend(freed);
         Ok(())
     }
 
