@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
 
+use std::mem::MaybeUninit;
+
 use super::catalog::OpenTable;
 use super::page::Page;
 use super::page::group::ValueRun;
@@ -191,30 +193,20 @@ impl Cursor {
         }
     }
 
-    /// Keeps a key of which `rest`, which stands in a page, is the rest behind `shared` bytes at the
-    /// front; a short one in few instructions.
+    /// Keeps a string of which `join` puts a copy into the room it is given, as [`Page::join`] does,
+    /// if it is short.
     #[inline(always)]
-    fn keep_key(page: Page<'_>, shared: usize, rest: &[u8], kept: &mut Vec<u8>) {
+    fn keep(
+        kept: &mut Vec<u8>,
+        string: Bytes<'_>,
+        join: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<usize>,
+    ) {
         kept.clear();
-        match page.join_key(shared, rest, kept.spare_capacity_mut()) {
-            // SAFETY: so many bytes were written behind the vector's end, which is its beginning.
+        match join(kept.spare_capacity_mut()) {
+            // SAFETY: `join` is one of a page's, and has written so many bytes to the room behind
+            // the vector's end, which is its beginning.
             Some(len) => unsafe { kept.set_len(len) },
-            None => Self::keep_long(Bytes::new(page.shared_of(shared), rest), kept),
-        }
-    }
-
-    /// Keeps a value that stands in a page.
-    #[inline(always)]
-    fn keep_value(page: Page<'_>, value: Bytes<'_>, kept: &mut Vec<u8>) {
-        let (first, second) = match value.parts() {
-            (whole, []) | ([], whole) => (whole, &whole[..0]),
-            both => both,
-        };
-        kept.clear();
-        match page.join(first, second, kept.spare_capacity_mut()) {
-            // SAFETY: as above.
-            Some(len) => unsafe { kept.set_len(len) },
-            None => Self::keep_long(value, kept),
+            None => Self::keep_long(string, kept),
         }
     }
 

@@ -59,7 +59,9 @@ impl Path {
                 return Ok(Some(page));
             }
             at = page.child(slot);
-            pages.prefetch(at);
+            if level == 1 {
+                pages.prefetch(at);
+            }
             level -= 1;
         }
     }
