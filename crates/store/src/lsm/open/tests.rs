@@ -37,7 +37,8 @@ fn with_two_segments(durability: Durability) -> (SimSystem, u32, PathBuf) {
     while segments(&system).len() < 2 {
         put();
     }
-    (put(), put());
+    put();
+    put();
     let first = segments(&system).remove(0);
     system.kill();
     drop(db);
