@@ -75,14 +75,23 @@ impl Arena {
     /// A string in one piece: where it stands, if it does, else a copy.
     #[inline(always)]
     pub(crate) fn val(&mut self, bytes: Bytes<'_>) -> Val {
+        match bytes.as_slice() {
+            Some(whole) => self.stored(whole),
+            None => self.copied(bytes),
+        }
+    }
+
+    /// A string of the store's.
+    #[inline(always)]
+    pub(crate) fn stored(&mut self, whole: &[u8]) -> Val {
         self.has_given = true;
+        Val::new(whole.as_ptr(), whole.len())
+    }
+
+    /// A copy of a string.
+    #[inline(never)]
+    pub(crate) fn copied(&mut self, bytes: Bytes<'_>) -> Val {
         let (first, second) = bytes.parts();
-        if first.is_empty() {
-            return Val::new(second.as_ptr(), second.len());
-        }
-        if second.is_empty() {
-            return Val::new(first.as_ptr(), first.len());
-        }
         self.join(first, second)
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::compact;
+use super::compact::{self, Standing};
 use super::engine::Inner;
 use super::pool::Pool;
 use crate::sync::atomic::AtomicU64;
@@ -31,6 +31,8 @@ pub(crate) struct Background {
     changed: Condvar,
     /// Beside them: threads for those who do not wait themselves.
     pub(crate) pool: Pool,
+    /// What writers must know of the version.
+    standing: Mutex<Standing>,
     /// How far it is behind, see `compact`.
     behind: AtomicU64,
     begun: Instant,
@@ -43,21 +45,23 @@ const SLEEP_US: RangeInclusive<u64> = 500..=100_000;
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
-        let (state, changed) = (Mutex::default(), Condvar::default());
+        let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
         let (behind, begun, paced_us) = (AtomicU64::new(0), Instant::now(), AtomicU64::new(0));
-        Self { is_on, state, changed, pool: Pool::new(is_on), behind, begun, paced_us }
+        Self { is_on, state, changed, pool: Pool::new(is_on), standing, behind, begun, paced_us }
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Slows down whoever wrote so many bytes, and all others by as much, while the work is behind.
-    pub(crate) fn pace(&self, bytes: usize) {
-        let us = compact::delay_us(self.behind.load(Ordering::Relaxed), bytes);
-        if us == 0 || !self.is_on {
+    /// Slows down whoever wrote so many bytes and operations, and all others by as much, while the
+    /// work is behind.
+    pub(crate) fn pace(&self, bytes: usize, operations: u64) {
+        let behind = self.behind.load(Ordering::Relaxed);
+        if behind == 0 || !self.is_on {
             return;
         }
+        let us = compact::delay_us(behind, self.standing().weight(bytes, operations));
         let now = self.begun.elapsed().as_micros() as u64;
         let later = |paced: u64| Some(paced.max(now).saturating_add(us).min(now + SLEEP_US.end()));
         let before = self.paced_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
@@ -67,8 +71,19 @@ impl Background {
         }
     }
 
+    /// Notes how far the work is behind.
     pub(crate) fn set_behind(&self, behind: u64) {
         self.behind.store(behind, Ordering::Relaxed);
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The version changed, or what is known of it: `f` makes its standing of the one before.
+    pub(crate) fn update(&self, f: impl FnOnce(&Standing) -> Standing) {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        *standing = f(&standing);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

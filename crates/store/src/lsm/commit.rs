@@ -252,8 +252,7 @@ impl Drop for Lead<'_> {
         }
         self.called.iter().for_each(|waiter| waiter.call());
         // Nobody else is slowed by what nobody waits for.
-        let bytes = self.called.iter().map(|waiter| waiter.order.batch.body.len()).sum();
-        self.inner.background.pace(bytes);
+        self.called.iter().for_each(|waiter| self.inner.pace(&waiter.order));
     }
 }
 
@@ -363,8 +362,13 @@ impl Inner {
         let appended = self.append(&mut writer, &groups, order.durability > Durability::None)?;
         drop(writer);
         appended.apply(&groups);
-        self.background.pace(order.batch.body.len());
+        self.pace(&order);
         Ok(())
+    }
+
+    /// Slows down whoever committed it.
+    fn pace(&self, order: &Order) {
+        self.background.pace(order.batch.body.len(), u64::from(order.batch.count));
     }
 
     /// Waits in line, and leads when it is told to.
@@ -379,7 +383,7 @@ impl Inner {
                 Word::Outcome(outcome) => break outcome.map_err(Error::from),
             }
         };
-        self.background.pace(waiter.order.batch.body.len());
+        self.pace(&waiter.order);
         result
     }
 

@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
+use super::arrange;
 use super::background::Background;
 use super::buffer::{Buffer, BufferCursor};
 use super::catalog::Catalog;
 use super::commit::Queue;
-use super::compact::{self, Plan, Sizes};
+use super::compact::{self, Plan, Sizes, Standing, Unmerged};
 use super::debt;
 use super::files::{Directory, Name, random};
 use super::gc;
 use super::manifest::Manifest;
+use super::moving::Moves;
 use super::options::{Durability, Options};
 use super::rotate::Logs;
 use super::run::{self, Output, Rules};
@@ -227,12 +229,18 @@ impl Inner {
         })?;
         self.write_edits(&mut manifest, &edits, &next)?;
         before.mark_obsolete(&next);
-        self.background.set_behind(compact::behind(&next, self.options.segment_bytes));
+        self.note(&next);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
         change(&mut changed);
         *current = Arc::new(changed);
         Ok(())
+    }
+
+    /// Lets writers know how the version stands.
+    fn note(&self, version: &Version) {
+        let segment_bytes = self.options.segment_bytes;
+        self.background.update(|before| Standing::new(version, segment_bytes, before));
     }
 
     /// Writes edits that lead to `next`. Where they cannot be added to the manifest, or could not
@@ -259,15 +267,20 @@ impl Inner {
         }
         let current = self.current();
         let begun = current.frozen.first().map_or(current.version.flushed, |f| f.last_seq);
-        let operations = (writer.next_seq - 1).saturating_sub(begun);
-        let segment_bytes = self.options.segment_bytes;
+        let last = writer.next_seq - 1;
+        let unmerged = Unmerged {
+            operations: last.saturating_sub(current.version.flushed),
+            bytes: writer.log.end(),
+        };
+        let standing = self.background.standing();
+        self.background.set_behind(standing.behind(unmerged));
         let is_full = writer.active.is_full(self.options.memtable_bytes)
-            || compact::may_hide_much(&current.version, operations, segment_bytes);
+            || standing.may_hide_much(last.saturating_sub(begun));
         drop(current);
         if is_full && self.background.is_on() {
             self.background.wait_for_room(|| self.current().frozen.len() < FROZEN_MAX)?;
         }
-        if is_full || writer.log.end() >= segment_bytes {
+        if is_full || writer.log.end() >= self.options.segment_bytes {
             self.rotate(writer)?;
         } else if !writer.has_asked && self.is_half_full(writer) {
             writer.has_asked = true;
@@ -342,14 +355,15 @@ impl Inner {
             return self.install(removed.collect(), |_| {}).map(|()| true);
         }
         debt::estimate(&version);
+        self.note(&version);
         let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
         if let Some(plan) = compact::choose(&version, &sizes) {
-            return self.run_plan(&version, &plan).map(|()| true);
+            return self.run_plan(&version, &plan, Moves::NONE).map(|()| true);
         }
         self.collect(&version, &gc::Bounds::steady(&version, self.options.segment_bytes))
     }
 
-    fn run_plan(&self, version: &Version, plan: &Plan) -> Result<()> {
+    fn run_plan(&self, version: &Version, plan: &Plan, moves: Moves<'_>) -> Result<()> {
         let output = Output {
             version,
             rules: Rules {
@@ -359,7 +373,7 @@ impl Inner {
             table_bytes: self.options.table_bytes,
             number: &|| self.new_number(),
         };
-        self.install(run::compact(&output, plan)?, |_| {})
+        self.install(run::compact(&output, plan, moves)?, |_| {})
     }
 
     /// Collects values if segments hold too much else; answers whether they did.
@@ -397,18 +411,28 @@ impl Inner {
                 meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
             };
             let Some(plan) = compact::choose_full(&version, may_forget) else { break };
-            self.run_plan(&version, &plan)?;
+            self.run_plan(&version, &plan, Moves::NONE)?;
         }
-        let mut bytes = u64::MAX;
-        let bounds = gc::Bounds::full(self.options.segment_bytes);
-        loop {
-            let version = Arc::clone(&self.current().version);
-            let now: u64 = version.segments().map(super::version::Segment::bytes).sum();
-            if now >= bytes || !self.collect(&version, &bounds)? {
-                return Ok(());
+        self.arrange()
+    }
+
+    /// Writes segments anew until they hold little else than what is needed, and values stand in
+    /// the order of keys where much is written for it.
+    fn arrange(&self) -> Result<()> {
+        // Whoever holds a version holds its files: each is let go before the next one is made.
+        let now = || Arc::clone(&self.current().version);
+        let chosen = |version: Arc<Version>| -> Result<Vec<u32>> {
+            Ok(arrange::choose(&version, &arrange::sample(&version)?))
+        };
+        let (mut left, segment_bytes) = (chosen(now())?, self.options.segment_bytes);
+        while !left.is_empty() {
+            let segments = arrange::next_batch(&now(), &mut left, segment_bytes);
+            let plans = arrange::plans(&now(), &segments);
+            for plan in plans {
+                self.run_plan(&now(), &plan, Moves { segments: &segments, segment_bytes })?;
             }
-            bytes = now;
         }
+        Ok(())
     }
 
     /// Hands everything that was committed to the system, or to stable storage.

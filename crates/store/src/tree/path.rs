@@ -59,6 +59,7 @@ impl Path {
                 return Ok(Some(page));
             }
             at = page.child(slot);
+            pages.prefetch(at);
             level -= 1;
         }
     }

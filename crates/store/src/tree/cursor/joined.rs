@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::{Cursor, Leaf, State};
 use crate::tree::page::Page;
-use crate::tree::{Bytes, Entry, Snapshot};
+use crate::tree::{Bytes, Snapshot};
 
 /// A key or a value in one piece, as the short steps of a [`Cursor`] give it.
 #[derive(Clone, Copy, Debug)]
@@ -71,10 +71,10 @@ impl Cursor {
             shared => Joined::Copied(page.join_key(shared, rest, room)?),
         };
         if S::WRITES {
-            let slot = (offset as usize - page.offset_address(0) as usize) / 2;
-            (self.slot, self.values, self.value) = (slot, 1, 0);
-            let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
-            self.save(&Entry { key, value: value.into() });
+            Self::keep_key(page, self.leaf.shared, rest, &mut self.key);
+            if self.is_paired {
+                Self::keep_value(page, value.into(), &mut self.data);
+            }
         }
         Some((key, value))
     }
@@ -115,7 +115,7 @@ impl Cursor {
         if self.state != State::On || !self.has_leaf(txn) {
             return None;
         }
-        if !S::WRITES && !self.leaf.end.is_null() {
+        if !self.leaf.end.is_null() {
             self.catch_up();
         }
         let value = self.value.checked_sub(1)?;
@@ -155,27 +155,46 @@ impl Cursor {
         let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
         let joined = Self::join(page, found, room)?;
         if S::WRITES {
-            found.copy_to(&mut self.data);
+            Self::keep_value(page, found, &mut self.data);
         }
         Some(joined)
     }
 
     /// Moves to the first value of the next group of the leaf (or, with `back`, to the last value
-    /// of the group before), in a read transaction. False, and the cursor has not moved, where
-    /// there is none.
+    /// of the group before), in a read transaction, and gives its key as [`Cursor::next_joined`]
+    /// does. `None`, and the cursor has not moved, where there is none, or its key is long.
     #[inline(always)]
-    pub fn move_group_here<S: Snapshot>(&mut self, txn: &S, back: bool) -> bool {
+    pub fn next_group_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        back: bool,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
         if S::WRITES || self.state != State::On || !self.has_leaf(txn) {
-            return false;
+            return None;
         }
-        self.catch_up();
-        let page = self.page();
-        let slot = if back { self.slot.wrapping_sub(1) } else { self.slot + 1 };
-        if slot >= page.len() {
-            return false;
+        let page: Page<'t> = self.page();
+        let (first, end) = (page.offset_address(0), page.offset_address(page.len()));
+        let offset = if back { self.leaf.next.wrapping_sub(4) } else { self.leaf.next };
+        if offset < first || offset >= end {
+            return None;
         }
-        self.stand(txn, page, slot, back);
-        true
+        let record = page.leaf_record_of(offset);
+        if record.is_long_key() {
+            return None;
+        }
+        let key = Self::join(page, page.whole_key(record.rest()), room)?;
+        self.slot = (offset as usize - first as usize) / 2;
+        self.values = record.value_count();
+        self.value = if back { self.values - 1 } else { 0 };
+        self.leaf.next = offset.wrapping_add(2);
+        if self.value + 1 < self.values {
+            self.leaf.bar();
+        } else {
+            let usual_end = if page.is_reversed() { std::ptr::null() } else { end };
+            (self.leaf.end, self.leaf.usual_end) = (end, usual_end);
+        }
+        Some(key)
     }
 
     /// Whether the cursor is surely on the last value of its key: false where that is not seen
