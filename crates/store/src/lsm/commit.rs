@@ -14,14 +14,14 @@
 //! 4. The lock is given back. The operations go into the buffer that was the newest in step 2,
 //!    beside those of other threads; nothing can fail any more.
 //! 5. When all commits before it have been published, its last sequence number is: readers see a
-//!    batch wholly or not at all, and commits in the order of the log. A buffer becomes a table only
-//!    when all that is to be in it was published.
+//!    batch wholly or not at all, and commits in the order of the log. A buffer becomes a table
+//!    only when all that is to be in it was published.
 //!
-//! A durable batch gets in line, and so does one whose answer nobody waits for, and all others while
-//! somebody is in line. If nobody leads, its thread does: it takes those in line, up to a mebibyte,
-//! and does these steps for all of them with one write and one flush; the others wait, or go on and
-//! are called. Before step 4 the next thread in line begins to lead. Where only such are left as are
-//! called, a thread of the pool leads.
+//! A durable batch gets in line, and so does one whose answer nobody waits for, and all others
+//! while somebody is in line. If nobody leads, its thread does: it takes those in line, up to a
+//! mebibyte, and does these steps for all of them with one write and one flush; the others wait, or
+//! go on and are called. Before step 4 the next thread in line begins to lead. Where only such are
+//! left as are called, a thread of the pool leads.
 //!
 //! Where the work behind commits is behind, whoever committed is slowed down after it, so that no
 //! other waits for him.
@@ -95,6 +95,12 @@ impl Order {
             Ok(was_changed) => was_changed.then_some(Refusal::Conflict),
             Err(error) => Some(Refusal::Failed(error.to_string())),
         }
+    }
+
+    /// Whether it is handed to the system before it returns: a value that stays in the log is read
+    /// from there.
+    fn is_handed_over(&self) -> bool {
+        self.durability > Durability::None || self.batch.separates
     }
 
     /// What the log takes of it.
@@ -359,7 +365,7 @@ impl Inner {
             refusal.map_or(Ok(()), |refusal| Err(Error::from(refusal)))?;
         }
         let groups = [order.group()];
-        let appended = self.append(&mut writer, &groups, order.durability > Durability::None)?;
+        let appended = self.append(&mut writer, &groups, order.is_handed_over())?;
         drop(writer);
         appended.apply(&groups);
         self.pace(&order);
@@ -406,7 +412,7 @@ impl Inner {
         let led = lead.group.clone();
         let groups: Vec<(u32, &[u8])> = led.iter().map(|waiter| waiter.order.group()).collect();
         let durability = led.iter().map(|waiter| waiter.order.durability).max();
-        let now = durability > Some(Durability::None);
+        let now = led.iter().any(|waiter| waiter.order.is_handed_over());
         let appended = self.append(&mut writer, &groups, now)?;
         if durability == Some(Durability::Durable)
             && let Err(error) = self.flush_log(&mut writer)
@@ -480,13 +486,6 @@ impl Inner {
         written.inspect_err(|error| self.poison_if_broken(writer, error))
     }
 
-    /// Hands what is held back to the system, for somebody who is to read it.
-    pub(crate) fn write_out_held(&self) -> Result<()> {
-        let mut writer = self.writer();
-        self.health.check()?;
-        self.write_out_log(&mut writer)
-    }
-
     /// Hands everything to stable storage.
     pub(crate) fn flush_log(&self, writer: &mut Writer) -> Result<()> {
         self.health.check()?;
@@ -532,37 +531,6 @@ mod tests {
                 assert_eq!(db.get(&space, b"failed").unwrap(), None);
             }
         }
-    }
-
-    /// What promises nothing is in this process only, and is read all the same: a value that is
-    /// separated where it stands.
-    #[test]
-    fn what_is_held_back_is_read() {
-        let disk = SimSystem::new(1, sim::Config::default());
-        let options = Options::new().create(true).durability(Durability::None);
-        let db = options.system(Arc::new(disk.clone())).open("/db").unwrap();
-        let separated = super::super::KeyspaceOptions { separation_threshold: 10 };
-        let space = db.keyspace("space", separated).unwrap();
-        db.sync().unwrap();
-        let log = disk.files().into_iter().find(|path| path.ends_with("00000001.log")).unwrap();
-        let holds = |value: &[u8]| {
-            disk.content(&log).unwrap().windows(value.len()).any(|bytes| bytes == value)
-        };
-        let (first, second) = (b"a value that stays in the log", b"another one that stays there");
-        db.put(&space, b"first", first).unwrap();
-        db.put(&space, b"short", b"value").unwrap();
-        assert_eq!(db.get(&space, b"short").unwrap().as_deref(), Some(&b"value"[..]));
-        assert!(!holds(first));
-        assert_eq!(db.get(&space, b"first").unwrap().as_deref(), Some(&first[..]));
-        assert!(holds(first));
-        db.put(&space, b"second", second).unwrap();
-        assert!(!holds(second));
-        let values: Vec<Vec<u8>> = db.scan(&space).unwrap().map(|e| e.unwrap().1).collect();
-        assert_eq!(values, [&first[..], second, b"value"]);
-        disk.fail(Operation::Write, 1, 1, Fault::io(Kept::None));
-        db.put(&space, b"third", second).unwrap();
-        assert!(db.get(&space, b"third").is_err());
-        assert_eq!(db.get(&space, b"third").unwrap().as_deref(), Some(&second[..]));
     }
 
     /// Threads whose commits promise different things, transactions among them: each batch is seen

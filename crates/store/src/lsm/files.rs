@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 
 use super::fetch::{Blocks, ReadCounts};
 use super::memory::Budget;
-use super::wal::Reach;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
 use crate::os::{DataFile, Open, System};
 use crate::sync::atomic::AtomicBool;
@@ -33,8 +32,6 @@ pub(crate) struct Directory {
     /// Where queues of reads come from.
     pub(crate) io: Arc<dyn Io>,
     pub(crate) reads: ReadCounts,
-    /// How far the log was handed to the system.
-    pub(crate) reach: Arc<Reach>,
     /// Whether files are read past the system's cache: found out once.
     is_direct: OnceLock<bool>,
 }
@@ -98,8 +95,7 @@ impl Directory {
     pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, budget: Budget) -> Self {
         let io = system.aio(Choice::Auto);
         let (blocks, reads) = (Blocks::new(budget.rest()), ReadCounts::default());
-        let (reach, is_direct) = (Arc::default(), OnceLock::new());
-        Self { system, path, mode, blocks, budget, io, reads, reach, is_direct }
+        Self { system, path, mode, blocks, budget, io, reads, is_direct: OnceLock::new() }
     }
 
     pub(crate) fn file(&self, name: Name) -> PathBuf {

@@ -6,8 +6,8 @@
 //! 3. Log segments with anything that is not in tables are replayed into a buffer. One of which the
 //!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
 //!    that was being written: it is cut at the first group that is not whole, unless a later one
-//!    proves that it was whole once. A segment that does not go on where the one before ends is left
-//!    out: what is missing between them was not durable, so neither was this.
+//!    proves that it was whole once. A segment that does not go on where the one before ends is
+//!    left out: what is missing between them was not durable, so neither was this.
 //! 4. What was found may stand in the system's cache only, and where a flush failed the system may
 //!    have forgotten that it does: what was not known to be on stable storage is written once more.
 //!    The last segments are flushed, and end where they were cut.
@@ -87,9 +87,6 @@ impl Options {
             None => return Err(no_store(path, &names)),
         };
         let inner = Arc::new(options.recover(version, lock)?);
-        let held = Arc::downgrade(&inner);
-        let write_out = move || held.upgrade().map_or(Ok(()), |inner| inner.write_out_held());
-        inner.directory.reach.set_write_out(Box::new(write_out));
         let threads = Threads::start(&inner)?;
         Ok(Db::new(inner, threads))
     }
@@ -135,7 +132,7 @@ impl Options {
         let store = STORES.fetch_add(1, Ordering::Relaxed);
         let window_bytes = directory.budget.written_bytes();
         let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
-        let log = Log::new(identity, file, path, bounds, Arc::clone(&directory.reach));
+        let log = Log::new(identity, file, path, bounds);
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),

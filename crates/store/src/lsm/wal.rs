@@ -9,8 +9,8 @@
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 
 use super::append::{Advice, Trail};
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
@@ -19,7 +19,7 @@ use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::os::DataFile;
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
 
 /// The header of a segment.
@@ -403,43 +403,6 @@ pub(crate) struct Bounds {
     pub(crate) segment_bytes: u64,
 }
 
-/// How far the log was handed to the system. What stands behind is in this process only: who is to
-/// read it there has it written out first.
-#[derive(Default)]
-pub(crate) struct Reach {
-    segment: AtomicU32,
-    end: AtomicU64,
-    write_out: OnceLock<WriteOut>,
-}
-
-/// Hands everything to the system.
-type WriteOut = Box<dyn Fn() -> Result<()> + Send + Sync>;
-
-impl Reach {
-    /// A segment, later than those before, was handed over up to `end`.
-    fn advance(&self, segment: u32, end: u64) {
-        // Whoever sees the number of a segment sees no end of the one before.
-        self.end.store(end, Ordering::Release);
-        self.segment.store(segment, Ordering::Release);
-    }
-
-    /// Says how everything is handed over.
-    pub(crate) fn set_write_out(&self, write_out: WriteOut) {
-        // It is said once.
-        let _ = self.write_out.set(write_out);
-    }
-
-    /// Sees to it that a segment can be read up to `end`, which a pointer to it says.
-    ///
-    /// # Errors
-    /// If the system refuses to take what is before it.
-    pub(crate) fn require(&self, segment: u32, end: u64) -> Result<()> {
-        let is_there = self.segment.load(Ordering::Acquire) != segment
-            || self.end.load(Ordering::Acquire) >= end;
-        if is_there { Ok(()) } else { self.write_out.get().map_or(Ok(()), |write_out| write_out()) }
-    }
-}
-
 /// A segment that is not written to any more, and of which the manifest does not say so yet.
 #[derive(Clone)]
 pub(crate) struct Ended {
@@ -493,7 +456,6 @@ pub(crate) struct Log {
     /// The length of the file, if zeros were put behind the end.
     prepared: u64,
     bounds: Bounds,
-    reach: Arc<Reach>,
     /// A flush failed, or what a failed write left could not be cut off: nobody knows what is on
     /// the disk.
     broken: bool,
@@ -506,13 +468,11 @@ impl Log {
         file: Arc<dyn DataFile>,
         path: PathBuf,
         bounds: Bounds,
-        reach: Arc<Reach>,
     ) -> Self {
         let at = HEADER_BYTES as u64;
-        reach.advance(identity.number, at);
         let (trail, gathered) = (Trail::new(at, bounds.window_bytes), Vec::new());
         let (flushed, prepared, broken) = (at, at, false);
-        Self { identity, file, path, gathered, trail, flushed, prepared, bounds, reach, broken }
+        Self { identity, file, path, gathered, trail, flushed, prepared, bounds, broken }
     }
 
     /// What the system should be told of the file by now, which takes a while.
@@ -597,7 +557,6 @@ impl Log {
             Ok(()) => {
                 self.gathered.clear();
                 self.trail.advance(end);
-                self.reach.advance(self.identity.number, end);
                 Ok(())
             }
             Err(error) => {
