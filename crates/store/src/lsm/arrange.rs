@@ -26,7 +26,7 @@ const SAMPLE_ENTRIES: usize = 512;
 /// and less where all files would hold more than so many hundredths of what is needed.
 const BATCH_PART: u64 = 4;
 const BATCH_PART_MIN: u64 = 32;
-const PERCENT: u64 = 134;
+const PERCENT: u64 = 120;
 /// At most such a part of what is needed lies in tables that are written at a time.
 const TABLES_PART: u64 = 16;
 

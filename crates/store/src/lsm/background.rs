@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::compact::{self, Standing};
 use super::engine::Inner;
 use super::pool::Pool;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -38,6 +38,8 @@ pub(crate) struct Background {
     begun: Instant,
     /// Writers are slowed up to this moment, in microseconds behind `begun`.
     paced_us: AtomicU64,
+    /// Whether writers had to wait for space since it was last asked.
+    is_pressed: AtomicBool,
 }
 
 /// Writers who are slowed sleep no shorter, since sleeping takes its time, and no longer at once.
@@ -47,7 +49,8 @@ impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
         let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
         let (behind, begun, paced_us) = (AtomicU64::new(0), Instant::now(), AtomicU64::new(0));
-        Self { is_on, state, changed, pool: Pool::new(is_on), standing, behind, begun, paced_us }
+        let (pool, is_pressed) = (Pool::new(is_on), AtomicBool::new(false));
+        Self { is_on, state, changed, pool, standing, behind, begun, paced_us, is_pressed }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -61,6 +64,7 @@ impl Background {
         if behind == 0 || !self.is_on {
             return;
         }
+        self.press();
         let us = compact::delay_us(behind, self.standing().weight(bytes, operations));
         let now = self.begun.elapsed().as_micros() as u64;
         let later = |paced: u64| Some(paced.max(now).saturating_add(us).min(now + SLEEP_US.end()));
@@ -78,6 +82,18 @@ impl Background {
 
     pub(crate) fn standing(&self) -> Standing {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A writer waits for space.
+    fn press(&self) {
+        if !self.is_pressed.swap(true, Ordering::Relaxed) {
+            self.change(|state| state.merge = true);
+        }
+    }
+
+    /// Whether one did since this was last asked.
+    pub(crate) fn take_pressure(&self) -> bool {
+        self.is_pressed.swap(false, Ordering::Relaxed)
     }
 
     /// The version changed, or what is known of it: `f` makes its standing of the one before.

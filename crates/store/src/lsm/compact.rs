@@ -30,23 +30,33 @@ const SLACK_SEGMENTS: u64 = 3;
 /// segments if nobody knows how much that is.
 const UNKNOWN_PERCENT: u64 = 4;
 const UNKNOWN_SEGMENTS: u64 = 3;
-/// Entries that newer ones hide may take so many hundredths of what is needed.
+/// Entries that newer ones hide may take so many hundredths of what is needed; while writers wait
+/// for space, fewer: it is better to do what is not due yet than nothing.
 const HIDDEN_PERCENT: u64 = 6;
+const HIDDEN_PERCENT_PRESSED: u64 = 2;
 
 /// Sizes that a plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// A level above the last one begins to be used when it would hold this much.
     pub(crate) level_bytes_min: u64,
-    /// Less than this that newer entries hide is not worth a merge.
+    /// Less than this that newer entries hide is not worth a merge, nor are
     pub(crate) hidden_bytes_min: u64,
+    /// so many hundredths of what is needed.
+    pub(crate) hidden_percent: u64,
 }
 
 impl Sizes {
     /// For a store with tables and segments of these lengths.
     pub(crate) fn new(table_bytes: u64, segment_bytes: u64) -> Self {
         let level_bytes_min = table_bytes.saturating_mul(4);
-        Self { level_bytes_min, hidden_bytes_min: segment_bytes / 4 }
+        let (hidden_bytes_min, hidden_percent) = (segment_bytes / 4, HIDDEN_PERCENT);
+        Self { level_bytes_min, hidden_bytes_min, hidden_percent }
+    }
+
+    /// The same while writers wait for space.
+    pub(crate) fn pressed(self) -> Self {
+        Self { hidden_percent: HIDDEN_PERCENT_PRESSED, ..self }
     }
 }
 
@@ -125,7 +135,7 @@ pub(crate) fn choose(version: &Version, sizes: &Sizes) -> Option<Plan> {
             bytes(version.level(level)).saturating_mul(100) / target
         }
     };
-    let too_much = survey.needed_bytes() / 100 * HIDDEN_PERCENT + sizes.hidden_bytes_min;
+    let too_much = survey.needed_bytes() / 100 * sizes.hidden_percent + sizes.hidden_bytes_min;
     let hiding = match survey.hidden_bytes > too_much {
         true => (0..BOTTOM).max_by_key(|&level| hidden(version.level(level))),
         false => None,

@@ -360,7 +360,17 @@ impl Inner {
         if let Some(plan) = compact::choose(&version, &sizes) {
             return self.run_plan(&version, &plan, Moves::NONE).map(|()| true);
         }
-        self.collect(&version, &gc::Bounds::steady(&version, self.options.segment_bytes))
+        let bounds = gc::Bounds::steady(&version, self.options.segment_bytes);
+        if self.collect(&version, &bounds)? {
+            return Ok(true);
+        }
+        if !self.background.take_pressure() {
+            return Ok(false);
+        }
+        match compact::choose(&version, &sizes.pressed()) {
+            Some(plan) => self.run_plan(&version, &plan, Moves::NONE).map(|()| true),
+            None => self.collect(&version, &bounds.pressed()),
+        }
     }
 
     fn run_plan(&self, version: &Version, plan: &Plan, moves: Moves<'_>) -> Result<()> {

@@ -32,6 +32,8 @@ const PERCENT: u64 = 126;
 /// Segments may hold so many hundredths of what is needed in them at least, since collecting what
 /// is hardly garbage writes much.
 const PERCENT_MIN: u64 = 107;
+/// While writers wait for space it is worth it.
+const PERCENT_PRESSED: u64 = 103;
 /// Segments that are there besides: the one that is written to, and what a collection writes before
 /// it removes.
 const SEGMENTS_BESIDES: u64 = 3;
@@ -51,6 +53,11 @@ impl Bounds {
         let percent_max = percent.clamp(u128::from(PERCENT_MIN), u128::from(PERCENT)) as u64;
         let slack_bytes = (segment_bytes / 2).max(SLACK_BYTES_MIN);
         Self { percent_max, slack_bytes, batch_bytes: segment_bytes }
+    }
+
+    /// The same while writers wait for space.
+    pub(crate) fn pressed(self) -> Self {
+        Self { percent_max: PERCENT_PRESSED, ..self }
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::wal::Identity;
 use super::*;
 use crate::os::RealSystem;
 
-const SIZES: Sizes = Sizes { level_bytes_min: 4000, hidden_bytes_min: 1000 };
+const SIZES: Sizes = Sizes { level_bytes_min: 4000, hidden_bytes_min: 1000, hidden_percent: 6 };
 
 /// A version with tables of (level, number, bytes, first key, last key).
 fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
@@ -81,7 +81,7 @@ fn what_is_hidden_is_merged_where_it_is_too_much() {
             let found = entries.iter().find(|(number, _)| *number == table.meta.number);
             table.set_hidden(found.map_or(0, |(_, entries)| *entries));
         }
-        choose(&version, &Sizes { level_bytes_min: 1000, hidden_bytes_min: 0 })
+        choose(&version, &Sizes { level_bytes_min: 1000, hidden_bytes_min: 0, ..SIZES })
     };
     // Entries take 10 bytes each.
     assert_eq!(hiding(&[(1, 10), (2, 40)]), None);
