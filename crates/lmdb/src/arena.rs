@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "pieces are handed out by address")]
 
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 
 use hedgerow::tree::{Bytes, Joined};
@@ -11,7 +12,9 @@ use crate::abi::Val;
 
 /// The first chunk; each next one is twice as long, up to [`CHUNK_MAX`].
 const CHUNK_MIN: usize = 4 << 10;
-const CHUNK_MAX: usize = 1 << 20;
+/// What the system gives at once where it has pages of this size, as it is asked for in chunks of
+/// it: a scan that fills chunk after chunk stops for one of them, and not for 512 small ones.
+const CHUNK_MAX: usize = 2 << 20;
 /// So much may be in use when a write begins without being let go.
 const KEPT: usize = 64 << 10;
 
@@ -20,7 +23,6 @@ pub(crate) struct Arena {
     /// The free part of the newest chunk; not null.
     free: *mut u8,
     left: usize,
-    /// Written to by address only, which is why they are not boxes.
     chunks: Vec<Chunk>,
     used: usize,
     /// Lists that were handed out.
@@ -31,15 +33,34 @@ pub(crate) struct Arena {
 
 struct Chunk {
     base: *mut u8,
-    len: usize,
+    layout: Layout,
+}
+
+impl Chunk {
+    /// A chunk of `len` bytes, which is not 0.
+    fn new(len: usize) -> Self {
+        let align = if len == CHUNK_MAX { CHUNK_MAX } else { align_of::<u64>() };
+        let Ok(layout) = Layout::from_size_align(len, align) else {
+            handle_alloc_error(Layout::new::<u8>())
+        };
+        // SAFETY: the length is not 0.
+        let base = unsafe { alloc(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        if align == CHUNK_MAX {
+            // SAFETY: the memory is the chunk's; how the system keeps it changes nothing in it. That
+            // it keeps it in small pages is no failure.
+            unsafe { libc::madvise(base.cast(), len, libc::MADV_HUGEPAGE) };
+        }
+        Self { base, layout }
+    }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        let bytes = self.base.cast::<MaybeUninit<u8>>();
-        let slice = std::ptr::slice_from_raw_parts_mut(bytes, self.len);
-        // SAFETY: `Arena::grow` took it from a box of this length; nobody else lets it go.
-        drop(unsafe { Box::from_raw(slice) });
+        // SAFETY: `Chunk::new` allocated it with this layout; nobody else lets it go.
+        unsafe { dealloc(self.base, self.layout) };
     }
 }
 
@@ -75,14 +96,23 @@ impl Arena {
     /// A string in one piece: where it stands, if it does, else a copy.
     #[inline(always)]
     pub(crate) fn val(&mut self, bytes: Bytes<'_>) -> Val {
+        match bytes.as_slice() {
+            Some(whole) => self.stored(whole),
+            None => self.copied(bytes),
+        }
+    }
+
+    /// A string of the store's.
+    #[inline(always)]
+    pub(crate) fn stored(&mut self, whole: &[u8]) -> Val {
         self.has_given = true;
+        Val::new(whole.as_ptr(), whole.len())
+    }
+
+    /// A copy of a string.
+    #[inline(never)]
+    pub(crate) fn copied(&mut self, bytes: Bytes<'_>) -> Val {
         let (first, second) = bytes.parts();
-        if first.is_empty() {
-            return Val::new(second.as_ptr(), second.len());
-        }
-        if second.is_empty() {
-            return Val::new(first.as_ptr(), first.len());
-        }
         self.join(first, second)
     }
 
@@ -149,12 +179,12 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, len: usize) {
-        let last = self.chunks.last().map_or(CHUNK_MIN / 2, |chunk| chunk.len);
+        let last = self.chunks.last().map_or(CHUNK_MIN / 2, |chunk| chunk.layout.size());
         let size = (2 * last).min(CHUNK_MAX).max(len);
-        let base = Box::into_raw(Box::<[u8]>::new_uninit_slice(size)).cast();
+        let chunk = Chunk::new(size);
         self.used += size;
-        self.chunks.push(Chunk { base, len: size });
-        (self.free, self.left) = (base, size);
+        (self.free, self.left) = (chunk.base, size);
+        self.chunks.push(chunk);
     }
 
     /// Whatever was handed out is of no use from here on, or soon: the memory is taken back when

@@ -84,15 +84,26 @@ impl<S: Snapshot> Here<'_, S> {
         self.place.cursor_mut()?.is_on_last_value(self.txn).then_some(())
     }
 
-    /// Goes to the group that a step to another key leads to, or MDB_NEXT from the last value of
-    /// one, without giving it. A group is a key and its values in one leaf.
+    /// A step to another key, and MDB_NEXT from the last value of one, inside of a leaf. Where it
+    /// was made, and only the value cannot be given so, that is left to MDB_GET_CURRENT.
     #[inline(always)]
-    pub(crate) fn move_group(self, op: u32) -> Option<()> {
+    pub(crate) fn next_group(self, op: u32) -> Option<Result<(Val, Val), MadeStep>> {
         let cursor = self.place.cursor_mut()?;
-        let stays = op == op::NEXT && cursor.has_next_value();
-        (!stays && cursor.move_group_here(self.txn, op == op::PREV_NODUP)).then_some(())
+        if op == op::NEXT && cursor.has_next_value() {
+            return None;
+        }
+        let back = op == op::PREV_NODUP;
+        let key = cursor.next_group_joined(self.txn, back, self.arena.room())?;
+        let key = self.arena.joined(key);
+        let group = cursor.group_id();
+        let value = cursor.current_joined(self.txn, self.arena.room());
+        self.place.note_given(group, key);
+        Some(value.map(|value| (key, self.arena.joined(value))).ok_or(MadeStep))
     }
 }
+
+/// The cursor was moved, and what is there is still to be given.
+pub(crate) struct MadeStep;
 
 /// What a call of `mdb_cursor_get` hands out.
 pub(crate) struct Given {
@@ -153,6 +164,27 @@ impl Txn {
         };
         place.forget_gone();
         Some(found.map_err(|stop| self.stopped(stop)))
+    }
+
+    /// Goes to the first or last entry in a table that the cursor has seen before, in a read
+    /// transaction; what is there is still to be given. `None`, and nothing done, elsewhere.
+    #[inline(always)]
+    pub(crate) fn cursor_to_end(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        last: bool,
+    ) -> Option<Answer<MadeStep>> {
+        let (table, _) = self.ready(dbi)?;
+        if place.cursor_mut()?.table() != table {
+            return None;
+        }
+        let Body::Read(txn) = &self.body else { return None };
+        Some(match place.move_to_end(txn, last)? {
+            Ok(true) => Ok(MadeStep),
+            Ok(false) => Err(MDB_NOTFOUND),
+            Err(error) => Err(self.fail_by(error)),
+        })
     }
 
     /// A call of `mdb_cursor_get`.
@@ -265,8 +297,14 @@ impl Txn {
     ) -> Option<Answer> {
         let done = self.put_usual(dbi, key, data, flags, Some(&mut *place))?;
         if done == Err(MDB_KEYEXIST) {
-            // LMDB's cursor stands on the last entry then.
-            return Some(self.stand_on(dbi, place, None).and(done));
+            // LMDB's cursor stands on the last entry then, or on the key that is there.
+            let stands = match flags & MDB_APPEND != 0 {
+                true => self.stand_on(dbi, place, None),
+                // The scratch has the key, or nothing was ever given out that this might have been.
+                false if self.arena.has_given() => self.stand_on_scratch(dbi, place, key.len()),
+                false => self.stand_on(dbi, place, Some(key)),
+            };
+            return Some(stands.and(done));
         }
         Some(done)
     }
@@ -294,8 +332,10 @@ impl Txn {
             }
             Put::Exists(old) => {
                 // LMDB's cursor stands on what is there.
-                let at_last = flags & MDB_APPEND != 0 && old.is_none();
-                self.stand_on(dbi, place, (!at_last).then_some(key))?;
+                match flags & MDB_APPEND != 0 && old.is_none() {
+                    true => self.stand_on(dbi, place, None)?,
+                    false => self.stand_on_scratch(dbi, place, key.len())?,
+                }
                 if let Some(old) = old {
                     *data = old;
                 }
@@ -320,6 +360,14 @@ impl Txn {
         place.stand(txn, view.table, key, value).map_err(|e| self.fail(&e))
     }
 
+    /// Stands on a key that is there, which the scratch begins with.
+    fn stand_on_scratch(&mut self, dbi: usize, place: &mut Place, len: usize) -> Answer {
+        let scratch = std::mem::take(&mut self.scratch);
+        let stands = self.stand_on(dbi, place, scratch.get(..len));
+        self.scratch = scratch;
+        stands
+    }
+
     /// Stands on a key that is there, or on the last entry.
     fn stand_on(&mut self, dbi: usize, place: &mut Place, key: Option<&[u8]>) -> Answer {
         let op = if key.is_some() { op::SET } else { op::LAST };
@@ -340,8 +388,8 @@ impl Txn {
             let key = place.key.clone();
             return self.put(dbi, &key, *data, 0).map(|_| ());
         }
-        self.arena.renew();
         let value = crate::ffi::bytes_of(data).to_vec();
+        self.arena.renew();
         let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
         let put = place.put_current(txn, &value);
         put.map_err(|stop| self.stopped(stop))

@@ -11,8 +11,9 @@ use crate::main_db::Main;
 use crate::place::Place;
 use crate::txn::{Body, Txn, on_body};
 
-/// Longer values are never changed in place, and need not be copied before a write.
-const COPIED_MAX: usize = 4096;
+/// Longer values stand in no page beside others, of whatever size pages are, and need not be copied
+/// before a write.
+const COPIED_MAX: usize = 32 << 10;
 
 /// What a put did or found.
 pub(crate) enum Put {
@@ -35,19 +36,39 @@ impl Txn {
         Main { txn, table, names, arena }
     }
 
-    /// The (first) value of a key.
+    /// Hands the (first) value of a key to `give`.
     #[inline(always)]
-    pub(crate) fn get(&mut self, dbi: usize, key: &[u8]) -> Answer<Val> {
+    pub(crate) fn get(&mut self, dbi: usize, key: &[u8], give: impl FnOnce(Val)) -> Answer {
         let Some((table, _)) = self.ready(dbi).filter(|_| !key.is_empty()) else {
-            return self.get_unready(dbi, key);
+            return self.get_unready(dbi, key).map(give);
         };
-        match on_body!(&self.body, txn => txn.get(table, key)) {
-            Ok(Some(value)) => Ok(self.arena.val(value)),
+        let Body::Read(txn) = &self.body else {
+            return self.get_any(table, key).map(give);
+        };
+        match txn.get(table, key) {
+            Ok(Some(value)) => {
+                match value.as_slice() {
+                    Some(whole) => give(self.arena.stored(whole)),
+                    None => give(self.arena.copied(value)),
+                }
+                Ok(())
+            }
             Ok(None) => Err(MDB_NOTFOUND),
-            Err(error) => Err(self.fail(&error)),
+            Err(error) => Err(self.fail_by(error)),
         }
     }
 
+    /// As [`Txn::get`], in a transaction of any kind.
+    #[inline(never)]
+    fn get_any(&mut self, table: Table, key: &[u8]) -> Answer<Val> {
+        match on_body!(&self.body, txn => txn.get(table, key)) {
+            Ok(Some(value)) => Ok(self.arena.val(value)),
+            Ok(None) => Err(MDB_NOTFOUND),
+            Err(error) => Err(self.fail_by(error)),
+        }
+    }
+
+    /// As [`Txn::get`] where the handle's table is not looked up, or not all there is to it.
     #[cold]
     fn get_unready(&mut self, dbi: usize, key: &[u8]) -> Answer<Val> {
         self.view(dbi)?;
@@ -57,7 +78,7 @@ impl Txn {
             return Err(MDB_BAD_VALSIZE);
         }
         match self.ready(dbi) {
-            Some(_) => self.get(dbi, key),
+            Some((table, _)) => self.get_any(table, key),
             None => self.get_in_main(&view, key),
         }
     }
@@ -93,9 +114,9 @@ impl Txn {
         if size > most { Err(MDB_BAD_VALSIZE) } else { Ok(()) }
     }
 
-    /// The usual put, in the fewest steps: a short entry of a database without duplicates, and no
-    /// flag but MDB_APPEND. A cursor's `place` then stands on the entry. `None`, and nothing done,
-    /// for all that [`Txn::put`] has to see to.
+    /// The usual put, in the fewest steps: of a short entry, with no flag but MDB_APPEND or, in a
+    /// database with duplicates, MDB_APPENDDUP. A cursor's `place` then stands on the entry. `None`,
+    /// and nothing done, for all that [`Txn::put`] has to see to.
     #[inline(always)]
     pub(crate) fn put_usual(
         &mut self,
@@ -106,8 +127,13 @@ impl Txn {
         place: Option<&mut Place>,
     ) -> Option<Answer> {
         let (table, stored) = self.ready(dbi)?;
-        let special = flags & !MDB_APPEND | stored & MDB_DUPSORT | self.flags & MDB_RDONLY;
-        if special != 0 || data.size > COPIED_MAX || key.is_empty() || key.len() > KEY_MAX {
+        let is_paired = stored & MDB_DUPSORT != 0;
+        let (usual, sizes) = match is_paired {
+            false => (MDB_APPEND, 0..=COPIED_MAX),
+            true => (MDB_APPENDDUP, 1..=KEY_MAX),
+        };
+        let special = flags & !usual | self.flags & MDB_RDONLY;
+        if special != 0 || !sizes.contains(&data.size) || key.is_empty() || key.len() > KEY_MAX {
             return None;
         }
         let Body::Write(txn) = &mut self.body else { return None };
@@ -117,20 +143,24 @@ impl Txn {
             false => (key, bytes_of(data)),
         };
         self.arena.renew();
-        let done =
-            if flags == 0 { txn.put(table, key, value) } else { txn.append(table, key, value) };
+        let done = match flags {
+            0 => txn.put(table, key, value),
+            MDB_APPEND => txn.append(table, key, value),
+            _ => append_value(txn, table, key, value),
+        };
         let done = done.and_then(|()| match place {
-            Some(place) => place.stand(txn, Some(table), key, &[]),
+            Some(place) => place.stand(txn, Some(table), key, if is_paired { value } else { &[] }),
             None => Ok(()),
         });
         Some(match done {
             Ok(()) => Ok(()),
             Err(Error::NotLast) => Err(MDB_KEYEXIST),
-            Err(error) => Err(self.fail(&error)),
+            Err(error) => Err(self.fail_by(error)),
         })
     }
 
-    /// Puts an entry. `flags` are those of `mdb_put`. The arguments may stand in the store.
+    /// Puts an entry. `flags` are those of `mdb_put`. The arguments may stand in the store, or in
+    /// memory that this lets go; the scratch then has a copy of the key.
     pub(crate) fn put(&mut self, dbi: usize, key: &[u8], data: Val, flags: u32) -> Answer<Put> {
         let view = match self.prepared(dbi)? {
             view if view.table.is_some() => view,
@@ -139,6 +169,7 @@ impl Txn {
         Self::check_sizes(&view, key, data.size)?;
         if view.state & View::PLAIN == 0 && self.is_name(dbi, &view, key)? {
             if flags & MDB_NOOVERWRITE != 0 {
+                copied(&mut self.scratch, key, &[]);
                 return self.get_in_main(&view, key).map(|value| Put::Exists(Some(value)));
             }
             return Err(MDB_INCOMPATIBLE);
@@ -320,7 +351,8 @@ fn put_pair(
         return Ok(Asked::Done);
     }
     if flags & MDB_APPENDDUP != 0 {
-        return append_value(txn, table, key, value);
+        append_value(txn, table, key, value)?;
+        return Ok(Asked::Done);
     }
     if flags & MDB_NODUPDATA != 0 && txn.contains_pair(table, key, value)? {
         return Ok(Asked::Exists(false));
@@ -329,21 +361,15 @@ fn put_pair(
     Ok(Asked::Done)
 }
 
-/// Adds a value that must come after the others of its key.
-fn append_value(
-    txn: &mut WriteTxn,
-    table: Table,
-    key: &[u8],
-    value: &[u8],
-) -> Result<Asked, Error> {
+/// Adds a value that must come after the others of its key; else [`Error::NotLast`].
+fn append_value(txn: &mut WriteTxn, table: Table, key: &[u8], value: &[u8]) -> Result<(), Error> {
     match txn.append(table, key, value) {
         Err(Error::NotLast) => {}
-        other => return other.map(|()| Asked::Done),
+        other => return other,
     }
     let mut cursor = txn.cursor(table)?;
     if cursor.seek_value_at_or_after(txn, key, value)?.is_some() {
-        return Ok(Asked::Exists(false));
+        return Err(Error::NotLast);
     }
-    txn.put(table, key, value)?;
-    Ok(Asked::Done)
+    txn.put(table, key, value)
 }

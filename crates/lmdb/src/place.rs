@@ -102,9 +102,31 @@ impl Place {
         let group = cursor.group_id();
         if changes || self.given.0 != group {
             let key = cursor.key_joined(txn, arena.room())?;
-            self.given = (group, arena.joined(key));
+            let key = arena.joined(key);
+            self.note_given(group, key);
         }
         Some(self.given.1)
+    }
+
+    /// A key was handed out for a group.
+    #[inline(always)]
+    pub(crate) fn note_given(&mut self, group: usize, key: Val) {
+        self.given = (group, key);
+    }
+
+    /// Goes to the first or last entry, if there is a table.
+    #[inline(always)]
+    pub(crate) fn move_to_end<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        last: bool,
+    ) -> Option<hedgerow::Result<bool>> {
+        let moved = self.cursor.as_mut()?.move_to_end(txn, last);
+        match moved {
+            Ok(true) => self.state = SET,
+            _ => self.forget_gone(),
+        }
+        Some(moved)
     }
 
     /// Whether it stands somewhere.

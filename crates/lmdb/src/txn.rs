@@ -313,6 +313,13 @@ impl Txn {
         code_of(error)
     }
 
+    /// As [`Txn::fail`], and lets the error go.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fail_by(&mut self, error: Error) -> Code {
+        self.fail(&error)
+    }
+
     /// What a handle means, if it may be used.
     #[inline(always)]
     pub(crate) fn view(&self, dbi: usize) -> Answer<View> {

@@ -56,11 +56,12 @@ silent() {
     fi
 }
 
-for name in counts misuse processes copies hostile transcript fuzz; do
+for name in counts misuse aliases processes copies hostile transcript fuzz; do
     compile "$here/c/$name.c" "$name"
 done
 silent counts
 silent misuse
+silent aliases
 silent processes
 silent copies
 silent hostile 1 "${SEEDS:-1000}"

@@ -1,6 +1,7 @@
 //! mdb_dump: databases as text, in the format that `portable::mdb` describes.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::Path;
 
 use hedgerow::tree::{ReadTxn, Snapshot, Store, TableInfo};
@@ -109,7 +110,11 @@ impl Dump {
             page_size: stat.page_size,
             map_size: environment::map_size(stat.pages * u64::from(stat.page_size)),
             writer: mdb::Writer::new(print, stat.file_bytes, stat.page_size, true),
-            out: to.map_or_else(|| Ok(Output::stdout()), Output::to)?,
+            out: match to {
+                None => Output::stdout(),
+                Some(path) => Output::to(path)
+                    .map_err(|failure| Ending::reopen(path, failure, File::create(path)))?,
+            },
         })
     }
 

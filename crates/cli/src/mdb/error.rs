@@ -2,6 +2,8 @@
 //! code that LMDB's interface gives for it, and its text.
 
 use std::fmt::Display;
+use std::fs::File;
+use std::path::Path;
 
 use hedgerow::Error;
 
@@ -26,6 +28,18 @@ impl Ending {
     /// An [`Ending::Usage`] with a complaint.
     pub(crate) fn usage(complaint: String) -> Self {
         Self::Usage(Some(complaint))
+    }
+
+    /// A file that could not be opened in place of standard input or output; `again` is what the
+    /// system says to another try.
+    pub(crate) fn reopen(path: &Path, failure: Failure, again: std::io::Result<File>) -> Self {
+        match again {
+            Ok(_) => failure.into(),
+            Err(error) => {
+                let text = Code::of_io(&error).text;
+                Self::Complained(format!("{}: reopen: {text}", path.display()))
+            }
+        }
     }
 
     /// A failed call of LMDB's interface, or what stands for it here.

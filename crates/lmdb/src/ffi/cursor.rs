@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint};
 use super::{bytes_of, on_txn, store};
 use crate::abi::*;
 use crate::code::Answer;
-use crate::cursor::{Cursor, Here};
+use crate::cursor::{Cursor, Here, MadeStep};
 use crate::handles::View;
 use crate::place::Place;
 use crate::txn::{BLOCKED, Txn};
@@ -107,19 +107,44 @@ unsafe extern "C" fn mdb_cursor_get(
         if this.txn.is_null() {
             return MDB_BAD_TXN;
         }
-        // The step inside a leaf is looked for first.
-        if op == op::NEXT {
-            get_next(cursor, key, data, op)
-        } else {
-            get_other(cursor, key, data, op)
+        // The steps inside a leaf are looked for first.
+        match (op, this.is_writing) {
+            (_, true) => get_writing(cursor, key, data, op),
+            (op::NEXT, false) => get_next(cursor, key, data, op),
+            (_, false) => get_other(cursor, key, data, op),
         }
     }
 }
 
-/// All but the usual MDB_NEXT.
+/// Any call in a write transaction.
 ///
 /// # Safety
 /// As of [`get_next`].
+#[inline(never)]
+unsafe extern "C" fn get_writing(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match op {
+            op::NEXT => get_next_writing(cursor, key, data, op),
+            op::PREV => get_prev_writing(cursor, key, data, op),
+            op::NEXT_DUP => get_next_value_writing(cursor, key, data, op),
+            op::PREV_DUP => get_prev_value_writing(cursor, key, data, op),
+            op::GET_CURRENT => get_current_writing(cursor, key, data, op),
+            _ => get_usual(cursor, key, data, op),
+        }
+    }
+}
+
+/// All but MDB_NEXT in a read transaction.
+///
+/// # Safety
+/// As of [`get_next`].
+#[inline(never)]
 unsafe extern "C" fn get_other(
     cursor: *mut Cursor,
     key: *mut Val,
@@ -128,16 +153,13 @@ unsafe extern "C" fn get_other(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        if (*(*cursor).txn).flags & MDB_RDONLY == 0 {
-            return get_writing(cursor, key, data, op);
-        }
         match op {
-            op::NEXT => get_next_in_group(cursor, key, data, op),
             op::PREV => get_prev(cursor, key, data, op),
             op::NEXT_DUP => get_next_value(cursor, key, data, op),
             op::PREV_DUP => get_prev_value(cursor, key, data, op),
             op::NEXT_NODUP | op::PREV_NODUP => get_group(cursor, key, data, op),
             op::GET_CURRENT => get_current(cursor, key, data, op),
+            op::FIRST | op::LAST => get_end(cursor, key, data, op),
             _ => get_usual(cursor, key, data, op),
         }
     }
@@ -177,7 +199,7 @@ macro_rules! stepping {
 stepping! {
     "MDB_NEXT."
     get_next(txn, place, op) txn.reading(place).and_then(Here::next),
-        otherwise get_other;
+        otherwise get_next_in_group;
     "MDB_NEXT where the key may have more values."
     get_next_in_group(txn, place, op) txn.reading(place).and_then(Here::next_value),
         otherwise get_group;
@@ -193,15 +215,21 @@ stepping! {
     "MDB_GET_CURRENT."
     get_current(txn, place, op) txn.reading(place).and_then(Here::current),
         otherwise get_usual;
-    "Any call in a write transaction."
-    get_writing(txn, place, op) txn.writing(place).and_then(|here| match op {
-        op::NEXT => here.next(),
-        op::PREV => here.prev(),
-        op::NEXT_DUP => here.next_value(),
-        op::PREV_DUP => here.prev_value(),
-        op::GET_CURRENT => here.current(),
-        _ => None,
-    }), otherwise get_usual;
+    "MDB_NEXT in a write transaction."
+    get_next_writing(txn, place, op) txn.writing(place).and_then(Here::next),
+        otherwise get_next_value_writing;
+    "MDB_PREV in a write transaction."
+    get_prev_writing(txn, place, op) txn.writing(place).and_then(Here::prev),
+        otherwise get_prev_value_writing;
+    "MDB_NEXT_DUP in a write transaction, and MDB_NEXT where the key may have more values."
+    get_next_value_writing(txn, place, op) txn.writing(place).and_then(Here::next_value),
+        otherwise get_usual;
+    "MDB_PREV_DUP in a write transaction, and MDB_PREV where keys may have several values."
+    get_prev_value_writing(txn, place, op) txn.writing(place).and_then(Here::prev_value),
+        otherwise get_usual;
+    "MDB_GET_CURRENT in a write transaction."
+    get_current_writing(txn, place, op) txn.writing(place).and_then(Here::current),
+        otherwise get_usual;
 }
 
 /// MDB_NEXT_DUP that found no value in the leaf.
@@ -239,8 +267,36 @@ unsafe extern "C" fn get_group(
     // SAFETY: the caller's promise.
     unsafe {
         let this = &mut *cursor;
-        match (*this.txn).reading(&mut this.place).and_then(|here| here.move_group(op)) {
-            Some(()) => get_current(cursor, key, data, op::GET_CURRENT),
+        match (*this.txn).reading(&mut this.place).and_then(|here| here.next_group(op)) {
+            Some(Ok(pair)) => give(key, data, pair),
+            Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
+            None => get_usual(cursor, key, data, op),
+        }
+    }
+}
+
+/// MDB_FIRST and MDB_LAST in a read transaction.
+///
+/// # Safety
+/// As of [`get_next`].
+#[inline(never)]
+unsafe extern "C" fn get_end(
+    cursor: *mut Cursor,
+    key: *mut Val,
+    data: *mut Val,
+    op: c_uint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (this, mut made) = (&mut *cursor, None);
+        let code = on_txn(this.txn, |txn| {
+            let moved = txn.cursor_to_end(this.dbi, &mut this.place, op == op::LAST);
+            made = moved.transpose()?;
+            Ok(())
+        });
+        match made {
+            Some(MadeStep) => get_current(cursor, key, data, op::GET_CURRENT),
+            None if code != 0 => code,
             None => get_usual(cursor, key, data, op),
         }
     }

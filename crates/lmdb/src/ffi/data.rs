@@ -18,8 +18,7 @@ unsafe extern "C" fn mdb_get(txn: *mut Txn, dbi: c_uint, key: *const Val, data: 
             let (Some(key), false) = (key.as_ref(), data.is_null()) else {
                 return Err(libc::EINVAL);
             };
-            data.write(txn.get(dbi as usize, bytes_of(key))?);
-            Ok(())
+            txn.get(dbi as usize, bytes_of(key), |value| data.write(value))
         })
     }
 }

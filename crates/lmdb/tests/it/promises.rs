@@ -26,6 +26,14 @@ fn misuse_is_refused() {
 }
 
 #[test]
+fn what_was_given_out_may_be_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large-pages");
+    hedgerow::tree::Store::builder().page_size(64 << 10).create(&path).unwrap();
+    holds("aliases", &[path.to_str().unwrap()], "aliases hold");
+}
+
+#[test]
 fn processes_and_threads_are_kept_apart() {
     holds("processes", &[], "processes hold");
 }

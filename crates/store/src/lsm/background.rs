@@ -1,14 +1,16 @@
-//! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
-//! What they do is `engine`'s.
+//! The threads that work behind commits: one writes buffers to tables, one compacts and collects,
+//! one seals segments of the log and makes the next one. What they do is `engine`'s and `rotate`'s.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use super::compact::Standing;
+use super::compact::{self, Standing};
 use super::engine::Inner;
 use super::pool::Pool;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -17,6 +19,7 @@ struct State {
     stop: bool,
     flush: bool,
     merge: bool,
+    log: bool,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,
 }
@@ -30,19 +33,51 @@ pub(crate) struct Background {
     pub(crate) pool: Pool,
     /// What writers must know of the version.
     standing: Mutex<Standing>,
+    /// How far it is behind, see `compact`.
+    behind: AtomicU64,
+    begun: Instant,
+    /// Writers are slowed up to this moment, in microseconds behind `begun`.
+    paced_us: AtomicU64,
     /// Whether writers had to wait for space since it was last asked.
     is_pressed: AtomicBool,
 }
 
+/// Writers who are slowed sleep no shorter, since sleeping takes its time, and no longer at once.
+const SLEEP_US: RangeInclusive<u64> = 500..=100_000;
+
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
         let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
+        let (behind, begun, paced_us) = (AtomicU64::new(0), Instant::now(), AtomicU64::new(0));
         let (pool, is_pressed) = (Pool::new(is_on), AtomicBool::new(false));
-        Self { is_on, state, changed, pool, standing, is_pressed }
+        Self { is_on, state, changed, pool, standing, behind, begun, paced_us, is_pressed }
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// Slows down whoever wrote so many bytes and operations, and all others by as much, while the
+    /// work is behind.
+    pub(crate) fn pace(&self, bytes: usize, operations: u64) {
+        let behind = self.behind.load(Ordering::Relaxed);
+        if behind == 0 || !self.is_on {
+            return;
+        }
+        self.press();
+        let us = compact::delay_us(behind, self.standing().weight(bytes, operations));
+        let now = self.begun.elapsed().as_micros() as u64;
+        let later = |paced: u64| Some(paced.max(now).saturating_add(us).min(now + SLEEP_US.end()));
+        let before = self.paced_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let ahead = before.ok().and_then(later).map_or(0, |until| until - now);
+        if ahead >= *SLEEP_US.start() {
+            std::thread::sleep(Duration::from_micros(ahead));
+        }
+    }
+
+    /// Notes how far the work is behind.
+    pub(crate) fn set_behind(&self, behind: u64) {
+        self.behind.store(behind, Ordering::Relaxed);
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -50,7 +85,7 @@ impl Background {
     }
 
     /// A writer waits for space.
-    pub(crate) fn press(&self) {
+    fn press(&self) {
         if !self.is_pressed.swap(true, Ordering::Relaxed) {
             self.change(|state| state.merge = true);
         }
@@ -79,6 +114,13 @@ impl Background {
     /// A buffer was frozen.
     pub(crate) fn wake(&self) {
         self.change(|state| (state.flush, state.failure) = (true, None));
+    }
+
+    /// The log went on in another segment, or soon will.
+    pub(crate) fn wake_log(&self) {
+        if self.is_on {
+            self.change(|state| state.log = true);
+        }
     }
 
     /// A buffer went to a table.
@@ -157,7 +199,8 @@ impl Threads {
         if !inner.background.is_on() {
             return Ok(threads);
         }
-        let works: [(&str, Work); 2] = [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
+        let works: [(&str, Work); 3] =
+            [("hedgerow-flush", flusher), ("hedgerow-merge", merger), ("hedgerow-log", logger)];
         for (name, work) in works {
             let shared = Arc::clone(inner);
             let builder = std::thread::Builder::new().name(name.to_string());
@@ -188,6 +231,13 @@ fn flusher(inner: &Inner) {
     let background = &inner.background;
     while background.next(|state| std::mem::take(&mut state.flush)) {
         background.note(inner.flush_frozen());
+    }
+}
+
+fn logger(inner: &Inner) {
+    let background = &inner.background;
+    while background.next(|state| std::mem::take(&mut state.log)) {
+        background.note(inner.make_spare().and_then(|()| inner.seal_ended()));
     }
 }
 

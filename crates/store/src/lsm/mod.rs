@@ -82,6 +82,8 @@ mod open;
 mod options;
 mod pool;
 mod queue;
+mod replay;
+mod rotate;
 mod run;
 mod search;
 #[doc(hidden)]

@@ -141,7 +141,7 @@ mod tests {
             [(1, 0, 10), (1, 10, 10), (1, 20 + GAP_BYTES, 10), (1, 20 + 2 * far, 10), (2, 0, 10)];
         assert_eq!(runs(&spans, 1 << 20), [0..3, 3..4, 4..5]);
         assert_eq!(runs(&spans, 20), [0..2, 2..3, 3..4, 4..5]);
-        assert_eq!(runs(&[(1, 0, 500)], 20), [0..1]);
+        assert_eq!(runs(&[(1, 0, 500)], 20), vec![0..1]);
         assert!(runs(&[], 20).is_empty());
     }
 }

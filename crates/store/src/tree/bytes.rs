@@ -6,6 +6,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use super::order::compare_front;
+
 /// A key or value inside a store: `first` followed by `second`, both borrowed from the page.
 ///
 /// A page stores the prefix that its keys share once, so a key is usually in two pieces. Values of
@@ -157,8 +159,8 @@ impl<'t> Bytes<'t> {
     #[inline]
     pub fn cmp_slice(&self, other: &[u8]) -> Ordering {
         let cut = other.len().min(self.first.len());
-        match self.first.cmp(&other[..cut]) {
-            Ordering::Equal => self.second.cmp(&other[cut..]),
+        match compare_front(self.first, &other[..cut]) {
+            Ordering::Equal => compare_front(self.second, &other[cut..]),
             unequal => unequal,
         }
     }

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
 
+use std::mem::MaybeUninit;
+
 use super::catalog::OpenTable;
 use super::page::Page;
 use super::page::group::ValueRun;
@@ -184,12 +186,35 @@ impl Cursor {
     }
 
     /// Keeps the entry under the cursor, to find the place again.
-    #[inline(always)]
     fn save(&mut self, entry: &Entry<'_>) {
         entry.key.copy_to(&mut self.key);
         if self.is_paired {
             entry.value.copy_to(&mut self.data);
         }
+    }
+
+    /// Keeps a string of which `join` puts a copy into the room it is given, as [`Page::join`] does,
+    /// if it is short.
+    #[inline(always)]
+    fn keep(
+        kept: &mut Vec<u8>,
+        string: Bytes<'_>,
+        join: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<usize>,
+    ) {
+        kept.clear();
+        match join(kept.spare_capacity_mut()) {
+            // SAFETY: `join` is one of a page's, and has written so many bytes to the room behind
+            // the vector's end, which is its beginning.
+            Some(len) => unsafe { kept.set_len(len) },
+            None => Self::keep_long(string, kept),
+        }
+    }
+
+    /// Keeps a string of any length, with room for others.
+    #[cold]
+    fn keep_long(string: Bytes<'_>, kept: &mut Vec<u8>) {
+        kept.reserve(2 * string.len() + 64);
+        string.copy_to(kept);
     }
 
     /// Stands on a group of a leaf; on its first value, or with `last` on its last one.
@@ -217,8 +242,8 @@ impl Cursor {
         }
     }
 
-    /// Takes note of the steps that moved `leaf.next` only, which happens in read transactions.
-    /// Only to be called for the cursor's own transaction.
+    /// Takes note of the steps that moved `leaf.next` only. Only to be called for the cursor's own
+    /// transaction, while the leaf is as it was.
     #[inline(always)]
     fn catch_up(&mut self) {
         if self.state == State::On {
@@ -363,9 +388,7 @@ impl Cursor {
     /// Makes the place right again after changes of the transaction.
     fn settle<S: Snapshot>(&mut self, txn: &S) -> Result<State> {
         if self.has_leaf(txn) {
-            if !S::WRITES {
-                self.catch_up();
-            }
+            self.catch_up();
             return Ok(self.state);
         }
         let table = self.check(txn)?;
@@ -500,28 +523,38 @@ impl Cursor {
 
     /// The first pair.
     pub fn first<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        let table = self.check(txn)?;
-        self.leave(State::Nowhere);
-        match self.path.descend(txn.pages(), &table.tree, |_| Ok(0))? {
-            Some(page) => {
-                self.stand(txn, page, 0, false);
-                self.give(txn)
-            }
-            None => Ok(None),
-        }
+        if self.stand_at_end(txn, false)? { self.give(txn) } else { Ok(None) }
     }
 
     /// The last pair.
     pub fn last<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.stand_at_end(txn, true)? { self.give(txn) } else { Ok(None) }
+    }
+
+    /// Goes to the first pair, or with `last` to the last one, as [`Cursor::first`] and
+    /// [`Cursor::last`] do, without giving it. False if there is none.
+    ///
+    /// # Errors
+    /// As theirs.
+    pub fn move_to_end<S: Snapshot>(&mut self, txn: &S, last: bool) -> Result<bool> {
+        let is_there = self.stand_at_end(txn, last)?;
+        if S::WRITES && is_there {
+            self.give(txn)?;
+        }
+        Ok(is_there)
+    }
+
+    /// Stands on the first or last pair. The cursor of a write transaction has yet to save it.
+    #[inline(always)]
+    fn stand_at_end<S: Snapshot>(&mut self, txn: &S, last: bool) -> Result<bool> {
         let table = self.check(txn)?;
         self.leave(State::Nowhere);
-        match self.path.descend(txn.pages(), &table.tree, |page| Ok(page.len() - 1))? {
-            Some(page) => {
-                self.stand(txn, page, page.len() - 1, true);
-                self.give(txn)
-            }
-            None => Ok(None),
-        }
+        let end = |page: Page<'_>| if last { page.len() - 1 } else { 0 };
+        let Some(page) = self.path.descend(txn.pages(), &table.tree, |page| Ok(end(page)))? else {
+            return Ok(false);
+        };
+        self.stand(txn, page, end(page), last);
+        Ok(true)
     }
 
     /// The pair under the cursor. Where it was deleted the cursor moves on to the next one; `None`
@@ -565,9 +598,10 @@ impl Cursor {
             let mut path = self.path;
             match path.next_leaf(txn.pages())? {
                 None => return Ok(None),
-                Some(page) if !page.continues() => {
+                // Where the key goes on, the next one comes behind that.
+                Some(page) if !page.continues() || page.len() > 1 => {
                     self.path = path;
-                    self.stand(txn, page, 0, false);
+                    self.stand(txn, page, usize::from(page.continues()), false);
                     return self.give(txn);
                 }
                 Some(_) => {}
@@ -579,8 +613,19 @@ impl Cursor {
 
     /// Last value of the previous key; of the last key if the cursor stands nowhere.
     pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        if self.settle(txn)? == State::On && self.begins_here() {
-            return self.step_key(txn, false);
+        if self.settle(txn)? == State::On {
+            if self.begins_here() {
+                return self.step_key(txn, false);
+            }
+            // The last group of the leaf before has the key, too.
+            let mut path = self.path;
+            if let Some(page) = path.previous_leaf(txn.pages())?
+                && page.len() > 1
+            {
+                self.path = path;
+                self.stand(txn, page, page.len() - 2, true);
+                return self.give(txn);
+            }
         }
         let Some(key) = self.saved_key(txn)? else { return self.last(txn) };
         self.move_or_stay(txn, &key, Side::First, true)

@@ -59,6 +59,9 @@ impl Path {
                 return Ok(Some(page));
             }
             at = page.child(slot);
+            if level == 1 {
+                pages.prefetch(at);
+            }
             level -= 1;
         }
     }

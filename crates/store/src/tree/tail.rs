@@ -1,11 +1,14 @@
 //! The short way for sorted input: another entry behind the last one of a table, where its leaf has
 //! room. Everything else takes the long way through `insert`.
 
+use std::cmp::Ordering;
+
 use super::insert::{Place, inline_most};
 use super::page::max_inline_key;
 use super::page::search::behind_last;
 use super::pages::{Pages, WritePages};
 use super::path::Path;
+use super::search::{key_bytes, value_bytes};
 use super::tree::{Tree, raise};
 use crate::Result;
 
@@ -16,7 +19,7 @@ pub(crate) struct Tail {
 }
 
 /// Which entries can be pushed: those that the checks of a table and its pages would let pass,
-/// settled once for a whole run of them.
+/// settled once for a whole run of them; none in a table with duplicates.
 struct Taken {
     /// The epoch of the undo log in which every page of the path was made a changed one.
     epoch: u32,
@@ -36,16 +39,52 @@ impl Tail {
         }))
     }
 
+    /// Aims behind the last pair: at a new key, or at another value of the last one. False, and the
+    /// place is of no meaning, if the pair does not come after it.
+    pub(crate) fn aim<P: Pages>(
+        &mut self,
+        pages: &P,
+        tree: &Tree,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        let page = pages.page(self.place.path.steps[0].page, 0)?;
+        let last = page.len() - 1;
+        let record = page.leaf_record(last);
+        let place = &mut self.place;
+        match (tree.form.keys.compare_bytes(&key_bytes(pages, &record)?, key), &tree.form.values) {
+            (Ordering::Less, _) => {
+                (place.slot, place.key_found, place.value) = (last + 1, false, 0)
+            }
+            (Ordering::Equal, Some(order)) => {
+                let count = record.value_count();
+                let value_before = value_bytes(pages, record.value(count - 1))?;
+                (place.slot, place.key_found, place.value) = (last, true, count);
+                return Ok(order.compare_bytes(&value_before, value).is_lt());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// Notes that the pages of the path are changed ones. `key_size` is 0 unless all keys of the
     /// table have one size.
     pub(crate) fn set_touched(&mut self, pages: &WritePages, tree: &Tree, key_size: usize) {
         let page_size = pages.page_size();
-        self.taken = tree.form.values.is_none().then(|| Taken {
-            epoch: pages.epoch(),
-            key_least: key_size,
-            key_most: if key_size == 0 { max_inline_key(page_size) } else { key_size },
-            entry_most: inline_most(page_size),
-        });
+        let all = max_inline_key(page_size);
+        let (key_least, key_most) = match (tree.form.values.is_none(), key_size) {
+            // A value may belong to the last key, which is not the short way.
+            (false, _) => (1, 0),
+            (true, 0) => (0, all),
+            (true, fixed) => (fixed, fixed),
+        };
+        let (epoch, entry_most) = (pages.epoch(), inline_most(page_size));
+        self.taken = Some(Taken { epoch, key_least, key_most, entry_most });
+    }
+
+    /// Whether the pages of the path are changed ones.
+    pub(crate) fn is_touched(&self, epoch: u32) -> bool {
+        self.taken.as_ref().is_some_and(|taken| taken.epoch == epoch)
     }
 
     /// Whether an entry of these sizes can be pushed, if the leaf has room.

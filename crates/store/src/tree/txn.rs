@@ -517,29 +517,17 @@ impl WriteTxn {
             }
             append_at_tail(pages, open, key, value)
         })
-        .and_then(|done| if done { Ok(()) } else { self.append_pair_or_first(table, key, value) })
+        .and_then(|done| if done { Ok(()) } else { self.append_first(table, key, value) })
     }
 
-    /// Appends to an empty table, or another value to the last key.
+    /// Appends to an empty table.
     #[cold]
-    fn append_pair_or_first(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let open = self.open_table(table)?;
-        let form = &open.tree.form;
-        let mut cursor = self.cursor(table)?;
-        let behind = match cursor.last(self)? {
-            None => true,
-            Some(last) => match &form.values {
-                Some(order) if form.keys.compare_bytes(&last.key, key).is_eq() => {
-                    order.compare_bytes(&last.value, value).is_lt()
-                }
-                _ => form.keys.compare_bytes(&last.key, key).is_lt(),
-            },
-        };
-        if !behind {
+    fn append_first(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.open_table(table)?.tree.root.count.values > 0 {
             return Err(Error::NotLast);
         }
         self.change(table, |pages, open| {
-            let mut place = locate(pages, &open.tree, key, value)?;
+            let mut place = Place::EMPTY;
             put_at(pages, &mut open.tree, &mut place, key, value)?;
             open.tail = Tail::find(pages, &open.tree)?;
             Ok(())
@@ -833,7 +821,7 @@ fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
     Ok(true)
 }
 
-/// Appends where the table's tail stands, if the key comes after the last one.
+/// Appends where the table's tail stands, if the pair comes after the last one.
 fn append_at_tail(
     pages: &mut WritePages,
     open: &mut OpenTable,
@@ -841,15 +829,13 @@ fn append_at_tail(
     value: &[u8],
 ) -> Result<bool> {
     let Some(tail) = &mut open.tail else { return Ok(false) };
-    let page = pages.page(tail.place.path.steps[0].page, 0)?;
-    let record = page.leaf_record(page.len() - 1);
-    let last = search::key_bytes(pages, &record)?;
-    if open.tree.form.keys.compare_bytes(&last, key).is_ge() {
+    if !tail.aim(pages, &open.tree, key, value)? {
         open.tail = None;
         return Ok(false);
     }
-    touch_path(pages, &mut open.tree, &mut tail.place.path)?;
-    tail.place.slot = pages.changed(tail.place.path.steps[0].page).len();
+    if !tail.is_touched(pages.epoch()) {
+        touch_path(pages, &mut open.tree, &mut tail.place.path)?;
+    }
     let leaves = open.tree.root.leaf_pages;
     put_at(pages, &mut open.tree, &mut tail.place, key, value)?;
     if open.tree.root.leaf_pages != leaves {

@@ -68,7 +68,8 @@ fn batches_take_as_much_as_there_is_room_for() {
 
 #[test]
 fn tables_that_are_written_together_are_neighbours() {
-    let (with, without): (&[(u32, u64)], &[(u32, u64)]) = (&[(1, 90_000)], &[(2, 90_000)]);
+    let with: &[(u32, u64)] = &[(1, 90_000)];
+    let without: &[(u32, u64)] = &[(2, 90_000)];
     let version = version(&[with, with, without, with, without, without, with, with]);
     let plans = |segments: &[u32]| -> Vec<Vec<u32>> {
         plans(&version, segments).into_iter().map(|plan| plan.upper).collect()

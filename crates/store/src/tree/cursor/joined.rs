@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::{Cursor, Leaf, State};
 use crate::tree::page::Page;
-use crate::tree::{Bytes, Entry, Snapshot};
+use crate::tree::{Bytes, Snapshot};
 
 /// A key or a value in one piece, as the short steps of a [`Cursor`] give it.
 #[derive(Clone, Copy, Debug)]
@@ -71,12 +71,29 @@ impl Cursor {
             shared => Joined::Copied(page.join_key(shared, rest, room)?),
         };
         if S::WRITES {
-            let slot = (offset as usize - page.offset_address(0) as usize) / 2;
-            (self.slot, self.values, self.value) = (slot, 1, 0);
-            let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
-            self.save(&Entry { key, value: value.into() });
+            let (shared, whole) = (self.leaf.shared, page.whole_key(rest));
+            Self::keep(&mut self.key, whole, |room| page.join_key(shared, rest, room));
+            if self.is_paired {
+                self.keep_value(page, value.into());
+            }
         }
         Some((key, value))
+    }
+
+    /// Keeps the value under the cursor, which stands in its leaf.
+    #[inline(always)]
+    fn keep_value(&mut self, page: Page<'_>, value: Bytes<'_>) {
+        let (first, second) = match value.parts() {
+            (whole, []) | ([], whole) => (whole, &whole[..0]),
+            both => both,
+        };
+        Self::keep(&mut self.data, value, |room| page.join(first, second, room));
+    }
+
+    /// The leaf, while the cursor stands on an entry of it.
+    #[inline(always)]
+    fn leaf_here<'t, S: Snapshot>(&self, txn: &'t S) -> Option<Page<'t>> {
+        (self.state == State::On && self.has_leaf(txn)).then(|| self.page())
     }
 
     /// Whether the key had another value in the same leaf when the cursor was put on this one.
@@ -93,14 +110,15 @@ impl Cursor {
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        if !self.has_next_value() || !self.has_leaf(txn) {
+        if !self.has_next_value() {
             return None;
         }
+        let page = self.leaf_here(txn)?;
         let value = self.value + 1;
-        let joined = self.value_joined::<S>(value, room)?;
+        let joined = self.value_joined::<S>(page, value, room)?;
         self.value = value;
         if value + 1 == self.values {
-            self.leaf = Leaf::at(self.page(), self.slot);
+            self.leaf = Leaf::at(page, self.slot);
         }
         Some(joined)
     }
@@ -112,14 +130,12 @@ impl Cursor {
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        if self.state != State::On || !self.has_leaf(txn) {
-            return None;
-        }
-        if !S::WRITES && !self.leaf.end.is_null() {
+        let page = self.leaf_here(txn)?;
+        if !self.leaf.end.is_null() {
             self.catch_up();
         }
         let value = self.value.checked_sub(1)?;
-        let joined = self.value_joined::<S>(value, room)?;
+        let joined = self.value_joined::<S>(page, value, room)?;
         self.value = value;
         self.leaf.bar();
         Some(joined)
@@ -132,50 +148,65 @@ impl Cursor {
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        if self.state != State::On || !self.has_leaf(txn) {
-            return None;
-        }
-        let page: Page<'t> = self.page();
+        let page = self.leaf_here(txn)?;
         if let Some((_, value)) = page.plain_record_of(self.leaf.next.wrapping_sub(2)) {
             return Some(Joined::Stored(value));
         }
         // Among several values no step has moved `leaf.next` only.
-        self.value_joined::<S>(self.value, room)
+        self.value_joined::<S>(page, self.value, room)
     }
 
-    /// A value of the group under the cursor, which has several. Only to be called while the leaf
-    /// is that of a borrowed transaction.
+    /// A value of the group under the cursor, which has several.
     #[inline(always)]
     fn value_joined<'t, S: Snapshot>(
         &mut self,
+        page: Page<'t>,
         value: usize,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        let page: Page<'t> = self.page();
         let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
         let joined = Self::join(page, found, room)?;
         if S::WRITES {
-            found.copy_to(&mut self.data);
+            self.keep_value(page, found);
         }
         Some(joined)
     }
 
     /// Moves to the first value of the next group of the leaf (or, with `back`, to the last value
-    /// of the group before), in a read transaction. False, and the cursor has not moved, where
-    /// there is none.
+    /// of the group before), in a read transaction, and gives its key as [`Cursor::next_joined`]
+    /// does. `None`, and the cursor has not moved, where there is none, or its key is long.
     #[inline(always)]
-    pub fn move_group_here<S: Snapshot>(&mut self, txn: &S, back: bool) -> bool {
-        if S::WRITES || self.state != State::On || !self.has_leaf(txn) {
-            return false;
+    pub fn next_group_joined<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        back: bool,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<Joined<'t>> {
+        if S::WRITES {
+            return None;
         }
-        self.catch_up();
-        let page = self.page();
-        let slot = if back { self.slot.wrapping_sub(1) } else { self.slot + 1 };
-        if slot >= page.len() {
-            return false;
+        let page = self.leaf_here(txn)?;
+        let (first, end) = (page.offset_address(0), page.offset_address(page.len()));
+        let offset = if back { self.leaf.next.wrapping_sub(4) } else { self.leaf.next };
+        if offset < first || offset >= end {
+            return None;
         }
-        self.stand(txn, page, slot, back);
-        true
+        let record = page.leaf_record_of(offset);
+        if record.is_long_key() {
+            return None;
+        }
+        let key = Self::join(page, page.whole_key(record.rest()), room)?;
+        self.slot = (offset as usize - first as usize) / 2;
+        self.values = record.value_count();
+        self.value = if back { self.values - 1 } else { 0 };
+        self.leaf.next = offset.wrapping_add(2);
+        if self.value + 1 < self.values {
+            self.leaf.bar();
+        } else {
+            let usual_end = if page.is_reversed() { std::ptr::null() } else { end };
+            (self.leaf.end, self.leaf.usual_end) = (end, usual_end);
+        }
+        Some(key)
     }
 
     /// Whether the cursor is surely on the last value of its key: false where that is not seen
@@ -192,10 +223,7 @@ impl Cursor {
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        if self.state != State::On || !self.has_leaf(txn) {
-            return None;
-        }
-        let page: Page<'t> = self.page();
+        let page = self.leaf_here(txn)?;
         let record = page.leaf_record_of(self.leaf.next.wrapping_sub(2));
         if record.is_long_key() {
             return None;

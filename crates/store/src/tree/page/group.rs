@@ -47,6 +47,40 @@ impl<'a> Group<'a> {
         self.count
     }
 
+    /// What all values share.
+    pub(crate) fn shared(&self) -> &'a [u8] {
+        self.shared
+    }
+
+    /// What each value has besides that in bytes, if that is the same for all.
+    pub(crate) fn stride(&self) -> Option<usize> {
+        (self.stride != VARIED).then_some(self.stride)
+    }
+
+    /// The bytes that each value's end takes.
+    pub(crate) fn end_len(&self) -> usize {
+        if self.stride == VARIED { 2 } else { 0 }
+    }
+
+    /// Where the end of value `i` stands, or would; of a group without ends where its value does.
+    pub(crate) fn end_at(&self, i: usize) -> usize {
+        if self.stride == VARIED { self.ends + 2 * i } else { self.rest_at(i) }
+    }
+
+    /// Where the values stand.
+    pub(crate) fn data(&self) -> usize {
+        self.data
+    }
+
+    /// Where the rest of value `i` stands; `i` may be the number of values.
+    pub(crate) fn rest_at(&self, i: usize) -> usize {
+        match self.stride {
+            VARIED if i == 0 => self.data,
+            VARIED => self.data + self.page.half(self.ends + 2 * (i - 1)),
+            stride => self.data + i * stride,
+        }
+    }
+
     /// What value `i` has besides the shared bytes.
     #[inline(always)]
     pub(crate) fn rest(&self, i: usize) -> &'a [u8] {
@@ -137,20 +171,49 @@ impl<'t> ValueRun<'t> {
 
     /// As [`ValueRun::append_to`] for values that fit into a word: put together there.
     fn append_words(&self, buffer: &mut Vec<u8>, own: usize) {
-        let (start, len) = (buffer.len(), own + self.shared.len());
         let (own_by, shared_by) =
             if self.is_reversed { (0, 8 * own) } else { (8 * self.shared.len(), 0) };
         let shared = word_at(self.shared, 0).unbounded_shl(shared_by as u32);
-        let mask = word_at(&[0xFF; WORD][..own], 0);
-        // A word is written whole; what reaches beyond the value is written over or cut off.
-        buffer.resize(start + self.count * len + WORD, 0);
-        let out = &mut buffer[start..];
-        for i in 0..self.count {
-            let own = word_at(self.rests, i * own) & mask;
-            let value = own.wrapping_shl(own_by as u32) | shared;
-            out[i * len..i * len + WORD].copy_from_slice(&value.to_le_bytes());
+        // Integers in few instructions, since their lengths are known here.
+        match (own, own + self.shared.len()) {
+            (1, 8) => append_fixed::<1, 8>(self.rests, own_by, shared, buffer),
+            (2, 8) => append_fixed::<2, 8>(self.rests, own_by, shared, buffer),
+            (3, 8) => append_fixed::<3, 8>(self.rests, own_by, shared, buffer),
+            (4, 8) => append_fixed::<4, 8>(self.rests, own_by, shared, buffer),
+            (1, 4) => append_fixed::<1, 4>(self.rests, own_by, shared, buffer),
+            (2, 4) => append_fixed::<2, 4>(self.rests, own_by, shared, buffer),
+            (_, len) => {
+                for i in 0..self.count {
+                    let rest = word_at(&self.rests[i * own..(i + 1) * own], 0);
+                    let value = rest.wrapping_shl(own_by as u32) | shared;
+                    buffer.extend_from_slice(&value.to_le_bytes()[..len]);
+                }
+            }
         }
-        buffer.truncate(start + self.count * len);
+    }
+}
+
+/// How many values are put together before they are added to a buffer.
+const TOGETHER: usize = 64;
+
+/// Adds values of `LEN` bytes, of which `OWN` stand in `rests`, to be moved up by `own_by` bits, and
+/// the others in `shared`.
+#[inline(never)]
+fn append_fixed<const OWN: usize, const LEN: usize>(
+    rests: &[u8],
+    own_by: usize,
+    shared: u64,
+    buffer: &mut Vec<u8>,
+) {
+    let mut values = [[0; LEN]; TOGETHER];
+    for rests in rests.as_chunks::<OWN>().0.chunks(TOGETHER) {
+        for (value, rest) in values.iter_mut().zip(rests) {
+            let mut word = [0; WORD];
+            word[..OWN].copy_from_slice(rest);
+            let word = u64::from_le_bytes(word).wrapping_shl(own_by as u32) | shared;
+            value.copy_from_slice(&word.to_le_bytes()[..LEN]);
+        }
+        buffer.extend_from_slice(values[..rests.len()].as_flattened());
     }
 }
 

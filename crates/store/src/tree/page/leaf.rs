@@ -4,7 +4,7 @@ use super::build::{plain_len, put_plain, put_single};
 use super::group::{GroupSize, put_group};
 use super::{
     CONTINUES, Count, EXTENT_CELL, KEY_EXTENT_CELL, KNOWN_MAX, KeyCell, Page, PageMut, Record,
-    ValueCell, code, length_len, put_extent, put_length,
+    ValueCell, code, length_len, put_extent, put_length, shift_offsets,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
@@ -275,6 +275,39 @@ impl<'a> PageMut<'a> {
         put_single(self.bytes, at, &key, value);
     }
 
+    /// Puts a value before value `at` of the group of slot `i`, which stays as it is otherwise.
+    /// False, and no change, where it cannot: the slot has one value, the new one does not have
+    /// what all share, values that had one length would no longer, or there is no room.
+    fn put_in_group(&mut self, i: usize, at: usize, value: &[u8], order: &KeyOrder) -> bool {
+        let view = self.view();
+        let record = view.leaf_record(i);
+        let Some(group) = record.group() else { return false };
+        let Some(rest) = order.strip(value, group.shared()) else { return false };
+        let (end, len) = (group.end_len(), rest.len());
+        if group.stride().is_some_and(|stride| stride != len) || end + len > view.leaf_free() {
+            return false;
+        }
+        let (start, from) = (self.bytes.len() - view.heap_len(), record.at);
+        let (end_at, data_at) = (group.end_at(at), group.rest_at(at));
+        let (group_at, count, before) = (record.value_at(), group.count(), data_at - group.data());
+        self.set_heap_len(self.bytes.len() - start + end + len);
+        let offsets = self.view().offsets_at();
+        let slots = 2 * self.view().len();
+        // The records that stand before this one in the heap move with it.
+        let by = ((end + len) as u16).wrapping_neg();
+        shift_offsets(&mut self.bytes[offsets..offsets + slots], from + 1, by);
+        self.bytes.copy_within(start..end_at, start - end - len);
+        put_u16(self.bytes, group_at - end - len, (count + 1) as u16);
+        if end > 0 {
+            self.bytes.copy_within(end_at..data_at, end_at - len);
+            let ends = &mut self.bytes[end_at - end - len..];
+            put_u16(ends, 0, before as u16);
+            raise_ends(&mut ends[..end * (count + 1 - at)], len as u16);
+        }
+        self.bytes[data_at - len..data_at].copy_from_slice(rest);
+        true
+    }
+
     /// Puts one value into the group of slot `i`, or takes one out; `aside` is scratch. Returns
     /// false (and changes nothing) if it does not fit.
     pub(crate) fn edit_group(
@@ -284,6 +317,11 @@ impl<'a> PageMut<'a> {
         order: &KeyOrder,
         aside: &mut Vec<u8>,
     ) -> bool {
+        if let GroupEdit::Put(at, value) = edit
+            && self.put_in_group(i, at, value, order)
+        {
+            return true;
+        }
         // The new record is built aside: at most a page.
         aside.resize(self.bytes.len().max(aside.len()), 0);
         let len = {
@@ -312,6 +350,13 @@ impl<'a> PageMut<'a> {
         let at = self.replace_record(i, len);
         self.bytes[at..at + len].copy_from_slice(&aside[..len]);
         true
+    }
+}
+
+/// Adds `by` to the ends of values.
+fn raise_ends(ends: &mut [u8], by: u16) {
+    for raw in ends.as_chunks_mut::<2>().0 {
+        *raw = u16::from_le_bytes(*raw).wrapping_add(by).to_le_bytes();
     }
 }
 
@@ -368,5 +413,107 @@ fn inline<'a>(record: &Record<'a>, i: usize) -> Bytes<'a> {
     match record.value(i) {
         ValueCell::Inline(bytes) => bytes,
         ValueCell::Extent(_) => Bytes::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::{Pair, build_leaf};
+    use super::super::{checked, seal};
+    use super::*;
+    use crate::tree::tree::Form;
+
+    const PAGE_SIZE: usize = 4096;
+    const PAGE: u32 = 5;
+
+    type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+    /// A leaf of sorted pairs.
+    fn leaf(pairs: &Entries, form: &Form) -> Vec<u8> {
+        let pairs: Vec<_> = pairs
+            .iter()
+            .enumerate()
+            .map(|(i, (key, value))| Pair {
+                key: KeyCell { known: Bytes::from(&key[..]), extent: None },
+                value: ValueCell::Inline(Bytes::from(&value[..])),
+                starts: i == 0 || pairs[i - 1].0 != *key,
+            })
+            .collect();
+        let mut bytes = vec![0; PAGE_SIZE];
+        build_leaf(&mut bytes, &pairs, form).unwrap();
+        bytes
+    }
+
+    fn read(page: Page<'_>) -> Entries {
+        let value = |record: &Record<'_>, i| match record.value(i) {
+            ValueCell::Inline(bytes) => bytes.to_vec(),
+            ValueCell::Extent(_) => panic!("a value in an extent"),
+        };
+        let records = (0..page.len()).map(|slot| page.leaf_record(slot));
+        let pairs = records.flat_map(|record| {
+            (0..record.value_count())
+                .map(move |i| (record.key_cell().known.to_vec(), value(&record, i)))
+        });
+        pairs.collect()
+    }
+
+    /// Values of one length and of several, which share much or little, on both sides.
+    fn value(random: &mut impl FnMut(usize) -> usize, kind: usize) -> Vec<u8> {
+        let len = if kind & 1 == 0 { 6 } else { 4 + random(4) };
+        let own: Vec<u8> = (0..len).map(|_| b'a' + random(3) as u8).collect();
+        if kind & 2 == 0 { own } else { [b"shared", &own[..], b"shared"].concat() }
+    }
+
+    #[test]
+    fn values_put_in_place_are_as_those_of_a_leaf_built_with_them() {
+        let mut seed = 7_u64;
+        let mut random = move |n: usize| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) as usize % n
+        };
+        let (mut in_place, mut aside) = (0, Vec::new());
+        for round in 0..400 {
+            let order = if round % 2 == 0 { KeyOrder::Bytewise } else { KeyOrder::Reverse };
+            let form = Form { keys: KeyOrder::Bytewise, values: Some(order.clone()) };
+            let mut pairs: Entries = (0..2 + random(20))
+                .map(|_| (vec![b'k', random(4) as u8], value(&mut random, round / 2)))
+                .collect();
+            let sort = |pairs: &mut Entries| {
+                pairs.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| order.compare(&a.1, &b.1)));
+                pairs.dedup();
+            };
+            sort(&mut pairs);
+            let mut bytes = leaf(&pairs, &form);
+            for _ in 0..20 {
+                let key = pairs[random(pairs.len())].0.clone();
+                let new = value(&mut random, round / 2);
+                if pairs.contains(&(key.clone(), new.clone())) {
+                    continue;
+                }
+                let of_key = pairs.iter().filter(|pair| pair.0 == key);
+                let at = of_key.filter(|pair| order.compare(&pair.1, &new).is_lt()).count();
+                let mut keys: Vec<_> = pairs.iter().map(|pair| pair.0.clone()).collect();
+                keys.dedup();
+                let slot = keys.iter().position(|one| *one == key).unwrap();
+                let mut page = PageMut::new(&mut bytes);
+                in_place += usize::from(page.put_in_group(slot, at, &new, &order));
+                let is_done = read(page.view()).len() > pairs.len();
+                if !is_done {
+                    assert!(page.edit_group(slot, GroupEdit::Put(at, &new), &order, &mut aside));
+                }
+                pairs.push((key, new));
+                sort(&mut pairs);
+                seal(&mut bytes, PAGE);
+                let page = checked(&bytes, PAGE, 10).unwrap();
+                assert_eq!(read(page), pairs);
+                let built = leaf(&pairs, &form);
+                assert_eq!(page.used(), checked_len(&built), "as compact as one that is built");
+            }
+        }
+        assert!(in_place > 2000, "{in_place}");
+    }
+
+    fn checked_len(bytes: &[u8]) -> usize {
+        PageMut::new(&mut bytes.to_vec()).view().used()
     }
 }
