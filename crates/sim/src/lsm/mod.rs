@@ -129,6 +129,28 @@ pub enum Write {
     DeleteRange(u8, u16, Option<u16>),
 }
 
+impl Write {
+    /// The number of its keyspace.
+    pub fn space(self) -> usize {
+        let (Self::Put(space, ..) | Self::Delete(space, _) | Self::DeleteRange(space, ..)) = self;
+        usize::from(space)
+    }
+
+    /// The keys that it is about: from the first number to before the second.
+    fn keys(self) -> (u16, u16) {
+        match self {
+            Self::Put(_, key, _) | Self::Delete(_, key) => (key, key + 1),
+            Self::DeleteRange(_, from, to) => (from, to.unwrap_or(u16::MAX)),
+        }
+    }
+
+    /// Whether another one is about some of its keys.
+    pub fn meets(self, other: Self) -> bool {
+        let ((from, to), (start, end)) = (self.keys(), other.keys());
+        self.space() == other.space() && from.max(start) < to.min(end)
+    }
+}
+
 /// An operation on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -136,6 +158,9 @@ pub enum Op {
     Commit(Write, Durability),
     /// A commit of several changes, drawn from a seed.
     Batch(u64, Durability),
+    /// A transaction of reads and changes, drawn from a seed; sometimes others change something
+    /// before it commits, and it must notice if that is what it read or wrote.
+    Transact(u64, Durability),
     /// Reads keys: now, or in a held snapshot.
     Get(Option<u8>, u64),
     /// Reads a part of a keyspace.
@@ -152,6 +177,10 @@ pub enum Op {
     Compact,
     /// Makes everything durable.
     Sync,
+    /// Drops a keyspace and makes it anew.
+    Drop(u8),
+    /// Makes a checkpoint, and reads it as a store.
+    Checkpoint,
     /// Verifies everything.
     Check,
     /// Closes the store and opens it again.
@@ -178,17 +207,20 @@ pub struct Generator {
     keys: usize,
     /// How much of the work is about the store as a whole.
     whole: u32,
+    /// How often keyspaces and copies come and go.
+    lives: u32,
 }
 
 impl Generator {
     /// Mostly reads and writes.
     pub fn new(config: &Config) -> Self {
-        Self { rng: Rng::new(config.seed, 33), keys: config.keys.len(), whole: 4 }
+        let rng = Rng::new(config.seed, 33);
+        Self { rng, keys: config.keys.len(), whole: 4, lives: 1 }
     }
 
     /// Mostly writes, and often work on the whole store.
     pub fn brisk(config: &Config, rng: Rng) -> Self {
-        Self { rng, keys: config.keys.len(), whole: 60 }
+        Self { rng, keys: config.keys.len(), whole: 60, lives: 0 }
     }
 }
 
@@ -205,6 +237,7 @@ impl Iterator for Generator {
         Some(rng.weighted(&[
             (500, Op::Commit(random_write(&mut Rng::new(seed, 34), self.keys), durability)),
             (150, Op::Batch(seed, durability)),
+            (60, Op::Transact(seed, durability)),
             (reads, Op::Get(held, seed)),
             (reads / 4, Op::Scan(held, seed)),
             (reads / 4, Op::Walk(held, seed)),
@@ -213,6 +246,8 @@ impl Iterator for Generator {
             (self.whole, Op::Flush),
             (self.whole / 4 + 1, Op::Compact),
             (self.whole / 2, Op::Sync),
+            (self.lives, Op::Drop(slot)),
+            (self.lives, Op::Checkpoint),
             (self.whole / 4, Op::Check),
             (self.whole / 4 + 1, Op::Reopen),
         ]))

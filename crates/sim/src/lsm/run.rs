@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use hedgerow::lsm::Transaction;
 use hedgerow::lsm::{Batch, Cursor, Db, Durability, Keyspace, KeyspaceOptions, Scan, Snapshot};
 use hedgerow::os::sim::{self, SimSystem};
 
@@ -108,6 +109,13 @@ impl Ledger {
     }
 }
 
+/// A snapshot, the keyspaces as they were, and the model of it.
+struct Held {
+    snapshot: Snapshot,
+    spaces: Vec<Keyspace>,
+    state: State,
+}
+
 /// A store, its model, and what is held of both.
 pub(super) struct Runner<'c> {
     config: &'c Config,
@@ -116,7 +124,9 @@ pub(super) struct Runner<'c> {
     db: Option<Db>,
     spaces: Vec<Keyspace>,
     state: State,
-    held: [Option<(Snapshot, State)>; HELD],
+    held: [Option<Held>; HELD],
+    /// Checkpoints that were made.
+    copies: u64,
     pub(super) ledger: Ledger,
     /// How far commits were when it was opened.
     pub(super) start: Mark,
@@ -150,6 +160,7 @@ impl<'c> Runner<'c> {
             spaces: Vec::new(),
             state: State::default(),
             held: Default::default(),
+            copies: 0,
             start: ledger.mark(),
             ledger,
         }
@@ -186,7 +197,7 @@ impl<'c> Runner<'c> {
         let low = if is_power { mark.durable } else { mark.handed };
         let high = mark.returned + 1;
         let mut runner = Self::closed(config, Some(disk), path, ledger.clone());
-        let db = runner.open_db()?;
+        let db = runner.open_db(&runner.path)?;
         let found = runner.read(&db)?;
         let last = ledger.states.len() - 1;
         let allowed = &ledger.states[low..=high.min(last)];
@@ -235,16 +246,16 @@ impl<'c> Runner<'c> {
         Ok(found)
     }
 
-    fn open_db(&self) -> Outcome<Db> {
+    fn open_db(&self, path: &Path) -> Outcome<Db> {
         let options = match &self.disk {
             Some(disk) => self.config.options().system(Arc::new(disk.clone())),
             None => self.config.options(),
         };
-        ok("open", options.open(&self.path))
+        ok("open", options.open(path))
     }
 
     fn open(&mut self) -> Outcome {
-        let db = self.open_db()?;
+        let db = self.open_db(&self.path)?;
         self.enter(db)
     }
 
@@ -294,8 +305,8 @@ impl<'c> Runner<'c> {
     pub(super) fn verify(&self) -> Outcome {
         let db = self.db()?;
         same("all entries", &self.read(db)?, &self.expected(&self.state))?;
-        for (snapshot, state) in self.held.iter().flatten() {
-            for (space, expected) in self.spaces.iter().zip(self.expected(state)) {
+        for Held { snapshot, spaces, state } in self.held.iter().flatten() {
+            for (space, expected) in spaces.iter().zip(self.expected(state)) {
                 let scan = ok("scan", snapshot.scan(space))?;
                 let found: Vec<Entry> = ok("scan", scan.collect::<Result<_, _>>())?;
                 same("all entries of a snapshot", &found, &expected)?;
@@ -327,12 +338,14 @@ impl<'c> Runner<'c> {
                 let writes: Vec<_> = (0..count).map(|_| random_write(&mut rng, keys)).collect();
                 self.commit(&writes, durability)
             }
+            Op::Transact(seed, durability) => self.transact(seed, durability),
             Op::Get(held, seed) => self.get(held, seed),
             Op::Scan(held, seed) => self.scan(held, seed),
             Op::Walk(held, seed) => self.walk(held, seed),
             Op::Hold(slot) => {
                 let snapshot = self.db()?.snapshot();
-                self.held[usize::from(slot)] = Some((snapshot, self.state.clone()));
+                let (spaces, state) = (self.spaces.clone(), self.state.clone());
+                self.held[usize::from(slot)] = Some(Held { snapshot, spaces, state });
                 Ok(())
             }
             Op::Release(slot) => {
@@ -351,6 +364,8 @@ impl<'c> Runner<'c> {
                 ok("sync", self.db()?.sync())?;
                 self.all_is_durable()
             }
+            Op::Drop(space) => self.drop_space(usize::from(space)),
+            Op::Checkpoint => self.checkpoint(),
             Op::Check => self.check(),
             Op::Reopen => self.reopen(),
         }
@@ -398,9 +413,19 @@ impl<'c> Runner<'c> {
             ok("batch", added)?;
             state.apply(write);
         }
+        self.settle(state, durability, |db| db.write_with(batch, durability))
+    }
+
+    /// Commits what leads to a state.
+    fn settle(
+        &mut self,
+        state: State,
+        durability: Durability,
+        write: impl FnOnce(&Db) -> hedgerow::Result<()>,
+    ) -> Outcome {
         // Before it begins: it may survive although it never returns.
         self.ledger.states.push(state.clone());
-        let written = ok("write", self.db()?.write_with(batch, durability));
+        let written = ok("write", write(self.db()?));
         if written.is_err() && !self.is_poisoned()? {
             // What failed otherwise never comes back.
             self.ledger.states.pop();
@@ -413,17 +438,96 @@ impl<'c> Runner<'c> {
         Ok(())
     }
 
-    /// What a read sees: a held snapshot, if it is to be one and there is one, and the model of it.
-    fn seen(&self, held: Option<u8>) -> (Option<&Snapshot>, &State) {
+    /// A transaction, and sometimes a commit of others between its beginning and its end.
+    fn transact(&mut self, seed: u64, durability: Durability) -> Outcome {
+        let (mut rng, keys) = (Rng::new(seed, 39), self.config.keys.len());
+        let mut transaction = self.db()?.transaction();
+        let first = Write::Put(0, rng.index(keys) as u16, rng.next_u64() as u32);
+        let (mut state, mut writes, mut touched) = (self.state.clone(), vec![first], Vec::new());
+        self.write_in(&mut transaction, first)?;
+        state.apply(first);
+        touched.push(first);
+        for _ in 0..rng.between(0, 8) {
+            if rng.chance(1, 2) {
+                let (space, key) = (rng.index(SPACES.len()), rng.index(keys) as u16);
+                let text = &self.config.keys[usize::from(key)];
+                let found = ok("get", transaction.get(&self.spaces[space], text))?;
+                let value = state.0[space].get(&key).map(|&value| self.config.value(value));
+                same("get in a transaction", &found, &value)?;
+                touched.push(Write::Delete(space as u8, key));
+            } else {
+                let write = random_write(&mut rng, keys);
+                self.write_in(&mut transaction, write)?;
+                state.apply(write);
+                writes.push(write);
+                touched.push(write);
+            }
+        }
+        let rival = rng.chance(1, 3).then(|| random_write(&mut rng, keys));
+        if let Some(rival) = rival {
+            self.commit(&[rival], durability)?;
+            if touched.iter().any(|touched| touched.meets(rival)) {
+                return match transaction.commit_with(durability) {
+                    Err(hedgerow::Error::Conflict) => Ok(()),
+                    other => same("a conflict", &ok("commit", other).is_ok(), &false),
+                };
+            }
+        }
+        let mut state = self.state.clone();
+        writes.into_iter().for_each(|write| state.apply(write));
+        self.settle(state, durability, |_| transaction.commit_with(durability))
+    }
+
+    fn write_in(&self, transaction: &mut Transaction, write: Write) -> Outcome {
+        let key = |key: u16| &self.config.keys[usize::from(key)][..];
+        let space = &self.spaces[write.space()];
+        let written = match write {
+            Write::Put(_, at, value) => transaction.put(space, key(at), &self.config.value(value)),
+            Write::Delete(_, at) => transaction.delete(space, key(at)),
+            Write::DeleteRange(_, from, to) => {
+                transaction.delete_range(space, key(from), to.map(key))
+            }
+        };
+        ok("write in a transaction", written)
+    }
+
+    /// Drops a keyspace and makes it anew, empty.
+    fn drop_space(&mut self, space: usize) -> Outcome {
+        let (name, separation_threshold) = SPACES[space];
+        let mut state = self.state.clone();
+        state.0[space].clear();
+        self.settle(state, Durability::Durable, |db| db.drop_keyspace(name).map(drop))?;
+        let stale = self.db()?.put(&self.spaces[space], b"key", b"value");
+        if !matches!(stale, Err(hedgerow::Error::NoKeyspace { .. })) {
+            return Err("a dropped keyspace takes a value".to_owned().into());
+        }
+        let made = self.db()?.keyspace(name, KeyspaceOptions { separation_threshold });
+        self.spaces[space] = ok("keyspace", made)?;
+        Ok(())
+    }
+
+    /// Makes a checkpoint and reads it as a store of its own.
+    fn checkpoint(&mut self) -> Outcome {
+        self.copies += 1;
+        let path = self.path.with_extension(self.copies.to_string());
+        ok("checkpoint", self.db()?.checkpoint(&path))?;
+        let copy = self.open_db(&path)?;
+        same("all entries of a checkpoint", &self.read(&copy)?, &self.expected(&self.state))?;
+        ok("close", copy.close())
+    }
+
+    /// What a read sees: a held snapshot, if it is to be one and there is one, its keyspaces, and
+    /// the model of it.
+    fn seen(&self, held: Option<u8>) -> (Option<&Snapshot>, &[Keyspace], &State) {
         match held.and_then(|slot| self.held[usize::from(slot)].as_ref()) {
-            Some((snapshot, state)) => (Some(snapshot), state),
-            None => (None, &self.state),
+            Some(Held { snapshot, spaces, state }) => (Some(snapshot), spaces, state),
+            None => (None, &self.spaces, &self.state),
         }
     }
 
     fn get(&self, held: Option<u8>, seed: u64) -> Outcome {
         let mut rng = Rng::new(seed, 36);
-        let (snapshot, state) = self.seen(held);
+        let (snapshot, spaces, state) = self.seen(held);
         let space = rng.index(SPACES.len());
         let count = rng.between(1, 4);
         let numbers: Vec<u16> =
@@ -434,7 +538,7 @@ impl<'c> Runner<'c> {
             .iter()
             .map(|key| state.0[space].get(key).map(|&value| self.config.value(value)))
             .collect();
-        let (space, db) = (&self.spaces[space], self.db()?);
+        let (space, db) = (&spaces[space], self.db()?);
         let found = match snapshot {
             Some(snapshot) => snapshot.multi_get(space, &keys),
             None => db.multi_get(space, &keys),
@@ -442,8 +546,7 @@ impl<'c> Runner<'c> {
         same("get", &ok("get", found)?, &expected)
     }
 
-    fn cursor(&self, snapshot: Option<&Snapshot>, space: usize) -> Outcome<Cursor> {
-        let space = &self.spaces[space];
+    fn cursor(&self, snapshot: Option<&Snapshot>, space: &Keyspace) -> Outcome<Cursor> {
         let made = match snapshot {
             Some(snapshot) => snapshot.cursor(space),
             None => self.db()?.cursor(space),
@@ -453,11 +556,11 @@ impl<'c> Runner<'c> {
 
     fn scan(&self, held: Option<u8>, seed: u64) -> Outcome {
         let mut rng = Rng::new(seed, 37);
-        let (snapshot, state) = self.seen(held);
+        let (snapshot, spaces, state) = self.seen(held);
         let at = rng.index(SPACES.len());
         let made = match snapshot {
-            Some(snapshot) => snapshot.scan(&self.spaces[at]),
-            None => self.db()?.scan(&self.spaces[at]),
+            Some(snapshot) => snapshot.scan(&spaces[at]),
+            None => self.db()?.scan(&spaces[at]),
         };
         let mut scan: Scan = ok("scan", made)?;
         let mut expected = self.expected(state).swap_remove(at);
@@ -493,9 +596,9 @@ impl<'c> Runner<'c> {
 
     fn walk(&self, held: Option<u8>, seed: u64) -> Outcome {
         let mut rng = Rng::new(seed, 38);
-        let (snapshot, state) = self.seen(held);
+        let (snapshot, spaces, state) = self.seen(held);
         let at = rng.index(SPACES.len());
-        let mut cursor = self.cursor(snapshot, at)?;
+        let mut cursor = self.cursor(snapshot, &spaces[at])?;
         let (keys, model) = (&self.config.keys, &state.0[at]);
         let mut here: Option<u16> = None;
         for _ in 0..rng.between(1, 30) {

@@ -2,6 +2,7 @@
 //! is emptied, so that what is written does not push out what is read.
 
 use std::io::IoSlice;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -45,18 +46,22 @@ impl Trail {
     }
 
     /// The file was written up to `end`.
-    pub(crate) fn advance(&mut self, file: &dyn DataFile, end: u64) {
+    pub(crate) fn advance(&mut self, end: u64) {
         self.written = end;
+    }
+
+    /// What the system should be told by now.
+    pub(crate) fn due(&mut self) -> Option<Advice> {
         if self.written - self.started < self.window / 4 {
-            return;
+            return None;
         }
-        file.start_writeback(self.started, self.written - self.started);
-        self.started = self.written;
-        let keep = self.window / 2;
+        let started = std::mem::replace(&mut self.started, self.written);
+        let mut advice = Advice { write: started..self.written, release: 0..0 };
         if self.written - self.released >= self.window {
-            file.release(self.released, self.written - keep - self.released);
-            self.released = self.written - keep;
+            let end = self.written - self.window / 2;
+            advice.release = std::mem::replace(&mut self.released, end)..end;
         }
+        Some(advice)
     }
 
     /// The file was flushed.
@@ -64,6 +69,24 @@ impl Trail {
         // From the beginning: what was not on the disk when it was released before is now.
         file.release(0, self.written);
         (self.started, self.released) = (self.written, self.written);
+    }
+}
+
+/// Where a file should be on its way to the disk. To tell the system takes a while.
+#[derive(Clone, Debug)]
+pub(crate) struct Advice {
+    /// To be written to the disk from now on.
+    write: Range<u64>,
+    /// Not needed in the system's cache any more.
+    release: Range<u64>,
+}
+
+impl Advice {
+    pub(crate) fn tell(&self, file: &dyn DataFile) {
+        file.start_writeback(self.write.start, self.write.end - self.write.start);
+        if !self.release.is_empty() {
+            file.release(self.release.start, self.release.end - self.release.start);
+        }
     }
 }
 
@@ -106,7 +129,8 @@ impl Appender {
         }
         let written = self.file.append_at(&[IoSlice::new(&self.buffer)], self.trail.written());
         written.map_err(|e| Error::io("write to", &self.path, e))?;
-        self.trail.advance(&*self.file, self.len());
+        self.trail.advance(self.len());
+        self.trail.due().iter().for_each(|advice| advice.tell(&*self.file));
         self.buffer.clear();
         Ok(())
     }

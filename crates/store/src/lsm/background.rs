@@ -1,10 +1,13 @@
-//! The threads that work behind commits: one writes buffers to tables, one compacts and collects.
-//! What they do is `engine`'s.
+//! The threads that work behind commits: one writes buffers to tables, one compacts and collects,
+//! one seals segments of the log and makes the next one. What they do is `engine`'s and `rotate`'s.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use super::compact::{self, Standing};
 use super::engine::Inner;
 use super::pool::Pool;
 use crate::sync::atomic::AtomicU64;
@@ -16,6 +19,7 @@ struct State {
     stop: bool,
     flush: bool,
     merge: bool,
+    log: bool,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,
 }
@@ -27,26 +31,59 @@ pub(crate) struct Background {
     changed: Condvar,
     /// Beside them: threads for those who do not wait themselves.
     pub(crate) pool: Pool,
+    /// What writers must know of the version.
+    standing: Mutex<Standing>,
     /// How far it is behind, see `compact`.
     behind: AtomicU64,
+    begun: Instant,
+    /// Writers are slowed up to this moment, in microseconds behind `begun`.
+    paced_us: AtomicU64,
 }
+
+/// Writers who are slowed sleep no shorter, since sleeping takes its time, and no longer at once.
+const SLEEP_US: RangeInclusive<u64> = 500..=100_000;
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
-        let (state, changed, behind) = (Mutex::default(), Condvar::default(), AtomicU64::new(0));
-        Self { is_on, state, changed, pool: Pool::new(is_on), behind }
+        let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
+        let (behind, begun, paced_us) = (AtomicU64::new(0), Instant::now(), AtomicU64::new(0));
+        Self { is_on, state, changed, pool: Pool::new(is_on), standing, behind, begun, paced_us }
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    pub(crate) fn behind(&self) -> u64 {
-        self.behind.load(Ordering::Relaxed)
+    /// Slows down whoever wrote so many bytes and operations, and all others by as much, while the
+    /// work is behind.
+    pub(crate) fn pace(&self, bytes: usize, operations: u64) {
+        let behind = self.behind.load(Ordering::Relaxed);
+        if behind == 0 || !self.is_on {
+            return;
+        }
+        let us = compact::delay_us(behind, self.standing().weight(bytes, operations));
+        let now = self.begun.elapsed().as_micros() as u64;
+        let later = |paced: u64| Some(paced.max(now).saturating_add(us).min(now + SLEEP_US.end()));
+        let before = self.paced_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let ahead = before.ok().and_then(later).map_or(0, |until| until - now);
+        if ahead >= *SLEEP_US.start() {
+            std::thread::sleep(Duration::from_micros(ahead));
+        }
     }
 
+    /// Notes how far the work is behind.
     pub(crate) fn set_behind(&self, behind: u64) {
         self.behind.store(behind, Ordering::Relaxed);
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The version changed, or what is known of it: `f` makes its standing of the one before.
+    pub(crate) fn update(&self, f: impl FnOnce(&Standing) -> Standing) {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        *standing = f(&standing);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -61,6 +98,13 @@ impl Background {
     /// A buffer was frozen.
     pub(crate) fn wake(&self) {
         self.change(|state| (state.flush, state.failure) = (true, None));
+    }
+
+    /// The log went on in another segment, or soon will.
+    pub(crate) fn wake_log(&self) {
+        if self.is_on {
+            self.change(|state| state.log = true);
+        }
     }
 
     /// A buffer went to a table.
@@ -139,7 +183,8 @@ impl Threads {
         if !inner.background.is_on() {
             return Ok(threads);
         }
-        let works: [(&str, Work); 2] = [("hedgerow-flush", flusher), ("hedgerow-merge", merger)];
+        let works: [(&str, Work); 3] =
+            [("hedgerow-flush", flusher), ("hedgerow-merge", merger), ("hedgerow-log", logger)];
         for (name, work) in works {
             let shared = Arc::clone(inner);
             let builder = std::thread::Builder::new().name(name.to_string());
@@ -170,6 +215,13 @@ fn flusher(inner: &Inner) {
     let background = &inner.background;
     while background.next(|state| std::mem::take(&mut state.flush)) {
         background.note(inner.flush_frozen());
+    }
+}
+
+fn logger(inner: &Inner) {
+    let background = &inner.background;
+    while background.next(|state| std::mem::take(&mut state.log)) {
+        background.note(inner.make_spare().and_then(|()| inner.seal_ended()));
     }
 }
 

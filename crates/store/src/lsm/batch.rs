@@ -1,7 +1,5 @@
 //! Batches: operations that apply together, in the form in which the log takes them.
 
-use std::collections::BTreeMap;
-
 use super::entry::{KEY_BYTES_MAX, full_key};
 use super::keyspace::Keyspace;
 use super::wal::{OpKind, push_op};
@@ -33,8 +31,8 @@ pub struct Batch {
     pub(crate) count: u32,
     /// Whether some value stays in the log.
     pub(crate) separates: bool,
-    /// The keyspaces that it names, by number.
-    pub(crate) spaces: BTreeMap<u32, Keyspace>,
+    /// The keyspaces that it names, by number, ascending.
+    pub(crate) spaces: Vec<Keyspace>,
 }
 
 impl Batch {
@@ -109,12 +107,12 @@ impl Batch {
 
     /// The store whose keyspaces it names.
     pub(crate) fn store(&self) -> Option<u64> {
-        self.spaces.values().next().map(Keyspace::store)
+        self.spaces.first().map(Keyspace::store)
     }
 
     /// A keyspace that it names and that was dropped.
     pub(crate) fn dropped(&self) -> Option<&Keyspace> {
-        self.spaces.values().find(|keyspace| keyspace.is_dropped())
+        self.spaces.iter().find(|keyspace| keyspace.is_dropped())
     }
 
     fn push(
@@ -131,8 +129,14 @@ impl Batch {
         if self.body.len().saturating_add(most) > BATCH_BYTES_MAX || self.count == u32::MAX {
             return Err(Error::argument(format!("a batch takes {BATCH_BYTES_MAX} bytes at most")));
         }
+        if self.body.is_empty() {
+            // A batch of one operation is as long as it needs to be.
+            self.body.reserve_exact(most);
+        }
         push_op(&mut self.body, kind, [&keyspace.id().to_be_bytes(), key], value);
-        self.spaces.entry(keyspace.id()).or_insert_with(|| keyspace.clone());
+        if let Err(at) = self.spaces.binary_search_by_key(&keyspace.id(), Keyspace::id) {
+            self.spaces.insert(at, keyspace.clone());
+        }
         self.count += 1;
         Ok(())
     }

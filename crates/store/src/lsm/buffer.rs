@@ -10,7 +10,7 @@ use super::tombstones::{Pieces, Tombstone};
 use super::wal::{Group, OpKind, Ops};
 use crate::Result;
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 
 /// With more range tombstones than this the buffer counts as full: each one more makes all of them
 /// be cut anew.
@@ -28,6 +28,8 @@ pub(crate) struct Buffer {
     /// About how many bytes the entries take.
     bytes: AtomicU64,
     ranges: Mutex<Vec<Tombstone>>,
+    /// How many of these there are.
+    ranges_len: AtomicU32,
     /// `ranges`, cut; readers take it.
     pieces: RwLock<Arc<Pieces>>,
 }
@@ -35,18 +37,18 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) fn new() -> Self {
         let (points, bytes) = (Memtable::new(), AtomicU64::new(0));
-        Self { points, bytes, ranges: Mutex::default(), pieces: RwLock::default() }
+        let (ranges, ranges_len) = (Mutex::default(), AtomicU32::new(0));
+        Self { points, bytes, ranges, ranges_len, pieces: RwLock::default() }
     }
 
     /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
     /// the group makes no sense.
     pub(crate) fn apply(&self, segment: u32, group: &Group<'_>) -> bool {
         let mut ops = Ops::new(group.body);
-        let mut seq = group.seq;
+        let (mut seq, mut bytes) = (group.seq, 0);
         for op in &mut ops {
             let value = if op.kind == OpKind::Put { op.value.len() } else { Pointer::BYTES };
-            let bytes = op.key.len() + value + ENTRY_BYTES;
-            self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            bytes += op.key.len() + value + ENTRY_BYTES;
             match op.kind {
                 OpKind::Put => self.points.insert(op.key, seq, Kind::Inline, op.value),
                 OpKind::PutSeparated => {
@@ -63,12 +65,14 @@ impl Buffer {
             }
             seq += 1;
         }
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         ops.is_whole() && seq == group.seq + u64::from(group.count)
     }
 
     fn delete_range(&self, tombstone: Tombstone) {
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         ranges.push(tombstone);
+        self.ranges_len.store(ranges.len() as u32, Ordering::Relaxed);
         let pieces = Arc::new(Pieces::new(&ranges));
         *self.pieces.write().unwrap_or_else(PoisonError::into_inner) = pieces;
     }
@@ -80,14 +84,17 @@ impl Buffer {
 
     /// Bytes of memory that are held for it.
     pub(crate) fn memory(&self) -> usize {
-        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();
-        self.points.bytes() + ranges * TOMBSTONE_BYTES
+        self.points.bytes() + self.ranges() * TOMBSTONE_BYTES
     }
 
     /// About how many bytes what is in it takes.
     fn bytes(&self) -> usize {
-        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();
-        self.bytes.load(Ordering::Relaxed) as usize + ranges * TOMBSTONE_BYTES
+        self.bytes.load(Ordering::Relaxed) as usize + self.ranges() * TOMBSTONE_BYTES
+    }
+
+    /// How many range tombstones there are.
+    fn ranges(&self) -> usize {
+        self.ranges_len.load(Ordering::Relaxed) as usize
     }
 
     /// About how many keys it adds from the full key `from` on and before `to`; negative if more
@@ -98,8 +105,7 @@ impl Buffer {
 
     /// Whether it should be written to a table, if it may take so many bytes.
     pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
-        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner).len();
-        ranges >= TOMBSTONES_MAX || self.bytes() >= bytes_max
+        self.ranges() >= TOMBSTONES_MAX || self.bytes() >= bytes_max
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -40,10 +40,8 @@ impl Inner {
     pub(crate) fn moment(&self) -> Result<Moment> {
         let mut writer = self.writer();
         self.health.check()?;
-        if writer.log.is_broken() {
-            self.rotate(&mut writer)?;
-        }
-        writer.log.write_out().inspect_err(|error| self.health.poison(error))?;
+        self.write_out_log(&mut writer)?;
+        self.seal_ended()?;
         let (tail, tail_len) = (writer.log.identity(), writer.log.end());
         let version = Arc::clone(&self.current().version);
         Ok(Moment { version, tail, tail_len, last_seq: writer.next_seq - 1 })
@@ -84,6 +82,10 @@ impl Moment {
             }
             false => Edit::RemoveSegment { number },
         });
+        // Nothing was written yet to one that is made beforehand.
+        let others = self.version.segments().filter(|segment| segment.sealed.is_none());
+        let others = others.map(|segment| segment.identity.number).filter(|&n| n != number);
+        edits.extend(others.map(|number| Edit::RemoveSegment { number }));
         let mut version =
             Version::empty(Arc::clone(directory)).apply(&edits).map_err(|misfit| {
                 Error::argument(format!("an edit does not fit the store: {misfit}"))

@@ -1,31 +1,46 @@
-//! Committing: threads that commit at the same time share one write and one flush.
+//! Committing: several threads at the same time, each its own batch; those that are to be durable
+//! share a flush.
 //!
 //! # How a commit is made
 //!
-//! 1. A thread puts its batch in line. If nobody leads, it leads: it takes those in line, up to
-//!    a mebibyte, and goes on for all of them; the others wait, or go on and are called. Where
-//!    only such are left in line, a thread of the pool leads.
-//! 2. Batches that name a dropped keyspace are refused, and those of transactions under which
-//!    others changed something, also in front of them in the same group. Room is made: a full
-//!    buffer is frozen and the log goes on in a new segment.
-//! 3. The batches are appended to the log, each as a group; one write. A crash before its end
-//!    leaves a tail that is cut; what returned before stands in front of it. What a write that
-//!    fails leaves is cut off at once, and the next commit stands in its place.
-//! 4. If any of them is to be durable: one flush. After a failed one nobody knows what is on the
-//!    disk, and nothing more is written until the store is opened anew.
-//! 5. The operations go into the buffer, and then the last sequence number is published: readers
-//!    see a batch wholly or not at all, and nothing that could still fail.
+//! 1. The writer's lock is taken. A batch that names a dropped keyspace is refused, and that of a
+//!    transaction under which others changed something, also in front of it in the same group. Room
+//!    is made: a full buffer is frozen, and a full segment of the log is left for the next one.
+//! 2. The batch is appended to the log as a group, with the next sequence numbers. A crash before
+//!    its end leaves a tail that is cut; what returned before stands in front of it. What a write
+//!    that fails leaves is cut off at once, and the next commit stands in its place.
+//! 3. If it is to be durable, everything is flushed. After a failed flush nobody knows what is on
+//!    the disk, and nothing more is written until the store is opened anew.
+//! 4. The lock is given back. The operations go into the buffer that was the newest in step 2,
+//!    beside those of other threads; nothing can fail any more.
+//! 5. When all commits before it have been published, its last sequence number is: readers see a
+//!    batch wholly or not at all, and commits in the order of the log. A buffer becomes a table
+//!    only when all that is to be in it was published.
+//!
+//! A durable batch gets in line, and so does one whose answer nobody waits for, and all others
+//! while somebody is in line. If nobody leads, its thread does: it takes those in line, up to a
+//! mebibyte, and does these steps for all of them with one write and one flush; the others wait, or
+//! go on and are called. Before step 4 the next thread in line begins to lead. Where only such are
+//! left as are called, a thread of the pool leads.
+//!
+//! Where the work behind commits is behind, whoever committed is slowed down after it, so that no
+//! other waits for him.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use super::append::Advice;
 use super::batch::Batch;
+use super::buffer::Buffer;
 use super::conflict::{Changes, Footprint};
 use super::engine::{Current, Inner, Writer};
 use super::entry::SEQUENCE_END;
 use super::options::Durability;
 use super::pool::{Reply, Task};
-use super::wal::{GROUP_HEADER_BYTES, Group};
+use super::wal::Group;
+use crate::os::DataFile;
+use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -53,18 +68,20 @@ impl From<Refusal> for Error {
     }
 }
 
-/// A batch in line.
-pub(crate) struct Waiter {
+/// What is to be committed.
+struct Order {
     batch: Batch,
     durability: Durability,
     /// What must not have changed.
     footprint: Option<Footprint>,
-    outcome: Mutex<Option<Result<(), Refusal>>>,
-    /// What is called with the outcome; `None`: a thread waits for it.
-    reply: Mutex<Option<Reply<()>>>,
 }
 
-impl Waiter {
+impl Order {
+    /// Whether nothing can be against it.
+    fn is_plain(&self) -> bool {
+        self.footprint.is_none() && self.batch.dropped().is_none()
+    }
+
     /// Why it may not be committed to the store as it is, behind the changes in front of it.
     fn refusal(&self, current: &Current, earlier: &Changes<'_>) -> Option<Refusal> {
         if let Some(keyspace) = self.batch.dropped() {
@@ -80,42 +97,76 @@ impl Waiter {
         }
     }
 
-    fn new(
-        batch: Batch,
-        durability: Durability,
-        footprint: Option<Footprint>,
-        reply: Option<Reply<()>>,
-    ) -> Arc<Self> {
-        let (outcome, reply) = (Mutex::new(None), Mutex::new(reply));
-        Arc::new(Self { batch, durability, footprint, outcome, reply })
+    /// Whether it is handed to the system before it returns: a value that stays in the log is read
+    /// from there.
+    fn is_handed_over(&self) -> bool {
+        self.durability > Durability::None || self.batch.separates
     }
 
-    fn has_thread(&self) -> bool {
-        self.reply.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    /// What the log takes of it.
+    fn group(&self) -> (u32, &[u8]) {
+        (self.batch.count, &self.batch.body)
+    }
+}
+
+/// What a thread in line is told.
+enum Word {
+    /// To lead.
+    Lead,
+    /// What became of its batch.
+    Outcome(Result<(), Refusal>),
+}
+
+/// A batch in line.
+struct Waiter {
+    order: Order,
+    word: Mutex<Option<Word>>,
+    told: Condvar,
+    /// Whether a thread waits; else `reply` is called with the outcome.
+    has_thread: bool,
+    reply: Mutex<Option<Reply<()>>>,
+}
+
+impl Waiter {
+    fn new(order: Order, reply: Option<Reply<()>>) -> Arc<Self> {
+        let (has_thread, reply) = (reply.is_none(), Mutex::new(reply));
+        let (word, told) = (Mutex::new(None), Condvar::default());
+        Arc::new(Self { order, word, told, has_thread, reply })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Word>> {
+        self.word.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, word: Word) {
+        *self.lock() = Some(word);
+        self.told.notify_one();
+    }
+
+    /// Waits for a word.
+    fn listen(&self) -> Word {
+        let mut word = self.lock();
+        loop {
+            match word.take() {
+                Some(word) => return word,
+                None => word = self.told.wait(word).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
     }
 
     /// Calls who is to be called, and is told already.
     fn call(&self) {
         let reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(reply) = reply
-            && let Some(outcome) = self.take_outcome()
-        {
+        let word = self.lock().take();
+        if let (Some(reply), Some(Word::Outcome(outcome))) = (reply, word) {
             reply.send(outcome.map_err(Error::from));
         }
-    }
-
-    fn take_outcome(&self) -> Option<Result<(), Refusal>> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn tell(&self, outcome: Result<(), Refusal>) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 }
 
 #[derive(Default)]
 struct Line {
-    waiting: Vec<Arc<Waiter>>,
+    waiting: VecDeque<Arc<Waiter>>,
     is_led: bool,
 }
 
@@ -123,7 +174,8 @@ struct Line {
 #[derive(Default)]
 pub(crate) struct Queue {
     line: Mutex<Line>,
-    changed: Condvar,
+    /// Whether somebody is in line or leads.
+    is_busy: AtomicBool,
 }
 
 impl Queue {
@@ -131,61 +183,140 @@ impl Queue {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gets in line; whether nobody leads, so that this one has to see to it.
+    fn join(&self, waiter: &Arc<Waiter>) -> bool {
+        let mut line = self.lock();
+        line.waiting.push_back(Arc::clone(waiter));
+        self.is_busy.store(true, Ordering::Release);
+        !std::mem::replace(&mut line.is_led, true)
+    }
+
     /// The first ones in line.
-    fn take(line: &mut Line) -> Vec<Arc<Waiter>> {
+    fn take(&self) -> Vec<Arc<Waiter>> {
+        let mut line = self.lock();
         let mut bytes = 0;
         let fits = |waiter: &Arc<Waiter>| {
-            bytes += waiter.batch.body.len();
+            bytes += waiter.order.batch.body.len();
             bytes <= LEAD_BYTES_MAX
         };
         let count = line.waiting.iter().map(fits).take_while(|&fits| fits).count().max(1);
-        line.waiting.drain(..count.min(line.waiting.len())).collect()
+        let count = count.min(line.waiting.len());
+        line.waiting.drain(..count).collect()
+    }
+
+    /// Lets a thread in line lead; whether there is one.
+    fn pass_on(&self) -> bool {
+        let next = self.lock().waiting.iter().find(|waiter| waiter.has_thread).cloned();
+        next.as_ref().inspect(|next| next.tell(Word::Lead)).is_some()
+    }
+
+    /// Nobody leads any more, if nobody is in line; whether that is so.
+    fn leave(&self) -> bool {
+        let mut line = self.lock();
+        line.is_led = !line.waiting.is_empty();
+        self.is_busy.store(line.is_led, Ordering::Release);
+        !line.is_led
     }
 }
 
-/// The lead; whoever it leads learns the outcome when it is dropped, also by a panic.
+/// The lead. It goes to the next one at the latest when this is dropped, also by a panic; whoever
+/// it leads learns the outcome then.
 struct Lead<'i> {
     inner: &'i Inner,
+    /// Of the thread that leads, which need not be told.
+    ours: Option<&'i Arc<Waiter>>,
     /// Those that are committed.
     group: Vec<Arc<Waiter>>,
     outcome: Result<(), Refusal>,
     /// Those of all that wait for a call, refused ones too.
     called: Vec<Arc<Waiter>>,
+    is_passed_on: bool,
 }
 
 impl<'i> Lead<'i> {
-    /// Takes the lead of the first ones in line.
-    fn take(inner: &'i Inner, mut line: MutexGuard<'_, Line>) -> Self {
-        line.is_led = true;
-        let group = Queue::take(&mut line);
-        drop(line);
-        let called = group.iter().filter(|waiter| !waiter.has_thread()).cloned().collect();
+    /// Leads the first ones in line.
+    fn take(inner: &'i Inner, ours: Option<&'i Arc<Waiter>>) -> Self {
+        let group = inner.queue.take();
+        let called = group.iter().filter(|waiter| !waiter.has_thread).cloned().collect();
         let outcome = Err(Refusal::Failed("the thread that wrote it panicked".to_string()));
-        Self { inner, group, outcome, called }
+        Self { inner, ours, group, outcome, called, is_passed_on: false }
+    }
+
+    fn is_ours(&self, waiter: &Arc<Waiter>) -> bool {
+        self.ours.is_some_and(|ours| Arc::ptr_eq(waiter, ours))
     }
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let queue = &self.inner.queue;
-        let mut line = queue.lock();
-        self.group.iter().for_each(|waiter| waiter.tell(self.outcome.clone()));
-        line.is_led = false;
-        // A thread that waits takes the lead; where none does, one is sent.
-        let is_left = !line.waiting.is_empty() && !line.waiting.iter().any(|w| w.has_thread());
-        drop(line);
-        queue.changed.notify_all();
-        if is_left {
+        let is_passed_on = self.is_passed_on || queue.pass_on();
+        let tell = |waiter: &Arc<Waiter>| waiter.tell(Word::Outcome(self.outcome.clone()));
+        self.group.iter().filter(|waiter| !self.is_ours(waiter)).for_each(tell);
+        if !is_passed_on && !queue.leave() {
             self.inner.ask_again(Task::Other(Box::new(Inner::lead_next)));
         }
         self.called.iter().for_each(|waiter| waiter.call());
+        // Nobody else is slowed by what nobody waits for.
+        self.called.iter().for_each(|waiter| self.inner.pace(&waiter.order));
+    }
+}
+
+/// Groups that stand in the log and are not published. They are when this is dropped: if they were
+/// not applied, by a panic, the store is poisoned first.
+struct Appended<'i> {
+    inner: &'i Inner,
+    /// The buffer they belong to.
+    active: Arc<Buffer>,
+    segment: u32,
+    /// Where the first one begins.
+    offset: u64,
+    /// The sequence number of the first operation, and the one behind the last.
+    first: u64,
+    end: u64,
+    /// What the system should be told of the log, while nobody waits for it.
+    advice: Option<(Advice, Arc<dyn DataFile>)>,
+    is_done: bool,
+}
+
+impl Appended<'_> {
+    /// Steps 4 and 5.
+    fn apply(mut self, groups: &[(u32, &[u8])]) {
+        let (mut seq, mut offset) = (self.first, self.offset);
+        for &(count, body) in groups {
+            let group = Group { offset, seq, count, flushed: 0, body };
+            let is_whole = self.active.apply(self.segment, &group);
+            debug_assert!(is_whole);
+            (seq, offset) = (seq + u64::from(count), group.end());
+        }
+        self.is_done = true;
+        let advice = self.advice.take();
+        drop(self);
+        if let Some((advice, file)) = advice {
+            advice.tell(&*file);
+        }
+    }
+
+    /// Their flush failed: the store is poisoned, and nobody shall see them.
+    fn leave_out(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Appended<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let reason = "a thread panicked while it applied a commit".to_string();
+            self.inner.health.poison(&Error::CommitFailed { reason });
+        }
+        self.inner.clock.publish(self.first, self.end);
     }
 }
 
 impl Inner {
     /// Commits a batch.
     pub(crate) fn commit(&self, batch: Batch, durability: Durability) -> Result<()> {
-        self.wait(&Waiter::new(batch, durability, None, None))
+        self.commit_order(Order { batch, durability, footprint: None })
     }
 
     /// Commits a batch if nobody changed what is under the footprint since it was made.
@@ -198,7 +329,7 @@ impl Inner {
         durability: Durability,
         footprint: Footprint,
     ) -> Result<()> {
-        self.wait(&Waiter::new(batch, durability, Some(footprint), None))
+        self.commit_order(Order { batch, durability, footprint: Some(footprint) })
     }
 
     /// Puts a batch in line and calls `reply` when it is committed or refused.
@@ -209,110 +340,137 @@ impl Inner {
         footprint: Option<Footprint>,
         reply: Reply<()>,
     ) {
-        let mut line = self.queue.lock();
-        line.waiting.push(Waiter::new(batch, durability, footprint, Some(reply)));
-        let is_led = line.is_led;
-        drop(line);
-        if !is_led {
+        let order = Order { batch, durability, footprint };
+        if self.queue.join(&Waiter::new(order, Some(reply))) {
             self.ask(Task::Other(Box::new(Inner::lead_next)));
         }
     }
 
-    /// Leads those in line, if nobody does.
+    /// Leads those in line.
     fn lead_next(&self) {
-        let line = self.queue.lock();
-        if !line.is_led && !line.waiting.is_empty() {
-            // Whoever is led is told how it went.
-            let _ = self.lead_group(Lead::take(self, line), None);
+        // Whoever is led is told how it went.
+        let _ = self.lead_group(None);
+    }
+
+    fn commit_order(&self, order: Order) -> Result<()> {
+        // Nobody overtakes what the same thread put in line before.
+        if order.durability == Durability::Durable || self.queue.is_busy.load(Ordering::Acquire) {
+            return self.wait(&Waiter::new(order, None));
         }
+        let mut writer = self.writer();
+        self.health.check()?;
+        if !order.is_plain() {
+            self.clock.wait_for(writer.next_seq - 1);
+            let refusal = order.refusal(&self.current(), &Changes::default());
+            refusal.map_or(Ok(()), |refusal| Err(Error::from(refusal)))?;
+        }
+        let groups = [order.group()];
+        let appended = self.append(&mut writer, &groups, order.is_handed_over())?;
+        drop(writer);
+        appended.apply(&groups);
+        self.pace(&order);
+        Ok(())
     }
 
-    /// Leads; what became of `ours`, if it was led.
-    fn lead_group(&self, mut lead: Lead<'_>, ours: Option<&Arc<Waiter>>) -> Option<Result<()>> {
-        let result = self.lead(&mut lead.group);
-        lead.outcome = result.as_ref().map_err(|e| Refusal::Failed(e.to_string())).copied();
-        let is_ours = |led: &Arc<Waiter>| ours.is_some_and(|ours| Arc::ptr_eq(led, ours));
-        lead.group.iter().any(is_ours).then_some(result)
+    /// Slows down whoever committed it.
+    fn pace(&self, order: &Order) {
+        self.background.pace(order.batch.body.len(), u64::from(order.batch.count));
     }
 
+    /// Waits in line, and leads when it is told to.
     fn wait(&self, waiter: &Arc<Waiter>) -> Result<()> {
-        let mut line = self.queue.lock();
-        line.waiting.push(Arc::clone(waiter));
-        loop {
-            if let Some(outcome) = waiter.take_outcome() {
-                return outcome.map_err(Error::from);
+        let mut leads = self.queue.join(waiter);
+        let result = loop {
+            if leads && let Some(result) = self.lead_group(Some(waiter)) {
+                break result;
             }
-            if line.is_led {
-                line = self.queue.changed.wait(line).unwrap_or_else(PoisonError::into_inner);
-                continue;
+            match waiter.listen() {
+                Word::Lead => leads = true,
+                Word::Outcome(outcome) => break outcome.map_err(Error::from),
             }
-            if let Some(result) = self.lead_group(Lead::take(self, line), Some(waiter)) {
-                return result;
-            }
-            line = self.queue.lock();
+        };
+        self.pace(&waiter.order);
+        result
+    }
+
+    /// Leads the first ones in line; what became of `ours`, if it was among them.
+    fn lead_group<'i>(&'i self, ours: Option<&'i Arc<Waiter>>) -> Option<Result<()>> {
+        let mut lead = Lead::take(self, ours);
+        let result = self.lead(&mut lead);
+        lead.outcome = result.as_ref().map_err(|e| Refusal::Failed(e.to_string())).copied();
+        lead.group.iter().any(|led| lead.is_ours(led)).then_some(result)
+    }
+
+    /// All steps for a group.
+    fn lead(&self, lead: &mut Lead<'_>) -> Result<()> {
+        let mut writer = self.writer();
+        self.health.check()?;
+        self.refuse(&writer, &mut lead.group);
+        if lead.group.is_empty() {
+            return Ok(());
         }
+        let led = lead.group.clone();
+        let groups: Vec<(u32, &[u8])> = led.iter().map(|waiter| waiter.order.group()).collect();
+        let durability = led.iter().map(|waiter| waiter.order.durability).max();
+        let now = led.iter().any(|waiter| waiter.order.is_handed_over());
+        let appended = self.append(&mut writer, &groups, now)?;
+        if durability == Some(Durability::Durable)
+            && let Err(error) = self.flush_log(&mut writer)
+        {
+            appended.leave_out();
+            return Err(error);
+        }
+        drop(writer);
+        lead.is_passed_on = self.queue.pass_on();
+        appended.apply(&groups);
+        Ok(())
     }
 
     /// Takes those out of a group that may not be committed, and tells them.
-    fn refuse(&self, group: &mut Vec<Arc<Waiter>>) {
-        let is_plain =
-            |waiter: &Arc<Waiter>| waiter.footprint.is_none() && waiter.batch.dropped().is_none();
-        if group.iter().all(is_plain) {
+    fn refuse(&self, writer: &Writer, group: &mut Vec<Arc<Waiter>>) {
+        if group.iter().all(|waiter| waiter.order.is_plain()) {
             return;
         }
+        // All that was appended before is to be seen.
+        self.clock.wait_for(writer.next_seq - 1);
         let (current, mut earlier) = (self.current(), Changes::default());
         let mut refusals = Vec::with_capacity(group.len());
         for waiter in group.iter() {
-            let refusal = waiter.refusal(&current, &earlier);
+            let refusal = waiter.order.refusal(&current, &earlier);
             if refusal.is_none() {
-                earlier.add(&waiter.batch.body);
+                earlier.add(&waiter.order.batch.body);
             }
             refusals.push(refusal);
         }
         let mut refusals = refusals.into_iter();
         group.retain(|waiter| match refusals.next().flatten() {
             Some(refusal) => {
-                waiter.tell(Err(refusal));
+                waiter.tell(Word::Outcome(Err(refusal)));
                 false
             }
             None => true,
         });
     }
 
-    /// Steps 2 to 5 of a commit.
-    fn lead(&self, group: &mut Vec<Arc<Waiter>>) -> Result<()> {
-        let mut writer = self.writer();
-        self.health.check()?;
-        self.refuse(group);
-        if group.is_empty() {
-            return Ok(());
-        }
-        self.make_room(&mut writer, group.iter().map(|waiter| waiter.batch.body.len()).sum())?;
-        let groups: Vec<(u32, &[u8])> =
-            group.iter().map(|waiter| (waiter.batch.count, &waiter.batch.body[..])).collect();
+    /// Makes room, and appends groups to the log.
+    fn append(
+        &self,
+        writer: &mut Writer,
+        groups: &[(u32, &[u8])],
+        now: bool,
+    ) -> Result<Appended<'_>> {
+        self.make_room(writer)?;
         let first = writer.next_seq;
         let end = first + groups.iter().map(|group| u64::from(group.0)).sum::<u64>();
         if end > SEQUENCE_END {
             return Err(Error::argument("the store has used up its sequence numbers"));
         }
-        let now =
-            |waiter: &Arc<Waiter>| waiter.durability > Durability::None || waiter.batch.separates;
-        let bodies = writer.log.append(&groups, first, group.iter().any(now));
-        let bodies = bodies.inspect_err(|error| self.poison_if_broken(&writer, error))?;
+        let offset = writer.log.append(groups, first, now);
+        let offset = offset.inspect_err(|error| self.poison_if_broken(writer, error))?;
         writer.next_seq = end;
-        if group.iter().any(|waiter| waiter.durability == Durability::Durable) {
-            self.flush_log(&mut writer)?;
-        }
-        let (active, segment) = (Arc::clone(&self.current().active), writer.log.identity().number);
-        let mut seq = first;
-        for ((count, body), body_offset) in groups.into_iter().zip(bodies) {
-            let offset = body_offset - GROUP_HEADER_BYTES as u64;
-            let is_whole = active.apply(segment, &Group { offset, seq, count, flushed: 0, body });
-            debug_assert!(is_whole);
-            seq += u64::from(count);
-        }
-        self.clock.visible.store(end - 1, Ordering::Release);
-        Ok(())
+        let (active, segment) = (Arc::clone(&writer.active), writer.log.identity().number);
+        let (advice, is_done) = (writer.log.advice(), false);
+        Ok(Appended { inner: self, active, segment, offset, first, end, advice, is_done })
     }
 
     /// A write or a flush of the log failed: whether commits can go on.
@@ -331,6 +489,7 @@ impl Inner {
     /// Hands everything to stable storage.
     pub(crate) fn flush_log(&self, writer: &mut Writer) -> Result<()> {
         self.health.check()?;
+        self.flush_ended()?;
         let flushed = writer.log.flush();
         flushed.inspect_err(|error| self.poison_if_broken(writer, error))
     }
@@ -372,5 +531,61 @@ mod tests {
                 assert_eq!(db.get(&space, b"failed").unwrap(), None);
             }
         }
+    }
+
+    /// Threads whose commits promise different things, transactions among them: each batch is seen
+    /// wholly, in the order of its thread, and all are there when the store is opened again.
+    #[test]
+    fn threads_commit_side_by_side() {
+        const COMMITS: u32 = 100;
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let options = Options::new().create(true).memory_limit(4 << 20).segment_bytes(1 << 14);
+            let db = options.memtable_bytes(1 << 14).open(folder.path().join("db")).unwrap();
+            let separated = super::super::KeyspaceOptions { separation_threshold: 40 };
+            let space = db.keyspace("space", separated).unwrap();
+            (db, space)
+        };
+        let read = |db: &Db, space: &super::super::Keyspace, thread: u8| {
+            let keys = [[thread, 0], [thread, 1]];
+            let values = db.multi_get(space, &keys).unwrap();
+            assert_eq!(values[0], values[1], "half of a batch");
+            values[0].as_ref().map_or(0, |v| u32::from_be_bytes(*v.first_chunk().unwrap()))
+        };
+        let (db, space) = open();
+        let kinds = [Durability::None, Durability::Buffered, Durability::Durable];
+        std::thread::scope(|scope| {
+            for thread in 0..6_u8 {
+                let (db, space) = (&db, &space);
+                scope.spawn(move || {
+                    for number in 1..=COMMITS {
+                        let mut value = vec![thread; usize::from(thread) * 10 + 4];
+                        value[..4].copy_from_slice(&number.to_be_bytes());
+                        let mut transaction = db.transaction();
+                        for part in 0..2 {
+                            transaction.put(space, &[thread, part], &value).unwrap();
+                        }
+                        transaction.commit_with(kinds[usize::from(thread) % 3]).unwrap();
+                        assert_eq!(read(db, space, thread), number);
+                    }
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut last = [0; 6];
+                    while last.iter().any(|&number| number < COMMITS) {
+                        for (thread, last) in last.iter_mut().enumerate() {
+                            let now = read(&db, &space, thread as u8);
+                            assert!(now >= *last, "{now} behind {last}");
+                            *last = now;
+                        }
+                    }
+                });
+            }
+        });
+        db.close().unwrap();
+        let (db, space) = open();
+        (0..6).for_each(|thread| assert_eq!(read(&db, &space, thread), COMMITS));
+        assert!(db.check().unwrap().is_sound());
     }
 }

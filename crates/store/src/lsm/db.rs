@@ -198,7 +198,10 @@ impl Db {
     }
 
     /// Merges all tables into one level and collects values: afterwards little is on the disk that
-    /// neither a reader who begins now nor a held snapshot sees.
+    /// neither a reader who begins now nor a held snapshot sees. Where a sixteenth of the log
+    /// segments or more is garbage, separated values are brought into the order of keys on the way,
+    /// so that scans read them in large pieces; else they stay where they are, since every value
+    /// would be written anew for that.
     ///
     /// # Errors
     /// As [`Db::write`]; what was merged before stays merged.

@@ -3,24 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
+use super::arrange;
 use super::background::Background;
 use super::buffer::{Buffer, BufferCursor};
 use super::catalog::Catalog;
 use super::commit::Queue;
-use super::compact::{self, Plan, Sizes};
+use super::compact::{self, Plan, Sizes, Standing, Unmerged};
 use super::debt;
 use super::files::{Directory, Name, random};
 use super::gc;
 use super::manifest::Manifest;
+use super::moving::Moves;
 use super::options::{Durability, Options};
+use super::rotate::Logs;
 use super::run::{self, Output, Rules};
-use super::version::{Edit, Sealed, Version};
+use super::version::{Edit, Version};
 use super::wal::{Identity, Log};
 use crate::canary::{Bug, is_planted};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
 /// Frozen buffers wait for their tables; with more of them, writers wait.
@@ -43,10 +46,14 @@ pub(crate) struct Current {
     pub(crate) version: Arc<Version>,
 }
 
-/// What the leader of a commit writes to.
+/// What a commit writes to.
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) next_seq: u64,
+    /// The buffer that readers see as the newest.
+    pub(crate) active: Arc<Buffer>,
+    /// Whether a segment is made before this one is full.
+    pub(crate) has_asked: bool,
 }
 
 /// Numbers that only go up, and the snapshots that are held.
@@ -55,12 +62,50 @@ pub(crate) struct Clock {
     pub(crate) visible: AtomicU64,
     pub(crate) next_file: AtomicU32,
     snapshots: Mutex<BTreeMap<u64, usize>>,
+    /// How many wait for `visible` to rise, and where they wait.
+    waiting: AtomicU32,
+    turn: Mutex<()>,
+    risen: Condvar,
 }
+
+/// Who waits for another commit looks so often before it sleeps: the other one needs a few
+/// microseconds for a short write, or to put its entries in.
+const SPINS: usize = 200;
 
 impl Clock {
     pub(crate) fn new(visible: u64, next_file: u32) -> Self {
         let (visible, next_file) = (AtomicU64::new(visible), AtomicU32::new(next_file));
-        Self { visible, next_file, snapshots: Mutex::default() }
+        let (waiting, turn) = (AtomicU32::new(0), Mutex::default());
+        let (snapshots, risen) = (Mutex::default(), Condvar::default());
+        Self { visible, next_file, snapshots, waiting, turn, risen }
+    }
+
+    /// Waits until readers see everything up to a sequence number.
+    pub(crate) fn wait_for(&self, seq: u64) {
+        for _ in 0..SPINS {
+            if self.visible.load(Ordering::Acquire) >= seq {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.visible.load(Ordering::SeqCst) < seq {
+            turn = self.risen.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(turn);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Lets readers see the operations from `first` on and before `end`, once they see all before.
+    pub(crate) fn publish(&self, first: u64, end: u64) {
+        self.wait_for(first - 1);
+        self.visible.store(end - 1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            // Who is about to wait either has the lock, or sees the new number.
+            drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner));
+            self.risen.notify_all();
+        }
     }
 
     /// Holds what is visible now; answers its sequence number.
@@ -98,6 +143,7 @@ impl Clock {
 /// Whether something failed after which nobody knows what is on the disk.
 #[derive(Default)]
 pub(crate) struct Health {
+    is_poisoned: AtomicBool,
     poison: Mutex<Option<String>>,
     /// Whether an edit of the manifest failed, so that it may be there or not.
     edit_is_unsure: AtomicBool,
@@ -105,16 +151,18 @@ pub(crate) struct Health {
 
 impl Health {
     pub(crate) fn check(&self) -> Result<()> {
-        match &*self.poison.lock().unwrap_or_else(PoisonError::into_inner) {
-            None => Ok(()),
-            Some(reason) => Err(Error::Poisoned { reason: reason.clone() }),
+        if !self.is_poisoned.load(Ordering::Acquire) {
+            return Ok(());
         }
+        let reason = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
+        Err(Error::Poisoned { reason: reason.clone().unwrap_or_default() })
     }
 
     /// Refuses everything that writes, from now on.
     pub(crate) fn poison(&self, error: &Error) {
         let mut reason = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
         reason.get_or_insert_with(|| error.to_string());
+        self.is_poisoned.store(true, Ordering::Release);
     }
 }
 
@@ -130,7 +178,7 @@ pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
     pub(crate) options: Options,
     pub(crate) queue: Queue,
-    pub(crate) writer: Mutex<Writer>,
+    pub(crate) logs: Logs,
     pub(crate) current: RwLock<Arc<Current>>,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) clock: Clock,
@@ -148,8 +196,17 @@ impl Inner {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The writer, looked for a while before this thread sleeps: who has it needs it for the time
+    /// of a short write, which is less than it takes to sleep and be woken.
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        for _ in 0..SPINS {
+            match self.logs.writer.try_lock() {
+                Ok(writer) => return writer,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        self.logs.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn new_number(&self) -> u32 {
@@ -158,7 +215,11 @@ impl Inner {
 
     /// Writes edits to the manifest and lets readers see what they lead to, together with what
     /// `change` does.
-    fn install(&self, mut edits: Vec<Edit>, change: impl FnOnce(&mut Current)) -> Result<()> {
+    pub(crate) fn install(
+        &self,
+        mut edits: Vec<Edit>,
+        change: impl FnOnce(&mut Current),
+    ) -> Result<()> {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.health.check()?;
         edits.push(Edit::NextFile { number: self.clock.next_file.load(Ordering::Relaxed) });
@@ -168,12 +229,18 @@ impl Inner {
         })?;
         self.write_edits(&mut manifest, &edits, &next)?;
         before.mark_obsolete(&next);
-        self.background.set_behind(compact::behind(&next, self.options.segment_bytes));
+        self.note(&next);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
         change(&mut changed);
         *current = Arc::new(changed);
         Ok(())
+    }
+
+    /// Lets writers know how the version stands.
+    fn note(&self, version: &Version) {
+        let segment_bytes = self.options.segment_bytes;
+        self.background.update(|before| Standing::new(version, segment_bytes, before));
     }
 
     /// Writes edits that lead to `next`. Where they cannot be added to the manifest, or could not
@@ -193,56 +260,50 @@ impl Inner {
         if is_added { Ok(()) } else { renewed }
     }
 
-    /// Before so many bytes are written: goes on in a new segment and a new buffer if need be.
-    pub(crate) fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<()> {
+    /// Before something is written: goes on in a new segment and a new buffer if need be.
+    pub(crate) fn make_room(&self, writer: &mut Writer) -> Result<()> {
         if self.health.edit_is_unsure.load(Ordering::Acquire) {
-            // The edit may have ended the segment: what was written behind its end would be lost.
             self.install(Vec::new(), |_| {})?;
         }
         let current = self.current();
         let begun = current.frozen.first().map_or(current.version.flushed, |f| f.last_seq);
-        let operations = (writer.next_seq - 1).saturating_sub(begun);
-        let segment_bytes = self.options.segment_bytes;
-        let is_full = current.active.is_full(self.options.memtable_bytes)
-            || compact::may_hide_much(&current.version, operations, segment_bytes);
-        if is_full || writer.log.end() >= segment_bytes {
+        let last = writer.next_seq - 1;
+        let unmerged = Unmerged {
+            operations: last.saturating_sub(current.version.flushed),
+            bytes: writer.log.end(),
+        };
+        let standing = self.background.standing();
+        self.background.set_behind(standing.behind(unmerged));
+        let is_full = writer.active.is_full(self.options.memtable_bytes)
+            || standing.may_hide_much(last.saturating_sub(begun));
+        drop(current);
+        if is_full && self.background.is_on() {
+            self.background.wait_for_room(|| self.current().frozen.len() < FROZEN_MAX)?;
+        }
+        if is_full || writer.log.end() >= self.options.segment_bytes {
             self.rotate(writer)?;
+        } else if !writer.has_asked && self.is_half_full(writer) {
+            writer.has_asked = true;
+            self.background.wake_log();
         }
         if is_full {
             self.freeze(writer);
             self.work()?;
         }
-        if self.background.is_on() {
-            self.background.wait_for_room(|| self.current().frozen.len() <= FROZEN_MAX)?;
-            let us = compact::delay_us(self.background.behind(), bytes);
-            if us > 0 {
-                std::thread::sleep(std::time::Duration::from_micros(us));
-            }
-        }
         Ok(())
     }
 
-    /// Ends the segment, which is on stable storage then, and begins a new one.
-    pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
-        self.flush_log(writer)?;
-        let (identity, file, path) = self.new_segment(writer.next_seq)?;
-        let old = writer.log.identity().number;
-        let sealed = Sealed { len: writer.log.end(), last_seq: writer.next_seq - 1, remap_len: 0 };
-        let seal = Edit::SealSegment { number: old, sealed };
-        self.install(vec![seal, Edit::AddSegment(identity)], |_| {})?;
-        writer.log = Log::new(identity, file, path, self.directory.budget.written_bytes());
-        Ok(())
-    }
-
-    fn new_segment(&self, first_seq: u64) -> Result<NewSegment> {
-        new_segment(&self.directory, self.new_number(), first_seq)
+    fn is_half_full(&self, writer: &Writer) -> bool {
+        writer.log.end() >= self.options.segment_bytes / 2
+            || writer.active.is_full(self.options.memtable_bytes / 2)
     }
 
     /// Lets the buffer wait for its table.
-    fn freeze(&self, writer: &Writer) {
+    fn freeze(&self, writer: &mut Writer) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Current::clone(&current);
         let buffer = std::mem::replace(&mut changed.active, Arc::new(Buffer::new()));
+        writer.active = Arc::clone(&changed.active);
         changed.frozen.insert(0, Frozen { buffer, last_seq: writer.next_seq - 1 });
         *current = Arc::new(changed);
     }
@@ -264,6 +325,9 @@ impl Inner {
         loop {
             let current = self.current();
             let Some(oldest) = current.frozen.last() else { return Ok(()) };
+            // All that is to be in it is; and its table may point to where its values stand.
+            self.clock.wait_for(oldest.last_seq);
+            self.seal_ended()?;
             let output = Output {
                 version: &current.version,
                 rules: Rules { snapshots: self.clock.readers(), is_last: false },
@@ -291,14 +355,15 @@ impl Inner {
             return self.install(removed.collect(), |_| {}).map(|()| true);
         }
         debt::estimate(&version);
+        self.note(&version);
         let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
         if let Some(plan) = compact::choose(&version, &sizes) {
-            return self.run_plan(&version, &plan).map(|()| true);
+            return self.run_plan(&version, &plan, Moves::NONE).map(|()| true);
         }
         self.collect(&version, &gc::Bounds::steady(&version, self.options.segment_bytes))
     }
 
-    fn run_plan(&self, version: &Version, plan: &Plan) -> Result<()> {
+    fn run_plan(&self, version: &Version, plan: &Plan, moves: Moves<'_>) -> Result<()> {
         let output = Output {
             version,
             rules: Rules {
@@ -308,7 +373,7 @@ impl Inner {
             table_bytes: self.options.table_bytes,
             number: &|| self.new_number(),
         };
-        self.install(run::compact(&output, plan)?, |_| {})
+        self.install(run::compact(&output, plan, moves)?, |_| {})
     }
 
     /// Collects values if segments hold too much else; answers whether they did.
@@ -328,7 +393,7 @@ impl Inner {
         self.health.check()?;
         if !self.current().active.is_empty() {
             self.rotate(&mut writer)?;
-            self.freeze(&writer);
+            self.freeze(&mut writer);
         }
         drop(writer);
         self.flush_frozen()
@@ -346,18 +411,28 @@ impl Inner {
                 meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
             };
             let Some(plan) = compact::choose_full(&version, may_forget) else { break };
-            self.run_plan(&version, &plan)?;
+            self.run_plan(&version, &plan, Moves::NONE)?;
         }
-        let mut bytes = u64::MAX;
-        let bounds = gc::Bounds::full(self.options.segment_bytes);
-        loop {
-            let version = Arc::clone(&self.current().version);
-            let now: u64 = version.segments().map(super::version::Segment::bytes).sum();
-            if now >= bytes || !self.collect(&version, &bounds)? {
-                return Ok(());
+        self.arrange()
+    }
+
+    /// Writes segments anew until they hold little else than what is needed, and values stand in
+    /// the order of keys where much is written for it.
+    fn arrange(&self) -> Result<()> {
+        // Whoever holds a version holds its files: each is let go before the next one is made.
+        let now = || Arc::clone(&self.current().version);
+        let chosen = |version: Arc<Version>| -> Result<Vec<u32>> {
+            Ok(arrange::choose(&version, &arrange::sample(&version)?))
+        };
+        let (mut left, segment_bytes) = (chosen(now())?, self.options.segment_bytes);
+        while !left.is_empty() {
+            let segments = arrange::next_batch(&now(), &mut left, segment_bytes);
+            let plans = arrange::plans(&now(), &segments);
+            for plan in plans {
+                self.run_plan(&now(), &plan, Moves { segments: &segments, segment_bytes })?;
             }
-            bytes = now;
         }
+        Ok(())
     }
 
     /// Hands everything that was committed to the system, or to stable storage.

@@ -3,17 +3,15 @@
 
 use std::sync::Arc;
 
-use super::append::Appender;
 use super::debt::Survey;
-use super::entry::Pointer;
-use super::files::Name;
+use super::entry::{Pointer, compare};
 use super::filter;
 use super::memory::{Charge, Part};
 use super::merge::Source;
 use super::table::{Pace, TableCursor};
-use super::version::{Edit, Sealed, Segment, Version};
-use super::vlog::{self, Remap};
-use super::wal::{Group, Groups, Identity, OpKind, Ops, push_op};
+use super::values::ValueWriter;
+use super::version::{Edit, LEVELS, Segment, TableFile, Version};
+use super::wal::{Groups, Identity, OpKind, Ops};
 use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 
@@ -31,15 +29,12 @@ pub(crate) struct Bounds {
 /// All files together may hold so many hundredths of what is needed in them; what surrounds keys
 /// and values of a kibibyte takes eight more.
 const PERCENT: u64 = 126;
-/// Segments may hold so many hundredths of what is needed in them: at least, since collecting what
-/// is hardly garbage writes much, and after a full compaction.
+/// Segments may hold so many hundredths of what is needed in them at least, since collecting what
+/// is hardly garbage writes much.
 const PERCENT_MIN: u64 = 107;
-const PERCENT_FULL: u64 = 100;
 /// Segments that are there besides: the one that is written to, and what a collection writes before
 /// it removes.
 const SEGMENTS_BESIDES: u64 = 3;
-/// A full collection writes about so many segments' worth of values at a time.
-const SEGMENTS_FULL: u64 = 4;
 /// Small amounts are not worth a new segment.
 const SLACK_BYTES_MIN: u64 = 4096;
 
@@ -56,12 +51,6 @@ impl Bounds {
         let percent_max = percent.clamp(u128::from(PERCENT_MIN), u128::from(PERCENT)) as u64;
         let slack_bytes = (segment_bytes / 2).max(SLACK_BYTES_MIN);
         Self { percent_max, slack_bytes, batch_bytes: segment_bytes }
-    }
-
-    /// After everything was merged.
-    pub(crate) fn full(segment_bytes: u64) -> Self {
-        let batch_bytes = segment_bytes.saturating_mul(SEGMENTS_FULL);
-        Self { percent_max: PERCENT_FULL, slack_bytes: SLACK_BYTES_MIN, batch_bytes }
     }
 }
 
@@ -99,130 +88,227 @@ pub(crate) fn choose(version: &Version, bounds: &Bounds) -> Vec<u32> {
     chosen
 }
 
-/// What the list of where values went takes of memory for one of them, while it is written.
-const LINE_BYTES: usize = 48;
+/// What a value takes of memory besides its bytes and its key while it is collected.
+const VALUE_BYTES: usize = 96;
 
-/// A value that is needed.
-struct Needed {
-    key: Vec<u8>,
+/// A value of a segment, not known yet to be needed. Its bytes are in the chunk.
+struct Candidate {
     seq: u64,
-    /// As tables say it.
-    pointer: Pointer,
+    /// Where it stands.
     segment: u32,
     offset: u64,
+    /// Its key and behind it the value, in the bytes of the chunk.
+    at: usize,
+    key_len: usize,
+    len: usize,
+}
+
+/// Values that were read together, from the front of segments.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    candidates: Vec<Candidate>,
+}
+
+impl Chunk {
+    fn key(&self, candidate: &Candidate) -> &[u8] {
+        &self.bytes[candidate.at..][..candidate.key_len]
+    }
+
+    fn value(&self, candidate: &Candidate) -> &[u8] {
+        &self.bytes[candidate.at + candidate.key_len..][..candidate.len]
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8], (seq, segment, offset): (u64, u32, u64)) {
+        let (at, key_len, len) = (self.bytes.len(), key.len(), value.len());
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.candidates.push(Candidate { seq, segment, offset, at, key_len, len });
+    }
+
+    fn sort(&mut self) {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.sort_by(|a, b| compare((self.key(a), a.seq), (self.key(b), b.seq)));
+        self.candidates = candidates;
+    }
+
+    fn memory(&self) -> usize {
+        self.bytes.len() + self.candidates.len() * VALUE_BYTES
+    }
 }
 
 /// Collects segments into a new one, which is on stable storage then, name included; answers the
 /// edits that make it so.
 ///
+/// The segments are read once, from the front to the end, as much at a time as the memory limit has
+/// for it; of each such chunk the values that are needed are written in the order of keys.
+///
 /// # Errors
 /// If something cannot be read or written or is damaged; what was written is an orphan then.
 pub(crate) fn collect(version: &Version, victims: &[u32], identity: Identity) -> Result<Vec<Edit>> {
-    let mut needed = Vec::new();
+    let mut collection = Collection::new(version, identity);
     for victim in version.segments().filter(|s| victims.contains(&s.identity.number)) {
-        find_needed(version, victim, &mut needed)?;
+        collection.read(victim)?;
     }
-    let bytes = |needed: &Needed| needed.key.capacity() + size_of::<Needed>() + LINE_BYTES;
-    let mut charge = Charge::new(Arc::downgrade(version.directory()), Part::Buffers);
-    charge.set(needed.iter().map(bytes).sum());
-    needed.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
+    collection.write_chunk()?;
     let mut edits: Vec<Edit> =
         victims.iter().map(|&number| Edit::RemoveSegment { number }).collect();
-    if needed.is_empty() {
-        return Ok(edits);
-    }
-    let sealed = write_values(version, &needed, identity)?;
-    let mut origins: Vec<u32> = needed.iter().map(|needed| needed.pointer.segment).collect();
-    origins.sort_unstable();
-    origins.dedup();
-    edits.push(Edit::AddValues { identity, sealed, origins });
+    edits.extend(collection.finish()?);
     Ok(edits)
 }
 
-/// Goes through the groups of a segment and asks the tables about each value.
-fn find_needed(version: &Version, victim: &Segment, needed: &mut Vec<Needed>) -> Result<()> {
-    let Some(sealed) = victim.sealed else { return Ok(()) };
-    let (file, path) = (victim.handle().file()?, victim.handle().path());
-    let number = victim.identity.number;
-    let mut groups = Groups::new(victim.identity, Arc::clone(file), path, sealed.len)?;
-    while let Some(group) = groups.next()? {
-        let mut ops = Ops::new(group.body);
-        for (seq, op) in (group.seq..).zip(&mut ops) {
-            if op.kind != OpKind::PutSeparated {
-                continue;
+/// A collection at work.
+struct Collection<'v> {
+    version: &'v Version,
+    entries: Entries<'v>,
+    identity: Identity,
+    chunk: Chunk,
+    chunk_bytes: usize,
+    /// Made for the first value that is needed.
+    out: Option<ValueWriter>,
+    /// Where values stand as tables say it, and now.
+    lines: Vec<(u32, u64, u64)>,
+    charge: Charge,
+}
+
+impl<'v> Collection<'v> {
+    fn new(version: &'v Version, identity: Identity) -> Self {
+        let directory = version.directory();
+        let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
+        let (entries, chunk) = (Entries::new(version), Chunk::default());
+        let chunk_bytes = directory.budget.chunk_bytes();
+        Self { version, entries, identity, chunk, chunk_bytes, out: None, lines: vec![], charge }
+    }
+
+    /// Goes through the groups of a segment.
+    fn read(&mut self, victim: &Segment) -> Result<()> {
+        let Some(sealed) = victim.sealed else { return Ok(()) };
+        let (file, path) = (victim.handle().file()?, victim.handle().path());
+        let number = victim.identity.number;
+        let mut groups = Groups::new(victim.identity, Arc::clone(file), path, sealed.len)?;
+        while let Some(group) = groups.next()? {
+            let (offset, seq) = (group.body_offset(), group.seq);
+            for (seq, op) in (seq..).zip(Ops::new(group.body)) {
+                if op.kind == OpKind::PutSeparated {
+                    let from = (seq, number, offset + op.value_at as u64);
+                    self.chunk.add(op.key, op.value, from);
+                }
             }
-            let offset = group.body_offset() + op.value_at as u64;
-            let Some(pointer) = find_entry(version, op.key, seq)? else { continue };
-            let stands = version.resolve(pointer)?;
-            if stands.is_some_and(|(s, at)| (s.identity.number, at) == (number, offset)) {
-                let key = op.key.to_vec();
-                needed.push(Needed { key, seq, pointer, segment: number, offset });
+            if self.chunk.memory() >= self.chunk_bytes {
+                self.write_chunk()?;
+            }
+        }
+        // It was read once, for this.
+        file.release(0, sealed.len);
+        match groups.is_at_end() {
+            true => Ok(()),
+            false => {
+                let what = "a group of the log is damaged";
+                Err(Error::damaged(path, groups.position(), what))
             }
         }
     }
-    // It was read once, for this.
-    file.release(0, sealed.len);
-    match groups.is_at_end() {
-        true => Ok(()),
-        false => Err(Error::damaged(path, groups.position(), "a group of the log is damaged")),
+
+    /// Asks the tables about the values of the chunk, and writes those that are needed.
+    fn write_chunk(&mut self) -> Result<()> {
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let lines = self.lines.capacity() * size_of::<(u32, u64, u64)>();
+        self.charge.set(chunk.memory() + lines);
+        chunk.sort();
+        self.entries.begin();
+        for candidate in &chunk.candidates {
+            let (key, place) = (chunk.key(candidate), (candidate.segment, candidate.offset));
+            let Some(pointer) = self.entries.find(key, candidate.seq)? else { continue };
+            let stands = self.version.resolve(pointer)?;
+            if stands.is_none_or(|(s, at)| (s.identity.number, at) != place) {
+                continue;
+            }
+            let out = match &mut self.out {
+                Some(out) => out,
+                empty => {
+                    empty.insert(ValueWriter::create(self.version.directory(), self.identity)?)
+                }
+            };
+            let now = out.add(key, candidate.seq, chunk.value(candidate))?;
+            self.lines.push((pointer.segment, pointer.offset, now));
+        }
+        // Its memory is used again.
+        chunk.bytes.clear();
+        chunk.candidates.clear();
+        self.chunk = chunk;
+        Ok(())
+    }
+
+    /// The edit that adds the new segment, if there is one.
+    fn finish(mut self) -> Result<Option<Edit>> {
+        let Some(out) = self.out.take() else { return Ok(None) };
+        let mut origins: Vec<u32> = self.lines.iter().map(|line| line.0).collect();
+        origins.sort_unstable();
+        origins.dedup();
+        let sealed = out.finish(&mut self.lines)?;
+        self.version.directory().sync()?;
+        Ok(Some(Edit::AddValues { identity: self.identity, sealed, origins }))
     }
 }
 
-/// The pointer of exactly this entry, if some table has it.
-fn find_entry(version: &Version, key: &[u8], seq: u64) -> Result<Option<Pointer>> {
-    let tables = version.tables().map(|(_, table)| table);
-    let may_have = |table: &&Arc<super::version::TableFile>| {
-        let (low, high) = table.meta.seqs;
-        (low..=high).contains(&seq) && table.meta.bounds.contains(key)
-    };
-    let hash = filter::hash(key);
-    for table in tables.filter(may_have) {
-        let table = table.open()?;
-        if !table.may_hold(hash) {
-            continue;
+/// Tables that ascend, looked at in the order of keys.
+struct Sought<'v> {
+    tables: &'v [Arc<TableFile>],
+    at: usize,
+    /// A place in the table that is looked at, once it was asked.
+    cursor: Option<TableCursor>,
+}
+
+impl Sought<'_> {
+    /// The pointer of exactly this entry.
+    fn find(&mut self, key: &[u8], seq: u64, hash: u64) -> Result<Option<Pointer>> {
+        while self.tables.get(self.at).is_some_and(|table| table.meta.bounds.is_before(key)) {
+            (self.at, self.cursor) = (self.at + 1, None);
         }
-        let mut cursor = TableCursor::new(table, Pace::Searching);
+        let Some(TableFile { meta, .. }) = self.tables.get(self.at).map(|table| &**table) else {
+            return Ok(None);
+        };
+        if !(meta.seqs.0..=meta.seqs.1).contains(&seq) || !meta.bounds.contains(key) {
+            return Ok(None);
+        }
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            empty => empty.insert(TableCursor::new(self.tables[self.at].open()?, Pace::Searching)),
+        };
+        if !cursor.table().may_hold(hash) {
+            return Ok(None);
+        }
         let newest = if is_planted(Bug::SnapshotNotServed) { u64::MAX } else { seq };
         cursor.seek(key, newest)?;
         let found = cursor.entry().filter(|entry| entry.key == key && entry.seq == seq);
-        if let Some(pointer) = found.and_then(|entry| entry.pointer()) {
-            return Ok(Some(pointer));
+        Ok(found.and_then(|entry| entry.pointer()))
+    }
+}
+
+/// Looks for exact entries, in the order of keys.
+struct Entries<'v>(Vec<Sought<'v>>);
+
+impl<'v> Entries<'v> {
+    fn new(version: &'v Version) -> Self {
+        let alone = version.level(0).chunks(1);
+        let levels = (1..LEVELS).map(|level| version.level(level));
+        let sought = |tables| Sought { tables, at: 0, cursor: None };
+        Self(alone.chain(levels).map(sought).collect())
+    }
+
+    /// Goes back to the first key.
+    fn begin(&mut self) {
+        self.0.iter_mut().for_each(|sought| (sought.at, sought.cursor) = (0, None));
+    }
+
+    /// The pointer of exactly this entry, if some table has it.
+    fn find(&mut self, key: &[u8], seq: u64) -> Result<Option<Pointer>> {
+        let hash = filter::hash(key);
+        for sought in &mut self.0 {
+            if let Some(pointer) = sought.find(key, seq, hash)? {
+                return Ok(Some(pointer));
+            }
         }
+        Ok(None)
     }
-    Ok(None)
-}
-
-/// Writes the values, each as a group of its own with the sequence number that it had, and behind
-/// them where they stood.
-fn write_values(version: &Version, needed: &[Needed], identity: Identity) -> Result<Sealed> {
-    let directory = version.directory();
-    let mut out = Appender::create(directory, Name::Segment(identity.number))?;
-    out.push(&[&identity.header()], 0)?;
-    let mut lines = Vec::with_capacity(needed.len());
-    for Needed { key, seq, pointer, segment, offset } in needed {
-        let at = Pointer { segment: *segment, offset: *offset, ..*pointer };
-        let value = read_raw(version, at)?;
-        let mut body = Vec::with_capacity(key.len() + value.len() + 16);
-        push_op(&mut body, OpKind::PutSeparated, [key, &[]], [&value, &[]]);
-        let group = Group { offset: out.len(), seq: *seq, count: 1, flushed: 0, body: &body };
-        out.push(&[&identity.group_header(&group), &body], 0)?;
-        lines.push((pointer.segment, pointer.offset, out.len() - value.len() as u64));
-    }
-    let len = out.len();
-    let remap = Remap::encode(identity.salt, &mut lines);
-    out.push(&[&remap], 0)?;
-    out.finish()?;
-    directory.sync()?;
-    Ok(Sealed { len, last_seq: 0, remap_len: remap.len() as u64 })
-}
-
-/// The value that stands right there.
-fn read_raw(version: &Version, at: Pointer) -> Result<Vec<u8>> {
-    let segment = version.segments().find(|s| s.identity.number == at.segment);
-    let Some(segment) = segment else {
-        let path = version.directory().file(Name::Segment(at.segment));
-        return Err(Error::damaged(&path, at.offset, "a segment is missing"));
-    };
-    let place = vlog::place(segment, at, at.offset);
-    place.piece().read(|bytes| place.open(bytes).map(<[u8]>::to_vec))
 }

@@ -65,6 +65,11 @@ impl Budget {
         (self.limit / 256).clamp(32 << 10, 1 << 20) as usize
     }
 
+    /// How much of a segment that is collected is in memory at a time.
+    pub(crate) fn chunk_bytes(&self) -> usize {
+        (self.limit / 8).clamp(32 << 10, 64 << 20) as usize
+    }
+
     /// How many bytes of values a scan reads ahead.
     pub(crate) fn window_bytes(&self) -> usize {
         (self.limit / 128).clamp(32 << 10, 4 << 20) as usize
@@ -72,7 +77,7 @@ impl Budget {
 
     /// How many reads a thread has in flight, each with a buffer of so many bytes.
     pub(crate) fn depth(&self, buffer_bytes: usize) -> usize {
-        (self.limit / 64 / buffer_bytes as u64).clamp(4, 64) as usize
+        (self.limit / 32 / buffer_bytes as u64).clamp(4, 128) as usize
     }
 
     /// What is charged to buffers and to moved values, and what `f` answers at the same moment.

@@ -180,6 +180,10 @@ fn walk<'m>(
     let mut before = from;
     loop {
         let next = before.next(level);
+        if let Some(below) = level.checked_sub(1).and_then(|below| before.next(below)) {
+            // Where `next` is too far, this one is looked at next.
+            below.prefetch();
+        }
         match next {
             Some(node) if next != known && target.is_after(node) => before = node,
             _ => return (before, next),

@@ -35,7 +35,7 @@
 //! [`Options::memory_limit`] is one number for all of it, and [`Db::stat`] says who has how much
 //! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache where
 //! the file system takes that. Once what finds a separated value is in the store's own cache, a get
-//! is one read of the disk; [`Db::multi_get`] has up to 64 of them in flight from one thread.
+//! is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one thread.
 //!
 //! # Limits
 //!
@@ -49,6 +49,7 @@
 //!   long as anything in it is needed, so small stores can take a multiple of their size.
 
 mod append;
+mod arrange;
 mod asking;
 mod background;
 mod backup;
@@ -76,10 +77,13 @@ mod manifest;
 mod memory;
 mod memtable;
 mod merge;
+mod moving;
 mod open;
 mod options;
 mod pool;
 mod queue;
+mod replay;
+mod rotate;
 mod run;
 mod search;
 #[doc(hidden)]
@@ -89,6 +93,7 @@ mod stat;
 mod table;
 mod tombstones;
 mod transaction;
+mod values;
 mod varint;
 mod version;
 mod vlog;

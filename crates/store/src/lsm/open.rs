@@ -3,12 +3,14 @@
 //! 1. The lock file keeps everybody else out.
 //! 2. The manifest says which files are the store. A torn last record is the edit of somebody who
 //!    never learned that it was made; what it would have named is an orphan.
-//! 3. Log segments with anything that is not in tables are replayed into a buffer. One that was
-//!    ended must be whole. The last one may end in a tail that was being written: it is cut at the
-//!    first group that is not whole, unless a later one proves that it was whole once.
+//! 3. Log segments with anything that is not in tables are replayed into a buffer. One of which the
+//!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
+//!    that was being written: it is cut at the first group that is not whole, unless a later one
+//!    proves that it was whole once. A segment that does not go on where the one before ends is
+//!    left out: what is missing between them was not durable, so neither was this.
 //! 4. What was found may stand in the system's cache only, and where a flush failed the system may
 //!    have forgotten that it does: what was not known to be on stable storage is written once more.
-//!    The last segment is flushed, and ends where it was cut.
+//!    The last segments are flushed, and end where they were cut.
 //! 5. A new segment is made, then a new manifest that says all this takes the place of the old one
 //!    by a rename. A crash before it leaves the old one, and this recipe begins anew.
 //! 6. Files that the manifest does not name are removed.
@@ -30,9 +32,11 @@ use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Manifest};
 use super::memory::Budget;
 use super::options::Options;
+use super::replay::{Job, Replay};
+use super::rotate::Logs;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
-use super::wal::{Groups, HEADER_BYTES, Log};
+use super::wal::{Bounds, Groups, HEADER_BYTES, Log, Stretch};
 use crate::canary::{Bug, is_planted};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
@@ -44,6 +48,9 @@ const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 /// So much of the log is written once more at a time.
 const REWRITE_BYTES: u64 = 1 << 20;
+/// With a smaller buffer than this, one thread puts the log into it: what two have in hand would
+/// take too much more.
+const SHARED_BYTES_MIN: usize = 1 << 20;
 /// Search for groups behind a break: at most so many times the bytes there.
 const SEARCH_EFFORT: u64 = 4;
 
@@ -118,16 +125,18 @@ impl Options {
         }
         let manifest = Manifest::create(&version, random())?;
         remove_orphans(&directory, &version)?;
-        let active = Arc::new(buffer);
+        let active = Arc::clone(&buffer);
         let current = Current { active, frozen: Vec::new(), version: Arc::new(version) };
         let is_on = directory.system.flushes_in_background();
         static STORES: AtomicU64 = AtomicU64::new(1);
         let store = STORES.fetch_add(1, Ordering::Relaxed);
-        let log = Log::new(identity, file, path, directory.budget.written_bytes());
+        let window_bytes = directory.budget.written_bytes();
+        let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
+        let log = Log::new(identity, file, path, bounds);
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
-            writer: Mutex::new(Writer { log, next_seq }),
+            logs: Logs::new(Writer { log, next_seq, active: buffer, has_asked: false }),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
             clock: Clock::new(last_seq, next_file),
@@ -163,7 +172,8 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
 struct Recovery<'o> {
     options: &'o Options,
     version: Version,
-    buffer: Buffer,
+    buffer: Arc<Buffer>,
+    replay: Replay,
     edits: Vec<Edit>,
     last_seq: u64,
     next_file: u32,
@@ -190,8 +200,11 @@ impl<'o> Recovery<'o> {
         // A number is not given twice while a file of that name may still be there.
         let next_file = numbers.max().map_or(1, |last| last.saturating_add(1));
         let next_file = next_file.max(version.next_file);
-        let (buffer, last_seq) = (Buffer::new(), version.flushed);
-        Ok(Self { options, version, buffer, edits: Vec::new(), last_seq, next_file })
+        let has_thread =
+            directory.system.flushes_in_background() && options.memtable_bytes >= SHARED_BYTES_MIN;
+        let (replay, edits) = (Replay::new(has_thread), Vec::new());
+        let (buffer, last_seq) = (Arc::new(Buffer::new()), version.flushed);
+        Ok(Self { options, version, buffer, replay, edits, last_seq, next_file })
     }
 
     /// Reads what is not in tables yet.
@@ -202,13 +215,17 @@ impl<'o> Recovery<'o> {
             .filter(|s| s.sealed.is_none_or(|sealed| sealed.last_seq > self.version.flushed))
             .cloned()
             .collect();
+        // What the next segment must begin with; the first one may begin with what is in tables.
+        let mut next = None;
         for segment in logs {
-            self.replay_segment(&segment)?;
+            next = self.replay_segment(&segment, next)?.or(next);
         }
         Ok(())
     }
 
-    fn replay_segment(&mut self, segment: &Segment) -> Result<()> {
+    /// Reads a segment; answers what the next one must begin with, unless nothing of this one
+    /// counts.
+    fn replay_segment(&mut self, segment: &Segment, next: Option<u64>) -> Result<Option<u64>> {
         let path = segment.handle().path().to_path_buf();
         let opened = self.version.directory().system.open_data(&path, Open::Write, 0);
         let file = opened.map_err(|e| Error::io("open", &path, e))?;
@@ -216,50 +233,90 @@ impl<'o> Recovery<'o> {
         let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
-        let mut seq = segment.identity.first_seq;
-        let mut flushed = HEADER_BYTES as u64;
-        while let Some(group) = groups.next()? {
-            flushed = flushed.max(group.flushed);
-            let damaged = |reason| Error::damaged(&path, group.offset, reason);
-            if group.seq != seq {
-                return Err(damaged("a group of the log is not the one that follows"));
+        let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
+        while let Some(stretch) = groups.next_stretch()? {
+            let first = stretch.groups().next().map_or(0, |group| group.seq);
+            let known = stretch.groups().map(|group| group.flushed).max();
+            flushed = flushed.max(known.unwrap_or(0));
+            let begun = seq.or(next).unwrap_or(first.min(self.version.flushed + 1));
+            if first != begun && seq.is_none() && segment.sealed.is_none() {
+                return self.leave_out(segment, groups, flushed).map(|()| None);
             }
-            seq += u64::from(group.count);
-            let is_new = seq - 1 > self.version.flushed;
-            if is_new && !self.buffer.apply(segment.identity.number, &group) {
-                return Err(damaged("the operations of a group make no sense"));
-            }
+            let end = follow(&stretch, begun).map_err(|offset| {
+                let what = "a group of the log is not the one that follows";
+                Error::damaged(&path, offset, what)
+            })?;
+            seq = Some(end);
+            self.last_seq = self.last_seq.max(end - 1);
+            self.replay.push(Job {
+                buffer: Arc::clone(&self.buffer),
+                stretch,
+                segment: segment.identity.number,
+                path: path.clone(),
+                flushed: self.version.flushed,
+            });
             if self.buffer.is_full(self.options.memtable_bytes) {
-                self.last_seq = self.last_seq.max(seq - 1);
                 self.write_table()?;
             }
         }
-        self.last_seq = self.last_seq.max(seq - 1);
-        if segment.sealed.is_some() {
-            return match groups.is_at_end() && segment.sealed.is_some_and(|s| s.last_seq == seq - 1)
-            {
-                true => Ok(()),
-                false => {
+        self.replay.settle()?;
+        let last_seq = seq.map(|seq| seq - 1);
+        match segment.sealed {
+            // One that has ended without a group says nothing of what follows.
+            Some(sealed) => {
+                let follows = last_seq.is_none_or(|last_seq| last_seq == sealed.last_seq);
+                if !groups.is_at_end() || !follows {
                     let what = "a group of the log is damaged";
-                    Err(Error::damaged(&path, groups.position(), what))
+                    return Err(Error::damaged(&path, groups.position(), what));
                 }
-            };
+            }
+            None => self.end(segment, groups, &*file, (flushed, last_seq.unwrap_or(0)))?,
         }
+        Ok(seq)
+    }
+
+    /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
+    /// known to be on stable storage, and that is its last sequence number.
+    fn end(
+        &mut self,
+        segment: &Segment,
+        mut groups: Groups,
+        file: &dyn DataFile,
+        (flushed, last_seq): (u64, u64),
+    ) -> Result<()> {
+        let path = segment.handle().path();
         if !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
             let what = "a group of the log is damaged: groups behind it say it was whole";
-            return Err(Error::damaged(&path, groups.position(), what));
+            return Err(Error::damaged(path, groups.position(), what));
         }
         let cut = groups.position();
-        if cut < len {
-            file.set_len(cut).map_err(|e| Error::io("cut", &path, e))?;
+        if !groups.is_at_end() {
+            file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
         }
-        rewrite(&*file, flushed..cut).map_err(|e| Error::io("write to", &path, e))?;
-        file.sync().map_err(|e| Error::io("flush", &path, e))?;
-        self.edits.push(self.end_of(segment, cut, seq - 1));
+        rewrite(file, flushed..cut).map_err(|e| Error::io("write to", path, e))?;
+        file.sync().map_err(|e| Error::io("flush", path, e))?;
+        self.edits.push(self.end_of(segment, cut, last_seq));
         Ok(())
     }
 
-    /// How the manifest says that the last segment has ended.
+    /// Leaves out a segment whose first group does not follow: the tail of the one before was lost,
+    /// and so nothing here was ever durable. It is damage if a group says otherwise: those that
+    /// were read say that so much was flushed.
+    fn leave_out(&mut self, segment: &Segment, mut groups: Groups, flushed: u64) -> Result<()> {
+        let mut flushed = flushed;
+        while let Some(group) = groups.next()? {
+            flushed = flushed.max(group.flushed);
+        }
+        if flushed > HEADER_BYTES as u64 {
+            let what = "the log is damaged: groups are missing before this segment, which says that \
+                        they were whole";
+            return Err(Error::damaged(segment.handle().path(), HEADER_BYTES as u64, what));
+        }
+        self.edits.push(Edit::RemoveSegment { number: segment.identity.number });
+        Ok(())
+    }
+
+    /// How the manifest says that a segment has ended.
     fn end_of(&self, segment: &Segment, len: u64, last_seq: u64) -> Edit {
         let number = segment.identity.number;
         match len > HEADER_BYTES as u64 {
@@ -270,7 +327,8 @@ impl<'o> Recovery<'o> {
 
     /// Where the log is longer than memory is to be: writes the buffer to a table.
     fn write_table(&mut self) -> Result<()> {
-        let buffer = Arc::new(std::mem::replace(&mut self.buffer, Buffer::new()));
+        self.replay.settle()?;
+        let buffer = std::mem::replace(&mut self.buffer, Arc::new(Buffer::new()));
         let next_file = std::cell::Cell::new(self.next_file);
         let output = Output {
             version: &self.version,
@@ -285,6 +343,16 @@ impl<'o> Recovery<'o> {
         self.edits.push(Edit::Flushed { seq: self.last_seq });
         Ok(())
     }
+}
+
+/// The sequence number behind groups, the first of which must begin with `seq`; the offset of the
+/// first one that does not follow.
+fn follow(stretch: &Stretch, seq: u64) -> Result<u64, u64> {
+    let mut groups = stretch.groups();
+    groups.try_fold(seq, |seq, group| match group.seq == seq {
+        true => Ok(group.last_seq() + 1),
+        false => Err(group.offset),
+    })
 }
 
 /// Writes to a place what stands there.
@@ -317,3 +385,7 @@ fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "open/tests.rs"]
+mod tests;

@@ -110,8 +110,8 @@ impl Options {
         self
     }
 
-    /// How long a log segment becomes: a quarter of the memory limit, but between 1 and 64 MiB,
-    /// unless told.
+    /// How long a log segment becomes: an eighth of the memory limit, but between 1 and 64 MiB,
+    /// unless told. What is garbage in a store is known and collected in steps of this.
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes.max(1);
         self
@@ -130,7 +130,7 @@ impl Options {
         let memtable_bytes = or(self.memtable_bytes as u64, limit / 16).min(limit / 8);
         Self {
             memtable_bytes: memtable_bytes as usize,
-            segment_bytes: or(self.segment_bytes, (limit / 4).clamp(1 << 20, 64 << 20)),
+            segment_bytes: or(self.segment_bytes, (limit / 8).clamp(1 << 20, 64 << 20)),
             table_bytes: or(self.table_bytes, (limit / 16).min(32 << 20)),
             ..self.clone()
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::compact::Plan;
 use super::entry::{Entry, Kind};
 use super::merge::{Merge, Source};
+use super::moving::{Moves, Moving};
 use super::table::{Pace, TableBuilder, TableCursor, TableMeta};
 use super::tombstones::{Pieces, Tombstone};
 use super::version::{Edit, LevelCursor, TableFile, Version};
@@ -172,22 +173,41 @@ pub(crate) fn write_tables(
     source: &mut dyn Source,
     pieces: &Pieces,
 ) -> Result<Vec<TableMeta>> {
+    write(output, Moves::NONE, source, pieces).map(|(tables, _)| tables)
+}
+
+/// The same, and values that move to new segments; the edits add these.
+fn write(
+    output: &Output<'_>,
+    moves: Moves<'_>,
+    source: &mut dyn Source,
+    pieces: &Pieces,
+) -> Result<(Vec<TableMeta>, Vec<Edit>)> {
     let mut sieve = Sieve { rules: &output.rules, pieces, key: None, reader: None };
     let (low, last_key) = (Vec::new(), Vec::new());
     let mut tables = Tables { output, pieces, open: None, low, last_key, done: Vec::new() };
+    let mut moving = Moving::new(output.version, moves, output.number);
     source.first()?;
     while let Some(entry) = source.entry() {
-        match sieve.judge(entry) {
+        let fate = sieve.judge(entry);
+        let is_shadowed = fate == Fate::Shadowed;
+        match fate {
             Fate::Dropped => {}
-            fate => tables.add(entry, fate == Fate::Shadowed)?,
+            _ if moving.is_idle() => tables.add(entry, is_shadowed)?,
+            _ => moving.hold(entry, is_shadowed)?,
+        }
+        if moving.is_full() {
+            moving.release(|entry, is_shadowed| tables.add(entry, is_shadowed))?;
         }
         source.next()?;
     }
+    moving.release(|entry, is_shadowed| tables.add(entry, is_shadowed))?;
     tables.close(None)?;
+    let values = moving.finish()?;
     if !tables.done.is_empty() {
         output.version.directory().sync()?;
     }
-    Ok(tables.done)
+    Ok((tables.done, values))
 }
 
 /// The tables of a plan, in the order of their level.
@@ -203,11 +223,11 @@ fn is_move(plan: &Plan, upper: &[Arc<TableFile>]) -> bool {
     plan.lower.is_empty() && plan.from != plan.to && !(plan.is_last && leftovers > 0)
 }
 
-/// Does what a plan says; answers the edits that make it so.
+/// Does what a plan says, and moves values on the way; answers the edits that make it so.
 ///
 /// # Errors
 /// As [`write_tables`].
-pub(crate) fn compact(output: &Output<'_>, plan: &Plan) -> Result<Vec<Edit>> {
+pub(crate) fn compact(output: &Output<'_>, plan: &Plan, moves: Moves<'_>) -> Result<Vec<Edit>> {
     let version = output.version;
     let upper = pick(version, plan.from, &plan.upper);
     let lower = pick(version, plan.to, &plan.lower);
@@ -228,10 +248,12 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan) -> Result<Vec<Edit>> {
         sources.push(Box::new(LevelCursor::new(upper, Pace::Whole)));
     }
     sources.push(Box::new(LevelCursor::new(lower, Pace::Whole)));
-    let tables = write_tables(output, &mut Merge::new(sources), &Pieces::new(&tombstones))?;
+    let (mut merge, pieces) = (Merge::new(sources), Pieces::new(&tombstones));
+    let (tables, values) = write(output, moves, &mut merge, &pieces)?;
     let removed = plan.upper.iter().chain(&plan.lower);
     let removed = removed.map(|&number| Edit::RemoveTable { number });
-    Ok(removed.chain(tables.into_iter().map(|meta| Edit::AddTable { level, meta })).collect())
+    let added = tables.into_iter().map(|meta| Edit::AddTable { level, meta });
+    Ok(removed.chain(values).chain(added).collect())
 }
 
 /// Tables of which no reader sees anything, since all of their keys were deleted by newer ranges

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::compact::{self, Plan, Sizes};
+use super::arrange;
+use super::compact::{self, Plan, Sizes, Standing};
 use super::debt::Survey;
 use super::files::Directory;
 use super::gc;
@@ -27,6 +28,8 @@ const FRAME_BYTES: u64 = 40;
 /// What an entry takes in a table besides key and value or pointer: its header, the filter's bits,
 /// its share of restarts and index.
 const ENTRY_BYTES: u64 = 8;
+/// What tables count around a key and its value in a segment.
+const REFERENCE_BYTES: u64 = 64;
 /// A pointer in a table.
 const POINTER_BYTES: u64 = 20;
 /// What an entry takes in a buffer besides key and value or pointer.
@@ -98,6 +101,7 @@ struct Line {
 pub struct Simulation {
     shape: Shape,
     version: Version,
+    standing: Standing,
     tables: HashMap<u32, Arc<Vec<Line>>>,
     buffer: BTreeMap<u32, Line>,
     /// What it takes, older versions of its keys included.
@@ -128,6 +132,7 @@ impl Simulation {
         let mut simulation = Self {
             shape,
             version: Version::empty(Arc::new(directory)),
+            standing: Standing::default(),
             tables: HashMap::new(),
             buffer: BTreeMap::new(),
             buffered_bytes: 0,
@@ -150,6 +155,7 @@ impl Simulation {
     fn edit(&mut self, edits: &[Edit]) -> Result<()> {
         let misfit = |what| Error::argument(format!("a plan does not fit the version: {what}"));
         self.version = self.version.apply(edits).map_err(misfit)?;
+        self.note();
         let there: Vec<u32> = self.version.tables().map(|(_, table)| table.meta.number).collect();
         self.tables.retain(|number, _| there.contains(number));
         Ok(())
@@ -198,7 +204,7 @@ impl Simulation {
         self.buffered += 1;
         let ends = self.active.1 >= shape.segment_bytes;
         let is_full = self.buffered_bytes >= shape.memtable_bytes
-            || compact::may_hide_much(&self.version, self.buffered, shape.segment_bytes);
+            || self.standing.may_hide_much(self.buffered);
         if is_full || ends {
             let (number, len) = self.active;
             let sealed = Sealed { len, last_seq: self.seq - 1, remap_len: 0 };
@@ -266,7 +272,7 @@ impl Simulation {
     fn meta(&self, number: u32, lines: &[Line]) -> TableMeta {
         let mut references: BTreeMap<u32, u64> = BTreeMap::new();
         for line in lines.iter().filter(|line| line.segment > 0) {
-            let bytes = FRAME_BYTES + self.shape.key_bytes + self.shape.value_bytes;
+            let bytes = REFERENCE_BYTES + self.shape.key_bytes + self.shape.value_bytes;
             *references.entry(line.segment).or_default() += bytes;
         }
         let references = references.into_iter();
@@ -324,12 +330,13 @@ impl Simulation {
         if victims.is_empty() {
             return Ok(false);
         }
-        let moved: u64 = victims.iter().map(|&victim| self.version.live(victim)).sum();
+        let live: u64 = victims.iter().map(|&victim| self.version.live(victim)).sum();
+        let count = live / (REFERENCE_BYTES + self.shape.key_bytes + self.shape.value_bytes);
+        let moved = count * (FRAME_BYTES + self.shape.key_bytes + self.shape.value_bytes);
         let mut edits: Vec<Edit> =
             victims.iter().map(|&number| Edit::RemoveSegment { number }).collect();
         if moved > 0 {
-            let value_bytes = FRAME_BYTES + self.shape.key_bytes + self.shape.value_bytes;
-            let remap_len = moved / value_bytes * LINE_BYTES as u64;
+            let remap_len = count * LINE_BYTES as u64;
             let identity = Identity { number: self.new_number(), salt: 0, first_seq: 0 };
             let len = moved + HEADER_BYTES as u64;
             let sealed = Sealed { len, last_seq: 0, remap_len };
@@ -356,15 +363,62 @@ impl Simulation {
         while let Some(plan) = compact::choose_full(&self.version, may_forget) {
             self.merge(&plan)?;
         }
-        let mut bytes = u64::MAX;
-        while self.version.segments().map(|s| s.bytes()).sum::<u64>() < bytes {
-            bytes = self.version.segments().map(|s| s.bytes()).sum();
-            if !self.collect(&gc::Bounds::full(self.shape.segment_bytes))? {
-                break;
-            }
-        }
+        self.arrange()?;
         self.note_space(0);
         Ok(())
+    }
+
+    /// Writes segments anew as a full compaction does. Those that were not collected yet hold their
+    /// values in the order in which they came.
+    fn arrange(&mut self) -> Result<()> {
+        let logs = self.version.segments().filter(|segment| segment.identity.first_seq > 0);
+        let order = logs.map(|segment| (segment.identity.number, (1, 1))).collect();
+        let mut left = arrange::choose(&self.version, &order);
+        while !left.is_empty() {
+            let batch = arrange::next_batch(&self.version, &mut left, self.shape.segment_bytes);
+            for plan in arrange::plans(&self.version, &batch) {
+                self.move_values(&plan, &batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes tables anew, and the values that they point to in some segments.
+    fn move_values(&mut self, plan: &Plan, segments: &[u32]) -> Result<()> {
+        let mut lines: Vec<Line> = Vec::new();
+        for number in &plan.upper {
+            lines.extend(self.tables.get(number).into_iter().flat_map(|lines| lines.iter()));
+        }
+        let before = self.tally.written_bytes;
+        let mut edits: Vec<Edit> =
+            plan.upper.iter().map(|&number| Edit::RemoveTable { number }).collect();
+        let value_bytes = FRAME_BYTES + self.shape.key_bytes + self.shape.value_bytes;
+        let mut open: Option<(u32, u64)> = None;
+        for line in lines.iter_mut().filter(|line| line.segment > 0) {
+            line.segment = self.version.stands_in(line.segment);
+            if !segments.contains(&line.segment) {
+                continue;
+            }
+            if let Some(full) = open.take_if(|open| open.1 >= self.shape.segment_bytes) {
+                edits.push(self.add_values(full));
+            }
+            let (number, len) = open.unwrap_or_else(|| (self.new_number(), HEADER_BYTES as u64));
+            (line.segment, open) = (number, Some((number, len + value_bytes)));
+        }
+        if let Some(last) = open {
+            edits.push(self.add_values(last));
+        }
+        edits.extend(self.add_tables(plan.to as u8, lines, self.shape.table_bytes));
+        self.note_space(self.tally.written_bytes - before);
+        self.edit(&edits)
+    }
+
+    /// The edit that adds a segment of values that moved; its bytes are written.
+    fn add_values(&mut self, (number, len): (u32, u64)) -> Edit {
+        self.tally.written_bytes += len;
+        let sealed = Sealed { len, last_seq: 0, remap_len: 0 };
+        let identity = Identity { number, salt: 0, first_seq: 0 };
+        Edit::AddValues { identity, sealed, origins: Vec::new() }
     }
 
     /// Looks, exactly, at what a real store takes samples of.
@@ -379,6 +433,11 @@ impl Simulation {
             let hiding = sample().filter(|line| self.hides(line)).count() as u64;
             table.set_hidden(table.meta.entries * hiding / sample().count().max(1) as u64);
         }
+        self.note();
+    }
+
+    fn note(&mut self) {
+        self.standing = Standing::new(&self.version, self.shape.segment_bytes, &self.standing);
     }
 
     /// Whether an older entry of the key, with something in it, lies below.

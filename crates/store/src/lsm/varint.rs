@@ -46,6 +46,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -63,6 +64,17 @@ impl<'a> Reader<'a> {
     /// A number that [`push`] wrote.
     #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
+        if let Some((&first, rest)) = self.rest.split_first()
+            && first < 0x80
+        {
+            self.rest = rest;
+            return Some(u64::from(first));
+        }
+        self.long_number()
+    }
+
+    /// One of several bytes, or none.
+    fn long_number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;

@@ -145,7 +145,7 @@ pub(crate) struct Version {
     moved: BTreeMap<u32, u32>,
     /// Bytes of each segment that tables point to.
     live: BTreeMap<u32, u64>,
-    /// Entries of all tables, and bytes of tables with what they point to.
+    /// Entries of all tables but tombstones, and bytes of tables with what they point to.
     entries: (u64, u64),
     pub(crate) flushed: u64,
     pub(crate) next_file: u32,
@@ -218,7 +218,7 @@ impl Version {
         self.entries.1
     }
 
-    /// What an entry of a table takes, with its value.
+    /// What an entry of a table that is no tombstone takes, with its value.
     pub(crate) fn entry_bytes(&self) -> u64 {
         self.entries.1 / self.entries.0.max(1)
     }
@@ -326,7 +326,7 @@ impl Version {
         }
         let tables = self.levels.iter().flatten().map(|table| &table.meta);
         let (entries, bytes) =
-            tables.fold((0, 0), |sum, meta| (sum.0 + meta.entries, sum.1 + meta.bytes));
+            tables.fold((0, 0), |sum, meta| (sum.0 + meta.puts(), sum.1 + meta.bytes));
         self.entries = (entries, bytes + pointed.values().sum::<u64>());
         self.moved.retain(|origin, _| pointed.contains_key(origin));
         self.live.clear();

@@ -117,9 +117,9 @@ impl ValuePlace {
         BlockKey { file: u64::from(self.segment), offset: self.offset }
     }
 
-    /// The length of the value.
-    pub(crate) fn len(&self) -> u32 {
-        self.len
+    /// The segment, where in it the value begins, and its length.
+    pub(crate) fn span(&self) -> (u32, u64, u32) {
+        (self.segment, self.offset, self.len)
     }
 
     pub(crate) fn piece(&self) -> Piece {

@@ -10,14 +10,16 @@
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::append::Trail;
+use super::append::{Advice, Trail};
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
 use super::varint::{self, Reader};
 use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::os::DataFile;
+use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
 
 /// The header of a segment.
@@ -46,6 +48,11 @@ pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 const READ_BYTES: usize = 256 << 10;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
+/// Where flushes come often, so much behind the end is filled with zeros beforehand: then a flush
+/// has data to write, and nothing of the file's length and place.
+const PREPARED_BYTES: u64 = 1 << 20;
+/// Flushes come often if no more than this was written since the one before.
+const OFTEN_BYTES: u64 = 64 << 10;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +214,11 @@ impl Group<'_> {
         self.offset + GROUP_HEADER_BYTES as u64
     }
 
+    /// The sequence number of its last operation.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.seq + u64::from(self.count) - 1
+    }
+
     /// The first byte behind it.
     pub(crate) fn end(&self) -> u64 {
         self.body_offset() + self.body.len() as u64
@@ -268,20 +280,32 @@ impl Groups {
         let at = self.at;
         let Some(end) = self.validate(at)? else { return Ok(None) };
         self.at = end;
-        Ok(Some(self.group(at, end)))
+        Ok(Some(group_of(&self.buffer, self.buffer_offset, (at, end))))
     }
 
-    /// The group of that place, which is in the buffer and was validated.
-    fn group(&self, offset: u64, end: u64) -> Group<'_> {
-        let from = (offset - self.buffer_offset) as usize;
-        let bytes = &self.buffer[from..(end - self.buffer_offset) as usize];
-        Group {
-            offset,
-            seq: u64_at(bytes, GROUP_SEQ_OFFSET),
-            count: u32_at(bytes, GROUP_COUNT_OFFSET),
-            flushed: u64_at(bytes, GROUP_FLUSHED_OFFSET),
-            body: &bytes[GROUP_HEADER_BYTES..],
+    /// The next groups, as many as are read together anyway; `None` at the end, and where what
+    /// follows is no group.
+    pub(crate) fn next_stretch(&mut self) -> Result<Option<Stretch>> {
+        let mut places = Vec::new();
+        while let Some(end) = self.validate(self.at)? {
+            places.push((self.at, end));
+            self.at = end;
+            if !self.has_read_next() {
+                break;
+            }
         }
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let bytes = std::mem::take(&mut self.buffer);
+        Ok(Some(Stretch { places, bytes, bytes_offset: self.buffer_offset }))
+    }
+
+    /// Whether what seems to be the next group is in the buffer.
+    fn has_read_next(&self) -> bool {
+        let from = (self.at - self.buffer_offset) as usize;
+        let rest = self.buffer.get(from..).unwrap_or_default();
+        rest.len() >= GROUP_HEADER_BYTES && u64_at(rest, GROUP_LEN_OFFSET) <= rest.len() as u64
     }
 
     /// The end of the group at `offset`, which is then in the buffer as a whole; `None` if there is
@@ -312,9 +336,10 @@ impl Groups {
     /// rest.
     pub(crate) fn is_damaged_here(&mut self, effort: u64) -> Result<bool> {
         let broken = self.at;
-        let rest = self.end - broken;
-        let mut budget = rest.saturating_mul(effort);
-        for offset in broken + 1..self.end.saturating_sub(GROUP_HEADER_BYTES as u64) {
+        // Zeros that were put behind the end are no group.
+        let end = self.content_end()?;
+        let mut budget = (end - broken).saturating_mul(effort);
+        for offset in broken + 1..end.min(self.end.saturating_sub(GROUP_HEADER_BYTES as u64)) {
             let from = self.load(offset, GROUP_HEADER_BYTES)?;
             let len = u64_at(&self.buffer, from + GROUP_LEN_OFFSET);
             let flushed = u64_at(&self.buffer, from + GROUP_FLUSHED_OFFSET);
@@ -327,6 +352,93 @@ impl Groups {
             }
         }
         Ok(false)
+    }
+
+    /// The first byte from the present place on behind which there is nothing but zeros.
+    fn content_end(&mut self) -> Result<u64> {
+        let (mut end, mut offset) = (self.at, self.at);
+        while offset < self.end {
+            let len = (self.end - offset).min(READ_BYTES as u64) as usize;
+            let from = self.load(offset, len)?;
+            let content = self.buffer[from..from + len].iter().rposition(|&byte| byte != 0);
+            end = content.map_or(end, |last| offset + last as u64 + 1);
+            offset += len as u64;
+        }
+        Ok(end)
+    }
+}
+
+/// The group of a place, in bytes that begin at `bytes_offset`. It was validated.
+fn group_of(bytes: &[u8], bytes_offset: u64, (offset, end): (u64, u64)) -> Group<'_> {
+    let bytes = &bytes[(offset - bytes_offset) as usize..(end - bytes_offset) as usize];
+    Group {
+        offset,
+        seq: u64_at(bytes, GROUP_SEQ_OFFSET),
+        count: u32_at(bytes, GROUP_COUNT_OFFSET),
+        flushed: u64_at(bytes, GROUP_FLUSHED_OFFSET),
+        body: &bytes[GROUP_HEADER_BYTES..],
+    }
+}
+
+/// Groups that stand one behind the other, as they were read.
+pub(crate) struct Stretch {
+    /// Where each begins and ends.
+    places: Vec<(u64, u64)>,
+    bytes: Vec<u8>,
+    bytes_offset: u64,
+}
+
+impl Stretch {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        self.places.iter().map(|&place| group_of(&self.bytes, self.bytes_offset, place))
+    }
+}
+
+/// What a segment is held to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// At most about so much stays in the system's cache.
+    pub(crate) window_bytes: u64,
+    /// No zeros are put behind this length.
+    pub(crate) segment_bytes: u64,
+}
+
+/// A segment that is not written to any more, and of which the manifest does not say so yet.
+#[derive(Clone)]
+pub(crate) struct Ended {
+    pub(crate) number: u32,
+    pub(crate) len: u64,
+    pub(crate) last_seq: u64,
+    file: Arc<dyn DataFile>,
+    path: PathBuf,
+    /// Whether zeros stand behind the end.
+    is_longer: bool,
+    is_flushed: Arc<AtomicBool>,
+}
+
+impl Ended {
+    /// Returns when all of it is on stable storage.
+    ///
+    /// # Errors
+    /// If the system refuses. After a failed flush nobody knows what is on the disk.
+    pub(crate) fn flush(&self) -> Result<()> {
+        if !self.is_flushed.load(Ordering::Acquire) && !is_planted(Bug::SkippedFlush) {
+            self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
+            self.is_flushed.store(true, Ordering::Release);
+            self.file.release(0, self.len);
+        }
+        Ok(())
+    }
+
+    /// Cuts off what is behind the end.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn trim(&self) -> Result<()> {
+        match self.is_longer {
+            true => self.file.set_len(self.len).map_err(|e| Error::io("cut", &self.path, e)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -341,6 +453,9 @@ pub(crate) struct Log {
     trail: Trail,
     /// So much is on stable storage.
     flushed: u64,
+    /// The length of the file, if zeros were put behind the end.
+    prepared: u64,
+    bounds: Bounds,
     /// A flush failed, or what a failed write left could not be cut off: nobody knows what is on
     /// the disk.
     broken: bool,
@@ -348,15 +463,31 @@ pub(crate) struct Log {
 
 impl Log {
     /// Writes to a segment of which only the header stands on stable storage.
-    /// At most about `window` bytes stay in the system's cache.
     pub(crate) fn new(
         identity: Identity,
         file: Arc<dyn DataFile>,
         path: PathBuf,
-        window: u64,
+        bounds: Bounds,
     ) -> Self {
-        let (trail, flushed) = (Trail::new(HEADER_BYTES as u64, window), HEADER_BYTES as u64);
-        Self { identity, file, path, gathered: Vec::new(), trail, flushed, broken: false }
+        let at = HEADER_BYTES as u64;
+        let (trail, gathered) = (Trail::new(at, bounds.window_bytes), Vec::new());
+        let (flushed, prepared, broken) = (at, at, false);
+        Self { identity, file, path, gathered, trail, flushed, prepared, bounds, broken }
+    }
+
+    /// What the system should be told of the file by now, which takes a while.
+    pub(crate) fn advice(&mut self) -> Option<(Advice, Arc<dyn DataFile>)> {
+        self.trail.due().map(|advice| (advice, Arc::clone(&self.file)))
+    }
+
+    /// What there is to know of it when nothing more is added; `last_seq` is the last sequence
+    /// number in it.
+    pub(crate) fn ended(&self, last_seq: u64) -> Ended {
+        let (number, len) = (self.identity.number, self.end());
+        let (file, path) = (Arc::clone(&self.file), self.path.clone());
+        let is_longer = self.prepared > len;
+        let is_flushed = Arc::new(AtomicBool::new(self.flushed == len));
+        Ended { number, len, last_seq, file, path, is_longer, is_flushed }
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -373,8 +504,8 @@ impl Log {
         self.broken
     }
 
-    /// Adds groups, the first of which begins with `seq`. Answers where each body begins. They are
-    /// handed to the system if `now`, or if enough have gathered.
+    /// Adds groups, the first of which begins with `seq`. Answers where the first one begins; the
+    /// others follow. They are handed to the system if `now`, or if enough have gathered.
     ///
     /// # Errors
     /// If the system refuses: then none of the groups is in the log, unless it is
@@ -384,36 +515,48 @@ impl Log {
         groups: &[(u32, &[u8])],
         mut seq: u64,
         now: bool,
-    ) -> Result<Vec<u64>> {
-        let (mut bodies, mut headers) = (Vec::new(), Vec::new());
-        let mut offset = self.end();
+    ) -> Result<u64> {
+        let start = self.end();
+        let bytes: usize = groups.iter().map(|(_, body)| GROUP_HEADER_BYTES + body.len()).sum();
+        if bytes > GATHERED_BYTES_MAX {
+            return self.append_long(groups, seq).map(|()| start);
+        }
+        let before = self.gathered.len();
+        for &(count, body) in groups {
+            let group = Group { offset: self.end(), seq, count, flushed: self.flushed, body };
+            let header = self.identity.group_header(&group);
+            self.gathered.extend_from_slice(&header);
+            self.gathered.extend_from_slice(body);
+            seq += u64::from(count);
+        }
+        if now || self.gathered.len() > GATHERED_BYTES_MAX {
+            // What was held back before stays so if the write fails.
+            self.write_out().inspect_err(|_| self.gathered.truncate(before))?;
+        }
+        Ok(start)
+    }
+
+    /// Adds groups that are too long to be copied.
+    fn append_long(&mut self, groups: &[(u32, &[u8])], mut seq: u64) -> Result<()> {
+        let (mut headers, mut offset) = (Vec::new(), self.end());
         for &(count, body) in groups {
             let group = Group { offset, seq, count, flushed: self.flushed, body };
             headers.push(self.identity.group_header(&group));
-            bodies.push(group.body_offset());
             (offset, seq) = (group.end(), seq + u64::from(count));
-        }
-        if !now && (offset - self.trail.written()) as usize <= GATHERED_BYTES_MAX {
-            for (header, (_, body)) in headers.iter().zip(groups) {
-                self.gathered.extend_from_slice(header);
-                self.gathered.extend_from_slice(body);
-            }
-            return Ok(bodies);
         }
         let mut parts = vec![IoSlice::new(&self.gathered)];
         for (header, (_, body)) in headers.iter().zip(groups) {
             parts.extend([IoSlice::new(header), IoSlice::new(body)]);
         }
         let result = self.file.append_at(&parts, self.trail.written());
-        self.wrote(result, offset)?;
-        Ok(bodies)
+        self.wrote(result, offset)
     }
 
     fn wrote(&mut self, result: std::io::Result<()>, end: u64) -> Result<()> {
         match result {
             Ok(()) => {
                 self.gathered.clear();
-                self.trail.advance(&*self.file, end);
+                self.trail.advance(end);
                 Ok(())
             }
             Err(error) => {
@@ -431,7 +574,7 @@ impl Log {
         }
         self.file.set_len(self.trail.written())?;
         self.file.sync()?;
-        self.flushed = self.trail.written();
+        (self.flushed, self.prepared) = (self.trail.written(), self.trail.written());
         Ok(())
     }
 
@@ -454,13 +597,25 @@ impl Log {
     /// [broken](Self::is_broken).
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.write_out()?;
-        if self.flushed < self.trail.written() && !is_planted(Bug::SkippedFlush) {
+        let written = self.trail.written();
+        if self.flushed < written && !is_planted(Bug::SkippedFlush) {
+            self.prepare(written);
             let flushed = self.file.sync();
             self.broken |= flushed.is_err();
             flushed.map_err(|e| Error::io("flush", &self.path, e))?;
-            self.flushed = self.trail.written();
+            self.flushed = written;
         }
         Ok(())
+    }
+
+    /// Puts zeros behind the end if flushes come often and there are none.
+    fn prepare(&mut self, written: u64) {
+        let is_often = written - self.flushed <= OFTEN_BYTES;
+        let end = (written + PREPARED_BYTES).min(self.bounds.segment_bytes);
+        // Where there is no room for them, flushes take longer, and that is all.
+        if is_often && written >= self.prepared && written < end && self.file.set_len(end).is_ok() {
+            self.prepared = end;
+        }
     }
 }
 

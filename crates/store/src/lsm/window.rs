@@ -5,25 +5,21 @@
 //! limit has for it.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::entry::Kind;
-use super::fetch::{Cached, Piece, Wanted};
+use super::fetch::{Cached, Wanted};
 use super::files::Directory;
 use super::memory::{Charge, Part};
-use super::queue;
 use super::search;
 use super::snapshot::View;
-use super::vlog::ValuePlace;
+use super::values::{self, Missing};
 use crate::Result;
 
 /// So many entries are in the first window.
 const ENTRIES_MIN: usize = 8;
 /// And so many in the largest one.
 const ENTRIES_MAX: usize = 4096;
-/// Values with no more than this between them are read together.
-const GAP_BYTES: u64 = 16 << 10;
 /// What an entry of the window takes besides its value, about.
 const ENTRY_BYTES: usize = 128;
 
@@ -44,12 +40,6 @@ struct Pending {
     kind: Kind,
     value: Vec<u8>,
     is_read: bool,
-}
-
-/// A value that has to be read for an entry of the window.
-struct Missing {
-    entry: usize,
-    place: ValuePlace,
 }
 
 impl Pending {
@@ -126,44 +116,9 @@ impl Window {
                 (_, Wanted::Block(..)) => {}
             }
         }
-        missing.sort_by_key(|missing| (missing.place.key().file, missing.place.key().offset));
-        let runs = runs(&missing, directory.budget.piece_bytes());
-        let pieces: Vec<Piece> = runs.iter().map(|run| piece_of(&missing[run.clone()])).collect();
-        queue::read_all(directory, &pieces, |number, offset, bytes| {
-            for Missing { entry, place } in &missing[runs[number].clone()] {
-                let value = place.open(place.piece().cut(offset, bytes)?)?;
-                self.entries[*entry].fill(value);
-            }
+        values::read(directory, missing, |entry, value| {
+            self.entries[entry].fill(value);
             Ok(())
         })
     }
-}
-
-/// Which neighbours of a sorted list are read together: by no longer a read than `bytes_max`, but
-/// for a value that is longer by itself.
-fn runs(missing: &[Missing], bytes_max: usize) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    let end = |at: usize| missing[at].place.key().offset + u64::from(missing[at].place.len());
-    for at in 0..missing.len() {
-        let (file, offset) = (missing[at].place.key().file, missing[at].place.key().offset);
-        let joins = runs.last().is_some_and(|run| {
-            let first = missing[run.start].place.key();
-            first.file == file
-                && offset.saturating_sub(end(at - 1)) <= GAP_BYTES
-                && end(at) - first.offset <= bytes_max as u64
-        });
-        match runs.last_mut() {
-            Some(run) if joins => run.end = at + 1,
-            _ => runs.push(at..at + 1),
-        }
-    }
-    runs
-}
-
-/// What is read for neighbours.
-fn piece_of(neighbours: &[Missing]) -> Piece {
-    let mut piece = neighbours[0].place.piece();
-    let ends = neighbours.iter().map(|m| m.place.key().offset + u64::from(m.place.len()));
-    piece.len = (ends.max().unwrap_or(piece.offset) - piece.offset) as usize;
-    piece
 }

@@ -16,6 +16,10 @@ const NAMES: &[&str] = &["librocksdb.so", "librocksdb.so.9.10", "librocksdb.so.7
 const PACKAGE: &str = "librocksdb-dev";
 /// Compaction and scans read so much at once.
 const AHEAD: usize = 2 << 20;
+/// Compaction reads ahead of each file of values that it comes across, and there is one for each
+/// memtable: such a part of a memtable is an eighth of the memory for all of them, where data are
+/// four times the memory.
+const BLOB_AHEAD_PART: u64 = 32;
 
 type Handle = *mut c_void;
 type Fault = *mut *mut c_char;
@@ -143,7 +147,8 @@ unsafe fn options(functions: &Functions, kind: Kind, memtable: u64, cache: u64) 
             (functions.options_set_enable_blob_gc)(options, 1);
             (functions.options_set_blob_gc_age_cutoff)(options, 0.5);
             (functions.options_set_blob_gc_force_threshold)(options, 0.4);
-            (functions.options_set_blob_compaction_readahead_size)(options, AHEAD as u64);
+            let ahead = memtable / BLOB_AHEAD_PART;
+            (functions.options_set_blob_compaction_readahead_size)(options, ahead);
         }
         let blocks = (functions.block_based_options_create)();
         let filter = (functions.filterpolicy_create_bloom)(10.0);

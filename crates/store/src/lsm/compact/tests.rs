@@ -124,17 +124,18 @@ fn writers_wait_longer_the_more_is_behind() {
     let delays: Vec<u64> = (0..30).map(|behind| delay_us(behind, 1 << 20)).collect();
     assert_eq!(delays[0], 0);
     assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]) && delays[1] > 0);
-    assert!(delay_us(1, 100) > 0 && delay_us(u64::MAX, usize::MAX) <= 100_000);
+    assert!(delay_us(1, 100) > 0 && delay_us(u64::MAX, u64::MAX) <= 100_000);
 }
 
 #[test]
 fn behind_is_what_waits_for_merges_and_what_takes_too_much_space() {
     let level0 = |count| {
         let tables: Vec<_> = (0..count).map(|n| (0, n + 1, 50, "a", "m")).collect();
-        behind(&version(&tables), 10)
+        let standing = Standing::new(&version(&tables), 10, &Standing::default());
+        standing.behind(Unmerged::default())
     };
-    assert_eq!(level0(LEVEL0_TABLES_BEHIND as u32), 0);
-    assert_eq!(level0(LEVEL0_TABLES_BEHIND as u32 + 3), 3);
+    assert_eq!(level0(15), 0);
+    assert_eq!(level0(18), 3);
     let with_garbage = |garbage: u64, flushed| {
         let identity = Identity { number: 500, salt: 0, first_seq: 1 };
         let sealed = Sealed { len: 900 + garbage, last_seq: 9, remap_len: 0 };
@@ -150,9 +151,29 @@ fn behind_is_what_waits_for_merges_and_what_takes_too_much_space() {
             Edit::AddTable { level: 6, meta },
             Edit::Flushed { seq: flushed },
         ];
-        behind(&version.apply(&edits).unwrap(), 10)
+        let version = version.apply(&edits).unwrap();
+        Standing::new(&version, 10, &Standing::default()).behind(Unmerged::default())
     };
-    assert_eq!(with_garbage(300, 9), 0);
-    assert!(with_garbage(500, 9) > with_garbage(400, 9));
-    assert_eq!(with_garbage(500, 8), 0, "it is in no table yet");
+    assert_eq!(with_garbage(150, 9), 0);
+    assert!(with_garbage(400, 9) > with_garbage(300, 9));
+    assert_eq!(with_garbage(300, 8), 0, "no table points to it yet: nobody knows what it is");
+}
+
+#[test]
+fn what_is_in_no_table_hides_as_much_as_what_came_before_it() {
+    let standing = |hidden| {
+        let version = version(&[(6, 1, 100_000, "a", "z"), (0, 2, 1000, "a", "m")]);
+        let newest = version.level(0).first().unwrap();
+        newest.set_hidden(hidden);
+        Standing::new(&version, 10_000, &Standing::default())
+    };
+    let unmerged = |operations| Unmerged { operations, bytes: 0 };
+    let (new, half) = (standing(0), standing(50));
+    assert_eq!((new.behind(unmerged(9000)), half.behind(unmerged(10))), (0, 0));
+    assert!(half.behind(unmerged(9000)) > half.behind(unmerged(6000)));
+    assert!(half.may_hide_much(2000) && !half.may_hide_much(100));
+    assert!(!new.may_hide_much(9000), "it hides nothing");
+    let unknown = Standing { hiding: None, ..new };
+    assert!(unknown.may_hide_much(9000) && !unknown.may_hide_much(2000));
+    assert_eq!((new.weight(100, 1000), half.weight(100, 1000)), (100, 5000));
 }

@@ -150,6 +150,24 @@ impl Block {
         Ok(rank)
     }
 
+    /// Key and sequence number of the entry at a restart, which has its key whole; `None` behind the
+    /// last entry.
+    #[inline]
+    fn at_restart(&self, index: usize) -> Result<Option<(&[u8], u64)>, &'static str> {
+        let bytes = self.bytes[..self.end].get(self.restart(index)..).filter(|b| !b.is_empty());
+        let Some(bytes) = bytes else { return Ok(None) };
+        let mut reader = Reader::new(bytes);
+        let mut read = || -> Option<(&[u8], u64)> {
+            let (shared, rest) = (reader.size()?, reader.size()?);
+            reader.size()?;
+            let tag = reader.number()?;
+            Kind::from_byte((tag & 3) as u8)?;
+            let key = reader.take(rest)?;
+            (shared == 0).then_some((key, tag >> 2))
+        };
+        read().map(Some).ok_or(MALFORMED)
+    }
+
     fn restart(&self, index: usize) -> usize {
         u32_at(&self.bytes, self.end + 4 * index) as usize
     }
@@ -271,8 +289,10 @@ impl Place {
         let (mut low, mut high) = (0, block.restarts);
         while low < high {
             let middle = (low + high) / 2;
-            self.go_to(block, block.restart(middle))?;
-            let before = self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt();
+            let before = match block.at_restart(middle)? {
+                Some(here) => compare(here, (key, seq)).is_lt(),
+                None => false,
+            };
             if before { low = middle + 1 } else { high = middle }
         }
         self.go_to(block, low.checked_sub(1).map_or(0, |restart| block.restart(restart)))?;

@@ -72,6 +72,11 @@ pub(crate) struct TableMeta {
 }
 
 impl TableMeta {
+    /// Entries that are no tombstones.
+    pub(crate) fn puts(&self) -> u64 {
+        self.entries.saturating_sub(self.tombstones)
+    }
+
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         let numbers = [
             u64::from(self.number),

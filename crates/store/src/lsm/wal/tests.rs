@@ -11,7 +11,8 @@ fn segment() -> (SimSystem, Log) {
     let identity = Identity { number: 7, salt: 99, first_seq: 5 };
     let file = system.open_data(Path::new(PATH), Open::Create, 0).unwrap();
     file.write_at(&[IoSlice::new(&identity.header())], 0).unwrap();
-    (system, Log::new(identity, file, PathBuf::from(PATH), 8 << 10))
+    let bounds = Bounds { window_bytes: 8 << 10, segment_bytes: 0 };
+    (system, Log::new(identity, file, PathBuf::from(PATH), bounds))
 }
 
 fn body(key: &[u8], value: &[u8]) -> Vec<u8> {
@@ -98,6 +99,27 @@ fn operations_that_make_no_sense_are_refused() {
         let mut ops = Ops::new(bytes);
         assert!(ops.next().is_none() && !ops.is_whole(), "{bytes:?}");
     }
+}
+
+/// Where flushes come often the file is longer than the log, up to the length of a segment, and
+/// what is behind the end is no group.
+#[test]
+fn zeros_are_put_behind_the_end() {
+    let (system, mut log) = segment();
+    log.bounds.segment_bytes = 500;
+    for n in 0..9 {
+        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), true).unwrap();
+        log.flush().unwrap();
+        let len = system.content(Path::new(PATH)).unwrap().len() as u64;
+        assert_eq!(len, log.end().max(500));
+        let mut found = groups(&system, &log);
+        assert_eq!(read(&mut found).len(), usize::from(n) + 1);
+        assert!(found.is_at_end() || !found.is_damaged_here(4).unwrap());
+    }
+    let ended = log.ended(13);
+    ended.trim().unwrap();
+    ended.flush().unwrap();
+    assert_eq!(system.content(Path::new(PATH)).unwrap().len() as u64, log.end());
 }
 
 /// What a write that fails leaves never comes to life: not behind a shorter group in its place

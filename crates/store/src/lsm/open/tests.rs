@@ -1,0 +1,90 @@
+//! What opening makes of segments of which the manifest does not say that they have ended, where
+//! another one follows: the log goes on in it, or ends before it, or is damaged.
+
+use std::path::PathBuf;
+
+use super::super::{Db, Durability, Keyspace};
+use super::*;
+use crate::os::sim::{Config, SimSystem};
+
+fn open(system: &SimSystem) -> Result<(Db, Keyspace)> {
+    let options = Options::new().create(true).segment_bytes(1 << 10);
+    let options = options.durability(Durability::Buffered).system(Arc::new(system.clone()));
+    let db = options.open("/d/store")?;
+    let space = db.keyspace("space", Default::default())?;
+    Ok((db, space))
+}
+
+fn segments(system: &SimSystem) -> Vec<PathBuf> {
+    let is_log = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "log");
+    let mut found: Vec<PathBuf> = system.files().into_iter().filter(is_log).collect();
+    found.sort();
+    found
+}
+
+/// A store whose log has just gone on in a second segment, with two commits there; how many commits
+/// there are, and the first segment.
+fn with_two_segments(durability: Durability) -> (SimSystem, u32, PathBuf) {
+    let system = SimSystem::new(1, Config::default());
+    let (db, space) = open(&system).unwrap();
+    let mut count = 0_u32;
+    let mut put = || {
+        let mut batch = super::super::Batch::new();
+        batch.put(&space, &count.to_be_bytes(), &[7; 100]).unwrap();
+        db.write_with(batch, durability).unwrap();
+        count += 1;
+    };
+    while segments(&system).len() < 2 {
+        put();
+    }
+    put();
+    put();
+    let first = segments(&system).remove(0);
+    system.kill();
+    drop(db);
+    (system.restart_process(), count, first)
+}
+
+/// The commits that are there, which have to be a prefix.
+fn survivors(system: &SimSystem) -> u32 {
+    let (db, space) = open(system).unwrap();
+    let keys: Vec<Vec<u8>> = db.scan(&space).unwrap().map(|entry| entry.unwrap().0).collect();
+    let prefix: Vec<Vec<u8>> = (0..keys.len() as u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    assert_eq!(keys, prefix);
+    assert!(db.check().unwrap().is_sound());
+    keys.len() as u32
+}
+
+/// Changes a byte in the last group of a segment.
+fn break_tail(system: &SimSystem, path: &Path) {
+    let content = system.content(path).unwrap();
+    let last = content.iter().rposition(|&byte| byte == 7).unwrap();
+    system.edit(path, last as u64, &[8]).unwrap();
+}
+
+#[test]
+fn the_log_goes_on_in_the_next_segment() {
+    for durability in [Durability::Buffered, Durability::Durable] {
+        let (system, count, _) = with_two_segments(durability);
+        assert_eq!(survivors(&system), count);
+        assert_eq!(survivors(&system), count);
+    }
+}
+
+#[test]
+fn what_does_not_follow_a_lost_tail_is_left_out() {
+    let (system, count, first) = with_two_segments(Durability::Buffered);
+    break_tail(&system, &first);
+    let left = survivors(&system);
+    // The broken group, that which began the second segment, and two behind it.
+    assert_eq!(left, count - 4);
+    assert_eq!(survivors(&system), left);
+}
+
+#[test]
+fn a_lost_tail_that_was_durable_is_damage() {
+    let (system, _, first) = with_two_segments(Durability::Durable);
+    break_tail(&system, &first);
+    let error = open(&system).err().unwrap();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
