@@ -196,8 +196,8 @@ impl<'t> ValueRun<'t> {
 /// How many values are put together before they are added to a buffer.
 const TOGETHER: usize = 64;
 
-/// Adds values of `LEN` bytes, of which `OWN` stand in `rests`, to be moved up by `own_by` bits, and
-/// the others in `shared`.
+/// Adds values of `LEN` bytes, of which `OWN` stand in `rests`, to be moved up by `own_by` bits,
+/// and the others in `shared`.
 #[inline(never)]
 fn append_fixed<const OWN: usize, const LEN: usize>(
     rests: &[u8],
