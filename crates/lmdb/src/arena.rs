@@ -49,8 +49,8 @@ impl Chunk {
             handle_alloc_error(layout);
         }
         if align == CHUNK_MAX {
-            // SAFETY: the memory is the chunk's; how the system keeps it changes nothing in it. That
-            // it keeps it in small pages is no failure.
+            // SAFETY: the memory is the chunk's; how the system keeps it changes nothing in it.
+            // That it keeps it in small pages is no failure.
             unsafe { libc::madvise(base.cast(), len, libc::MADV_HUGEPAGE) };
         }
         Self { base, layout }

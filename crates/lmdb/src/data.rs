@@ -115,8 +115,8 @@ impl Txn {
     }
 
     /// The usual put, in the fewest steps: of a short entry, with no flag but MDB_APPEND or, in a
-    /// database with duplicates, MDB_APPENDDUP. A cursor's `place` then stands on the entry. `None`,
-    /// and nothing done, for all that [`Txn::put`] has to see to.
+    /// database with duplicates, MDB_APPENDDUP. A cursor's `place` then stands on the entry.
+    /// `None`, and nothing done, for all that [`Txn::put`] has to see to.
     #[inline(always)]
     pub(crate) fn put_usual(
         &mut self,

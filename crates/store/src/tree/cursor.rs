@@ -193,8 +193,8 @@ impl Cursor {
         }
     }
 
-    /// Keeps a string of which `join` puts a copy into the room it is given, as [`Page::join`] does,
-    /// if it is short.
+    /// Keeps a string of which `join` puts a copy into the room it is given, as [`Page::join`]
+    /// does, if it is short.
     #[inline(always)]
     fn keep(
         kept: &mut Vec<u8>,

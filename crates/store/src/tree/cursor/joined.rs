@@ -71,7 +71,8 @@ impl Cursor {
             shared => Joined::Copied(page.join_key(shared, rest, room)?),
         };
         if S::WRITES {
-            let (shared, whole) = (self.leaf.shared, page.whole_key(rest));
+            let shared = self.leaf.shared;
+            let whole = Bytes::new(page.shared_of(shared), rest);
             Self::keep(&mut self.key, whole, |room| page.join_key(shared, rest, room));
             if self.is_paired {
                 self.keep_value(page, value.into());
