@@ -59,9 +59,6 @@ impl Path {
                 return Ok(Some(page));
             }
             at = page.child(slot);
-            if level == 1 {
-                pages.prefetch(at);
-            }
             level -= 1;
         }
     }

@@ -29,9 +29,6 @@ pub(crate) fn find<'p, P: Pages>(
             return find_in_leaf(pages, tree, page, key);
         }
         at = page.child(branch_slot(pages, &tree.form, page, key, Side::First)?);
-        if level == 1 {
-            pages.prefetch(at);
-        }
         level -= 1;
     }
 }
