@@ -117,8 +117,6 @@ struct Run<'o> {
     state: State,
     /// Bytes of the items that are there, as of now.
     live: AtomicU64,
-    /// The rate of the last load.
-    load_rate: f64,
 }
 
 /// Joins the group and does the steps.
@@ -137,7 +135,7 @@ pub(crate) fn main(options: &Options) -> Result<()> {
     };
     let live = AtomicU64::new(state.count() * ITEM);
     let values = Values::new();
-    let mut run = Run { options, store, values, state, live, load_rate: 0.0 };
+    let mut run = Run { options, store, values, state, live };
     for step in steps {
         let mut taken = run.watched(step)?;
         if step == Step::Recovered {
@@ -173,9 +171,6 @@ impl Run<'_> {
             Ok::<_, crate::engine::Error>((operations, percentile, seconds, ratio))
         })?;
         self.state = next;
-        if step == Step::Load {
-            self.load_rate = operations as f64 / seconds;
-        }
         Ok(Taken {
             operations,
             seconds,
@@ -341,9 +336,22 @@ impl Run<'_> {
         })
     }
 
-    /// Overwrites at a steady rate; the time of each counts from when it should have begun.
+    /// Overwrites as fast as it goes, then at a steady rate of 70 % of that; the time of each of
+    /// these counts from when it should have begun.
     fn latency(&self, time: Duration) -> Result<(u64, f64)> {
-        let rate = self.load_rate * 0.7 / WRITERS as f64;
+        let begun = Instant::now();
+        let most = self.by(WRITERS, |writer| {
+            let (mut random, mut value) = (Generator::new(writer + 1), [0; VALUE]);
+            let mut count = 0;
+            while begun.elapsed() < time {
+                let index = random.below(self.options.items);
+                self.values.fill(index, 0, &mut value);
+                self.store.put(&random_key(index), &value, false)?;
+                count += 1;
+            }
+            Ok(count)
+        })?;
+        let rate = most as f64 / begun.elapsed().as_secs_f64() * 0.7 / WRITERS as f64;
         let slow = std::sync::Mutex::new(Vec::new());
         let start = Instant::now();
         let count = self.by(WRITERS, |writer| {

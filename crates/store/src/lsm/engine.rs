@@ -270,7 +270,7 @@ impl Inner {
         let last = writer.next_seq - 1;
         let unmerged = Unmerged {
             operations: last.saturating_sub(current.version.flushed),
-            bytes: writer.log.end(),
+            bytes: writer.log.end() + self.logs.unsealed_bytes(),
         };
         let standing = self.background.standing();
         self.background.set_behind(standing.behind(unmerged));

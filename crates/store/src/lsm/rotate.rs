@@ -43,6 +43,11 @@ impl Logs {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The bytes of the segments that have ended, of which the version does not know yet.
+    pub(crate) fn unsealed_bytes(&self) -> u64 {
+        self.ended().iter().map(|ended| ended.len).sum()
+    }
+
     fn spare(&self) -> MutexGuard<'_, Option<NewSegment>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
