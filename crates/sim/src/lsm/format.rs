@@ -125,7 +125,7 @@ fn segment(bytes: &[u8], pieces: &mut Vec<Piece>) -> Option<()> {
         pieces.push(piece(end));
         at = end;
     }
-    if at + 4 < bytes.len() {
+    if at + 4 <= bytes.len() {
         let (content, sum_at) = (at..bytes.len() - 4, bytes.len() - 4);
         pieces.push(Piece { what: "list of moved values", content, sum_at, sum: Sum::From(salt) });
     }

@@ -26,8 +26,8 @@ const LEVEL0_TABLES_BEHIND: usize = 13;
 /// values is part of what is needed: a tenth of values of a kibibyte.
 const SPACE_PERCENT: u64 = 116;
 const SLACK_SEGMENTS: u64 = 3;
-/// What is garbage because of a buffer takes at most so many hundredths of what is needed; so many
-/// segments if nobody knows how much that is.
+/// What is garbage because of a buffer takes at most so many hundredths of what is needed, and what
+/// stands behind its entries so many segments, whatever they hide.
 const UNKNOWN_PERCENT: u64 = 4;
 const UNKNOWN_SEGMENTS: u64 = 3;
 /// Entries that newer ones hide may take so many hundredths of what is needed; while writers wait
@@ -290,13 +290,10 @@ impl Standing {
     /// what it hides is not known as garbage before.
     pub(crate) fn may_hide_much(&self, operations: u64) -> bool {
         let share = (self.needed / 100 * UNKNOWN_PERCENT).max(self.segment_bytes / 4);
-        match self.hiding {
-            Some(_) => self.hidden_by(operations) >= share,
-            None => {
-                let bytes = operations.saturating_mul(self.entry_bytes);
-                bytes >= self.segment_bytes.saturating_mul(UNKNOWN_SEGMENTS)
-            }
-        }
+        let bytes = operations.saturating_mul(self.entry_bytes);
+        // What was written before need not be like what is written now.
+        bytes >= self.segment_bytes.saturating_mul(UNKNOWN_SEGMENTS)
+            || self.hidden_by(operations) >= share
     }
 
     /// How far the work behind commits is behind: by tables of level 0 that should be merged, and
