@@ -123,8 +123,8 @@ impl Template {
     }
 }
 
-/// What was written to a file. Behind the end of the log stand zeros, which say nothing and to which
-/// no damage can be done.
+/// What was written to a file. Behind the end of the log stand zeros, which say nothing and to
+/// which no damage can be done.
 fn written(path: &Path, mut bytes: Vec<u8>) -> Vec<u8> {
     let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
     if path.extension().is_some_and(|kind| kind == "log") && zeros >= AHEAD_MIN {
