@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::{bytes_of, on_txn, store};
+use super::{bytes_of, on_txn, store, tell};
 use crate::abi::Val;
 use crate::count::What;
 use crate::cursor::{Cursor, Given};
@@ -17,83 +17,40 @@ unsafe extern "C" fn mdb_count_all(
     out: *mut u64,
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_txn(txn, |txn| {
-            if out.is_null() {
-                return Err(libc::EINVAL);
+    unsafe { on_txn(txn, |txn| tell(out, || txn.count_all(dbi as usize, flags))) }
+}
+
+/// The functions that count in a range.
+macro_rules! counting {
+    ($($name:ident: $what:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                txn: *mut Txn,
+                dbi: c_uint,
+                low: *const Val,
+                high: *const Val,
+                flags: c_uint,
+                out: *mut u64,
+            ) -> c_int {
+                // SAFETY: the promises of `ffi`.
+                unsafe {
+                    let (low, high) = (low.as_ref().map(bytes_of), high.as_ref().map(bytes_of));
+                    on_txn(txn, |txn| {
+                        tell(out, || {
+                            txn.count_range(dbi as usize, What::$what, low, high, flags)
+                        })
+                    })
+                }
             }
-            store(out, txn.count_all(dbi as usize, flags)?);
-            Ok(())
-        })
-    }
+        )*
+    };
 }
 
-/// A call that counts in a range.
-struct Range {
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-}
-
-/// Counts in a range.
-///
-/// # Safety
-/// The promises of `ffi`.
-unsafe fn count(range: Range, what: What) -> c_int {
-    let Range { txn, dbi, low, high, flags, out } = range;
-    // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_txn(txn, |txn| {
-            if out.is_null() {
-                return Err(libc::EINVAL);
-            }
-            let (low, high) = (low.as_ref().map(bytes_of), high.as_ref().map(bytes_of));
-            store(out, txn.count_range(dbi as usize, what, low, high, flags)?);
-            Ok(())
-        })
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mdb_count_range(
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-) -> c_int {
-    // SAFETY: the promises of `ffi`.
-    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::PlainKeys) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mdb_range_count_keys(
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-) -> c_int {
-    // SAFETY: the promises of `ffi`.
-    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::Keys) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mdb_range_count_values(
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-) -> c_int {
-    // SAFETY: the promises of `ffi`.
-    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::Values) }
+counting! {
+    mdb_count_range: PlainKeys;
+    mdb_range_count_keys: Keys;
+    mdb_range_count_values: Values;
 }
 
 /// Hands out a pair; either address may be null.
@@ -160,14 +117,8 @@ unsafe fn key_rank(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        on_txn(txn, |txn| {
-            let (Some(key), false) = (key.as_ref(), rank.is_null()) else {
-                return Err(libc::EINVAL);
-            };
-            let data = data.as_ref().map(bytes_of);
-            store(rank, txn.key_rank(dbi, bytes_of(key), data)?);
-            Ok(())
-        })
+        let (key, data) = (key.as_ref().map(bytes_of), data.as_ref().map(bytes_of));
+        on_txn(txn, |txn| tell(rank, || txn.key_rank(dbi, key.ok_or(libc::EINVAL)?, data)))
     }
 }
 

@@ -77,6 +77,20 @@ unsafe fn on_txn(txn: *mut Txn, run: impl FnOnce(&mut Txn) -> Answer) -> c_int {
     }
 }
 
+/// Answers a question where the caller wants it; a null address for the answer is EINVAL.
+///
+/// # Safety
+/// Promise 3.
+unsafe fn tell<T>(to: *mut T, ask: impl FnOnce() -> Answer<T>) -> Answer {
+    if to.is_null() {
+        return Err(libc::EINVAL);
+    }
+    let told = ask()?;
+    // SAFETY: promise 3.
+    unsafe { store(to, told) };
+    Ok(())
+}
+
 /// Stores a result where the caller wants it.
 ///
 /// # Safety
