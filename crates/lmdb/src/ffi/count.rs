@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::{bytes_of, on_txn, store, tell};
-use crate::abi::Val;
+use super::{bytes_of, on_cursor, on_txn, store, tell};
+use crate::abi::{MDB_BAD_TXN, Val};
+use crate::code::Answer;
 use crate::count::What;
 use crate::cursor::{Cursor, Given};
 use crate::place::Place;
@@ -96,29 +97,31 @@ unsafe extern "C" fn mdb_cursor_get_rank(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut().filter(|_| flags == 0) else { return libc::EINVAL };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| {
+            if flags != 0 {
+                return Err(libc::EINVAL);
+            }
             give(&txn.get_rank(this.dbi, &mut this.place, rank)?, key, data);
             Ok(())
         })
     }
 }
 
-/// Where a key or a pair stands.
+/// Tells where a key or a pair stands.
 ///
 /// # Safety
 /// The promises of `ffi`.
 unsafe fn key_rank(
-    txn: *mut Txn,
+    txn: &mut Txn,
     dbi: usize,
     key: *const Val,
     data: *const Val,
     rank: *mut u64,
-) -> c_int {
+) -> Answer {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let (key, data) = (key.as_ref().map(bytes_of), data.as_ref().map(bytes_of));
-        on_txn(txn, |txn| tell(rank, || txn.key_rank(dbi, key.ok_or(libc::EINVAL)?, data)))
+        let key = key.as_ref().map(bytes_of).ok_or(libc::EINVAL)?;
+        tell(rank, || txn.key_rank(dbi, key, data.as_ref().map(bytes_of)))
     }
 }
 
@@ -131,12 +134,12 @@ unsafe extern "C" fn mdb_get_key_rank(
     rank: *mut u64,
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe { key_rank(txn, dbi as usize, key, data, rank) }
+    unsafe { on_txn(txn, |txn| key_rank(txn, dbi as usize, key, data, rank)) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_cursor_key_rank(
-    cursor: *const Cursor,
+    cursor: *mut Cursor,
     key: *const Val,
     data: *const Val,
     flags: c_uint,
@@ -144,10 +147,10 @@ unsafe extern "C" fn mdb_cursor_key_rank(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        match cursor.as_ref().filter(|_| flags == 0) {
-            Some(cursor) => key_rank(cursor.txn, cursor.dbi, key, data, rank),
-            None => libc::EINVAL,
-        }
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| match flags {
+            0 => key_rank(txn, this.dbi, key, data, rank),
+            _ => Err(libc::EINVAL),
+        })
     }
 }
 
@@ -159,8 +162,7 @@ unsafe extern "C" fn mdb_cursor_list_dup(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| {
             if values.is_null() || count.is_null() {
                 return Err(libc::EINVAL);
             }

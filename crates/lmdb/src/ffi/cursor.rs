@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::{bytes_of, on_txn, store, tell};
+use super::{bytes_of, on_cursor, on_txn, store, tell};
 use crate::abi::*;
 use crate::code::Answer;
 use crate::cursor::{Cursor, Here, MadeStep};
@@ -314,10 +314,8 @@ unsafe extern "C" fn mdb_cursor_put(
 ) -> c_int {
     // SAFETY: the promises of `ffi`; with MDB_MULTIPLE `data` names two values.
     unsafe {
-        let (Some(this), Some(key)) = (cursor.as_mut(), key.as_ref()) else {
-            return libc::EINVAL;
-        };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, libc::EACCES, |txn, this| {
+            let Some(key) = key.as_ref() else { return Err(libc::EINVAL) };
             if let Some(data) = data.as_ref()
                 && let Some(done) =
                     txn.cursor_put_usual(this.dbi, &mut this.place, bytes_of(key), data, flags)
@@ -376,8 +374,7 @@ unsafe fn put_multiple(
 unsafe extern "C" fn mdb_cursor_del(cursor: *mut Cursor, flags: c_uint) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, libc::EACCES, |txn, this| {
             txn.check_write()?;
             txn.cursor_delete(this.dbi, &mut this.place, cursor, flags)
         })
@@ -388,8 +385,7 @@ unsafe extern "C" fn mdb_cursor_del(cursor: *mut Cursor, flags: c_uint) -> c_int
 unsafe extern "C" fn mdb_cursor_count(cursor: *mut Cursor, count: *mut usize) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| {
             tell(count, || {
                 txn.check()?;
                 Ok(txn.cursor_count(this.dbi, &mut this.place)? as usize)

@@ -19,7 +19,7 @@ use super::Durability;
 use super::group::locked;
 use super::image::{Image, Numbers, Pieces};
 use super::meta::{Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
-use super::pages::{PageRef, Pages, WritePages};
+use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
@@ -45,6 +45,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 
     // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
     //    and L untouched.
+    let mut record = state.pages.take_frame()?;
     let pieces = Pieces::new(&image, &state.pages);
     let small = pieces.len() <= ONE_FLUSH_PAGES;
     // The file is long enough for every commit that was published.
@@ -76,7 +77,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
         },
     };
     let slot = store.free_slot();
-    write_meta(store, &meta, slot)?;
+    write_meta(store, &meta, slot, &mut record)?;
 
     // 4. One flush. A crash before its end leaves a record that recovery can judge: of one flush by
     //    the digest, flushed by its own checksum.
@@ -92,6 +93,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     if durable {
         cut(store);
     }
+    state.pages.give_frames(image.into_frames().chain([record]));
     Ok(())
 }
 
@@ -243,10 +245,9 @@ pub(crate) fn trim(store: &Inner) -> Result<()> {
     Ok(())
 }
 
-/// Writes a record into a meta page that holds neither D's nor L's. A failure poisons the store:
-/// what the page holds then is not known.
-pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32) -> Result<()> {
-    let mut record = store.pages.new_buffer()?;
+/// Writes a record, built in a frame, into a meta page that holds neither D's nor L's. A failure
+/// poisons the store: what the page holds then is not known.
+pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32, record: &mut Buffer) -> Result<()> {
     meta.encode_into(record.bytes_mut(), slot);
     store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
     store.lock.word(WORD_DIRTY).store(1, SeqCst);

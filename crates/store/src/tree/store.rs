@@ -166,7 +166,11 @@ impl Inner {
         let word = word_of(newest.meta.txn, newest.slot);
         // Under the lock, so that readers of this process never see one without the other.
         let mut readers = locked(&self.readers);
-        readers.newest = Arc::new(newest);
+        match Arc::get_mut(&mut readers.newest) {
+            // Nobody reads the one before.
+            Some(place) => *place = newest,
+            None => readers.newest = Arc::new(newest),
+        }
         self.lock.word(WORD_LATEST).store(word, SeqCst);
     }
 
