@@ -47,7 +47,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     //    and L untouched.
     let mut record = state.pages.take_frame()?;
     let pieces = Pieces::new(&image, &state.pages);
-    let small = pieces.len() <= ONE_FLUSH_PAGES;
+    let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
     // The file is long enough for every commit that was published.
     let grows = meta.end > old_end;
     if small && grows {
