@@ -13,7 +13,7 @@
 //! before a meta page is written and lowered after its publication; a writer that finds it raised
 //! removes such records before it does anything else.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::Durability;
 use super::group::locked;
@@ -87,9 +87,11 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     }
 
     // 5. Publish. From here on readers and the next writer see the commit.
-    store.hints.free.store(state.free.hint, SeqCst);
-    store.hints.written.store(pieces.end(), SeqCst);
-    announce(store, SnapshotMeta { meta, slot }, durable);
+    store.hints.free.store(state.free.hint, Relaxed);
+    store.hints.written.store(pieces.end(), Relaxed);
+    if let Some(before) = announce(store, SnapshotMeta { meta, slot }, durable) {
+        state.free.record = before.meta.recent;
+    }
     if durable {
         cut(store);
     }
@@ -148,6 +150,7 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     meta.pending = free.pending.root;
     meta.ready_pages = free.ready_pages;
     meta.pending_pages = free.pending_pages;
+    meta.recent = std::mem::take(&mut free.record);
     meta.recent.clone_from(&free.recent);
     // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
     for root in [&meta.catalog, &meta.ready, &meta.pending] {
@@ -273,14 +276,20 @@ pub(crate) fn withdraw(store: &Inner, slot: u32) {
     let _ = write_slot(store, &[0; META_LEN], slot);
 }
 
-/// Publishes a commit whose record is written (and flushed, if `durable`).
-pub(crate) fn announce(store: &Inner, snapshot: SnapshotMeta, durable: bool) {
+/// Publishes a commit whose record is written (and flushed, if `durable`). Gives back the one before
+/// if nobody reads it.
+pub(crate) fn announce(
+    store: &Inner,
+    snapshot: SnapshotMeta,
+    durable: bool,
+) -> Option<SnapshotMeta> {
     let word = word_of(snapshot.meta.txn, snapshot.slot);
-    store.set_newest(snapshot);
+    let before = store.set_newest(snapshot);
     if durable {
         store.lock.word(WORD_DURABLE).store(word, SeqCst);
     }
     store.lock.word(WORD_DIRTY).store(0, SeqCst);
+    before
 }
 
 impl Inner {

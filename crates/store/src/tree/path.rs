@@ -46,7 +46,7 @@ impl Path {
         self.descend_with(pages, tree, choose, |_| {})
     }
 
-    /// As [`Path::descend`], where `reach` is told the leaf before it is looked at.
+    /// As [`Path::descend`], where `reach` is told each page below the root before it is looked at.
     #[inline(always)]
     fn descend_with<'p, P: Pages>(
         &mut self,
@@ -72,13 +72,11 @@ impl Path {
             }
             at = page.child(slot);
             level -= 1;
-            if level == 0 {
-                reach(at);
-            }
+            reach(at);
         }
     }
 
-    /// As [`Path::seek`], to change the leaf.
+    /// As [`Path::seek`], to change what is on the way.
     #[inline(always)]
     pub(crate) fn seek_to_change<'p, P: Pages>(
         &mut self,
@@ -88,7 +86,7 @@ impl Path {
         side: Side<'_>,
     ) -> Result<Option<Page<'p>>> {
         let choose = |page| branch_slot(pages, &tree.form, page, key, side);
-        self.descend_with(pages, tree, choose, |leaf| pages.fetch_to_change(leaf))
+        self.descend_with(pages, tree, choose, |page| pages.fetch_to_change(page))
     }
 
     /// Goes down to the leaf where a pair stands or would stand.
