@@ -118,7 +118,7 @@ impl Db {
         if let Some(keyspace) = names.known.get(name) {
             return Ok(Some(keyspace.clone()));
         }
-        let Some(bytes) = View::now(&self.inner).get(full_key(CATALOG, name))? else {
+        let Some(bytes) = View::now(&self.inner).get(&full_key(CATALOG, name))? else {
             return Ok(None);
         };
         let record = Record::decode(&bytes).ok_or_else(|| self.damaged())?;

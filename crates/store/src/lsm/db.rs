@@ -122,7 +122,7 @@ impl Db {
     /// As [`Snapshot::get`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.check(keyspace)?;
-        View::now(&self.inner).get(full_key(keyspace.id(), key))
+        View::now(&self.inner).get(&full_key(keyspace.id(), key))
     }
 
     /// The values of several keys, in their order, all as of one moment.

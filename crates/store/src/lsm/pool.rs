@@ -182,7 +182,7 @@ impl Inner {
             // Each learns whether it is its own key that cannot be read.
             Err(_) => {
                 for (key, reply) in keys.iter().zip(replies) {
-                    reply.send(view.get(full_key(keyspace.id(), key)));
+                    reply.send(view.get(&full_key(keyspace.id(), key)));
                 }
             }
         }

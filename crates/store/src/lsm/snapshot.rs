@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use super::cursor::{Cursor, Scan};
 use super::engine::{Current, Inner};
-use super::entry::{Kind, full_key};
+use super::entry::{KEYSPACE_BYTES, Kind, full_key};
 use super::fetch::{self, Cached};
 use super::keyspace::Keyspace;
-use super::search::{self, Search};
+use super::search::{self, Open, Search};
 use super::version::Version;
 use crate::Result;
 
@@ -32,10 +32,11 @@ impl View {
     }
 
     /// The value of a full key.
-    pub(crate) fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let directory = self.version().directory();
         directory.reads.gets.fetch_add(1, Ordering::Relaxed);
-        let mut search = Search::new(self, key, 0);
+        let open = Open::default();
+        let mut search = Search::new(self, &open, key, 0);
         fetch::run_one(&directory.blocks, &mut search)?;
         Ok(search.into_value().1)
     }
@@ -48,11 +49,15 @@ impl View {
     ) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::new();
         values.resize_with(keys.len(), || None);
-        let search =
-            |(tag, key): (usize, &K)| Search::new(self, full_key(keyspace.id(), key.as_ref()), tag);
-        let searches = keys.iter().enumerate().map(search);
         let directory = self.version().directory();
         directory.reads.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        // Neighbours find the same things, which are at hand then.
+        let mut order: Vec<(&[u8], usize)> = keys.iter().map(AsRef::as_ref).zip(0..).collect();
+        order.sort_unstable();
+        let full = FullKeys::new(keyspace.id(), &order);
+        let open = Open::default();
+        let searches = order.iter().enumerate();
+        let searches = searches.map(|(at, &(_, tag))| Search::new(self, &open, full.get(at), tag));
         fetch::run(directory, searches, |done| {
             let (tag, value) = done.into_value();
             values[tag] = value;
@@ -67,11 +72,35 @@ impl View {
             Kind::Inline => Ok(Some(value.to_vec())),
             Kind::Separated => {
                 match search::separated(self, value)?.get(&self.version().directory().blocks)? {
-                    Cached::Value(value) => Ok(Some(Arc::unwrap_or_clone(value))),
+                    Cached::Value(value) => Ok(Some(value.to_vec())),
                     Cached::Table(_) | Cached::Block(_) => Ok(None),
                 }
             }
         }
+    }
+}
+
+/// The full keys of several keys, one behind the other.
+struct FullKeys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl FullKeys {
+    fn new(keyspace: u32, keys: &[(&[u8], usize)]) -> Self {
+        let len = keys.iter().map(|(key, _)| KEYSPACE_BYTES + key.len()).sum();
+        let (mut bytes, mut ends) = (Vec::with_capacity(len), Vec::with_capacity(keys.len()));
+        for (key, _) in keys {
+            bytes.extend_from_slice(&keyspace.to_be_bytes());
+            bytes.extend_from_slice(key);
+            ends.push(bytes.len());
+        }
+        Self { bytes, ends }
+    }
+
+    fn get(&self, at: usize) -> &[u8] {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[at]]
     }
 }
 
@@ -114,7 +143,7 @@ impl Snapshot {
     /// [`Error::Argument`]: crate::Error::Argument
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.check(keyspace)?;
-        self.view().get(full_key(keyspace.id(), key))
+        self.view().get(&full_key(keyspace.id(), key))
     }
 
     /// The values of several keys, in their order.

@@ -147,7 +147,7 @@ impl Transaction {
         if self.writes.decide(&full) {
             return Ok(None);
         }
-        let found = self.view().get(full.clone())?;
+        let found = self.view().get(&full)?;
         self.footprint.borrow_mut().points.insert(full);
         Ok(found)
     }
