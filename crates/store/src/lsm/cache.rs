@@ -256,12 +256,13 @@ impl<V: Item, E> Shard<V, E> {
         }
     }
 
-    /// Keeps a block that was read if it fits at all; answers where those wait who want it.
-    fn keep(&mut self, kept: Kept<V>) -> Option<Arc<Flight<V, E>>> {
+    /// Keeps a block that was read if it fits at all; answers where those wait who want it, and
+    /// the last block that was put out for it.
+    fn keep(&mut self, kept: Kept<V>) -> (Option<Arc<Flight<V, E>>>, Option<V>) {
         if kept.weight > self.capacity {
-            return self.forget(kept.key);
+            return (self.forget(kept.key), None);
         }
-        self.make_room(kept.weight);
+        let out = self.make_room(kept.weight);
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
@@ -269,7 +270,7 @@ impl<V: Item, E> Shard<V, E> {
         self.stats.bytes[kept.block.kind()] += kept.weight;
         let before = self.index.insert(kept.key, Slot::Kept(place));
         self.places[place] = Some(kept);
-        before.and_then(Slot::flight)
+        (before.and_then(Slot::flight), out)
     }
 
     /// Nobody reads that block any more; answers where those wait who want it.
@@ -279,24 +280,27 @@ impl<V: Item, E> Shard<V, E> {
 
     /// Goes round until so many bytes more are within the capacity. The caller knows that they can
     /// be. Each round takes one off each count, so that the fourth puts out whatever it meets.
-    fn make_room(&mut self, bytes: u64) {
+    /// Answers the last block that was put out.
+    fn make_room(&mut self, bytes: u64) -> Option<V> {
+        let mut out = None;
         while self.stats.kept() + bytes > self.capacity {
             self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
             match &mut self.places[self.hand] {
                 Some(kept) if kept.hits > 0 => kept.hits -= 1,
-                Some(_) => self.put_out(self.hand),
+                Some(_) => out = self.put_out(self.hand),
                 None => {}
             }
             self.hand += 1;
         }
+        out
     }
 
-    fn put_out(&mut self, place: usize) {
-        if let Some(kept) = self.places[place].take() {
-            self.stats.bytes[kept.block.kind()] -= kept.weight;
-            self.index.remove(&kept.key);
-            self.free.push(place);
-        }
+    fn put_out(&mut self, place: usize) -> Option<V> {
+        let kept = self.places[place].take()?;
+        self.stats.bytes[kept.block.kind()] -= kept.weight;
+        self.index.remove(&kept.key);
+        self.free.push(place);
+        Some(kept.block)
     }
 }
 
@@ -319,21 +323,27 @@ impl<V, E> Slot<V, E> {
 
 impl<V: Item, E: Clone> Load<'_, V, E> {
     /// Hands the block over, or why it could not be read, to the cache and to all who wait for it.
-    pub(crate) fn fill(mut self, read: Result<V, E>) -> Result<V, E> {
+    pub(crate) fn fill(self, read: Result<V, E>) -> Result<V, E> {
+        self.swap(&read);
+        read
+    }
+
+    /// The same; answers a block that was put out for it, if there is one.
+    pub(crate) fn swap(mut self, read: &Result<V, E>) -> Option<V> {
         let mut shard = lock(self.cache.shard(self.key));
-        let flight = match &read {
+        let (flight, out) = match read {
             Ok(block) => {
                 let (key, weight) = (self.key, block.weight().saturating_add(OVERHEAD));
                 shard.keep(Kept { key, block: block.clone(), weight, hits: block.credit() })
             }
-            Err(_) => shard.forget(self.key),
+            Err(_) => (shard.forget(self.key), None),
         };
         drop(shard);
         self.is_filled = true;
         if let Some(flight) = flight {
             flight.land(Outcome::Done(read.clone()));
         }
-        read
+        out
     }
 }
 

@@ -121,7 +121,7 @@ impl Db {
         let Some(bytes) = View::now(&self.inner).get(&full_key(CATALOG, name))? else {
             return Ok(None);
         };
-        let record = Record::decode(&bytes).ok_or_else(|| self.damaged())?;
+        let record = Record::decode(bytes.bytes()).ok_or_else(|| self.damaged())?;
         let keyspace = Keyspace::new(self.inner.catalog.store, name, record);
         names.known.insert(name.to_vec(), keyspace.clone());
         Ok(Some(keyspace))

@@ -15,6 +15,7 @@
 //!
 //! This module knows neither keys nor versions.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,9 +32,9 @@ use crate::{Error, Result};
 /// Where in the file of a table its index and filter count as one block.
 const TABLE_OFFSET: u64 = u64::MAX;
 
-/// So many reads are begun before the system gets them: the device has something to do while the
-/// next ones are looked for.
-const READS_A_TURN: usize = 32;
+/// So many reads are begun before the system gets them, few where none are in flight: the device
+/// has something to do while the next ones are looked for.
+const READS_A_TURN: RangeInclusive<usize> = 8..=32;
 
 /// A block could not be read. Why, the next one learns who tries.
 #[derive(Clone, Copy, Debug)]
@@ -189,13 +190,13 @@ impl<'v> Wanted<'v> {
         }
     }
 
-    /// What the bytes that were read say, verified.
-    fn open(&self, bytes: &[u8]) -> Result<Cached> {
+    /// What the bytes that were read say, verified. It may take the place of `spare`.
+    fn open(&self, bytes: &[u8], spare: Option<Cached>) -> Result<Cached> {
         match self {
             Self::Block(site) => {
                 site.open(bytes).map(|block| Cached::Block(Arc::new(block.with_heads())))
             }
-            Self::Value(place) => place.open(bytes).map(|value| Cached::Value(Arc::from(value))),
+            Self::Value(place) => place.open(bytes).map(|value| Cached::Value(share(value, spare))),
         }
     }
 
@@ -207,7 +208,7 @@ impl<'v> Wanted<'v> {
             Self::Block(_) => counts.blocks.fetch_add(1, Relaxed),
             Self::Value(_) => counts.values.fetch_add(1, Relaxed),
         };
-        piece.read(|bytes| self.open(bytes))
+        piece.read(|bytes| self.open(bytes, None))
     }
 
     /// It, from the cache or the disk.
@@ -217,6 +218,19 @@ impl<'v> Wanted<'v> {
     pub(crate) fn get(&self, blocks: &Blocks) -> Result<Cached> {
         get_or_load(blocks, self.key(), || self.load())
     }
+}
+
+/// A value to be shared: in the memory of one of that length that nobody needs any more, if there
+/// is such a one.
+fn share(value: &[u8], spare: Option<Cached>) -> Arc<[u8]> {
+    if let Some(Cached::Value(mut spare)) = spare
+        && spare.len() == value.len()
+        && let Some(memory) = Arc::get_mut(&mut spare)
+    {
+        memory.copy_from_slice(value);
+        return spare;
+    }
+    Arc::from(value)
 }
 
 /// From the cache, or by `load`. Whoever gets nothing from another thread loads it, to learn the
@@ -291,10 +305,10 @@ pub(crate) fn run<'v, T: Task<'v>>(
     Queue::with(directory, |queue| {
         let flights = (0..queue.depth()).map(|_| None).collect();
         let (waiting, ready, landed) = (Vec::new(), Vec::new(), Vec::new());
-        let (reads, failure) = ((0, 0), None);
+        let (spare, reads, failure) = (None, (0, 0), None);
         let blocks = &directory.blocks;
         let mut run =
-            Run { blocks, queue, flights, waiting, ready, landed, finish, reads, failure };
+            Run { blocks, queue, flights, waiting, ready, landed, finish, spare, reads, failure };
         while run.go_on(&mut tasks) {}
         directory.reads.blocks.fetch_add(run.reads.0, Relaxed);
         directory.reads.values.fetch_add(run.reads.1, Relaxed);
@@ -333,6 +347,8 @@ struct Run<'b, 'q, 'v, T, F> {
     /// Those whose reads came back, empty between turns.
     landed: Vec<(T, Result<Cached>)>,
     finish: F,
+    /// The last one that the cache put out.
+    spare: Option<Cached>,
     /// How many blocks and values were read.
     reads: (u64, u64),
     /// The first one.
@@ -343,7 +359,8 @@ impl<'b, 'v, T: Task<'v>, F: FnMut(T)> Run<'b, '_, 'v, T, F> {
     /// Begins some reads, as far as the queue takes them, and brings back some; `false`: all is
     /// done.
     fn go_on(&mut self, tasks: &mut impl Iterator<Item = T>) -> bool {
-        let (enough, mut has_more) = (self.queue.in_flight() + READS_A_TURN, true);
+        let (before, mut has_more) = (self.queue.in_flight(), true);
+        let enough = before + before.clamp(*READS_A_TURN.start(), *READS_A_TURN.end());
         while self.failure.is_none() && self.queue.has_room() && self.queue.in_flight() < enough {
             if let Some(joined) = self.ready.pop() {
                 self.land(joined);
@@ -411,13 +428,14 @@ impl<'b, 'v, T: Task<'v>, F: FnMut(T)> Run<'b, '_, 'v, T, F> {
     /// Takes a turn of the queue: tasks whose reads came back go on.
     fn turn(&mut self, has_more: bool) {
         let mut landed = std::mem::take(&mut self.landed);
-        let flights = &mut self.flights;
+        let (flights, spare) = (&mut self.flights, &mut self.spare);
         let turned = self.queue.turn(has_more, |token, offset, read| {
             let Some(Flight { task, wanted, duty }) = flights[token].take() else { return };
             let piece = wanted.piece();
             let read = read.map_err(|e| Error::io("read", piece.handle.path(), e));
-            let opened = read.and_then(|bytes| wanted.open(piece.cut(offset, bytes)?));
-            let _ = duty.fill(opened.as_ref().map(Cached::clone).map_err(|_| Unread));
+            let open = |bytes| wanted.open(piece.cut(offset, bytes)?, spare.take());
+            let opened = read.and_then(open);
+            *spare = duty.swap(&opened.as_ref().map(Cached::clone).map_err(|_| Unread));
             landed.push((task, opened));
         });
         if let Err(error) = turned {

@@ -41,6 +41,30 @@ impl Open {
     }
 }
 
+/// A value that was found.
+pub(crate) enum Value {
+    /// One of this look-up's own.
+    Own(Vec<u8>),
+    /// One that the cache may have too.
+    Shared(Arc<[u8]>),
+}
+
+impl Value {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<u8> {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
 /// What is known of a key so far.
 enum Verdict<'f> {
     /// The next source is to be asked.
@@ -72,7 +96,7 @@ pub(crate) struct Search<'v> {
     /// So many tables of level 0, and levels below it, were asked.
     asked: usize,
     table: Option<Asked<'v>>,
-    value: Option<Vec<u8>>,
+    value: Option<Value>,
 }
 
 impl<'v> Search<'v> {
@@ -81,7 +105,7 @@ impl<'v> Search<'v> {
     }
 
     /// What it found, when it is done: its tag and the value.
-    pub(crate) fn into_value(self) -> (usize, Option<Vec<u8>>) {
+    pub(crate) fn into_value(self) -> (usize, Option<Value>) {
         (self.tag, self.value)
     }
 
@@ -190,7 +214,7 @@ impl<'v> Search<'v> {
         match kind {
             Kind::Tombstone => Ok(None),
             Kind::Inline => {
-                self.value = Some(value.to_vec());
+                self.value = Some(Value::Own(value.to_vec()));
                 Ok(None)
             }
             Kind::Separated => separated(self.view, value).map(Some),
@@ -221,7 +245,7 @@ impl<'v> Task<'v> for Search<'v> {
                 self.settle(verdict)
             }
             Some(Cached::Value(value)) => {
-                self.value = Some(value.to_vec());
+                self.value = Some(Value::Shared(value));
                 Ok(None)
             }
             Some(Cached::Table(_)) => self.settle(Verdict::Open),

@@ -16,6 +16,22 @@ pub(crate) fn push_bytes(bytes: &mut Vec<u8>, content: &[u8]) {
     bytes.extend_from_slice(content);
 }
 
+/// The number that these eight bytes begin with, the first byte lowest, and its length; `None` if
+/// it does not end in them.
+#[inline(always)]
+pub(crate) fn short(bytes: u64) -> Option<(u64, usize)> {
+    let ends = !bytes & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    // All bits up to that of the first end.
+    let bytes = bytes & (ends ^ (ends - 1));
+    let pairs = (bytes & 0x007f_007f_007f_007f) | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    let eight = (fours & 0x0000_0000_0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4;
+    Some((eight, ends.trailing_zeros() as usize / 8 + 1))
+}
+
 /// Bytes that are read from the front. Every method answers `None` where the bytes end too early
 /// or make no sense.
 #[derive(Clone)]
@@ -70,26 +86,13 @@ impl<'a> Reader<'a> {
             self.rest = rest;
             return Some(u64::from(first));
         }
-        match self.rest.first_chunk() {
-            Some(&bytes) => self.short_number(u64::from_le_bytes(bytes)),
+        match self.rest.first_chunk().and_then(|bytes| short(u64::from_le_bytes(*bytes))) {
+            Some((number, len)) => {
+                self.rest = &self.rest[len..];
+                Some(number)
+            }
             None => self.long_number(),
         }
-    }
-
-    /// A number, if it is one of up to eight bytes, by the eight bytes that are next.
-    #[inline]
-    fn short_number(&mut self, bytes: u64) -> Option<u64> {
-        let ends = !bytes & 0x8080_8080_8080_8080;
-        if ends == 0 {
-            return self.long_number();
-        }
-        // All bits up to that of the first end.
-        let bytes = bytes & (ends ^ (ends - 1));
-        let pairs = (bytes & 0x007f_007f_007f_007f) | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
-        let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
-        let eight = (fours & 0x0000_0000_0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4;
-        self.rest = &self.rest[ends.trailing_zeros() as usize / 8 + 1..];
-        Some(eight)
     }
 
     /// One of several bytes, or none.

@@ -111,6 +111,14 @@ struct Heads {
     numbers: Box<[u64]>,
 }
 
+/// What an entry begins with, and where the rest of its key and its value stand.
+struct Header {
+    shared: usize,
+    rest: Range<usize>,
+    value: Range<usize>,
+    tag: u64,
+}
+
 /// An entry, without its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
@@ -224,18 +232,12 @@ impl Block {
         // The length of the key before, and how much of it is the beginning of `key`.
         let (mut len, mut known) = (0, 0);
         while at < self.end {
-            let mut reader = Reader::new(&self.bytes[at..self.end]);
-            let (shared, rest, value) = (reader.size()?, reader.size()?, reader.size()?);
-            let tag = reader.number()?;
-            let rest = reader.take(rest)?;
-            let from = at + reader.position();
-            reader.take(value)?;
+            let Header { shared, rest, value, tag } = self.header(at)?;
             if shared > len {
                 return None;
             }
+            let (rest, next) = (&self.bytes[rest], value.end);
             len = shared + rest.len();
-            let value = from..from + value;
-            let next = value.end;
             if shared <= known {
                 let left = &key[shared..];
                 let same = common(rest, left);
@@ -262,23 +264,47 @@ impl Block {
     /// # Errors
     /// If the entries make no sense.
     pub(crate) fn behind(&self, next: usize) -> Result<Option<Spot>, &'static str> {
-        // Of the key nothing is asked: any number of bytes may be shared.
-        let Some(bytes) = self.bytes[..self.end].get(next..).filter(|bytes| !bytes.is_empty())
-        else {
+        if next >= self.end {
             return Ok(None);
-        };
-        let mut reader = Reader::new(bytes);
-        let mut read = || {
-            reader.size()?;
-            let (rest, value, tag) = (reader.size()?, reader.size()?, reader.number()?);
-            reader.take(rest)?;
-            let from = next + reader.position();
-            reader.take(value)?;
-            let (kind, value) = (Kind::from_byte((tag & 3) as u8)?, from..from + value);
-            let next = value.end;
+        }
+        let read = || {
+            // Of the key nothing is asked: any number of bytes may be shared.
+            let Header { value, tag, .. } = self.header(next)?;
+            let (kind, next) = (Kind::from_byte((tag & 3) as u8)?, value.end);
             Some(Spot { seq: tag >> 2, kind, is_key: false, value, next })
         };
         read().map(Some).ok_or(MALFORMED)
+    }
+
+    /// What an entry begins with, and where its parts stand: before the end of the entries. `None`
+    /// if that makes no sense.
+    #[inline(always)]
+    fn header(&self, at: usize) -> Option<Header> {
+        let ([shared, rest, value], tag, len) = match self.bytes.get(at..)?.first_chunk() {
+            // Eight bytes nearly always hold all numbers, and the lengths have one each.
+            Some(bytes) if u64::from_le_bytes(*bytes) & 0x0080_8080 == 0 => {
+                let word = u64::from_le_bytes(*bytes);
+                let lens = [word, word >> 8, word >> 16].map(|byte| (byte & 0x7f) as usize);
+                // What is not there does not end a number.
+                match varint::short(word >> 24 | 0xffff_ff00_0000_0000) {
+                    Some((tag, len)) => (lens, tag, 3 + len),
+                    None => self.long_header(at)?,
+                }
+            }
+            _ => self.long_header(at)?,
+        };
+        let from = at + len;
+        let middle = from.checked_add(rest)?;
+        let end = middle.checked_add(value).filter(|end| *end <= self.end)?;
+        Some(Header { shared, rest: from..middle, value: middle..end, tag })
+    }
+
+    /// The three lengths, sequence number and kind of any entry, and how many bytes they take.
+    #[cold]
+    fn long_header(&self, at: usize) -> Option<([usize; 3], u64, usize)> {
+        let mut reader = Reader::new(self.bytes.get(at..self.end)?);
+        let lens = [reader.size()?, reader.size()?, reader.size()?];
+        Some((lens, reader.number()?, reader.position()))
     }
 
     /// The value of an entry of this block.
