@@ -46,7 +46,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
     //    and L untouched.
     let pieces = Pieces::new(&image, &state.pages);
-    let small = pieces.len() <= ONE_FLUSH_PAGES;
+    let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
     // The file is long enough for every commit that was published.
     let grows = meta.end > old_end;
     if small && grows {

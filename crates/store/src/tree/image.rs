@@ -127,7 +127,7 @@ impl Image {
 
     /// How many bytes wait.
     pub(crate) fn bytes(&self) -> usize {
-        self.pages.iter().map(|(_, page)| page.bytes().len()).sum()
+        self.pages.first().map_or(0, |(_, page)| page.bytes().len()) * self.pages.len()
     }
 }
 
@@ -190,7 +190,15 @@ impl<'p> Pieces<'p> {
 
     /// Writes them.
     pub(crate) fn write(&self, file: &PageFile) -> Result<()> {
-        let large = self.bytes() >= LARGE_BYTES;
+        self.write_pieces(file, self.bytes() >= LARGE_BYTES)
+    }
+
+    /// Writes them long before they are flushed.
+    pub(crate) fn write_early(&self, file: &PageFile) -> Result<()> {
+        self.write_pieces(file, true)
+    }
+
+    fn write_pieces(&self, file: &PageFile, large: bool) -> Result<()> {
         let mut rest = &self.pieces[..];
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(rest.len().min(SLICES));
         while let Some((start, _)) = rest.first() {
