@@ -4,8 +4,8 @@
  *     misuse_table FOLDER original|ours
  *
  * Run with LMDB itself and with this library the lines are the same, but where LMDB's process dies
- * or LMDB has no such function. Where another code than LMDB's is promised the line has the reason, and
- * on LMDB's side the promised code. */
+ * or LMDB has no such function. Where another code than LMDB's is promised the line has the reason,
+ * and on LMDB's side the promised code. */
 #define _GNU_SOURCE
 #include "say.h"
 
