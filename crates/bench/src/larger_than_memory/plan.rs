@@ -337,10 +337,14 @@ impl Results {
             let from = format!("{} times", self.openings.len());
             lines.push(most(Row::Kill, "opening, seconds a GB", slowest, 1.0, from));
         }
-        let slow = self.each(Kind::Hedgerow, Latency, |taken| taken.percentile * 1e3);
+        let of = |f: fn(&Taken) -> f64| self.each(Kind::Hedgerow, Latency, f);
+        let slow = of(|taken| taken.slowness.percentile * 1e3);
         if !slow.is_empty() {
             let what = "99.9th percentile at 70 % of the rate, ms";
-            lines.push(most(Row::Latency, what, median(&slow), 10.0, String::new()));
+            let from = format!("{:.0} a second", median(&of(|taken| taken.slowness.kept_up)));
+            lines.push(most(Row::Latency, what, median(&slow), 10.0, from));
+            let space = of(|taken| taken.space_ratio).into_iter().fold(0.0, f64::max);
+            lines.push(most(Row::Latency, "space meanwhile", space, 1.4, String::new()));
         }
         lines
     }

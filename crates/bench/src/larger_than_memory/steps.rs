@@ -25,6 +25,9 @@ const WRITERS: u64 = 2;
 const READERS: u64 = 64;
 /// Keys of one call that reads several.
 const GETS: usize = 1024;
+/// Latencies are taken for so many times the time of other measurements: work behind the writers
+/// comes round about once a second.
+const STEADY_TIMES: u32 = 4;
 /// How often the space is looked at.
 const WATCH: Duration = Duration::from_millis(100);
 
@@ -70,7 +73,7 @@ pub(super) enum Step {
     /// Durable puts from one thread, and from 64.
     Durable,
     Durable64,
-    /// Overwrites at 70 % of the rate of `Load`, compaction running.
+    /// Overwrites at 70 % of the rate that the store keeps up, compaction running.
     Latency,
     /// Puts with an end by force; it prints what is durable.
     UntilKilled,
@@ -91,8 +94,17 @@ pub(super) struct Taken {
     pub(super) space: u64,
     /// The most that it took meanwhile for each byte of what was live then.
     pub(super) space_ratio: f64,
-    /// Of a latency, the 99.9th percentile in seconds.
+    /// Of a latency.
+    pub(super) slowness: Slowness,
+}
+
+/// How slow single operations are.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Slowness {
+    /// The 99.9th percentile in seconds,
     pub(super) percentile: f64,
+    /// at 70 % of so many a second.
+    pub(super) kept_up: f64,
 }
 
 impl Taken {
@@ -161,14 +173,14 @@ impl Run<'_> {
         let (cpu, written, start) = (cpu_seconds()?, written()?, Instant::now());
         let done = AtomicBool::new(false);
         let mut next = self.state;
-        let (operations, percentile, seconds, ratio) = thread::scope(|scope| {
+        let (operations, slowness, seconds, ratio) = thread::scope(|scope| {
             let watch = scope.spawn(|| watch(&folder, &self.live, &done));
             let result = self.run(step, &mut next);
             let seconds = start.elapsed().as_secs_f64();
             done.store(true, Ordering::SeqCst);
             let ratio = watch.join().map_err(|_| "the watching thread panicked")??;
-            let (operations, percentile) = result?;
-            Ok::<_, crate::engine::Error>((operations, percentile, seconds, ratio))
+            let (operations, slowness) = result?;
+            Ok::<_, crate::engine::Error>((operations, slowness, seconds, ratio))
         })?;
         self.state = next;
         Ok(Taken {
@@ -178,12 +190,12 @@ impl Run<'_> {
             written: self::written()? - written,
             space: space(&self.options.folder)?,
             space_ratio: ratio,
-            percentile,
+            slowness,
         })
     }
 
-    /// How many operations it was, and a percentile.
-    fn run(&self, step: Step, next: &mut State) -> Result<(u64, f64)> {
+    /// How many operations it was, and how slow they were, if that is measured.
+    fn run(&self, step: Step, next: &mut State) -> Result<(u64, Slowness)> {
         let seconds = Duration::from_secs_f64(self.options.seconds);
         let operations = match step {
             Step::Load => {
@@ -209,7 +221,7 @@ impl Run<'_> {
             Step::UntilKilled => self.until_killed()?,
             Step::Recovered => self.recovered()?,
         };
-        Ok((operations, 0.0))
+        Ok((operations, Slowness::default()))
     }
 
     /// Lets several threads do work and adds up how much each did.
@@ -336,14 +348,18 @@ impl Run<'_> {
         })
     }
 
-    /// Overwrites as fast as it goes, then at a steady rate of 70 % of that; the time of each of
-    /// these counts from when it should have begun.
-    fn latency(&self, time: Duration) -> Result<(u64, f64)> {
+    /// Overwrites random items, by all writers, as long as `goes_on` says so of the count and the
+    /// time of one of them; answers how many it was a second.
+    fn overwrite_while(
+        &self,
+        seed: u64,
+        goes_on: impl Fn(u64, Duration) -> bool + Sync,
+    ) -> Result<f64> {
         let begun = Instant::now();
-        let most = self.by(WRITERS, |writer| {
-            let (mut random, mut value) = (Generator::new(writer + 1), [0; VALUE]);
+        let count = self.by(WRITERS, |writer| {
+            let (mut random, mut value) = (Generator::new(seed + writer), [0; VALUE]);
             let mut count = 0;
-            while begun.elapsed() < time {
+            while goes_on(count, begun.elapsed()) {
                 let index = random.below(self.options.items);
                 self.values.fill(index, 0, &mut value);
                 self.store.put(&random_key(index), &value, false)?;
@@ -351,7 +367,17 @@ impl Run<'_> {
             }
             Ok(count)
         })?;
-        let rate = most as f64 / begun.elapsed().as_secs_f64() * 0.7 / WRITERS as f64;
+        Ok(count as f64 / begun.elapsed().as_secs_f64())
+    }
+
+    /// Overwrites as fast as it goes until half as much was written as there is: what that left of
+    /// garbage is being collected by then. Then for a while, which gives the rate that the store
+    /// keeps up, and last at a steady 70 % of it, of which the 99.9th percentile is taken; each of
+    /// these counts from when it should have begun.
+    fn latency(&self, time: Duration) -> Result<(u64, Slowness)> {
+        self.overwrite_while(1, |count, _| count * WRITERS * 2 < self.options.items)?;
+        let kept_up = self.overwrite_while(4, |_, elapsed| elapsed < time)?;
+        let rate = kept_up * 0.7 / WRITERS as f64;
         let slow = std::sync::Mutex::new(Vec::new());
         let start = Instant::now();
         let count = self.by(WRITERS, |writer| {
@@ -359,16 +385,14 @@ impl Run<'_> {
             let (mut value, mut times) = ([0; VALUE], Vec::new());
             loop {
                 let due = Duration::from_secs_f64(times.len() as f64 / rate);
-                if due >= time {
+                if due >= time * STEADY_TIMES {
                     break;
                 }
-                while start.elapsed() < due {
-                    thread::yield_now();
-                }
+                thread::sleep(due.saturating_sub(start.elapsed()));
                 let index = random.below(self.options.items);
                 self.values.fill(index, 0, &mut value);
                 self.store.put(&random_key(index), &value, false)?;
-                times.push((start.elapsed() - due).as_secs_f32());
+                times.push(start.elapsed().saturating_sub(due).as_secs_f32());
             }
             let count = times.len() as u64;
             slow.lock().map_err(|_| "a thread panicked")?.extend(times);
@@ -377,7 +401,8 @@ impl Run<'_> {
         let mut times = slow.into_inner().map_err(|_| "a thread panicked")?;
         times.sort_unstable_by(f32::total_cmp);
         let at = (times.len() as f64 * 0.999) as usize;
-        Ok((count, times.get(at).copied().map_or(0.0, f64::from)))
+        let percentile = times.get(at).copied().map_or(0.0, f64::from);
+        Ok((count, Slowness { percentile, kept_up }))
     }
 
     /// Puts items in their order, every hundredth of them durably, and says which those were.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::compact::{BOTTOM, Plan};
 use super::debt::Survey;
+use super::gc;
 use super::merge::Source;
 use super::table::{Pace, TableCursor};
 use super::values;
@@ -107,13 +108,7 @@ pub(crate) fn next_batch(version: &Version, list: &mut Vec<u32>, segment_bytes: 
     let space = tables + version.segments().map(Segment::bytes).sum::<u64>();
     let room = (needed / 100).saturating_mul(PERCENT).saturating_sub(space + tables);
     let most = room.clamp(needed / BATCH_PART_MIN, needed / BATCH_PART).max(segment_bytes);
-    let mut taken = 0;
-    let fits = |number: &&u32| {
-        taken += version.live(**number);
-        taken <= most
-    };
-    let count = list.iter().take_while(fits).count().max(1);
-    list.drain(..count.min(list.len())).collect()
+    gc::next_step(version, list, most)
 }
 
 /// The tables to write anew for values of these segments to move, a plan for some neighbours each:

@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::compact::{self, Standing};
 use super::engine::Inner;
+use super::pace::{self, Behind, Rate, Standing};
 use super::pool::Pool;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -33,8 +33,10 @@ pub(crate) struct Background {
     pub(crate) pool: Pool,
     /// What writers must know of the version.
     standing: Mutex<Standing>,
-    /// How far it is behind, see `compact`.
-    behind: AtomicU64,
+    /// How fast garbage is removed.
+    rate: Mutex<Rate>,
+    /// What a kibibyte costs writers, see `pace`.
+    price: AtomicU64,
     begun: Instant,
     /// Writers are slowed up to this moment, in microseconds behind `begun`.
     paced_us: AtomicU64,
@@ -44,13 +46,16 @@ pub(crate) struct Background {
 
 /// Writers who are slowed sleep no shorter, since sleeping takes its time, and no longer at once.
 const SLEEP_US: RangeInclusive<u64> = 500..=100_000;
+/// Who wrote nothing for so long may catch up.
+const CREDIT_US: u64 = 20_000;
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
         let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
-        let (behind, begun, paced_us) = (AtomicU64::new(0), Instant::now(), AtomicU64::new(0));
+        let (rate, price) = (Mutex::default(), AtomicU64::new(0));
+        let (begun, paced_us) = (Instant::now(), AtomicU64::new(0));
         let (pool, is_pressed) = (Pool::new(is_on), AtomicBool::new(false));
-        Self { is_on, state, changed, pool, standing, behind, begun, paced_us, is_pressed }
+        Self { is_on, state, changed, pool, standing, rate, price, begun, paced_us, is_pressed }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -60,24 +65,35 @@ impl Background {
     /// Slows down whoever wrote so many bytes and operations, and all others by as much, while the
     /// work is behind.
     pub(crate) fn pace(&self, bytes: usize, operations: u64) {
-        let behind = self.behind.load(Ordering::Relaxed);
-        if behind == 0 || !self.is_on {
+        let price = self.price.load(Ordering::Relaxed);
+        if price == 0 || !self.is_on {
             return;
         }
         self.press();
-        let us = compact::delay_us(behind, self.standing().weight(bytes, operations));
+        let us = pace::delay_us(price, self.standing().weight(bytes, operations));
         let now = self.begun.elapsed().as_micros() as u64;
-        let later = |paced: u64| Some(paced.max(now).saturating_add(us).min(now + SLEEP_US.end()));
+        let later = |paced: u64| {
+            let from = paced.max(now.saturating_sub(CREDIT_US));
+            Some(from.saturating_add(us).min(now + SLEEP_US.end()))
+        };
         let before = self.paced_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        let ahead = before.ok().and_then(later).map_or(0, |until| until - now);
+        let ahead = before.ok().and_then(later).map_or(0, |until| until.saturating_sub(now));
         if ahead >= *SLEEP_US.start() {
             std::thread::sleep(Duration::from_micros(ahead));
         }
     }
 
     /// Notes how far the work is behind.
-    pub(crate) fn set_behind(&self, behind: u64) {
-        self.behind.store(behind, Ordering::Relaxed);
+    pub(crate) fn set_behind(&self, behind: Behind) {
+        let rate = || *self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let price = if behind == Behind::default() { 0 } else { behind.price(rate()) };
+        self.price.store(price, Ordering::Relaxed);
+    }
+
+    /// So much garbage was removed in some time.
+    pub(crate) fn removed(&self, bytes: u64, time: Duration) {
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        *rate = rate.after(bytes, time);
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -172,7 +188,7 @@ impl Background {
         }
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.lock().stop
     }
 

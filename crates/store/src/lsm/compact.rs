@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::debt::Survey;
 use super::table::{Bounds, TableMeta};
-use super::version::{LEVELS, Sealed, Segment, TableFile, Version};
+use super::version::{LEVELS, TableFile, Version};
 
 /// The last level.
 pub(crate) const BOTTOM: usize = LEVELS - 1;
@@ -18,18 +18,8 @@ const LEVEL0_GROWTH: u64 = 2;
 /// short, and one more costs a reader little.
 const LEVEL0_TABLES_MAX: usize = 12;
 const LEVEL0_TABLES_MAX_SEPARATED: usize = 24;
-/// With so many times that number, in tenths, writers begin to wait;
+/// With so many times that number, in tenths, writers begin to wait.
 const LEVEL0_TABLES_BEHIND: usize = 13;
-/// with files that hold more than so many hundredths of what is needed, and more than so many
-/// segments besides it, too; the longer the further they are beyond it, in hundredths. What merges
-/// and collections write before they remove something comes on top, and what surrounds keys and
-/// values is part of what is needed: a tenth of values of a kibibyte.
-const SPACE_PERCENT: u64 = 116;
-const SLACK_SEGMENTS: u64 = 3;
-/// What is garbage because of a buffer takes at most so many hundredths of what is needed, and what
-/// stands behind its entries so many segments, whatever they hide.
-const UNKNOWN_PERCENT: u64 = 4;
-const UNKNOWN_SEGMENTS: u64 = 3;
 /// Entries that newer ones hide may take so many hundredths of what is needed; while writers wait
 /// for space, fewer: it is better to do what is not due yet than nothing.
 const HIDDEN_PERCENT: u64 = 6;
@@ -119,9 +109,10 @@ fn level0_tables_max(version: &Version) -> usize {
     if is_inline(version) { LEVEL0_TABLES_MAX } else { LEVEL0_TABLES_MAX_SEPARATED }
 }
 
-/// With more tables in level 0 writers wait.
-fn level0_behind(version: &Version) -> usize {
-    level0_tables_max(version) * LEVEL0_TABLES_BEHIND / 10
+/// So many tables of level 0 should have been merged by now.
+pub(crate) fn level0_behind(version: &Version) -> u64 {
+    let most = level0_tables_max(version) * LEVEL0_TABLES_BEHIND / 10;
+    version.level(0).len().saturating_sub(most) as u64
 }
 
 /// What should be merged now; `None` if everything is as it should be.
@@ -226,105 +217,6 @@ fn next_used(version: &Version, from: usize) -> usize {
     (from..BOTTOM).find(|&level| !version.level(level).is_empty()).unwrap_or(BOTTOM)
 }
 
-/// What is written but stands in no table yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unmerged {
-    /// Operations in buffers.
-    pub(crate) operations: u64,
-    /// Bytes of the segment that is written to.
-    pub(crate) bytes: u64,
-}
-
-/// What a version holds, as far as writers must know it at each commit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// Tables of level 0 that should be merged.
-    level0: u64,
-    /// Bytes of all files but the segment that is written to.
-    space: u64,
-    /// Of these, those of segments that no table points to yet.
-    unflushed: u64,
-    /// What would be left of the rest if everything were merged, by estimate; tables that were not
-    /// looked at yet hide as much as those that were.
-    needed: u64,
-    /// What an entry takes, with its value.
-    entry_bytes: u64,
-    /// Of a hundred new entries, so many hide an older one: by the newest tables that were looked
-    /// at, if any were.
-    hiding: Option<u64>,
-    segment_bytes: u64,
-}
-
-impl Standing {
-    /// That of a version behind one of which this was known.
-    pub(crate) fn new(version: &Version, segment_bytes: u64, before: &Self) -> Self {
-        let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
-        let is_unflushed = |sealed: &Sealed| sealed.last_seq > version.flushed;
-        let unflushed = version.segments().filter(|s| s.sealed.as_ref().is_some_and(is_unflushed));
-        let looked = || version.level(0).iter().filter(|table| table.is_estimated());
-        let entries: u64 = looked().map(|table| table.meta.entries).sum();
-        let hiding = looked().map(|table| table.hidden().min(table.meta.entries)).sum::<u64>();
-        let hiding = (hiding * 100).checked_div(entries).map_or(before.hiding, Some);
-        let unlooked = version.level(0).iter().filter(|table| !table.is_estimated());
-        let unlooked: u64 = unlooked.map(|table| table.meta.entries).sum();
-        let unlooked = unlooked.saturating_mul(hiding.unwrap_or(0)) / 100;
-        let (needed, entry_bytes) = (Survey::new(version).needed_bytes(), version.entry_bytes());
-        Self {
-            level0: version.level(0).len().saturating_sub(level0_behind(version)) as u64,
-            space: tables + version.segments().map(Segment::bytes).sum::<u64>(),
-            unflushed: unflushed.map(Segment::bytes).sum(),
-            needed: needed - unlooked.saturating_mul(entry_bytes).min(needed / 2),
-            entry_bytes,
-            hiding,
-            segment_bytes,
-        }
-    }
-
-    /// What so many operations make garbage, by estimate.
-    fn hidden_by(&self, operations: u64) -> u64 {
-        let bytes = operations.saturating_mul(self.entry_bytes);
-        bytes.saturating_mul(self.hiding.unwrap_or(0)) / 100
-    }
-
-    /// Whether a buffer with so many operations should go to a table although there is room in it:
-    /// what it hides is not known as garbage before.
-    pub(crate) fn may_hide_much(&self, operations: u64) -> bool {
-        let share = (self.needed / 100 * UNKNOWN_PERCENT).max(self.segment_bytes / 4);
-        let bytes = operations.saturating_mul(self.entry_bytes);
-        // What was written before need not be like what is written now.
-        bytes >= self.segment_bytes.saturating_mul(UNKNOWN_SEGMENTS)
-            || self.hidden_by(operations) >= share
-    }
-
-    /// How far the work behind commits is behind: by tables of level 0 that should be merged, and
-    /// by hundredths that the files hold beyond their bound.
-    pub(crate) fn behind(&self, unmerged: Unmerged) -> u64 {
-        let written = self.unflushed + unmerged.bytes;
-        let space = self.space + unmerged.bytes;
-        // At most half: an estimate must not stop writers for ever.
-        let hidden = self.hidden_by(unmerged.operations).min((self.needed + written) / 2);
-        let needed = self.needed + written - hidden;
-        let slack = self.segment_bytes.saturating_mul(SLACK_SEGMENTS);
-        let share = (needed / 100).saturating_mul(SPACE_PERCENT - 100);
-        let over = space.saturating_sub(needed + share.max(slack)).saturating_mul(100);
-        self.level0.saturating_add(over / needed.max(1))
-    }
-
-    /// What a writer of so many bytes and operations is held to account for: what it writes, or
-    /// what becomes garbage by it.
-    pub(crate) fn weight(&self, bytes: usize, operations: u64) -> u64 {
-        self.hidden_by(operations).max(bytes as u64)
-    }
-}
-
-/// How long a writer of such a weight waits, in microseconds, when the work behind commits is so
-/// far behind: nothing at first, then more and more, never for ever.
-pub(crate) fn delay_us(behind: u64, weight: u64) -> u64 {
-    // 64 MB/s at one behind, half as much for each one more.
-    let us_per_kib = 16_u64.saturating_mul(1 << behind.saturating_sub(1).min(8));
-    if behind == 0 { 0 } else { (weight.saturating_mul(us_per_kib) / 1024).min(100_000) }
-}
-
 #[cfg(test)]
 #[path = "compact/tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -4,27 +4,63 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
+use std::time::Instant;
 
 use super::arrange;
 use super::background::Background;
 use super::buffer::{Buffer, BufferCursor};
 use super::catalog::Catalog;
 use super::commit::Queue;
-use super::compact::{self, Plan, Sizes, Standing, Unmerged};
+use super::compact::{self, Plan, Sizes};
 use super::debt;
 use super::files::{Directory, Name, random};
 use super::gc;
 use super::manifest::Manifest;
 use super::moving::Moves;
+use super::needed::Needed;
 use super::options::{Durability, Options};
+use super::pace::{Standing, Unmerged};
 use super::rotate::Logs;
 use super::run::{self, Output, Rules};
-use super::version::{Edit, Version};
+use super::version::{Edit, Segment, TableFile, Version};
 use super::wal::{Identity, Log};
 use crate::canary::{Bug, is_planted};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
+
+/// Work on tables and segments.
+enum Due {
+    /// To forget tables of which nothing is needed.
+    Forget(Vec<u32>),
+    Merge(Plan),
+    /// To collect values of segments.
+    Collect(Vec<u32>),
+}
+
+impl Due {
+    /// How much garbage it removes; `None` if it is not for that.
+    fn removed_bytes(&self, version: &Version) -> Option<u64> {
+        match self {
+            Self::Forget(_) => None,
+            // It is known then, and not yet removed.
+            Self::Merge(plan) => {
+                let mut tables = version.tables().map(|(_, table)| table);
+                let hides = |table: &TableFile| {
+                    plan.upper.contains(&table.meta.number) && table.hidden() > 0
+                };
+                tables.any(|table| hides(table)).then_some(0)
+            }
+            Self::Collect(victims) => {
+                let chosen = version.segments().filter(|s| victims.contains(&s.identity.number));
+                let garbage = |segment: &Segment| {
+                    segment.bytes().saturating_sub(version.live(segment.identity.number))
+                };
+                Some(chosen.map(garbage).sum())
+            }
+        }
+    }
+}
 
 /// Frozen buffers wait for their tables; with more of them, writers wait.
 const FROZEN_MAX: usize = 2;
@@ -196,6 +232,11 @@ impl Inner {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Looks at what readers read now.
+    fn with_current<R>(&self, f: impl FnOnce(&Current) -> R) -> R {
+        f(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The writer, looked for a while before this thread sleeps: who has it needs it for the time
     /// of a short write, which is less than it takes to sleep and be woken.
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -234,6 +275,8 @@ impl Inner {
         let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
         change(&mut changed);
         *current = Arc::new(changed);
+        // Nobody waits while `before` goes, maybe with its files.
+        drop((current, manifest));
         Ok(())
     }
 
@@ -265,20 +308,23 @@ impl Inner {
         if self.health.edit_is_unsure.load(Ordering::Acquire) {
             self.install(Vec::new(), |_| {})?;
         }
-        let current = self.current();
-        let begun = current.frozen.first().map_or(current.version.flushed, |f| f.last_seq);
+        // Borrowed, not held: whoever lets a version go last removes files.
+        let (begun, flushed) = self.with_current(|current| {
+            let flushed = current.version.flushed;
+            (current.frozen.first().map_or(flushed, |frozen| frozen.last_seq), flushed)
+        });
         let last = writer.next_seq - 1;
         let unmerged = Unmerged {
-            operations: last.saturating_sub(current.version.flushed),
+            operations: last.saturating_sub(flushed),
             bytes: writer.log.end() + self.logs.unsealed_bytes(),
         };
         let standing = self.background.standing();
         self.background.set_behind(standing.behind(unmerged));
         let is_full = writer.active.is_full(self.options.memtable_bytes)
             || standing.may_hide_much(last.saturating_sub(begun));
-        drop(current);
         if is_full && self.background.is_on() {
-            self.background.wait_for_room(|| self.current().frozen.len() < FROZEN_MAX)?;
+            let waiting = || self.with_current(|current| current.frozen.len());
+            self.background.wait_for_room(|| waiting() < FROZEN_MAX)?;
         }
         if is_full || writer.log.end() >= self.options.segment_bytes {
             self.rotate(writer)?;
@@ -341,36 +387,54 @@ impl Inner {
             self.install(edits, |current| {
                 current.frozen.pop();
             })?;
+            // Writers learn now what they hid, not only when a merge is over.
+            let version = Arc::clone(&self.current().version);
+            debt::estimate(&version);
+            self.note(&version);
             self.background.made_room();
         }
     }
 
-    /// Compacts or collects once if something is due; answers whether it was.
+    /// Does what is due, one thing; answers whether there was something.
     pub(crate) fn merge_once(&self) -> Result<bool> {
         let _turn = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(due) = self.due()? else { return Ok(false) };
+        let (begun, version) = (Instant::now(), Arc::clone(&self.current().version));
+        let removed = due.removed_bytes(&version);
+        match due {
+            Due::Forget(tables) => {
+                let removed = tables.into_iter().map(|number| Edit::RemoveTable { number });
+                self.install(removed.collect(), |_| {})?;
+            }
+            Due::Merge(plan) => self.run_plan(&version, &plan, Moves::NONE)?,
+            Due::Collect(victims) => self.collect(version, victims)?,
+        }
+        if let Some(bytes) = removed {
+            self.background.removed(bytes, begun.elapsed());
+        }
+        Ok(true)
+    }
+
+    /// What should be done next; while writers wait for space, that is more.
+    fn due(&self) -> Result<Option<Due>> {
         let version = Arc::clone(&self.current().version);
         let hidden = run::hidden(&version, &self.clock.readers())?;
         if !hidden.is_empty() {
-            let removed = hidden.into_iter().map(|number| Edit::RemoveTable { number });
-            return self.install(removed.collect(), |_| {}).map(|()| true);
+            return Ok(Some(Due::Forget(hidden)));
         }
         debt::estimate(&version);
         self.note(&version);
         let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
-        if let Some(plan) = compact::choose(&version, &sizes) {
-            return self.run_plan(&version, &plan, Moves::NONE).map(|()| true);
-        }
         let bounds = gc::Bounds::steady(&version, self.options.segment_bytes);
-        if self.collect(&version, &bounds)? {
-            return Ok(true);
-        }
-        if !self.background.take_pressure() {
-            return Ok(false);
-        }
-        match compact::choose(&version, &sizes.pressed()) {
-            Some(plan) => self.run_plan(&version, &plan, Moves::NONE).map(|()| true),
-            None => self.collect(&version, &bounds.pressed()),
-        }
+        let next = |sizes: &Sizes, bounds: &gc::Bounds| {
+            let merge = compact::choose(&version, sizes).map(Due::Merge);
+            let victims = || Some(gc::choose(&version, bounds)).filter(|list| !list.is_empty());
+            merge.or_else(|| victims().map(Due::Collect))
+        };
+        Ok(match next(&sizes, &bounds) {
+            None if self.background.take_pressure() => next(&sizes.pressed(), &bounds.pressed()),
+            due => due,
+        })
     }
 
     fn run_plan(&self, version: &Version, plan: &Plan, moves: Moves<'_>) -> Result<()> {
@@ -386,15 +450,18 @@ impl Inner {
         self.install(run::compact(&output, plan, moves)?, |_| {})
     }
 
-    /// Collects values if segments hold too much else; answers whether they did.
-    fn collect(&self, version: &Version, bounds: &gc::Bounds) -> Result<bool> {
-        let victims = gc::choose(version, bounds);
-        if victims.is_empty() {
-            return Ok(false);
+    /// Collects segments, step by step, in one round.
+    fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<()> {
+        let needed = Needed::find(&version, &victims)?;
+        // Whoever holds a version holds its files: each is let go before the next one is made.
+        drop(version);
+        while !victims.is_empty() && !self.background.is_stopped() {
+            let version = Arc::clone(&self.current().version);
+            let step = gc::next_step(&version, &mut victims, self.options.segment_bytes);
+            let identity = Identity { number: self.new_number(), salt: random(), first_seq: 0 };
+            self.install(gc::collect(&version, &needed, &step, identity)?, |_| {})?;
         }
-        let identity = Identity { number: self.new_number(), salt: random(), first_seq: 0 };
-        self.install(gc::collect(version, &victims, identity)?, |_| {})?;
-        Ok(true)
+        Ok(())
     }
 
     /// Writes everything in memory to tables.

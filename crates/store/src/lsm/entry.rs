@@ -67,6 +67,7 @@ impl Pointer {
     }
 
     /// `None` if these bytes are no pointer.
+    #[inline]
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let (segment, offset) = (reader.u32()?, reader.u64()?);
@@ -96,6 +97,7 @@ pub(crate) struct Entry<'a> {
 
 impl Entry<'_> {
     /// The pointer of a separated entry; `None` if it is another one, or holds no pointer.
+    #[inline]
     pub(crate) fn pointer(&self) -> Option<Pointer> {
         (self.kind == Kind::Separated).then(|| Pointer::decode(self.value)).flatten()
     }

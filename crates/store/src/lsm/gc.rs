@@ -1,18 +1,20 @@
 //! Collecting values: which segments hold too little that is needed (a pure function of the
 //! version), and bringing what is needed together, sorted by key.
+//!
+//! A round chooses segments, finds what is needed of all of them by one pass over the tables, and
+//! collects them step by step, so that only the values of one step are on the disk twice.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::debt::Survey;
-use super::entry::{Pointer, compare};
-use super::filter;
+use super::entry::compare;
+use super::files::Directory;
 use super::memory::{Charge, Part};
-use super::merge::Source;
-use super::table::{Pace, TableCursor};
+use super::needed::{Needed, Stand};
 use super::values::ValueWriter;
-use super::version::{Edit, LEVELS, Segment, TableFile, Version};
-use super::wal::{Groups, Identity, OpKind, Ops};
-use crate::canary::{Bug, is_planted};
+use super::version::{Edit, Segment, Version};
+use super::wal::{Group, Groups, Identity, Op, OpKind, Ops};
 use crate::{Error, Result};
 
 /// When to collect, and how far.
@@ -22,8 +24,9 @@ pub(crate) struct Bounds {
     pub(crate) percent_max: u64,
     /// so many bytes more.
     pub(crate) slack_bytes: u64,
-    /// At most so many needed bytes are collected at once.
-    pub(crate) batch_bytes: u64,
+    /// At most so many needed bytes are collected in a round; where each value stands is held in
+    /// memory.
+    pub(crate) round_bytes: u64,
 }
 
 /// All files together may hold so many hundredths of what is needed in them; what surrounds keys
@@ -39,10 +42,13 @@ const PERCENT_PRESSED: u64 = 103;
 const SEGMENTS_BESIDES: u64 = 3;
 /// Small amounts are not worth a new segment.
 const SLACK_BYTES_MIN: u64 = 4096;
+/// What is collected in a round is worth one pass over the tables: so many segments, or so many
+/// times the bytes of the tables.
+const ROUND_SEGMENTS: u64 = 6;
+const ROUND_TABLES: u64 = 2;
 
 impl Bounds {
-    /// While the store is written to. A collection takes little at a time, since until it is done
-    /// its values are on the disk twice; and so are tables that are merged.
+    /// While the store is written to.
     pub(crate) fn steady(version: &Version, segment_bytes: u64) -> Self {
         let survey = Survey::new(version);
         let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
@@ -52,7 +58,11 @@ impl Bounds {
         let percent = u128::from(all.saturating_sub(besides)) * 100 / u128::from(pointed);
         let percent_max = percent.clamp(u128::from(PERCENT_MIN), u128::from(PERCENT)) as u64;
         let slack_bytes = (segment_bytes / 2).max(SLACK_BYTES_MIN);
-        Self { percent_max, slack_bytes, batch_bytes: segment_bytes }
+        let worth = (ROUND_TABLES * tables).max(ROUND_SEGMENTS.saturating_mul(segment_bytes));
+        let values = version.directory().budget.chunk_bytes() / Stand::BYTES;
+        let held = version.entry_bytes().saturating_mul(values as u64);
+        let round_bytes = worth.min(held).max(segment_bytes);
+        Self { percent_max, slack_bytes, round_bytes }
     }
 
     /// The same while writers wait for space.
@@ -84,7 +94,7 @@ pub(crate) fn choose(version: &Version, bounds: &Bounds) -> Vec<u32> {
     let (mut gained, mut taken) = (0, 0);
     let mut chosen = Vec::new();
     for (live, bytes, number) in candidates {
-        let is_enough = total - gained <= allowed || taken >= bounds.batch_bytes;
+        let is_enough = total - gained <= allowed || taken >= bounds.round_bytes;
         if is_enough || live >= bytes {
             break;
         }
@@ -95,15 +105,26 @@ pub(crate) fn choose(version: &Version, bounds: &Bounds) -> Vec<u32> {
     chosen
 }
 
+/// Takes those from the front of a list of victims that are collected next, into one segment: what
+/// is needed of them is on the disk twice until they are removed.
+pub(crate) fn next_step(version: &Version, victims: &mut Vec<u32>, most: u64) -> Vec<u32> {
+    let mut taken = 0;
+    let fits = |number: &&u32| {
+        taken += version.live(**number);
+        taken <= most
+    };
+    let count = victims.iter().take_while(fits).count().max(1);
+    victims.drain(..count.min(victims.len())).collect()
+}
+
 /// What a value takes of memory besides its bytes and its key while it is collected.
 const VALUE_BYTES: usize = 96;
 
-/// A value of a segment, not known yet to be needed. Its bytes are in the chunk.
+/// A value that is needed. Its bytes are in the chunk.
 struct Candidate {
     seq: u64,
-    /// Where it stands.
-    segment: u32,
-    offset: u64,
+    /// Where it stands as a table says it.
+    origin: (u32, u64),
     /// Its key and behind it the value, in the bytes of the chunk.
     at: usize,
     key_len: usize,
@@ -126,16 +147,16 @@ impl Chunk {
         &self.bytes[candidate.at + candidate.key_len..][..candidate.len]
     }
 
-    fn add(&mut self, key: &[u8], value: &[u8], (seq, segment, offset): (u64, u32, u64)) {
+    fn add(&mut self, Op { key, value, .. }: Op<'_>, seq: u64, origin: (u32, u64)) {
         let (at, key_len, len) = (self.bytes.len(), key.len(), value.len());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.candidates.push(Candidate { seq, segment, offset, at, key_len, len });
+        self.candidates.push(Candidate { seq, origin, at, key_len, len });
     }
 
     fn sort(&mut self) {
         let mut candidates = std::mem::take(&mut self.candidates);
-        candidates.sort_by(|a, b| compare((self.key(a), a.seq), (self.key(b), b.seq)));
+        candidates.sort_unstable_by(|a, b| compare((self.key(a), a.seq), (self.key(b), b.seq)));
         self.candidates = candidates;
     }
 
@@ -145,17 +166,22 @@ impl Chunk {
 }
 
 /// Collects segments into a new one, which is on stable storage then, name included; answers the
-/// edits that make it so.
+/// edits that make it so. Which values are needed was found out before.
 ///
 /// The segments are read once, from the front to the end, as much at a time as the memory limit has
 /// for it; of each such chunk the values that are needed are written in the order of keys.
 ///
 /// # Errors
 /// If something cannot be read or written or is damaged; what was written is an orphan then.
-pub(crate) fn collect(version: &Version, victims: &[u32], identity: Identity) -> Result<Vec<Edit>> {
+pub(crate) fn collect(
+    version: &Version,
+    needed: &Needed,
+    victims: &[u32],
+    identity: Identity,
+) -> Result<Vec<Edit>> {
     let mut collection = Collection::new(version, identity);
     for victim in version.segments().filter(|s| victims.contains(&s.identity.number)) {
-        collection.read(victim)?;
+        collection.read(victim, needed.of(victim.identity.number))?;
     }
     collection.write_chunk()?;
     let mut edits: Vec<Edit> =
@@ -166,8 +192,7 @@ pub(crate) fn collect(version: &Version, victims: &[u32], identity: Identity) ->
 
 /// A collection at work.
 struct Collection<'v> {
-    version: &'v Version,
-    entries: Entries<'v>,
+    directory: &'v Arc<Directory>,
     identity: Identity,
     chunk: Chunk,
     chunk_bytes: usize,
@@ -182,62 +207,65 @@ impl<'v> Collection<'v> {
     fn new(version: &'v Version, identity: Identity) -> Self {
         let directory = version.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
-        let (entries, chunk) = (Entries::new(version), Chunk::default());
-        let chunk_bytes = directory.budget.chunk_bytes();
-        Self { version, entries, identity, chunk, chunk_bytes, out: None, lines: vec![], charge }
+        let (chunk, chunk_bytes) = (Chunk::default(), directory.budget.chunk_bytes());
+        Self { directory, identity, chunk, chunk_bytes, out: None, lines: vec![], charge }
     }
 
-    /// Goes through the groups of a segment.
-    fn read(&mut self, victim: &Segment) -> Result<()> {
+    /// Goes through the groups of a segment, of which these values are needed.
+    fn read(&mut self, victim: &Segment, mut stands: &[Stand]) -> Result<()> {
         let Some(sealed) = victim.sealed else { return Ok(()) };
         let (file, path) = (victim.handle().file()?, victim.handle().path());
-        let number = victim.identity.number;
         let mut groups = Groups::new(victim.identity, Arc::clone(file), path, sealed.len)?;
         while let Some(group) = groups.next()? {
-            let (offset, seq) = (group.body_offset(), group.seq);
-            for (seq, op) in (seq..).zip(Ops::new(group.body)) {
-                if op.kind == OpKind::PutSeparated {
-                    let from = (seq, number, offset + op.value_at as u64);
-                    self.chunk.add(op.key, op.value, from);
-                }
-            }
+            // A value without bytes may stand at the very end.
+            let count = stands.iter().take_while(|stand| stand.offset <= group.end()).count();
+            let (here, behind) = stands.split_at(count);
+            stands = behind;
+            self.take(&group, here).map_err(|at| not_there(path, at))?;
             if self.chunk.memory() >= self.chunk_bytes {
                 self.write_chunk()?;
             }
         }
         // It was read once, for this.
         file.release(0, sealed.len);
-        match groups.is_at_end() {
-            true => Ok(()),
-            false => {
+        match (groups.is_at_end(), stands.first()) {
+            (true, None) => Ok(()),
+            (true, Some(stand)) => Err(not_there(path, stand.offset)),
+            (false, _) => {
                 let what = "a group of the log is damaged";
                 Err(Error::damaged(path, groups.position(), what))
             }
         }
     }
 
-    /// Asks the tables about the values of the chunk, and writes those that are needed.
+    /// Takes the values of a group that stand at these places; the first place at which none does.
+    fn take(&mut self, group: &Group<'_>, stands: &[Stand]) -> Result<(), u64> {
+        let mut stands = stands.iter().peekable();
+        let mut ops = (group.seq..).zip(Ops::new(group.body));
+        while let Some(stand) = stands.peek() {
+            let Some((seq, op)) = ops.next() else { return Err(stand.offset) };
+            let is_it = group.body_offset() + op.value_at as u64 == stand.offset;
+            if is_it && op.kind == OpKind::PutSeparated {
+                self.chunk.add(op, seq, (stand.origin, stand.origin_offset));
+                stands.next();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the values of the chunk.
     fn write_chunk(&mut self) -> Result<()> {
         let mut chunk = std::mem::take(&mut self.chunk);
         let lines = self.lines.capacity() * size_of::<(u32, u64, u64)>();
         self.charge.set(chunk.memory() + lines);
         chunk.sort();
-        self.entries.begin();
         for candidate in &chunk.candidates {
-            let (key, place) = (chunk.key(candidate), (candidate.segment, candidate.offset));
-            let Some(pointer) = self.entries.find(key, candidate.seq)? else { continue };
-            let stands = self.version.resolve(pointer)?;
-            if stands.is_none_or(|(s, at)| (s.identity.number, at) != place) {
-                continue;
-            }
             let out = match &mut self.out {
                 Some(out) => out,
-                empty => {
-                    empty.insert(ValueWriter::create(self.version.directory(), self.identity)?)
-                }
+                empty => empty.insert(ValueWriter::create(self.directory, self.identity)?),
             };
-            let now = out.add(key, candidate.seq, chunk.value(candidate))?;
-            self.lines.push((pointer.segment, pointer.offset, now));
+            let now = out.add(chunk.key(candidate), candidate.seq, chunk.value(candidate))?;
+            self.lines.push((candidate.origin.0, candidate.origin.1, now));
         }
         // Its memory is used again.
         chunk.bytes.clear();
@@ -253,69 +281,12 @@ impl<'v> Collection<'v> {
         origins.sort_unstable();
         origins.dedup();
         let sealed = out.finish(&mut self.lines)?;
-        self.version.directory().sync()?;
+        self.directory.sync()?;
         Ok(Some(Edit::AddValues { identity: self.identity, sealed, origins }))
     }
 }
 
-/// Tables that ascend, looked at in the order of keys.
-struct Sought<'v> {
-    tables: &'v [Arc<TableFile>],
-    at: usize,
-    /// A place in the table that is looked at, once it was asked.
-    cursor: Option<TableCursor>,
-}
-
-impl Sought<'_> {
-    /// The pointer of exactly this entry.
-    fn find(&mut self, key: &[u8], seq: u64, hash: u64) -> Result<Option<Pointer>> {
-        while self.tables.get(self.at).is_some_and(|table| table.meta.bounds.is_before(key)) {
-            (self.at, self.cursor) = (self.at + 1, None);
-        }
-        let Some(TableFile { meta, .. }) = self.tables.get(self.at).map(|table| &**table) else {
-            return Ok(None);
-        };
-        if !(meta.seqs.0..=meta.seqs.1).contains(&seq) || !meta.bounds.contains(key) {
-            return Ok(None);
-        }
-        let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
-            empty => empty.insert(TableCursor::new(self.tables[self.at].open()?, Pace::Searching)),
-        };
-        if !cursor.table().may_hold(hash) {
-            return Ok(None);
-        }
-        let newest = if is_planted(Bug::SnapshotNotServed) { u64::MAX } else { seq };
-        cursor.seek(key, newest)?;
-        let found = cursor.entry().filter(|entry| entry.key == key && entry.seq == seq);
-        Ok(found.and_then(|entry| entry.pointer()))
-    }
-}
-
-/// Looks for exact entries, in the order of keys.
-struct Entries<'v>(Vec<Sought<'v>>);
-
-impl<'v> Entries<'v> {
-    fn new(version: &'v Version) -> Self {
-        let alone = version.level(0).chunks(1);
-        let levels = (1..LEVELS).map(|level| version.level(level));
-        let sought = |tables| Sought { tables, at: 0, cursor: None };
-        Self(alone.chain(levels).map(sought).collect())
-    }
-
-    /// Goes back to the first key.
-    fn begin(&mut self) {
-        self.0.iter_mut().for_each(|sought| (sought.at, sought.cursor) = (0, None));
-    }
-
-    /// The pointer of exactly this entry, if some table has it.
-    fn find(&mut self, key: &[u8], seq: u64) -> Result<Option<Pointer>> {
-        let hash = filter::hash(key);
-        for sought in &mut self.0 {
-            if let Some(pointer) = sought.find(key, seq, hash)? {
-                return Ok(Some(pointer));
-            }
-        }
-        Ok(None)
-    }
+/// Where a table says that a value stands there is none.
+fn not_there(path: &Path, offset: u64) -> Error {
+    Error::damaged(path, offset, "a table points to a value not there")
 }

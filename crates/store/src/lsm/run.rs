@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::compact::Plan;
-use super::entry::{Entry, Kind};
+use super::entry::{Entry, Kind, Pointer};
 use super::merge::{Merge, Source};
 use super::moving::{Moves, Moving};
+use super::numbers::NumberMap;
 use super::table::{Pace, TableBuilder, TableCursor, TableMeta};
 use super::tombstones::{Pieces, Tombstone};
 use super::version::{Edit, LevelCursor, TableFile, Version};
@@ -103,38 +104,40 @@ struct Tables<'o> {
     open: Option<TableBuilder>,
     /// The range of keys of the open table begins here.
     low: Vec<u8>,
-    last_key: Vec<u8>,
     done: Vec<TableMeta>,
+    /// Segments that pointers name: the one in which the values stand now, if that is another.
+    moved: NumberMap<Option<u32>>,
 }
 
 impl Tables<'_> {
     fn add(&mut self, entry: Entry<'_>, is_shadowed: bool) -> Result<()> {
-        let is_full = |open: &TableBuilder| open.bytes() >= self.output.table_bytes;
-        if self.open.as_ref().is_some_and(is_full) && self.last_key != entry.key {
+        let is_full = |open: &TableBuilder| {
+            open.bytes() >= self.output.table_bytes && open.last_key() != entry.key
+        };
+        if self.open.as_ref().is_some_and(is_full) {
             self.close(Some(entry.key))?;
         }
-        let mut moved = [0; super::entry::Pointer::BYTES];
+        let mut moved = [0; Pointer::BYTES];
         let entry = self.fold(entry, &mut moved)?;
-        self.open()?.add(entry, is_shadowed)?;
-        self.last_key.clear();
-        self.last_key.extend_from_slice(entry.key);
-        Ok(())
+        self.open()?.add(entry, is_shadowed)
     }
 
     /// The entry, pointing to where its value stands now.
     fn fold<'e>(
-        &self,
+        &mut self,
         entry: Entry<'e>,
-        bytes: &'e mut [u8; super::entry::Pointer::BYTES],
+        bytes: &'e mut [u8; Pointer::BYTES],
     ) -> Result<Entry<'e>> {
         let Some(pointer) = entry.pointer() else { return Ok(entry) };
-        match self.output.version.resolve(pointer)? {
-            Some((segment, offset)) if segment.identity.number != pointer.segment => {
-                let number = segment.identity.number;
-                *bytes = super::entry::Pointer { segment: number, offset, ..pointer }.encode();
+        let (named, version) = (pointer.segment, self.output.version);
+        let now = || Some(version.stands_in(named)).filter(|&now| now != named);
+        let Some(segment) = *self.moved.entry(named).or_insert_with(now) else { return Ok(entry) };
+        match version.resolve(pointer)? {
+            Some((_, offset)) => {
+                *bytes = Pointer { segment, offset, ..pointer }.encode();
                 Ok(Entry { value: bytes, ..entry })
             }
-            _ => Ok(entry),
+            None => Ok(entry),
         }
     }
 
@@ -184,8 +187,8 @@ fn write(
     pieces: &Pieces,
 ) -> Result<(Vec<TableMeta>, Vec<Edit>)> {
     let mut sieve = Sieve { rules: &output.rules, pieces, key: None, reader: None };
-    let (low, last_key) = (Vec::new(), Vec::new());
-    let mut tables = Tables { output, pieces, open: None, low, last_key, done: Vec::new() };
+    let (low, done, moved) = (Vec::new(), Vec::new(), NumberMap::default());
+    let mut tables = Tables { output, pieces, open: None, low, done, moved };
     let mut moving = Moving::new(output.version, moves, output.number);
     source.first()?;
     while let Some(entry) = source.entry() {

@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arrange;
-use super::compact::{self, Plan, Sizes, Standing};
+use super::compact::{self, Plan, Sizes};
 use super::debt::Survey;
 use super::files::Directory;
 use super::gc;
 use super::memory::Budget;
+use super::pace::Standing;
 use super::table::{Bounds, Reference, TableMeta};
 use super::version::{Edit, Sealed, Version};
 use super::vlog::LINE_BYTES;
@@ -34,6 +35,8 @@ const REFERENCE_BYTES: u64 = 64;
 const POINTER_BYTES: u64 = 20;
 /// What an entry takes in a buffer besides key and value or pointer.
 const NODE_BYTES: u64 = 40;
+/// The memory of a store in memtables.
+const MEMTABLES: u64 = 16;
 /// A store with less in it than so many segments may take more space than the bound says.
 const SEGMENTS_MIN: u64 = 16;
 
@@ -127,8 +130,9 @@ impl Simulation {
     /// # Errors
     /// None; it is the planners' edits that are checked.
     pub fn new(shape: Shape, keys: u32) -> Result<Self> {
-        let directory =
-            Directory::new(Arc::new(RealSystem), PathBuf::from("/nowhere"), 0, Budget::new(0, 0));
+        let budget = Budget::new(MEMTABLES * shape.memtable_bytes, shape.memtable_bytes);
+        let nowhere = PathBuf::from("/nowhere");
+        let directory = Directory::new(Arc::new(RealSystem), nowhere, 0, budget);
         let mut simulation = Self {
             shape,
             version: Version::empty(Arc::new(directory)),
@@ -324,12 +328,19 @@ impl Simulation {
         self.edit(&edits)
     }
 
-    /// Collects values once; answers whether there was something to collect.
+    /// Collects values in one round; answers whether there was something to collect.
     fn collect(&mut self, bounds: &gc::Bounds) -> Result<bool> {
-        let victims = gc::choose(&self.version, bounds);
-        if victims.is_empty() {
-            return Ok(false);
+        let mut victims = gc::choose(&self.version, bounds);
+        let is_due = !victims.is_empty();
+        while !victims.is_empty() {
+            let most = self.shape.segment_bytes;
+            let step = gc::next_step(&self.version, &mut victims, most);
+            self.collect_step(&step)?;
         }
+        Ok(is_due)
+    }
+
+    fn collect_step(&mut self, victims: &[u32]) -> Result<()> {
         let live: u64 = victims.iter().map(|&victim| self.version.live(victim)).sum();
         let count = live / (REFERENCE_BYTES + self.shape.key_bytes + self.shape.value_bytes);
         let moved = count * (FRAME_BYTES + self.shape.key_bytes + self.shape.value_bytes);
@@ -340,13 +351,12 @@ impl Simulation {
             let identity = Identity { number: self.new_number(), salt: 0, first_seq: 0 };
             let len = moved + HEADER_BYTES as u64;
             let sealed = Sealed { len, last_seq: 0, remap_len };
-            let origins = self.version.origins_in(&victims);
+            let origins = self.version.origins_in(victims);
             edits.push(Edit::AddValues { identity, sealed, origins });
             self.tally.written_bytes += len + remap_len;
             self.note_space(len + remap_len);
         }
-        self.edit(&edits)?;
-        Ok(true)
+        self.edit(&edits)
     }
 
     /// As `compact` does it: one level, and as little garbage as a collection leaves.

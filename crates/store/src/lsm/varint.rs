@@ -41,11 +41,13 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, len: bytes.len() }
     }
 
     /// How many bytes were read.
+    #[inline]
     pub(crate) fn position(&self) -> usize {
         self.len - self.rest.len()
     }
@@ -69,10 +71,12 @@ impl<'a> Reader<'a> {
         Some(first)
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }

@@ -44,8 +44,9 @@ pub(crate) const GROUP_FLUSHED_OFFSET: usize = 24;
 /// The operations begin here.
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 
-/// So much of a segment is read at once.
+/// So much of a segment is read at once, and so much behind it meanwhile.
 const READ_BYTES: usize = 256 << 10;
+const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// Where flushes come often, so much behind the end is filled with zeros beforehand: then a flush
@@ -268,6 +269,8 @@ impl Groups {
         if offset < self.buffer_offset || offset + len as u64 > buffer_end {
             let size = (len.max(READ_BYTES) as u64).min(self.end - offset) as usize;
             self.buffer.resize(size, 0);
+            let behind = offset + size as u64;
+            self.file.prefetch(behind, PREFETCH_BYTES.min(self.end - behind));
             let read = self.file.read_at(&mut self.buffer, offset);
             read.map_err(|e| Error::io("read", &self.path, e))?;
             self.buffer_offset = offset;

@@ -65,6 +65,11 @@ pub trait DataFile: Send + Sync {
     fn release(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
+    /// Asks the system to begin reading a range of the file into its cache, as far as the file
+    /// goes. A hint: it does not wait for the bytes and never fails.
+    fn prefetch(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// Asks the system to begin writing a range back; never waits, never fails.
     fn start_writeback(&self, offset: u64, len: u64);
     /// Returns when everything written before, and the length, is on stable storage.

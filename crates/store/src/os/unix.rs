@@ -343,6 +343,20 @@ impl DataFile for RealFile {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn prefetch(&self, offset: u64, len: u64) {
+        if len == 0 {
+            // To the system that would be all the rest.
+            return;
+        }
+        // SAFETY: the call takes plain numbers and an open file. It only gives the system a hint,
+        // so that its result does not matter.
+        unsafe {
+            let fd = self.file.as_raw_fd();
+            libc::posix_fadvise(fd, offset as _, len as _, libc::POSIX_FADV_WILLNEED);
+        }
+    }
+
     fn start_writeback(&self, offset: u64, len: u64) {
         #[cfg(target_os = "linux")]
         // SAFETY: the call takes plain numbers and an open file. It only gives the system a hint,

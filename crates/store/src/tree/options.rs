@@ -222,7 +222,7 @@ impl Builder {
     }
 
     /// How many bytes of changed pages a write transaction keeps in memory before it writes some
-    /// of them to the file early.
+    /// of them to the file early. One that appends much keeps a few MiB whatever this is.
     pub fn write_budget(mut self, bytes: usize) -> Self {
         self.write_budget = bytes;
         self

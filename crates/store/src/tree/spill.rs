@@ -1,14 +1,22 @@
-//! Early writing: a write transaction that outgrows its budget of memory writes changed pages to
-//! the file before its commit. They get their final numbers; if they are changed again, they are
-//! copied like any other page. No reader knows them before the commit, and nothing is flushed.
+//! Early writing: a write transaction that outgrows its budget of memory, or that appends much,
+//! writes changed pages to the file before its commit. They get their final numbers; if they are
+//! changed again, they are copied like any other page. No reader knows them before the commit, and
+//! nothing is flushed, but the disk is told to begin.
 
+use super::catalog::OpenTable;
+use super::free::FreeState;
 use super::image::{Image, Pieces};
-use super::pages::{PageRef, WritePages};
+use super::meta::ONE_FLUSH_PAGES;
+use super::pages::{PageRef, Pages, WritePages};
 use super::state::WriteState;
 use crate::Result;
 
 /// So many bytes of pages are gathered before they are written.
 const GATHERED_BYTES: usize = 512 << 10;
+
+/// So many bytes of leaves are left behind by an append before they are written, or a quarter of
+/// the budget of memory where that is less.
+const BEHIND_BYTES: usize = 1 << 20;
 
 /// Writes new extents and changed pages, until at most `target` bytes of them are in memory or
 /// only pages with changed children are left. Roots stay.
@@ -16,13 +24,9 @@ const GATHERED_BYTES: usize = 512 << 10;
 /// # Errors
 /// Those of the file; the transaction can only be dropped then.
 pub(crate) fn spill(state: &mut WriteState, target: usize) -> Result<()> {
+    let excess = state.pages.changed_bytes().saturating_sub(target) / state.pages.page_size();
     let pages = &mut state.pages;
-    let excess = pages.changed_bytes().saturating_sub(target) / pages.base.file.page_size();
-    state.free.release_early(pages, (2 * excess).max(256))?;
-    state.free.refill(pages, excess.min(pages.changed_pages()) as u32)?;
-    state.free.written_early = true;
-    let mut spill = Spill { image: Image::default(), target };
-    spill.write(pages)?;
+    let mut spill = Spill::begin(pages, &mut state.free, excess, target)?;
     let trees = state.tables.iter_mut().map(|table| &table.tree);
     for tree in trees.chain([&state.catalog]) {
         if spill.is_done(pages) {
@@ -36,12 +40,56 @@ pub(crate) fn spill(state: &mut WriteState, target: usize) -> Result<()> {
     spill.write(pages)
 }
 
+/// How many bytes of pages a transaction changes before [`behind`] is worth another look.
+pub(crate) fn behind_bytes(budget: usize) -> usize {
+    BEHIND_BYTES.min(budget / 4)
+}
+
+/// Writes what appends to tables have left behind, if that is much and the commit will be too large
+/// for one flush anyway: all that is changed but the path to the last entry. Its memory is used
+/// again while it is in the processor's cache, and the disk works while the next entries come.
+///
+/// # Errors
+/// As those of [`spill`].
+pub(crate) fn behind(state: &mut WriteState, budget: usize) -> Result<()> {
+    let WriteState { pages, free, tables, .. } = state;
+    if pages.changed_pages() <= ONE_FLUSH_PAGES && !free.written_early {
+        return Ok(());
+    }
+    for OpenTable { tree, tail, .. } in tables.iter_mut() {
+        let Some(tail) = tail else { continue };
+        let count = tree.root.leaf_pages.saturating_sub(tail.leaves) as usize;
+        if count * pages.page_size() >= behind_bytes(budget) {
+            tail.leaves = tree.root.leaf_pages;
+            let mut spill = Spill::begin(pages, free, count, 0)?;
+            spill.behind(pages, tree.root.page, tree.root.level)?;
+            spill.write(pages)?;
+        }
+    }
+    Ok(())
+}
+
 struct Spill {
     image: Image,
     target: usize,
 }
 
 impl Spill {
+    /// Finds places for about so many pages, and writes new extents.
+    fn begin(
+        pages: &mut WritePages,
+        free: &mut FreeState,
+        count: usize,
+        target: usize,
+    ) -> Result<Self> {
+        free.release_early(pages, (2 * count).max(256))?;
+        free.refill(pages, count.min(pages.changed_pages()) as u32)?;
+        free.written_early = true;
+        let mut spill = Self { image: Image::default(), target };
+        spill.write(pages)?;
+        Ok(spill)
+    }
+
     fn is_done(&self, pages: &WritePages) -> bool {
         pages.changed_bytes() <= self.target
     }
@@ -52,8 +100,31 @@ impl Spill {
         if level == 0 {
             return Ok(true);
         }
+        self.children(pages, at, level, usize::MAX)
+    }
+
+    /// Writes all that is changed below `at` but the path to the last entry.
+    fn behind(&mut self, pages: &mut WritePages, at: PageRef, level: u8) -> Result<()> {
+        if level == 0 || !at.is_changed() {
+            return Ok(());
+        }
+        let last = pages.changed(at).len() - 1;
+        self.children(pages, at, level, last)?;
+        let child = pages.changed(at).child(last);
+        self.behind(pages, child, level - 1)
+    }
+
+    /// Writes the changed ones of the first `most` children of `at`, and what is changed below
+    /// them. True if none of them is changed then.
+    fn children(
+        &mut self,
+        pages: &mut WritePages,
+        at: PageRef,
+        level: u8,
+        most: usize,
+    ) -> Result<bool> {
         let mut all = true;
-        for i in 0..pages.changed(at).len() {
+        for i in 0..pages.changed(at).len().min(most) {
             let child = pages.changed(at).child(i);
             if !child.is_changed() {
                 continue;
@@ -77,7 +148,7 @@ impl Spill {
     /// Writes what was gathered, and new extents.
     fn write(&mut self, pages: &mut WritePages) -> Result<()> {
         let image = std::mem::take(&mut self.image);
-        Pieces::new(&image, pages).write(&pages.base.file)?;
+        Pieces::new(&image, pages).write_early(&pages.base.file)?;
         pages.extents.clear();
         pages.extent_bytes = 0;
         Ok(())

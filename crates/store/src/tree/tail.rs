@@ -15,6 +15,8 @@ use crate::Result;
 /// The place behind the last entry of a table while it is being appended to.
 pub(crate) struct Tail {
     pub(crate) place: Place,
+    /// How many leaves the tree had when it was found, or when those behind it were written.
+    pub(crate) leaves: u64,
     taken: Option<Taken>,
 }
 
@@ -35,7 +37,7 @@ impl Tail {
         let page = path.descend(pages, tree, |page| Ok(page.len() - 1))?;
         Ok(page.map(|page| {
             let place = Place { path, slot: page.len(), key_found: false, value: 0, found: false };
-            Self { place, taken: None }
+            Self { place, leaves: tree.root.leaf_pages, taken: None }
         }))
     }
 

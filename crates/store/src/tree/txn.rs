@@ -14,6 +14,7 @@ use super::group::Turn;
 use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
 use super::page::ValueCell;
 use super::pages::{ExtentRef, Pages, WritePages};
+use super::path::Path;
 use super::remove::{clear, delete_at, delete_key, delete_range};
 use super::snapshot::sealed::Sealed;
 use super::tail::Tail;
@@ -41,8 +42,8 @@ pub struct WriteTxn {
     /// Why only dropping the transaction, or rolling it back, is left; and its number, which is 0
     /// meanwhile so that nothing is read that is half done.
     failed: Option<(String, u64)>,
-    /// Fewer bytes of changed pages than these are looked at no closer: the budget of memory, or
-    /// the room in the file.
+    /// Fewer bytes of changed pages than these are looked at no closer: the budget of memory, the
+    /// room in the file, or what may be worth writing early.
     limit: usize,
     /// A long value whose bytes the caller may still be writing.
     reserved: Option<Reserved>,
@@ -173,8 +174,10 @@ impl WriteTxn {
 
     fn set_limit(&mut self) {
         let budget = self.turn.store.options.write_budget;
-        let room = self.turn.state().room_for(budget as u64, KEPT_PAGES);
-        self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget);
+        let state = self.turn.state();
+        let room = state.room_for(budget as u64, KEPT_PAGES);
+        let next = state.pages.changed_bytes() + spill::behind_bytes(budget);
+        self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget).min(next);
     }
 
     /// The number that its commit will have.
@@ -226,6 +229,8 @@ impl WriteTxn {
     #[cold]
     fn make_space(&mut self, kept: u64) -> Result<()> {
         let budget = self.turn.store.options.write_budget;
+        let result = spill::behind(self.turn.state_mut(), budget);
+        self.note(result)?;
         if self.turn.state().pages.changed_bytes() > budget {
             self.spill()?;
         }
@@ -803,15 +808,20 @@ fn note_sizes(open: &mut OpenTable, key: &[u8], value: &[u8]) {
 }
 
 /// Whether a place is behind all entries of the tree.
+#[inline(always)]
 fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
-    let path = &place.path;
-    if path.depth == 0 || place.key_found {
+    if place.path.depth == 0 || place.key_found {
         return Ok(false);
     }
     // Most places are not at the end of their leaf.
-    if place.slot != pages.page(path.steps[0].page, 0)?.len() {
-        return Ok(false);
+    match place.slot == pages.page(place.path.steps[0].page, 0)?.len() {
+        true => is_in_last_leaf(pages, &place.path),
+        false => Ok(false),
     }
+}
+
+/// Whether the leaf of a path is the last one.
+fn is_in_last_leaf(pages: &WritePages, path: &Path) -> Result<bool> {
     for level in 1..path.depth {
         let len = pages.page(path.steps[level].page, level as u8)?.len();
         if path.steps[level].slot as usize + 1 != len {
@@ -836,12 +846,13 @@ fn append_at_tail(
     if !tail.is_touched(pages.epoch()) {
         touch_path(pages, &mut open.tree, &mut tail.place.path)?;
     }
-    let leaves = open.tree.root.leaf_pages;
+    let (leaves, noted) = (open.tree.root.leaf_pages, tail.leaves);
     put_at(pages, &mut open.tree, &mut tail.place, key, value)?;
     if open.tree.root.leaf_pages != leaves {
         open.tail = Tail::find(pages, &open.tree)?;
     }
     if let Some(tail) = &mut open.tail {
+        tail.leaves = noted;
         tail.set_touched(pages, &open.tree, open.stored.key_size as usize);
     }
     Ok(true)

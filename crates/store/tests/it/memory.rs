@@ -1,14 +1,15 @@
 //! Memory stays within its budget: a transaction larger than it spills, a held reader pins only
 //! what it reads.
 
+use std::ops::Range;
 use std::path::Path;
 
-use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::{Scratch, numbers, processes};
 
-/// Bytes that the spilling transaction writes, and the most memory that it may take for itself:
-/// its budget and as much again and a little for the program.
+/// Bytes that a transaction writes, and the most memory that it may take for itself: the budget of
+/// one that spills, as much again, and a little for the program.
 const WRITTEN: u64 = 96 << 20;
 const BUDGET: usize = 4 << 20;
 const MOST: u64 = 24 << 20;
@@ -40,29 +41,97 @@ fn a_small_budget_changes_nothing_but_memory() {
     }
 }
 
-/// Measured in a process of its own, since tests of one process share their memory.
+/// What an append leaves behind is written long before the commit; changed again, rolled back or
+/// read it is as if it had waited.
+#[test]
+fn what_an_append_left_behind_may_still_change() {
+    for budget in [64 << 10, 256 << 20] {
+        let scratch = Scratch::with(Store::builder().write_budget(budget));
+        let mut txn = scratch.store.begin_write().unwrap();
+        let tables = ["a", "b"].map(|name| txn.create_table(name, &TableOptions::new()).unwrap());
+        let append = |txn: &mut WriteTxn, keys: Range<u32>| {
+            for key in keys {
+                for table in tables {
+                    txn.append(table, &key.to_be_bytes(), &[1; 500]).unwrap();
+                }
+            }
+        };
+        append(&mut txn, 0..10_000);
+        let savepoint = txn.savepoint().unwrap();
+        append(&mut txn, 10_000..20_000);
+        for key in (0..20_000u32).step_by(97) {
+            txn.put(tables[0], &key.to_be_bytes(), &[2; 400]).unwrap();
+            assert!(txn.delete(tables[1], &key.to_be_bytes()).unwrap());
+        }
+        txn.rollback_to(savepoint).unwrap();
+        assert!(txn.count(tables[0]).unwrap().keys == 10_000);
+        append(&mut txn, 10_000..15_000);
+        for key in (0..15_000u32).step_by(1001) {
+            txn.put(tables[0], &key.to_be_bytes(), &[3; 700]).unwrap();
+        }
+        txn.commit().unwrap();
+        let txn = scratch.store.begin_read().unwrap();
+        for key in 0..15_000u32 {
+            let expected: &[u8] = if key.is_multiple_of(1001) { &[3; 700] } else { &[1; 500] };
+            assert_eq!(
+                txn.get(tables_of(&txn)[0], &key.to_be_bytes()).unwrap().unwrap(),
+                *expected
+            );
+        }
+        assert!(tables_of(&txn).map(|table| txn.count(table).unwrap().keys) == [15_000; 2]);
+        scratch.check();
+    }
+}
+
+fn tables_of(txn: &ReadTxn) -> [Table; 2] {
+    ["a", "b"].map(|name| txn.table(name).unwrap())
+}
+
+/// Measured in processes of their own, since tests of one process share their memory.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_transaction_larger_than_its_budget_spills() {
+    assert_peak("spill", BUDGET);
+}
+
+/// Whatever its budget, an append holds on to little of what it has written.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_append_takes_little_memory() {
+    assert_peak("append", 256 << 20);
+}
+
+#[cfg(target_os = "linux")]
+fn assert_peak(role: &str, budget: usize) {
     let scratch = Scratch::new();
-    let mut child = processes::start("spill", &scratch.path());
+    let mut child = processes::start(role, &scratch.path());
     let most: u64 = processes::line(&mut child, "peak of").parse().unwrap();
     assert!(child.wait().unwrap().success());
-    assert!(most < MOST, "{} MiB for a budget of {} MiB", most >> 20, BUDGET >> 20);
+    assert!(most < MOST, "{} MiB for a budget of {} MiB", most >> 20, budget >> 20);
     let txn = scratch.store.begin_read().unwrap();
     let count = txn.count(txn.table("t").unwrap()).unwrap();
     assert_eq!(count.keys, WRITTEN / 1000);
     drop(txn);
+    let len = std::fs::metadata(scratch.path()).unwrap().len();
+    assert!(len < 2 * WRITTEN, "{} MiB of file for {} MiB", len >> 20, WRITTEN >> 20);
     scratch.check();
 }
 
-/// The part of the process that is measured.
+/// The parts of the processes that are measured.
 pub(crate) fn spill(path: &Path) {
-    let store = Store::builder().write_budget(BUDGET).open(path).unwrap();
+    load(path, BUDGET, numbers(2));
+}
+
+pub(crate) fn append(path: &Path) {
+    load(path, 256 << 20, 0..);
+}
+
+fn load(path: &Path, budget: usize, keys: impl Iterator<Item = u64>) {
+    let store = Store::builder().write_budget(budget).open(path).unwrap();
     let mut txn = store.begin_write().unwrap();
     let table = txn.create_table("t", &TableOptions::new()).unwrap();
     let mut most = 0;
-    for (i, n) in numbers(2).take((WRITTEN / 1000) as usize).enumerate() {
+    for (i, n) in keys.take((WRITTEN / 1000) as usize).enumerate() {
         txn.put(table, &n.to_be_bytes(), &[7; 990]).unwrap();
         if i % 1000 == 0 {
             most = most.max(own_memory());

@@ -55,6 +55,7 @@ fn play_a_part() {
         #[cfg(unix)]
         "fork" => fork(&path),
         "spill" => crate::memory::spill(&path),
+        "append" => crate::memory::append(&path),
         other => panic!("no such part: {other}"),
     }
 }

@@ -4,16 +4,14 @@ use std::path::PathBuf;
 
 use super::super::files::Directory;
 use super::super::memory::Budget;
-use super::super::table::Reference;
 use super::super::version::Edit;
-use super::super::wal::Identity;
 use super::*;
 use crate::os::RealSystem;
 
 const SIZES: Sizes = Sizes { level_bytes_min: 4000, hidden_bytes_min: 1000, hidden_percent: 6 };
 
 /// A version with tables of (level, number, bytes, first key, last key).
-fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
+pub(crate) fn version(tables: &[(u8, u32, u64, &str, &str)]) -> Version {
     let (path, budget) = (PathBuf::from("/nowhere"), Budget::new(0, 0));
     let directory = Directory::new(Arc::new(RealSystem), path, 0, budget);
     let add = |&(level, number, bytes, first, last): &(u8, u32, u64, &str, &str)| {
@@ -117,64 +115,4 @@ fn everything_becomes_one_level_without_leftovers() {
     let chosen = choose_full(&bottom, |meta| meta.tombstones > 0);
     assert_eq!(chosen, Some(plan(6, &[100], 6, &[], true)));
     assert_eq!(choose_full(&bottom, |_| false), None);
-}
-
-#[test]
-fn writers_wait_longer_the_more_is_behind() {
-    let delays: Vec<u64> = (0..30).map(|behind| delay_us(behind, 1 << 20)).collect();
-    assert_eq!(delays[0], 0);
-    assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]) && delays[1] > 0);
-    assert!(delay_us(1, 100) > 0 && delay_us(u64::MAX, u64::MAX) <= 100_000);
-}
-
-#[test]
-fn behind_is_what_waits_for_merges_and_what_takes_too_much_space() {
-    let level0 = |count| {
-        let tables: Vec<_> = (0..count).map(|n| (0, n + 1, 50, "a", "m")).collect();
-        let standing = Standing::new(&version(&tables), 10, &Standing::default());
-        standing.behind(Unmerged::default())
-    };
-    assert_eq!(level0(15), 0);
-    assert_eq!(level0(18), 3);
-    let with_garbage = |garbage: u64, flushed| {
-        let identity = Identity { number: 500, salt: 0, first_seq: 1 };
-        let sealed = Sealed { len: 900 + garbage, last_seq: 9, remap_len: 0 };
-        let version = version(&[(6, 1, 100, "a", "m")]);
-        let mut meta = version.tables().next().unwrap().1.meta.clone();
-        meta.number = 2;
-        meta.bounds.first = b"n".to_vec();
-        meta.bounds.last = b"z".to_vec();
-        meta.references = vec![Reference { segment: 500, bytes: 900 }];
-        let edits = [
-            Edit::AddSegment(identity),
-            Edit::SealSegment { number: 500, sealed },
-            Edit::AddTable { level: 6, meta },
-            Edit::Flushed { seq: flushed },
-        ];
-        let version = version.apply(&edits).unwrap();
-        Standing::new(&version, 10, &Standing::default()).behind(Unmerged::default())
-    };
-    assert_eq!(with_garbage(150, 9), 0);
-    assert!(with_garbage(400, 9) > with_garbage(300, 9));
-    assert_eq!(with_garbage(300, 8), 0, "no table points to it yet: nobody knows what it is");
-}
-
-#[test]
-fn what_is_in_no_table_hides_as_much_as_what_came_before_it() {
-    let standing = |hidden| {
-        let version = version(&[(6, 1, 100_000, "a", "z"), (0, 2, 1000, "a", "m")]);
-        let newest = version.level(0).first().unwrap();
-        newest.set_hidden(hidden);
-        Standing::new(&version, 10_000, &Standing::default())
-    };
-    let unmerged = |operations| Unmerged { operations, bytes: 0 };
-    let (new, half) = (standing(0), standing(50));
-    assert_eq!((new.behind(unmerged(9000)), half.behind(unmerged(10))), (0, 0));
-    assert!(half.behind(unmerged(9000)) > half.behind(unmerged(6000)));
-    assert!(half.may_hide_much(2000) && !half.may_hide_much(100));
-    // What hid nothing before, or was not looked at, may be followed by what hides much.
-    for other in [new, Standing { hiding: None, ..new }] {
-        assert!(other.may_hide_much(9000) && !other.may_hide_much(2000));
-    }
-    assert_eq!((new.weight(100, 1000), half.weight(100, 1000)), (100, 5000));
 }

@@ -1,12 +1,12 @@
 //! Writing a table from entries in their order.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::append::Appender;
 use super::super::entry::{Entry, Kind};
 use super::super::files::{Directory, Name, random};
 use super::super::filter;
+use super::super::numbers::NumberMap;
 use super::super::tombstones::Tombstone;
 use super::block::{BlockBuilder, seal_raw};
 use super::{BlockPlace, Bounds, Footer, Reference, TableMeta};
@@ -27,7 +27,7 @@ pub(crate) struct TableBuilder {
     /// The last data block, whose line in the index waits for the first key behind it.
     closed: Option<BlockPlace>,
     last_key: Vec<u8>,
-    references: BTreeMap<u32, u64>,
+    references: NumberMap<u64>,
     /// Of all keys, for the filter.
     hashes: Vec<u64>,
     meta: TableMeta,
@@ -59,10 +59,15 @@ impl TableBuilder {
             index: BlockBuilder::default(),
             closed: None,
             last_key: Vec::new(),
-            references: BTreeMap::new(),
+            references: NumberMap::default(),
             hashes: Vec::new(),
             meta,
         })
+    }
+
+    /// The key of the last entry.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last_key
     }
 
     /// The length of the file so far.
@@ -160,6 +165,7 @@ impl TableBuilder {
         let references = self.references.iter();
         self.meta.references =
             references.map(|(&segment, &bytes)| Reference { segment, bytes }).collect();
+        self.meta.references.sort_unstable_by_key(|reference| reference.segment);
         Ok(self.meta)
     }
 

@@ -381,10 +381,6 @@ impl TableCursor {
         Self { table, pace, index, block: None, place, steps: 0, ahead }
     }
 
-    pub(crate) fn table(&self) -> &Table {
-        &self.table
-    }
-
     /// Loads the block that the index is at; `None` at the end of the index.
     fn load(&mut self) -> Result<bool> {
         let Some(place) = self.table.line(&self.index)? else {

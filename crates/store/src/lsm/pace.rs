@@ -1,0 +1,195 @@
+//! How writers are slowed down while the work behind commits is behind: by as much as that work
+//! gets done, and a little more or less, so that nobody ever waits for all of it at once. What they
+//! must know of the version, and the prices, are pure functions.
+
+use std::time::Duration;
+
+use super::compact;
+use super::debt::Survey;
+use super::version::{Sealed, Segment, Version};
+
+/// Writers begin to wait when files hold more than so many hundredths of what is needed, and more
+/// than so many segments besides it; the longer the further they are beyond it. What merges and
+/// collections write before they remove something comes on top, and what surrounds keys and values
+/// is part of what is needed: a tenth of values of a kibibyte.
+const SPACE_PERCENT: u64 = 116;
+const SLACK_SEGMENTS: u64 = 3;
+/// So many thousandths beyond that, writers make as much garbage as is collected; and half as much
+/// for each so many more.
+const LEVEL_MILLE: u64 = 40;
+const HALF_MILLE: u64 = 20;
+/// For each table of level 0 that should be merged: so many nanoseconds a kibibyte (64 MB/s), and
+/// twice as many for each one more.
+const LEVEL0_NS: u64 = 16_000;
+/// A price is doubled no more often than that.
+const DOUBLINGS_MAX: u64 = 12;
+/// Whoever writes waits no longer than this at once, whatever it costs.
+const WAIT_US_MAX: u64 = 100_000;
+/// What is garbage because of a buffer takes at most so many hundredths of what is needed, and what
+/// stands behind its entries so many segments, whatever they hide.
+const UNKNOWN_PERCENT: u64 = 4;
+const UNKNOWN_SEGMENTS: u64 = 3;
+
+/// How fast garbage is removed while it is removed: bytes, and the time that it took, of which the
+/// newest counts most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    bytes: u64,
+    us: u64,
+}
+
+/// What is assumed before anything was removed.
+const BYTES_A_SECOND: u64 = 32 << 20;
+/// What was done before counts no more than so much time.
+const REMEMBERED_US: u64 = 4_000_000;
+/// However slow the work is, writers go on.
+const BYTES_A_SECOND_MIN: u64 = 1 << 20;
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self { bytes: BYTES_A_SECOND, us: 1_000_000 }
+    }
+}
+
+impl Rate {
+    /// After so many bytes more were removed in some time.
+    pub(crate) fn after(self, bytes: u64, time: Duration) -> Self {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(REMEMBERED_US);
+        let (bytes, us) = (self.bytes.saturating_add(bytes), self.us + us);
+        match us > REMEMBERED_US {
+            true => Self { bytes: bytes / 2, us: us / 2 },
+            false => Self { bytes, us },
+        }
+    }
+
+    /// How many nanoseconds it takes for a kibibyte.
+    fn ns_per_kib(self) -> u64 {
+        let bytes = u128::from(self.bytes) * 1_000_000 / u128::from(self.us.max(1));
+        1024 * 1_000_000_000 / u64::try_from(bytes).unwrap_or(u64::MAX).max(BYTES_A_SECOND_MIN)
+    }
+}
+
+/// How far the work behind commits is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Behind {
+    /// Tables of level 0 that should be merged.
+    level0: u64,
+    /// Thousandths of what is needed that the files hold beyond their bound.
+    space: u64,
+}
+
+impl Behind {
+    /// What a kibibyte costs whoever writes it, in nanoseconds: nothing at first, then more and
+    /// more.
+    pub(crate) fn price(self, rate: Rate) -> u64 {
+        let more = self.level0.checked_sub(1);
+        let level0 = more.map_or(0, |more| LEVEL0_NS << more.min(DOUBLINGS_MAX));
+        if self.space == 0 {
+            return level0;
+        }
+        // Half as fast again and again, and evenly between.
+        let mille = self.space.min(HALF_MILLE * DOUBLINGS_MAX);
+        let least = rate.ns_per_kib() * (HALF_MILLE + mille % HALF_MILLE) / HALF_MILLE;
+        let space = (least << (mille / HALF_MILLE)) >> (LEVEL_MILLE / HALF_MILLE);
+        level0.max(space)
+    }
+}
+
+/// How long a writer of such a weight waits at such a price, in microseconds.
+pub(crate) fn delay_us(price: u64, weight: u64) -> u64 {
+    (weight.saturating_mul(price) / (1024 * 1000)).min(WAIT_US_MAX)
+}
+
+/// What is written but stands in no table yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unmerged {
+    /// Operations in buffers.
+    pub(crate) operations: u64,
+    /// Bytes of the segment that is written to.
+    pub(crate) bytes: u64,
+}
+
+/// What a version holds, as far as writers must know it at each commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Tables of level 0 that should be merged.
+    level0: u64,
+    /// Bytes of all files but the segment that is written to.
+    space: u64,
+    /// Of these, those of segments that no table points to yet.
+    unflushed: u64,
+    /// What would be left of the rest if everything were merged, by estimate; tables that were not
+    /// looked at yet hide as much as those that were.
+    needed: u64,
+    /// What an entry takes, with its value.
+    entry_bytes: u64,
+    /// Of a hundred new entries, so many hide an older one: by the newest tables that were looked
+    /// at, if any were.
+    hiding: Option<u64>,
+    segment_bytes: u64,
+}
+
+impl Standing {
+    /// That of a version behind one of which this was known.
+    pub(crate) fn new(version: &Version, segment_bytes: u64, before: &Self) -> Self {
+        let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
+        let is_unflushed = |sealed: &Sealed| sealed.last_seq > version.flushed;
+        let unflushed = version.segments().filter(|s| s.sealed.as_ref().is_some_and(is_unflushed));
+        let looked = || version.level(0).iter().filter(|table| table.is_estimated());
+        let entries: u64 = looked().map(|table| table.meta.entries).sum();
+        let hiding = looked().map(|table| table.hidden().min(table.meta.entries)).sum::<u64>();
+        let hiding = (hiding * 100).checked_div(entries).map_or(before.hiding, Some);
+        let unlooked = version.level(0).iter().filter(|table| !table.is_estimated());
+        let unlooked: u64 = unlooked.map(|table| table.meta.entries).sum();
+        let unlooked = unlooked.saturating_mul(hiding.unwrap_or(0)) / 100;
+        let (needed, entry_bytes) = (Survey::new(version).needed_bytes(), version.entry_bytes());
+        Self {
+            level0: compact::level0_behind(version),
+            space: tables + version.segments().map(Segment::bytes).sum::<u64>(),
+            unflushed: unflushed.map(Segment::bytes).sum(),
+            needed: needed - unlooked.saturating_mul(entry_bytes).min(needed / 2),
+            entry_bytes,
+            hiding,
+            segment_bytes,
+        }
+    }
+
+    /// What so many operations make garbage, by estimate.
+    fn hidden_by(&self, operations: u64) -> u64 {
+        let bytes = operations.saturating_mul(self.entry_bytes);
+        bytes.saturating_mul(self.hiding.unwrap_or(0)) / 100
+    }
+
+    /// Whether a buffer with so many operations should go to a table although there is room in it:
+    /// what it hides is not known as garbage before.
+    pub(crate) fn may_hide_much(&self, operations: u64) -> bool {
+        let share = (self.needed / 100 * UNKNOWN_PERCENT).max(self.segment_bytes / 4);
+        let bytes = operations.saturating_mul(self.entry_bytes);
+        // What was written before need not be like what is written now.
+        bytes >= self.segment_bytes.saturating_mul(UNKNOWN_SEGMENTS)
+            || self.hidden_by(operations) >= share
+    }
+
+    /// How far the work behind commits is behind.
+    pub(crate) fn behind(&self, unmerged: Unmerged) -> Behind {
+        let written = self.unflushed + unmerged.bytes;
+        let space = self.space + unmerged.bytes;
+        // At most half: an estimate must not stop writers for ever.
+        let hidden = self.hidden_by(unmerged.operations).min((self.needed + written) / 2);
+        let needed = self.needed + written - hidden;
+        let slack = self.segment_bytes.saturating_mul(SLACK_SEGMENTS);
+        let share = (needed / 100).saturating_mul(SPACE_PERCENT - 100);
+        let over = space.saturating_sub(needed + share.max(slack)).saturating_mul(1000);
+        Behind { level0: self.level0, space: over / needed.max(1) }
+    }
+
+    /// What a writer of so many bytes and operations is held to account for: what it writes, or
+    /// what becomes garbage by it.
+    pub(crate) fn weight(&self, bytes: usize, operations: u64) -> u64 {
+        self.hidden_by(operations).max(bytes as u64)
+    }
+}
+
+#[cfg(test)]
+#[path = "pace/tests.rs"]
+mod tests;

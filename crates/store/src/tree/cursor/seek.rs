@@ -1,0 +1,265 @@
+//! Cursors: to go to an end, to a key, to a pair or to the n-th entry.
+
+use super::{Answer, Cursor, State};
+use crate::Result;
+use crate::tree::catalog::OpenTable;
+use crate::tree::insert::locate;
+use crate::tree::page::Page;
+use crate::tree::page::search::{Side, leaf_slot, value_slot};
+use crate::tree::pages::Pages;
+use crate::tree::{Entry, Snapshot, rank};
+
+impl Cursor {
+    /// The first pair.
+    pub fn first<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.stand_at_end(txn, false)? { self.give(txn) } else { Ok(None) }
+    }
+
+    /// The last pair.
+    pub fn last<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.stand_at_end(txn, true)? { self.give(txn) } else { Ok(None) }
+    }
+
+    /// Goes to the first pair, or with `last` to the last one, as [`Cursor::first`] and
+    /// [`Cursor::last`] do, without giving it. False if there is none.
+    ///
+    /// # Errors
+    /// As theirs.
+    pub fn move_to_end<S: Snapshot>(&mut self, txn: &S, last: bool) -> Result<bool> {
+        let is_there = self.stand_at_end(txn, last)?;
+        if S::WRITES && is_there {
+            self.give(txn)?;
+        }
+        Ok(is_there)
+    }
+
+    /// Exactly this key, its first value. Not found, the cursor stands nowhere.
+    pub fn seek<'t, S: Snapshot>(&mut self, txn: &'t S, key: &[u8]) -> Result<Option<Entry<'t>>> {
+        match self.seek_near(txn, key)? {
+            Some((entry, true)) => Ok(Some(entry)),
+            _ => {
+                self.leave(State::Nowhere);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The first pair whose key is at or after `key`, and whether its key is the one asked for (by
+    /// the table's order, which may take different bytes for equal).
+    pub fn seek_near<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+    ) -> Result<Option<(Entry<'t>, bool)>> {
+        let table = self.check(txn)?;
+        let found = self.seek_and_give(txn, key, Side::First, false)?;
+        let exact = |entry: &Entry<'t>| table.tree.form.keys.compare_bytes(&entry.key, key).is_eq();
+        Ok(found.map(|entry| (entry, exact(&entry))))
+    }
+
+    /// The first pair whose key is at or after `key`.
+    pub fn seek_at_or_after<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+    ) -> Result<Option<Entry<'t>>> {
+        self.seek_and_give(txn, key, Side::First, false)
+    }
+
+    /// The last pair whose key is at or before `key`.
+    pub fn seek_at_or_before<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+    ) -> Result<Option<Entry<'t>>> {
+        self.seek_and_give(txn, key, Side::Last, true)
+    }
+
+    /// Exactly this pair.
+    pub fn seek_pair<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Entry<'t>>> {
+        let table = self.check(txn)?;
+        self.leave(State::Nowhere);
+        if !self.place(txn, table, key, value)? {
+            return Ok(None);
+        }
+        match self.give(txn)? {
+            // Without duplicates only the key was looked for.
+            Some(entry) if table.tree.form.values.is_some() || entry.value == *value => {
+                Ok(Some(entry))
+            }
+            _ => {
+                self.leave(State::Nowhere);
+                Ok(None)
+            }
+        }
+    }
+
+    /// This key, its first value at or after `value`.
+    pub fn seek_value_at_or_after<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Entry<'t>>> {
+        let table = self.check(txn)?;
+        let duplicates = table.tree.form.values.is_some();
+        let side = if duplicates { Side::At(value) } else { Side::First };
+        match self.seek_and_give(txn, key, side, false)? {
+            Some(entry)
+                if table.tree.form.keys.compare_bytes(&entry.key, key).is_eq()
+                    && (duplicates || entry.value.cmp_slice(value).is_ge()) =>
+            {
+                Ok(Some(entry))
+            }
+            _ => {
+                self.leave(State::Nowhere);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The pair with exactly `n` pairs before it.
+    pub fn seek_nth<'t, S: Snapshot>(&mut self, txn: &'t S, n: u64) -> Result<Option<Entry<'t>>> {
+        let table = self.check(txn)?;
+        self.leave(State::Nowhere);
+        match rank::seek_nth(txn.pages(), &table.tree, n, &mut self.path)? {
+            Some(nth) => {
+                self.stand(txn, nth.page, nth.slot, false);
+                self.set_value(nth.value);
+                self.give(txn)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Seeks, and gives what is there; where there is nothing the cursor stands nowhere.
+    pub(crate) fn seek_and_give<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        side: Side<'_>,
+        before: bool,
+    ) -> Answer<'t> {
+        let table = self.check(txn)?;
+        self.leave(State::Nowhere);
+        if self.seek_side(txn, table, key, side, before)? { self.give(txn) } else { Ok(None) }
+    }
+
+    /// The pair at or after (backwards: before) the entry that was deleted.
+    pub(super) fn seek_saved<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        backwards: bool,
+    ) -> Answer<'t> {
+        let table = txn.open_table(self.table)?;
+        let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
+        let side = if table.tree.form.values.is_some() { Side::At(&data) } else { Side::First };
+        let state = self.state;
+        let found = match self.seek_side(txn, table, &key, side, backwards) {
+            Ok(true) => return self.give(txn),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
+        (self.key, self.data) = (key, data);
+        self.leave(state);
+        found
+    }
+
+    /// Stands on the first pair at or after (`key`, `side`), or with `before` on the last one
+    /// before it. False (and the cursor is anywhere) if there is none.
+    pub(super) fn seek_side<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        table: &OpenTable,
+        key: &[u8],
+        side: Side<'_>,
+        before: bool,
+    ) -> Result<bool> {
+        let (pages, tree) = (txn.pages(), &table.tree);
+        let Some(mut page) = self.path.seek(pages, tree, key, side)? else { return Ok(false) };
+        let (mut slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+        let mut value = 0;
+        if found {
+            let record = page.leaf_record(slot);
+            value = match (side, &tree.form.values) {
+                (Side::First, _) => 0,
+                (Side::Last, _) | (Side::At(_), None) => record.value_count(),
+                (Side::At(value), Some(order)) => value_slot(order, &record, value).0,
+            };
+            if value == record.value_count() {
+                (slot, value) = (slot + 1, 0);
+            }
+        }
+        if before {
+            return self.stand_before(txn, page, slot, value);
+        }
+        if slot == page.len() {
+            match self.path.next_leaf(pages)? {
+                Some(next) => (page, slot) = (next, 0),
+                None => return Ok(false),
+            }
+        }
+        self.stand(txn, page, slot, false);
+        self.set_value(value);
+        Ok(true)
+    }
+
+    /// Stands on the pair before value `value` of group `slot`.
+    fn stand_before<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        page: Page<'_>,
+        slot: usize,
+        value: usize,
+    ) -> Result<bool> {
+        if value > 0 {
+            self.stand(txn, page, slot, false);
+            self.set_value(value - 1);
+            return Ok(true);
+        }
+        if slot > 0 {
+            self.stand(txn, page, slot - 1, true);
+            return Ok(true);
+        }
+        let Some(page) = self.path.previous_leaf(txn.pages())? else { return Ok(false) };
+        self.stand(txn, page, page.len() - 1, true);
+        Ok(true)
+    }
+
+    /// Stands on the first or last pair. The cursor of a write transaction has yet to save it.
+    #[inline(always)]
+    fn stand_at_end<S: Snapshot>(&mut self, txn: &S, last: bool) -> Result<bool> {
+        let table = self.check(txn)?;
+        self.leave(State::Nowhere);
+        let end = |page: Page<'_>| if last { page.len() - 1 } else { 0 };
+        let Some(page) = self.path.descend(txn.pages(), &table.tree, |page| Ok(end(page)))? else {
+            return Ok(false);
+        };
+        self.stand(txn, page, end(page), last);
+        Ok(true)
+    }
+
+    /// Stands on a pair (in a table without duplicates: on a key), if it is there.
+    pub(super) fn place<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        table: &OpenTable,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        let place = locate(txn.pages(), &table.tree, key, value)?;
+        if !place.found {
+            return Ok(false);
+        }
+        self.path = place.path;
+        let page = txn.pages().page(self.path.steps[0].page, 0)?;
+        self.stand(txn, page, place.slot, false);
+        self.set_value(place.value);
+        Ok(true)
+    }
+}

@@ -1,0 +1,185 @@
+//! Cursors: from key to key, and along the values of one.
+
+use super::{Answer, Cursor, State};
+use crate::Result;
+use crate::tree::page::Page;
+use crate::tree::page::group::ValueRun;
+use crate::tree::page::search::Side;
+use crate::tree::{Entry, Snapshot};
+
+impl Cursor {
+    /// First value of the next key; of the first key if the cursor stands nowhere.
+    pub fn next_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On {
+            if self.ends_here() {
+                return self.step_key(txn, true);
+            }
+            let mut path = self.path;
+            match path.next_leaf(txn.pages())? {
+                None => return Ok(None),
+                // Where the key goes on, the next one comes behind that.
+                Some(page) if !page.continues() || page.len() > 1 => {
+                    self.path = path;
+                    self.stand(txn, page, usize::from(page.continues()), false);
+                    return self.give(txn);
+                }
+                Some(_) => {}
+            }
+        }
+        let Some(key) = self.saved_key(txn)? else { return self.first(txn) };
+        self.move_or_stay(txn, &key, Side::Last, false)
+    }
+
+    /// Last value of the previous key; of the last key if the cursor stands nowhere.
+    pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On {
+            if self.begins_here() {
+                return self.step_key(txn, false);
+            }
+            // The last group of the leaf before has the key, too.
+            let mut path = self.path;
+            if let Some(page) = path.previous_leaf(txn.pages())?
+                && page.len() > 1
+            {
+                self.path = path;
+                self.stand(txn, page, page.len() - 2, true);
+                return self.give(txn);
+            }
+        }
+        let Some(key) = self.saved_key(txn)? else { return self.last(txn) };
+        self.move_or_stay(txn, &key, Side::First, true)
+    }
+
+    /// Next value of this key; `None` at its last one, where the cursor stays.
+    pub fn next_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On {
+            if self.value + 1 < self.values {
+                self.set_value(self.value + 1);
+                return self.give(txn);
+            }
+            if self.ends_here() {
+                return Ok(None);
+            }
+        }
+        self.within_key(txn, |cursor| cursor.next(txn))
+    }
+
+    /// Previous value of this key; `None` at its first one, where the cursor stays.
+    pub fn prev_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On {
+            if self.value > 0 {
+                self.set_value(self.value - 1);
+                return self.give(txn);
+            }
+            if self.begins_here() {
+                return Ok(None);
+            }
+        }
+        self.within_key(txn, |cursor| cursor.prev(txn))
+    }
+
+    /// First value of this key.
+    pub fn first_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On && self.begins_here() {
+            self.set_value(0);
+            return self.give(txn);
+        }
+        let Some(key) = self.saved_key(txn)? else { return Ok(None) };
+        self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::First, false))
+    }
+
+    /// Last value of this key.
+    pub fn last_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
+        if self.settle(txn)? == State::On && self.ends_here() {
+            self.set_value(self.values - 1);
+            return self.give(txn);
+        }
+        let Some(key) = self.saved_key(txn)? else { return Ok(None) };
+        self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::Last, true))
+    }
+
+    /// The value under the cursor and those behind it that its key has in the same leaf, at most
+    /// `most`; the cursor then stands on the last of them. `None`, and the cursor stays, if it
+    /// stands on no entry, on a long value, or if the values differ in length.
+    ///
+    /// # Errors
+    /// As those of [`Cursor::next`].
+    pub fn value_run<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        most: usize,
+    ) -> Result<Option<ValueRun<'t>>> {
+        if self.settle(txn)? != State::On || most == 0 {
+            return Ok(None);
+        }
+        let page: Page<'t> = self.page();
+        let record = page.leaf_record(self.slot);
+        let count = (self.values - self.value).min(most);
+        let run = match record.group() {
+            Some(group) => group.run(self.value, count),
+            None => record.is_plain().then(|| ValueRun::of(record.inline_value())),
+        };
+        if run.is_some() {
+            self.set_value(self.value + count - 1);
+            if S::WRITES {
+                self.give(txn)?;
+            }
+        }
+        Ok(run)
+    }
+
+    /// How many values the current key has; 0 if the cursor stands nowhere.
+    pub fn value_count<S: Snapshot>(&mut self, txn: &S) -> Result<u64> {
+        if self.settle(txn)? == State::On && self.begins_here() && self.ends_here() {
+            return Ok(self.values as u64);
+        }
+        match self.saved_key(txn)? {
+            Some(key) => txn.count_values(self.table, &key),
+            None => Ok(0),
+        }
+    }
+
+    /// Seeks; where there is nothing the cursor stays as it is.
+    fn move_or_stay<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+        side: Side<'_>,
+        before: bool,
+    ) -> Answer<'t> {
+        let table = self.check(txn)?;
+        let mut moved = self.clone();
+        if !moved.seek_side(txn, table, key, side, before)? {
+            return Ok(None);
+        }
+        *self = moved;
+        self.give(txn)
+    }
+
+    /// Makes a step, and takes it back if it leads to another key.
+    fn within_key<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        step: impl FnOnce(&mut Self) -> Answer<'t>,
+    ) -> Answer<'t> {
+        let Some(key) = self.saved_key(txn)? else { return Ok(None) };
+        let mut moved = self.clone();
+        match step(&mut moved)? {
+            Some(entry) if entry.key == key[..] => {
+                *self = moved;
+                Ok(Some(entry))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the group under the cursor, which is on an entry, ends in this leaf.
+    pub(super) fn ends_here(&self) -> bool {
+        self.slot + 1 < self.page().len()
+    }
+
+    /// Whether the group under the cursor, which is on an entry, begins in this leaf.
+    pub(super) fn begins_here(&self) -> bool {
+        self.slot > 0 || !self.page().continues()
+    }
+}
