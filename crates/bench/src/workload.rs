@@ -78,7 +78,7 @@ pub(crate) const PLANS: [Plan; 12] = [
     plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(5310.0)),
     plan(Workload::Append, "append", [0, 100_000], Some(555.0)),
     plan(Workload::CommitOne, "commit_one", [1_000, 6_000], None),
-    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(1130.0)),
+    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(945.0)),
 ];
 
 const fn plan(

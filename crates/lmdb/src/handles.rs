@@ -195,10 +195,15 @@ pub(crate) fn options_of(info: &TableInfo, functions: &Functions) -> TableOption
     })
 }
 
+/// The flags of a table that was made through this interface, of its user flags.
+pub(crate) fn signed_flags(user_flags: u32) -> Option<u32> {
+    (user_flags & !0xFFFF == SIGNED).then_some(user_flags & STORED_FLAGS)
+}
+
 /// The flags of a table, also of one that was not made through this interface.
 pub(crate) fn flags_of(info: &TableInfo) -> u32 {
-    if info.user_flags & !0xFFFF == SIGNED {
-        return info.user_flags & STORED_FLAGS;
+    if let Some(flags) = signed_flags(info.user_flags) {
+        return flags;
     }
     let mut flags = match info.order.as_str() {
         "reverse" => MDB_REVERSEKEY,

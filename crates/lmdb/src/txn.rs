@@ -282,6 +282,9 @@ impl Txn {
     }
 
     fn keep_new_handles(&self) {
+        if !self.has_new_handles() {
+            return;
+        }
         let mut handles = self.env.handles();
         for (dbi, view) in self.views.iter().enumerate().skip(CORE_DBS) {
             if view.state & View::NEW != 0
@@ -293,8 +296,12 @@ impl Txn {
         handles.known = handles.known.max(self.views.len());
     }
 
+    fn has_new_handles(&self) -> bool {
+        self.views.iter().any(|view| view.state & View::NEW != 0)
+    }
+
     fn close_new_handles(&self) {
-        if self.views.iter().any(|view| view.state & View::NEW != 0) {
+        if self.has_new_handles() {
             let mut handles = self.env.handles();
             for (dbi, view) in self.views.iter().enumerate() {
                 if view.state & View::NEW != 0 {
@@ -401,12 +408,16 @@ impl Txn {
         name: &[u8],
         functions: &Functions,
     ) -> Answer<View> {
+        if let Some((table, flags)) = self.look_up_open(name, functions)?
+            && (dbi == MAIN || flags == view.flags)
+        {
+            return self.looked_up(view, dbi, table, flags);
+        }
         let found = on_body!(&self.body, txn => txn.find_table(name));
         let found = found.map_err(|e| self.fail(&e))?;
-        let mut state = view.state | View::LOOKED_UP;
         let Some(info) = found else {
             // Another database's commit, or the main one before its first entry.
-            return Ok(View { state, table: None, ..view });
+            return Ok(View { state: view.state | View::LOOKED_UP, table: None, ..view });
         };
         let flags = handles::flags_of(&info);
         if dbi >= CORE_DBS && flags != view.flags {
@@ -424,6 +435,21 @@ impl Txn {
             Body::None => return Err(MDB_BAD_TXN),
         };
         let table = table.map_err(|e| self.fail(&e))?;
+        self.looked_up(view, dbi, table, flags)
+    }
+
+    /// What most write transactions find: a table that the one before has left open, and its flags.
+    fn look_up_open(&self, name: &[u8], functions: &Functions) -> Answer<Option<(Table, u32)>> {
+        if functions.keys.is_some() || functions.values.is_some() {
+            return Ok(None);
+        }
+        let found = on_body!(&self.body, txn => txn.table_if_open(name));
+        Ok(found.and_then(|(table, bits)| Some((table, handles::signed_flags(bits)?))))
+    }
+
+    /// A view whose table was found.
+    fn looked_up(&self, view: View, dbi: usize, table: Table, flags: u32) -> Answer<View> {
+        let mut state = view.state | View::LOOKED_UP;
         if dbi != MAIN || on_body!(&self.body, txn => txn.table_count()) <= 1 {
             state |= View::PLAIN;
         }

@@ -7,8 +7,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$here/common.sh"
 
 fail() {
     echo "$*" >&2

@@ -10,20 +10,11 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-. "$here/sources.sh"
+. "$here/common.sh"
 
-if [ $# -ge 1 ]; then
-    library=$(realpath "$1")
-else
-    (cd "$root" && cargo build --release -p lmdb)
-    library=${CARGO_TARGET_DIR:-$root/target}/release/liblmdb.so
-fi
-mkdir "$work/lib" "$work/none"
-ln -s "$library" "$work/lib/liblmdb.so"
-ln -s "$library" "$work/lib/liblmdb.so.0"
+library=$(built lmdb liblmdb.so "$@")
+place "$work/lib" "$library"
+mkdir "$work/none"
 
 failures=0
 count=0

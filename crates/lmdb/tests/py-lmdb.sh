@@ -10,19 +10,11 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../../.." && pwd)
+. "$here/common.sh"
 version=${PY_LMDB_VERSION:-3.0.0}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
-if [ $# -ge 1 ]; then
-    library=$(realpath "$1")
-else
-    (cd "$root" && cargo build --release -p lmdb)
-    library=${CARGO_TARGET_DIR:-$root/target}/release/liblmdb.so
-fi
-original=$(/sbin/ldconfig -p | sed -n 's/.*liblmdb\.so\.0 .*=> //p' | head -n 1)
-[ -n "$original" ] || { echo "the original is missing: apt-get install liblmdb-dev" >&2; exit 2; }
+library=$(built lmdb liblmdb.so "$@")
+find_original
 
 python3 -m venv "$work/env"
 "$work/env/bin/pip" --quiet --disable-pip-version-check install \
@@ -32,10 +24,9 @@ python3 -m venv "$work/env"
 
 # build NAME HEADERS LIBRARY: py-lmdb against these, in a folder of its own.
 build() {
-    mkdir "$work/$1" "$work/$1/lib"
+    mkdir "$work/$1"
+    place "$work/$1/lib" "$3"
     tar -xf "$work/lmdb-$version.tar.gz" -C "$work/$1" --strip-components=1
-    ln -s "$3" "$work/$1/lib/liblmdb.so"
-    ln -s "$3" "$work/$1/lib/liblmdb.so.0"
     (cd "$work/$1" && LMDB_FORCE_SYSTEM=1 LMDB_INCLUDEDIR=$2 LMDB_LIBDIR=$work/$1/lib \
         "$work/env/bin/python" setup.py -q build_ext --inplace > build.log 2>&1) ||
         { cat "$work/$1/build.log" >&2; exit 2; }

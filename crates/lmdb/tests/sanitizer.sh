@@ -10,28 +10,22 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-work=$(mktemp -d)
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-. "$here/sources.sh"
+. "$here/common.sh"
 
 if [ $# -ge 1 ]; then
     library=$(realpath "$1")
 else
     host=$(rustc -vV | sed -n 's/^host: //p')
-    built=${CARGO_TARGET_DIR:-$root/target}/sanitizer
+    target=${CARGO_TARGET_DIR:-$root/target}/sanitizer
     # A target by name keeps the sanitizer out of build scripts.
-    (cd "$root" && RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$built \
+    (cd "$root" && RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$target \
         cargo build --profile quick -p lmdb --target "$host")
-    library=$built/$host/quick/liblmdb.so
+    library=$target/$host/quick/liblmdb.so
 fi
 nm -D "$library" | grep -q __asan_init ||
     { echo "$library is not built under AddressSanitizer" >&2; exit 2; }
-original=$(/sbin/ldconfig -p | sed -n 's/.*liblmdb\.so\.0 .*=> //p' | head -n 1)
-[ -n "$original" ] || { echo "the original is missing: apt-get install liblmdb0" >&2; exit 2; }
-mkdir "$work/lib"
-ln -s "$library" "$work/lib/liblmdb.so"
-ln -s "$library" "$work/lib/liblmdb.so.0"
+find_original
+place "$work/lib" "$library"
 export LD_LIBRARY_PATH="$work/lib"
 
 # compile SOURCE PROGRAM: warnings are those of the usual build, where they are errors.

@@ -1,29 +1,20 @@
 #!/bin/sh
 # Measures this library beside LMDB as Debian packages it: times of both in one run, in turns, and
 # where valgrind is installed, instructions a call. Prints tables; the lines of JSON that they are
-# made of go to RESULTS, if that is set.
+# made of go to RESULTS, if that is set; the stores are made in WORK_FOLDER.
 #
 #     speed.sh [LIBRARY [ENTRIES KEY_BYTES VALUE_BYTES [ROUNDS]]]
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-work=$(mktemp -d -p "${SPEED_FOLDER:-/tmp}")
-trap 'rm -rf "$work"' EXIT
+. "$here/common.sh"
 
-if [ $# -ge 1 ]; then
-    library=$(realpath "$1")
-    shift
-else
-    (cd "$root" && cargo build --release -p lmdb)
-    library=${CARGO_TARGET_DIR:-$root/target}/release/liblmdb.so
-fi
-original=$(/sbin/ldconfig -p | sed -n 's/.*liblmdb\.so\.0 .*=> //p' | head -n 1)
-[ -n "$original" ] || { echo "the original is missing: apt-get install liblmdb0" >&2; exit 2; }
-entries=${1:-1000000}
-key=${2:-24}
-value=${3:-150}
-rounds=${4:-3}
+library=$(built lmdb liblmdb.so "$@")
+find_original
+entries=${2:-1000000}
+key=${3:-24}
+value=${4:-150}
+rounds=${5:-3}
 ${CC:-cc} -O2 -g -I "$here/../include" -o "$work/speed" "$here/c/speed.c" -ldl
 
 # table UNIT: the lines of JSON of a unit as columns.
@@ -38,8 +29,7 @@ instructions() {
     calls=$(cd "$work" && valgrind --tool=callgrind --toggle-collect=measured \
         --callgrind-out-file=/dev/null ./speed --once "$2" "$work/counted" "$1" "$3" "$key" \
         "$value" 2> "$work/valgrind.log")
-    sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$work/valgrind.log" |
-        awk -v calls="$calls" '{ printf "%.1f", $1 / calls }'
+    collected "$work/valgrind.log" "$calls"
 }
 
 "$work/speed" "$original" "$library" "$work/timed" "$entries" "$key" "$value" "$rounds" \

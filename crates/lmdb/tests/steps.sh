@@ -8,29 +8,19 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$here/common.sh"
 
-if [ $# -ge 1 ]; then
-    library=$(realpath "$1")
-    shift
-else
-    (cd "$root" && cargo build --release -p lmdb)
-    library=${CARGO_TARGET_DIR:-$root/target}/release/liblmdb.so
-fi
-original=$(/sbin/ldconfig -p | sed -n 's/.*liblmdb\.so\.0 .*=> //p' | head -n 1)
-[ -n "$original" ] || { echo "the original is missing: apt-get install liblmdb0" >&2; exit 2; }
+library=$(built lmdb liblmdb.so "$@")
+find_original
 ${CC:-cc} -O2 -g -I "$here/../include" -o "$work/steps" "$here/c/steps.c" -ldl
-"$work/steps" --list | grep -F -- "${1:-}" > "$work/list"
+"$work/steps" --list | grep -F -- "${2:-}" > "$work/list"
 
 # instructions LIBRARY WORK PROFILE: of one kind of call.
 instructions() {
     "$work/steps" "$1" "$work/store" "$2" --prepare
     calls=$(valgrind --tool=callgrind --toggle-collect=measured --callgrind-out-file="$3" \
         "$work/steps" "$1" "$work/store" "$2" 2> "$work/log") || { cat "$work/log" >&2; exit 1; }
-    sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$work/log" |
-        awk -v calls="$calls" '{ printf "%.1f", $1 / calls }'
+    collected "$work/log" "$calls"
 }
 
 printf '%-30s %10s %10s %8s %8s\n' "instructions a call" original ours ratio "at most"

@@ -12,16 +12,9 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$here/common.sh"
 
-if [ $# -ge 1 ]; then
-    command=$(realpath "$1")
-else
-    (cd "$root" && cargo build --release -p hedgerow-cli)
-    command=${CARGO_TARGET_DIR:-$root/target}/release/hedgerow
-fi
+command=$(built hedgerow-cli hedgerow "$@")
 mkdir -p "$work/bin/original" "$work/bin/ours" "$work/original" "$work/ours"
 for tool in stat dump load copy; do
     ln -s "/usr/bin/mdb_$tool" "$work/bin/original/mdb_$tool"

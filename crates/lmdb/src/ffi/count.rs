@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::{bytes_of, on_txn, store};
-use crate::abi::Val;
+use super::{bytes_of, on_cursor, on_txn, store, tell};
+use crate::abi::{MDB_BAD_TXN, Val};
+use crate::code::Answer;
 use crate::count::What;
 use crate::cursor::{Cursor, Given};
 use crate::place::Place;
@@ -17,83 +18,40 @@ unsafe extern "C" fn mdb_count_all(
     out: *mut u64,
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_txn(txn, |txn| {
-            if out.is_null() {
-                return Err(libc::EINVAL);
+    unsafe { on_txn(txn, |txn| tell(out, || txn.count_all(dbi as usize, flags))) }
+}
+
+/// The functions that count in a range.
+macro_rules! counting {
+    ($($name:ident: $what:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                txn: *mut Txn,
+                dbi: c_uint,
+                low: *const Val,
+                high: *const Val,
+                flags: c_uint,
+                out: *mut u64,
+            ) -> c_int {
+                // SAFETY: the promises of `ffi`.
+                unsafe {
+                    let (low, high) = (low.as_ref().map(bytes_of), high.as_ref().map(bytes_of));
+                    on_txn(txn, |txn| {
+                        tell(out, || {
+                            txn.count_range(dbi as usize, What::$what, low, high, flags)
+                        })
+                    })
+                }
             }
-            store(out, txn.count_all(dbi as usize, flags)?);
-            Ok(())
-        })
-    }
+        )*
+    };
 }
 
-/// A call that counts in a range.
-struct Range {
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-}
-
-/// Counts in a range.
-///
-/// # Safety
-/// The promises of `ffi`.
-unsafe fn count(range: Range, what: What) -> c_int {
-    let Range { txn, dbi, low, high, flags, out } = range;
-    // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_txn(txn, |txn| {
-            if out.is_null() {
-                return Err(libc::EINVAL);
-            }
-            let (low, high) = (low.as_ref().map(bytes_of), high.as_ref().map(bytes_of));
-            store(out, txn.count_range(dbi as usize, what, low, high, flags)?);
-            Ok(())
-        })
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mdb_count_range(
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-) -> c_int {
-    // SAFETY: the promises of `ffi`.
-    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::PlainKeys) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mdb_range_count_keys(
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-) -> c_int {
-    // SAFETY: the promises of `ffi`.
-    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::Keys) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mdb_range_count_values(
-    txn: *mut Txn,
-    dbi: c_uint,
-    low: *const Val,
-    high: *const Val,
-    flags: c_uint,
-    out: *mut u64,
-) -> c_int {
-    // SAFETY: the promises of `ffi`.
-    unsafe { count(Range { txn, dbi, low, high, flags, out }, What::Values) }
+counting! {
+    mdb_count_range: PlainKeys;
+    mdb_range_count_keys: Keys;
+    mdb_range_count_values: Values;
 }
 
 /// Hands out a pair; either address may be null.
@@ -139,35 +97,31 @@ unsafe extern "C" fn mdb_cursor_get_rank(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut().filter(|_| flags == 0) else { return libc::EINVAL };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| {
+            if flags != 0 {
+                return Err(libc::EINVAL);
+            }
             give(&txn.get_rank(this.dbi, &mut this.place, rank)?, key, data);
             Ok(())
         })
     }
 }
 
-/// Where a key or a pair stands.
+/// Tells where a key or a pair stands.
 ///
 /// # Safety
 /// The promises of `ffi`.
 unsafe fn key_rank(
-    txn: *mut Txn,
+    txn: &mut Txn,
     dbi: usize,
     key: *const Val,
     data: *const Val,
     rank: *mut u64,
-) -> c_int {
+) -> Answer {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        on_txn(txn, |txn| {
-            let (Some(key), false) = (key.as_ref(), rank.is_null()) else {
-                return Err(libc::EINVAL);
-            };
-            let data = data.as_ref().map(bytes_of);
-            store(rank, txn.key_rank(dbi, bytes_of(key), data)?);
-            Ok(())
-        })
+        let key = key.as_ref().map(bytes_of).ok_or(libc::EINVAL)?;
+        tell(rank, || txn.key_rank(dbi, key, data.as_ref().map(bytes_of)))
     }
 }
 
@@ -180,12 +134,12 @@ unsafe extern "C" fn mdb_get_key_rank(
     rank: *mut u64,
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe { key_rank(txn, dbi as usize, key, data, rank) }
+    unsafe { on_txn(txn, |txn| key_rank(txn, dbi as usize, key, data, rank)) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_cursor_key_rank(
-    cursor: *const Cursor,
+    cursor: *mut Cursor,
     key: *const Val,
     data: *const Val,
     flags: c_uint,
@@ -193,10 +147,10 @@ unsafe extern "C" fn mdb_cursor_key_rank(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        match cursor.as_ref().filter(|_| flags == 0) {
-            Some(cursor) => key_rank(cursor.txn, cursor.dbi, key, data, rank),
-            None => libc::EINVAL,
-        }
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| match flags {
+            0 => key_rank(txn, this.dbi, key, data, rank),
+            _ => Err(libc::EINVAL),
+        })
     }
 }
 
@@ -208,8 +162,7 @@ unsafe extern "C" fn mdb_cursor_list_dup(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| {
             if values.is_null() || count.is_null() {
                 return Err(libc::EINVAL);
             }

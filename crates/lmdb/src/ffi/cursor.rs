@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::{bytes_of, on_txn, store};
+use super::{bytes_of, on_cursor, on_txn, store, tell};
 use crate::abi::*;
 use crate::code::Answer;
 use crate::cursor::{Cursor, Here, MadeStep};
@@ -116,19 +116,77 @@ unsafe extern "C" fn mdb_cursor_get(
     }
 }
 
-/// Any call in a write transaction.
-///
-/// # Safety
-/// As of [`get_next`].
-#[inline(never)]
-unsafe extern "C" fn get_writing(
-    cursor: *mut Cursor,
-    key: *mut Val,
-    data: *mut Val,
-    op: c_uint,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
+/// Functions that are given what [`mdb_cursor_get`] is. Each is called last in the one before, and
+/// has a frame no larger than its own part needs.
+macro_rules! parts {
+    ($($(#[doc = $doc:literal])+
+        fn $name:ident($cursor:ident, $key:ident, $data:ident, $op:ident) $part:block)*) => {
+        $(
+            $(#[doc = $doc])+
+            ///
+            /// # Safety
+            /// The promises of `ffi`; the cursor is not null and has a transaction.
+            #[inline(never)]
+            unsafe extern "C" fn $name(
+                $cursor: *mut Cursor,
+                $key: *mut Val,
+                $data: *mut Val,
+                $op: c_uint,
+            ) -> c_int {
+                // SAFETY: the caller's promise.
+                unsafe { $part }
+            }
+        )*
+    };
+}
+
+/// Functions that try a step inside a leaf, where nothing can panic, and leave everything else to
+/// another one.
+macro_rules! stepping {
+    ($($doc:literal $name:ident: $here:ident $step:ident, otherwise $otherwise:ident;)*) => {
+        parts! {
+            $(
+                #[doc = $doc]
+                fn $name(cursor, key, data, op) {
+                    let this = &mut *cursor;
+                    match (*this.txn).$here(&mut this.place).and_then(Here::$step) {
+                        Some(pair) => give(key, data, pair),
+                        None => $otherwise(cursor, key, data, op),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+stepping! {
+    "MDB_NEXT."
+    get_next: reading next, otherwise get_next_in_group;
+    "MDB_NEXT where the key may have more values."
+    get_next_in_group: reading next_value, otherwise get_group;
+    "MDB_PREV."
+    get_prev: reading prev, otherwise get_prev_value;
+    "MDB_NEXT_DUP."
+    get_next_value: reading next_value, otherwise get_end_of_values;
+    "MDB_PREV_DUP, and MDB_PREV where the key or the one before may have several values."
+    get_prev_value: reading prev_value, otherwise get_usual;
+    "MDB_GET_CURRENT."
+    get_current: reading current, otherwise get_usual;
+    "MDB_NEXT in a write transaction."
+    get_next_writing: writing next, otherwise get_next_value_writing;
+    "MDB_PREV in a write transaction."
+    get_prev_writing: writing prev, otherwise get_prev_value_writing;
+    "MDB_NEXT_DUP in a write transaction, and MDB_NEXT where the key may have more values."
+    get_next_value_writing: writing next_value, otherwise get_usual;
+    "MDB_PREV_DUP in a write transaction, and MDB_PREV where keys may have several values."
+    get_prev_value_writing: writing prev_value, otherwise get_usual;
+    "MDB_GET_CURRENT in a write transaction."
+    get_current_writing: writing current, otherwise get_usual;
+}
+
+parts! {
+    /// Any call in a write transaction.
+    fn get_writing(cursor, key, data, op) {
         match op {
             op::NEXT => get_next_writing(cursor, key, data, op),
             op::PREV => get_prev_writing(cursor, key, data, op),
@@ -138,21 +196,9 @@ unsafe extern "C" fn get_writing(
             _ => get_usual(cursor, key, data, op),
         }
     }
-}
 
-/// All but MDB_NEXT in a read transaction.
-///
-/// # Safety
-/// As of [`get_next`].
-#[inline(never)]
-unsafe extern "C" fn get_other(
-    cursor: *mut Cursor,
-    key: *mut Val,
-    data: *mut Val,
-    op: c_uint,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
+    /// All but MDB_NEXT in a read transaction.
+    fn get_other(cursor, key, data, op) {
         match op {
             op::PREV => get_prev(cursor, key, data, op),
             op::NEXT_DUP => get_next_value(cursor, key, data, op),
@@ -163,109 +209,18 @@ unsafe extern "C" fn get_other(
             _ => get_usual(cursor, key, data, op),
         }
     }
-}
 
-/// Functions that try a step inside a leaf, where nothing can panic, and leave everything else to
-/// another one. Each has a frame no larger than its own step needs.
-macro_rules! stepping {
-    ($($doc:literal $name:ident($txn:ident, $place:ident, $op:ident) $step:expr,
-        otherwise $otherwise:ident;)*) => {
-        $(
-            #[doc = $doc]
-            ///
-            /// # Safety
-            /// The promises of `ffi`; the cursor is not null and has a transaction.
-            #[inline(never)]
-            unsafe extern "C" fn $name(
-                cursor: *mut Cursor,
-                key: *mut Val,
-                data: *mut Val,
-                $op: c_uint,
-            ) -> c_int {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let this = &mut *cursor;
-                    let ($txn, $place) = (&mut *this.txn, &mut this.place);
-                    match $step {
-                        Some(pair) => give(key, data, pair),
-                        None => $otherwise(cursor, key, data, $op),
-                    }
-                }
-            }
-        )*
-    };
-}
-
-stepping! {
-    "MDB_NEXT."
-    get_next(txn, place, op) txn.reading(place).and_then(Here::next),
-        otherwise get_next_in_group;
-    "MDB_NEXT where the key may have more values."
-    get_next_in_group(txn, place, op) txn.reading(place).and_then(Here::next_value),
-        otherwise get_group;
-    "MDB_PREV."
-    get_prev(txn, place, op) txn.reading(place).and_then(Here::prev),
-        otherwise get_prev_value;
-    "MDB_NEXT_DUP."
-    get_next_value(txn, place, op) txn.reading(place).and_then(Here::next_value),
-        otherwise get_end_of_values;
-    "MDB_PREV_DUP, and MDB_PREV where the key or the one before may have several values."
-    get_prev_value(txn, place, op) txn.reading(place).and_then(Here::prev_value),
-        otherwise get_usual;
-    "MDB_GET_CURRENT."
-    get_current(txn, place, op) txn.reading(place).and_then(Here::current),
-        otherwise get_usual;
-    "MDB_NEXT in a write transaction."
-    get_next_writing(txn, place, op) txn.writing(place).and_then(Here::next),
-        otherwise get_next_value_writing;
-    "MDB_PREV in a write transaction."
-    get_prev_writing(txn, place, op) txn.writing(place).and_then(Here::prev),
-        otherwise get_prev_value_writing;
-    "MDB_NEXT_DUP in a write transaction, and MDB_NEXT where the key may have more values."
-    get_next_value_writing(txn, place, op) txn.writing(place).and_then(Here::next_value),
-        otherwise get_usual;
-    "MDB_PREV_DUP in a write transaction, and MDB_PREV where keys may have several values."
-    get_prev_value_writing(txn, place, op) txn.writing(place).and_then(Here::prev_value),
-        otherwise get_usual;
-    "MDB_GET_CURRENT in a write transaction."
-    get_current_writing(txn, place, op) txn.writing(place).and_then(Here::current),
-        otherwise get_usual;
-}
-
-/// MDB_NEXT_DUP that found no value in the leaf.
-///
-/// # Safety
-/// As of [`get_next`].
-#[inline(never)]
-unsafe extern "C" fn get_end_of_values(
-    cursor: *mut Cursor,
-    key: *mut Val,
-    data: *mut Val,
-    op: c_uint,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
+    /// MDB_NEXT_DUP that found no value in the leaf.
+    fn get_end_of_values(cursor, key, data, op) {
         let this = &mut *cursor;
         match (*this.txn).reading(&mut this.place).and_then(Here::at_last_value) {
             Some(()) => MDB_NOTFOUND,
             None => get_usual(cursor, key, data, op),
         }
     }
-}
 
-/// MDB_NEXT_NODUP and MDB_PREV_NODUP, and MDB_NEXT from the last value of a key.
-///
-/// # Safety
-/// As of [`get_next`].
-#[inline(never)]
-unsafe extern "C" fn get_group(
-    cursor: *mut Cursor,
-    key: *mut Val,
-    data: *mut Val,
-    op: c_uint,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
+    /// MDB_NEXT_NODUP and MDB_PREV_NODUP, and MDB_NEXT from the last value of a key.
+    fn get_group(cursor, key, data, op) {
         let this = &mut *cursor;
         match (*this.txn).reading(&mut this.place).and_then(|here| here.next_group(op)) {
             Some(Ok(pair)) => give(key, data, pair),
@@ -273,21 +228,9 @@ unsafe extern "C" fn get_group(
             None => get_usual(cursor, key, data, op),
         }
     }
-}
 
-/// MDB_FIRST and MDB_LAST in a read transaction.
-///
-/// # Safety
-/// As of [`get_next`].
-#[inline(never)]
-unsafe extern "C" fn get_end(
-    cursor: *mut Cursor,
-    key: *mut Val,
-    data: *mut Val,
-    op: c_uint,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
+    /// MDB_FIRST and MDB_LAST in a read transaction.
+    fn get_end(cursor, key, data, op) {
         let (this, mut made) = (&mut *cursor, None);
         let code = on_txn(this.txn, |txn| {
             let moved = txn.cursor_to_end(this.dbi, &mut this.place, op == op::LAST);
@@ -299,6 +242,20 @@ unsafe extern "C" fn get_end(
             None if code != 0 => code,
             None => get_usual(cursor, key, data, op),
         }
+    }
+
+    /// The calls that may need another page.
+    fn get_usual(cursor, key, data, op) {
+        let this = &mut *cursor;
+        on_txn(this.txn, |txn| {
+            let takes_key = matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
+            let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
+            let Some(pair) = txn.cursor_usual(this.dbi, &mut this.place, op, wanted) else {
+                return get_any(txn, this, key, data, op);
+            };
+            give(if op == op::SET { std::ptr::null_mut() } else { key }, data, pair?);
+            Ok(())
+        })
     }
 }
 
@@ -314,32 +271,6 @@ unsafe fn give(key: *mut Val, data: *mut Val, (whole_key, value): (Val, Val)) ->
         store(data, value);
     }
     0
-}
-
-/// The calls that may need another page.
-///
-/// # Safety
-/// As of [`get_next`].
-#[inline(never)]
-unsafe extern "C" fn get_usual(
-    cursor: *mut Cursor,
-    key: *mut Val,
-    data: *mut Val,
-    op: c_uint,
-) -> c_int {
-    // SAFETY: the promises of `ffi`.
-    unsafe {
-        let this = &mut *cursor;
-        on_txn(this.txn, |txn| {
-            let takes_key = matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
-            let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
-            let Some(pair) = txn.cursor_usual(this.dbi, &mut this.place, op, wanted) else {
-                return get_any(txn, this, key, data, op);
-            };
-            give(if op == op::SET { std::ptr::null_mut() } else { key }, data, pair?);
-            Ok(())
-        })
-    }
 }
 
 /// A call of any kind.
@@ -383,10 +314,8 @@ unsafe extern "C" fn mdb_cursor_put(
 ) -> c_int {
     // SAFETY: the promises of `ffi`; with MDB_MULTIPLE `data` names two values.
     unsafe {
-        let (Some(this), Some(key)) = (cursor.as_mut(), key.as_ref()) else {
-            return libc::EINVAL;
-        };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, libc::EACCES, |txn, this| {
+            let Some(key) = key.as_ref() else { return Err(libc::EINVAL) };
             if let Some(data) = data.as_ref()
                 && let Some(done) =
                     txn.cursor_put_usual(this.dbi, &mut this.place, bytes_of(key), data, flags)
@@ -445,8 +374,7 @@ unsafe fn put_multiple(
 unsafe extern "C" fn mdb_cursor_del(cursor: *mut Cursor, flags: c_uint) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
-        on_txn(this.txn, |txn| {
+        on_cursor(cursor, libc::EACCES, |txn, this| {
             txn.check_write()?;
             txn.cursor_delete(this.dbi, &mut this.place, cursor, flags)
         })
@@ -457,13 +385,11 @@ unsafe extern "C" fn mdb_cursor_del(cursor: *mut Cursor, flags: c_uint) -> c_int
 unsafe extern "C" fn mdb_cursor_count(cursor: *mut Cursor, count: *mut usize) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let (Some(this), false) = (cursor.as_mut(), count.is_null()) else {
-            return libc::EINVAL;
-        };
-        on_txn(this.txn, |txn| {
-            txn.check()?;
-            store(count, txn.cursor_count(this.dbi, &mut this.place)? as usize);
-            Ok(())
+        on_cursor(cursor, MDB_BAD_TXN, |txn, this| {
+            tell(count, || {
+                txn.check()?;
+                Ok(txn.cursor_count(this.dbi, &mut this.place)? as usize)
+            })
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use super::{guard, on_txn, store};
+use super::{guard, on_txn, store, tell};
 use crate::abi::*;
 use crate::env::Env;
 use crate::txn::Txn;
@@ -17,14 +17,8 @@ unsafe extern "C" fn mdb_dbi_open(
 ) -> c_int {
     // SAFETY: the promises of `ffi`; a name is a string that ends with a zero.
     unsafe {
-        on_txn(txn, |txn| {
-            if dbi.is_null() {
-                return Err(libc::EINVAL);
-            }
-            let name = (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes());
-            store(dbi, txn.open_database(name, flags)? as c_uint);
-            Ok(())
-        })
+        let name = (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes());
+        on_txn(txn, |txn| tell(dbi, || Ok(txn.open_database(name, flags)? as c_uint)))
     }
 }
 
@@ -52,15 +46,7 @@ unsafe extern "C" fn mdb_dbi_flags(txn: *mut Txn, dbi: c_uint, flags: *mut c_uin
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_stat(txn: *mut Txn, dbi: c_uint, stat: *mut Stat) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_txn(txn, |txn| {
-            if stat.is_null() {
-                return Err(libc::EINVAL);
-            }
-            store(stat, txn.stat(dbi as usize)?);
-            Ok(())
-        })
-    }
+    unsafe { on_txn(txn, |txn| tell(stat, || txn.stat(dbi as usize))) }
 }
 
 #[unsafe(no_mangle)]

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{guard, store};
+use super::{guard, store, tell};
 use crate::abi::*;
 use crate::code;
 use crate::env::Env;
@@ -136,29 +136,13 @@ unsafe extern "C" fn mdb_env_copyfd2(env: *const Env, fd: c_int, flags: c_uint) 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_stat(env: *const Env, stat: *mut Stat) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_env(env, |env| {
-            if stat.is_null() {
-                return Err(libc::EINVAL);
-            }
-            store(stat, env.stat()?);
-            Ok(())
-        })
-    }
+    unsafe { on_env(env, |env| tell(stat, || env.stat())) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_info(env: *const Env, info: *mut EnvInfo) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_env(env, |env| {
-            if info.is_null() {
-                return Err(libc::EINVAL);
-            }
-            store(info, env.info()?);
-            Ok(())
-        })
-    }
+    unsafe { on_env(env, |env| tell(info, || env.info())) }
 }
 
 #[unsafe(no_mangle)]
@@ -176,43 +160,19 @@ unsafe extern "C" fn mdb_env_set_flags(env: *const Env, flags: c_uint, on: c_int
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_get_flags(env: *const Env, flags: *mut c_uint) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_env(env, |env| {
-            if flags.is_null() {
-                return Err(libc::EINVAL);
-            }
-            store(flags, env.visible_flags());
-            Ok(())
-        })
-    }
+    unsafe { on_env(env, |env| tell(flags, || Ok(env.visible_flags()))) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_get_path(env: *const Env, path: *mut *const c_char) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_env(env, |env| {
-            if path.is_null() {
-                return Err(libc::EINVAL);
-            }
-            store(path, env.path());
-            Ok(())
-        })
-    }
+    unsafe { on_env(env, |env| tell(path, || Ok(env.path()))) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_get_fd(env: *const Env, fd: *mut c_int) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_env(env, |env| {
-            if fd.is_null() {
-                return Err(libc::EINVAL);
-            }
-            store(fd, env.descriptor()?);
-            Ok(())
-        })
-    }
+    unsafe { on_env(env, |env| tell(fd, || env.descriptor())) }
 }
 
 #[unsafe(no_mangle)]
@@ -230,15 +190,7 @@ unsafe extern "C" fn mdb_env_set_maxreaders(env: *const Env, most: c_uint) -> c_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_get_maxreaders(env: *const Env, most: *mut c_uint) -> c_int {
     // SAFETY: the promises of `ffi`.
-    unsafe {
-        on_env(env, |env| {
-            if most.is_null() {
-                return Err(libc::EINVAL);
-            }
-            store(most, env.readers_max());
-            Ok(())
-        })
-    }
+    unsafe { on_env(env, |env| tell(most, || Ok(env.readers_max()))) }
 }
 
 #[unsafe(no_mangle)]

@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{MDB_PANIC, Val};
 use crate::code::Answer;
+use crate::cursor::Cursor;
 use crate::txn::{FAILED, Txn};
 
 pub(crate) mod compare;
@@ -75,6 +76,42 @@ unsafe fn on_txn(txn: *mut Txn, run: impl FnOnce(&mut Txn) -> Answer) -> c_int {
             MDB_PANIC
         }
     }
+}
+
+/// Runs a function on a cursor and its transaction; null is EINVAL, and `ended` what is answered for
+/// a reader's cursor whose transaction has ended.
+///
+/// # Safety
+/// Promises 1 and 2.
+#[inline(always)]
+unsafe fn on_cursor(
+    cursor: *mut Cursor,
+    ended: c_int,
+    run: impl FnOnce(&mut Txn, &mut Cursor) -> Answer,
+) -> c_int {
+    // SAFETY: it is null or a cursor that lives (1) and that nobody else uses (2), like its
+    // transaction.
+    unsafe {
+        match cursor.as_mut() {
+            Some(this) if this.txn.is_null() => ended,
+            Some(this) => on_txn(this.txn, |txn| run(txn, this)),
+            None => libc::EINVAL,
+        }
+    }
+}
+
+/// Answers a question where the caller wants it; a null address for the answer is EINVAL.
+///
+/// # Safety
+/// Promise 3.
+unsafe fn tell<T>(to: *mut T, ask: impl FnOnce() -> Answer<T>) -> Answer {
+    if to.is_null() {
+        return Err(libc::EINVAL);
+    }
+    let told = ask()?;
+    // SAFETY: promise 3.
+    unsafe { store(to, told) };
+    Ok(())
 }
 
 /// Stores a result where the caller wants it.

@@ -147,7 +147,7 @@ impl Db {
         }
         let keyspace = keyspace.clone();
         let read = move |inner: &Inner| {
-            reply.send(View::now(inner).multi_get(&keyspace, &keys));
+            reply.send(View::now(inner).values(&keyspace, &keys));
         };
         self.inner.ask(Task::Other(Box::new(read)));
     }

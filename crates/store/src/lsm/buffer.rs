@@ -117,9 +117,8 @@ impl Buffer {
     }
 
     /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside.
-    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, Vec<u8>)> {
-        let (seq, kind, value) = self.points.get(key, at)?;
-        Some((seq, kind, value.to_vec()))
+    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, &[u8])> {
+        self.points.get(key, at)
     }
 }
 

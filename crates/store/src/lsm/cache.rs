@@ -32,6 +32,7 @@
 //! This module knows neither files nor what a block holds.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError};
 
@@ -46,7 +47,7 @@ const HITS_MAX: u8 = 3;
 const SHARD_MIN: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 64;
 /// What a block takes beside its own bytes: its place in circle and map, with their free room.
-const OVERHEAD: u64 = 96;
+const OVERHEAD: u64 = 120;
 
 /// Where a block comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,14 +101,12 @@ type BlockMap<T> = HashMap<BlockKey, T, BuildHasherDefault<BlockHasher>>;
 struct Shard<V, E> {
     /// The circle.
     places: Vec<Option<Kept<V>>>,
-    /// Where in the circle a block stands.
-    index: BlockMap<usize>,
+    /// What is known of a block.
+    index: BlockMap<Slot<V, E>>,
     /// Places without a block.
     free: Vec<usize>,
     /// The place that is looked at next.
     hand: usize,
-    /// Blocks that are being read.
-    flights: BlockMap<Arc<Flight<V, E>>>,
     capacity: u64,
     stats: CacheStats,
 }
@@ -119,7 +118,15 @@ struct Kept<V> {
     hits: u8,
 }
 
-/// A block that is being read.
+/// What is known of a block that is kept or being read.
+enum Slot<V, E> {
+    /// Where in the circle it stands.
+    Kept(usize),
+    /// Somebody reads it. Where those wait who want it too, if there are any.
+    Read(Option<Arc<Flight<V, E>>>),
+}
+
+/// A block that somebody waits for.
 struct Flight<V, E> {
     outcome: Mutex<Outcome<V, E>>,
     landed: Condvar,
@@ -145,7 +152,6 @@ pub(crate) enum Lookup<'c, V: Item, E: Clone> {
 pub(crate) struct Load<'c, V: Item, E: Clone> {
     cache: &'c Cache<V, E>,
     key: BlockKey,
-    flight: Arc<Flight<V, E>>,
     is_filled: bool,
 }
 
@@ -172,23 +178,32 @@ impl<V: Item, E: Clone> Cache<V, E> {
     /// The block if it is there, and what to do if it is not.
     pub(crate) fn look_up(&self, key: BlockKey) -> Lookup<'_, V, E> {
         let mut shard = lock(self.shard(key));
-        if let Some(block) = shard.hit(key) {
-            return Lookup::Hit(block);
+        let Shard { index, places, stats, .. } = &mut *shard;
+        match index.entry(key) {
+            Entry::Occupied(mut slot) => match slot.get_mut() {
+                Slot::Kept(place) => {
+                    let kept = places[*place].as_mut().expect("a block where the index says");
+                    Lookup::Hit(kept.hit(stats))
+                }
+                Slot::Read(flight) => {
+                    stats.joined += 1;
+                    Lookup::Wait(Wait(Arc::clone(flight.get_or_insert_default())))
+                }
+            },
+            Entry::Vacant(slot) => {
+                slot.insert(Slot::Read(None));
+                stats.misses += 1;
+                Lookup::Load(Load { cache: self, key, is_filled: false })
+            }
         }
-        if let Some(flight) = shard.flights.get(&key).map(Arc::clone) {
-            shard.stats.joined += 1;
-            return Lookup::Wait(Wait(flight));
-        }
-        shard.stats.misses += 1;
-        let flight =
-            Arc::new(Flight { outcome: Mutex::new(Outcome::Pending), landed: Condvar::new() });
-        shard.flights.insert(key, Arc::clone(&flight));
-        Lookup::Load(Load { cache: self, key, flight, is_filled: false })
     }
 
     /// The block if it is there.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<V> {
-        lock(self.shard(key)).hit(key)
+        let mut shard = lock(self.shard(key));
+        let Shard { index, places, stats, .. } = &mut *shard;
+        let Slot::Kept(place) = index.get(&key)? else { return None };
+        places[*place].as_mut().map(|kept| kept.hit(stats))
     }
 
     /// The block, read by `load` unless it is there or somebody else reads it.
@@ -236,79 +251,116 @@ impl<V: Item, E> Shard<V, E> {
             index: BlockMap::default(),
             free: Vec::new(),
             hand: 0,
-            flights: BlockMap::default(),
             capacity,
             stats: CacheStats::default(),
         }
     }
 
-    fn hit(&mut self, key: BlockKey) -> Option<V> {
-        let kept = self.places[*self.index.get(&key)?].as_mut()?;
-        kept.hits = HITS_MAX.min(kept.hits + 1);
-        self.stats.hits += 1;
-        Some(kept.block.clone())
-    }
-
-    /// Keeps a block if it fits at all.
-    fn keep(&mut self, kept: Kept<V>) {
+    /// Keeps a block that was read if it fits at all; answers where those wait who want it, and
+    /// the last block that was put out for it.
+    fn keep(&mut self, kept: Kept<V>) -> (Option<Arc<Flight<V, E>>>, Option<V>) {
         if kept.weight > self.capacity {
-            return;
+            return (self.forget(kept.key), None);
         }
-        self.make_room(kept.weight);
+        let out = self.make_room(kept.weight);
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
         });
         self.stats.bytes[kept.block.kind()] += kept.weight;
-        self.index.insert(kept.key, place);
+        let before = self.index.insert(kept.key, Slot::Kept(place));
         self.places[place] = Some(kept);
+        (before.and_then(Slot::flight), out)
+    }
+
+    /// Nobody reads that block any more; answers where those wait who want it.
+    fn forget(&mut self, key: BlockKey) -> Option<Arc<Flight<V, E>>> {
+        self.index.remove(&key).and_then(Slot::flight)
     }
 
     /// Goes round until so many bytes more are within the capacity. The caller knows that they can
     /// be. Each round takes one off each count, so that the fourth puts out whatever it meets.
-    fn make_room(&mut self, bytes: u64) {
+    /// Answers the last block that was put out.
+    fn make_room(&mut self, bytes: u64) -> Option<V> {
+        let mut out = None;
         while self.stats.kept() + bytes > self.capacity {
             self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
             match &mut self.places[self.hand] {
                 Some(kept) if kept.hits > 0 => kept.hits -= 1,
-                Some(_) => self.put_out(self.hand),
+                Some(_) => out = self.put_out(self.hand),
                 None => {}
             }
             self.hand += 1;
         }
+        out
     }
 
-    fn put_out(&mut self, place: usize) {
-        if let Some(kept) = self.places[place].take() {
-            self.stats.bytes[kept.block.kind()] -= kept.weight;
-            self.index.remove(&kept.key);
-            self.free.push(place);
+    fn put_out(&mut self, place: usize) -> Option<V> {
+        let kept = self.places[place].take()?;
+        self.stats.bytes[kept.block.kind()] -= kept.weight;
+        self.index.remove(&kept.key);
+        self.free.push(place);
+        Some(kept.block)
+    }
+}
+
+impl<V: Item> Kept<V> {
+    fn hit(&mut self, stats: &mut CacheStats) -> V {
+        self.hits = HITS_MAX.min(self.hits + 1);
+        stats.hits += 1;
+        self.block.clone()
+    }
+}
+
+impl<V, E> Slot<V, E> {
+    fn flight(self) -> Option<Arc<Flight<V, E>>> {
+        match self {
+            Self::Kept(_) => None,
+            Self::Read(flight) => flight,
         }
     }
 }
 
 impl<V: Item, E: Clone> Load<'_, V, E> {
     /// Hands the block over, or why it could not be read, to the cache and to all who wait for it.
-    pub(crate) fn fill(mut self, read: Result<V, E>) -> Result<V, E> {
+    pub(crate) fn fill(self, read: Result<V, E>) -> Result<V, E> {
+        self.swap(&read);
+        read
+    }
+
+    /// The same; answers a block that was put out for it, if there is one.
+    pub(crate) fn swap(mut self, read: &Result<V, E>) -> Option<V> {
         let mut shard = lock(self.cache.shard(self.key));
-        if let Ok(block) = &read {
-            let (key, weight) = (self.key, block.weight().saturating_add(OVERHEAD));
-            shard.keep(Kept { key, block: block.clone(), weight, hits: block.credit() });
-        }
-        shard.flights.remove(&self.key);
+        let (flight, out) = match read {
+            Ok(block) => {
+                let (key, weight) = (self.key, block.weight().saturating_add(OVERHEAD));
+                shard.keep(Kept { key, block: block.clone(), weight, hits: block.credit() })
+            }
+            Err(_) => (shard.forget(self.key), None),
+        };
         drop(shard);
         self.is_filled = true;
-        self.flight.land(Outcome::Done(read.clone()));
-        read
+        if let Some(flight) = flight {
+            flight.land(Outcome::Done(read.clone()));
+        }
+        out
     }
 }
 
 impl<V: Item, E: Clone> Drop for Load<'_, V, E> {
     fn drop(&mut self) {
         if !self.is_filled {
-            lock(self.cache.shard(self.key)).flights.remove(&self.key);
-            self.flight.land(Outcome::Abandoned);
+            let flight = lock(self.cache.shard(self.key)).forget(self.key);
+            if let Some(flight) = flight {
+                flight.land(Outcome::Abandoned);
+            }
         }
+    }
+}
+
+impl<V, E> Default for Flight<V, E> {
+    fn default() -> Self {
+        Self { outcome: Mutex::new(Outcome::Pending), landed: Condvar::new() }
     }
 }
 

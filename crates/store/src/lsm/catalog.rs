@@ -118,10 +118,10 @@ impl Db {
         if let Some(keyspace) = names.known.get(name) {
             return Ok(Some(keyspace.clone()));
         }
-        let Some(bytes) = View::now(&self.inner).get(full_key(CATALOG, name))? else {
+        let Some(bytes) = View::now(&self.inner).get(&full_key(CATALOG, name))? else {
             return Ok(None);
         };
-        let record = Record::decode(&bytes).ok_or_else(|| self.damaged())?;
+        let record = Record::decode(bytes.bytes()).ok_or_else(|| self.damaged())?;
         let keyspace = Keyspace::new(self.inner.catalog.store, name, record);
         names.known.insert(name.to_vec(), keyspace.clone());
         Ok(Some(keyspace))

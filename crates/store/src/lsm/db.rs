@@ -12,6 +12,7 @@ use super::entry::full_key;
 use super::estimate;
 use super::keyspace::Keyspace;
 use super::options::{Durability, Options};
+use super::search::Value;
 use super::snapshot::{Snapshot, View};
 use super::stat::{self, DbStat};
 use crate::{Error, Result};
@@ -122,7 +123,23 @@ impl Db {
     /// As [`Snapshot::get`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.check(keyspace)?;
-        View::now(&self.inner).get(full_key(keyspace.id(), key))
+        Ok(View::now(&self.inner).get(&full_key(keyspace.id(), key))?.map(Value::into_vec))
+    }
+
+    /// Calls `see` with the value of a key, which need not be copied for it, and answers what it
+    /// answers.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get_with<R>(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        see: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        self.inner.check(keyspace)?;
+        let value = View::now(&self.inner).get(&full_key(keyspace.id(), key))?;
+        Ok(see(value.as_ref().map(Value::bytes)))
     }
 
     /// The values of several keys, in their order, all as of one moment.
@@ -135,7 +152,36 @@ impl Db {
         keys: &[K],
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check(keyspace)?;
-        View::now(&self.inner).multi_get(keyspace, keys)
+        View::now(&self.inner).values(keyspace, keys)
+    }
+
+    /// Calls `see` with the number of each key and its value, which need not be copied for it: as
+    /// they come, in no particular order, but all as of one moment.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+    /// let people = db.keyspace("people", Default::default())?;
+    /// db.put(&people, b"1", b"Ada")?;
+    /// let mut lens = [None; 2];
+    /// db.multi_get_with(&people, &["1", "2"], |number, value| {
+    ///     lens[number] = value.map(<[u8]>::len);
+    /// })?;
+    /// assert_eq!(lens, [Some(3), None]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]; `see` may have been called for some of them.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+        mut see: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.inner.check(keyspace)?;
+        let see = |number, value: Option<Value>| see(number, value.as_ref().map(Value::bytes));
+        View::now(&self.inner).multi_get(keyspace, keys, see)
     }
 
     /// A place in a keyspace that moves both ways and sees this moment.

@@ -15,21 +15,26 @@
 //!
 //! This module knows neither keys nor versions.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::cache::{BlockKey, Cache, CacheStats, Item, Load, Lookup, Wait};
 use super::files::{Directory, Handle};
-use super::queue::Queue;
-use super::table::{Block, BlockPlace, Finder, Table, TableMeta};
+use super::queue::{self, Queue};
+use super::table::{Block, Finder, Site, Table, TableMeta};
 use super::vlog::ValuePlace;
 use crate::os::DataFile;
-use crate::os::aio::{ALIGN, Buffer};
+use crate::os::aio::ALIGN;
 use crate::sync::atomic::AtomicU64;
 use crate::{Error, Result};
 
 /// Where in the file of a table its index and filter count as one block.
 const TABLE_OFFSET: u64 = u64::MAX;
+
+/// So many reads are begun before the system gets them, few where none are in flight: the device
+/// has something to do while the next ones are looked for.
+const READS_A_TURN: RangeInclusive<usize> = 8..=32;
 
 /// A block could not be read. Why, the next one learns who tries.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +48,7 @@ pub(crate) enum Cached {
     /// A data block of a table.
     Block(Arc<Block>),
     /// A separated value.
-    Value(Arc<Vec<u8>>),
+    Value(Arc<[u8]>),
 }
 
 impl Item for Cached {
@@ -51,7 +56,7 @@ impl Item for Cached {
         match self {
             Self::Table(table) => table.memory() as u64,
             Self::Block(block) => block.memory() as u64,
-            Self::Value(value) => value.capacity() as u64,
+            Self::Value(value) => value.len() as u64,
         }
     }
 
@@ -109,8 +114,9 @@ pub(crate) struct ReadCounts {
 }
 
 /// A piece of a file.
-pub(crate) struct Piece {
-    pub(crate) handle: Arc<Handle>,
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'h> {
+    pub(crate) handle: &'h Arc<Handle>,
     pub(crate) offset: u64,
     pub(crate) len: usize,
     /// The file is still written to: what stands there may not have left the system's cache yet.
@@ -124,9 +130,9 @@ pub(crate) struct Span<'h> {
     pub(crate) len: usize,
 }
 
-impl Piece {
+impl<'h> Piece<'h> {
     /// What the disk is asked for.
-    pub(crate) fn span(&self) -> Result<Span<'_>> {
+    pub(crate) fn span(&self) -> Result<Span<'h>> {
         let direct = if self.grows { None } else { self.handle.direct()? };
         let Some(file) = direct else {
             return Ok(Span { file: self.handle.file()?, offset: self.offset, len: self.len });
@@ -151,61 +157,58 @@ impl Piece {
     /// If the system refuses, or the file ends before it.
     pub(crate) fn read<R>(&self, take: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         let span = self.span()?;
-        let mut buffer = Buffer::new(span.len);
-        let read = span.file.read_some(&mut buffer, span.offset);
-        let count = read.map_err(|e| Error::io("read", self.handle.path(), e))?;
-        take(self.cut(span.offset, &buffer[..count])?)
+        queue::with_buffer(span.len, |buffer| {
+            let read = span.file.read_some(buffer, span.offset);
+            let count = read.map_err(|e| Error::io("read", self.handle.path(), e))?;
+            take(self.cut(span.offset, &buffer[..count])?)
+        })
     }
 }
 
 /// Something to be read.
-pub(crate) enum Wanted {
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'v> {
     /// A data block.
-    Block(Table, BlockPlace),
+    Block(Site<'v>),
     /// A separated value.
-    Value(ValuePlace),
+    Value(ValuePlace<'v>),
 }
 
-impl Wanted {
+impl<'v> Wanted<'v> {
     pub(crate) fn key(&self) -> BlockKey {
         match self {
-            Self::Block(table, place) => table.block_key(*place),
+            Self::Block(site) => site.key(),
             Self::Value(place) => place.key(),
         }
     }
 
     /// Where it stands.
-    pub(crate) fn piece(&self) -> Result<Piece> {
+    pub(crate) fn piece(&self) -> Piece<'v> {
         match self {
-            Self::Block(table, place) => table.piece(*place),
-            Self::Value(place) => Ok(place.piece()),
+            Self::Block(site) => site.piece(),
+            Self::Value(place) => place.piece(),
         }
     }
 
-    /// What the bytes that were read say, verified.
-    fn open(&self, bytes: &[u8]) -> Result<Cached> {
+    /// What the bytes that were read say, verified. It may take the place of `spare`.
+    fn open(&self, bytes: &[u8], spare: Option<Cached>) -> Result<Cached> {
         match self {
-            Self::Block(table, place) => {
-                table.open_block(*place, bytes).map(|block| Cached::Block(Arc::new(block)))
+            Self::Block(site) => {
+                site.open(bytes).map(|block| Cached::Block(Arc::new(block.with_heads())))
             }
-            Self::Value(place) => {
-                place.open(bytes).map(|value| Cached::Value(Arc::new(value.to_vec())))
-            }
+            Self::Value(place) => place.open(bytes).map(|value| Cached::Value(share(value, spare))),
         }
-    }
-
-    fn count(&self, counts: &ReadCounts) {
-        match self {
-            Self::Block(..) => counts.blocks.fetch_add(1, Relaxed),
-            Self::Value(_) => counts.values.fetch_add(1, Relaxed),
-        };
     }
 
     /// Reads it from the disk.
     fn load(&self) -> Result<Cached> {
-        let piece = self.piece()?;
-        self.count(&piece.handle.directory().reads);
-        piece.read(|bytes| self.open(bytes))
+        let piece = self.piece();
+        let counts = &piece.handle.directory().reads;
+        match self {
+            Self::Block(_) => counts.blocks.fetch_add(1, Relaxed),
+            Self::Value(_) => counts.values.fetch_add(1, Relaxed),
+        };
+        piece.read(|bytes| self.open(bytes, None))
     }
 
     /// It, from the cache or the disk.
@@ -215,6 +218,19 @@ impl Wanted {
     pub(crate) fn get(&self, blocks: &Blocks) -> Result<Cached> {
         get_or_load(blocks, self.key(), || self.load())
     }
+}
+
+/// A value to be shared: in the memory of one of that length that nobody needs any more, if there
+/// is such a one.
+fn share(value: &[u8], spare: Option<Cached>) -> Arc<[u8]> {
+    if let Some(Cached::Value(mut spare)) = spare
+        && spare.len() == value.len()
+        && let Some(memory) = Arc::get_mut(&mut spare)
+    {
+        memory.copy_from_slice(value);
+        return spare;
+    }
+    Arc::from(value)
 }
 
 /// From the cache, or by `load`. Whoever gets nothing from another thread loads it, to learn the
@@ -237,32 +253,39 @@ fn get_or_load(
 /// # Errors
 /// If it cannot be read or is damaged.
 pub(crate) fn table(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Table> {
+    finder(handle, meta).map(|finder| Table::new(Arc::clone(handle), finder))
+}
+
+/// What finds the entries of the table that a handle leads to, from the cache or the disk.
+///
+/// # Errors
+/// If it cannot be read or is damaged.
+pub(crate) fn finder(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Arc<Finder>> {
     let key = BlockKey { file: u64::from(meta.number), offset: TABLE_OFFSET };
     let load = || Finder::read(handle, meta).map(Arc::new);
     let cached = get_or_load(&handle.directory().blocks, key, || load().map(Cached::Table))?;
-    let finder = match cached {
-        Cached::Table(finder) => finder,
+    match cached {
+        Cached::Table(finder) => Ok(finder),
         // No block begins there.
-        Cached::Block(_) | Cached::Value(_) => load()?,
-    };
-    Ok(Table::new(Arc::clone(handle), finder))
+        Cached::Block(_) | Cached::Value(_) => load(),
+    }
 }
 
 /// Something that needs one piece after the other.
-pub(crate) trait Task {
+pub(crate) trait Task<'v> {
     /// Goes on with the piece that it wanted, first with none; what it wants next, `None` when it
     /// is done.
     ///
     /// # Errors
     /// If what it got is damaged.
-    fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted>>;
+    fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted<'v>>>;
 }
 
 /// Drives one task: its reads wait for each other anyway.
 ///
 /// # Errors
 /// If something cannot be read or is damaged.
-pub(crate) fn run_one(blocks: &Blocks, task: &mut impl Task) -> Result<()> {
+pub(crate) fn run_one<'v>(blocks: &Blocks, task: &mut impl Task<'v>) -> Result<()> {
     let mut got = None;
     while let Some(wanted) = task.step(got)? {
         got = Some(wanted.get(blocks)?);
@@ -274,69 +297,82 @@ pub(crate) fn run_one(blocks: &Blocks, task: &mut impl Task) -> Result<()> {
 ///
 /// # Errors
 /// If something cannot be read or is damaged: then tasks that were not done are not.
-pub(crate) fn run<T: Task>(
+pub(crate) fn run<'v, T: Task<'v>>(
     directory: &Arc<Directory>,
     mut tasks: impl Iterator<Item = T>,
     finish: impl FnMut(T),
 ) -> Result<()> {
     Queue::with(directory, |queue| {
-        let (depth, blocks) = (queue.depth(), &directory.blocks);
-        let flights = (0..depth).map(|_| None).collect();
-        let (waiting, ready, failure) = (Vec::new(), Vec::new(), None);
-        let mut run = Run { blocks, queue, flights, waiting, ready, finish, failure };
+        let flights = (0..queue.depth()).map(|_| None).collect();
+        let (waiting, ready, landed) = (Vec::new(), Vec::new(), Vec::new());
+        let (spare, reads, failure) = (None, (0, 0), None);
+        let blocks = &directory.blocks;
+        let mut run =
+            Run { blocks, queue, flights, waiting, ready, landed, finish, spare, reads, failure };
         while run.go_on(&mut tasks) {}
+        directory.reads.blocks.fetch_add(run.reads.0, Relaxed);
+        directory.reads.values.fetch_add(run.reads.1, Relaxed);
         run.failure.map_or(Ok(()), Err)
     })
 }
 
 /// What a task goes on with.
-enum Next {
+enum Next<'v> {
     Got(Option<Cached>),
-    Wants(Wanted),
+    Wants(Wanted<'v>),
 }
 
 /// A read in flight.
-struct Flight<'b, T> {
+struct Flight<'b, 'v, T> {
     task: T,
-    wanted: Wanted,
-    piece: Piece,
+    wanted: Wanted<'v>,
     duty: Load<'b, Cached, Unread>,
 }
 
 /// A task whose piece is read by somebody else, or by this very run for another task.
-struct Joined<T> {
+struct Joined<'v, T> {
     task: T,
-    wanted: Wanted,
+    wanted: Wanted<'v>,
     wait: Wait<Cached, Unread>,
 }
 
-struct Run<'b, 'q, T, F> {
+struct Run<'b, 'q, 'v, T, F> {
     blocks: &'b Blocks,
     queue: &'q mut Queue,
     /// By their tokens.
-    flights: Vec<Option<Flight<'b, T>>>,
-    waiting: Vec<Joined<T>>,
+    flights: Vec<Option<Flight<'b, 'v, T>>>,
+    waiting: Vec<Joined<'v, T>>,
     /// Those that need not wait any more.
-    ready: Vec<Joined<T>>,
+    ready: Vec<Joined<'v, T>>,
+    /// Those whose reads came back, empty between turns.
+    landed: Vec<(T, Result<Cached>)>,
     finish: F,
+    /// The last one that the cache put out.
+    spare: Option<Cached>,
+    /// How many blocks and values were read.
+    reads: (u64, u64),
     /// The first one.
     failure: Option<Error>,
 }
 
-impl<'b, T: Task, F: FnMut(T)> Run<'b, '_, T, F> {
-    /// Begins as many reads as the queue takes and brings back some; `false`: all is done.
+impl<'b, 'v, T: Task<'v>, F: FnMut(T)> Run<'b, '_, 'v, T, F> {
+    /// Begins some reads, as far as the queue takes them, and brings back some; `false`: all is
+    /// done.
     fn go_on(&mut self, tasks: &mut impl Iterator<Item = T>) -> bool {
-        while self.failure.is_none() && self.queue.has_room() {
+        let (before, mut has_more) = (self.queue.in_flight(), true);
+        let enough = before + before.clamp(*READS_A_TURN.start(), *READS_A_TURN.end());
+        while self.failure.is_none() && self.queue.has_room() && self.queue.in_flight() < enough {
             if let Some(joined) = self.ready.pop() {
                 self.land(joined);
             } else if let Some(task) = tasks.next() {
                 self.advance(task, Next::Got(None));
             } else {
+                has_more = false;
                 break;
             }
         }
         if self.queue.in_flight() > 0 {
-            self.turn();
+            self.turn(has_more && self.failure.is_none());
         } else if self.failure.is_some() {
             return false;
         } else if let Some(joined) = self.waiting.pop() {
@@ -349,7 +385,7 @@ impl<'b, T: Task, F: FnMut(T)> Run<'b, '_, T, F> {
     }
 
     /// Lets a task go on until it is done or has to wait.
-    fn advance(&mut self, mut task: T, mut next: Next) {
+    fn advance(&mut self, mut task: T, mut next: Next<'v>) {
         loop {
             let wanted = match next {
                 Next::Wants(wanted) => wanted,
@@ -370,11 +406,18 @@ impl<'b, T: Task, F: FnMut(T)> Run<'b, '_, T, F> {
         }
     }
 
-    fn take_off(&mut self, task: T, wanted: Wanted, duty: Load<'b, Cached, Unread>) -> Result<()> {
-        let piece = wanted.piece()?;
-        wanted.count(&piece.handle.directory().reads);
-        let token = self.queue.push(&piece)?;
-        self.flights[token] = Some(Flight { task, wanted, piece, duty });
+    fn take_off(
+        &mut self,
+        task: T,
+        wanted: Wanted<'v>,
+        duty: Load<'b, Cached, Unread>,
+    ) -> Result<()> {
+        let token = self.queue.push(&wanted.piece())?;
+        match wanted {
+            Wanted::Block(_) => self.reads.0 += 1,
+            Wanted::Value(_) => self.reads.1 += 1,
+        }
+        self.flights[token] = Some(Flight { task, wanted, duty });
         Ok(())
     }
 
@@ -383,14 +426,16 @@ impl<'b, T: Task, F: FnMut(T)> Run<'b, '_, T, F> {
     }
 
     /// Takes a turn of the queue: tasks whose reads came back go on.
-    fn turn(&mut self) {
-        let mut landed = Vec::new();
-        let flights = &mut self.flights;
-        let turned = self.queue.turn(|token, offset, read| {
-            let Some(Flight { task, wanted, piece, duty }) = flights[token].take() else { return };
+    fn turn(&mut self, has_more: bool) {
+        let mut landed = std::mem::take(&mut self.landed);
+        let (flights, spare) = (&mut self.flights, &mut self.spare);
+        let turned = self.queue.turn(has_more, |token, offset, read| {
+            let Some(Flight { task, wanted, duty }) = flights[token].take() else { return };
+            let piece = wanted.piece();
             let read = read.map_err(|e| Error::io("read", piece.handle.path(), e));
-            let opened = read.and_then(|bytes| wanted.open(piece.cut(offset, bytes)?));
-            let _ = duty.fill(opened.as_ref().map(Cached::clone).map_err(|_| Unread));
+            let open = |bytes| wanted.open(piece.cut(offset, bytes)?, spare.take());
+            let opened = read.and_then(open);
+            *spare = duty.swap(&opened.as_ref().map(Cached::clone).map_err(|_| Unread));
             landed.push((task, opened));
         });
         if let Err(error) = turned {
@@ -398,7 +443,7 @@ impl<'b, T: Task, F: FnMut(T)> Run<'b, '_, T, F> {
             self.flights.iter_mut().for_each(|flight| *flight = None);
             self.fail(error);
         }
-        for (task, read) in landed {
+        for (task, read) in landed.drain(..) {
             match read {
                 Ok(cached) if self.failure.is_none() => {
                     self.advance(task, Next::Got(Some(cached)));
@@ -407,11 +452,12 @@ impl<'b, T: Task, F: FnMut(T)> Run<'b, '_, T, F> {
                 Err(error) => self.fail(error),
             }
         }
+        self.landed = landed;
         self.ready.extend(self.waiting.extract_if(.., |joined| joined.wait.is_over()));
     }
 
     /// A task that waited for another reader goes on.
-    fn land(&mut self, Joined { task, wanted, wait }: Joined<T>) {
+    fn land(&mut self, Joined { task, wanted, wait }: Joined<'v, T>) {
         match wait.wait() {
             Some(Ok(cached)) => self.advance(task, Next::Got(Some(cached))),
             None => self.advance(task, Next::Wants(wanted)),

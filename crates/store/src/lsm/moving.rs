@@ -49,7 +49,7 @@ pub(crate) struct Moving<'o> {
     moves: Moves<'o>,
     number: &'o dyn Fn() -> u32,
     held: Vec<Held>,
-    missing: Vec<Missing>,
+    missing: Vec<Missing<'o>>,
     /// What the entries take with their values, and may.
     bytes: usize,
     bytes_max: usize,

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use super::engine::Inner;
 use super::entry::full_key;
 use super::keyspace::Keyspace;
+use super::search::Value;
 use super::snapshot::View;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -175,14 +176,15 @@ impl Inner {
         let view = View::now(self);
         let (keys, replies): (Vec<_>, Vec<_>) =
             gets.into_iter().map(|get| (get.key, get.reply)).unzip();
-        match view.multi_get(&keyspace, &keys) {
+        match view.values(&keyspace, &keys) {
             Ok(values) => {
                 replies.into_iter().zip(values).for_each(|(reply, value)| reply.send(Ok(value)));
             }
             // Each learns whether it is its own key that cannot be read.
             Err(_) => {
                 for (key, reply) in keys.iter().zip(replies) {
-                    reply.send(view.get(full_key(keyspace.id(), key)));
+                    let value = view.get(&full_key(keyspace.id(), key));
+                    reply.send(value.map(|value| value.map(Value::into_vec)));
                 }
             }
         }

@@ -1,10 +1,11 @@
-//! Queues of reads, one for each thread that reads much at once, with the buffers that they fill.
+//! Queues of reads, one for each thread that reads much at once, with the buffers that they fill;
+//! and the buffer of a thread that reads one thing after the other.
 //!
 //! A thread makes its queue when it first needs one and keeps it for the next time: a ring belongs
 //! to the thread that made it. A queue is given back with nothing in flight, so that a store that
 //! is closed has no reads left. This module knows neither what is read nor why.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -24,16 +25,33 @@ const TURN_PART: usize = 8;
 thread_local! {
     /// The queues of this thread that are not in use.
     static QUEUES: RefCell<Vec<Queue>> = const { RefCell::new(Vec::new()) };
+    /// The buffer of this thread's single reads, while none of them has it.
+    static BUFFER: Cell<Option<Buffer>> = const { Cell::new(None) };
+}
+
+/// Calls `f` with a buffer of that length for a single read; its bytes are anything.
+pub(crate) fn with_buffer<R>(len: usize, f: impl FnOnce(&mut Buffer) -> R) -> R {
+    if len > BUFFER_BYTES {
+        return f(&mut Buffer::new(len));
+    }
+    let kept = BUFFER.try_with(Cell::take).ok().flatten();
+    let mut buffer = kept.unwrap_or_else(|| Buffer::new(BUFFER_BYTES));
+    buffer.set_len(len);
+    let result = f(&mut buffer);
+    // A thread that ends has no place for it any more.
+    let _ = BUFFER.try_with(|kept| kept.set(Some(buffer)));
+    result
 }
 
 /// A thread's reads of one store.
 pub(crate) struct Queue {
     directory: Weak<Directory>,
     queue: Box<dyn aio::Queue>,
-    pool: Pool,
     /// Where the span of each read in flight begins, by token.
     offsets: Vec<u64>,
     free: Vec<usize>,
+    /// Buffers of the pool that no read has.
+    buffers: Vec<Buffer>,
     done: Vec<Completion>,
     /// Of the buffers.
     _charge: Charge,
@@ -49,9 +67,9 @@ impl Queue {
         Self {
             directory: Arc::downgrade(directory),
             queue,
-            pool,
             offsets: vec![0; depth],
             free: (0..depth).rev().collect(),
+            buffers: std::iter::from_fn(|| pool.take()).collect(),
             done: Vec::new(),
             _charge: charge,
         }
@@ -96,10 +114,9 @@ impl Queue {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(crate) fn push(&mut self, piece: &Piece) -> Result<usize> {
+    pub(crate) fn push(&mut self, piece: &Piece<'_>) -> Result<usize> {
         let span = piece.span()?;
-        let counts = &piece.handle.directory().reads;
-        let pooled = if span.len <= BUFFER_BYTES { self.pool.take() } else { None };
+        let pooled = if span.len <= BUFFER_BYTES { self.buffers.pop() } else { None };
         let mut buffer = pooled.unwrap_or_else(|| Buffer::new(span.len));
         buffer.set_len(span.len);
         let token = self.free.pop().expect("room for a read");
@@ -111,28 +128,35 @@ impl Queue {
             offset: span.offset,
             buffer,
         });
-        counts.depth.fetch_max(self.in_flight() as u64, Relaxed);
         Ok(token)
     }
 
-    /// Hands over what was pushed and waits for some of it: `take` gets the token of each read that
+    /// Hands over what was pushed, and waits for some of it unless there is room for more that the
+    /// caller has: `take` gets the token of each read that
     /// is back, the offset at which it began, and its bytes or why there are none.
     ///
     /// # Errors
     /// If the system refuses to serve the queue: then nobody knows what becomes of the reads.
     pub(crate) fn turn(
         &mut self,
+        has_more: bool,
         mut take: impl FnMut(usize, u64, io::Result<&[u8]>),
     ) -> Result<()> {
-        let directory = self.directory.upgrade();
+        let (directory, in_flight) = (self.directory.upgrade(), self.in_flight());
         if let Some(directory) = &directory {
             directory.reads.turns.fetch_add(1, Relaxed);
+            directory.reads.depth.fetch_max(in_flight as u64, Relaxed);
         }
-        let turned = self.queue.turn(self.in_flight().div_ceil(TURN_PART), &mut self.done);
+        let is_urgent = !has_more || !self.has_room();
+        let want = if is_urgent { in_flight.div_ceil(TURN_PART) } else { 0 };
+        let turned = self.queue.turn(want, &mut self.done);
         for Completion { token, buffer, result } in self.done.drain(..) {
             let token = token as usize;
             self.free.push(token);
             take(token, self.offsets[token], result.map(|count| &buffer[..count]));
+            if buffer.capacity() == BUFFER_BYTES {
+                self.buffers.push(buffer);
+            }
         }
         turned.map_err(|e| {
             let path = directory.map(|directory| directory.path.clone()).unwrap_or_default();
@@ -148,7 +172,7 @@ impl Queue {
 /// If one cannot be read, or `take` refuses it.
 pub(crate) fn read_all(
     directory: &Arc<Directory>,
-    pieces: &[Piece],
+    pieces: &[Piece<'_>],
     mut take: impl FnMut(usize, u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
     directory.reads.prefetched.fetch_add(pieces.len() as u64, Relaxed);
@@ -162,7 +186,7 @@ pub(crate) fn read_all(
                     Err(error) => outcome = Err(error),
                 }
             }
-            queue.turn(|token, offset, read| {
+            queue.turn(false, |token, offset, read| {
                 let number = numbers[token];
                 let path = pieces[number].handle.path();
                 let read = read.map_err(|e| crate::Error::io("read", path, e));

@@ -1,57 +1,120 @@
 //! Looking up a key: a walk from the newest source to the oldest, in steps between which a block or
 //! a value is read. Reads nothing itself but what finds the blocks of a table.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::entry::{Kind, Pointer};
 use super::fetch::{Cached, Task, Wanted};
 use super::filter;
 use super::snapshot::View;
-use super::table::{Found, Look, TableSearch};
+use super::table::{Block, Finder, Found, Look, Site};
 use super::version::{LEVELS, TableFile};
 use super::vlog;
 use crate::{Error, Result};
 
+/// Look-ups in the order of keys need no more finders than these, but where level 0 is long.
+const OPEN_MAX: usize = 16;
+
+/// What finds the entries of the tables that were asked last. The look-ups of one call share it, so
+/// that each asks the cache for a table once.
+#[derive(Default)]
+pub(crate) struct Open(RefCell<Vec<(u32, Arc<Finder>)>>);
+
+impl Open {
+    /// Calls `f` with what finds the entries of a table.
+    fn with<R>(&self, table: &TableFile, f: impl FnOnce(&Finder) -> Result<R>) -> Result<R> {
+        let number = table.meta.number;
+        let mut open = self.0.borrow_mut();
+        let at = match open.iter().position(|known| known.0 == number) {
+            Some(at) => at,
+            None => {
+                let finder = table.finder()?;
+                if open.len() >= OPEN_MAX {
+                    open.remove(0);
+                }
+                open.push((number, finder));
+                open.len() - 1
+            }
+        };
+        f(&open[at].1)
+    }
+}
+
+/// A value that was found.
+pub(crate) enum Value {
+    /// One of this look-up's own.
+    Own(Vec<u8>),
+    /// One that the cache may have too.
+    Shared(Arc<[u8]>),
+}
+
+impl Value {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<u8> {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
 /// What is known of a key so far.
-enum Verdict {
+enum Verdict<'f> {
     /// The next source is to be asked.
     Open,
-    /// The block that the table's search is at is to be looked into.
+    /// The block that the search is at is to be looked into.
     Look,
     /// Its newest entry; `None`: there is none.
-    Decided(Option<Found>),
+    Decided(Option<Found<'f>>),
+}
+
+/// A table that is asked.
+#[derive(Clone, Copy)]
+struct Asked<'v> {
+    table: &'v TableFile,
+    /// The newest range tombstone in it over the key.
+    cover: u64,
+    /// The block to look into.
+    site: Site<'v>,
 }
 
 /// Looking up one full key in a view.
 pub(crate) struct Search<'v> {
     view: &'v View,
-    key: Vec<u8>,
+    open: &'v Open,
+    key: &'v [u8],
     /// What the caller knows it by.
     tag: usize,
     hash: Option<u64>,
     /// So many tables of level 0, and levels below it, were asked.
     asked: usize,
-    /// The table that is asked, and the newest range tombstone in it over the key.
-    table: Option<(TableSearch, u64)>,
-    value: Option<Vec<u8>>,
+    table: Option<Asked<'v>>,
+    value: Option<Value>,
 }
 
 impl<'v> Search<'v> {
-    pub(crate) fn new(view: &'v View, key: Vec<u8>, tag: usize) -> Self {
-        Self { view, key, tag, hash: None, asked: 0, table: None, value: None }
+    pub(crate) fn new(view: &'v View, open: &'v Open, key: &'v [u8], tag: usize) -> Self {
+        Self { view, open, key, tag, hash: None, asked: 0, table: None, value: None }
     }
 
     /// What it found, when it is done: its tag and the value.
-    pub(crate) fn into_value(self) -> (usize, Option<Vec<u8>>) {
+    pub(crate) fn into_value(self) -> (usize, Option<Value>) {
         (self.tag, self.value)
     }
 
-    fn ask_buffers(&self) -> Verdict {
+    fn ask_buffers(&self) -> Verdict<'v> {
         let current = &self.view.current;
         let frozen = current.frozen.iter().map(|frozen| &frozen.buffer);
         for buffer in std::iter::once(&current.active).chain(frozen) {
-            let cover = buffer.pieces().cover(&self.key, self.view.at);
-            let verdict = decide(buffer.get(&self.key, self.view.at), cover);
+            let cover = buffer.pieces().cover(self.key, self.view.at);
+            let verdict = decide(buffer.get(self.key, self.view.at), cover);
             if matches!(verdict, Verdict::Decided(_)) {
                 return verdict;
             }
@@ -60,7 +123,7 @@ impl<'v> Search<'v> {
     }
 
     /// The next table that may have the key.
-    fn next_table(&mut self) -> Option<&'v Arc<TableFile>> {
+    fn next_table(&mut self) -> Option<&'v TableFile> {
         let version = self.view.version();
         let level0 = version.level(0);
         loop {
@@ -74,11 +137,11 @@ impl<'v> Search<'v> {
                         return None;
                     }
                     let tables = version.level(level);
-                    tables.get(tables.partition_point(|t| t.meta.bounds.is_before(&self.key)))
+                    tables.get(tables.partition_point(|t| t.meta.bounds.is_before(self.key)))
                 }
             };
             let may_have = |table: &&Arc<TableFile>| {
-                table.meta.seqs.0 <= self.view.at && table.meta.bounds.contains(&self.key)
+                table.meta.seqs.0 <= self.view.at && table.meta.bounds.contains(self.key)
             };
             if let Some(table) = table.filter(may_have) {
                 return Some(table);
@@ -86,74 +149,57 @@ impl<'v> Search<'v> {
         }
     }
 
-    fn ask(&mut self, table: &TableFile) -> Result<Verdict> {
-        let table = table.open()?;
-        let cover = table.pieces().cover(&self.key, self.view.at);
-        let hash = *self.hash.get_or_insert_with(|| filter::hash(&self.key));
-        if !table.may_hold(hash) {
-            return Ok(decide(None, cover));
-        }
-        self.table = Some((TableSearch::new(table, &self.key)?, cover));
-        Ok(Verdict::Look)
+    fn ask(&mut self, table: &'v TableFile) -> Result<Verdict<'v>> {
+        let hash = *self.hash.get_or_insert_with(|| filter::hash(self.key));
+        let (cover, site) = self.open.with(table, |finder| {
+            let cover = finder.pieces().cover(self.key, self.view.at);
+            let site = match finder.may_hold(hash) {
+                true => finder.seek(table.handle(), self.key)?,
+                false => None,
+            };
+            Ok((cover, site))
+        })?;
+        Ok(self.look_next(table, cover, site))
     }
 
-    fn look_into(&mut self, block: &super::table::Block) -> Result<Verdict> {
-        let Some((search, cover)) = &mut self.table else { return Ok(Verdict::Open) };
-        match search.look(block, &self.key, self.view.at)? {
-            Look::Next => Ok(Verdict::Look),
-            Look::Absent => Ok(decide(None, *cover)),
-            Look::Found(found) => Ok(decide(Some(found), *cover)),
-        }
+    /// The block of a table to look into; behind its last one the table has no entry.
+    fn look_next(
+        &mut self,
+        table: &'v TableFile,
+        cover: u64,
+        site: Option<Site<'v>>,
+    ) -> Verdict<'v> {
+        self.table = site.map(|site| Asked { table, cover, site });
+        if self.table.is_some() { Verdict::Look } else { decide(None, cover) }
     }
 
-    /// The block that the table's search is at; if it is behind the last one, the table has no
-    /// entry.
-    fn block(&mut self) -> Result<Result<Wanted, Verdict>> {
-        let Some((search, cover)) = &self.table else { return Ok(Err(Verdict::Open)) };
-        Ok(search.block()?.ok_or_else(|| decide(None, *cover)))
-    }
-
-    /// Takes the value of an entry, or says where it stands.
-    fn take(&mut self, (_, kind, value): Found) -> Result<Option<Wanted>> {
-        match kind {
-            Kind::Tombstone => Ok(None),
-            Kind::Inline => {
-                self.value = Some(value);
-                Ok(None)
+    fn look_into<'b>(&mut self, block: &'b Block) -> Result<Verdict<'b>>
+    where
+        'v: 'b,
+    {
+        let Some(Asked { table, cover, site }) = self.table else { return Ok(Verdict::Open) };
+        match site.look(block, self.key, self.view.at)? {
+            Look::Absent => Ok(decide(None, cover)),
+            Look::Found(found) => Ok(decide(Some(found), cover)),
+            // The versions of the key may go on in the next block.
+            Look::Next => {
+                let next = self.open.with(table, |finder| finder.behind(&site))?;
+                Ok(self.look_next(table, cover, next))
             }
-            Kind::Separated => separated(self.view, &value).map(Some),
         }
     }
-}
 
-/// Where the value stands that an entry points to.
-///
-/// # Errors
-/// If the entry has no pointer, or one that leads nowhere.
-pub(crate) fn separated(view: &View, value: &[u8]) -> Result<Wanted> {
-    let path = &view.version().directory().path;
-    let no_pointer = || Error::damaged(path, 0, "an entry of a table has no pointer");
-    let pointer = Pointer::decode(value).ok_or_else(no_pointer)?;
-    vlog::find(view.version(), pointer).map(Wanted::Value)
-}
-
-impl Task for Search<'_> {
-    fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted>> {
-        let mut verdict = match got {
-            None => self.ask_buffers(),
-            Some(Cached::Block(block)) => self.look_into(&block)?,
-            Some(Cached::Value(value)) => {
-                self.value = Some(Arc::unwrap_or_clone(value));
-                return Ok(None);
-            }
-            Some(Cached::Table(_)) => Verdict::Open,
-        };
+    /// Asks one source after the other until the key is decided, or a block is to be looked into.
+    fn settle<'b>(&mut self, mut verdict: Verdict<'b>) -> Result<Option<Wanted<'v>>>
+    where
+        'v: 'b,
+    {
         loop {
             verdict = match verdict {
                 Verdict::Decided(found) => return found.map_or(Ok(None), |found| self.take(found)),
-                Verdict::Look => match self.block()? {
-                    Ok(wanted) => return Ok(Some(wanted)),
-                    Err(verdict) => verdict,
+                Verdict::Look => match self.table {
+                    Some(asked) => return Ok(Some(Wanted::Block(asked.site))),
+                    None => Verdict::Open,
                 },
                 Verdict::Open => match self.next_table() {
                     Some(table) => self.ask(table)?,
@@ -162,11 +208,54 @@ impl Task for Search<'_> {
             };
         }
     }
+
+    /// Takes the value of an entry, or says where it stands.
+    fn take(&mut self, (_, kind, value): Found<'_>) -> Result<Option<Wanted<'v>>> {
+        match kind {
+            Kind::Tombstone => Ok(None),
+            Kind::Inline => {
+                self.value = Some(Value::Own(value.to_vec()));
+                Ok(None)
+            }
+            Kind::Separated => separated(self.view, value).map(Some),
+        }
+    }
+}
+
+/// Where the value stands that an entry points to.
+///
+/// # Errors
+/// If the entry has no pointer, or one that leads nowhere.
+pub(crate) fn separated<'v>(view: &'v View, value: &[u8]) -> Result<Wanted<'v>> {
+    let path = &view.version().directory().path;
+    let no_pointer = || Error::damaged(path, 0, "an entry of a table has no pointer");
+    let pointer = Pointer::decode(value).ok_or_else(no_pointer)?;
+    vlog::find(view.version(), pointer).map(Wanted::Value)
+}
+
+impl<'v> Task<'v> for Search<'v> {
+    fn step(&mut self, got: Option<Cached>) -> Result<Option<Wanted<'v>>> {
+        match got {
+            None => {
+                let verdict = self.ask_buffers();
+                self.settle(verdict)
+            }
+            Some(Cached::Block(block)) => {
+                let verdict = self.look_into(&block)?;
+                self.settle(verdict)
+            }
+            Some(Cached::Value(value)) => {
+                self.value = Some(Value::Shared(value));
+                Ok(None)
+            }
+            Some(Cached::Table(_)) => self.settle(Verdict::Open),
+        }
+    }
 }
 
 /// What a source with this entry and this range tombstone over the key says: it hides all older
 /// ones.
-fn decide(found: Option<Found>, cover: u64) -> Verdict {
+fn decide(found: Option<Found<'_>>, cover: u64) -> Verdict<'_> {
     match found {
         Some(found) => Verdict::Decided((found.0 > cover).then_some(found)),
         None if cover > 0 => Verdict::Decided(None),

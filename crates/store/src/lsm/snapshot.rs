@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use super::cursor::{Cursor, Scan};
 use super::engine::{Current, Inner};
-use super::entry::{Kind, full_key};
+use super::entry::{KEYSPACE_BYTES, Kind, full_key};
 use super::fetch::{self, Cached};
 use super::keyspace::Keyspace;
-use super::search::{self, Search};
+use super::search::{self, Open, Search, Value};
 use super::version::Version;
 use crate::Result;
 
@@ -32,30 +32,44 @@ impl View {
     }
 
     /// The value of a full key.
-    pub(crate) fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let directory = self.version().directory();
         directory.reads.gets.fetch_add(1, Ordering::Relaxed);
-        let mut search = Search::new(self, key, 0);
+        let open = Open::default();
+        let mut search = Search::new(self, &open, key, 0);
         fetch::run_one(&directory.blocks, &mut search)?;
         Ok(search.into_value().1)
     }
 
-    /// The values of several keys of a keyspace: their reads wait for the disk together.
+    /// The values of several keys of a keyspace, each with the number of its key, as they come:
+    /// their reads wait for the disk together.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
         keys: &[K],
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = Vec::new();
-        values.resize_with(keys.len(), || None);
-        let search =
-            |(tag, key): (usize, &K)| Search::new(self, full_key(keyspace.id(), key.as_ref()), tag);
-        let searches = keys.iter().enumerate().map(search);
+        mut see: impl FnMut(usize, Option<Value>),
+    ) -> Result<()> {
         let directory = self.version().directory();
         directory.reads.gets.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        // Neighbours find the same things, which are at hand then.
+        let keys = FullKeys::in_order(keyspace.id(), keys);
+        let open = Open::default();
+        let searches = keys.iter().map(|(tag, key)| Search::new(self, &open, key, tag));
         fetch::run(directory, searches, |done| {
             let (tag, value) = done.into_value();
-            values[tag] = value;
+            see(tag, value);
+        })
+    }
+
+    /// The same as a list in the order of the keys.
+    pub(crate) fn values<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut values = vec![None; keys.len()];
+        self.multi_get(keyspace, keys, |number, value| {
+            values[number] = value.map(Value::into_vec)
         })?;
         Ok(values)
     }
@@ -67,11 +81,53 @@ impl View {
             Kind::Inline => Ok(Some(value.to_vec())),
             Kind::Separated => {
                 match search::separated(self, value)?.get(&self.version().directory().blocks)? {
-                    Cached::Value(value) => Ok(Some(Arc::unwrap_or_clone(value))),
+                    Cached::Value(value) => Ok(Some(value.to_vec())),
                     Cached::Table(_) | Cached::Block(_) => Ok(None),
                 }
             }
         }
+    }
+}
+
+/// The full keys of several keys, one behind the other in their order, each with its number.
+struct FullKeys {
+    bytes: Vec<u8>,
+    /// The number of a key, and where it ends.
+    ends: Vec<(usize, usize)>,
+}
+
+impl FullKeys {
+    fn in_order<K: AsRef<[u8]>>(keyspace: u32, keys: &[K]) -> Self {
+        // The beginning of a key as a number decides nearly always.
+        let head = |key: &[u8]| {
+            let mut first = [0; 8];
+            let len = key.len().min(first.len());
+            first[..len].copy_from_slice(&key[..len]);
+            u64::from_be_bytes(first)
+        };
+        let mut order: Vec<(u64, usize)> =
+            keys.iter().map(|key| head(key.as_ref())).zip(0..).collect();
+        order.sort_unstable_by(|a, b| {
+            let keys = || keys[a.1].as_ref().cmp(keys[b.1].as_ref());
+            a.0.cmp(&b.0).then_with(keys)
+        });
+        let len = keys.iter().map(|key| KEYSPACE_BYTES + key.as_ref().len()).sum();
+        let (mut bytes, mut ends) = (Vec::with_capacity(len), Vec::with_capacity(keys.len()));
+        for (_, number) in order {
+            bytes.extend_from_slice(&keyspace.to_be_bytes());
+            bytes.extend_from_slice(keys[number].as_ref());
+            ends.push((number, bytes.len()));
+        }
+        Self { bytes, ends }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(number, end)| {
+            let key = &self.bytes[start..end];
+            start = end;
+            (number, key)
+        })
     }
 }
 
@@ -113,8 +169,23 @@ impl Snapshot {
     /// [`Error::Io`]: crate::Error::Io
     /// [`Error::Argument`]: crate::Error::Argument
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(keyspace, key, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Calls `see` with the value of a key, which need not be copied for it, and answers what it
+    /// answers.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get_with<R>(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        see: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         self.inner.check(keyspace)?;
-        self.view().get(full_key(keyspace.id(), key))
+        let value = self.view().get(&full_key(keyspace.id(), key))?;
+        Ok(see(value.as_ref().map(Value::bytes)))
     }
 
     /// The values of several keys, in their order.
@@ -127,7 +198,23 @@ impl Snapshot {
         keys: &[K],
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.inner.check(keyspace)?;
-        self.view().multi_get(keyspace, keys)
+        self.view().values(keyspace, keys)
+    }
+
+    /// Calls `see` with the number of each key and its value, which need not be copied for it: as
+    /// they come, in no particular order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]; `see` may have been called for some of them.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+        mut see: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.inner.check(keyspace)?;
+        let see = |number, value: Option<Value>| see(number, value.as_ref().map(Value::bytes));
+        self.view().multi_get(keyspace, keys, see)
     }
 
     /// A place in a keyspace that moves both ways.

@@ -15,6 +15,7 @@ use super::entry::{KEYSPACE_BYTES, end_of_prefix, full_key};
 use super::keyspace::Keyspace;
 use super::options::Durability;
 use super::pool::{Reply, Task};
+use super::search::Value;
 use super::snapshot::View;
 use crate::{Error, Result};
 
@@ -147,7 +148,7 @@ impl Transaction {
         if self.writes.decide(&full) {
             return Ok(None);
         }
-        let found = self.view().get(full.clone())?;
+        let found = self.view().get(&full)?.map(Value::into_vec);
         self.footprint.borrow_mut().points.insert(full);
         Ok(found)
     }

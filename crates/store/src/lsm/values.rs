@@ -17,10 +17,10 @@ use crate::Result;
 const GAP_BYTES: u64 = 16 << 10;
 
 /// A value that has to be read.
-pub(crate) struct Missing {
+pub(crate) struct Missing<'v> {
     /// What the caller knows it by.
     pub(crate) entry: usize,
-    pub(crate) place: ValuePlace,
+    pub(crate) place: ValuePlace<'v>,
 }
 
 /// Reads values, as many at a time as the queue takes, in no order; `take` gets what the caller
@@ -30,13 +30,13 @@ pub(crate) struct Missing {
 /// If one cannot be read or is not what it should be, or `take` refuses it.
 pub(crate) fn read(
     directory: &Arc<Directory>,
-    mut missing: Vec<Missing>,
+    mut missing: Vec<Missing<'_>>,
     mut take: impl FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
     missing.sort_by_key(|missing| missing.place.span());
     let spans: Vec<(u32, u64, u32)> = missing.iter().map(|missing| missing.place.span()).collect();
     let runs = runs(&spans, directory.budget.piece_bytes());
-    let pieces: Vec<Piece> = runs.iter().map(|run| piece_of(&missing[run.clone()])).collect();
+    let pieces: Vec<Piece<'_>> = runs.iter().map(|run| piece_of(&missing[run.clone()])).collect();
     queue::read_all(directory, &pieces, |number, offset, bytes| {
         for Missing { entry, place } in &missing[runs[number].clone()] {
             take(*entry, place.open(place.piece().cut(offset, bytes)?)?)?;
@@ -66,7 +66,7 @@ pub(crate) fn runs(spans: &[(u32, u64, u32)], bytes_max: usize) -> Vec<Range<usi
 }
 
 /// What is read for neighbours.
-fn piece_of(neighbours: &[Missing]) -> Piece {
+fn piece_of<'v>(neighbours: &[Missing<'v>]) -> Piece<'v> {
     let mut piece = neighbours[0].place.piece();
     let ends = neighbours.iter().map(|missing| {
         let (_, offset, len) = missing.place.span();

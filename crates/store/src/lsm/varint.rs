@@ -16,6 +16,22 @@ pub(crate) fn push_bytes(bytes: &mut Vec<u8>, content: &[u8]) {
     bytes.extend_from_slice(content);
 }
 
+/// The number that these eight bytes begin with, the first byte lowest, and its length; `None` if
+/// it does not end in them.
+#[inline(always)]
+pub(crate) fn short(bytes: u64) -> Option<(u64, usize)> {
+    let ends = !bytes & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    // All bits up to that of the first end.
+    let bytes = bytes & (ends ^ (ends - 1));
+    let pairs = (bytes & 0x007f_007f_007f_007f) | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    let eight = (fours & 0x0000_0000_0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4;
+    Some((eight, ends.trailing_zeros() as usize / 8 + 1))
+}
+
 /// Bytes that are read from the front. Every method answers `None` where the bytes end too early
 /// or make no sense.
 #[derive(Clone)]
@@ -74,7 +90,13 @@ impl<'a> Reader<'a> {
             self.rest = rest;
             return Some(u64::from(first));
         }
-        self.long_number()
+        match self.rest.first_chunk().and_then(|bytes| short(u64::from_le_bytes(*bytes))) {
+            Some((number, len)) => {
+                self.rest = &self.rest[len..];
+                Some(number)
+            }
+            None => self.long_number(),
+        }
     }
 
     /// One of several bytes, or none.
@@ -128,6 +150,24 @@ mod tests {
         assert_eq!(reader.bytes(), Some(&b"key"[..]));
         assert!(reader.is_empty() && reader.position() == bytes.len());
         assert_eq!(reader.u8(), None);
+    }
+
+    /// Numbers of every length, at every distance from the end, are read as byte by byte.
+    #[test]
+    fn numbers_of_eight_bytes_at_once_are_those_of_one_at_a_time() {
+        for bits in 0..64 {
+            for number in [1_u64 << bits, (1 << bits) - 1, 0x9e37_79b9_7f4a_7c15 >> bits] {
+                for behind in 0..9 {
+                    let mut bytes = Vec::new();
+                    push(&mut bytes, number);
+                    let len = bytes.len();
+                    bytes.resize(len + behind, 0xff);
+                    let (mut one, mut other) = (Reader::new(&bytes), Reader::new(&bytes));
+                    assert_eq!((one.number(), one.position()), (Some(number), len));
+                    assert_eq!((other.long_number(), other.position()), (Some(number), len));
+                }
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::entry::Pointer;
 use super::fetch;
 use super::files::{Directory, Handle, Name};
 use super::merge::Source;
-use super::table::{Pace, Table, TableCursor, TableMeta};
+use super::table::{Finder, Pace, Table, TableCursor, TableMeta};
 use super::vlog::Remap;
 use super::wal::Identity;
 use crate::Result;
@@ -45,6 +45,14 @@ impl TableFile {
     /// If it cannot be read or is damaged.
     pub(crate) fn open(&self) -> Result<Table> {
         fetch::table(&self.handle, &self.meta)
+    }
+
+    /// What finds its entries, from the cache or the disk.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn finder(&self) -> Result<Arc<Finder>> {
+        fetch::finder(&self.handle, &self.meta)
     }
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {

@@ -76,7 +76,7 @@ impl Remap {
         if sealed.len.checked_add(sealed.remap_len) != Some(len) {
             return Err(damaged());
         }
-        let (handle, len) = (Arc::clone(segment.handle()), sealed.remap_len as usize);
+        let (handle, len) = (segment.handle(), sealed.remap_len as usize);
         let piece = Piece { handle, offset: sealed.len, len, grows: false };
         let salt = segment.identity.salt;
         let mut remap = piece.read(|bytes| Self::decode(salt, bytes).ok_or_else(damaged))?;
@@ -101,8 +101,9 @@ impl Remap {
 }
 
 /// Where a value stands, and what it is known by.
-pub(crate) struct ValuePlace {
-    handle: Arc<Handle>,
+#[derive(Clone, Copy)]
+pub(crate) struct ValuePlace<'v> {
+    handle: &'v Arc<Handle>,
     segment: u32,
     offset: u64,
     len: u32,
@@ -111,7 +112,7 @@ pub(crate) struct ValuePlace {
     grows: bool,
 }
 
-impl ValuePlace {
+impl<'v> ValuePlace<'v> {
     /// What the cache knows it by.
     pub(crate) fn key(&self) -> BlockKey {
         BlockKey { file: u64::from(self.segment), offset: self.offset }
@@ -122,8 +123,8 @@ impl ValuePlace {
         (self.segment, self.offset, self.len)
     }
 
-    pub(crate) fn piece(&self) -> Piece {
-        let (handle, len) = (Arc::clone(&self.handle), self.len as usize);
+    pub(crate) fn piece(&self) -> Piece<'v> {
+        let (handle, len) = (self.handle, self.len as usize);
         Piece { handle, offset: self.offset, len, grows: self.grows }
     }
 
@@ -146,7 +147,7 @@ impl ValuePlace {
 ///
 /// # Errors
 /// If there is no such place.
-pub(crate) fn find(version: &Version, pointer: Pointer) -> Result<ValuePlace> {
+pub(crate) fn find(version: &Version, pointer: Pointer) -> Result<ValuePlace<'_>> {
     let Some((segment, offset)) = version.resolve(pointer)? else {
         let name = super::files::Name::Segment(pointer.segment);
         let path = version.directory().file(name);
@@ -167,8 +168,8 @@ pub(crate) fn place(
     segment: &Segment,
     Pointer { len, sum, .. }: Pointer,
     offset: u64,
-) -> ValuePlace {
-    let (handle, grows) = (Arc::clone(segment.handle()), segment.sealed.is_none());
+) -> ValuePlace<'_> {
+    let (handle, grows) = (segment.handle(), segment.sealed.is_none());
     ValuePlace { handle, segment: segment.identity.number, offset, len, sum, grows }
 }
 

@@ -113,7 +113,7 @@ impl Window {
             match (directory.blocks.peek(wanted.key()), wanted) {
                 (Some(Cached::Value(value)), _) => entry.fill(&value),
                 (_, Wanted::Value(place)) => missing.push(Missing { entry: at, place }),
-                (_, Wanted::Block(..)) => {}
+                (_, Wanted::Block(_)) => {}
             }
         }
         values::read(directory, missing, |entry, value| {

@@ -44,7 +44,7 @@ pub(crate) struct Stored {
     value_order: u8,
     pub(crate) key_size: u32,
     pub(crate) value_size: u32,
-    user_flags: u32,
+    pub(crate) user_flags: u32,
     order_name: Vec<u8>,
     value_order_name: Vec<u8>,
 }
@@ -148,17 +148,24 @@ impl Stored {
     }
 
     pub(crate) fn encode(&self, root: &Root) -> Vec<u8> {
-        let mut out = vec![0; NAMES_AT];
-        root.encode(&mut out);
+        let mut out = Vec::new();
+        self.encode_into(&mut out, root);
+        out
+    }
+
+    /// Puts the record in the place of what `out` has.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>, root: &Root) {
+        out.clear();
+        out.resize(NAMES_AT, 0);
+        root.encode(out);
         (out[48], out[49], out[50]) = (self.order, self.duplicates, self.value_order);
-        put_u32(&mut out, 52, self.key_size);
-        put_u32(&mut out, 56, self.value_size);
-        put_u32(&mut out, 60, self.user_flags);
+        put_u32(out, 52, self.key_size);
+        put_u32(out, 56, self.value_size);
+        put_u32(out, 60, self.user_flags);
         out[64] = self.order_name.len() as u8;
         out[65] = self.value_order_name.len() as u8;
         out.extend_from_slice(&self.order_name);
         out.extend_from_slice(&self.value_order_name);
-        out
     }
 
     /// Reads a record; `None` if this version cannot have written it.
@@ -224,7 +231,7 @@ impl Stored {
         self.duplicates == 2
     }
 
-    fn has_custom_orders(&self) -> bool {
+    pub(crate) fn has_custom_orders(&self) -> bool {
         [self.order, self.value_order].contains(&CUSTOM)
     }
 
@@ -483,7 +490,8 @@ impl Opened {
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenTable> {
-        let chunks = self.chunks.iter_mut().filter_map(OnceLock::get_mut);
+        // They are filled one after the other.
+        let chunks = self.chunks.iter_mut().map_while(OnceLock::get_mut);
         chunks.flat_map(|chunk| chunk.iter_mut().filter_map(OnceLock::get_mut))
     }
 

@@ -13,13 +13,13 @@
 //! before a meta page is written and lowered after its publication; a writer that finds it raised
 //! removes such records before it does anything else.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::Durability;
 use super::group::locked;
 use super::image::{Image, Numbers, Pieces};
 use super::meta::{Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
-use super::pages::{PageRef, Pages, WritePages};
+use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
@@ -45,6 +45,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 
     // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
     //    and L untouched.
+    let mut record = state.pages.take_frame()?;
     let pieces = Pieces::new(&image, &state.pages);
     let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
     // The file is long enough for every commit that was published.
@@ -76,7 +77,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
         },
     };
     let slot = store.free_slot();
-    write_meta(store, &meta, slot)?;
+    write_meta(store, &meta, slot, &mut record)?;
 
     // 4. One flush. A crash before its end leaves a record that recovery can judge: of one flush by
     //    the digest, flushed by its own checksum.
@@ -86,12 +87,15 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     }
 
     // 5. Publish. From here on readers and the next writer see the commit.
-    store.hints.free.store(state.free.hint, SeqCst);
-    store.hints.written.store(pieces.end(), SeqCst);
-    announce(store, SnapshotMeta { meta, slot }, durable);
+    store.hints.free.store(state.free.hint, Relaxed);
+    store.hints.written.store(pieces.end(), Relaxed);
+    if let Some(before) = announce(store, SnapshotMeta { meta, slot }, durable) {
+        state.free.record = before.meta.recent;
+    }
     if durable {
         cut(store);
     }
+    state.pages.give_frames(image.into_frames().chain([record]));
     Ok(())
 }
 
@@ -146,6 +150,7 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     meta.pending = free.pending.root;
     meta.ready_pages = free.ready_pages;
     meta.pending_pages = free.pending_pages;
+    meta.recent = std::mem::take(&mut free.record);
     meta.recent.clone_from(&free.recent);
     // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
     for root in [&meta.catalog, &meta.ready, &meta.pending] {
@@ -243,10 +248,9 @@ pub(crate) fn trim(store: &Inner) -> Result<()> {
     Ok(())
 }
 
-/// Writes a record into a meta page that holds neither D's nor L's. A failure poisons the store:
-/// what the page holds then is not known.
-pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32) -> Result<()> {
-    let mut record = store.pages.new_buffer()?;
+/// Writes a record, built in a frame, into a meta page that holds neither D's nor L's. A failure
+/// poisons the store: what the page holds then is not known.
+pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32, record: &mut Buffer) -> Result<()> {
     meta.encode_into(record.bytes_mut(), slot);
     store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
     store.lock.word(WORD_DIRTY).store(1, SeqCst);
@@ -272,14 +276,20 @@ pub(crate) fn withdraw(store: &Inner, slot: u32) {
     let _ = write_slot(store, &[0; META_LEN], slot);
 }
 
-/// Publishes a commit whose record is written (and flushed, if `durable`).
-pub(crate) fn announce(store: &Inner, snapshot: SnapshotMeta, durable: bool) {
+/// Publishes a commit whose record is written (and flushed, if `durable`). Gives back the one before
+/// if nobody reads it.
+pub(crate) fn announce(
+    store: &Inner,
+    snapshot: SnapshotMeta,
+    durable: bool,
+) -> Option<SnapshotMeta> {
     let word = word_of(snapshot.meta.txn, snapshot.slot);
-    store.set_newest(snapshot);
+    let before = store.set_newest(snapshot);
     if durable {
         store.lock.word(WORD_DURABLE).store(word, SeqCst);
     }
     store.lock.word(WORD_DIRTY).store(0, SeqCst);
+    before
 }
 
 impl Inner {

@@ -2,8 +2,6 @@
 
 #![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
 
-use std::mem::MaybeUninit;
-
 use super::catalog::OpenTable;
 use super::page::Page;
 use super::path::Path;
@@ -193,20 +191,15 @@ impl Cursor {
         }
     }
 
-    /// Keeps a string of which `join` puts a copy into the room it is given, as [`Page::join`]
-    /// does, if it is short.
+    /// Keeps a string both parts of which stand in the page.
     #[inline(always)]
-    fn keep(
-        kept: &mut Vec<u8>,
-        string: Bytes<'_>,
-        join: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<usize>,
-    ) {
+    fn keep(kept: &mut Vec<u8>, page: Page<'_>, first: &[u8], second: &[u8]) {
         kept.clear();
-        match join(kept.spare_capacity_mut()) {
-            // SAFETY: `join` is one of a page's, and has written so many bytes to the room behind
-            // the vector's end, which is its beginning.
+        match page.join(first, second, kept.spare_capacity_mut()) {
+            // SAFETY: so many bytes were written to the room behind the vector's end, which is its
+            // beginning.
             Some(len) => unsafe { kept.set_len(len) },
-            None => Self::keep_long(string, kept),
+            None => Self::keep_long(Bytes::new(first, second), kept),
         }
     }
 

@@ -73,7 +73,7 @@ impl Inner {
         let mut meta = flushed.meta.clone();
         meta.kind = Kind::Flushed;
         let slot = self.free_slot();
-        write_meta(self, &meta, slot)?;
+        write_meta(self, &meta, slot, &mut self.pages.new_buffer()?)?;
         if let Err(error) = self.flush() {
             withdraw(self, slot);
             return Err(error);
@@ -103,7 +103,7 @@ impl Inner {
         }
         self.clean()?;
         let meta = Meta { kind: Kind::Flushed, ..newest.meta.clone() };
-        write_meta(self, &meta, self.free_slot())?;
+        write_meta(self, &meta, self.free_slot(), &mut self.pages.new_buffer()?)?;
         self.lock.word(WORD_DIRTY).store(0, SeqCst);
         Ok(())
     }

@@ -92,6 +92,8 @@ pub(crate) struct FreeState {
     /// The commit that this one follows, and the page behind the last one that it wrote.
     newest: u64,
     behind: PageNo,
+    /// Memory for the list that goes into the record of the next commit.
+    pub(crate) record: Vec<FreeRun>,
 }
 
 /// True if a protected snapshot uses pages of the interval. `protected` is ascending.
@@ -190,6 +192,7 @@ impl FreeState {
             holders: None,
             newest: meta.txn,
             behind: 0,
+            record: Vec::new(),
         }
     }
 
@@ -381,6 +384,9 @@ impl FreeState {
 
     /// Removes the runs that were taken from the ready tree.
     fn remove_taken(&mut self, pages: &mut WritePages) -> Result<()> {
+        if self.taken.is_empty() {
+            return Ok(());
+        }
         for start in std::mem::take(&mut self.taken) {
             if !delete_plain(pages, &mut self.ready, &start.to_be_bytes())? {
                 return Err(pages

@@ -1,6 +1,7 @@
 //! Changed pages on their way to the file: giving them numbers, side by side and in key order, and
 //! writing them in few large pieces. Shared by the commit and by early writing (`spill`).
 
+use std::cmp::Reverse;
 use std::io::IoSlice;
 
 use super::free::{SMALL_PAGES, runs_for_commit};
@@ -19,27 +20,23 @@ const LARGE_BYTES: usize = 4 << 20;
 /// ... if the piece is not short: scattered pages are better left to the flush, which sorts them.
 const LARGE_PIECE_BYTES: usize = 64 << 10;
 
-/// Page numbers for changed pages: runs, in the order in which they are used.
+/// Page numbers for changed pages: runs, of which the last one is used first.
 pub(crate) struct Numbers {
-    runs: std::collections::VecDeque<Run>,
+    runs: Vec<Run>,
 }
 
 impl Numbers {
     /// Takes at least `need` numbers out of the pool, in as few runs as possible.
     pub(crate) fn take(pages: &mut WritePages, need: usize) -> Self {
-        let chosen = runs_for_commit(pages, need as u32);
-        let mut runs: Vec<Run> = chosen.iter().map(|i| pages.space.pool[*i]).collect();
-        for i in chosen.iter().rev() {
-            pages.space.pool.swap_remove(*i);
-        }
+        let mut runs = take_runs(pages, need);
         if need as u32 <= SMALL_PAGES {
             // A leaf may stand alone: what is above it is written by the next commit too, and so
             // keeps its places side by side.
-            runs.sort_unstable_by_key(|run| (run.len, run.start));
+            runs.sort_unstable_by_key(|run| Reverse((run.len, run.start)));
         } else {
-            runs.sort_unstable_by_key(|run| run.start);
+            runs.sort_unstable_by_key(|run| Reverse(run.start));
         }
-        Self { runs: runs.into() }
+        Self { runs }
     }
 
     /// How many there are.
@@ -48,22 +45,41 @@ impl Numbers {
     }
 
     fn next(&mut self) -> PageNo {
-        let Some(run) = self.runs.front_mut() else {
+        let Some(run) = self.runs.last_mut() else {
             unreachable!("a commit brought fewer pages to the pool than it changed");
         };
         let no = run.start;
         run.start += 1;
         run.len -= 1;
         if run.len == 0 {
-            self.runs.pop_front();
+            self.runs.pop();
         }
         no
     }
 
     /// Gives back what was not used.
-    pub(crate) fn give_back(self, pages: &mut WritePages) {
-        pages.space.pool.extend(self.runs);
+    pub(crate) fn give_back(mut self, pages: &mut WritePages) {
+        if pages.space.pool.is_empty() {
+            pages.space.pool = self.runs;
+        } else {
+            pages.space.pool.append(&mut self.runs);
+        }
     }
+}
+
+/// Takes runs with at least `need` pages out of the pool, as few as possible; all there are if that
+/// is what is needed, as in most small commits.
+fn take_runs(pages: &mut WritePages, need: usize) -> Vec<Run> {
+    let pool = &mut pages.space.pool;
+    if pool.iter().map(|run| run.len as usize).sum::<usize>() == need {
+        return std::mem::take(pool);
+    }
+    let chosen = runs_for_commit(pages, need as u32);
+    let runs = chosen.iter().map(|i| pages.space.pool[*i]).collect();
+    for i in chosen.iter().rev() {
+        pages.space.pool.swap_remove(*i);
+    }
+    runs
 }
 
 /// Pages that have their numbers and checksums and wait for being written.
@@ -123,6 +139,11 @@ impl Image {
     /// Its pages are in the file.
     pub(crate) fn note_written(&self, file: &PageFile) {
         file.note_written(self.pages.iter().map(|(no, _)| *no));
+    }
+
+    /// The memory of its pages.
+    pub(crate) fn into_frames(self) -> impl Iterator<Item = Buffer> {
+        self.pages.into_iter().map(|(_, frame)| frame)
     }
 
     /// How many bytes wait.

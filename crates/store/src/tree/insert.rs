@@ -46,7 +46,7 @@ impl Place {
         value: &[u8],
     ) -> Result<()> {
         let side = if tree.form.values.is_some() { Side::At(value) } else { Side::First };
-        let Some(page) = self.path.seek(pages, tree, key, side)? else {
+        let Some(page) = self.path.seek_to_change(pages, tree, key, side)? else {
             (self.slot, self.key_found, self.value, self.found) = (0, false, 0, false);
             return Ok(());
         };

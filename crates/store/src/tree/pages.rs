@@ -29,6 +29,8 @@ pub(crate) const FIRST_PAGE: PageNo = 3;
 
 /// The first page number that does not exist: numbers have 31 bits.
 pub(crate) const PAGE_NO_END: u32 = 1 << 31;
+/// The bytes of the smallest pages.
+const PAGE_BYTES_MIN: usize = 4096;
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
 
@@ -308,6 +310,8 @@ pub(crate) trait Pages {
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error;
     /// Has the beginning of a page fetched, from memory or from a file beyond memory.
     fn prefetch(&self, at: PageRef);
+    /// Has the processor fetch all of a page that is about to be searched and copied.
+    fn fetch_to_change(&self, at: PageRef);
     /// Has pages read in the background where the file is beyond memory; neighbours together.
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
 }
@@ -495,8 +499,22 @@ impl Pages for ReadPages {
             if self.file.is_beyond_memory() {
                 self.file.read_ahead(Run { start: at.0, len: 1 });
             }
-            // SAFETY: the address lies in the map; prefetching reads nothing.
-            unsafe { prefetch(self.file.base.add((at.0 as usize) << self.file.shift)) }
+            // SAFETY: the page lies in the map.
+            unsafe {
+                let page = self.file.base.add((at.0 as usize) << self.file.shift);
+                prefetch::<{ page::FETCHED }>(page);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fetch_to_change(&self, at: PageRef) {
+        if self.file.is_mapped() && at.0 < self.end {
+            // SAFETY: the page lies in the map. Of a large one the beginning is fetched.
+            unsafe {
+                let page = self.file.base.add((at.0 as usize) << self.file.shift);
+                prefetch::<PAGE_BYTES_MIN>(page);
+            }
         }
     }
 
@@ -519,14 +537,14 @@ impl Pages for ReadPages {
 /// Fetches the first cache lines of a page.
 ///
 /// # Safety
-/// `base` must be an address inside an allocation or map of at least 256 bytes from there on.
+/// `base` must be an address inside an allocation or map of at least `BYTES` from there on.
 #[inline(always)]
-unsafe fn prefetch(base: *const u8) {
+unsafe fn prefetch<const BYTES: usize>(base: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetch instructions do not fault; the offsets stay inside the page.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for at in (0..page::FETCHED).step_by(64) {
+        for at in (0..BYTES).step_by(64) {
             _mm_prefetch::<_MM_HINT_T0>(base.add(at).cast());
         }
     }

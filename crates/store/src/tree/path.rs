@@ -41,7 +41,19 @@ impl Path {
         &mut self,
         pages: &'p P,
         tree: &Tree,
+        choose: impl FnMut(Page<'p>) -> Result<usize>,
+    ) -> Result<Option<Page<'p>>> {
+        self.descend_with(pages, tree, choose, |_| {})
+    }
+
+    /// As [`Path::descend`], where `reach` is told each page below the root before it is looked at.
+    #[inline(always)]
+    fn descend_with<'p, P: Pages>(
+        &mut self,
+        pages: &'p P,
+        tree: &Tree,
         mut choose: impl FnMut(Page<'p>) -> Result<usize>,
+        reach: impl Fn(PageRef),
     ) -> Result<Option<Page<'p>>> {
         let mut at = tree.root.page;
         self.moved = 0;
@@ -60,7 +72,21 @@ impl Path {
             }
             at = page.child(slot);
             level -= 1;
+            reach(at);
         }
+    }
+
+    /// As [`Path::seek`], to change what is on the way.
+    #[inline(always)]
+    pub(crate) fn seek_to_change<'p, P: Pages>(
+        &mut self,
+        pages: &'p P,
+        tree: &Tree,
+        key: &[u8],
+        side: Side<'_>,
+    ) -> Result<Option<Page<'p>>> {
+        let choose = |page| branch_slot(pages, &tree.form, page, key, side);
+        self.descend_with(pages, tree, choose, |page| pages.fetch_to_change(page))
     }
 
     /// Goes down to the leaf where a pair stands or would stand.

@@ -456,24 +456,26 @@ fn separate(
     right: &Pair<'_>,
 ) -> Result<Separator> {
     use super::order::KeyOrder;
-    let whole = |key: &KeyCell<'_>| -> Result<Vec<u8>> {
-        match &key.extent {
-            Some(extent) => Ok(pages.extent(extent)?.to_vec()),
-            None => Ok(key.known.to_vec()),
-        }
-    };
-    let right_key = whole(&right.key)?;
+    let right_key = whole_key(pages, &right.key)?;
     if !right.starts {
         let order = tree.form.values.as_ref().unwrap_or(&KeyOrder::Bytewise);
         let (ValueCell::Inline(a), ValueCell::Inline(b)) = (left.value, right.value) else {
             return Err(Error::Argument { reason: "a long value among duplicates".to_owned() });
         };
         let value = shortest(order, &a, &b).to_vec();
-        return Ok(Separator { key: right_key, extent: None, value: Some(value) });
+        return Ok(Separator { key: right_key.to_vec(), extent: None, value: Some(value) });
     }
-    let left_key = whole(&left.key)?;
-    let key = shortest(&tree.form.keys, &Bytes::from(&left_key[..]), &Bytes::from(&right_key[..]));
-    Ok(Separator { key: key.to_vec(), extent: None, value: None })
+    let left_key = whole_key(pages, &left.key)?;
+    let key = shortest(&tree.form.keys, &left_key, &right_key).to_vec();
+    Ok(Separator { key, extent: None, value: None })
+}
+
+/// The bytes of a key, wherever it stands.
+fn whole_key<'p>(pages: &'p WritePages, key: &KeyCell<'p>) -> Result<Bytes<'p>> {
+    match &key.extent {
+        Some(extent) => pages.extent(extent).map(Bytes::from),
+        None => Ok(key.known),
+    }
 }
 
 /// The shortest string that is after `left` and not after `right`.

@@ -202,58 +202,36 @@ pub(crate) fn for_each_value<'p, P: Pages>(
     key: &[u8],
     mut f: impl FnMut(Bytes<'p>),
 ) -> Result<u64> {
-    let Some((page, slot)) = find(pages, tree, key)? else { return Ok(0) };
-    let record = page.record(slot);
-    let count = record.value_count();
-    match record.group() {
-        Some(group) => (0..count).for_each(|i| f(group.value(i))),
-        None => f(value_bytes(pages, record.value(0))?),
-    }
-    // Only the last group of a leaf can go on in the next one.
-    if slot + 1 < page.len() {
-        return Ok(count as u64);
-    }
-    Ok(count as u64 + more_values(pages, tree, key, &mut f)?)
-}
-
-/// The values of a key in the leaves behind the one where it begins.
-fn more_values<'p, P: Pages>(
-    pages: &'p P,
-    tree: &Tree,
-    key: &[u8],
-    f: &mut impl FnMut(Bytes<'p>),
-) -> Result<u64> {
-    if tree.form.values.is_none() || tree.root.level == 0 {
-        return Ok(0);
-    }
-    let mut path = Path::EMPTY;
+    let (mut path, order) = (Path::EMPTY, &tree.form.keys);
     let Some(mut page) = path.seek(pages, tree, key, Side::First)? else { return Ok(0) };
-    if leaf_slot(pages, &tree.form.keys, page, key)?.0 == page.len() {
-        // The key begins in the next leaf.
-        match path.next_leaf(pages)? {
-            Some(next) => page = next,
-            None => return Ok(0),
-        }
+    let (mut slot, mut found) = leaf_slot(pages, order, page, key)?;
+    if slot == page.len() && tree.form.values.is_some() {
+        // A separator may be (key, value): all of the key's values then stand behind it.
+        let Some(next) = path.next_leaf(pages)? else { return Ok(0) };
+        page = next;
+        (slot, found) = leaf_slot(pages, order, page, key)?;
+    }
+    if !found {
+        return Ok(0);
     }
     let mut count = 0;
-    let (slot, _) = leaf_slot(pages, &tree.form.keys, page, key)?;
-    if slot + 1 < page.len() {
-        return Ok(0);
+    loop {
+        let record = page.record(slot);
+        let values = record.value_count();
+        match record.group() {
+            Some(group) => (0..values).for_each(|i| f(group.value(i))),
+            None => f(value_bytes(pages, record.value(0))?),
+        }
+        count += values as u64;
+        // Only the last group of a leaf can go on in the next one.
+        if slot + 1 < page.len() || tree.form.values.is_none() {
+            return Ok(count);
+        }
+        match path.next_leaf(pages)? {
+            Some(next) if next.continues() => (page, slot) = (next, 0),
+            _ => return Ok(count),
+        }
     }
-    while let Some(next) = path.next_leaf(pages)? {
-        if !next.continues() {
-            break;
-        }
-        let record = next.record(0);
-        for i in 0..record.value_count() {
-            f(value_bytes(pages, record.value(i))?);
-        }
-        count += record.value_count() as u64;
-        if next.len() > 1 {
-            break;
-        }
-    }
-    Ok(count)
 }
 
 /// Calls `f` with the entries of a plain tree from `from` on, until it answers false.

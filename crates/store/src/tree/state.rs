@@ -43,6 +43,8 @@ pub(crate) struct WriteState {
     saved: Vec<SavedTable>,
     marks: Vec<Mark>,
     next_mark: u64,
+    /// Memory for records of the catalog.
+    record: Vec<u8>,
 }
 
 impl WriteState {
@@ -56,6 +58,7 @@ impl WriteState {
             saved: Vec::new(),
             marks: Vec::new(),
             next_mark: 1,
+            record: Vec::new(),
         }
     }
 
@@ -98,7 +101,8 @@ impl WriteState {
     /// Writes the records of changed tables into the catalog; their roots have page numbers.
     pub(crate) fn store_records(&mut self) -> Result<()> {
         for table in self.tables.iter_mut().filter(|table| table.changed && !table.gone) {
-            put_plain(&mut self.pages, &mut self.catalog, &table.name, &table.record())?;
+            table.stored.encode_into(&mut self.record, &table.tree.root);
+            put_plain(&mut self.pages, &mut self.catalog, &table.name, &self.record)?;
         }
         Ok(())
     }

@@ -161,13 +161,21 @@ impl Inner {
         Err(self.pages.corrupt(slot, "a meta record that does not fit the file"))
     }
 
-    /// Takes over a commit of this process and makes it the newest one for all.
-    pub(crate) fn set_newest(&self, newest: SnapshotMeta) {
+    /// Takes over a commit of this process and makes it the newest one for all. Gives back the one
+    /// before if nobody reads it.
+    pub(crate) fn set_newest(&self, newest: SnapshotMeta) -> Option<SnapshotMeta> {
         let word = word_of(newest.meta.txn, newest.slot);
         // Under the lock, so that readers of this process never see one without the other.
         let mut readers = locked(&self.readers);
-        readers.newest = Arc::new(newest);
+        let before = match Arc::get_mut(&mut readers.newest) {
+            Some(place) => Some(std::mem::replace(place, newest)),
+            None => {
+                readers.newest = Arc::new(newest);
+                None
+            }
+        };
         self.lock.word(WORD_LATEST).store(word, SeqCst);
+        before
     }
 
     /// Pins the newest commit in the shared table of readers.

@@ -14,6 +14,7 @@ use super::group::Turn;
 use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
 use super::page::ValueCell;
 use super::pages::{ExtentRef, Pages, WritePages};
+use super::path::Path;
 use super::remove::{clear, delete_at, delete_key, delete_range};
 use super::snapshot::sealed::Sealed;
 use super::tail::Tail;
@@ -807,15 +808,20 @@ fn note_sizes(open: &mut OpenTable, key: &[u8], value: &[u8]) {
 }
 
 /// Whether a place is behind all entries of the tree.
+#[inline(always)]
 fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
-    let path = &place.path;
-    if path.depth == 0 || place.key_found {
+    if place.path.depth == 0 || place.key_found {
         return Ok(false);
     }
     // Most places are not at the end of their leaf.
-    if place.slot != pages.page(path.steps[0].page, 0)?.len() {
-        return Ok(false);
+    match place.slot == pages.page(place.path.steps[0].page, 0)?.len() {
+        true => is_in_last_leaf(pages, &place.path),
+        false => Ok(false),
     }
+}
+
+/// Whether the leaf of a path is the last one.
+fn is_in_last_leaf(pages: &WritePages, path: &Path) -> Result<bool> {
     for level in 1..path.depth {
         let len = pages.page(path.steps[level].page, level as u8)?.len();
         if path.steps[level].slot as usize + 1 != len {

@@ -272,6 +272,54 @@ fn a_get_reads_its_value_and_nothing_else() {
     assert_eq!(db.multi_get(&space, &[b"absent"]).unwrap(), [None]);
 }
 
+/// Hunts for an answer that is given twice, not at all or for another key, where values are shown
+/// and not copied: keys that are there twice and keys that are not, in memory and on the disk.
+#[test]
+fn values_are_shown_as_they_are_copied() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let (db, space) = open(&folder.path().join("db"));
+    let value = |n: u64| n.to_le_bytes().repeat(1 + (n % 90) as usize);
+    for n in 0..2_000 {
+        if n == 1_500 {
+            db.compact().unwrap();
+        }
+        db.put(&space, &u64::to_be_bytes(2 * n), &value(n)).unwrap();
+    }
+    let wanted = |n: u64| n * 1_103_515_245 % 4_100;
+    let snapshot = db.snapshot();
+    db.delete_range(&space, &500_u64.to_be_bytes(), None).unwrap();
+    for batch in 0..20 {
+        let mut numbers: Vec<u64> = (batch * 300..(batch + 1) * 300).map(wanted).collect();
+        numbers[7] = numbers[200];
+        let keys: Vec<[u8; 8]> = numbers.iter().map(|n| n.to_be_bytes()).collect();
+        let expected = |end: u64| {
+            let value = |n: &u64| (n.is_multiple_of(2) && *n < end).then(|| value(n / 2));
+            numbers.iter().map(value).map(Some).collect::<Vec<_>>()
+        };
+        let mut shown = vec![None; keys.len()];
+        let mut see = |number: usize, value: Option<&[u8]>| {
+            let before = shown[number].replace(value.map(<[u8]>::to_vec));
+            assert!(before.is_none(), "{number} is shown twice");
+        };
+        snapshot.multi_get_with(&space, &keys, &mut see).unwrap();
+        assert_eq!(shown, expected(4_000));
+        assert_eq!(
+            snapshot.multi_get(&space, &keys).unwrap(),
+            shown.into_iter().flatten().collect::<Vec<_>>()
+        );
+        let mut shown = vec![None; keys.len()];
+        db.multi_get_with(&space, &keys, |number, value| {
+            shown[number] = Some(value.map(<[u8]>::to_vec));
+        })
+        .unwrap();
+        assert_eq!(shown, expected(500));
+        for (key, expected) in keys.iter().zip(expected(4_000)) {
+            let value = snapshot.get_with(&space, key, |value| value.map(<[u8]>::to_vec)).unwrap();
+            assert_eq!(Some(value), expected);
+        }
+    }
+}
+
 /// Hunts for memory that nobody charged: the parts add up to no more than the limit while entries
 /// are written, merged, looked up and scanned, with far more data than that.
 #[test]

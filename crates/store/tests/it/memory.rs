@@ -72,7 +72,7 @@ fn what_an_append_left_behind_may_still_change() {
         txn.commit().unwrap();
         let txn = scratch.store.begin_read().unwrap();
         for key in 0..15_000u32 {
-            let expected: &[u8] = if key % 1001 == 0 { &[3; 700] } else { &[1; 500] };
+            let expected: &[u8] = if key.is_multiple_of(1001) { &[3; 700] } else { &[1; 500] };
             assert_eq!(
                 txn.get(tables_of(&txn)[0], &key.to_be_bytes()).unwrap().unwrap(),
                 *expected

@@ -49,8 +49,7 @@ impl super::Store for Store {
     }
 
     fn get(&self, key: &Key, see: &mut dyn FnMut(Option<&[u8]>)) -> Result<()> {
-        see(self.db.get(&self.keyspace, key)?.as_deref());
-        Ok(())
+        Ok(self.db.get_with(&self.keyspace, key, see)?)
     }
 
     fn get_many(
@@ -58,14 +57,16 @@ impl super::Store for Store {
         keys: &[Key],
         see: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Option<Result<()>> {
-        let values = match self.db.multi_get(&self.keyspace, keys) {
-            Ok(values) => values,
-            Err(error) => return Some(Err(error.into())),
-        };
-        for (number, value) in values.iter().enumerate() {
-            see(number, value.as_deref());
-        }
-        Some(Ok(()))
+        let mut seen = 0;
+        let read = self.db.multi_get_with(&self.keyspace, keys, |number, value| {
+            seen += 1;
+            see(number, value);
+        });
+        Some(match read {
+            Ok(()) if seen == keys.len() => Ok(()),
+            Ok(()) => Err(format!("{seen} answers for {} keys", keys.len()).into()),
+            Err(error) => Err(error.into()),
+        })
     }
 
     fn scan(&self, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {

@@ -6,6 +6,7 @@
 //! tail:   restarts (u32 each), their number u32, entries u32, codec u8, checksum u32
 //! ```
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::super::entry::{Entry, Kind, compare};
@@ -96,6 +97,38 @@ pub(crate) struct Block {
     end: usize,
     restarts: usize,
     count: u32,
+    heads: Heads,
+}
+
+/// The beginnings of the keys at restarts, for blocks that are searched often: most steps of a
+/// search need no more.
+#[derive(Debug, Default)]
+struct Heads {
+    /// Where a key stands that begins with the bytes that all of them begin with.
+    common: Range<usize>,
+    /// Eight bytes of each behind those, zeros behind its end: numbers that order like them. None
+    /// where nobody asked for them, or where the restarts make no sense.
+    numbers: Box<[u64]>,
+}
+
+/// What an entry begins with, and where the rest of its key and its value stand.
+struct Header {
+    shared: usize,
+    rest: Range<usize>,
+    value: Range<usize>,
+    tag: u64,
+}
+
+/// An entry, without its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub(crate) seq: u64,
+    pub(crate) kind: Kind,
+    /// Whether its key is the one that was sought.
+    pub(crate) is_key: bool,
+    value: Range<usize>,
+    /// Where the next one begins.
+    pub(crate) next: usize,
 }
 
 impl Block {
@@ -111,7 +144,27 @@ impl Block {
         let restarts = u32_at(&bytes, tail) as usize;
         let end = restarts.checked_mul(4).and_then(|len| tail.checked_sub(len));
         let end = end.ok_or("a block has more restarts than bytes")?;
-        Ok(Self { end, restarts, count: u32_at(&bytes, tail + 4), bytes })
+        let (count, heads) = (u32_at(&bytes, tail + 4), Heads::default());
+        Ok(Self { end, restarts, count, bytes, heads })
+    }
+
+    /// The block, made quick to search.
+    pub(crate) fn with_heads(mut self) -> Self {
+        self.heads = self.read_heads().unwrap_or_default();
+        self
+    }
+
+    /// `None` if the restarts make no sense.
+    fn read_heads(&self) -> Option<Heads> {
+        let key = |index| Some(self.at_restart(index).ok()??.0);
+        let (first, last) = (key(0)?, key(self.restarts.checked_sub(1)?)?);
+        let len = common(first, last);
+        let numbers: Option<Box<[u64]>> = (0..self.restarts)
+            .map(|index| key(index).filter(|key| key.starts_with(&first[..len])))
+            .map(|key| key.map(|key| head(&key[len..])))
+            .collect();
+        let from = first.as_ptr().addr() - self.bytes.as_ptr().addr();
+        Some(Heads { common: from..from + len, numbers: numbers? })
     }
 
     /// How many entries it has, as it says.
@@ -125,7 +178,138 @@ impl Block {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + size_of_val(&*self.heads.numbers)
+    }
+
+    /// The first entry that is not before (`key`, `seq`); `None` if all are.
+    ///
+    /// # Errors
+    /// If the entries make no sense.
+    #[inline]
+    pub(crate) fn find(&self, key: &[u8], seq: u64) -> Result<Option<Spot>, &'static str> {
+        let from = self.restart_to(key, seq)?.map_or(0, |restart| self.restart(restart));
+        self.find_from(from, key, seq).ok_or(MALFORMED)
+    }
+
+    /// The last restart whose entry is before (`key`, `seq`).
+    #[inline]
+    fn restart_to(&self, key: &[u8], seq: u64) -> Result<Option<usize>, &'static str> {
+        let (mut low, mut high) = self.restarts_around(key);
+        while low < high {
+            let middle = (low + high) / 2;
+            let before = match self.at_restart(middle)? {
+                Some(here) => compare(here, (key, seq)).is_lt(),
+                None => false,
+            };
+            if before { low = middle + 1 } else { high = middle }
+        }
+        Ok(low.checked_sub(1))
+    }
+
+    /// How many restarts are before `key` for certain, and how many may be.
+    #[inline]
+    fn restarts_around(&self, key: &[u8]) -> (usize, usize) {
+        let Heads { common, numbers } = &self.heads;
+        if numbers.is_empty() {
+            return (0, self.restarts);
+        }
+        let common = &self.bytes[common.clone()];
+        let Some(rest) = key.strip_prefix(common) else {
+            let side = if key < common { 0 } else { self.restarts };
+            return (side, side);
+        };
+        let head = head(rest);
+        let low = numbers.partition_point(|number| *number < head);
+        let same = numbers[low..].iter().take_while(|number| **number == head).count();
+        (low, low + same)
+    }
+
+    /// The same from a restart on, with no key put together: of an entry that shares more with the
+    /// one before than that one shares with `key`, the order to `key` is the same. `None` if the
+    /// entries make no sense.
+    #[inline]
+    fn find_from(&self, mut at: usize, key: &[u8], seq: u64) -> Option<Option<Spot>> {
+        // The length of the key before, and how much of it is the beginning of `key`.
+        let (mut len, mut known) = (0, 0);
+        while at < self.end {
+            let Header { shared, rest, value, tag } = self.header(at)?;
+            if shared > len {
+                return None;
+            }
+            let (rest, next) = (&self.bytes[rest], value.end);
+            len = shared + rest.len();
+            if shared <= known {
+                let left = &key[shared..];
+                let same = common(rest, left);
+                known = shared + same;
+                let order = rest.get(same).cmp(&left.get(same));
+                if order.then_with(|| seq.cmp(&(tag >> 2))).is_ge() {
+                    let kind = Kind::from_byte((tag & 3) as u8)?;
+                    return Some(Some(Spot {
+                        seq: tag >> 2,
+                        kind,
+                        is_key: order == Ordering::Equal,
+                        value,
+                        next,
+                    }));
+                }
+            }
+            at = next;
+        }
+        Some(None)
+    }
+
+    /// The entry behind another one; `None` if that was the last.
+    ///
+    /// # Errors
+    /// If the entries make no sense.
+    pub(crate) fn behind(&self, next: usize) -> Result<Option<Spot>, &'static str> {
+        if next >= self.end {
+            return Ok(None);
+        }
+        let read = || {
+            // Of the key nothing is asked: any number of bytes may be shared.
+            let Header { value, tag, .. } = self.header(next)?;
+            let (kind, next) = (Kind::from_byte((tag & 3) as u8)?, value.end);
+            Some(Spot { seq: tag >> 2, kind, is_key: false, value, next })
+        };
+        read().map(Some).ok_or(MALFORMED)
+    }
+
+    /// What an entry begins with, and where its parts stand: before the end of the entries. `None`
+    /// if that makes no sense.
+    #[inline(always)]
+    fn header(&self, at: usize) -> Option<Header> {
+        let ([shared, rest, value], tag, len) = match self.bytes.get(at..)?.first_chunk() {
+            // Eight bytes nearly always hold all numbers, and the lengths have one each.
+            Some(bytes) if u64::from_le_bytes(*bytes) & 0x0080_8080 == 0 => {
+                let word = u64::from_le_bytes(*bytes);
+                let lens = [word, word >> 8, word >> 16].map(|byte| (byte & 0x7f) as usize);
+                // What is not there does not end a number.
+                match varint::short(word >> 24 | 0xffff_ff00_0000_0000) {
+                    Some((tag, len)) => (lens, tag, 3 + len),
+                    None => self.long_header(at)?,
+                }
+            }
+            _ => self.long_header(at)?,
+        };
+        let from = at + len;
+        let middle = from.checked_add(rest)?;
+        let end = middle.checked_add(value).filter(|end| *end <= self.end)?;
+        Some(Header { shared, rest: from..middle, value: middle..end, tag })
+    }
+
+    /// The three lengths, sequence number and kind of any entry, and how many bytes they take.
+    #[cold]
+    fn long_header(&self, at: usize) -> Option<([usize; 3], u64, usize)> {
+        let mut reader = Reader::new(self.bytes.get(at..self.end)?);
+        let lens = [reader.size()?, reader.size()?, reader.size()?];
+        Some((lens, reader.number()?, reader.position()))
+    }
+
+    /// The value of an entry of this block.
+    pub(crate) fn value(&self, spot: &Spot) -> &[u8] {
+        &self.bytes[spot.value.clone()]
     }
 
     /// How many entries have keys before `key`.
@@ -171,6 +355,31 @@ impl Block {
     fn restart(&self, index: usize) -> usize {
         u32_at(&self.bytes, self.end + 4 * index) as usize
     }
+}
+
+/// With how many bytes both begin.
+#[inline]
+fn common(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let (a, b) = (&a[..len], &b[..len]);
+    let (eights, others) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    for (at, (one, other)) in eights.iter().zip(others).enumerate() {
+        let differing = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differing != 0 {
+            return at * 8 + differing.trailing_zeros() as usize / 8;
+        }
+    }
+    let from = eights.len() * 8;
+    from + a[from..].iter().zip(&b[from..]).take_while(|(a, b)| a == b).count()
+}
+
+/// The first eight bytes, zeros behind the end, as a number that orders like them.
+#[inline]
+fn head(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    let len = bytes.len().min(8);
+    first[..len].copy_from_slice(&bytes[..len]);
+    u64::from_be_bytes(first)
 }
 
 /// What is said of a block with a right checksum whose entries make no sense.
@@ -286,16 +495,7 @@ impl Place {
 
     /// To the first entry that is not before (`key`, `seq`).
     pub(crate) fn seek(&mut self, block: &Block, key: &[u8], seq: u64) -> Result<(), &'static str> {
-        let (mut low, mut high) = (0, block.restarts);
-        while low < high {
-            let middle = (low + high) / 2;
-            let before = match block.at_restart(middle)? {
-                Some(here) => compare(here, (key, seq)).is_lt(),
-                None => false,
-            };
-            if before { low = middle + 1 } else { high = middle }
-        }
-        self.go_to(block, low.checked_sub(1).map_or(0, |restart| block.restart(restart)))?;
+        self.go_to(block, block.restart_to(key, seq)?.map_or(0, |at| block.restart(at)))?;
         while self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt() {
             self.next(block)?;
         }

@@ -13,7 +13,7 @@ mod read;
 pub(crate) use block::Block;
 pub(crate) use build::TableBuilder;
 pub(crate) use meta::{Bounds, Reference, TableMeta};
-pub(crate) use read::{Finder, Found, Look, Pace, Table, TableCursor, TableSearch};
+pub(crate) use read::{Finder, Found, Look, Pace, Site, Table, TableCursor};
 
 use super::varint::{self, Reader};
 use crate::checksum::crc32c;

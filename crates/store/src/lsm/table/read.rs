@@ -12,15 +12,15 @@ use super::super::memory::{Charge, Part};
 use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
-use super::block::{Block, Place};
+use super::block::{Block, Place, Spot};
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
 use crate::{Error, Result};
 
 /// An estimate looks into so many blocks between those at its ends.
 const SAMPLES_MAX: u32 = 6;
 
-/// An entry that was found.
-pub(crate) type Found = (u64, Kind, Vec<u8>);
+/// An entry that was found: its sequence number, kind and value.
+pub(crate) type Found<'b> = (u64, Kind, &'b [u8]);
 
 /// What finds the entries of a table. The cache keeps it, so it does not keep the file.
 pub(crate) struct Finder {
@@ -58,7 +58,7 @@ impl Finder {
             let footer = footer.and_then(|bytes| Footer::decode(bytes, meta.number));
             footer.map_err(|reason| Error::damaged(path, at, reason))
         })?;
-        let index = read_block(handle, meta.number, footer.index, at)?;
+        let index = read_block(handle, meta.number, footer.index, at)?.with_heads();
         let pieces = match footer.ranges.len {
             0 => Pieces::default(),
             _ => {
@@ -83,6 +83,44 @@ impl Finder {
             + self.pieces.memory()
             + size_of::<Self>()
     }
+
+    /// The range tombstones.
+    pub(crate) fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    /// False if the table surely has no entry of the key with that hash.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        let filter = self.filter.as_ref().and_then(|block| Filter::new(block.content()));
+        filter.is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// The first block in which a key may be; `None` if that would be behind the last one.
+    ///
+    /// # Errors
+    /// If the index is damaged.
+    pub(crate) fn seek<'h>(&self, handle: &'h Arc<Handle>, key: &[u8]) -> Result<Option<Site<'h>>> {
+        let line = self.index.find(key, u64::MAX);
+        self.site(handle, line.map_err(|reason| damaged(handle, 0, reason))?)
+    }
+
+    /// The block behind another one.
+    ///
+    /// # Errors
+    /// If the index is damaged.
+    pub(crate) fn behind<'h>(&self, site: &Site<'h>) -> Result<Option<Site<'h>>> {
+        let line = self.index.behind(site.next);
+        self.site(site.handle, line.map_err(|reason| damaged(site.handle, 0, reason))?)
+    }
+
+    /// The block of a line of the index.
+    fn site<'h>(&self, handle: &'h Arc<Handle>, line: Option<Spot>) -> Result<Option<Site<'h>>> {
+        let Some(line) = line else { return Ok(None) };
+        let what = "the index of a table makes no sense";
+        let place = BlockPlace::decode(self.index.value(&line));
+        let place = place.ok_or_else(|| damaged(handle, 0, what))?;
+        Site::new(handle, self, place, line.next).map(Some)
+    }
 }
 
 impl Table {
@@ -95,31 +133,34 @@ impl Table {
         self.finder.index.count()
     }
 
+    /// A data block, from the cache or the disk.
+    fn block(&self, place: BlockPlace) -> Result<Arc<Block>> {
+        let site = self.site(place)?;
+        match Wanted::Block(site).get(&self.handle.directory().blocks)? {
+            Cached::Block(block) => Ok(block),
+            // Nothing else is known by the place of a block.
+            Cached::Table(_) | Cached::Value(_) => {
+                site.piece().read(|bytes| site.open(bytes)).map(Arc::new)
+            }
+        }
+    }
+
+    /// Where a data block stands.
+    ///
+    /// # Errors
+    /// If that is outside of the table.
+    fn site(&self, place: BlockPlace) -> Result<Site<'_>> {
+        Site::new(&self.handle, &self.finder, place, 0)
+    }
+
     /// The range tombstones.
     pub(crate) fn pieces(&self) -> &Pieces {
-        &self.finder.pieces
+        self.finder.pieces()
     }
 
     /// False if it surely has no entry of the key with that hash.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
-        let filter = self.finder.filter.as_ref().and_then(|block| Filter::new(block.content()));
-        filter.is_none_or(|filter| filter.may_contain(hash))
-    }
-
-    /// What the cache knows a data block by.
-    pub(crate) fn block_key(&self, place: BlockPlace) -> BlockKey {
-        BlockKey { file: u64::from(self.finder.number), offset: place.offset }
-    }
-
-    /// A data block, from the cache or the disk.
-    fn block(&self, place: BlockPlace) -> Result<Arc<Block>> {
-        match Wanted::Block(self.clone(), place).get(&self.handle.directory().blocks)? {
-            Cached::Block(block) => Ok(block),
-            // Nothing else is known by the place of a block.
-            Cached::Table(_) | Cached::Value(_) => {
-                self.piece(place)?.read(|bytes| self.open_block(place, bytes)).map(Arc::new)
-            }
-        }
+        self.finder.may_hold(hash)
     }
 
     /// How much is read ahead at first, and after so much.
@@ -130,23 +171,6 @@ impl Table {
 
     fn next_ahead(&self, bytes: usize) -> usize {
         bytes.saturating_mul(2).min(self.handle.directory().budget.piece_bytes())
-    }
-
-    /// Where a data block stands.
-    ///
-    /// # Errors
-    /// If that is outside of the table.
-    pub(crate) fn piece(&self, place: BlockPlace) -> Result<Piece> {
-        piece(&self.handle, place, self.finder.end)
-    }
-
-    /// The data block of these bytes.
-    ///
-    /// # Errors
-    /// If they are not what was written.
-    pub(crate) fn open_block(&self, place: BlockPlace, bytes: &[u8]) -> Result<Block> {
-        let opened = Block::open(bytes.to_vec(), self.finder.number, place.offset);
-        opened.map_err(|reason| self.damaged(place.offset, reason))
     }
 
     /// About how many entries it has from `from` on and before `to`: exactly in the blocks in which
@@ -187,11 +211,7 @@ impl Table {
         let found = place.nth(&self.finder.index, number);
         found.map_err(|reason| self.damaged(0, reason))?;
         let Some(at) = self.line(&place)? else { return Ok(None) };
-        match Wanted::Block(self.clone(), at).get(&self.handle.directory().blocks)? {
-            Cached::Block(block) => Ok(Some((at, block))),
-            // Nothing else begins in a table where a block does.
-            Cached::Table(_) | Cached::Value(_) => Ok(None),
-        }
+        self.block(at).map(|block| Some((at, block)))
     }
 
     /// The block of a line of the index; `None` behind the last line.
@@ -202,17 +222,80 @@ impl Table {
     }
 
     fn damaged(&self, offset: u64, reason: &'static str) -> Error {
-        Error::damaged(self.handle.path(), offset, reason)
+        damaged(&self.handle, offset, reason)
+    }
+}
+
+fn damaged(handle: &Handle, offset: u64, reason: &'static str) -> Error {
+    Error::damaged(handle.path(), offset, reason)
+}
+
+/// Where a data block of a table stands, and what it is known by.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'h> {
+    handle: &'h Arc<Handle>,
+    table: u32,
+    place: BlockPlace,
+    /// Where in the index the line of the next one begins.
+    next: usize,
+}
+
+impl<'h> Site<'h> {
+    fn new(
+        handle: &'h Arc<Handle>,
+        finder: &Finder,
+        place: BlockPlace,
+        next: usize,
+    ) -> Result<Self> {
+        piece(handle, place, finder.end)?;
+        Ok(Self { handle, table: finder.number, place, next })
+    }
+
+    /// What the cache knows it by.
+    pub(crate) fn key(&self) -> BlockKey {
+        BlockKey { file: u64::from(self.table), offset: self.place.offset }
+    }
+
+    pub(crate) fn piece(&self) -> Piece<'h> {
+        let BlockPlace { offset, len } = self.place;
+        Piece { handle: self.handle, offset, len: len as usize, grows: false }
+    }
+
+    /// The data block of these bytes.
+    ///
+    /// # Errors
+    /// If they are not what was written.
+    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Block> {
+        let opened = Block::open(bytes.to_vec(), self.table, self.place.offset);
+        opened.map_err(|reason| damaged(self.handle, self.place.offset, reason))
+    }
+
+    /// Looks into the block for the newest entry of a key that a reader at `at` sees. Range
+    /// tombstones are left aside.
+    ///
+    /// # Errors
+    /// If the block is damaged.
+    pub(crate) fn look<'b>(&self, block: &'b Block, key: &[u8], at: u64) -> Result<Look<'b>> {
+        let found = block.find(key, at);
+        let found = found.map_err(|reason| damaged(self.handle, self.place.offset, reason))?;
+        Ok(match found {
+            Some(spot) if spot.is_key => Look::Found((spot.seq, spot.kind, block.value(&spot))),
+            Some(_) => Look::Absent,
+            None => Look::Next,
+        })
     }
 }
 
 /// Where a block stands, which ends before `limit`.
-fn piece(handle: &Arc<Handle>, place: BlockPlace, limit: u64) -> Result<Piece> {
+///
+/// # Errors
+/// If it does not.
+fn piece(handle: &Arc<Handle>, place: BlockPlace, limit: u64) -> Result<Piece<'_>> {
     let BlockPlace { offset, len } = place;
     if offset.checked_add(u64::from(len)).is_none_or(|end| end > limit) {
         return Err(Error::damaged(handle.path(), offset, "a block lies outside of its table"));
     }
-    Ok(Piece { handle: Arc::clone(handle), offset, len: len as usize, grows: false })
+    Ok(Piece { handle, offset, len: len as usize, grows: false })
 }
 
 /// Reads and verifies a block that is not data.
@@ -230,63 +313,13 @@ fn decode_ranges(block: &Block) -> Option<Vec<Tombstone>> {
 }
 
 /// What looking into a block for a key comes to.
-pub(crate) enum Look {
+pub(crate) enum Look<'b> {
     /// The newest entry that the reader sees.
-    Found(Found),
+    Found(Found<'b>),
     /// The table has no such entry.
     Absent,
     /// The versions of the key may go on in the next block.
     Next,
-}
-
-/// A search for a key: the line of the index at which it is. Reads nothing itself.
-pub(crate) struct TableSearch {
-    table: Table,
-    index: Place,
-}
-
-impl TableSearch {
-    /// Begins at the first block in which the key may be.
-    ///
-    /// # Errors
-    /// If the index is damaged.
-    pub(crate) fn new(table: Table, key: &[u8]) -> Result<Self> {
-        let mut index = Place::default();
-        let sought = index.seek(&table.finder.index, key, u64::MAX);
-        sought.map_err(|reason| table.damaged(0, reason))?;
-        Ok(Self { table, index })
-    }
-
-    /// The block to look into; `None` behind the last one.
-    ///
-    /// # Errors
-    /// If the index is damaged.
-    pub(crate) fn block(&self) -> Result<Option<Wanted>> {
-        let place = self.table.line(&self.index)?;
-        Ok(place.map(|place| Wanted::Block(self.table.clone(), place)))
-    }
-
-    /// Looks into that block for the newest entry of the key that a reader at `at` sees. Range
-    /// tombstones are left aside.
-    ///
-    /// # Errors
-    /// If the block is damaged.
-    pub(crate) fn look(&mut self, block: &Block, key: &[u8], at: u64) -> Result<Look> {
-        let mut place = Place::default();
-        let sought = place.seek(block, key, at);
-        sought.map_err(|reason| self.table.damaged(0, reason))?;
-        match place.entry(block) {
-            Some(entry) if entry.key == key => {
-                Ok(Look::Found((entry.seq, entry.kind, entry.value.to_vec())))
-            }
-            Some(_) => Ok(Look::Absent),
-            None => {
-                let moved = self.index.next(&self.table.finder.index);
-                moved.map_err(|reason| self.table.damaged(0, reason))?;
-                Ok(Look::Next)
-            }
-        }
-    }
 }
 
 /// How a cursor reads.
@@ -366,21 +399,22 @@ impl TableCursor {
     /// A block that others follow.
     fn block_ahead(&mut self, place: BlockPlace) -> Result<Arc<Block>> {
         let table = &self.table;
-        let open = |bytes: &[u8]| table.open_block(place, bytes).map(Arc::new);
+        // What is outside of the table is told of the block alone.
+        let site = table.site(place)?;
+        let open = |bytes: &[u8]| site.open(bytes).map(Arc::new);
         if let Some(bytes) = self.ahead.get(place) {
             return open(bytes);
         }
         if self.pace == Pace::Searching {
             let blocks = &table.handle.directory().blocks;
-            if let Some(Cached::Block(block)) = blocks.peek(table.block_key(place)) {
+            if let Some(Cached::Block(block)) = blocks.peek(site.key()) {
                 return Ok(block);
             }
         }
-        // What is outside of the table is told of the block alone.
-        let alone = table.piece(place)?.len;
+        let alone = place.len as usize;
         let most = usize::try_from(table.finder.end - place.offset).unwrap_or(usize::MAX);
         let len = self.ahead.next_bytes.max(alone).min(most);
-        let (handle, offset) = (Arc::clone(&table.handle), place.offset);
+        let (handle, offset) = (&table.handle, place.offset);
         // Room for it is made before it is there.
         self.ahead.charge.set(2 * len);
         handle.directory().reads.ahead.fetch_add(1, Relaxed);

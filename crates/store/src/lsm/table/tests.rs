@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::entry::{Entry, Kind, compare};
-use super::super::fetch::Cached;
+use super::super::fetch::{Cached, Wanted};
 use super::super::files::{Directory, Name};
 use super::super::filter;
 use super::super::memory::Budget;
@@ -56,19 +56,26 @@ fn owned(cursor: &TableCursor) -> Option<Owned> {
 }
 
 /// What the search for a key finds.
-fn get(directory: &Directory, table: &Table, key: &[u8], at: u64) -> Option<Found> {
-    if !table.may_hold(filter::hash(key)) {
+fn get(
+    directory: &Arc<Directory>,
+    meta: &TableMeta,
+    key: &[u8],
+    at: u64,
+) -> Option<(u64, Kind, Vec<u8>)> {
+    let handle = directory.handle(Name::Table(5));
+    let finder = Finder::read(&handle, meta).unwrap();
+    if !finder.may_hold(filter::hash(key)) {
         return None;
     }
-    let mut search = TableSearch::new(table.clone(), key).unwrap();
-    while let Some(wanted) = search.block().unwrap() {
-        let Cached::Block(block) = wanted.get(&directory.blocks).unwrap() else {
+    let mut site = finder.seek(&handle, key).unwrap();
+    while let Some(here) = site {
+        let Cached::Block(block) = Wanted::Block(here).get(&directory.blocks).unwrap() else {
             panic!("another thing than the block that was wanted")
         };
-        match search.look(&block, key, at).unwrap() {
-            Look::Found(found) => return Some(found),
+        match here.look(&block, key, at).unwrap() {
+            Look::Found((seq, kind, value)) => return Some((seq, kind, value.to_vec())),
             Look::Absent => return None,
-            Look::Next => {}
+            Look::Next => site = finder.behind(&here).unwrap(),
         }
     }
     None
@@ -101,13 +108,13 @@ fn a_table_is_the_list_that_it_was_made_of() {
                 let first = list.iter().find(|e| compare((&e.0, e.1), (key, at)).is_ge());
                 cursor.seek(key, at).unwrap();
                 assert_eq!(owned(&cursor).as_ref(), first);
-                let found = get(&directory, &table, key, at);
+                let found = get(&directory, &meta, key, at);
                 let expected =
                     first.filter(|e| e.0 == *key).map(|e| (e.1, Kind::Inline, e.2.clone()));
                 assert_eq!(found, expected);
             }
             let absent = [key, &b"!"[..]].concat();
-            assert_eq!(get(&directory, &table, &absent, 1000), None);
+            assert_eq!(get(&directory, &meta, &absent, 1000), None);
         }
     }
 }

@@ -109,6 +109,11 @@ impl Buffer {
         Self { start: memory.start, len, capacity: len, home: Home::Own(memory) }
     }
 
+    /// How long it can be made.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Makes it shorter, or longer again.
     ///
     /// # Panics

@@ -10,6 +10,7 @@
 #![expect(unsafe_code, reason = "memory and descriptors that the system uses on its own")]
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::{Arc, Weak};
@@ -246,10 +247,30 @@ impl Drop for Ring {
 /// The files that the ring knows by place. A file that is known stays open, also when nobody else
 /// has it any more; whenever a place is needed, those of such files are emptied.
 struct Files {
-    places: HashMap<usize, Place>,
+    /// By address.
+    places: HashMap<usize, Place, BuildHasherDefault<AddressHasher>>,
     free: Vec<u32>,
     /// The file that was asked for last, since many requests go to the same one.
     last: Option<(usize, u32)>,
+}
+
+/// Addresses are their own hash but for a product that spreads them: nobody chooses them to do
+/// harm.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("an address is one number");
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        self.0 = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Place {
@@ -261,7 +282,7 @@ struct Place {
 impl Files {
     fn new(is_granted: bool) -> Self {
         let free = if is_granted { (0..FILES_MAX).rev().collect() } else { Vec::new() };
-        Self { places: HashMap::new(), free, last: None }
+        Self { places: HashMap::default(), free, last: None }
     }
 
     /// Where the ring knows a file; `None` if it has to be told the descriptor.

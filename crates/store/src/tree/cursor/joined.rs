@@ -71,9 +71,7 @@ impl Cursor {
             shared => Joined::Copied(page.join_key(shared, rest, room)?),
         };
         if S::WRITES {
-            let shared = self.leaf.shared;
-            let whole = Bytes::new(page.shared_of(shared), rest);
-            Self::keep(&mut self.key, whole, |room| page.join_key(shared, rest, room));
+            Self::keep(&mut self.key, page, page.shared_of(self.leaf.shared), rest);
             if self.is_paired {
                 self.keep_value(page, value.into());
             }
@@ -88,7 +86,7 @@ impl Cursor {
             (whole, []) | ([], whole) => (whole, &whole[..0]),
             both => both,
         };
-        Self::keep(&mut self.data, value, |room| page.join(first, second, room));
+        Self::keep(&mut self.data, page, first, second);
     }
 
     /// The leaf, while the cursor stands on an entry of it.

@@ -21,6 +21,27 @@ pub(super) fn join_neighbours(runs: &mut Vec<FreeRun>) {
     });
 }
 
+/// What a small commit takes: indices of runs and how many pages of each.
+#[derive(Default)]
+struct Taken {
+    runs: [(usize, u32); SMALL_PAGES as usize],
+    len: usize,
+}
+
+impl Taken {
+    /// Adds a run; a commit of few pages has no more of them.
+    fn add(&mut self, at: usize, pages: u32) {
+        self.runs[self.len] = (at, pages);
+        self.len += 1;
+    }
+
+    fn ascending(&mut self) -> &[(usize, u32)] {
+        let taken = &mut self.runs[..self.len];
+        taken.sort_unstable();
+        taken
+    }
+}
+
 /// Whether a run of the recent list is a gap that may be filled.
 fn is_gap(free: &FreeRun) -> bool {
     free.freed == 0 && free.run.len <= GAP_PAGES
@@ -70,14 +91,14 @@ impl FreeState {
             return false;
         }
         let mut cold = need - hot;
-        let mut taken: Vec<(usize, u32)> = Vec::with_capacity(need as usize);
-        taken.extend(hot_at.map(|at| (at, hot)));
+        let mut taken = Taken::default();
+        hot_at.into_iter().for_each(|at| taken.add(at, hot));
         for len in 1..=GAP_PAGES {
             let gaps = self.recent.iter().enumerate();
             let gaps = gaps
                 .filter(|(at, free)| is_gap(free) && free.run.len == len && Some(*at) != hot_at);
             for (at, _) in gaps.take(cold.div_ceil(len) as usize) {
-                taken.push((at, cold.min(len)));
+                taken.add(at, cold.min(len));
                 cold = cold.saturating_sub(len);
             }
         }
@@ -85,9 +106,8 @@ impl FreeState {
             return false;
         }
         // From the back, so that what is still to be taken stays where it is.
-        taken.sort_unstable();
-        for (at, len) in taken.into_iter().rev() {
-            self.cut_recent(pages, at, 0, len);
+        for (at, len) in taken.ascending().iter().rev() {
+            self.cut_recent(pages, *at, 0, *len);
         }
         true
     }

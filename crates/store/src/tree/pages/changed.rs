@@ -16,6 +16,8 @@ use crate::{Error, Result};
 
 /// The most changed pages of a transaction whose memory is kept for the next one.
 const LIGHT_SLOTS: usize = 1024;
+/// The most frames of written pages that are kept for the next transaction.
+const SPARE_FRAMES: usize = 16;
 
 impl PageFile {
     /// A buffer of one page. What is in it is of no meaning.
@@ -88,6 +90,8 @@ pub struct WritePages {
     pub(crate) extent_bytes: usize,
     /// Memory for building records aside.
     pub(crate) scratch: Vec<u8>,
+    /// Frames that small transactions take and give back without asking for them.
+    spare: Vec<Buffer>,
 }
 
 impl WritePages {
@@ -106,6 +110,7 @@ impl WritePages {
             extents: HashMap::new(),
             extent_bytes: 0,
             scratch: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -200,17 +205,33 @@ impl WritePages {
                 self.slots[at.index()].epoch = self.log.epoch;
                 return Ok(at);
             }
-            let copy = self.base.file.frames.copy_of(self.buffer(at).bytes())?;
+            let mut copy = self.take_frame()?;
+            copy.copy_from(self.buffer(at).bytes());
             let epoch = self.slots[at.index()].epoch;
             self.log.steps.push(Undo::Image { slot: at.index() as u32, page: copy, epoch });
             self.slots[at.index()].epoch = self.log.epoch;
             return Ok(at);
         }
+        let mut copy = self.take_frame()?;
         let page = self.base.page(at, level)?;
         let birth = page.birth();
-        let copy = self.base.file.frames.copy_of(page.bytes())?;
+        copy.copy_from(page.bytes());
         self.free_run(Run { start: at.0, len: 1 }, birth);
         Ok(self.place(copy))
+    }
+
+    /// A frame; one of those that were given back if there is one. What is in it is of no meaning.
+    pub(crate) fn take_frame(&mut self) -> Result<Buffer> {
+        match self.spare.pop() {
+            Some(frame) => Ok(frame),
+            None => self.new_buffer(),
+        }
+    }
+
+    /// Keeps some frames for the next transaction.
+    pub(crate) fn give_frames(&mut self, frames: impl Iterator<Item = Buffer>) {
+        let room = SPARE_FRAMES.saturating_sub(self.spare.len());
+        self.spare.extend(frames.take(room));
     }
 
     /// A buffer for a page that will be built whole. What is in it is of no meaning.
@@ -485,6 +506,14 @@ impl Pages for WritePages {
     fn prefetch(&self, at: PageRef) {
         if !at.is_changed() {
             self.base.prefetch(at);
+        }
+    }
+
+    #[inline(always)]
+    fn fetch_to_change(&self, at: PageRef) {
+        // What is changed was copied already.
+        if !at.is_changed() {
+            self.base.fetch_to_change(at);
         }
     }
 

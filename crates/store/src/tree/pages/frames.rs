@@ -58,15 +58,6 @@ impl Frames {
         Ok(Buffer { base, len: self.page_size as u32, frames: Arc::clone(self) })
     }
 
-    /// A frame with a copy of a page.
-    pub(crate) fn copy_of(self: &Arc<Self>, page: &[u8]) -> Result<Buffer> {
-        let mut copy = self.take()?;
-        // In pieces, as in `page::build::clear`.
-        let pieces = copy.bytes_mut().chunks_mut(1024).zip(page.chunks(1024));
-        pieces.for_each(|(to, from)| to.copy_from_slice(from));
-        Ok(copy)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,6 +159,13 @@ impl Buffer {
         // SAFETY: as above; the owner is borrowed for changing.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len as usize) }
     }
+
+    /// Fills the frame with a copy of a page.
+    pub(crate) fn copy_from(&mut self, page: &[u8]) {
+        // In pieces, as in `page::build::clear`.
+        let pieces = self.bytes_mut().chunks_mut(1024).zip(page.chunks(1024));
+        pieces.for_each(|(to, from)| to.copy_from_slice(from));
+    }
 }
 
 impl Drop for Buffer {
@@ -217,7 +215,8 @@ mod tests {
     #[test]
     fn a_buffer_outlives_the_handle_of_its_frames() {
         let frames = Frames::new(4096);
-        let page = frames.copy_of(&[7; 4096]).unwrap();
+        let mut page = frames.take().unwrap();
+        page.copy_from(&[7; 4096]);
         drop(frames);
         assert_eq!(page.bytes(), [7; 4096]);
     }

@@ -27,6 +27,57 @@ fn owned(place: &Place, block: &Block) -> Option<Owned> {
     Some((entry.key.to_vec(), entry.seq, entry.kind, entry.value.to_vec()))
 }
 
+/// What looking up finds, with the key that was sought or that of the place.
+fn found(block: &Block, key: &[u8], seq: u64) -> Option<Owned> {
+    let spot = block.find(key, seq).unwrap()?;
+    let mut place = Place::default();
+    place.seek(block, key, seq).unwrap();
+    let at = place.entry(block).unwrap();
+    assert_eq!(spot.is_key, at.key == key);
+    let behind = block.behind(spot.next).unwrap().map(|spot| (spot.seq, block.value(&spot)));
+    let mut next = place.clone();
+    next.next(block).unwrap();
+    assert_eq!(behind, next.entry(block).map(|entry| (entry.seq, entry.value)));
+    Some((at.key.to_vec(), spot.seq, spot.kind, block.value(&spot).to_vec()))
+}
+
+/// Keys that share much and little with each other, in a block with heads and in one without:
+/// looking up finds what a list says.
+#[test]
+fn looking_up_finds_what_a_list_says() {
+    let mut state = 7_u64;
+    let mut random = move |end: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % end
+    };
+    for round in 0..if cfg!(miri) { 4 } else { 200 } {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..1 + random(120) {
+            let prefix = match keys.last() {
+                Some(last) => last[..random(last.len() as u64 + 1) as usize].to_vec(),
+                None => vec![1; round % 20],
+            };
+            let rest = (0..random(12)).map(|_| random(4) as u8 * 85);
+            keys.push(prefix.into_iter().chain(rest).collect());
+        }
+        keys.sort();
+        let entry = |key: &Vec<u8>| (key.clone(), random(9_000), Kind::Inline, vec![9]);
+        let mut list: Vec<Owned> = keys.iter().map(entry).collect();
+        list.sort_by(|a, b| compare((&a.0, a.1), (&b.0, b.1)));
+        let plain = block(&list);
+        let quick = block(&list).with_heads();
+        assert!(quick.memory() > plain.memory());
+        let absent = (0..40).map(|_| (0..random(24)).map(|_| random(4) as u8 * 85).collect());
+        for key in absent.chain(keys.iter().cloned()).collect::<Vec<Vec<u8>>>() {
+            for seq in [0, random(9_001), u64::MAX] {
+                let expected = list.iter().find(|e| compare((&e.0, e.1), (&key, seq)).is_ge());
+                assert_eq!(found(&plain, &key, seq).as_ref(), expected);
+                assert_eq!(found(&quick, &key, seq).as_ref(), expected);
+            }
+        }
+    }
+}
+
 #[test]
 fn both_directions_and_every_seek() {
     for n in [1, 2, 15, 16, 17, 100] {
@@ -52,6 +103,7 @@ fn both_directions_and_every_seek() {
                 place.seek(&block, &key, seq).unwrap();
                 let expected = list.iter().find(|e| compare((&e.0, e.1), (&key, seq)).is_ge());
                 assert_eq!(owned(&place, &block).as_ref(), expected);
+                assert_eq!(found(&block, &key, seq).as_ref(), expected);
             }
         }
     }
@@ -95,6 +147,15 @@ fn hostile_entries_do_no_harm() {
         let sum = crc32c(seed(3, 77), &bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
         let Ok(block) = Block::open(bytes, 3, 77) else { continue };
+        for key in [&b""[..], b"key", b"key00050", b"z"] {
+            let _ = block.find(key, 900);
+        }
+        let block = block.with_heads();
+        for key in [&b""[..], b"key", b"key00050", b"z"] {
+            if let Ok(Some(spot)) = block.find(key, 900) {
+                let _ = (block.value(&spot), block.behind(spot.next));
+            }
+        }
         let mut place = Place::default();
         let mut steps = 0;
         let mut result = place.first(&block);
