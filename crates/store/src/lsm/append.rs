@@ -31,14 +31,36 @@ pub(crate) struct Trail {
     started: u64,
     /// So much its cache need not hold any more.
     released: u64,
+    /// Room on the disk was found for so much beforehand,
+    reserved: u64,
+    /// and is to be for so much at last.
+    length: u64,
     /// At most about so much stays in its cache.
     window: u64,
 }
 
+/// Pieces of such a length are written to the disk only when they are whole: who writes on in one
+/// would have to wait for the disk.
+const WHOLE_BYTES: u64 = 64 << 10;
+/// Room is found for so many windows at once.
+const RESERVED_WINDOWS: u64 = 2;
+
 impl Trail {
-    /// Begins where the file has `written` bytes.
+    /// Begins where the file has `written` bytes; room is found as it grows.
     pub(crate) fn new(written: u64, window: u64) -> Self {
-        Self { written, started: written, released: written, window: window.max(2) }
+        let (started, released, window) = (written, written, window.max(2));
+        Self { written, started, released, reserved: 0, length: 0, window }
+    }
+
+    /// The same for a file that is written to by whoever must not wait, and is to have that length:
+    /// room for it is found before it is needed.
+    pub(crate) fn reserving(self, length: u64) -> Self {
+        Self { length, ..self }
+    }
+
+    /// Room on the disk was found for so much.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -52,14 +74,21 @@ impl Trail {
 
     /// What the system should be told by now.
     pub(crate) fn due(&mut self) -> Option<Advice> {
-        if self.written - self.started < self.window / 4 {
+        let whole = self.written - self.written % WHOLE_BYTES.min(self.window / 4).max(1);
+        if whole.saturating_sub(self.started) < self.window / 4 {
             return None;
         }
-        let started = std::mem::replace(&mut self.started, self.written);
-        let mut advice = Advice { write: started..self.written, release: 0..0 };
+        let started = std::mem::replace(&mut self.started, whole);
+        let mut advice = Advice { write: started..whole, release: 0..0, reserve: 0..0 };
         if self.written - self.released >= self.window {
             let end = self.written - self.window / 2;
             advice.release = std::mem::replace(&mut self.released, end)..end;
+        }
+        if self.reserved < self.length && self.written + self.window > self.reserved {
+            let from = self.reserved.max(self.written);
+            let end = (from + RESERVED_WINDOWS * self.window).min(self.length).max(from);
+            advice.reserve = from..end;
+            self.reserved = end;
         }
         Some(advice)
     }
@@ -79,10 +108,15 @@ pub(crate) struct Advice {
     write: Range<u64>,
     /// Not needed in the system's cache any more.
     release: Range<u64>,
+    /// To have room on the disk before it is written.
+    reserve: Range<u64>,
 }
 
 impl Advice {
     pub(crate) fn tell(&self, file: &dyn DataFile) {
+        if !self.reserve.is_empty() {
+            file.reserve(self.reserve.start, self.reserve.end - self.reserve.start);
+        }
         file.start_writeback(self.write.start, self.write.end - self.write.start);
         if !self.release.is_empty() {
             file.release(self.release.start, self.release.end - self.release.start);

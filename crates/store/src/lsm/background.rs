@@ -7,9 +7,11 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::append::Advice;
 use super::engine::Inner;
 use super::pace::{self, Behind, Rate, Standing};
 use super::pool::Pool;
+use crate::os::DataFile;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
@@ -20,6 +22,8 @@ struct State {
     flush: bool,
     merge: bool,
     log: bool,
+    /// What the system is to be told of files.
+    advice: Vec<(Advice, Arc<dyn DataFile>)>,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,
 }
@@ -29,6 +33,8 @@ pub(crate) struct Background {
     is_on: bool,
     state: Mutex<State>,
     changed: Condvar,
+    /// For the thread that looks after the log.
+    log_changed: Condvar,
     /// Beside them: threads for those who do not wait themselves.
     pub(crate) pool: Pool,
     /// What writers must know of the version.
@@ -46,16 +52,32 @@ pub(crate) struct Background {
 
 /// Writers who are slowed sleep no shorter, since sleeping takes its time, and no longer at once.
 const SLEEP_US: RangeInclusive<u64> = 500..=100_000;
+/// With more to be told of files than this, whoever writes tells it himself: the system's cache is
+/// to hold no more of them.
+const ADVICE_MAX: usize = 4;
 /// Who wrote nothing for so long may catch up.
 const CREDIT_US: u64 = 20_000;
 
 impl Background {
     pub(crate) fn new(is_on: bool) -> Self {
-        let (state, changed, standing) = (Mutex::default(), Condvar::default(), Mutex::default());
+        let (changed, log_changed) = (Condvar::default(), Condvar::default());
+        let (state, standing) = (Mutex::default(), Mutex::default());
         let (rate, price) = (Mutex::default(), AtomicU64::new(0));
         let (begun, paced_us) = (Instant::now(), AtomicU64::new(0));
         let (pool, is_pressed) = (Pool::new(is_on), AtomicBool::new(false));
-        Self { is_on, state, changed, pool, standing, rate, price, begun, paced_us, is_pressed }
+        Self {
+            is_on,
+            state,
+            changed,
+            log_changed,
+            pool,
+            standing,
+            rate,
+            price,
+            begun,
+            paced_us,
+            is_pressed,
+        }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -127,6 +149,11 @@ impl Background {
         self.changed.notify_all();
     }
 
+    fn change_log(&self, f: impl FnOnce(&mut State)) {
+        f(&mut self.lock());
+        self.log_changed.notify_one();
+    }
+
     /// A buffer was frozen.
     pub(crate) fn wake(&self) {
         self.change(|state| (state.flush, state.failure) = (true, None));
@@ -135,8 +162,16 @@ impl Background {
     /// The log went on in another segment, or soon will.
     pub(crate) fn wake_log(&self) {
         if self.is_on {
-            self.change(|state| state.log = true);
+            self.change_log(|state| state.log = true);
         }
+    }
+
+    /// Has the system told something of a file, which may take a while.
+    pub(crate) fn tell(&self, advice: Advice, file: Arc<dyn DataFile>) {
+        if !self.is_on || self.lock().advice.len() >= ADVICE_MAX {
+            return advice.tell(&*file);
+        }
+        self.change_log(|state| state.advice.push((advice, file)));
     }
 
     /// A buffer went to a table.
@@ -146,6 +181,7 @@ impl Background {
 
     fn stop(&self) {
         self.change(|state| state.stop = true);
+        self.log_changed.notify_one();
     }
 
     /// Waits until `has_room`.
@@ -175,7 +211,7 @@ impl Background {
     }
 
     /// Waits for work of a kind, and takes it; `false`: stop.
-    fn next(&self, take: impl Fn(&mut State) -> bool) -> bool {
+    fn next(&self, changed: &Condvar, mut take: impl FnMut(&mut State) -> bool) -> bool {
         let mut state = self.lock();
         loop {
             if state.stop {
@@ -184,7 +220,7 @@ impl Background {
             if take(&mut state) {
                 return true;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -245,21 +281,29 @@ impl Threads {
 
 fn flusher(inner: &Inner) {
     let background = &inner.background;
-    while background.next(|state| std::mem::take(&mut state.flush)) {
+    while background.next(&background.changed, |state| std::mem::take(&mut state.flush)) {
         background.note(inner.flush_frozen());
     }
 }
 
 fn logger(inner: &Inner) {
     let background = &inner.background;
-    while background.next(|state| std::mem::take(&mut state.log)) {
-        background.note(inner.make_spare().and_then(|()| inner.seal_ended()));
+    let (mut is_due, mut told) = (false, Vec::new());
+    while background.next(&background.log_changed, |state| {
+        is_due = std::mem::take(&mut state.log);
+        told = std::mem::take(&mut state.advice);
+        is_due || !told.is_empty()
+    }) {
+        told.drain(..).for_each(|(advice, file)| advice.tell(&*file));
+        if is_due {
+            background.note(inner.make_spare().and_then(|()| inner.seal_ended()));
+        }
     }
 }
 
 fn merger(inner: &Inner) {
     let background = &inner.background;
-    while background.next(|state| std::mem::take(&mut state.merge)) {
+    while background.next(&background.changed, |state| std::mem::take(&mut state.merge)) {
         loop {
             match inner.merge_once() {
                 Ok(true) if !background.is_stopped() => {}

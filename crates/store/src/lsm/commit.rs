@@ -274,7 +274,7 @@ struct Appended<'i> {
     /// The sequence number of the first operation, and the one behind the last.
     first: u64,
     end: u64,
-    /// What the system should be told of the log, while nobody waits for it.
+    /// What the system should be told of the log.
     advice: Option<(Advice, Arc<dyn DataFile>)>,
     is_done: bool,
 }
@@ -290,10 +290,10 @@ impl Appended<'_> {
             (seq, offset) = (seq + u64::from(count), group.end());
         }
         self.is_done = true;
-        let advice = self.advice.take();
+        let (advice, background) = (self.advice.take(), &self.inner.background);
         drop(self);
         if let Some((advice, file)) = advice {
-            advice.tell(&*file);
+            background.tell(advice, file);
         }
     }
 

@@ -36,7 +36,7 @@ use super::replay::{Job, Replay};
 use super::rotate::Logs;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
-use super::wal::{Bounds, Groups, HEADER_BYTES, Log, Stretch};
+use super::wal::{Bounds, Groups, HEADER_BYTES, Log, PREFETCH_BYTES, Stretch};
 use crate::canary::{Bug, is_planted};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
@@ -215,20 +215,32 @@ impl<'o> Recovery<'o> {
             .filter(|s| s.sealed.is_none_or(|sealed| sealed.last_seq > self.version.flushed))
             .cloned()
             .collect();
+        let mut files = Vec::with_capacity(logs.len());
+        for segment in &logs {
+            let path = segment.handle().path();
+            let opened = self.version.directory().system.open_data(path, Open::Write, 0);
+            let file = opened.map_err(|e| Error::io("open", path, e))?;
+            // So that it is there when the ones before are read.
+            file.prefetch(0, PREFETCH_BYTES);
+            files.push(file);
+        }
         // What the next segment must begin with; the first one may begin with what is in tables.
         let mut next = None;
-        for segment in logs {
-            next = self.replay_segment(&segment, next)?.or(next);
+        for (segment, file) in logs.iter().zip(files) {
+            next = self.replay_segment(segment, file, next)?.or(next);
         }
         Ok(())
     }
 
     /// Reads a segment; answers what the next one must begin with, unless nothing of this one
     /// counts.
-    fn replay_segment(&mut self, segment: &Segment, next: Option<u64>) -> Result<Option<u64>> {
+    fn replay_segment(
+        &mut self,
+        segment: &Segment,
+        file: Arc<dyn DataFile>,
+        next: Option<u64>,
+    ) -> Result<Option<u64>> {
         let path = segment.handle().path().to_path_buf();
-        let opened = self.version.directory().system.open_data(&path, Open::Write, 0);
-        let file = opened.map_err(|e| Error::io("open", &path, e))?;
         segment.identity.verify(&*file, &path)?;
         let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
@@ -290,9 +302,8 @@ impl<'o> Recovery<'o> {
             return Err(Error::damaged(path, groups.position(), what));
         }
         let cut = groups.position();
-        if !groups.is_at_end() {
-            file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
-        }
+        // Also where it ends there already: room may have been found for more.
+        file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
         rewrite(file, flushed..cut).map_err(|e| Error::io("write to", path, e))?;
         file.sync().map_err(|e| Error::io("flush", path, e))?;
         self.edits.push(self.end_of(segment, cut, last_seq));

@@ -12,7 +12,7 @@ use super::version::{Sealed, Segment, Version};
 /// than so many segments besides it; the longer the further they are beyond it. What merges and
 /// collections write before they remove something comes on top, and what surrounds keys and values
 /// is part of what is needed: a tenth of values of a kibibyte.
-const SPACE_PERCENT: u64 = 116;
+const SPACE_PERCENT: u64 = 115;
 const SLACK_SEGMENTS: u64 = 3;
 /// So many thousandths beyond that, writers make as much garbage as is collected; and half as much
 /// for each so many more.

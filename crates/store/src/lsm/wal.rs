@@ -46,7 +46,7 @@ pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 
 /// So much of a segment is read at once, and so much behind it meanwhile.
 const READ_BYTES: usize = 256 << 10;
-const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
+pub(crate) const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// Where flushes come often, so much behind the end is filled with zeros beforehand: then a flush
@@ -414,7 +414,7 @@ pub(crate) struct Ended {
     pub(crate) last_seq: u64,
     file: Arc<dyn DataFile>,
     path: PathBuf,
-    /// Whether zeros stand behind the end.
+    /// Whether zeros stand behind the end, or room was found for more.
     is_longer: bool,
     is_flushed: Arc<AtomicBool>,
 }
@@ -473,7 +473,8 @@ impl Log {
         bounds: Bounds,
     ) -> Self {
         let at = HEADER_BYTES as u64;
-        let (trail, gathered) = (Trail::new(at, bounds.window_bytes), Vec::new());
+        let trail = Trail::new(at, bounds.window_bytes).reserving(bounds.segment_bytes);
+        let gathered = Vec::new();
         let (flushed, prepared, broken) = (at, at, false);
         Self { identity, file, path, gathered, trail, flushed, prepared, bounds, broken }
     }
@@ -488,7 +489,7 @@ impl Log {
     pub(crate) fn ended(&self, last_seq: u64) -> Ended {
         let (number, len) = (self.identity.number, self.end());
         let (file, path) = (Arc::clone(&self.file), self.path.clone());
-        let is_longer = self.prepared > len;
+        let is_longer = self.prepared.max(self.trail.reserved()) > len;
         let is_flushed = Arc::new(AtomicBool::new(self.flushed == len));
         Ended { number, len, last_seq, file, path, is_longer, is_flushed }
     }

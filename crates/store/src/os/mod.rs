@@ -70,6 +70,11 @@ pub trait DataFile: Send + Sync {
     fn prefetch(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
+    /// Asks the system to find room on the disk for a range behind the end, which stays the end: so
+    /// writes there need not wait for that. A hint: it never fails. Cutting the file gives it back.
+    fn reserve(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// Asks the system to begin writing a range back; never waits, never fails.
     fn start_writeback(&self, offset: u64, len: u64);
     /// Returns when everything written before, and the length, is on stable storage.

@@ -357,6 +357,16 @@ impl DataFile for RealFile {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, offset: u64, len: u64) {
+        // SAFETY: the call takes plain numbers and an open file. It changes neither the file's
+        // bytes nor its length, so that its result does not matter.
+        unsafe {
+            let fd = self.file.as_raw_fd();
+            libc::fallocate(fd, libc::FALLOC_FL_KEEP_SIZE, offset as _, len as _);
+        }
+    }
+
     fn start_writeback(&self, offset: u64, len: u64) {
         #[cfg(target_os = "linux")]
         // SAFETY: the call takes plain numbers and an open file. It only gives the system a hint,

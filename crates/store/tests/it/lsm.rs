@@ -293,7 +293,7 @@ fn values_are_shown_as_they_are_copied() {
         numbers[7] = numbers[200];
         let keys: Vec<[u8; 8]> = numbers.iter().map(|n| n.to_be_bytes()).collect();
         let expected = |end: u64| {
-            let value = |n: &u64| (n % 2 == 0 && *n < end).then(|| value(n / 2));
+            let value = |n: &u64| (n.is_multiple_of(2) && *n < end).then(|| value(n / 2));
             numbers.iter().map(value).map(Some).collect::<Vec<_>>()
         };
         let mut shown = vec![None; keys.len()];
