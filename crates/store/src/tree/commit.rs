@@ -276,8 +276,8 @@ pub(crate) fn withdraw(store: &Inner, slot: u32) {
     let _ = write_slot(store, &[0; META_LEN], slot);
 }
 
-/// Publishes a commit whose record is written (and flushed, if `durable`). Gives back the one before
-/// if nobody reads it.
+/// Publishes a commit whose record is written (and flushed, if `durable`). Gives back the one
+/// before if nobody reads it.
 pub(crate) fn announce(
     store: &Inner,
     snapshot: SnapshotMeta,
