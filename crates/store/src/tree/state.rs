@@ -45,8 +45,8 @@ pub(crate) struct WriteState {
     next_mark: u64,
     /// Memory for records of the catalog.
     record: Vec<u8>,
-    /// Memory for the list of free runs that goes into the record of the next commit.
-    pub(crate) listed: Vec<FreeRun>,
+    /// Memory for the list of free runs in the record of the next commit.
+    pub(crate) recent: Vec<FreeRun>,
 }
 
 impl WriteState {
@@ -61,7 +61,7 @@ impl WriteState {
             marks: Vec::new(),
             next_mark: 1,
             record: Vec::new(),
-            listed: Vec::new(),
+            recent: Vec::new(),
         }
     }
 
