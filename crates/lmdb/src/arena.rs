@@ -31,7 +31,8 @@ pub(crate) struct Arena {
     has_given: bool,
 }
 
-struct Chunk {
+/// One piece of the memory.
+pub(crate) struct Chunk {
     base: *mut u8,
     layout: Layout,
 }
@@ -64,6 +65,8 @@ impl Drop for Chunk {
     }
 }
 
+// SAFETY: it is the only owner of what it was allocated; nothing is read through it.
+unsafe impl Send for Chunk {}
 // SAFETY: the chunks belong to the arena alone; what was handed out is the C caller's to keep in
 // one thread at a time, as the interface says of transactions.
 unsafe impl Send for Arena {}
@@ -194,6 +197,12 @@ impl Arena {
         if self.used > KEPT {
             self.clear();
         }
+    }
+
+    /// Gives up the memory of the newest strings, which stay in it as long as it is kept.
+    pub(crate) fn take_newest(&mut self) -> Option<Chunk> {
+        (self.free, self.left) = (std::ptr::dangling_mut(), 0);
+        self.chunks.pop()
     }
 
     /// Takes the memory back.

@@ -12,6 +12,7 @@ use hedgerow::tree::{CopyOptions, Durability, Interrupt, Store};
 use hedgerow::{Error, Result};
 
 use crate::abi::*;
+use crate::arena::{Arena, Chunk};
 use crate::code::{Answer, Code, code_of};
 use crate::handles::Handles;
 use crate::readers::Readers;
@@ -49,6 +50,8 @@ pub(crate) struct Env {
     handles: Mutex<Handles>,
     /// Whether a write transaction of this environment is open.
     pub(crate) is_writing: AtomicBool,
+    /// Where the newest strings stand that the transaction that ended last had copied.
+    handed_out: Mutex<Option<Chunk>>,
 }
 
 /// What an open environment has.
@@ -88,6 +91,7 @@ impl Env {
             open: OnceLock::new(),
             handles: Mutex::new(Handles::new()),
             is_writing: AtomicBool::new(false),
+            handed_out: Mutex::new(None),
         }
     }
 
@@ -119,6 +123,18 @@ impl Env {
         opened.interrupt.set(parents.interrupt.is_set());
         self.is_writing.store(false, Ordering::Release);
         Ok(opened)
+    }
+
+    /// Keeps what a transaction handed out last until the next one with such strings has ended:
+    /// some programs end a transaction and then read the key that it gave, which with LMDB stands
+    /// in the map.
+    pub(crate) fn keep_newest(&self, arena: &mut Arena) {
+        if let Some(chunk) = arena.take_newest() {
+            let mut kept = self.handed_out.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = kept.replace(chunk);
+            drop(kept);
+            drop(before);
+        }
     }
 
     pub(crate) fn handles(&self) -> MutexGuard<'_, Handles> {

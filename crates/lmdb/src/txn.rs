@@ -222,6 +222,7 @@ impl Txn {
         }
         self.body = Body::None;
         self.views.clear();
+        self.env.keep_newest(&mut self.arena);
         self.flags |= FINISHED;
         give_reader(&self.env, self.reader.take());
     }
@@ -236,6 +237,7 @@ impl Txn {
         }
         self.close_new_handles();
         self.views.clear();
+        self.env.keep_newest(&mut self.arena);
         self.arena.clear();
         self.names.forget();
         self.flags |= FINISHED;

@@ -78,8 +78,8 @@ unsafe fn on_txn(txn: *mut Txn, run: impl FnOnce(&mut Txn) -> Answer) -> c_int {
     }
 }
 
-/// Runs a function on a cursor and its transaction; null is EINVAL, and `ended` what is answered for
-/// a reader's cursor whose transaction has ended.
+/// Runs a function on a cursor and its transaction; null is EINVAL, and `ended` what is answered
+/// for a reader's cursor whose transaction has ended.
 ///
 /// # Safety
 /// Promises 1 and 2.

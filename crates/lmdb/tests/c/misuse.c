@@ -354,6 +354,35 @@ static void comparators(void)
 	}
 }
 
+/* A key is read a moment after its transaction has ended, as Postfix does: with LMDB it stands in
+ * the map, here in memory of the transaction. */
+static void after_the_end(void)
+{
+	MDB_txn *txn = begin(env, 0);
+	MDB_dbi many = open_dbi(txn, "many", MDB_CREATE);
+	MDB_cursor *cursor;
+	MDB_val key, data, first = text("what all keys begin with 000");
+	for (int i = 0; i < 200; i++) {
+		char name[64];
+		snprintf(name, sizeof name, "what all keys begin with %03d", i);
+		put(txn, many, name, "value");
+	}
+	OK(mdb_txn_commit(txn));
+	for (int is_reset = 0; is_reset < 2; is_reset++) {
+		txn = begin(env, MDB_RDONLY);
+		OK(mdb_cursor_open(txn, many, &cursor));
+		OK(mdb_cursor_get(cursor, &key, &data, MDB_FIRST));
+		mdb_cursor_close(cursor);
+		if (is_reset)
+			mdb_txn_reset(txn);
+		else
+			mdb_txn_abort(txn);
+		HOLDS(same(&key, &first));
+		if (is_reset)
+			mdb_txn_abort(txn);
+	}
+}
+
 static void *other_thread(void *given)
 {
 	MDB_txn *txn = given, *own;
@@ -390,6 +419,7 @@ int main(void)
 	opening();
 	foreign_files();
 	comparators();
+	after_the_end();
 	threads();
 	/* The store is what it was. */
 	txn = begin(env, MDB_RDONLY);

@@ -238,8 +238,9 @@ impl<V: Item, E: Clone> Cache<V, E> {
     }
 
     fn shard(&self, key: BlockKey) -> &Mutex<Shard<V, E>> {
-        // The upper half of the hash: maps use the lower one.
-        let place = (hash(key) >> 32) * self.shards.len() as u64;
+        // The middle of the hash: maps use its lowest bits for the place, and its highest seven to
+        // tell blocks of one place apart.
+        let place = u64::from((hash(key) >> 24) as u32) * self.shards.len() as u64;
         &self.shards[(place >> 32) as usize]
     }
 }

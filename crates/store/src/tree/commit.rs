@@ -90,7 +90,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     store.hints.free.store(state.free.hint, Relaxed);
     store.hints.written.store(pieces.end(), Relaxed);
     if let Some(before) = announce(store, SnapshotMeta { meta, slot }, durable) {
-        state.free.record = before.meta.recent;
+        state.recent = before.meta.recent;
     }
     if durable {
         cut(store);
@@ -150,7 +150,7 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     meta.pending = free.pending.root;
     meta.ready_pages = free.ready_pages;
     meta.pending_pages = free.pending_pages;
-    meta.recent = std::mem::take(&mut free.record);
+    meta.recent = std::mem::take(&mut state.recent);
     meta.recent.clone_from(&free.recent);
     // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
     for root in [&meta.catalog, &meta.ready, &meta.pending] {
@@ -276,8 +276,8 @@ pub(crate) fn withdraw(store: &Inner, slot: u32) {
     let _ = write_slot(store, &[0; META_LEN], slot);
 }
 
-/// Publishes a commit whose record is written (and flushed, if `durable`). Gives back the one before
-/// if nobody reads it.
+/// Publishes a commit whose record is written (and flushed, if `durable`). Gives back the one
+/// before if nobody reads it.
 pub(crate) fn announce(
     store: &Inner,
     snapshot: SnapshotMeta,

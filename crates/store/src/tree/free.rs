@@ -92,8 +92,6 @@ pub(crate) struct FreeState {
     /// The commit that this one follows, and the page behind the last one that it wrote.
     newest: u64,
     behind: PageNo,
-    /// Memory for the list that goes into the record of the next commit.
-    pub(crate) record: Vec<FreeRun>,
 }
 
 /// True if a protected snapshot uses pages of the interval. `protected` is ascending.
@@ -192,7 +190,6 @@ impl FreeState {
             holders: None,
             newest: meta.txn,
             behind: 0,
-            record: Vec::new(),
         }
     }
 

@@ -46,7 +46,8 @@ impl Path {
         self.descend_with(pages, tree, choose, |_| {})
     }
 
-    /// As [`Path::descend`], where `reach` is told each page below the root before it is looked at.
+    /// As [`Path::descend`], where `reach` is told the last branch and the leaf before they are
+    /// looked at; what is above them is in the processor's cache.
     #[inline(always)]
     fn descend_with<'p, P: Pages>(
         &mut self,
@@ -72,7 +73,9 @@ impl Path {
             }
             at = page.child(slot);
             level -= 1;
-            reach(at);
+            if level <= 1 {
+                reach(at);
+            }
         }
     }
 

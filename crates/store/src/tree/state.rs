@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::catalog::{OpenTable, Opened, Stored};
 use super::free::FreeState;
 use super::insert::put_plain;
-use super::meta::Meta;
+use super::meta::{FreeRun, Meta};
 use super::pages::{PageFile, Pages, UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
 use super::search;
@@ -45,6 +45,8 @@ pub(crate) struct WriteState {
     next_mark: u64,
     /// Memory for records of the catalog.
     record: Vec<u8>,
+    /// Memory for the list of free runs in the record of the next commit.
+    pub(crate) recent: Vec<FreeRun>,
 }
 
 impl WriteState {
@@ -59,6 +61,7 @@ impl WriteState {
             marks: Vec::new(),
             next_mark: 1,
             record: Vec::new(),
+            recent: Vec::new(),
         }
     }
 

@@ -106,9 +106,10 @@ pub(crate) struct Block {
 struct Heads {
     /// Where a key stands that begins with the bytes that all of them begin with.
     common: Range<usize>,
-    /// Eight bytes of each behind those, zeros behind its end: numbers that order like them. None
-    /// where nobody asked for them, or where the restarts make no sense.
-    numbers: Box<[u64]>,
+    /// Eight bytes of each behind those, zeros behind its end: numbers that order like them; and
+    /// where its entry begins. None where nobody asked for them, or where the restarts make no
+    /// sense.
+    numbers: Box<[(u64, u32)]>,
 }
 
 /// What an entry begins with, and where the rest of its key and its value stand.
@@ -159,10 +160,11 @@ impl Block {
         let key = |index| Some(self.at_restart(index).ok()??.0);
         let (first, last) = (key(0)?, key(self.restarts.checked_sub(1)?)?);
         let len = common(first, last);
-        let numbers: Option<Box<[u64]>> = (0..self.restarts)
-            .map(|index| key(index).filter(|key| key.starts_with(&first[..len])))
-            .map(|key| key.map(|key| head(&key[len..])))
-            .collect();
+        let number = |index| {
+            let key = key(index).filter(|key| key.starts_with(&first[..len]))?;
+            Some((head(&key[len..]), self.restart(index) as u32))
+        };
+        let numbers: Option<Box<[(u64, u32)]>> = (0..self.restarts).map(number).collect();
         let from = first.as_ptr().addr() - self.bytes.as_ptr().addr();
         Some(Heads { common: from..from + len, numbers: numbers? })
     }
@@ -219,8 +221,8 @@ impl Block {
             return (side, side);
         };
         let head = head(rest);
-        let low = numbers.partition_point(|number| *number < head);
-        let same = numbers[low..].iter().take_while(|number| **number == head).count();
+        let low = numbers.partition_point(|number| number.0 < head);
+        let same = numbers[low..].iter().take_while(|number| number.0 == head).count();
         (low, low + same)
     }
 
@@ -352,7 +354,11 @@ impl Block {
         read().map(Some).ok_or(MALFORMED)
     }
 
+    #[inline]
     fn restart(&self, index: usize) -> usize {
+        if let Some(number) = self.heads.numbers.get(index) {
+            return number.1 as usize;
+        }
         u32_at(&self.bytes, self.end + 4 * index) as usize
     }
 }
