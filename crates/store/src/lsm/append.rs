@@ -180,3 +180,41 @@ impl Appender {
         Ok(self.trail.written())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: u64 = 1 << 20;
+
+    /// Everything is told of once, in order, and nothing of a piece that is still written to.
+    #[test]
+    fn only_whole_pieces_are_written_to_the_disk() {
+        let (mut trail, mut told) = (Trail::new(64, WINDOW), 64);
+        for end in (64..8 * WINDOW).step_by(1080) {
+            trail.advance(end);
+            let Some(advice) = trail.due() else { continue };
+            assert_eq!((advice.write.start, advice.write.end % WHOLE_BYTES), (told, 0));
+            assert!(advice.write.end <= end && advice.reserve.is_empty());
+            assert!(advice.release.is_empty() || advice.release.end + WINDOW / 2 <= end);
+            told = advice.write.end;
+        }
+        assert!(told > 7 * WINDOW);
+    }
+
+    /// Behind the first piece, room is found before it is needed, and for no more than the file is
+    /// to have.
+    #[test]
+    fn room_is_found_before_it_is_needed() {
+        let length = 8 * WINDOW;
+        let (mut trail, mut count) = (Trail::new(64, WINDOW).reserving(length), 0);
+        for end in (64..length).step_by(1080) {
+            trail.advance(end);
+            let advice = trail.due();
+            count += usize::from(advice.is_some_and(|advice| !advice.reserve.is_empty()));
+            assert!(end < WINDOW / 2 || trail.reserved() > end);
+            assert!(trail.reserved() <= length.min(end + 3 * WINDOW));
+        }
+        assert_eq!((trail.reserved(), count), (length, 4));
+    }
+}

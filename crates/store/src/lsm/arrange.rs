@@ -141,4 +141,4 @@ pub(crate) fn plans(version: &Version, segments: &[u32]) -> Vec<Plan> {
 
 #[cfg(test)]
 #[path = "arrange/tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -290,3 +290,7 @@ impl<'v> Collection<'v> {
 fn not_there(path: &Path, offset: u64) -> Error {
     Error::damaged(path, offset, "a table points to a value not there")
 }
+
+#[cfg(test)]
+#[path = "gc/tests.rs"]
+mod tests;

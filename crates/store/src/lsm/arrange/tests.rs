@@ -13,7 +13,7 @@ use crate::os::RealSystem;
 
 /// A version with tables of 1,000 bytes one behind the other, each with segments that it points to
 /// and how many bytes; segments have 10,000 bytes.
-fn version(tables: &[&[(u32, u64)]]) -> Version {
+pub(crate) fn version(tables: &[&[(u32, u64)]]) -> Version {
     let (path, budget) = (PathBuf::from("/nowhere"), Budget::new(0, 0));
     let directory = Directory::new(Arc::new(RealSystem), path, 0, budget);
     let mut segments: Vec<u32> = tables.iter().flat_map(|t| t.iter().map(|r| r.0)).collect();
