@@ -260,7 +260,9 @@ impl Db {
         }
         target.retain(|_| false)?;
         let moment = self.inner.moment()?;
-        let version = moment.version_in(&target.directory)?;
+        let mut version = moment.version_in(&target.directory)?;
+        // It goes its own way from here on: a backup of the one is none of the other.
+        version.store = random();
         for part in moment.parts(&version) {
             match part.is_tail {
                 true => target.copy(source, part)?,

@@ -157,7 +157,7 @@ pub(crate) struct Version {
     entries: (u64, u64),
     pub(crate) flushed: u64,
     pub(crate) next_file: u32,
-    /// Tells stores apart that were created apart; copies have the same.
+    /// Tells stores apart, checkpoints among them; other copies have the same.
     pub(crate) store: u64,
 }
 
