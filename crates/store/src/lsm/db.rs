@@ -177,11 +177,10 @@ impl Db {
         &self,
         keyspace: &Keyspace,
         keys: &[K],
-        mut see: impl FnMut(usize, Option<&[u8]>),
+        see: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         self.inner.check(keyspace)?;
-        let see = |number, value: Option<Value>| see(number, value.as_ref().map(Value::bytes));
-        View::now(&self.inner).multi_get(keyspace, keys, see)
+        View::now(&self.inner).show(keyspace, keys, see)
     }
 
     /// A place in a keyspace that moves both ways and sees this moment.

@@ -43,7 +43,7 @@ impl View {
 
     /// The values of several keys of a keyspace, each with the number of its key, as they come:
     /// their reads wait for the disk together.
-    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+    fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
         keys: &[K],
@@ -72,6 +72,17 @@ impl View {
             values[number] = value.map(Value::into_vec)
         })?;
         Ok(values)
+    }
+
+    /// Shows the values of several entries.
+    pub(crate) fn show<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+        mut see: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let see = |number, value: Option<Value>| see(number, value.as_ref().map(Value::bytes));
+        self.multi_get(keyspace, keys, see)
     }
 
     /// The value of an entry; `None` for a tombstone.
@@ -210,11 +221,10 @@ impl Snapshot {
         &self,
         keyspace: &Keyspace,
         keys: &[K],
-        mut see: impl FnMut(usize, Option<&[u8]>),
+        see: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         self.inner.check(keyspace)?;
-        let see = |number, value: Option<Value>| see(number, value.as_ref().map(Value::bytes));
-        self.view().multi_get(keyspace, keys, see)
+        self.view().show(keyspace, keys, see)
     }
 
     /// A place in a keyspace that moves both ways.
