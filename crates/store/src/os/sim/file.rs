@@ -1,7 +1,6 @@
 //! A data file on the simulated disk.
 
 use std::io;
-use std::sync::atomic::Ordering;
 
 use super::super::{DataFile, Map};
 use super::fault::{Fault, Kept, Operation};
@@ -17,13 +16,13 @@ pub(super) struct SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        self.system.machine.open_files.fetch_sub(1, Ordering::SeqCst);
+        self.system.state().count_handles(self.file, -1);
     }
 }
 
 impl SimFile {
+    /// A handle that is counted already.
     pub(super) fn new(system: &SimSystem, file: usize, may_write: bool) -> Self {
-        system.machine.open_files.fetch_add(1, Ordering::SeqCst);
         Self { system: system.clone(), file, may_write }
     }
 
@@ -39,7 +38,7 @@ impl SimFile {
         if bytes.is_empty() {
             return Ok(());
         }
-        state.files[self.file].write(offset, bytes)?;
+        state.memory(self.file).write(offset, bytes)?;
         state.note(Event::Write { file: self.file, offset, bytes: bytes.into() });
         Ok(())
     }
@@ -47,12 +46,12 @@ impl SimFile {
 
 impl DataFile for SimFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.system.begin(Operation::Length)?.files[self.file].len())
+        Ok(self.system.begin(Operation::Length)?.memory(self.file).len())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let state = self.system.begin(Operation::Read)?;
-        state.files[self.file].read(offset, buffer)
+        let mut state = self.system.begin(Operation::Read)?;
+        state.memory(self.file).read(offset, buffer)
     }
 
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
@@ -72,7 +71,7 @@ impl DataFile for SimFile {
             self.put(&mut state, offset, &bytes[..kept])?;
             return Err(fault.error());
         }
-        let old = state.files[self.file].len();
+        let old = state.memory(self.file).len();
         let fits = old.saturating_add(state.room()).saturating_sub(offset);
         if fits < bytes.len() as u64 && offset + bytes.len() as u64 > old {
             self.put(&mut state, offset, &bytes[..fits as usize])?;
@@ -102,18 +101,18 @@ impl DataFile for SimFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_may_write()?;
         let mut state = self.system.begin(Operation::SetLen)?;
-        let old = state.files[self.file].len();
+        let old = state.memory(self.file).len();
         if len.saturating_sub(old) > state.room() {
             return Err(Fault::full(Kept::None).error());
         }
-        state.files[self.file].set_len(len)?;
+        state.memory(self.file).set_len(len)?;
         state.note(Event::SetLen { file: self.file, len });
         Ok(())
     }
 
     fn map(&self, _reserve: u64) -> io::Result<Option<Map>> {
-        let state = self.system.begin(Operation::Map)?;
-        Ok(self.system.machine.config.map.then(|| state.files[self.file].map()))
+        let mut state = self.system.begin(Operation::Map)?;
+        Ok(self.system.machine.config.map.then(|| state.memory(self.file).map()))
     }
 
     fn uptime_evidence(&self) -> Option<[u8; 24]> {

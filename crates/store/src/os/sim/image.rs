@@ -189,6 +189,11 @@ impl Image {
         (self.files.iter().map(File::seen).collect(), names)
     }
 
+    /// How many files there were so far: the number of the next one.
+    pub(super) fn files_so_far(&self) -> usize {
+        self.files.len()
+    }
+
     /// Whether a power cut now leaves the same whatever it does.
     pub(super) fn is_settled(&self) -> bool {
         self.pending_names.is_empty() && self.files.iter().all(|file| file.pending.is_empty())

@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::{DataFile, Open, SharedLock, System, unix};
@@ -133,16 +133,15 @@ struct Machine {
     config: Config,
     /// Tells this run of the machine from all others.
     boot: u64,
-    /// Data files that are open.
-    open_files: AtomicUsize,
     state: Mutex<State>,
 }
 
 struct State {
     /// What is on the disk, and what is on its way there.
     image: Image,
-    /// What processes see: the cached files and their names.
-    files: Vec<Memory>,
+    /// What processes see: the cached files by number, and their names. A file that has no name
+    /// and is not open is gone.
+    files: BTreeMap<usize, Cached>,
     names: BTreeMap<PathBuf, usize>,
     folders: BTreeSet<PathBuf>,
     locks: BTreeMap<PathBuf, Arc<lock::LockFile>>,
@@ -152,6 +151,13 @@ struct State {
     capacity: Option<u64>,
     events: u64,
     recorder: Option<Recorder>,
+}
+
+/// A file as processes see it.
+struct Cached {
+    memory: Memory,
+    /// How often it is open.
+    handles: usize,
 }
 
 /// A log of all that happened to the disk, and an image that follows it.
@@ -181,8 +187,11 @@ impl State {
     /// A machine on which nothing runs yet, with what is on a disk and on its way there.
     fn new(image: Image, seed: u64, config: Config) -> Self {
         let (contents, names) = image.seen();
-        let load = |content| Memory::holding(config.reserve, content);
-        let files = contents.iter().map(load).collect::<io::Result<_>>();
+        let load = |(number, content)| {
+            let memory = Memory::holding(config.reserve, content)?;
+            Ok((number, Cached { memory, handles: 0 }))
+        };
+        let files = contents.iter().enumerate().map(load).collect::<io::Result<_>>();
         Self {
             files: files.expect("a simulated disk needs its address space"),
             names,
@@ -208,8 +217,33 @@ impl State {
 
     /// The bytes that still fit on the disk.
     fn room(&self) -> u64 {
-        let used: u64 = self.files.iter().map(Memory::len).sum();
-        self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(used))
+        self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()))
+    }
+
+    /// The bytes in all files together.
+    fn used(&self) -> u64 {
+        self.files.values().map(|file| file.memory.len()).sum()
+    }
+
+    /// What processes see of a file that has a name or is open.
+    fn memory(&mut self, file: usize) -> &mut Memory {
+        match self.files.get_mut(&file) {
+            Some(cached) => &mut cached.memory,
+            None => unreachable!("file {file} has no name and is not open"),
+        }
+    }
+
+    /// Counts one more that has a file open, or one less, or none, and lets a file go that nobody
+    /// can reach any more.
+    fn count_handles(&mut self, file: usize, change: isize) {
+        let Some(cached) = self.files.get_mut(&file) else { return };
+        cached.handles = cached.handles.saturating_add_signed(change);
+        if cached.handles == 0
+            && self.names.values().all(|named| *named != file)
+            && let Some(cached) = self.files.remove(&file)
+        {
+            cached.memory.give_back();
+        }
     }
 
     fn find(&self, path: &Path) -> io::Result<usize> {
@@ -219,7 +253,8 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        self.files.drain(..).for_each(Memory::give_back);
+        let files = std::mem::take(&mut self.files);
+        files.into_values().for_each(|file| file.memory.give_back());
     }
 }
 
@@ -236,7 +271,7 @@ impl SimSystem {
 
     fn run(image: Image, boot: u64, config: Config) -> Self {
         let state = Mutex::new(State::new(image, boot, config));
-        let machine = Machine { config, boot, open_files: AtomicUsize::new(0), state };
+        let machine = Machine { config, boot, state };
         Self { machine: Arc::new(machine), process: Arc::default() }
     }
 
@@ -320,8 +355,9 @@ impl SimSystem {
 
     /// How many data files are open, and lock files in processes that live.
     pub fn open_handles(&self) -> usize {
-        let locks: usize = self.state().locks.values().map(|lock| lock.open_handles()).sum();
-        locks + self.machine.open_files.load(Ordering::SeqCst)
+        let state = self.state();
+        let locks: usize = state.locks.values().map(|lock| lock.open_handles()).sum();
+        locks + state.files.values().map(|file| file.handles).sum::<usize>()
     }
 
     /// Forgets all faults that did not happen yet.
@@ -331,7 +367,7 @@ impl SimSystem {
 
     /// The bytes in all files together.
     pub fn used(&self) -> u64 {
-        self.state().files.iter().map(Memory::len).sum()
+        self.state().used()
     }
 
     /// Sets the size of the disk.
@@ -423,7 +459,7 @@ impl SimSystem {
     pub fn edit(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         let file = state.find(path)?;
-        state.files[file].write(offset, bytes)?;
+        state.memory(file).write(offset, bytes)?;
         state.note(Event::Edit { file, offset, bytes: bytes.into() });
         Ok(())
     }
@@ -433,8 +469,9 @@ impl SimSystem {
     /// # Errors
     /// If there is no such file.
     pub fn content(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let state = self.state();
-        let memory = &state.files[state.find(path)?];
+        let mut state = self.state();
+        let file = state.find(path)?;
+        let memory = state.memory(file);
         let mut content = vec![0; memory.len() as usize];
         memory.read(0, &mut content)?;
         Ok(content)
@@ -486,15 +523,17 @@ impl System for SimSystem {
         let file = match (how, state.find(path)) {
             (Open::Create, Ok(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Open::Create, Err(_)) => {
-                let file = state.files.len();
+                let file = state.image.files_so_far();
                 let empty = content::Content::default();
-                state.files.push(Memory::holding(self.machine.config.reserve, &empty)?);
+                let memory = Memory::holding(self.machine.config.reserve, &empty)?;
+                state.files.insert(file, Cached { memory, handles: 0 });
                 state.names.insert(path.to_path_buf(), file);
                 state.note(Event::Create { file, path: path.to_path_buf() });
                 file
             }
             (_, found) => found?,
         };
+        state.count_handles(file, 1);
         Ok(Arc::new(SimFile::new(self, file, how != Open::Read)))
     }
 
@@ -527,8 +566,9 @@ impl System for SimSystem {
         if state.locks.remove(path).is_some() {
             return Ok(());
         }
-        state.find(path)?;
+        let file = state.find(path)?;
         state.names.remove(path);
+        state.count_handles(file, 0);
         state.note(Event::Remove { path: path.to_path_buf() });
         Ok(())
     }
@@ -568,7 +608,9 @@ impl System for SimSystem {
         let mut state = self.begin(Operation::Name)?;
         let file = state.find(from)?;
         state.names.remove(from);
-        state.names.insert(to.to_path_buf(), file);
+        if let Some(replaced) = state.names.insert(to.to_path_buf(), file) {
+            state.count_handles(replaced, 0);
+        }
         state.note(Event::Rename { file, from: from.to_path_buf(), to: to.to_path_buf() });
         Ok(())
     }
