@@ -23,8 +23,11 @@ use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
+use super::tree::Root;
 use crate::{Error, Result};
 
+/// So few branches below a root are written again soon.
+const FEW_BRANCHES: usize = 4;
 /// The file grows ahead of small commits by an eighth of itself within these bounds.
 const GROW_PAGES_MIN: u64 = 16;
 const GROW_BYTES_MAX: u64 = 4 << 20;
@@ -116,8 +119,10 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
     // they change: that is seen to when free space settles.
     let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 1;
     let need = pages.changed_pages() + more;
-    // The roots are written again by the next commit.
-    let hot = more + changed_tables;
+    // The roots are written again by the next commit, few branches below one soon.
+    let changed = || state.tables.iter().filter(|table| table.changed);
+    let below = changed().filter(|table| is_hot_below_root(pages, &table.tree.root)).count();
+    let hot = more + changed_tables + below;
     free.begin_commit(pages, need as u32, hot as u32)?;
     let mut image = std::mem::take(&mut state.image);
     image.reserve(need);
@@ -164,6 +169,13 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
         }
     }
     Ok((image, meta))
+}
+
+/// Whether a changed root has so few branches below it that a small commit finds the places of
+/// those which it writes free again soon.
+fn is_hot_below_root(pages: &WritePages, root: &Root) -> bool {
+    let is_changed = root.page.is_changed() && !root.page.is_none();
+    is_changed && root.level >= 2 && pages.changed(root.page).len() <= FEW_BRANCHES
 }
 
 fn store_end(pages: &WritePages, at: PageRef) -> Error {

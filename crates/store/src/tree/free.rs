@@ -630,7 +630,10 @@ const DIGIT: u32 = 11;
 /// Sorts freed runs by where they start; many of them, as a range or a table leaves them, by the
 /// digits of that number, the lowest first.
 fn sort_freed(freed: &mut Vec<Freed>) {
-    if freed.len() < MANY_FREED || freed.is_sorted_by_key(|freed| freed.run.start) {
+    if freed.is_sorted_by_key(|freed| freed.run.start) {
+        return;
+    }
+    if freed.len() < MANY_FREED {
         return freed.sort_unstable_by_key(|freed| freed.run.start);
     }
     let most = freed.iter().map(|freed| freed.run.start).max().unwrap_or(0);

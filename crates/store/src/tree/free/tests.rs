@@ -139,7 +139,8 @@ fn runs_noted_one_by_one_are_the_joined_list() {
         let (mut open, mut joined) = (Vec::new(), rest.clone());
         while !rest.is_empty() {
             let run = rest.swap_remove(next(rest.len() as u64) as usize);
-            let whole = open[note_open(&mut open, run)];
+            let at = note_open(&mut open, run);
+            let whole = open[at];
             assert!(whole.start <= run.start && run.start + run.len <= whole.start + whole.len);
         }
         join_neighbours(&mut joined);
@@ -157,9 +158,8 @@ fn what_nobody_holds_is_opened() {
         let (held, open) = looked_at_slowly(&runs, &[5]);
         assert_eq!((&state.recent.held, &state.recent.open), (&held, &open));
         // Fresh is the longest that holds a run freed by commit 9, if there is one.
-        let holds = |whole: &Run, part: Run| {
-            (whole.start..whole.start + whole.len).contains(&part.start)
-        };
+        let holds =
+            |whole: &Run, part: Run| (whole.start..whole.start + whole.len).contains(&part.start);
         let of_newest = || runs.iter().filter(|f| f.freed == 9 && !held.contains(f));
         let lens = open.iter().filter(|w| of_newest().any(|f| holds(w, f.run))).map(|w| w.len);
         assert_eq!(fresh.map(|at| open[at].len), lens.max());
@@ -190,7 +190,8 @@ fn what_is_left_unlooked_at_is_held() {
             }
             // What a commit frees was made by the one before or long ago.
             let (made, txn) = (next(newest + 1), newest + 1 + next(2));
-            let free = FreeRun { run: run(3 + 2 * at, 1 + next(2) as u32), birth: made, freed: txn };
+            let free =
+                FreeRun { run: run(3 + 2 * at, 1 + next(2) as u32), birth: made, freed: txn };
             state.recent.held.push(free);
             all.push(free);
             match next(4) {
