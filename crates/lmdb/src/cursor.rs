@@ -158,7 +158,7 @@ impl Txn {
         }
         let arena = &mut self.arena;
         let found = match &self.body {
-            Body::Read(txn) => usual(txn, place, op, key, arena)?,
+            Body::Read(txn) => usual(&**txn, place, op, key, arena)?,
             Body::Write(txn) => usual(&**txn, place, op, key, arena)?,
             Body::None => return None,
         };
@@ -180,7 +180,7 @@ impl Txn {
             return None;
         }
         let Body::Read(txn) = &self.body else { return None };
-        Some(match place.move_to_end(txn, last)? {
+        Some(match place.move_to_end(&**txn, last)? {
             Ok(true) => Ok(MadeStep),
             Ok(false) => Err(MDB_NOTFOUND),
             Err(error) => Err(self.fail_by(error)),

@@ -44,13 +44,12 @@ pub(crate) const HAS_CHILD: u32 = 0x10;
 /// It may do nothing.
 pub(crate) const BLOCKED: u32 = FINISHED | FAILED | HAS_CHILD;
 
-/// The engine's transaction.
-#[expect(clippy::large_enum_variant, reason = "a read transaction costs no second allocation")]
+/// The engine's transaction, in memory of its own: it is long, and is handed on.
 pub(crate) enum Body {
     /// A child has it, or it is over.
     None,
     /// For reading.
-    Read(ReadTxn),
+    Read(Box<ReadTxn>),
     /// For writing; a child borrows it from its parent.
     Write(Box<WriteTxn>),
 }
@@ -73,7 +72,10 @@ impl Family {
 macro_rules! on_body {
     ($body:expr, $txn:ident => $run:expr) => {
         match $body {
-            Body::Read($txn) => $run,
+            Body::Read($txn) => {
+                let $txn = &**$txn;
+                $run
+            }
             Body::Write($txn) => {
                 let $txn = &**$txn;
                 $run
@@ -85,16 +87,17 @@ macro_rules! on_body {
 pub(crate) use on_body;
 
 impl Txn {
-    fn new(env: &Arc<Env>, flags: u32, body: Body) -> Answer<Self> {
+    fn new(env: Arc<Env>, flags: u32, body: Body) -> Answer<Self> {
         let mut views = Vec::new();
         env.handles().views(&mut views);
+        let interrupt = env.opened()?.interrupt.clone();
         Ok(Self {
-            env: Arc::clone(env),
+            env,
             flags,
             body,
             arena: Arena::new(),
             views,
-            interrupt: env.opened()?.interrupt.clone(),
+            interrupt,
             cursors: Tracked::default(),
             family: Family::NONE,
             names: Names::default(),
@@ -104,7 +107,7 @@ impl Txn {
     }
 
     /// Begins a transaction without a parent.
-    pub(crate) fn begin(env: &Arc<Env>, flags: u32) -> Answer<Self> {
+    pub(crate) fn begin(env: Arc<Env>, flags: u32) -> Answer<Self> {
         let store = &env.opened()?.store;
         if flags & MDB_RDONLY == 0 {
             let mut txn = store.begin_write_alone().map_err(|e| code_of(&e))?;
@@ -112,11 +115,11 @@ impl Txn {
             env.is_writing.store(true, Ordering::Release);
             return Self::new(env, flags, Body::Write(Box::new(txn)));
         }
-        let reader = take_reader(env)?;
+        let reader = take_reader(&env)?;
         let body = match store.begin_read() {
-            Ok(txn) => Body::Read(txn),
+            Ok(txn) => Body::Read(Box::new(txn)),
             Err(error) => {
-                give_reader(env, reader);
+                give_reader(&env, reader);
                 return Err(code_of(&error));
             }
         };
@@ -131,7 +134,7 @@ impl Txn {
         let Body::Write(txn) = &mut self.body else { return Err(MDB_BAD_TXN) };
         let savepoint = txn.savepoint().map_err(|e| code_of(&e))?;
         let body = std::mem::replace(&mut self.body, Body::None);
-        let mut child = Self::new(&self.env, flags, body)?;
+        let mut child = Self::new(Arc::clone(&self.env), flags, body)?;
         child.views.clone_from(&self.views);
         for view in &mut child.views {
             view.state &= !View::NEW;
@@ -432,7 +435,7 @@ impl Txn {
         let options = handles::options_of(&info, functions);
         let custom = functions.keys.is_some() || functions.values.is_some();
         let table = match &mut self.body {
-            Body::Read(txn) => open_table(txn, name, &options, custom),
+            Body::Read(txn) => open_table(&mut **txn, name, &options, custom),
             Body::Write(txn) => open_table(&mut **txn, name, &options, custom),
             Body::None => return Err(MDB_BAD_TXN),
         };

@@ -50,14 +50,19 @@ pub(crate) fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
+/// The code that says an answer.
+#[inline(always)]
+fn code(answer: Answer) -> c_int {
+    match answer {
+        Ok(()) => 0,
+        Err(code) => code,
+    }
+}
+
 /// Runs a function of the interface.
 #[inline(always)]
 fn guard(run: impl FnOnce() -> Answer) -> c_int {
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(code)) => code,
-        Err(_) => MDB_PANIC,
-    }
+    catch_unwind(AssertUnwindSafe(|| code(run()))).unwrap_or(MDB_PANIC)
 }
 
 /// Runs a function on a transaction; null is EINVAL.
@@ -68,9 +73,8 @@ fn guard(run: impl FnOnce() -> Answer) -> c_int {
 unsafe fn on_txn(txn: *mut Txn, run: impl FnOnce(&mut Txn) -> Answer) -> c_int {
     // SAFETY: it is null or a transaction that lives (1) and that nobody else uses (2).
     let Some(txn) = (unsafe { txn.as_mut() }) else { return libc::EINVAL };
-    match catch_unwind(AssertUnwindSafe(|| run(txn))) {
-        Ok(Ok(())) => 0,
-        Ok(Err(code)) => code,
+    match catch_unwind(AssertUnwindSafe(|| code(run(txn)))) {
+        Ok(code) => code,
         Err(_) => {
             txn.flags |= FAILED;
             MDB_PANIC

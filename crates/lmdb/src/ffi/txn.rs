@@ -30,7 +30,7 @@ unsafe extern "C" fn mdb_txn_begin(
             return Err(libc::EACCES);
         }
         let Some(parent) = parent else {
-            let txn = Box::into_raw(Box::new(Txn::begin(&env, flags)?));
+            let txn = Box::into_raw(Box::new(Txn::begin(env, flags)?));
             // SAFETY: promise 3.
             unsafe { store(result, txn) };
             return Ok(());

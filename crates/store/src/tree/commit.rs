@@ -18,13 +18,16 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use super::Durability;
 use super::group::locked;
 use super::image::{Image, Numbers, Pieces};
-use super::meta::{Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
+use super::meta::{FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
 use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
+use super::tree::Root;
 use crate::{Error, Result};
 
+/// So few branches below a root are written again soon.
+const FEW_BRANCHES: usize = 4;
 /// The file grows ahead of small commits by an eighth of itself within these bounds.
 const GROW_PAGES_MIN: u64 = 16;
 const GROW_BYTES_MAX: u64 = 4 << 20;
@@ -39,9 +42,7 @@ const CUT_BYTES: u64 = 8 << 20;
 pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durability) -> Result<()> {
     // 1. Number the changed pages and bring the free space to rest. Only memory changes: a crash
     //    here leaves nothing.
-    let mut meta = store.newest()?.meta.successor();
-    let old_end = meta.end;
-    let image = number(state, &mut meta)?;
+    let (mut image, mut meta) = number(state)?;
 
     // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
     //    and L untouched.
@@ -49,12 +50,12 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     let pieces = Pieces::new(&image, &state.pages);
     let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
     // The file is long enough for every commit that was published.
-    let grows = meta.end > old_end;
+    let grows = meta.end > state.end;
     if small && grows {
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
     pieces.write(&store.pages)?;
-    if meta.end >= old_end {
+    if meta.end >= state.end {
         // Below a lowered end a damaged store may have children beyond it, which validation finds.
         image.note_written(&store.pages);
     }
@@ -89,13 +90,13 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     // 5. Publish. From here on readers and the next writer see the commit.
     store.hints.free.store(state.free.hint, Relaxed);
     store.hints.written.store(pieces.end(), Relaxed);
-    if let Some(before) = announce(store, SnapshotMeta { meta, slot }, durable) {
-        state.recent = before.meta.recent;
-    }
+    state.end = meta.end;
+    state.recent = announce(store, SnapshotMeta { meta, slot }, durable);
     if durable {
         cut(store);
     }
-    state.pages.give_frames(image.into_frames().chain([record]));
+    state.pages.give_frames(image.take_frames().chain([record]));
+    state.image = image;
     Ok(())
 }
 
@@ -110,18 +111,21 @@ fn one_flush(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Option<K
     (runs.len() <= RUNS_MAX).then(|| Kind::OneFlush { digest: pieces.digest(), runs })
 }
 
-/// Gives every changed page its number and fills in the new commit's record.
-fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
+/// Gives every changed page its number; the pages, and the new commit's record but for its kind.
+fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
     let changed_tables = state.tables.iter().filter(|table| table.changed).count();
     let (pages, free) = (&mut state.pages, &mut state.free);
     // The catalog's path comes on top of what is changed, and what the free-space trees need where
     // they change: that is seen to when free space settles.
     let more = usize::from(state.catalog.root.level) + changed_tables / 16 + 1;
     let need = pages.changed_pages() + more;
-    // The roots are written again by the next commit.
-    let hot = more + changed_tables;
+    // The roots are written again by the next commit, few branches below one soon.
+    let changed = || state.tables.iter().filter(|table| table.changed);
+    let below = changed().filter(|table| is_hot_below_root(pages, &table.tree.root)).count();
+    let hot = more + changed_tables + below;
     free.begin_commit(pages, need as u32, hot as u32)?;
-    let mut image = Image::with_capacity(need);
+    let mut image = std::mem::take(&mut state.image);
+    image.reserve(need);
     let mut numbers = Numbers::take(pages, need);
     for table in state.tables.iter_mut().filter(|table| table.changed) {
         image.add_tree(pages, &mut table.tree, &mut numbers);
@@ -143,22 +147,35 @@ fn number(state: &mut WriteState, meta: &mut Meta) -> Result<Image> {
     debug_assert_eq!(pages.changed_pages(), 0, "a changed page that no tree refers to");
     free.finish_commit(pages);
 
-    meta.txn = pages.txn;
-    meta.end = pages.base.end;
-    meta.catalog = state.catalog.root;
-    meta.ready = free.ready.root;
-    meta.pending = free.pending.root;
-    meta.ready_pages = free.ready_pages;
-    meta.pending_pages = free.pending_pages;
-    meta.recent = std::mem::take(&mut state.recent);
-    meta.recent.clone_from(&free.recent);
+    let mut recent = std::mem::take(&mut state.recent);
+    free.recent.copy_to(&mut recent);
+    let meta = Meta {
+        page_size: pages.page_size() as u32,
+        id: state.id,
+        txn: pages.txn,
+        end: pages.base.end,
+        catalog: state.catalog.root,
+        ready: free.ready.root,
+        pending: free.pending.root,
+        ready_pages: free.ready_pages,
+        pending_pages: free.pending_pages,
+        kind: Kind::Flushed,
+        recent,
+    };
     // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
     for root in [&meta.catalog, &meta.ready, &meta.pending] {
         if !root.page.is_none() && root.page.0 >= meta.end {
             return Err(store_end(pages, root.page));
         }
     }
-    Ok(image)
+    Ok((image, meta))
+}
+
+/// Whether a changed root has so few branches below it that a small commit finds the places of
+/// those which it writes free again soon.
+fn is_hot_below_root(pages: &WritePages, root: &Root) -> bool {
+    let is_changed = root.page.is_changed() && !root.page.is_none();
+    is_changed && root.level >= 2 && pages.changed(root.page).len() <= FEW_BRANCHES
 }
 
 fn store_end(pages: &WritePages, at: PageRef) -> Error {
@@ -276,20 +293,16 @@ pub(crate) fn withdraw(store: &Inner, slot: u32) {
     let _ = write_slot(store, &[0; META_LEN], slot);
 }
 
-/// Publishes a commit whose record is written (and flushed, if `durable`). Gives back the one
-/// before if nobody reads it.
-pub(crate) fn announce(
-    store: &Inner,
-    snapshot: SnapshotMeta,
-    durable: bool,
-) -> Option<SnapshotMeta> {
+/// Publishes a commit whose record is written (and flushed, if `durable`). Gives the list of free
+/// runs of the one before back if nobody reads it.
+pub(crate) fn announce(store: &Inner, snapshot: SnapshotMeta, durable: bool) -> Vec<FreeRun> {
     let word = word_of(snapshot.meta.txn, snapshot.slot);
-    let before = store.set_newest(snapshot);
+    let list = store.set_newest(snapshot);
     if durable {
         store.lock.word(WORD_DURABLE).store(word, SeqCst);
     }
     store.lock.word(WORD_DIRTY).store(0, SeqCst);
-    before
+    list
 }
 
 impl Inner {

@@ -41,7 +41,7 @@ use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 use pending::PENDING_RUNS;
 pub(crate) use pending::{pending_entry, pending_runs};
-use recent::join_neighbours;
+use recent::{Recent, join_neighbours, note_open};
 
 /// How many entries of the ready tree one search looks at, at least.
 const LOOKED_AT_MIN: usize = 64;
@@ -73,8 +73,7 @@ const LOWER_END_BYTES: u64 = 1 << 20;
 pub(crate) struct FreeState {
     pub(crate) ready: Tree,
     pub(crate) pending: Tree,
-    /// Ascending.
-    pub(crate) recent: Vec<FreeRun>,
+    pub(crate) recent: Recent,
     /// Pages in the ready tree, not counting those in `taken`.
     pub(crate) ready_pages: u64,
     pub(crate) pending_pages: u64,
@@ -173,14 +172,10 @@ fn pool_pages(pages: &WritePages) -> u64 {
 impl FreeState {
     /// The free space as a commit left it; see [`Self::begin`].
     pub(crate) fn new(meta: &Meta) -> Self {
-        let mut recent = meta.recent.clone();
-        if !recent.is_sorted_by_key(|free| free.run.start) {
-            recent.sort_by_key(|free| free.run.start);
-        }
         Self {
             ready: Tree::new(meta.ready, Form::PLAIN),
             pending: Tree::new(meta.pending, Form::PLAIN),
-            recent,
+            recent: Recent::new(&meta.recent),
             ready_pages: meta.ready_pages,
             pending_pages: meta.pending_pages,
             hint: 0,
@@ -201,7 +196,7 @@ impl FreeState {
         hints: (PageNo, PageNo),
         protect: impl FnOnce(&mut Vec<u64>),
     ) {
-        self.newest = newest;
+        let last = std::mem::replace(&mut self.newest, newest);
         (self.hint, self.behind) = hints;
         self.written_early = false;
         self.taken.clear();
@@ -209,6 +204,7 @@ impl FreeState {
         protect(&mut self.protected);
         self.protected.sort_unstable();
         self.protected.dedup();
+        self.recent.begin(last, &self.protected);
     }
 
     /// Puts at least `want` pages into the pool, for extents and for pages that are written early.
@@ -265,7 +261,7 @@ impl FreeState {
         let len = SMALL_AHEAD.min(start / 8).min(room);
         if len > 0 && pages.space.lowest_first.is_none() {
             pages.base.end += len;
-            self.note_recent(FreeRun { run: Run { start, len }, birth: 0, freed: 0 });
+            note_open(&mut self.recent.open, Run { start, len });
         }
     }
 
@@ -454,15 +450,16 @@ impl FreeState {
     /// Lowers the end of the store if many free pages stand there.
     fn lower_end(&mut self, pages: &mut WritePages) -> Result<()> {
         let old_end = pages.base.end;
-        let recent = self.recent.iter().map(|free| u64::from(free.run.len)).sum::<u64>();
-        let most = recent + self.ready_pages;
+        let most = self.recent.pages() + self.ready_pages;
         if most < u64::from(old_end) / 4 && pages.space.lowest_first.is_none() {
             return Ok(());
         }
         let (mut end, mut in_tree) = (old_end, Vec::new());
         loop {
-            let recent = self.recent.iter().filter(|free| !self.holds(free)).map(|free| free.run);
-            if let Some(run) = recent.rev().find(|run| run.start + run.len == end) {
+            let let_go = self.recent.held.iter().filter(|free| !self.holds(free));
+            let mut recent =
+                self.recent.open.iter().rev().copied().chain(let_go.map(|free| free.run));
+            if let Some(run) = recent.find(|run| run.start + run.len == end) {
                 end = run.start;
                 continue;
             }
@@ -484,7 +481,8 @@ impl FreeState {
             delete_plain(pages, &mut self.ready, &run.start.to_be_bytes())?;
             self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
         }
-        self.recent.retain(|free| free.run.start < end);
+        self.recent.open.retain(|run| run.start < end);
+        self.recent.held.retain(|free| free.run.start < end);
         self.hint = self.hint.min(end);
         pages.base.end = end;
         Ok(())
@@ -529,22 +527,20 @@ impl FreeState {
     /// Moves the recent list and what was freed into the two trees.
     fn file(&mut self, pages: &mut WritePages) -> Result<()> {
         let txn = pages.txn;
-        let mut runs = std::mem::take(&mut self.recent);
-        runs.extend(std::mem::take(&mut pages.freed).into_iter().map(|f| freed_run(f, txn)));
-        let (mut ready, held): (Vec<_>, Vec<_>) = runs.into_iter().partition(|f| !self.holds(f));
-        for free in &mut ready {
-            (free.birth, free.freed) = (0, 0);
-        }
+        let mut ready = std::mem::take(&mut self.recent.open);
+        let mut freed = std::mem::take(&mut self.recent.held);
+        freed.extend(std::mem::take(&mut pages.freed).into_iter().map(|f| freed_run(f, txn)));
+        let (held, let_go): (Vec<_>, Vec<_>) = freed.into_iter().partition(|f| self.holds(f));
+        ready.extend(let_go.into_iter().map(|free| free.run));
         join_neighbours(&mut ready);
-        ready.sort_by_key(|free| std::cmp::Reverse(free.run.len));
+        ready.sort_by_key(|run| std::cmp::Reverse(run.len));
         let mut filed = ready.split_off(ready.len().min(KEPT_RUNS));
-        filed.sort_by_key(|free| free.run.start);
-        for free in filed {
-            self.put_ready(pages, free.run)?;
+        filed.sort_by_key(|run| run.start);
+        for run in filed {
+            self.put_ready(pages, run)?;
         }
-        for free in ready {
-            self.note_recent(free);
-        }
+        ready.sort_by_key(|run| run.start);
+        self.recent.open = ready;
         let held = held
             .into_iter()
             .filter_map(|f| Some((newest_holder(&self.protected, f.birth, f.freed)?, f)))
@@ -568,11 +564,10 @@ impl FreeState {
         if is_planted(Bug::WrongFreeList) {
             pages.freed.pop();
         }
-        for freed in pages.freed.drain(..) {
-            self.note_recent(freed_run(freed, txn));
-        }
+        // The newest commit holds them all.
+        self.recent.held.extend(pages.freed.drain(..).map(|freed| freed_run(freed, txn)));
         for run in pages.space.pool.drain(..) {
-            self.note_recent(FreeRun { run, birth: 0, freed: 0 });
+            note_open(&mut self.recent.open, run);
         }
     }
 }
@@ -624,14 +619,7 @@ fn check_pool(pages: &mut WritePages) -> Result<()> {
 
 /// Sorts the pool and joins neighbours.
 fn join_pool(pages: &mut WritePages) {
-    pages.space.pool.sort_unstable_by_key(|run| run.start);
-    pages.space.pool.dedup_by(|next, before| {
-        let joins = before.start + before.len == next.start;
-        if joins {
-            before.len += next.len;
-        }
-        joins
-    });
+    join_neighbours(&mut pages.space.pool);
 }
 
 /// From how many on freed runs are sorted digit by digit.
@@ -642,7 +630,10 @@ const DIGIT: u32 = 11;
 /// Sorts freed runs by where they start; many of them, as a range or a table leaves them, by the
 /// digits of that number, the lowest first.
 fn sort_freed(freed: &mut Vec<Freed>) {
-    if freed.len() < MANY_FREED || freed.is_sorted_by_key(|freed| freed.run.start) {
+    if freed.is_sorted_by_key(|freed| freed.run.start) {
+        return;
+    }
+    if freed.len() < MANY_FREED {
         return freed.sort_unstable_by_key(|freed| freed.run.start);
     }
     let most = freed.iter().map(|freed| freed.run.start).max().unwrap_or(0);

@@ -406,18 +406,18 @@ impl Turn {
 
     /// Commits. All savepoints of the caller's are released.
     pub(crate) fn commit(mut self, durability: Durability) -> Result<()> {
-        let store = Arc::clone(&self.store);
         let mark = self.mark.take();
         let Some(mut group) = self.group.take() else { return Ok(()) };
+        let store = &self.store;
         let released = match mark {
             Some(mark) => group.state.release(mark),
             None => group.state.release_all(),
         };
         if let Err(error) = released {
-            let _end = EndTurn::new(&store, true);
+            let _end = EndTurn::new(store, true);
             return Err(error);
         }
-        if durability == Durability::Durable && may_share(&store, &group) {
+        if durability == Durability::Durable && may_share(store, &group) {
             let outcome = Arc::new(Outcome::default());
             group.members.0.push(Arc::clone(&outcome));
             match store.queue.hand_over(group) {
@@ -428,7 +428,7 @@ impl Turn {
                 }
             }
         }
-        finish(&store, group, durability)
+        finish(store, group, durability)
     }
 }
 
@@ -473,22 +473,27 @@ impl Inner {
 fn first_group(store: &Inner) -> Result<Box<Group>> {
     store.check_writable()?;
     store.clean()?;
-    let newest = store.newest()?;
-    let meta = &newest.meta;
-    let kept = locked(&store.hints.kept).take().filter(|kept| kept.follows == meta.txn);
-    let mut group = kept.unwrap_or_else(|| {
-        let state = WriteState::new(Arc::clone(&store.pages), meta);
-        Box::new(Group { state, members: Members::default(), follows: meta.txn })
-    });
+    let latest = store.latest_number();
+    let kept = locked(&store.hints.kept).take().filter(|kept| kept.follows == latest);
+    let mut group = match kept {
+        Some(group) => group,
+        None => {
+            let newest = store.newest()?;
+            let state = WriteState::new(Arc::clone(&store.pages), &newest.meta);
+            let (members, follows) = (Members::default(), newest.meta.txn);
+            Box::new(Group { state, members, follows })
+        }
+    };
     let number = store.lock.word(WORD_NUMBER).load(SeqCst);
     let max_size = store.options.max_size;
     let page_size = store.pages.page_size() as u64;
     let most = max_size.map_or(u64::MAX, |bytes| bytes / page_size);
     let max_pages = u64::from(store.pages.max_pages()).min(most) as u32;
     let hints = (store.hints.free.load(SeqCst), store.hints.written.load(SeqCst));
-    let WriteState { pages, free, .. } = &mut group.state;
-    pages.begin(meta.end, number.max(meta.txn) + 1, max_pages, max_size);
-    free.begin(meta.txn, hints, |protected| store.add_protected(protected));
+    let follows = group.follows;
+    let WriteState { end, pages, free, .. } = &mut group.state;
+    pages.begin(*end, number.max(follows) + 1, max_pages, max_size);
+    free.begin(follows, hints, |protected| store.add_protected(protected));
     Ok(group)
 }
 

@@ -89,9 +89,9 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// With room for so many pages.
-    pub(crate) fn with_capacity(pages: usize) -> Self {
-        Self { pages: Vec::with_capacity(pages) }
+    /// Makes room for so many pages.
+    pub(crate) fn reserve(&mut self, pages: usize) {
+        self.pages.reserve(pages);
     }
 
     /// Numbers all changed pages of a tree: its leaves from left to right, each branch behind what
@@ -103,14 +103,25 @@ impl Image {
         numbers: &mut Numbers,
     ) {
         if is_changed(tree.root.page) {
-            tree.root.page = self.add_below(pages, tree.root.page, numbers);
+            tree.root.page = self.add_below(pages, tree.root.page, numbers, 1);
         }
     }
 
-    fn add_below(&mut self, pages: &mut WritePages, at: PageRef, numbers: &mut Numbers) -> PageRef {
+    /// Numbers page `at` and what is changed below it; `above` pages from the root down to it have
+    /// no number yet.
+    fn add_below(
+        &mut self,
+        pages: &mut WritePages,
+        at: PageRef,
+        numbers: &mut Numbers,
+        above: usize,
+    ) -> PageRef {
         let mut next = 0;
-        while let Some((i, child)) = pages.changed(at).changed_child(next) {
-            let numbered = self.add_below(pages, child, numbers);
+        // Where those are all that is left, no other child has changed.
+        while pages.changed_pages() > above
+            && let Some((i, child)) = pages.changed(at).changed_child(next)
+        {
+            let numbered = self.add_below(pages, child, numbers, above + 1);
             pages.change(at).set_child(i, numbered);
             next = i + 1;
         }
@@ -141,9 +152,9 @@ impl Image {
         file.note_written(self.pages.iter().map(|(no, _)| *no));
     }
 
-    /// The memory of its pages.
-    pub(crate) fn into_frames(self) -> impl Iterator<Item = Buffer> {
-        self.pages.into_iter().map(|(_, frame)| frame)
+    /// Takes the memory of its pages out of it.
+    pub(crate) fn take_frames(&mut self) -> impl Iterator<Item = Buffer> {
+        self.pages.drain(..).map(|(_, frame)| frame)
     }
 
     /// How many bytes wait.
@@ -160,7 +171,8 @@ fn is_changed(at: PageRef) -> bool {
 pub(crate) struct Pieces<'p> {
     /// First page and bytes.
     pieces: Vec<(PageNo, &'p [u8])>,
-    page_size: usize,
+    /// The page size as a power of two.
+    shift: u32,
 }
 
 impl<'p> Pieces<'p> {
@@ -169,18 +181,23 @@ impl<'p> Pieces<'p> {
             image.pages.iter().map(|(no, page)| (*no, page.bytes())).collect();
         pieces.extend(pages.extents.iter().map(|(first, bytes)| (*first, &bytes[..])));
         pieces.sort_unstable_by_key(|(no, _)| *no);
-        Self { pieces, page_size: pages.base.file.page_size() }
+        Self { pieces, shift: pages.base.file.page_size().trailing_zeros() }
+    }
+
+    /// How many pages so many bytes are.
+    fn pages_of(&self, bytes: usize) -> u32 {
+        (bytes >> self.shift) as u32
     }
 
     /// The page behind the last one.
     pub(crate) fn end(&self) -> PageNo {
         let last = self.pieces.last();
-        last.map_or(0, |(no, bytes)| no + (bytes.len() / self.page_size) as u32)
+        last.map_or(0, |(no, bytes)| no + self.pages_of(bytes.len()))
     }
 
     /// How many pages they are.
     pub(crate) fn len(&self) -> usize {
-        self.bytes() / self.page_size
+        self.bytes() >> self.shift
     }
 
     fn bytes(&self) -> usize {
@@ -191,7 +208,7 @@ impl<'p> Pieces<'p> {
     pub(crate) fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (start, bytes) in &self.pieces {
-            let len = (bytes.len() / self.page_size) as u32;
+            let len = self.pages_of(bytes.len());
             match runs.last_mut() {
                 Some(last) if last.start + last.len == *start => last.len += len,
                 _ => runs.push(Run { start: *start, len }),
@@ -227,7 +244,7 @@ impl<'p> Pieces<'p> {
             let (now, later) = rest.split_at(count);
             slices.clear();
             slices.extend(now.iter().map(|(_, bytes)| IoSlice::new(bytes)));
-            let offset = u64::from(*start) * self.page_size as u64;
+            let offset = u64::from(*start) << self.shift;
             file.file
                 .write_at(&slices, offset)
                 .map_err(|e| Error::io("write pages to", &file.path, e))?;
@@ -247,7 +264,7 @@ impl<'p> Pieces<'p> {
             if *start != next || (count > 0 && bytes + part.len() > PIECE_BYTES) {
                 break;
             }
-            next = start + (part.len() / self.page_size) as u32;
+            next = start + self.pages_of(part.len());
             bytes += part.len();
             count += 1;
         }

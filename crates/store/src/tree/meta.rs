@@ -173,26 +173,6 @@ impl Meta {
         }
     }
 
-    /// What the next commit begins with: this one, without its own list of free runs.
-    pub(crate) fn successor(&self) -> Self {
-        let Self { page_size, id, txn, end, catalog, ready, pending, .. } = *self;
-        let Self { ready_pages, pending_pages, .. } = *self;
-        let (kind, recent) = (Kind::Flushed, Vec::new());
-        Self {
-            page_size,
-            id,
-            txn,
-            end,
-            catalog,
-            ready,
-            pending,
-            ready_pages,
-            pending_pages,
-            kind,
-            recent,
-        }
-    }
-
     /// The length that a file with this commit must have at least.
     pub(crate) fn file_len(&self) -> u64 {
         u64::from(self.end) * u64::from(self.page_size)
@@ -209,10 +189,14 @@ impl Meta {
     /// whatever these were.
     pub(crate) fn encode_into(&self, out: &mut [u8], slot: u32) {
         assert!(self.recent.len() <= RECENT_MAX, "more recent free runs than a record holds");
-        let out = &mut out[..META_LEN];
+        let Some(out) = out.first_chunk_mut::<META_LEN>() else {
+            unreachable!("room for less than a record");
+        };
         // The list of free runs is what most of a record is, and need not be cleared first.
         out[..RECENT_OFFSET].fill(0);
-        out[RECENT_OFFSET + self.recent.len() * RECENT_LEN..].fill(0);
+        // In pieces, as in `page::build::clear`.
+        let behind = &mut out[RECENT_OFFSET + self.recent.len() * RECENT_LEN..];
+        behind.chunks_mut(1024).for_each(|piece| piece.fill(0));
         out[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(MAGIC);
         put_u32(out, VERSION_OFFSET, VERSION);
         out[PAGE_SHIFT_OFFSET] = self.page_size.trailing_zeros() as u8;
@@ -236,7 +220,7 @@ impl Meta {
         put_sums(out, slot);
     }
 
-    fn encode_kind(&self, out: &mut [u8]) {
+    fn encode_kind(&self, out: &mut [u8; META_LEN]) {
         match &self.kind {
             Kind::Flushed => out[KIND_OFFSET] = 1,
             Kind::OneFlush { runs, digest } => {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::catalog::{OpenTable, Opened, Stored};
 use super::free::FreeState;
+use super::image::Image;
 use super::insert::put_plain;
 use super::meta::{FreeRun, Meta};
-use super::pages::{PageFile, Pages, UndoMark, WritePages};
+use super::pages::{PageFile, PageNo, Pages, UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
 use super::search;
 use super::tree::{Form, Root, Tree};
@@ -36,6 +37,9 @@ struct Mark {
 
 /// The state of a write transaction, or of a group of them.
 pub(crate) struct WriteState {
+    /// The id of the store, and its end in the commit that the transaction follows.
+    pub(crate) id: [u8; 16],
+    pub(crate) end: PageNo,
     pub(crate) pages: WritePages,
     pub(crate) free: FreeState,
     pub(crate) catalog: Tree,
@@ -47,12 +51,16 @@ pub(crate) struct WriteState {
     record: Vec<u8>,
     /// Memory for the list of free runs in the record of the next commit.
     pub(crate) recent: Vec<FreeRun>,
+    /// Memory for the list of pages of the next commit.
+    pub(crate) image: Image,
 }
 
 impl WriteState {
     /// What a commit left; a transaction that follows it begins with that of `pages` and `free`.
     pub(crate) fn new(file: Arc<PageFile>, meta: &Meta) -> Self {
         Self {
+            id: meta.id,
+            end: meta.end,
             pages: WritePages::new(file),
             free: FreeState::new(meta),
             catalog: Tree::new(meta.catalog, Form::PLAIN),
@@ -62,6 +70,7 @@ impl WriteState {
             next_mark: 1,
             record: Vec::new(),
             recent: Vec::new(),
+            image: Image::default(),
         }
     }
 

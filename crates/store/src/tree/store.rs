@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::flush::Flusher;
 use super::group::{Group, Queue, Turn, locked};
-use super::meta::{META_LEN, Meta};
+use super::meta::{FreeRun, META_LEN, Meta};
 use super::options::Paths;
 use super::pages::PageFile;
 use super::recover::META_SLOTS;
@@ -161,21 +161,22 @@ impl Inner {
         Err(self.pages.corrupt(slot, "a meta record that does not fit the file"))
     }
 
-    /// Takes over a commit of this process and makes it the newest one for all. Gives back the one
-    /// before if nobody reads it.
-    pub(crate) fn set_newest(&self, newest: SnapshotMeta) -> Option<SnapshotMeta> {
+    /// Takes over a commit of this process and makes it the newest one for all. Gives the list of
+    /// free runs of the one before back if nobody reads it.
+    pub(crate) fn set_newest(&self, newest: SnapshotMeta) -> Vec<FreeRun> {
         let word = word_of(newest.meta.txn, newest.slot);
         // Under the lock, so that readers of this process never see one without the other.
         let mut readers = locked(&self.readers);
-        let before = match Arc::get_mut(&mut readers.newest) {
-            Some(place) => Some(std::mem::replace(place, newest)),
-            None => {
-                readers.newest = Arc::new(newest);
-                None
+        let mut list = Vec::new();
+        match Arc::get_mut(&mut readers.newest) {
+            Some(place) => {
+                list = std::mem::take(&mut place.meta.recent);
+                *place = newest;
             }
-        };
+            None => readers.newest = Arc::new(newest),
+        }
         self.lock.word(WORD_LATEST).store(word, SeqCst);
-        before
+        list
     }
 
     /// Pins the newest commit in the shared table of readers.

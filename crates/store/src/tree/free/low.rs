@@ -16,14 +16,9 @@ impl FreeState {
     ) -> Result<()> {
         pages.space.lowest_first = Some(avoid);
         self.release_pending(pages, usize::MAX)?;
-        let recent = std::mem::take(&mut self.recent);
-        let (mut ready, held): (Vec<_>, Vec<_>) = recent.into_iter().partition(|f| !self.holds(f));
-        self.recent = held;
-        for free in &mut ready {
-            (free.birth, free.freed) = (0, 0);
-        }
-        join_neighbours(&mut ready);
-        ready.into_iter().try_for_each(|free| self.put_ready(pages, free.run))
+        self.release_recent();
+        let ready = std::mem::take(&mut self.recent.open);
+        ready.into_iter().try_for_each(|run| self.put_ready(pages, run))
     }
 
     /// How many pages before `limit` are free, at most about `most`.

@@ -25,11 +25,11 @@ impl FreeState {
                     // Through the recent list, so that a commit that needs pages now takes them
                     // without a detour through the ready tree; what is too much for the list is
                     // noted in `settle`.
-                    None => self.recent.push(FreeRun { run: free.run, birth: 0, freed: 0 }),
+                    None => self.recent.open.push(free.run),
                 }
             }
         }
-        join_neighbours(&mut self.recent);
+        join_neighbours(&mut self.recent.open);
         self.put_pending(pages, held)
     }
 

@@ -7,15 +7,85 @@ const GAP_PAGES: u32 = 2;
 /// With fewer of them in the recent list a small commit looks for more.
 const GAPS_MIN: usize = 8;
 
-/// Sorts runs and joins neighbours that have the same interval.
-pub(super) fn join_neighbours(runs: &mut Vec<FreeRun>) {
+/// Free runs that are in neither tree.
+///
+/// Each commit goes through them. So those that may be written stand apart from those that a
+/// snapshot may hold, of which most commits look at the ones that the commit before has freed only:
+/// see [`FreeState::release_recent`].
+#[derive(Default)]
+pub(crate) struct Recent {
+    /// Runs that nobody holds: ascending, neighbours joined.
+    pub(super) open: Vec<Run>,
+    /// Runs that a snapshot held when they were looked at last.
+    pub(super) held: Vec<FreeRun>,
+    /// The protected snapshots of this transaction.
+    protected: Vec<u64>,
+    /// Whether this transaction has looked at what is held, and whether it is to look at all of it.
+    is_looked_at: bool,
+    looks_at_all: bool,
+}
+
+impl Recent {
+    /// The list of a record.
+    pub(super) fn new(list: &[FreeRun]) -> Self {
+        let (open, held): (Vec<FreeRun>, Vec<FreeRun>) =
+            list.iter().partition(|free| free.freed == 0);
+        let mut open = open.into_iter().map(|free| free.run).collect();
+        join_neighbours(&mut open);
+        Self { open, held, ..Self::default() }
+    }
+
+    /// A transaction begins under these snapshots; the one before followed commit `last`.
+    pub(super) fn begin(&mut self, last: u64, protected: &[u64]) {
+        let stays = |before: &u64| *before == last || protected.binary_search(before).is_ok();
+        let all_stay = self.protected.iter().all(stays);
+        self.looks_at_all = !(std::mem::take(&mut self.is_looked_at) && all_stay);
+        self.protected.clear();
+        self.protected.extend_from_slice(protected);
+    }
+
+    /// How many runs they are.
+    pub(super) fn len(&self) -> usize {
+        self.open.len() + self.held.len()
+    }
+
+    /// How many pages they have.
+    pub(super) fn pages(&self) -> u64 {
+        let held = self.held.iter().map(|free| u64::from(free.run.len)).sum::<u64>();
+        held + self.open.iter().map(|run| u64::from(run.len)).sum::<u64>()
+    }
+
+    /// Puts the list, as a record has it, in the place of what `list` has.
+    pub(crate) fn copy_to(&self, list: &mut Vec<FreeRun>) {
+        list.clear();
+        list.extend(self.open.iter().map(|run| FreeRun { run: *run, birth: 0, freed: 0 }));
+        list.extend_from_slice(&self.held);
+    }
+}
+
+/// Adds a run to an ascending list, joined with its neighbours there; where it stands.
+pub(super) fn note_open(open: &mut Vec<Run>, run: Run) -> usize {
+    let at = open.partition_point(|other| other.start < run.start);
+    let joins = |a: &Run, b: &Run| a.start + a.len == b.start;
+    let with_next = open.get(at).is_some_and(|next| joins(&run, next));
+    let with_last = at > 0 && joins(&open[at - 1], &run);
+    match (with_last, with_next) {
+        (true, true) => open[at - 1].len += run.len + open.remove(at).len,
+        (true, false) => open[at - 1].len += run.len,
+        (false, true) => open[at] = Run { start: run.start, len: run.len + open[at].len },
+        (false, false) => open.insert(at, run),
+    }
+    if with_last { at - 1 } else { at }
+}
+
+/// Sorts runs and joins neighbours.
+pub(super) fn join_neighbours(runs: &mut Vec<Run>) {
     // They come as two or three ascending lists, which a stable sort merges.
-    runs.sort_by_key(|free| free.run.start);
+    runs.sort_by_key(|run| run.start);
     runs.dedup_by(|next, before| {
-        let joins = before.run.start + before.run.len == next.run.start
-            && (before.birth, before.freed) == (next.birth, next.freed);
+        let joins = before.start + before.len == next.start;
         if joins {
-            before.run.len += next.run.len;
+            before.len += next.len;
         }
         joins
     });
@@ -42,34 +112,11 @@ impl Taken {
     }
 }
 
-/// Whether a run of the recent list is a gap that may be filled.
-fn is_gap(free: &FreeRun) -> bool {
-    free.freed == 0 && free.run.len <= GAP_PAGES
-}
-
 impl FreeState {
-    /// Adds a run to the recent list, joined with its neighbours there.
-    pub(super) fn note_recent(&mut self, free: FreeRun) {
-        let recent = &mut self.recent;
-        let at = recent.partition_point(|other| other.run.start < free.run.start);
-        let joins = |a: &FreeRun, b: &FreeRun| {
-            a.run.start + a.run.len == b.run.start && (a.birth, a.freed) == (b.birth, b.freed)
-        };
-        let with_next = recent.get(at).is_some_and(|next| joins(&free, next));
-        let with_last = at > 0 && joins(&recent[at - 1], &free);
-        match (with_last, with_next) {
-            (true, true) => recent[at - 1].run.len += free.run.len + recent.remove(at).run.len,
-            (true, false) => recent[at - 1].run.len += free.run.len,
-            (false, true) => {
-                recent[at].run = Run { len: free.run.len + recent[at].run.len, ..free.run };
-            }
-            (false, false) => recent.insert(at, free),
-        }
-    }
-
     pub(super) fn recent_ready_pages(&self) -> u64 {
-        let ready = self.recent.iter().filter(|free| free.freed == 0 || !self.holds(free));
-        ready.map(|free| u64::from(free.run.len)).sum()
+        let let_go = self.recent.held.iter().filter(|free| !self.holds(free));
+        let ready = let_go.map(|free| free.run).chain(self.recent.open.iter().copied());
+        ready.map(|run| u64::from(run.len)).sum()
     }
 
     /// Takes the pages of a small commit from the recent list: `hot` of them from one run, the
@@ -82,7 +129,7 @@ impl FreeState {
         hot: u32,
         fresh: Option<usize>,
     ) -> bool {
-        let is_long = fresh.is_some_and(|at| self.recent[at].run.len >= need);
+        let is_long = fresh.is_some_and(|at| self.recent.open[at].len >= need);
         if is_long || hot >= need || pages.space.lowest_first.is_some() {
             return false;
         }
@@ -94,9 +141,8 @@ impl FreeState {
         let mut taken = Taken::default();
         hot_at.into_iter().for_each(|at| taken.add(at, hot));
         for len in 1..=GAP_PAGES {
-            let gaps = self.recent.iter().enumerate();
-            let gaps = gaps
-                .filter(|(at, free)| is_gap(free) && free.run.len == len && Some(*at) != hot_at);
+            let gaps = self.recent.open.iter().enumerate();
+            let gaps = gaps.filter(|(at, run)| run.len == len && Some(*at) != hot_at);
             for (at, _) in gaps.take(cold.div_ceil(len) as usize) {
                 taken.add(at, cold.min(len));
                 cold = cold.saturating_sub(len);
@@ -125,91 +171,84 @@ impl FreeState {
         {
             // A run that begins where the last commit ended is begun in its middle: so the pages of
             // that commit, once they are free, have free pages behind them.
-            let run = self.recent[at].run;
+            let run = self.recent.open[at];
             let half = run.len / 2;
             let is_behind = run.start == self.behind && run.len - half >= missing;
             self.cut_recent(pages, at, if is_behind { half } else { 0 }, missing);
             return 0;
         }
-        let free: Vec<usize> =
-            (0..self.recent.len()).filter(|i| self.recent[*i].freed == 0).collect();
-        let runs: Vec<Run> = free.iter().map(|i| self.recent[*i].run).collect();
+        let runs = &self.recent.open;
         let mut chosen = match &pages.space.lowest_first {
-            Some(avoid) => lowest_runs(&runs, missing, avoid),
-            None => choose_runs(&runs, missing, scattered),
+            Some(avoid) => lowest_runs(runs, missing, avoid),
+            None => choose_runs(runs, missing, scattered),
         };
         chosen.sort_unstable();
         let mut left = missing;
-        for i in chosen.into_iter().rev() {
-            left = left.saturating_sub(runs[i].len);
-            self.cut_recent(pages, free[i], 0, u32::MAX);
+        for at in chosen.into_iter().rev() {
+            left = left.saturating_sub(self.recent.open[at].len);
+            self.cut_recent(pages, at, 0, u32::MAX);
         }
         left
     }
 
-    /// Joins those of the recent list that nobody holds any more; of those that are free since the
+    /// Opens those of the recent list that nobody holds any more; of those that are free since the
     /// commit before, the longest.
+    ///
+    /// Where no snapshot has gone but the one before the newest, only what the newest commit has
+    /// freed can have been let go: whatever else that one held, another one holds too.
     pub(super) fn release_recent(&mut self) -> Option<usize> {
-        let (mut kept, mut fresh, mut is_fresh) = (0_usize, None::<usize>, false);
-        for i in 0..self.recent.len() {
-            let free = self.recent[i];
-            if free.freed != 0 && self.holds(&free) {
-                self.recent[kept] = free;
-                kept += 1;
-                continue;
-            }
-            let last = kept.checked_sub(1).map(|last| self.recent[last]);
-            let joins = last.is_some_and(|last| {
-                last.freed == 0 && last.run.start + last.run.len == free.run.start
-            });
-            if joins {
-                self.recent[kept - 1].run.len += free.run.len;
-            } else {
-                self.recent[kept] = FreeRun { run: free.run, birth: 0, freed: 0 };
-                kept += 1;
-            }
-            is_fresh = joins && is_fresh || free.freed == self.newest;
-            let longest = fresh.map_or(0, |at| self.recent[at].run.len);
-            if is_fresh && self.recent[kept - 1].run.len >= longest {
-                fresh = Some(kept - 1);
+        let (newest, protected) = (self.newest, &self.protected);
+        let Recent { open, held, is_looked_at, looks_at_all, .. } = &mut self.recent;
+        let is_let_go = |free: &FreeRun| !is_held(protected, free.birth, free.freed);
+        *is_looked_at = true;
+        if std::mem::take(looks_at_all) {
+            for free in held.extract_if(.., |free| free.freed != newest && is_let_go(free)) {
+                note_open(open, free.run);
             }
         }
-        self.recent.truncate(kept);
-        fresh
+        let mut longest: Option<Run> = None;
+        for free in held.extract_if(.., |free| free.freed == newest && is_let_go(free)) {
+            let at = note_open(open, free.run);
+            if longest.is_none_or(|longest| open[at].len >= longest.len) {
+                longest = Some(open[at]);
+            }
+        }
+        longest.and_then(|run| open.binary_search_by_key(&run.start, |open| open.start).ok())
     }
 
     /// The one run of the recent list that is best for `need` pages, if one is long enough: what is
     /// free since the commit before, so that small commits alternate between two places; else the
     /// shortest.
     pub(super) fn choose_recent(&self, fresh: Option<usize>, need: u32) -> Option<usize> {
-        if let Some(at) = fresh.filter(|at| self.recent[*at].run.len >= need) {
+        let open = &self.recent.open;
+        if let Some(at) = fresh.filter(|at| open[*at].len >= need) {
             return Some(at);
         }
-        let free = self.recent.iter().enumerate().filter(|(_, free)| free.freed == 0);
-        let enough = free.filter(|(_, free)| free.run.len >= need);
-        enough.min_by_key(|(_, free)| free.run.len).map(|(at, _)| at)
+        let enough = open.iter().enumerate().filter(|(_, run)| run.len >= need);
+        enough.min_by_key(|(_, run)| run.len).map(|(at, _)| at)
     }
 
     /// Takes up to `len` pages of a run of the recent list, behind the first `skip` of it.
     pub(super) fn cut_recent(&mut self, pages: &mut WritePages, at: usize, skip: u32, len: u32) {
-        let run = self.recent[at].run;
+        let open = &mut self.recent.open;
+        let run = open[at];
         let len = len.min(run.len - skip);
-        let part = |start: PageNo, len| FreeRun { run: Run { start, len }, birth: 0, freed: 0 };
         pages.space.pool.push(Run { start: run.start + skip, len });
         let (behind, rest) = (run.start + skip + len, run.len - skip - len);
         match (skip, rest) {
-            (0, 0) => drop(self.recent.remove(at)),
-            (0, rest) => self.recent[at] = part(behind, rest),
-            (skip, 0) => self.recent[at] = part(run.start, skip),
+            (0, 0) => drop(open.remove(at)),
+            (0, rest) => open[at] = Run { start: behind, len: rest },
+            (skip, 0) => open[at].len = skip,
             (skip, rest) => {
-                self.recent[at] = part(run.start, skip);
-                self.recent.insert(at + 1, part(behind, rest));
+                open[at].len = skip;
+                open.insert(at + 1, Run { start: behind, len: rest });
             }
         }
     }
 
     /// Whether so few gaps are left that a small commit looks for more.
     pub(super) fn is_short_of_gaps(&self) -> bool {
-        self.recent.iter().filter(|free| is_gap(free)).nth(GAPS_MIN - 1).is_none()
+        let mut gaps = self.recent.open.iter().filter(|run| run.len <= GAP_PAGES);
+        gaps.nth(GAPS_MIN - 1).is_none()
     }
 }

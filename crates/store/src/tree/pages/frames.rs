@@ -163,7 +163,7 @@ impl Buffer {
     /// Fills the frame with a copy of a page.
     pub(crate) fn copy_from(&mut self, page: &[u8]) {
         // In pieces, as in `page::build::clear`.
-        let pieces = self.bytes_mut().chunks_mut(1024).zip(page.chunks(1024));
+        let pieces = self.bytes_mut().chunks_mut(2048).zip(page.chunks(2048));
         pieces.for_each(|(to, from)| to.copy_from_slice(from));
     }
 }
