@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::entry::Kind;
-use super::fetch::{Cached, Wanted};
+use super::fetch::Cached;
 use super::files::Directory;
 use super::memory::{Charge, Part};
-use super::search;
+use super::search::{self, Separated};
 use super::snapshot::View;
 use super::values::{self, Missing};
 use crate::Result;
@@ -43,8 +43,8 @@ struct Pending {
 }
 
 impl Pending {
-    fn fill(&mut self, value: &[u8]) {
-        (self.value, self.is_read) = (value.to_vec(), true);
+    fn fill(&mut self, value: Vec<u8>) {
+        (self.value, self.is_read) = (value, true);
     }
 }
 
@@ -109,15 +109,20 @@ impl Window {
             if entry.is_read {
                 continue;
             }
-            let wanted = search::separated(view, &entry.value)?;
-            match (directory.blocks.peek(wanted.key()), wanted) {
-                (Some(Cached::Value(value)), _) => entry.fill(&value),
-                (_, Wanted::Value(place)) => missing.push(Missing { entry: at, place }),
-                (_, Wanted::Block(_)) => {}
+            let place = match search::separated(view, &entry.value)? {
+                Separated::Held(value) => {
+                    entry.fill(value);
+                    continue;
+                }
+                Separated::There(place) => place,
+            };
+            match directory.blocks.peek(place.key()) {
+                Some(Cached::Value(value)) => entry.fill(value.to_vec()),
+                _ => missing.push(Missing { entry: at, place }),
             }
         }
         values::read(directory, missing, |entry, value| {
-            self.entries[entry].fill(value);
+            self.entries[entry].fill(value.to_vec());
             Ok(())
         })
     }
