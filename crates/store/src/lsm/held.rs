@@ -1,11 +1,12 @@
 //! The end of the log that was not handed to the system yet: readers find here what will stand in a
 //! segment and does not yet. Knows bytes and places only.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// The end of the log, shared by the one who writes and by readers.
+/// The end of the log, shared by the one who writes and by readers, who never wait while something
+/// is written.
 #[derive(Default)]
 pub(crate) struct Held(Mutex<Tail>);
 
@@ -15,7 +16,8 @@ pub(crate) struct Tail {
     segment: u32,
     /// Where the first one will stand.
     offset: u64,
-    bytes: Vec<u8>,
+    /// Whoever hands them to the system has them, too.
+    bytes: Arc<Vec<u8>>,
 }
 
 impl Held {
@@ -36,19 +38,21 @@ impl Tail {
     /// Nothing is held from there on.
     pub(crate) fn begin(&mut self, segment: u32, offset: u64) {
         (self.segment, self.offset) = (segment, offset);
-        self.bytes.clear();
+        Arc::make_mut(&mut self.bytes).clear();
     }
 
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+    pub(crate) fn push(&mut self, parts: [&[u8]; 2]) {
+        let bytes = Arc::make_mut(&mut self.bytes);
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.bytes.truncate(len);
+        Arc::make_mut(&mut self.bytes).truncate(len);
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// What is held. It is let go before something is added.
+    pub(crate) fn bytes(&self) -> Arc<Vec<u8>> {
+        Arc::clone(&self.bytes)
     }
 }
 
@@ -61,12 +65,15 @@ mod tests {
         let held = Held::default();
         assert_eq!(held.get(3, 0, 1), None);
         held.lock().begin(3, 100);
-        held.lock().push(b"abcdef");
+        held.lock().push([b"abc", b"def"]);
         assert_eq!(held.get(3, 102, 3).as_deref(), Some(&b"cde"[..]));
         assert_eq!(held.get(3, 100, 6).as_deref(), Some(&b"abcdef"[..]));
         for elsewhere in [(4, 102, 3), (3, 99, 3), (3, 104, 3), (3, u64::MAX, 1)] {
             assert_eq!(held.get(elsewhere.0, elsewhere.1, elsewhere.2), None, "{elsewhere:?}");
         }
+        let bytes = held.lock().bytes();
+        assert_eq!(held.get(3, 102, 1).as_deref(), Some(&b"c"[..]), "also while it is written");
+        drop(bytes);
         held.lock().truncate(2);
         assert_eq!(held.get(3, 102, 1), None);
         held.lock().begin(3, 106);

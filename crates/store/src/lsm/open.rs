@@ -262,7 +262,9 @@ impl<'o> Recovery<'o> {
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
         let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
-        while let Some(stretch) = groups.next_stretch()? {
+        loop {
+            groups.reuse(self.replay.spare());
+            let Some(stretch) = groups.next_stretch()? else { break };
             let first = stretch.groups().next().map_or(0, |group| group.seq);
             let known = stretch.groups().map(|group| group.flushed).max();
             flushed = flushed.max(known.unwrap_or(0));

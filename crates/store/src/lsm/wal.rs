@@ -237,6 +237,8 @@ pub(crate) struct Groups {
     at: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
+    /// Memory for the next buffer.
+    spare: Vec<u8>,
 }
 
 impl Groups {
@@ -252,7 +254,13 @@ impl Groups {
         if len < end {
             return Err(Error::damaged(&path, len, "a log segment is shorter than it was"));
         }
-        Ok(Self { identity, file, path, end, at, buffer: Vec::new(), buffer_offset: 0 })
+        let (buffer, buffer_offset, spare) = (Vec::new(), 0, Vec::new());
+        Ok(Self { identity, file, path, end, at, buffer, buffer_offset, spare })
+    }
+
+    /// Reads into memory that a stretch left, when more is needed.
+    pub(crate) fn reuse(&mut self, memory: Vec<u8>) {
+        self.spare = memory;
     }
 
     /// Where the next group begins: all before is whole.
@@ -269,6 +277,9 @@ impl Groups {
         let buffer_end = self.buffer_offset + self.buffer.len() as u64;
         if offset < self.buffer_offset || offset + len as u64 > buffer_end {
             let size = (len.max(READ_BYTES) as u64).min(self.end - offset) as usize;
+            if self.buffer.capacity() == 0 {
+                self.buffer = std::mem::take(&mut self.spare);
+            }
             self.buffer.resize(size, 0);
             let behind = offset + size as u64;
             self.file.prefetch(behind, PREFETCH_BYTES.min(self.end - behind));
@@ -393,6 +404,11 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
+    /// Their memory, to be used again.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.bytes
+    }
+
     pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         self.places.iter().map(|&place| group_of(&self.bytes, self.bytes_offset, place))
     }
@@ -533,9 +549,7 @@ impl Log {
         for &(count, body) in groups {
             let group = Group { offset, seq, count, flushed: self.flushed, body };
             let header = self.identity.group_header(&group);
-            let mut tail = self.held.lock();
-            tail.push(&header);
-            tail.push(body);
+            self.held.lock().push([&header, body]);
             (offset, seq) = (group.end(), seq + u64::from(count));
         }
         self.held_bytes += bytes;
@@ -560,13 +574,13 @@ impl Log {
             headers.push(self.identity.group_header(&group));
             (offset, seq) = (group.end(), seq + u64::from(count));
         }
-        let tail = self.held.lock();
-        let mut parts = vec![IoSlice::new(tail.bytes())];
+        let held = self.held.lock().bytes();
+        let mut parts = vec![IoSlice::new(&held)];
         for (header, (_, body)) in headers.iter().zip(groups) {
             parts.extend([IoSlice::new(header), IoSlice::new(body)]);
         }
         let result = self.file.append_at(&parts, self.trail.written());
-        drop(tail);
+        drop(held);
         self.wrote(result, offset)
     }
 
@@ -605,9 +619,9 @@ impl Log {
         if self.held_bytes == 0 {
             return Ok(());
         }
-        let tail = self.held.lock();
-        let result = self.file.append_at(&[IoSlice::new(tail.bytes())], self.trail.written());
-        drop(tail);
+        let held = self.held.lock().bytes();
+        let result = self.file.append_at(&[IoSlice::new(&held)], self.trail.written());
+        drop(held);
         self.wrote(result, self.end())
     }
 
