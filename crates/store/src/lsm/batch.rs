@@ -29,8 +29,6 @@ const BATCH_BYTES_MAX: usize = if cfg!(target_pointer_width = "64") { 4 << 30 } 
 pub struct Batch {
     pub(crate) body: Vec<u8>,
     pub(crate) count: u32,
-    /// Whether some value stays in the log.
-    pub(crate) separates: bool,
     /// The keyspaces that it names, by number, ascending.
     pub(crate) spaces: Vec<Keyspace>,
 }
@@ -53,9 +51,7 @@ impl Batch {
         }
         let separates = value.len() as u64 >= u64::from(keyspace.separation_threshold());
         let kind = if separates { OpKind::PutSeparated } else { OpKind::Put };
-        self.push(keyspace, kind, key, [value, &[]])?;
-        self.separates |= separates;
-        Ok(())
+        self.push(keyspace, kind, key, [value, &[]])
     }
 
     /// Deletes a key, which need not exist.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::{Entry, Kind, Pointer, value_sum};
-use super::memtable::Memtable;
+use super::memtable::{MemIter, Memtable};
 use super::merge::Source;
 use super::tombstones::{Pieces, Tombstone};
 use super::wal::{Group, OpKind, Ops};
@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64};
 /// be cut anew.
 const TOMBSTONES_MAX: usize = 256;
 /// What an entry takes besides key and value.
-const ENTRY_BYTES: usize = 48;
+pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
 /// A cursor copies so many entries at once.
@@ -82,6 +82,12 @@ impl Buffer {
         Arc::clone(&self.pieces.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. Where
+    /// there are no range tombstones at all, threads that read share nothing that changes.
+    pub(crate) fn cover(&self, key: &[u8], at: u64) -> u64 {
+        if self.ranges() == 0 { 0 } else { self.pieces().cover(key, at) }
+    }
+
     /// Bytes of memory that are held for it.
     pub(crate) fn memory(&self) -> usize {
         self.points.bytes() + self.ranges() * TOMBSTONE_BYTES
@@ -116,9 +122,46 @@ impl Buffer {
         }
     }
 
+    /// Its entries, none of which is copied.
+    pub(crate) fn walk(&self) -> MemIter<'_> {
+        self.points.iter()
+    }
+
     /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside.
     pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, &[u8])> {
         self.points.get(key, at)
+    }
+}
+
+impl Source for MemIter<'_> {
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        Self::seek(self, key, seq);
+        Ok(())
+    }
+
+    fn first(&mut self) -> Result<()> {
+        Self::first(self);
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<()> {
+        Self::last(self);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        Self::next(self);
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        Self::prev(self);
+        Ok(())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (key, seq, kind, value) = Self::entry(self)?;
+        Some(Entry { key, seq, kind, value })
     }
 }
 
@@ -143,7 +186,7 @@ impl BufferCursor {
     }
 
     /// Takes neighbours from where `begin` leads on.
-    fn fill(&mut self, forward: bool, begin: impl Fn(&mut super::memtable::MemIter<'_>)) {
+    fn fill(&mut self, forward: bool, begin: impl Fn(&mut MemIter<'_>)) {
         self.chunk.clear();
         let mut iter = self.buffer.points.iter();
         begin(&mut iter);

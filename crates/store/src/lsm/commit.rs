@@ -32,7 +32,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::append::Advice;
 use super::batch::Batch;
-use super::buffer::Buffer;
+use super::buffer::{Buffer, ENTRY_BYTES};
 use super::conflict::{Changes, Footprint};
 use super::engine::{Current, Inner, Writer};
 use super::entry::SEQUENCE_END;
@@ -97,10 +97,9 @@ impl Order {
         }
     }
 
-    /// Whether it is handed to the system before it returns: a value that stays in the log is read
-    /// from there.
+    /// Whether it is handed to the system before it returns.
     fn is_handed_over(&self) -> bool {
-        self.durability > Durability::None || self.batch.separates
+        self.durability > Durability::None
     }
 
     /// What the log takes of it.
@@ -468,6 +467,8 @@ impl Inner {
         let offset = writer.log.append(groups, first, now);
         let offset = offset.inspect_err(|error| self.poison_if_broken(writer, error))?;
         writer.next_seq = end;
+        let added = |(count, body): &(u32, &[u8])| body.len() + *count as usize * ENTRY_BYTES;
+        writer.unlooked += groups.iter().map(added).sum::<usize>() as u64;
         let (active, segment) = (Arc::clone(&writer.active), writer.log.identity().number);
         let (advice, is_done) = (writer.log.advice(), false);
         Ok(Appended { inner: self, active, segment, offset, first, end, advice, is_done })

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::arrange;
 use super::background::Background;
-use super::buffer::{Buffer, BufferCursor};
+use super::buffer::Buffer;
 use super::catalog::Catalog;
 use super::commit::Queue;
 use super::compact::{self, Plan, Sizes};
@@ -63,7 +63,7 @@ impl Due {
 }
 
 /// Frozen buffers wait for their tables; with more of them, writers wait.
-const FROZEN_MAX: usize = 2;
+pub(crate) const FROZEN_MAX: usize = 2;
 
 /// A buffer that is not written to any more.
 #[derive(Clone)]
@@ -90,6 +90,8 @@ pub(crate) struct Writer {
     pub(crate) active: Arc<Buffer>,
     /// Whether a segment is made before this one is full.
     pub(crate) has_asked: bool,
+    /// About how many bytes were added since it was last looked whether there is room.
+    pub(crate) unlooked: u64,
 }
 
 /// Numbers that only go up, and the snapshots that are held.
@@ -303,11 +305,21 @@ impl Inner {
         if is_added { Ok(()) } else { renewed }
     }
 
-    /// Before something is written: goes on in a new segment and a new buffer if need be.
+    /// Before something is written: goes on in a new segment and a new buffer if need be. That is
+    /// looked at now and then.
     pub(crate) fn make_room(&self, writer: &mut Writer) -> Result<()> {
         if self.health.edit_is_unsure.load(Ordering::Acquire) {
             self.install(Vec::new(), |_| {})?;
         }
+        if writer.unlooked < self.options.look_bytes() {
+            return Ok(());
+        }
+        self.look_for_room(writer)?;
+        writer.unlooked = 0;
+        Ok(())
+    }
+
+    fn look_for_room(&self, writer: &mut Writer) -> Result<()> {
         // Borrowed, not held: whoever lets a version go last removes files.
         let (begun, flushed) = self.with_current(|current| {
             let flushed = current.version.flushed;
@@ -379,8 +391,9 @@ impl Inner {
                 rules: Rules { snapshots: self.clock.readers(), is_last: false },
                 table_bytes: u64::MAX,
                 number: &|| self.new_number(),
+                may_share: false,
             };
-            let mut source = BufferCursor::new(Arc::clone(&oldest.buffer));
+            let mut source = oldest.buffer.walk();
             let tables = run::write_tables(&output, &mut source, &oldest.buffer.pieces())?;
             let added = tables.into_iter().map(|meta| Edit::AddTable { level: 0, meta });
             let edits = added.chain([Edit::Flushed { seq: oldest.last_seq }]).collect();
@@ -406,7 +419,7 @@ impl Inner {
                 let removed = tables.into_iter().map(|number| Edit::RemoveTable { number });
                 self.install(removed.collect(), |_| {})?;
             }
-            Due::Merge(plan) => self.run_plan(&version, &plan, Moves::NONE)?,
+            Due::Merge(plan) => self.run_plan(&version, &plan, Moves::NONE, false)?,
             Due::Collect(victims) => self.collect(version, victims)?,
         }
         if let Some(bytes) = removed {
@@ -437,7 +450,14 @@ impl Inner {
         })
     }
 
-    fn run_plan(&self, version: &Version, plan: &Plan, moves: Moves<'_>) -> Result<()> {
+    /// Does what a plan says, by two threads if it `may_share` the work.
+    fn run_plan(
+        &self,
+        version: &Version,
+        plan: &Plan,
+        moves: Moves<'_>,
+        may_share: bool,
+    ) -> Result<()> {
         let output = Output {
             version,
             rules: Rules {
@@ -446,6 +466,7 @@ impl Inner {
             },
             table_bytes: self.options.table_bytes,
             number: &|| self.new_number(),
+            may_share,
         };
         self.install(run::compact(&output, plan, moves)?, |_| {})
     }
@@ -488,7 +509,8 @@ impl Inner {
                 meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
             };
             let Some(plan) = compact::choose_full(&version, may_forget) else { break };
-            self.run_plan(&version, &plan, Moves::NONE)?;
+            // Whoever waits for it has the processors for it.
+            self.run_plan(&version, &plan, Moves::NONE, self.background.is_on())?;
         }
         self.arrange()
     }
@@ -506,7 +528,8 @@ impl Inner {
             let segments = arrange::next_batch(&now(), &mut left, segment_bytes);
             let plans = arrange::plans(&now(), &segments);
             for plan in plans {
-                self.run_plan(&now(), &plan, Moves { segments: &segments, segment_bytes })?;
+                let moves = Moves { segments: &segments, segment_bytes };
+                self.run_plan(&now(), &plan, moves, false)?;
             }
         }
         Ok(())
@@ -533,11 +556,21 @@ pub(crate) fn new_segment(
     number: u32,
     first_seq: u64,
 ) -> Result<NewSegment> {
+    let (identity, file, path) = begin_segment(directory, number, first_seq)?;
+    file.sync().map_err(|e| Error::io("flush", &path, e))?;
+    directory.sync()?;
+    Ok((identity, file, path))
+}
+
+/// Makes a segment and leaves it to the caller to flush it.
+pub(crate) fn begin_segment(
+    directory: &Directory,
+    number: u32,
+    first_seq: u64,
+) -> Result<NewSegment> {
     let identity = Identity { number, salt: random(), first_seq };
     let (path, file) = directory.create(Name::Segment(number))?;
     let written = file.write_at(&[std::io::IoSlice::new(&identity.header())], 0);
     written.map_err(|e| Error::io("write to", &path, e))?;
-    file.sync().map_err(|e| Error::io("flush", &path, e))?;
-    directory.sync()?;
     Ok((identity, file, path))
 }

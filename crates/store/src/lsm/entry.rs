@@ -109,6 +109,19 @@ pub(crate) fn compare(a: (&[u8], u64), b: (&[u8], u64)) -> Ordering {
     a.0.cmp(b.0).then(b.1.cmp(&a.1))
 }
 
+/// The first eight bytes of a key, zeros behind its end, as a number that orders like them.
+#[inline]
+pub(crate) fn head(key: &[u8]) -> u64 {
+    key.first_chunk().map_or_else(
+        || {
+            let mut filled = [0; 8];
+            filled[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(filled)
+        },
+        |bytes| u64::from_be_bytes(*bytes),
+    )
+}
+
 /// The full key of a user's key.
 pub(crate) fn full_key(keyspace: u32, key: &[u8]) -> Vec<u8> {
     let mut full = Vec::with_capacity(KEYSPACE_BYTES + key.len());

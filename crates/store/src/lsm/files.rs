@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::fetch::{Blocks, ReadCounts};
+use super::held::Held;
 use super::memory::Budget;
 use crate::os::aio::{ALIGN, Buffer, Choice, Io};
 use crate::os::{DataFile, Open, System};
@@ -28,6 +29,8 @@ pub(crate) struct Directory {
     pub(crate) mode: u32,
     /// What was read of tables and segments.
     pub(crate) blocks: Blocks,
+    /// What of the log was not handed to the system.
+    pub(crate) held: Arc<Held>,
     pub(crate) budget: Budget,
     /// Where queues of reads come from.
     pub(crate) io: Arc<dyn Io>,
@@ -95,7 +98,8 @@ impl Directory {
     pub(crate) fn new(system: Arc<dyn System>, path: PathBuf, mode: u32, budget: Budget) -> Self {
         let io = system.aio(Choice::Auto);
         let (blocks, reads) = (Blocks::new(budget.rest()), ReadCounts::default());
-        Self { system, path, mode, blocks, budget, io, reads, is_direct: OnceLock::new() }
+        let (held, is_direct) = (Arc::default(), OnceLock::new());
+        Self { system, path, mode, blocks, held, budget, io, reads, is_direct }
     }
 
     pub(crate) fn file(&self, name: Name) -> PathBuf {

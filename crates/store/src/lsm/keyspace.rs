@@ -35,7 +35,10 @@ impl Default for KeyspaceOptions {
 #[derive(Clone, Debug)]
 pub struct Keyspace(Arc<Inner>);
 
+/// What does not change, but for the last. Each batch counts itself among the users: what all
+/// threads read stands away from that count.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Inner {
     id: u32,
     name: Vec<u8>,

@@ -262,7 +262,7 @@ impl Manifest {
     /// # Errors
     /// If the system refuses; then the one before is still there, or this one, which says the same.
     pub(crate) fn create(version: &Version, salt: u64) -> Result<Self> {
-        Self::write(version, salt, false)
+        Draft::write(version, salt, false)?.take_place()
     }
 
     /// The same for a backup: it stays one until it is opened as a store.
@@ -270,22 +270,7 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::create`].
     pub(crate) fn create_backup(version: &Version, salt: u64) -> Result<()> {
-        Self::write(version, salt, true).map(drop)
-    }
-
-    fn write(version: &Version, salt: u64, is_backup: bool) -> Result<Self> {
-        let directory = Arc::clone(version.directory());
-        let (new, file) = directory.create(Name::ManifestNew)?;
-        let record = record(salt, HEADER_BYTES as u64, &version.edits())?;
-        let header = header(salt, version.store, is_backup);
-        let written = file.write_at(&[IoSlice::new(&header), IoSlice::new(&record)], 0);
-        written.map_err(|e| Error::io("write to", &new, e))?;
-        file.sync().map_err(|e| Error::io("flush", &new, e))?;
-        let path = directory.file(Name::Manifest);
-        directory.system.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
-        directory.sync()?;
-        let end = (HEADER_BYTES + record.len()) as u64;
-        Ok(Self { path, file, salt, end, begun: end })
+        Draft::write(version, salt, true)?.take_place().map(drop)
     }
 
     /// Adds edits; when this returns they are on stable storage.
@@ -305,6 +290,50 @@ impl Manifest {
     /// Whether it should be written anew, since most of it is history.
     pub(crate) fn is_long(&self) -> bool {
         self.end >= (self.begun * GROWTH).max(GROWTH_BYTES_MIN)
+    }
+}
+
+/// A manifest that is written and has not taken its place.
+pub(crate) struct Draft {
+    directory: Arc<Directory>,
+    path: PathBuf,
+    file: Arc<dyn DataFile>,
+    salt: u64,
+    len: u64,
+}
+
+impl Draft {
+    /// Writes a manifest that describes `version`, which is not flushed yet.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn write(version: &Version, salt: u64, is_backup: bool) -> Result<Self> {
+        let directory = Arc::clone(version.directory());
+        let (path, file) = directory.create(Name::ManifestNew)?;
+        let record = record(salt, HEADER_BYTES as u64, &version.edits())?;
+        let header = header(salt, version.store, is_backup);
+        let written = file.write_at(&[IoSlice::new(&header), IoSlice::new(&record)], 0);
+        written.map_err(|e| Error::io("write to", &path, e))?;
+        let len = (HEADER_BYTES + record.len()) as u64;
+        Ok(Self { directory, path, file, salt, len })
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &Arc<dyn DataFile> {
+        &self.file
+    }
+
+    /// Flushes it and lets it take the place of the one before.
+    ///
+    /// # Errors
+    /// As [`Manifest::create`].
+    pub(crate) fn take_place(self) -> Result<Manifest> {
+        let Self { directory, path: new, file, salt, len } = self;
+        file.sync().map_err(|e| Error::io("flush", &new, e))?;
+        let path = directory.file(Name::Manifest);
+        directory.system.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
+        directory.sync()?;
+        Ok(Manifest { path, file, salt, end: len, begun: len })
     }
 }
 

@@ -15,8 +15,8 @@
 use std::cmp::Ordering as Order;
 use std::sync::atomic::Ordering;
 
-use super::entry::Kind;
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use super::entry::{Kind, head};
+use crate::sync::atomic::AtomicU32;
 
 mod arena;
 mod node;
@@ -36,29 +36,38 @@ pub(crate) struct Memtable {
     nodes: Nodes,
     /// No node is linked into a level above this one's number.
     height: AtomicU32,
-    /// How many nodes were begun; what heights are drawn from.
-    begun: AtomicU64,
 }
 
 /// A place in the order of entries.
 #[derive(Clone, Copy)]
 struct Target<'k> {
-    /// The first eight bytes of the key as a number that orders like them.
-    prefix: u64,
+    /// [`head`] of the key.
+    key_head: u64,
     key: &'k [u8],
     seq: u64,
 }
 
 impl<'k> Target<'k> {
     fn new(key: &'k [u8], seq: u64) -> Self {
-        Self { prefix: node::prefix(key), key, seq }
+        Self { key_head: head(key), key, seq }
+    }
+
+    /// How many levels the node of this place is in: one with probability 3/4, two with 3/16, and
+    /// so on.
+    fn height(&self) -> usize {
+        // The finaliser of SplitMix64, over multiples of an odd number.
+        let mut bits = self.key_head ^ self.seq.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^= bits >> 31;
+        HEIGHT_MAX.min(1 + bits.trailing_zeros() as usize / 2)
     }
 
     /// Whether a node comes before this place.
     #[inline]
     fn is_after(&self, node: NodeRef<'_>) -> bool {
-        let prefixes = node.prefix().cmp(&self.prefix);
-        match prefixes.then_with(|| node.key().cmp(self.key)) {
+        let heads = node.key_head().cmp(&self.key_head);
+        match heads.then_with(|| node.key().cmp(self.key)) {
             Order::Less => true,
             Order::Greater => false,
             Order::Equal => node.seq() > self.seq,
@@ -69,7 +78,7 @@ impl<'k> Target<'k> {
 impl Memtable {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        Self { nodes: Nodes::new(), height: AtomicU32::new(1), begun: AtomicU64::new(0) }
+        Self { nodes: Nodes::new(), height: AtomicU32::new(1) }
     }
 
     /// Puts an entry in. It is found from then on, also by iterators that exist already. A pair of
@@ -79,11 +88,11 @@ impl Memtable {
     ///
     /// When key or value have more than `u32::MAX` bytes.
     pub(crate) fn insert(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) {
-        let height = self.draw_height();
-        let node = self.nodes.make(height, key, seq, kind, value);
         let target = Target::new(key, seq);
-        let listed = self.height.fetch_max(height as u32, Ordering::Relaxed) as usize;
-        let mut gaps = self.gaps(&target, listed.max(height));
+        let height = target.height();
+        let node = self.nodes.make(height, key, seq, kind, value);
+        let listed = self.raise(height);
+        let mut gaps = self.gaps(&target, listed);
         for (level, gap) in gaps.iter_mut().enumerate().take(height) {
             while !self.nodes.link(level, gap.0, gap.1, node) {
                 // Somebody else linked a node there; behind `gap.0` it still belongs.
@@ -131,15 +140,14 @@ impl Memtable {
         MemIter { memtable: self, at: None }
     }
 
-    /// How many levels the next node is in: one with probability 3/4, two with 3/16, and so on.
-    fn draw_height(&self) -> usize {
-        let mut bits = self.begun.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        // The finaliser of SplitMix64, over multiples of an odd number.
-        bits = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
-        HEIGHT_MAX.min(1 + bits.trailing_zeros() as usize / 2)
+    /// Makes the list at least so high; answers how high it is then. It seldom changes, and all
+    /// threads read it.
+    fn raise(&self, height: usize) -> usize {
+        let listed = self.height.load(Ordering::Relaxed) as usize;
+        if listed >= height {
+            return listed;
+        }
+        height.max(self.height.fetch_max(height as u32, Ordering::Relaxed) as usize)
     }
 
     /// The last node before a place and the first one not before it, in the lowest level.
@@ -234,6 +242,9 @@ impl<'m> MemIter<'m> {
     /// To the next entry; from nowhere it does not move.
     pub(crate) fn next(&mut self) {
         self.at = self.at.and_then(|node| node.next(0));
+        if let Some(behind) = self.at.and_then(|node| node.next(0)) {
+            behind.prefetch();
+        }
     }
 
     /// To the entry before; from nowhere it does not move. Costs a search: nodes know no way back.

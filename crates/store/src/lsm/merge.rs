@@ -1,6 +1,6 @@
 //! Several sorted sources as one. Knows no file: a source may be a memtable, a table, a level.
 
-use super::entry::{Entry, compare};
+use super::entry::{Entry, compare, head};
 use crate::Result;
 
 /// A place among sorted entries. Two sources never hold the same key with the same sequence number.
@@ -25,59 +25,86 @@ pub(crate) trait Source: Send {
 /// The entries of all sources in one order.
 pub(crate) struct Merge {
     sources: Vec<Box<dyn Source>>,
-    /// The source whose entry is the one here.
-    current: Option<usize>,
-    /// The source that comes next, as long as its entry is not passed.
-    rival: Option<usize>,
+    /// Those that stand on an entry, in the order of these on the way: the first one's is the one
+    /// here.
+    order: Vec<Standing>,
     /// Whether all other sources stand behind the entry here, or before it.
     forward: bool,
 }
 
+/// A source that stands on an entry.
+#[derive(Clone, Copy)]
+struct Standing {
+    source: usize,
+    /// The beginning of its key, which is nearly always all that has to be compared.
+    head: u64,
+}
+
 impl Merge {
     pub(crate) fn new(sources: Vec<Box<dyn Source>>) -> Self {
-        Self { sources, current: None, rival: None, forward: true }
+        Self { sources, order: Vec::new(), forward: true }
     }
 
     fn place(&self, source: usize) -> Option<(&[u8], u64)> {
         self.sources[source].entry().map(|entry| (entry.key, entry.seq))
     }
 
-    /// Whether the entry of source `a` comes before that of source `b` on the way.
-    fn is_ahead(&self, a: usize, b: usize) -> bool {
-        match (self.place(a), self.place(b)) {
+    fn standing(&self, source: usize) -> Option<Standing> {
+        self.sources[source].entry().map(|entry| Standing { source, head: head(entry.key) })
+    }
+
+    /// Whether the entry of `a` comes before that of `b` on the way.
+    fn is_ahead(&self, a: Standing, b: Standing) -> bool {
+        if a.head != b.head {
+            return (a.head < b.head) == self.forward;
+        }
+        match (self.place(a.source), self.place(b.source)) {
             (Some(a), Some(b)) => compare(a, b).is_lt() == self.forward,
             (here, _) => here.is_some(),
         }
     }
 
-    /// Finds out which source is next, and which one after it.
-    fn choose(&mut self) {
-        (self.current, self.rival) = (None, None);
+    /// Finds out in which order all sources come.
+    fn arrange(&mut self) {
+        self.order.clear();
         for source in 0..self.sources.len() {
-            if self.sources[source].entry().is_none() {
-                continue;
+            let Some(standing) = self.standing(source) else { continue };
+            let at = self.order.partition_point(|&other| self.is_ahead(other, standing));
+            self.order.insert(at, standing);
+        }
+    }
+
+    /// Puts the first source where it belongs now that it has moved.
+    fn put_back(&mut self) {
+        let Some((first, others)) = self.order.split_first() else { return };
+        match self.standing(first.source) {
+            Some(moved) if others.first().is_none_or(|&next| self.is_ahead(moved, next)) => {
+                self.order[0] = moved;
             }
-            if self.current.is_none_or(|current| self.is_ahead(source, current)) {
-                self.rival = self.current.replace(source);
-            } else if self.rival.is_none_or(|rival| self.is_ahead(source, rival)) {
-                self.rival = Some(source);
+            Some(moved) => {
+                let to = others.partition_point(|&other| self.is_ahead(other, moved));
+                self.order.copy_within(1..=to, 0);
+                self.order[to] = moved;
             }
+            None => drop(self.order.remove(0)),
         }
     }
 
     fn all(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
+        self.order.clear();
         self.sources.iter_mut().try_for_each(|source| f(&mut **source))?;
-        self.choose();
+        self.arrange();
         Ok(())
     }
 
     /// Moves the current source on, all others standing on the right side of it.
     fn step(&mut self, f: impl Fn(&mut dyn Source) -> Result<()>) -> Result<()> {
-        let Some(current) = self.current else { return Ok(()) };
-        f(&mut *self.sources[current])?;
-        if self.rival.is_none_or(|rival| !self.is_ahead(current, rival)) {
-            self.choose();
+        let Some(&Standing { source, .. }) = self.order.first() else { return Ok(()) };
+        if let Err(error) = f(&mut *self.sources[source]) {
+            self.order.clear();
+            return Err(error);
         }
+        self.put_back();
         Ok(())
     }
 
@@ -87,14 +114,15 @@ impl Merge {
             return Ok(());
         }
         self.forward = forward;
-        let Some(current) = self.current else { return Ok(()) };
+        let Some(&Standing { source: current, .. }) = self.order.first() else { return Ok(()) };
         let Some((key, seq)) = self.place(current) else { return Ok(()) };
         let key = key.to_vec();
+        self.order.clear();
         for source in (0..self.sources.len()).filter(|&source| source != current) {
             let source = &mut self.sources[source];
             if forward { source.seek(&key, seq)? } else { source.seek_before(&key, seq)? }
         }
-        self.rival = None;
+        self.arrange();
         Ok(())
     }
 }
@@ -131,7 +159,7 @@ impl Source for Merge {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        self.sources[self.current?].entry()
+        self.sources[self.order.first()?.source].entry()
     }
 }
 

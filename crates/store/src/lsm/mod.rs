@@ -72,6 +72,7 @@ mod fetch;
 mod files;
 mod filter;
 mod gc;
+mod held;
 mod keyspace;
 mod manifest;
 mod memory;

@@ -106,7 +106,8 @@ impl<'o> Moving<'o> {
         self.charge.set(self.bytes);
         let mut held = std::mem::take(&mut self.held);
         let missing = std::mem::take(&mut self.missing);
-        values::read(self.version.directory(), missing, |entry, value| {
+        let spare = &mut Vec::new();
+        values::read(self.version.directory(), missing, spare, |entry, value| {
             held[entry].moved = Some(value.to_vec());
             Ok(())
         })?;

@@ -3,33 +3,36 @@
 //! 1. The lock file keeps everybody else out.
 //! 2. The manifest says which files are the store. A torn last record is the edit of somebody who
 //!    never learned that it was made; what it would have named is an orphan.
-//! 3. Log segments with anything that is not in tables are replayed into a buffer. One of which the
+//! 3. Log segments with anything that is not in tables are replayed into buffers. One of which the
 //!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
 //!    that was being written: it is cut at the first group that is not whole, unless a later one
 //!    proves that it was whole once. A segment that does not go on where the one before ends is
 //!    left out: what is missing between them was not durable, so neither was this.
 //! 4. What was found may stand in the system's cache only, and where a flush failed the system may
 //!    have forgotten that it does: what was not known to be on stable storage is written once more.
-//!    The last segments are flushed, and end where they were cut.
-//! 5. A new segment is made, then a new manifest that says all this takes the place of the old one
-//!    by a rename. A crash before it leaves the old one, and this recipe begins anew.
+//!    The last segments end where they were cut.
+//! 5. A new segment is made, and a new manifest that says all this; they are flushed, together with
+//!    the last segments, and the manifest takes the place of the old one by a rename. A crash
+//!    before it leaves the old one, and this recipe begins anew.
 //! 6. Files that the manifest does not name are removed.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 
 use super::background::{Background, Threads};
-use super::buffer::{Buffer, BufferCursor};
+use super::buffer::Buffer;
 use super::catalog::Catalog;
 use super::commit::Queue;
 use super::db::Db;
-use super::engine::{Clock, Current, Health, Inner, Turns, Writer, new_segment};
+use super::engine::{
+    Clock, Current, FROZEN_MAX, Frozen, Health, Inner, Turns, Writer, begin_segment,
+};
 use super::files::{self, Directory, Name, random};
-use super::manifest::{self, Manifest};
+use super::manifest::{self, Draft};
 use super::memory::Budget;
 use super::options::Options;
 use super::replay::{Job, Replay};
@@ -40,7 +43,7 @@ use super::wal::{Bounds, Groups, HEADER_BYTES, Log, PREFETCH_BYTES, Stretch};
 use crate::canary::{Bug, is_planted};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::{Error, Result};
 
 /// Permission bits of new files and directories.
@@ -88,6 +91,7 @@ impl Options {
         };
         let inner = Arc::new(options.recover(version, lock)?);
         let threads = Threads::start(&inner)?;
+        inner.background.wake();
         Ok(Db::new(inner, threads))
     }
 
@@ -110,11 +114,12 @@ impl Options {
         let directory = Arc::clone(version.directory());
         let mut recovery = Recovery::begin(self, version)?;
         recovery.replay()?;
-        let Recovery { mut edits, version, buffer, last_seq, next_file: number, .. } = recovery;
+        let Recovery { mut edits, mut unflushed, version, buffer, frozen, last_seq, .. } = recovery;
+        let number = recovery.next_file;
         let is_repeated = is_planted(Bug::SequenceRepeated);
         let next_seq = if is_repeated { version.flushed } else { last_seq } + 1;
         let next_file = number + 1;
-        let (identity, file, path) = new_segment(&directory, number, next_seq)?;
+        let (identity, file, path) = begin_segment(&directory, number, next_seq)?;
         edits.push(Edit::AddSegment(identity));
         edits.push(Edit::NextFile { number: next_file });
         let manifest_path = directory.file(Name::Manifest);
@@ -123,20 +128,26 @@ impl Options {
         if is_planted(Bug::OrphanRemovedEarly) {
             remove_orphans(&directory, &version)?;
         }
-        let manifest = Manifest::create(&version, random())?;
+        let draft = Draft::write(&version, random(), false)?;
+        unflushed.push((path.clone(), Arc::clone(&file)));
+        flush(&unflushed, &draft)?;
+        directory.sync()?;
+        let manifest = draft.take_place()?;
         remove_orphans(&directory, &version)?;
         let active = Arc::clone(&buffer);
-        let current = Current { active, frozen: Vec::new(), version: Arc::new(version) };
+        let current = Current { active, frozen, version: Arc::new(version) };
         let is_on = directory.system.flushes_in_background();
         static STORES: AtomicU64 = AtomicU64::new(1);
         let store = STORES.fetch_add(1, Ordering::Relaxed);
         let window_bytes = directory.budget.written_bytes();
         let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
-        let log = Log::new(identity, file, path, bounds);
+        let log = Log::new(identity, file, path, bounds, Arc::clone(&directory.held));
+        let (has_asked, unlooked) = (false, u64::MAX);
+        let writer = Writer { log, next_seq, active: buffer, has_asked, unlooked };
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
-            logs: Logs::new(Writer { log, next_seq, active: buffer, has_asked: false }),
+            logs: Logs::new(writer),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
             clock: Clock::new(last_seq, next_file),
@@ -173,8 +184,12 @@ struct Recovery<'o> {
     options: &'o Options,
     version: Version,
     buffer: Arc<Buffer>,
+    /// Full ones, the newest first.
+    frozen: Vec<Frozen>,
     replay: Replay,
     edits: Vec<Edit>,
+    /// Files that are to be flushed before a manifest says how they have ended.
+    unflushed: Vec<(PathBuf, Arc<dyn DataFile>)>,
     last_seq: u64,
     next_file: u32,
 }
@@ -204,7 +219,8 @@ impl<'o> Recovery<'o> {
             directory.system.flushes_in_background() && options.memtable_bytes >= SHARED_BYTES_MIN;
         let (replay, edits) = (Replay::new(has_thread), Vec::new());
         let (buffer, last_seq) = (Arc::new(Buffer::new()), version.flushed);
-        Ok(Self { options, version, buffer, replay, edits, last_seq, next_file })
+        let (frozen, unflushed) = (Vec::new(), Vec::new());
+        Ok(Self { options, version, buffer, frozen, replay, edits, unflushed, last_seq, next_file })
     }
 
     /// Reads what is not in tables yet.
@@ -246,7 +262,9 @@ impl<'o> Recovery<'o> {
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
         let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
-        while let Some(stretch) = groups.next_stretch()? {
+        loop {
+            groups.reuse(self.replay.spare());
+            let Some(stretch) = groups.next_stretch()? else { break };
             let first = stretch.groups().next().map_or(0, |group| group.seq);
             let known = stretch.groups().map(|group| group.flushed).max();
             flushed = flushed.max(known.unwrap_or(0));
@@ -268,7 +286,7 @@ impl<'o> Recovery<'o> {
                 flushed: self.version.flushed,
             });
             if self.buffer.is_full(self.options.memtable_bytes) {
-                self.write_table()?;
+                self.freeze()?;
             }
         }
         self.replay.settle()?;
@@ -282,7 +300,7 @@ impl<'o> Recovery<'o> {
                     return Err(Error::damaged(&path, groups.position(), what));
                 }
             }
-            None => self.end(segment, groups, &*file, (flushed, last_seq.unwrap_or(0)))?,
+            None => self.end(segment, groups, file, (flushed, last_seq.unwrap_or(0)))?,
         }
         Ok(seq)
     }
@@ -293,7 +311,7 @@ impl<'o> Recovery<'o> {
         &mut self,
         segment: &Segment,
         mut groups: Groups,
-        file: &dyn DataFile,
+        file: Arc<dyn DataFile>,
         (flushed, last_seq): (u64, u64),
     ) -> Result<()> {
         let path = segment.handle().path();
@@ -302,11 +320,13 @@ impl<'o> Recovery<'o> {
             return Err(Error::damaged(path, groups.position(), what));
         }
         let cut = groups.position();
-        // Also where it ends there already: room may have been found for more.
-        file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
-        rewrite(file, flushed..cut).map_err(|e| Error::io("write to", path, e))?;
-        file.sync().map_err(|e| Error::io("flush", path, e))?;
         self.edits.push(self.end_of(segment, cut, last_seq));
+        if cut > HEADER_BYTES as u64 {
+            // Also where it ends there already: room may have been found for more.
+            file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
+            rewrite(&*file, flushed..cut).map_err(|e| Error::io("write to", path, e))?;
+            self.unflushed.push((path.to_path_buf(), file));
+        }
         Ok(())
     }
 
@@ -336,22 +356,33 @@ impl<'o> Recovery<'o> {
         }
     }
 
-    /// Where the log is longer than memory is to be: writes the buffer to a table.
+    /// Goes on in another buffer. The full ones go to tables when the store is open, as far as
+    /// writers may leave them to others then.
+    fn freeze(&mut self) -> Result<()> {
+        let buffer = std::mem::replace(&mut self.buffer, Arc::new(Buffer::new()));
+        self.frozen.insert(0, Frozen { buffer, last_seq: self.last_seq });
+        match self.frozen.len() > FROZEN_MAX {
+            true => self.write_table(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the oldest buffer to a table.
     fn write_table(&mut self) -> Result<()> {
         self.replay.settle()?;
-        let buffer = std::mem::replace(&mut self.buffer, Arc::new(Buffer::new()));
-        let next_file = std::cell::Cell::new(self.next_file);
+        let Some(Frozen { buffer, last_seq }) = self.frozen.pop() else { return Ok(()) };
+        let next_file = AtomicU32::new(self.next_file);
         let output = Output {
             version: &self.version,
             rules: Rules { snapshots: vec![self.last_seq], is_last: false },
             table_bytes: u64::MAX,
-            number: &|| next_file.replace(next_file.get() + 1),
+            number: &|| next_file.fetch_add(1, Ordering::Relaxed),
+            may_share: false,
         };
-        let mut source = BufferCursor::new(Arc::clone(&buffer));
-        let tables = run::write_tables(&output, &mut source, &buffer.pieces())?;
-        self.next_file = next_file.get();
+        let tables = run::write_tables(&output, &mut buffer.walk(), &buffer.pieces())?;
+        self.next_file = next_file.load(Ordering::Relaxed);
         self.edits.extend(tables.into_iter().map(|meta| Edit::AddTable { level: 0, meta }));
-        self.edits.push(Edit::Flushed { seq: self.last_seq });
+        self.edits.push(Edit::Flushed { seq: last_seq });
         Ok(())
     }
 }
@@ -364,6 +395,14 @@ fn follow(stretch: &Stretch, seq: u64) -> Result<u64, u64> {
         true => Ok(group.last_seq() + 1),
         false => Err(group.offset),
     })
+}
+
+/// Flushes files, beside which a manifest was written. All of them are on their way to the disk
+/// before it is waited for the first one: so the file system notes its changes for all together.
+fn flush(files: &[(PathBuf, Arc<dyn DataFile>)], draft: &Draft) -> Result<()> {
+    let all = files.iter().map(|(_, file)| file).chain([draft.file()]);
+    all.for_each(|file| file.start_writeback(0, 0));
+    files.iter().try_for_each(|(path, file)| file.sync().map_err(|e| Error::io("flush", path, e)))
 }
 
 /// Writes to a place what stands there.

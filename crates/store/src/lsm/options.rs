@@ -7,6 +7,10 @@ use crate::os::System;
 
 /// With less memory than this nothing goes on.
 const MEMORY_MIN: u64 = 4 << 20;
+/// Whether a buffer or a segment is full is looked at after so small a part of it, and no more
+/// than so many bytes.
+const LOOK_PART: u64 = 256;
+const LOOK_BYTES_MAX: u64 = 16 << 10;
 
 /// What a commit promises when it returns. A crash leaves in every mode a *prefix* of the commits:
 /// if one survives, all before it do.
@@ -134,6 +138,11 @@ impl Options {
             table_bytes: or(self.table_bytes, (limit / 16).min(32 << 20)),
             ..self.clone()
         }
+    }
+
+    /// After so many new bytes it is looked whether there is room: small beside what is full then.
+    pub(crate) fn look_bytes(&self) -> u64 {
+        (self.segment_bytes.min(self.memtable_bytes as u64) / LOOK_PART).min(LOOK_BYTES_MAX)
     }
 
     /// Runs on another system than the real one: a simulated disk.

@@ -18,6 +18,11 @@ use crate::os::aio::{self, Action, Buffer, Completion, Pool, Request};
 
 /// Most blocks and small values fit, wherever they begin.
 const BUFFER_BYTES: usize = 16 << 10;
+/// Longer ones have a multiple of this, so that they are of use again; as long a one is kept for
+/// that, and so many of them.
+const LARGE_UNIT: usize = 64 << 10;
+const LARGE_MAX: usize = 2 << 20;
+const LARGE_COUNT: usize = 8;
 /// A turn waits until one in so many reads is back: fewer calls, while the rest keeps the device
 /// busy.
 const TURN_PART: usize = 8;
@@ -52,6 +57,8 @@ pub(crate) struct Queue {
     free: Vec<usize>,
     /// Buffers of the pool that no read has.
     buffers: Vec<Buffer>,
+    /// Longer ones, for as long as one call has the queue.
+    large: Vec<Buffer>,
     done: Vec<Completion>,
     /// Of the buffers.
     _charge: Charge,
@@ -70,6 +77,7 @@ impl Queue {
             offsets: vec![0; depth],
             free: (0..depth).rev().collect(),
             buffers: std::iter::from_fn(|| pool.take()).collect(),
+            large: Vec::new(),
             done: Vec::new(),
             _charge: charge,
         }
@@ -79,6 +87,7 @@ impl Queue {
     pub(crate) fn with<R>(directory: &Arc<Directory>, f: impl FnOnce(&mut Self) -> R) -> R {
         let mut queue = Self::take(directory).unwrap_or_else(|| Self::new(directory));
         let result = f(&mut queue);
+        queue.large.clear();
         if queue.free.len() == queue.offsets.len() {
             // A thread that ends has no place for it any more.
             let _ = QUEUES.try_with(|queues| queues.borrow_mut().push(queue));
@@ -116,8 +125,7 @@ impl Queue {
     /// If the file cannot be opened.
     pub(crate) fn push(&mut self, piece: &Piece<'_>) -> Result<usize> {
         let span = piece.span()?;
-        let pooled = if span.len <= BUFFER_BYTES { self.buffers.pop() } else { None };
-        let mut buffer = pooled.unwrap_or_else(|| Buffer::new(span.len));
+        let mut buffer = self.buffer(span.len);
         buffer.set_len(span.len);
         let token = self.free.pop().expect("room for a read");
         self.offsets[token] = span.offset;
@@ -129,6 +137,26 @@ impl Queue {
             buffer,
         });
         Ok(token)
+    }
+
+    /// A buffer for so many bytes.
+    fn buffer(&mut self, len: usize) -> Buffer {
+        if len <= BUFFER_BYTES {
+            return self.buffers.pop().unwrap_or_else(|| Buffer::new(len));
+        }
+        match self.large.iter().position(|buffer| buffer.capacity() >= len) {
+            Some(at) => self.large.swap_remove(at),
+            None => Buffer::new(len.next_multiple_of(LARGE_UNIT)),
+        }
+    }
+
+    /// A read has its buffer no more.
+    fn take_back(&mut self, buffer: Buffer) {
+        if buffer.capacity() == BUFFER_BYTES {
+            self.buffers.push(buffer);
+        } else if buffer.capacity() <= LARGE_MAX && self.large.len() < LARGE_COUNT {
+            self.large.push(buffer);
+        }
     }
 
     /// Hands over what was pushed, and waits for some of it unless there is room for more that the
@@ -150,14 +178,14 @@ impl Queue {
         let is_urgent = !has_more || !self.has_room();
         let want = if is_urgent { in_flight.div_ceil(TURN_PART) } else { 0 };
         let turned = self.queue.turn(want, &mut self.done);
-        for Completion { token, buffer, result } in self.done.drain(..) {
+        let mut done = std::mem::take(&mut self.done);
+        for Completion { token, buffer, result } in done.drain(..) {
             let token = token as usize;
             self.free.push(token);
             take(token, self.offsets[token], result.map(|count| &buffer[..count]));
-            if buffer.capacity() == BUFFER_BYTES {
-                self.buffers.push(buffer);
-            }
+            self.take_back(buffer);
         }
+        self.done = done;
         turned.map_err(|e| {
             let path = directory.map(|directory| directory.path.clone()).unwrap_or_default();
             crate::Error::io("read", &path, e)
@@ -166,17 +194,20 @@ impl Queue {
 }
 
 /// Reads pieces, as many at a time as the queue takes, in no order: `take` gets the number of a
-/// piece, the offset at which the read began, and its bytes.
+/// piece, the offset at which the read began, and its bytes. Long reads use buffers of `spare`, and
+/// leave theirs there.
 ///
 /// # Errors
 /// If one cannot be read, or `take` refuses it.
 pub(crate) fn read_all(
     directory: &Arc<Directory>,
     pieces: &[Piece<'_>],
+    spare: &mut Vec<Buffer>,
     mut take: impl FnMut(usize, u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
     directory.reads.prefetched.fetch_add(pieces.len() as u64, Relaxed);
     Queue::with(directory, |queue| {
+        queue.large.append(spare);
         let mut numbers = vec![0; queue.depth()];
         let (mut next, mut outcome) = (0, Ok(()));
         while queue.in_flight() > 0 || (next < pieces.len() && outcome.is_ok()) {
@@ -196,6 +227,7 @@ pub(crate) fn read_all(
                 }
             })?;
         }
+        spare.append(&mut queue.large);
         outcome
     })
 }

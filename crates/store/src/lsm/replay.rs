@@ -14,6 +14,8 @@ use crate::{Error, Result};
 
 /// With more stretches waiting than this, who brings one puts it in himself.
 const WAITING_MAX: usize = 2;
+/// Memory of longer stretches is not kept for others.
+const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// Groups that are to be put into a buffer.
 pub(crate) struct Job {
@@ -43,6 +45,8 @@ struct State {
     /// Whether the thread is at work.
     is_busy: bool,
     is_over: bool,
+    /// Memory of stretches that are in.
+    spare: Vec<Vec<u8>>,
     /// The first one.
     failure: Option<Error>,
 }
@@ -58,9 +62,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, result: Result<()>) {
+    /// Puts groups into their buffer.
+    fn run(&self, job: Job) {
+        let result = job.run();
+        let memory = job.stretch.into_memory();
+        let mut state = self.lock();
+        if memory.capacity() <= SPARE_BYTES_MAX {
+            state.spare.push(memory);
+        }
         if let Err(error) = result {
-            self.lock().failure.get_or_insert(error);
+            state.failure.get_or_insert(error);
         }
     }
 
@@ -72,7 +83,7 @@ impl Shared {
                 state.is_busy = true;
                 drop(state);
                 let busy = Busy(self);
-                self.note(job.run());
+                self.run(job);
                 drop(busy);
                 state = self.lock();
             } else if state.is_over {
@@ -127,7 +138,12 @@ impl Replay {
                 return self.shared.changed.notify_all();
             }
         }
-        self.shared.note(job.run());
+        self.shared.run(job);
+    }
+
+    /// Memory for the next stretch.
+    pub(crate) fn spare(&self) -> Vec<u8> {
+        self.shared.lock().spare.pop().unwrap_or_default()
     }
 
     /// Returns when all are in.
@@ -139,7 +155,7 @@ impl Replay {
             let mut state = self.shared.lock();
             if let Some(job) = state.waiting.pop_front() {
                 drop(state);
-                self.shared.note(job.run());
+                self.shared.run(job);
                 continue;
             }
             while state.is_busy {

@@ -10,7 +10,7 @@
 //! What must hold: an ended segment is flushed before anything in a later one is called durable,
 //! and sealed before a table points into it. Numbers of segments ascend in the order of the log.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use super::engine::{Inner, NewSegment, Writer, new_segment};
 use super::version::{Edit, Sealed};
@@ -65,7 +65,8 @@ impl Inner {
         let spare = self.logs.spare().take();
         let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
         self.logs.ended().push(writer.log.ended(writer.next_seq - 1));
-        writer.log = Log::new(identity, file, path, self.log_bounds());
+        let held = Arc::clone(&self.directory.held);
+        writer.log = Log::new(identity, file, path, self.log_bounds(), held);
         self.background.wake_log();
         Ok(())
     }

@@ -94,8 +94,19 @@ pub(crate) struct Output<'o> {
     /// A table is closed when it has so many bytes; the versions of one key stay together.
     pub(crate) table_bytes: u64,
     /// Gives numbers to files.
-    pub(crate) number: &'o dyn Fn() -> u32,
+    pub(crate) number: &'o (dyn Fn() -> u32 + Sync),
+    /// Whether another thread may do half of it.
+    pub(crate) may_share: bool,
 }
+
+/// Keys from the first one on, and before the second one.
+#[derive(Clone, Copy)]
+struct Span<'k>(Option<&'k [u8]>, Option<&'k [u8]>);
+
+/// All keys.
+const WHOLE: Span<'static> = Span(None, None);
+/// With fewer bytes to be merged than this, one thread does it.
+const SHARED_BYTES_MIN: u64 = 1 << 20;
 
 /// The tables that are written, cut into ranges of keys.
 struct Tables<'o> {
@@ -176,22 +187,31 @@ pub(crate) fn write_tables(
     source: &mut dyn Source,
     pieces: &Pieces,
 ) -> Result<Vec<TableMeta>> {
-    write(output, Moves::NONE, source, pieces).map(|(tables, _)| tables)
+    write(output, Moves::NONE, source, pieces, WHOLE).map(|(tables, _)| tables)
 }
 
-/// The same, and values that move to new segments; the edits add these.
+/// Tables, and edits that add segments of values that have moved.
+type Written = (Vec<TableMeta>, Vec<Edit>);
+
+/// The same for some keys, and values that move to new segments; the edits add these.
 fn write(
     output: &Output<'_>,
     moves: Moves<'_>,
     source: &mut dyn Source,
     pieces: &Pieces,
-) -> Result<(Vec<TableMeta>, Vec<Edit>)> {
+    Span(from, to): Span<'_>,
+) -> Result<Written> {
     let mut sieve = Sieve { rules: &output.rules, pieces, key: None, reader: None };
-    let (low, done, moved) = (Vec::new(), Vec::new(), NumberMap::default());
+    let low = from.unwrap_or_default().to_vec();
+    let (done, moved) = (Vec::new(), NumberMap::default());
     let mut tables = Tables { output, pieces, open: None, low, done, moved };
     let mut moving = Moving::new(output.version, moves, output.number);
-    source.first()?;
-    while let Some(entry) = source.entry() {
+    match from {
+        Some(from) => source.seek(from, u64::MAX)?,
+        None => source.first()?,
+    }
+    let is_inside = |entry: &Entry<'_>| to.is_none_or(|to| entry.key < to);
+    while let Some(entry) = source.entry().filter(is_inside) {
         let fate = sieve.judge(entry);
         let is_shadowed = fate == Fate::Shadowed;
         match fate {
@@ -205,7 +225,7 @@ fn write(
         source.next()?;
     }
     moving.release(|entry, is_shadowed| tables.add(entry, is_shadowed))?;
-    tables.close(None)?;
+    tables.close(to)?;
     let values = moving.finish()?;
     if !tables.done.is_empty() {
         output.version.directory().sync()?;
@@ -242,21 +262,73 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan, moves: Moves<'_>) -> Res
     for table in upper.iter().chain(&lower).filter(|table| table.meta.ranges > 0) {
         tombstones.extend(table.open()?.pieces().within(&[], None, <[u64]>::to_vec));
     }
-    let mut sources: Vec<Box<dyn Source>> = Vec::new();
-    if plan.from == 0 {
-        for table in &upper {
-            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Whole)));
-        }
-    } else {
-        sources.push(Box::new(LevelCursor::new(upper, Pace::Whole)));
-    }
-    sources.push(Box::new(LevelCursor::new(lower, Pace::Whole)));
-    let (mut merge, pieces) = (Merge::new(sources), Pieces::new(&tombstones));
-    let (tables, values) = write(output, moves, &mut merge, &pieces)?;
+    let pieces = Pieces::new(&tombstones);
+    let write = |span: Span<'_>| {
+        let mut merge = Merge::new(sources(plan, &upper, &lower)?);
+        write(output, moves, &mut merge, &pieces, span)
+    };
+    let middle = match output.may_share && moves.segments.is_empty() {
+        true => middle(&upper, &lower)?,
+        false => None,
+    };
+    let (tables, values) = match &middle {
+        Some(middle) => share(&write, middle)?,
+        None => write(WHOLE)?,
+    };
     let removed = plan.upper.iter().chain(&plan.lower);
     let removed = removed.map(|&number| Edit::RemoveTable { number });
     let added = tables.into_iter().map(|meta| Edit::AddTable { level, meta });
     Ok(removed.chain(values).chain(added).collect())
+}
+
+/// What a plan merges.
+fn sources(
+    plan: &Plan,
+    upper: &[Arc<TableFile>],
+    lower: &[Arc<TableFile>],
+) -> Result<Vec<Box<dyn Source>>> {
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    if plan.from == 0 {
+        for table in upper {
+            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Whole)));
+        }
+    } else {
+        sources.push(Box::new(LevelCursor::new(upper.to_vec(), Pace::Whole)));
+    }
+    sources.push(Box::new(LevelCursor::new(lower.to_vec(), Pace::Whole)));
+    Ok(sources)
+}
+
+/// A key with about as many entries before it as behind it; `None` where it is not worth it to
+/// share the work.
+fn middle(upper: &[Arc<TableFile>], lower: &[Arc<TableFile>]) -> Result<Option<Vec<u8>>> {
+    let all = || upper.iter().chain(lower);
+    if all().map(|table| table.meta.bytes).sum::<u64>() < SHARED_BYTES_MIN {
+        return Ok(None);
+    }
+    if lower.len() > 1 {
+        return Ok(Some(lower[lower.len() / 2].meta.bounds.first.clone()));
+    }
+    let largest = all().max_by_key(|table| table.meta.bytes);
+    largest.map_or(Ok(None), |table| table.open()?.middle())
+}
+
+/// Has another thread write the keys before one, if the system grants it, and writes the others.
+fn share(write: &(impl Fn(Span<'_>) -> Result<Written> + Sync), middle: &[u8]) -> Result<Written> {
+    let (before, behind) = (Span(None, Some(middle)), Span(Some(middle), None));
+    std::thread::scope(|scope| {
+        let helper = std::thread::Builder::new().name("hedgerow-merge".to_string());
+        let helper = helper.spawn_scoped(scope, || write(before)).ok();
+        let behind = write(behind);
+        let before = helper.map_or_else(
+            || write(before),
+            |helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        );
+        let ((mut tables, mut values), (more_tables, more_values)) = (before?, behind?);
+        tables.extend(more_tables);
+        values.extend(more_values);
+        Ok((tables, values))
+    })
 }
 
 /// Tables of which no reader sees anything, since all of their keys were deleted by newer ranges

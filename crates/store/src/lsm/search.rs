@@ -10,7 +10,7 @@ use super::filter;
 use super::snapshot::View;
 use super::table::{Block, Finder, Found, Look, Site};
 use super::version::{LEVELS, TableFile};
-use super::vlog;
+use super::vlog::{self, ValuePlace};
 use crate::{Error, Result};
 
 /// Look-ups in the order of keys need no more finders than these, but where level 0 is long.
@@ -113,7 +113,7 @@ impl<'v> Search<'v> {
         let current = &self.view.current;
         let frozen = current.frozen.iter().map(|frozen| &frozen.buffer);
         for buffer in std::iter::once(&current.active).chain(frozen) {
-            let cover = buffer.pieces().cover(self.key, self.view.at);
+            let cover = buffer.cover(self.key, self.view.at);
             let verdict = decide(buffer.get(self.key, self.view.at), cover);
             if matches!(verdict, Verdict::Decided(_)) {
                 return verdict;
@@ -217,20 +217,35 @@ impl<'v> Search<'v> {
                 self.value = Some(Value::Own(value.to_vec()));
                 Ok(None)
             }
-            Kind::Separated => separated(self.view, value).map(Some),
+            Kind::Separated => match separated(self.view, value)? {
+                Separated::Held(value) => {
+                    self.value = Some(Value::Own(value));
+                    Ok(None)
+                }
+                Separated::There(place) => Ok(Some(Wanted::Value(place))),
+            },
         }
     }
 }
 
-/// Where the value stands that an entry points to.
+/// A value that an entry points to.
+pub(crate) enum Separated<'v> {
+    /// It is in memory still.
+    Held(Vec<u8>),
+    /// It stands there.
+    There(ValuePlace<'v>),
+}
+
+/// The value that an entry points to.
 ///
 /// # Errors
 /// If the entry has no pointer, or one that leads nowhere.
-pub(crate) fn separated<'v>(view: &'v View, value: &[u8]) -> Result<Wanted<'v>> {
+pub(crate) fn separated<'v>(view: &'v View, value: &[u8]) -> Result<Separated<'v>> {
     let path = &view.version().directory().path;
     let no_pointer = || Error::damaged(path, 0, "an entry of a table has no pointer");
     let pointer = Pointer::decode(value).ok_or_else(no_pointer)?;
-    vlog::find(view.version(), pointer).map(Wanted::Value)
+    let place = vlog::find(view.version(), pointer)?;
+    Ok(place.held().map_or(Separated::There(place), Separated::Held))
 }
 
 impl<'v> Task<'v> for Search<'v> {

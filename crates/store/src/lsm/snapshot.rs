@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use super::cursor::{Cursor, Scan};
 use super::engine::{Current, Inner};
 use super::entry::{KEYSPACE_BYTES, Kind, full_key};
-use super::fetch::{self, Cached};
+use super::fetch::{self, Cached, Wanted};
 use super::keyspace::Keyspace;
-use super::search::{self, Open, Search, Value};
+use super::search::{self, Open, Search, Separated, Value};
 use super::version::Version;
 use crate::Result;
 
@@ -90,12 +90,15 @@ impl View {
         match kind {
             Kind::Tombstone => Ok(None),
             Kind::Inline => Ok(Some(value.to_vec())),
-            Kind::Separated => {
-                match search::separated(self, value)?.get(&self.version().directory().blocks)? {
-                    Cached::Value(value) => Ok(Some(value.to_vec())),
-                    Cached::Table(_) | Cached::Block(_) => Ok(None),
+            Kind::Separated => match search::separated(self, value)? {
+                Separated::Held(value) => Ok(Some(value)),
+                Separated::There(place) => {
+                    match Wanted::Value(place).get(&self.version().directory().blocks)? {
+                        Cached::Value(value) => Ok(Some(value.to_vec())),
+                        Cached::Table(_) | Cached::Block(_) => Ok(None),
+                    }
                 }
-            }
+            },
         }
     }
 }

@@ -12,6 +12,7 @@ use super::version::Sealed;
 use super::vlog::{Remap, ValuePlace};
 use super::wal::{Group, Identity, OpKind, push_op};
 use crate::Result;
+use crate::os::aio::Buffer;
 
 /// Values with no more than this between them are read together.
 const GAP_BYTES: u64 = 16 << 10;
@@ -24,20 +25,21 @@ pub(crate) struct Missing<'v> {
 }
 
 /// Reads values, as many at a time as the queue takes, in no order; `take` gets what the caller
-/// knows a value by, and the value.
+/// knows a value by, and the value. `spare` is what earlier reads leave for later ones.
 ///
 /// # Errors
 /// If one cannot be read or is not what it should be, or `take` refuses it.
 pub(crate) fn read(
     directory: &Arc<Directory>,
     mut missing: Vec<Missing<'_>>,
+    spare: &mut Vec<Buffer>,
     mut take: impl FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
     missing.sort_by_key(|missing| missing.place.span());
     let spans: Vec<(u32, u64, u32)> = missing.iter().map(|missing| missing.place.span()).collect();
     let runs = runs(&spans, directory.budget.piece_bytes());
     let pieces: Vec<Piece<'_>> = runs.iter().map(|run| piece_of(&missing[run.clone()])).collect();
-    queue::read_all(directory, &pieces, |number, offset, bytes| {
+    queue::read_all(directory, &pieces, spare, |number, offset, bytes| {
         for Missing { entry, place } in &missing[runs[number].clone()] {
             take(*entry, place.open(place.piece().cut(offset, bytes)?)?)?;
         }

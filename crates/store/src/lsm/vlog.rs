@@ -128,6 +128,12 @@ impl<'v> ValuePlace<'v> {
         Piece { handle, offset: self.offset, len, grows: self.grows }
     }
 
+    /// The value, if it was not handed to the system yet.
+    pub(crate) fn held(&self) -> Option<Vec<u8>> {
+        let held = &self.handle.directory().held;
+        self.grows.then(|| held.get(self.segment, self.offset, self.len as usize)).flatten()
+    }
+
     /// The value, if these bytes are it.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 
 use super::append::{Advice, Trail};
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
+use super::held::Held;
 use super::varint::{self, Reader};
 use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
@@ -236,6 +237,8 @@ pub(crate) struct Groups {
     at: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
+    /// Memory for the next buffer.
+    spare: Vec<u8>,
 }
 
 impl Groups {
@@ -251,7 +254,13 @@ impl Groups {
         if len < end {
             return Err(Error::damaged(&path, len, "a log segment is shorter than it was"));
         }
-        Ok(Self { identity, file, path, end, at, buffer: Vec::new(), buffer_offset: 0 })
+        let (buffer, buffer_offset, spare) = (Vec::new(), 0, Vec::new());
+        Ok(Self { identity, file, path, end, at, buffer, buffer_offset, spare })
+    }
+
+    /// Reads into memory that a stretch left, when more is needed.
+    pub(crate) fn reuse(&mut self, memory: Vec<u8>) {
+        self.spare = memory;
     }
 
     /// Where the next group begins: all before is whole.
@@ -268,6 +277,9 @@ impl Groups {
         let buffer_end = self.buffer_offset + self.buffer.len() as u64;
         if offset < self.buffer_offset || offset + len as u64 > buffer_end {
             let size = (len.max(READ_BYTES) as u64).min(self.end - offset) as usize;
+            if self.buffer.capacity() == 0 {
+                self.buffer = std::mem::take(&mut self.spare);
+            }
             self.buffer.resize(size, 0);
             let behind = offset + size as u64;
             self.file.prefetch(behind, PREFETCH_BYTES.min(self.end - behind));
@@ -392,6 +404,11 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
+    /// Their memory, to be used again.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.bytes
+    }
+
     pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         self.places.iter().map(|&place| group_of(&self.bytes, self.bytes_offset, place))
     }
@@ -450,8 +467,9 @@ pub(crate) struct Log {
     identity: Identity,
     file: Arc<dyn DataFile>,
     path: PathBuf,
-    /// Groups that were not handed to the system yet.
-    gathered: Vec<u8>,
+    /// Groups that were not handed to the system yet, and how many bytes of them there are.
+    held: Arc<Held>,
+    held_bytes: usize,
     /// Where these will stand.
     trail: Trail,
     /// So much is on stable storage.
@@ -465,18 +483,20 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Writes to a segment of which only the header stands on stable storage.
+    /// Writes to a segment of which only the header stands on stable storage. What is held back of
+    /// it is put into `held`, where nothing of another segment is left.
     pub(crate) fn new(
         identity: Identity,
         file: Arc<dyn DataFile>,
         path: PathBuf,
         bounds: Bounds,
+        held: Arc<Held>,
     ) -> Self {
         let at = HEADER_BYTES as u64;
+        held.lock().begin(identity.number, at);
         let trail = Trail::new(at, bounds.window_bytes).reserving(bounds.segment_bytes);
-        let gathered = Vec::new();
-        let (flushed, prepared, broken) = (at, at, false);
-        Self { identity, file, path, gathered, trail, flushed, prepared, bounds, broken }
+        let (held_bytes, flushed, prepared, broken) = (0, at, at, false);
+        Self { identity, file, path, held, held_bytes, trail, flushed, prepared, bounds, broken }
     }
 
     /// What the system should be told of the file by now, which takes a while.
@@ -500,7 +520,7 @@ impl Log {
 
     /// The end of the last group.
     pub(crate) fn end(&self) -> u64 {
-        self.trail.written() + self.gathered.len() as u64
+        self.trail.written() + self.held_bytes as u64
     }
 
     /// Whether something failed after which nothing more may be written here.
@@ -525,19 +545,25 @@ impl Log {
         if bytes > GATHERED_BYTES_MAX {
             return self.append_long(groups, seq).map(|()| start);
         }
-        let before = self.gathered.len();
+        let (before, mut offset) = (self.held_bytes, start);
         for &(count, body) in groups {
-            let group = Group { offset: self.end(), seq, count, flushed: self.flushed, body };
+            let group = Group { offset, seq, count, flushed: self.flushed, body };
             let header = self.identity.group_header(&group);
-            self.gathered.extend_from_slice(&header);
-            self.gathered.extend_from_slice(body);
-            seq += u64::from(count);
+            self.held.lock().push([&header, body]);
+            (offset, seq) = (group.end(), seq + u64::from(count));
         }
-        if now || self.gathered.len() > GATHERED_BYTES_MAX {
+        self.held_bytes += bytes;
+        if now || self.held_bytes > GATHERED_BYTES_MAX {
             // What was held back before stays so if the write fails.
-            self.write_out().inspect_err(|_| self.gathered.truncate(before))?;
+            self.write_out().inspect_err(|_| self.hold(before))?;
         }
         Ok(start)
+    }
+
+    /// Lets go of what is held behind so many bytes.
+    fn hold(&mut self, bytes: usize) {
+        self.held.lock().truncate(bytes);
+        self.held_bytes = bytes;
     }
 
     /// Adds groups that are too long to be copied.
@@ -548,18 +574,21 @@ impl Log {
             headers.push(self.identity.group_header(&group));
             (offset, seq) = (group.end(), seq + u64::from(count));
         }
-        let mut parts = vec![IoSlice::new(&self.gathered)];
+        let held = self.held.lock().bytes();
+        let mut parts = vec![IoSlice::new(&held)];
         for (header, (_, body)) in headers.iter().zip(groups) {
             parts.extend([IoSlice::new(header), IoSlice::new(body)]);
         }
         let result = self.file.append_at(&parts, self.trail.written());
+        drop(held);
         self.wrote(result, offset)
     }
 
     fn wrote(&mut self, result: std::io::Result<()>, end: u64) -> Result<()> {
         match result {
             Ok(()) => {
-                self.gathered.clear();
+                self.held.lock().begin(self.identity.number, end);
+                self.held_bytes = 0;
                 self.trail.advance(end);
                 Ok(())
             }
@@ -587,10 +616,12 @@ impl Log {
     /// # Errors
     /// If it refuses; what was held back still is, unless the log is [broken](Self::is_broken).
     pub(crate) fn write_out(&mut self) -> Result<()> {
-        if self.gathered.is_empty() {
+        if self.held_bytes == 0 {
             return Ok(());
         }
-        let result = self.file.append_at(&[IoSlice::new(&self.gathered)], self.trail.written());
+        let held = self.held.lock().bytes();
+        let result = self.file.append_at(&[IoSlice::new(&held)], self.trail.written());
+        drop(held);
         self.wrote(result, self.end())
     }
 

@@ -5,16 +5,18 @@
 //! limit has for it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::entry::Kind;
-use super::fetch::{Cached, Wanted};
+use super::fetch::Cached;
 use super::files::Directory;
 use super::memory::{Charge, Part};
-use super::search;
+use super::search::{self, Separated};
 use super::snapshot::View;
 use super::values::{self, Missing};
 use crate::Result;
+use crate::os::aio::Buffer;
 
 /// So many entries are in the first window.
 const ENTRIES_MIN: usize = 8;
@@ -26,6 +28,11 @@ const ENTRY_BYTES: usize = 128;
 /// The entries ahead of a scan.
 pub(crate) struct Window {
     entries: VecDeque<Pending>,
+    /// The values that were read together, one behind the other: each is copied when the scan comes
+    /// to it, into memory that the one before may have left.
+    values: Vec<u8>,
+    /// Buffers of earlier reads.
+    spare: Vec<Buffer>,
     /// How many entries the next one takes, and how many bytes of values.
     entries_max: usize,
     bytes_max: usize,
@@ -34,18 +41,19 @@ pub(crate) struct Window {
     charge: Charge,
 }
 
-/// An entry: its value, or what stands for it while that is not read.
+/// An entry.
 struct Pending {
     key: Vec<u8>,
-    kind: Kind,
-    value: Vec<u8>,
-    is_read: bool,
+    value: Content,
 }
 
-impl Pending {
-    fn fill(&mut self, value: &[u8]) {
-        (self.value, self.is_read) = (value.to_vec(), true);
-    }
+/// Its value.
+enum Content {
+    Here(Vec<u8>),
+    /// It stands there among those that were read together.
+    Read(Range<usize>),
+    /// It was not read; this points to it.
+    Pointer(Vec<u8>),
 }
 
 impl Window {
@@ -53,7 +61,8 @@ impl Window {
     pub(crate) fn new(directory: &Arc<Directory>) -> Self {
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let bytes_max = directory.budget.window_bytes();
-        Self { entries: VecDeque::new(), entries_max: 0, bytes_max, bytes: 0, charge }
+        let (entries, values, spare) = (VecDeque::new(), Vec::new(), Vec::new());
+        Self { entries, values, spare, entries_max: 0, bytes_max, bytes: 0, charge }
     }
 
     /// The next entry and its value; one that could not be read with the others is read now.
@@ -61,11 +70,13 @@ impl Window {
     /// # Errors
     /// If that fails too.
     pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let Some(Pending { key, kind, value, is_read }) = self.entries.pop_front() else {
-            return Ok(None);
+        let Some(Pending { key, value }) = self.entries.pop_front() else { return Ok(None) };
+        let value = match value {
+            Content::Here(value) => value,
+            Content::Read(range) => self.values[range].to_vec(),
+            Content::Pointer(value) => view.value(Kind::Separated, &value)?.unwrap_or_default(),
         };
-        let value = if is_read { Some(value) } else { view.value(kind, &value)? };
-        Ok(Some((key, value.unwrap_or_default())))
+        Ok(Some((key, value)))
     }
 
     /// Lets go of the entries.
@@ -77,6 +88,9 @@ impl Window {
     pub(crate) fn begin(&mut self) {
         self.entries_max = (self.entries_max * 2).clamp(ENTRIES_MIN, ENTRIES_MAX);
         self.bytes = 0;
+        self.values.clear();
+        // What one long value needed, the others do not.
+        self.values.shrink_to(2 * self.bytes_max);
     }
 
     /// Adds an entry behind the others.
@@ -86,8 +100,11 @@ impl Window {
             Kind::Inline | Kind::Tombstone => value.len(),
         };
         self.bytes += of_value + key.len() + ENTRY_BYTES;
-        let is_read = kind != Kind::Separated;
-        self.entries.push_back(Pending { key, kind, value, is_read });
+        let value = match kind {
+            Kind::Separated => Content::Pointer(value),
+            Kind::Inline | Kind::Tombstone => Content::Here(value),
+        };
+        self.entries.push_back(Pending { key, value });
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -106,18 +123,21 @@ impl Window {
         let directory = view.version().directory();
         let mut missing = Vec::new();
         for (at, entry) in self.entries.iter_mut().enumerate() {
-            if entry.is_read {
-                continue;
-            }
-            let wanted = search::separated(view, &entry.value)?;
-            match (directory.blocks.peek(wanted.key()), wanted) {
-                (Some(Cached::Value(value)), _) => entry.fill(&value),
-                (_, Wanted::Value(place)) => missing.push(Missing { entry: at, place }),
-                (_, Wanted::Block(_)) => {}
+            let Content::Pointer(pointer) = &entry.value else { continue };
+            match search::separated(view, pointer)? {
+                Separated::Held(value) => entry.value = Content::Here(value),
+                Separated::There(place) => match directory.blocks.peek(place.key()) {
+                    Some(Cached::Value(value)) => entry.value = Content::Here(value.to_vec()),
+                    _ => missing.push(Missing { entry: at, place }),
+                },
             }
         }
-        values::read(directory, missing, |entry, value| {
-            self.entries[entry].fill(value);
+        let (entries, together) = (&mut self.entries, &mut self.values);
+        together.reserve(self.bytes);
+        values::read(directory, missing, &mut self.spare, |entry, value| {
+            let from = together.len();
+            together.extend_from_slice(value);
+            entries[entry].value = Content::Read(from..together.len());
             Ok(())
         })
     }

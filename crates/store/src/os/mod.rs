@@ -75,7 +75,8 @@ pub trait DataFile: Send + Sync {
     fn reserve(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// Asks the system to begin writing a range back; never waits, never fails.
+    /// Asks the system to begin writing a range back, up to the end if `len` is 0; never waits,
+    /// never fails.
     fn start_writeback(&self, offset: u64, len: u64);
     /// Returns when everything written before, and the length, is on stable storage.
     fn sync(&self) -> io::Result<()>;

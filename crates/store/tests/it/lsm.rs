@@ -272,6 +272,45 @@ fn a_get_reads_its_value_and_nothing_else() {
     assert_eq!(db.multi_get(&space, &[b"absent"]).unwrap(), [None]);
 }
 
+/// Hunts for a value that nobody finds since it was not handed to the system yet.
+#[test]
+fn values_that_are_held_back_are_read() {
+    const COUNT: u8 = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (db, space) = open(&path);
+    let written = || {
+        let files = std::fs::read_dir(&path).unwrap();
+        let bytes = files.flat_map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+        bytes.filter(|&byte| byte == 0xa7).count()
+    };
+    let before = written();
+    (0..COUNT).for_each(|n| db.put(&space, &[n], &[0xa7; 300]).unwrap());
+    let keys: Vec<[u8; 1]> = (0..COUNT).map(|n| [n]).collect();
+    let check = |db: &Db, space: &Keyspace| {
+        let is_right = |value: Option<Vec<u8>>| value.is_some_and(|value| value == [0xa7; 300]);
+        assert!(keys.iter().all(|key| is_right(db.get(space, key).unwrap())));
+        assert!(db.multi_get(space, &keys).unwrap().into_iter().all(is_right));
+        let scanned: Vec<_> = db.scan(space).unwrap().map(Result::unwrap).collect();
+        assert!(scanned.iter().map(|entry| entry.0[0]).eq(0..COUNT));
+        assert!(scanned.into_iter().all(|entry| is_right(Some(entry.1))));
+        let mut cursor = db.cursor(space).unwrap();
+        cursor.seek(&[COUNT / 2]).unwrap();
+        assert!(is_right(cursor.value().unwrap()));
+    };
+    check(&db, &space);
+    assert_eq!(written(), before, "it is held back");
+    let snapshot = db.snapshot();
+    db.sync().unwrap();
+    assert!(written() >= before + usize::from(COUNT) * 300);
+    check(&db, &space);
+    assert_eq!(snapshot.get(&space, &[7]).unwrap().as_deref(), Some(&[0xa7; 300][..]));
+    drop(snapshot);
+    db.close().unwrap();
+    let (db, space) = open(&path);
+    check(&db, &space);
+}
+
 /// Hunts for an answer that is given twice, not at all or for another key, where values are shown
 /// and not copied: keys that are there twice and keys that are not, in memory and on the disk.
 #[test]

@@ -1,13 +1,13 @@
 //! The nodes of the skip list, each one piece of memory:
 //!
 //! ```text
-//!   link n-1 | ... | link 0 | number, lengths, kind, height | key, at least 8 bytes | value
+//!   link n-1 | ... | link 0 | head of the key, height, kind, lengths, number | key | value
 //!                           ^ a pointer to a node points here
 //! ```
 //!
-//! A node never changes but for its links. A key of fewer than eight bytes is filled up with zeros,
-//! so that its first eight bytes can be compared as a number. This module knows the bytes of a node
-//! and not the list.
+//! A node never changes but for its links. What nearly every step of a search needs stands side by
+//! side: links, height and the first eight bytes of the key as a number. This module knows the
+//! bytes of a node and not the list.
 #![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
 
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use super::super::entry::Kind;
+use super::super::entry::{Kind, head};
 use super::arena::{ALIGN, Arena};
 use crate::sync::atomic::AtomicPtr;
 
@@ -26,31 +26,18 @@ pub(super) const HEIGHT_MAX: usize = 12;
 /// The fixed part of a node.
 #[repr(C)]
 struct Node {
+    /// [`head`] of the key.
+    key_head: u64,
+    height: u8,
+    kind: Kind,
+    key_len: u32,
     seq: u64,
     value_len: u32,
-    key_len: u32,
-    kind: Kind,
-    height: u8,
 }
 
 /// Where the key begins: right behind the last field, whatever the struct is filled up to.
-const KEY_AT: usize = std::mem::offset_of!(Node, height) + 1;
-/// What a key is filled up to.
-const KEY_MIN: usize = 8;
+const KEY_AT: usize = std::mem::offset_of!(Node, value_len) + size_of::<u32>();
 const LINK: usize = size_of::<AtomicPtr<Node>>();
-
-/// The first eight bytes of a key, as a number that orders like them.
-#[inline]
-pub(super) fn prefix(key: &[u8]) -> u64 {
-    key.first_chunk::<KEY_MIN>().map_or_else(
-        || {
-            let mut filled = [0; KEY_MIN];
-            filled[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(filled)
-        },
-        |bytes| u64::from_be_bytes(*bytes),
-    )
-}
 
 /// All nodes of one list, and its head: a node in all levels, before all others.
 pub(super) struct Nodes {
@@ -124,22 +111,22 @@ fn make(
     let key_len = u32::try_from(key.len()).expect("a key of at most u32::MAX bytes");
     let value_len = u32::try_from(value.len()).expect("a value of at most u32::MAX bytes");
     let links = (height * LINK).next_multiple_of(ALIGN);
-    let value_at = KEY_AT + key.len().max(KEY_MIN);
+    let value_at = KEY_AT + key.len();
     let memory = arena.take(links + (value_at + value.len()).max(size_of::<Node>()));
     // SAFETY: the piece is aligned to 8 bytes and so is `links`, which is enough for the fields and
     // the links. Its length was just computed as that of links and node, in which the parts lie one
-    // behind the other: the links end at `links`, the fields at `KEY_AT`, the key, filled up, at
-    // `value_at`. The struct may end behind `KEY_AT`, so it is written first; the piece is at least
-    // as long. Nobody else has the memory yet, and `key` and `value` lie elsewhere.
+    // behind the other: the links end at `links`, the fields at `KEY_AT`, the key at `value_at`.
+    // The struct may end behind `KEY_AT`, so it is written first; the piece is at least as long.
+    // Nobody else has the memory yet, and `key` and `value` lie elsewhere.
     unsafe {
         let node = memory.add(links).cast::<Node>();
         for level in 0..height {
             let link = node.cast::<AtomicPtr<Node>>().sub(level + 1);
             link.write(AtomicPtr::new(ptr::null_mut()));
         }
-        node.write(Node { seq, value_len, key_len, kind, height: height as u8 });
+        let (key_head, height) = (head(key), height as u8);
+        node.write(Node { key_head, height, kind, key_len, seq, value_len });
         let bytes = node.cast::<u8>();
-        bytes.add(KEY_AT).write_bytes(0, KEY_MIN);
         bytes.add(KEY_AT).copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
         bytes.add(value_at).copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
         node
@@ -156,6 +143,10 @@ pub(super) struct NodeRef<'m> {
     arena: PhantomData<&'m Arena>,
 }
 
+// SAFETY: it is what a shared reference to a node would be: nodes do not change but for their
+// links, which are atomic, and live as long as the arena, which is shared by threads.
+unsafe impl Send for NodeRef<'_> {}
+
 impl<'m> NodeRef<'m> {
     /// The next node of a level.
     #[inline]
@@ -164,7 +155,7 @@ impl<'m> NodeRef<'m> {
         Some(Self { at: next, arena: PhantomData })
     }
 
-    /// Has the processor fetch what a comparison needs.
+    /// Has the processor fetch what a step of a search needs.
     #[inline]
     pub(super) fn prefetch(self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -172,7 +163,7 @@ impl<'m> NodeRef<'m> {
         // and may be given any address.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.at.as_ptr().cast::<u8>().wrapping_add(KEY_AT).cast());
+            _mm_prefetch::<_MM_HINT_T0>(self.at.as_ptr().cast());
         }
     }
 
@@ -188,12 +179,11 @@ impl<'m> NodeRef<'m> {
         unsafe { (*self.at.as_ptr()).kind }
     }
 
-    /// The first eight bytes of the key, as [`prefix`] gives them.
+    /// [`head`] of the key.
     #[inline]
-    pub(super) fn prefix(self) -> u64 {
-        // SAFETY: at least eight bytes of key, real or zero, were written there.
-        let bytes = unsafe { self.at.cast::<u8>().add(KEY_AT).cast::<[u8; KEY_MIN]>().read() };
-        u64::from_be_bytes(bytes)
+    pub(super) fn key_head(self) -> u64 {
+        // SAFETY: as in `seq`.
+        unsafe { (*self.at.as_ptr()).key_head }
     }
 
     #[inline]
@@ -208,7 +198,7 @@ impl<'m> NodeRef<'m> {
 
     #[inline]
     pub(super) fn value(self) -> &'m [u8] {
-        let at = KEY_AT + self.key().len().max(KEY_MIN);
+        let at = KEY_AT + self.key().len();
         // SAFETY: as in `key`, behind it.
         unsafe {
             let len = (*self.at.as_ptr()).value_len as usize;

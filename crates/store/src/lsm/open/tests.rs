@@ -22,9 +22,9 @@ fn segments(system: &SimSystem) -> Vec<PathBuf> {
     found
 }
 
-/// A store whose log has just gone on in a second segment, with two commits there; how many commits
+/// A store whose log has just gone on in its last segment, with two commits there; how many commits
 /// there are, and the first segment.
-fn with_two_segments(durability: Durability) -> (SimSystem, u32, PathBuf) {
+fn with_segments(number: usize, durability: Durability) -> (SimSystem, u32, PathBuf) {
     let system = SimSystem::new(1, Config::default());
     let (db, space) = open(&system).unwrap();
     let mut count = 0_u32;
@@ -34,7 +34,7 @@ fn with_two_segments(durability: Durability) -> (SimSystem, u32, PathBuf) {
         db.write_with(batch, durability).unwrap();
         count += 1;
     };
-    while segments(&system).len() < 2 {
+    while segments(&system).len() < number {
         put();
     }
     put();
@@ -65,7 +65,7 @@ fn break_tail(system: &SimSystem, path: &Path) {
 #[test]
 fn the_log_goes_on_in_the_next_segment() {
     for durability in [Durability::Buffered, Durability::Durable] {
-        let (system, count, _) = with_two_segments(durability);
+        let (system, count, _) = with_segments(2, durability);
         assert_eq!(survivors(&system), count);
         assert_eq!(survivors(&system), count);
     }
@@ -73,7 +73,7 @@ fn the_log_goes_on_in_the_next_segment() {
 
 #[test]
 fn what_does_not_follow_a_lost_tail_is_left_out() {
-    let (system, count, first) = with_two_segments(Durability::Buffered);
+    let (system, count, first) = with_segments(2, Durability::Buffered);
     break_tail(&system, &first);
     let left = survivors(&system);
     // The broken group, that which began the second segment, and two behind it.
@@ -83,8 +83,35 @@ fn what_does_not_follow_a_lost_tail_is_left_out() {
 
 #[test]
 fn a_lost_tail_that_was_durable_is_damage() {
-    let (system, _, first) = with_two_segments(Durability::Durable);
+    let (system, _, first) = with_segments(2, Durability::Durable);
     break_tail(&system, &first);
     let error = open(&system).err().unwrap();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
+
+/// A log that is longer than the buffers may be: the oldest ones go to tables at once, the next
+/// ones when others would, and nothing is lost or doubled however often that begins anew.
+#[test]
+fn a_long_log_is_put_into_several_buffers() {
+    let (mut system, count, _) = with_segments(8, Durability::Buffered);
+    for durability in [Durability::Buffered, Durability::Durable] {
+        let options = Options::new().durability(durability).memtable_bytes(300);
+        let db = options.system(Arc::new(system.clone())).open("/d/store").unwrap();
+        let current = db.inner.current();
+        assert_eq!(current.frozen.len(), FROZEN_MAX);
+        assert!(!current.version.level(0).is_empty());
+        assert!(current.frozen[0].last_seq > current.frozen[1].last_seq);
+        assert!(current.frozen[1].last_seq > current.version.flushed);
+        drop(current);
+        system.kill();
+        drop(db);
+        system = system.restart_process();
+        assert_eq!(survivors(&system), count);
+    }
+    let options = Options::new().memtable_bytes(300).system(Arc::new(system.clone()));
+    let db = options.open("/d/store").unwrap();
+    db.flush().unwrap();
+    assert!(db.inner.current().frozen.is_empty());
+    drop(db);
+    assert_eq!(survivors(&system), count);
 }

@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::super::entry::{Entry, Kind, compare};
+use super::super::entry::{Entry, Kind, compare, head};
 use super::super::varint::{self, Reader};
 use crate::checksum::crc32c;
 use crate::coding::u32_at;
@@ -58,12 +58,12 @@ impl BlockBuilder {
                 self.restarts.push(self.bytes.len() as u32);
                 0
             }
-            _ => self.last.iter().zip(entry.key).take_while(|(a, b)| a == b).count(),
+            _ => common(&self.last, entry.key),
         };
         let rest = &entry.key[shared..];
-        varint::push(&mut self.bytes, shared as u64);
-        varint::push(&mut self.bytes, rest.len() as u64);
-        varint::push(&mut self.bytes, entry.value.len() as u64);
+        for len in [shared, rest.len(), entry.value.len()] {
+            varint::push(&mut self.bytes, len as u64);
+        }
         varint::push(&mut self.bytes, entry.seq << 2 | entry.kind as u64);
         self.bytes.extend_from_slice(rest);
         self.bytes.extend_from_slice(entry.value);
@@ -81,11 +81,24 @@ impl BlockBuilder {
         self.count
     }
 
+    /// The key of the last entry, also of the block before.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last
+    }
+
     /// The block for this place of a table; the builder begins anew.
     pub(crate) fn finish(&mut self, table: u32, offset: u64) -> Vec<u8> {
-        let mut block = std::mem::take(self);
-        seal(&mut block.bytes, &block.restarts, block.count, table, offset);
-        block.bytes
+        let mut block = std::mem::take(&mut self.bytes);
+        seal(&mut block, &self.restarts, self.count, table, offset);
+        self.restarts.clear();
+        self.count = 0;
+        block
+    }
+
+    /// Begins in the memory of a block that nobody needs any more.
+    pub(crate) fn reuse(&mut self, mut block: Vec<u8>) {
+        block.clear();
+        self.bytes = block;
     }
 }
 
@@ -377,15 +390,6 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     }
     let from = eights.len() * 8;
     from + a[from..].iter().zip(&b[from..]).take_while(|(a, b)| a == b).count()
-}
-
-/// The first eight bytes, zeros behind the end, as a number that orders like them.
-#[inline]
-fn head(bytes: &[u8]) -> u64 {
-    let mut first = [0; 8];
-    let len = bytes.len().min(8);
-    first[..len].copy_from_slice(&bytes[..len]);
-    u64::from_be_bytes(first)
 }
 
 /// What is said of a block with a right checksum whose entries make no sense.

@@ -26,7 +26,6 @@ pub(crate) struct TableBuilder {
     index: BlockBuilder,
     /// The last data block, whose line in the index waits for the first key behind it.
     closed: Option<BlockPlace>,
-    last_key: Vec<u8>,
     references: NumberMap<u64>,
     /// Of all keys, for the filter.
     hashes: Vec<u64>,
@@ -58,7 +57,6 @@ impl TableBuilder {
             block: BlockBuilder::default(),
             index: BlockBuilder::default(),
             closed: None,
-            last_key: Vec::new(),
             references: NumberMap::default(),
             hashes: Vec::new(),
             meta,
@@ -67,7 +65,7 @@ impl TableBuilder {
 
     /// The key of the last entry.
     pub(crate) fn last_key(&self) -> &[u8] {
-        &self.last_key
+        self.block.last_key()
     }
 
     /// The length of the file so far.
@@ -82,18 +80,16 @@ impl TableBuilder {
     /// If the system refuses to write.
     pub(crate) fn add(&mut self, entry: Entry<'_>, is_shadowed: bool) -> Result<()> {
         if let Some(place) = self.closed.take() {
-            let separator = separator(&self.last_key, entry.key);
+            let separator = separator(self.last_key(), entry.key);
             self.add_to_index(&separator, place);
         }
         if self.meta.entries == 0 {
             self.meta.bounds.first = entry.key.to_vec();
         }
-        if self.meta.entries == 0 || self.last_key != entry.key {
+        if self.meta.entries == 0 || self.last_key() != entry.key {
             self.hashes.push(filter::hash(entry.key));
         }
         self.block.add(entry);
-        self.last_key.clear();
-        self.last_key.extend_from_slice(entry.key);
         self.meta.entries += 1;
         self.meta.tombstones += u64::from(entry.kind == Kind::Tombstone);
         self.meta.shadowed += u64::from(is_shadowed);
@@ -123,6 +119,7 @@ impl TableBuilder {
         let offset = self.out.len();
         let block = self.block.finish(self.number, offset);
         self.closed = Some(self.put(&block)?);
+        self.block.reuse(block);
         Ok(())
     }
 
@@ -148,7 +145,7 @@ impl TableBuilder {
     /// If the system refuses.
     pub(crate) fn finish(mut self, tombstones: &[Tombstone]) -> Result<TableMeta> {
         self.close_block()?;
-        let last_key = std::mem::take(&mut self.last_key);
+        let last_key = self.last_key().to_vec();
         if let Some(place) = self.closed.take() {
             self.add_to_index(&last_key, place);
         }

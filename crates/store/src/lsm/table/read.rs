@@ -205,6 +205,17 @@ impl Table {
         Ok(count(first)?.saturating_sub(before) + inside + rank(last, to)?)
     }
 
+    /// A key with about as many blocks before it as behind it.
+    ///
+    /// # Errors
+    /// If the index is damaged.
+    pub(crate) fn middle(&self) -> Result<Option<Vec<u8>>> {
+        let (mut place, index) = (Place::default(), &self.finder.index);
+        let found = place.nth(index, self.blocks() / 2);
+        found.map_err(|reason| self.damaged(0, reason))?;
+        Ok(place.entry(index).map(|line| line.key.to_vec()))
+    }
+
     /// A data block by its number, and where it stands; `None` behind the last one.
     fn nth_block(&self, number: u32) -> Result<Option<(BlockPlace, Arc<Block>)>> {
         let mut place = Place::default();

@@ -12,7 +12,7 @@ fn segment() -> (SimSystem, Log) {
     let file = system.open_data(Path::new(PATH), Open::Create, 0).unwrap();
     file.write_at(&[IoSlice::new(&identity.header())], 0).unwrap();
     let bounds = Bounds { window_bytes: 8 << 10, segment_bytes: 0 };
-    (system, Log::new(identity, file, PathBuf::from(PATH), bounds))
+    (system, Log::new(identity, file, PathBuf::from(PATH), bounds, Arc::default()))
 }
 
 fn body(key: &[u8], value: &[u8]) -> Vec<u8> {
