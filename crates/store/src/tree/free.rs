@@ -239,7 +239,11 @@ impl FreeState {
         if missing <= SMALL_PAGES && self.take_hot_and_cold(pages, missing, hot, fresh) {
             return Ok(());
         }
-        let free = self.ready_pages + self.recent_ready_pages();
+        let mut free = self.ready_pages + self.recent_ready_pages();
+        if missing <= SMALL_PAGES && !self.is_all_pending_held() {
+            // A small commit looks at few of these; without them the store would grow for ever.
+            free += self.pending_pages;
+        }
         let mut scattered = free > u64::from(pages.base.end) / 4;
         if end_after(pages, missing).is_err() {
             scattered = true;

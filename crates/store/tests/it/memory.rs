@@ -180,6 +180,33 @@ fn a_forgotten_reader_does_not_bloat_the_file() {
     scratch.check();
 }
 
+/// Small commits of which now and then one is durable use what is free before the store grows,
+/// though each of them looks at little of it.
+#[test]
+fn small_commits_use_what_those_before_the_last_durable_one_freed() {
+    const KEYS: u32 = 20_000;
+    let scratch = Scratch::new();
+    let write = |keys: std::ops::Range<u32>, durability| {
+        let mut txn = scratch.store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        for key in keys {
+            txn.put(table, &key.to_be_bytes(), &[7; 150]).unwrap();
+        }
+        txn.commit_with(durability).unwrap();
+    };
+    write(0..KEYS, Durability::Durable);
+    let before = scratch.store.stat().unwrap();
+    for commit in 0..15_000 {
+        let key = commit * 7919 % KEYS;
+        let durable = commit % 50 == 49;
+        write(key..key + 1, if durable { Durability::Durable } else { Durability::None });
+    }
+    let after = scratch.store.stat().unwrap();
+    let most = before.pages * 3 / 2;
+    assert!(after.pages < most, "{} pages have become {}", before.pages, after.pages);
+    scratch.check();
+}
+
 /// What is free in many small pieces is used by the transactions of a store that was opened anew,
 /// instead of pages behind its end.
 #[test]

@@ -34,7 +34,7 @@ impl FreeState {
     }
 
     /// Whether all holders in the pending tree are known to be protected still.
-    fn is_all_pending_held(&self) -> bool {
+    pub(super) fn is_all_pending_held(&self) -> bool {
         let held = |holder: &u64| self.protected.binary_search(holder).is_ok();
         self.holders.as_ref().is_some_and(|holders| holders.iter().all(held))
     }
