@@ -45,11 +45,13 @@ use recent::join_neighbours;
 
 /// How many entries of the ready tree one search looks at, at least.
 const LOOKED_AT_MIN: usize = 64;
-/// ... and for each page that a large commit needs, where scattered ones are welcome: it takes the
-/// longest runs, so that the disk has fewer pieces to write.
+/// ... and for each page that a commit of many pages needs, where scattered ones are welcome: it
+/// takes the longest runs, so that the disk has fewer pieces to write.
 const LOOKED_AT_EACH: usize = 16;
 /// A commit of so many pages is worth it that what was freed is joined with its neighbours first.
 const JOINED_PAGES: u32 = 256;
+/// One of more pages takes runs as they come: it would leave nothing but single pages to others.
+const CHOOSY_PAGES: u32 = 4096;
 /// A run of this many pages is as good as any longer one.
 const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
@@ -298,7 +300,8 @@ impl FreeState {
         let good = missing.min(GOOD_RUN);
         // A large transaction may look at as many runs as it needs pages: that costs less than the
         // pages themselves, and else its file would only ever grow.
-        let each = if scattered { LOOKED_AT_EACH } else { 1 };
+        let is_choosy = scattered && missing <= CHOOSY_PAGES;
+        let each = if is_choosy { LOOKED_AT_EACH } else { 1 };
         let most = LOOKED_AT_MIN.max(missing as usize * each);
         let mut looked_at: Vec<Run> = Vec::new();
         let mut sum = 0;
@@ -324,9 +327,9 @@ impl FreeState {
         if scattered && missing <= SMALL_PAGES {
             return Ok(self.take_best(pages, missing, &looked_at));
         }
-        if scattered {
-            looked_at.sort_by_key(|run| std::cmp::Reverse(run.len.min(good)));
-        }
+        // Good runs first, or the longest.
+        let worth = |run: &Run| if is_choosy { run.len.min(good) } else { (run.len / good).min(1) };
+        looked_at.sort_by_key(|run| std::cmp::Reverse(worth(run)));
         let mut left = missing;
         for run in looked_at.iter().filter(|run| scattered || run.len >= good) {
             if left > 0 && self.taken.insert(run.start) {
@@ -364,7 +367,7 @@ impl FreeState {
         if need > SMALL_PAGES {
             let work = (4 * pages.freed.len()).max(2 * need as usize).max(RELEASED_MIN);
             self.release_pending(pages, work)?;
-            if need > JOINED_PAGES && self.is_scattered(pages, need) {
+            if (JOINED_PAGES..=CHOOSY_PAGES).contains(&need) && self.is_scattered(pages, need) {
                 self.join_recent(pages)?;
             }
         } else if self.is_short_of_gaps() {

@@ -34,7 +34,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use super::commit::{give_back, publish};
@@ -48,11 +47,6 @@ use crate::{Error, Result};
 const MEMBERS_MAX: usize = 256;
 /// So often another thread may take the turn before the one who has waited longest.
 const PASSED_MAX: u32 = 64;
-/// A thread that so often in a row came back for the turn before anybody else took it is expected
-/// to do so again: who waits is not woken to find the turn taken.
-const RETURNS_MIN: u32 = 4;
-/// How often the first of those who wait looks for itself whether the turn is free.
-const LOOK: Duration = Duration::from_micros(200);
 /// How often one who waits for the turn looks at the interruption flag, which a signal handler may
 /// raise and which therefore wakes nobody.
 const ROUND: Duration = Duration::from_millis(20);
@@ -128,10 +122,6 @@ struct Seats<G> {
     told: bool,
     /// How often others took the turn since the first of them has been told so.
     passed: u32,
-    /// Who left the turn last while others waited, ...
-    left_by: Option<ThreadId>,
-    /// ... and how often in a row such a thread was the next one to take it.
-    returns: u32,
 }
 
 /// Where a thread waits, and where it finds the turn.
@@ -162,14 +152,13 @@ pub(crate) enum Entry<G> {
 impl<G> Queue<G> {
     pub(crate) fn new() -> Self {
         let waiting = VecDeque::new();
-        let (left_by, returns) = (None, 0);
-        let seats = Seats { taken: false, waiting, told: false, passed: 0, left_by, returns };
-        Self { seats: Mutex::new(seats) }
+        Self { seats: Mutex::new(Seats { taken: false, waiting, told: false, passed: 0 }) }
     }
 
     /// Takes the turn if nobody has it.
     pub(crate) fn try_enter(&self) -> bool {
-        locked(&self.seats).take()
+        let mut seats = locked(&self.seats);
+        !std::mem::replace(&mut seats.taken, true)
     }
 
     /// Waits for the turn as long as `patience` is no error. Only a thread that `joins` is handed a
@@ -181,7 +170,7 @@ impl<G> Queue<G> {
     ) -> Result<Entry<G>> {
         let seat = {
             let mut seats = locked(&self.seats);
-            if seats.take() {
+            if !std::mem::replace(&mut seats.taken, true) {
                 return Ok(Entry::Alone);
             }
             let call = Mutex::new(Call::Nothing);
@@ -189,15 +178,11 @@ impl<G> Queue<G> {
             seats.waiting.push_back(Arc::clone(&seat));
             seat
         };
-        let mut round = ROUND;
         loop {
-            match seat.wait(round) {
+            match seat.wait() {
                 Call::Turn(entry) => return Ok(entry),
                 Call::Free if self.take_free(&seat) => return Ok(Entry::Alone),
-                // It is the first one now.
-                Call::Free => round = LOOK,
-                Call::Nothing if self.take_free(&seat) => return Ok(Entry::Alone),
-                Call::Nothing => {}
+                Call::Free | Call::Nothing => {}
             }
             if let Err(error) = patience()
                 && self.give_up(&seat)
@@ -207,7 +192,7 @@ impl<G> Queue<G> {
         }
     }
 
-    /// Takes the turn from the first seat, if it is free; false if another was faster.
+    /// Takes the turn from the seat that was told that it is free; false if another was faster.
     fn take_free(&self, seat: &Arc<Seat<G>>) -> bool {
         let mut seats = locked(&self.seats);
         let is_first = seats.waiting.front().is_some_and(|first| Arc::ptr_eq(first, seat));
@@ -281,31 +266,17 @@ impl<G> Queue<G> {
 }
 
 impl<G> Seats<G> {
-    /// Takes the turn for a thread that comes, if nobody has it.
-    fn take(&mut self) -> bool {
-        if std::mem::replace(&mut self.taken, true) {
-            return false;
-        }
-        if !self.waiting.is_empty() {
-            let returns = self.left_by == Some(thread::current().id());
-            self.returns = if returns { self.returns + 1 } else { 0 };
-        }
-        true
-    }
-
     /// Takes the first seat out of the queue.
     fn next(&mut self) -> Option<Arc<Seat<G>>> {
-        (self.told, self.passed, self.returns) = (false, 0, 0);
+        (self.told, self.passed) = (false, 0);
         self.waiting.pop_front()
     }
 
-    /// Tells the first one that the turn is free; once, until it looks. Not if the calling thread,
-    /// which has left it, is expected back: then the first one looks for itself.
+    /// Tells the first one that the turn is free; once, until it looks.
     fn tell_first(&mut self) {
         let Some(first) = self.waiting.front() else { return };
         self.passed += 1;
-        self.left_by = Some(thread::current().id());
-        if self.returns < RETURNS_MIN && !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.told, true) {
             first.call(Call::Free);
         }
     }
@@ -313,9 +284,9 @@ impl<G> Seats<G> {
 
 impl<G> Seat<G> {
     /// Waits a round for a call.
-    fn wait(&self, round: Duration) -> Call<G> {
+    fn wait(&self) -> Call<G> {
         let nothing = |call: &mut Call<G>| matches!(call, Call::Nothing);
-        let waited = self.called.wait_timeout_while(locked(&self.call), round, nothing);
+        let waited = self.called.wait_timeout_while(locked(&self.call), ROUND, nothing);
         let mut call = waited.unwrap_or_else(PoisonError::into_inner).0;
         std::mem::replace(&mut *call, Call::Nothing)
     }

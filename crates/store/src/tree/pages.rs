@@ -542,8 +542,13 @@ impl Pages for ReadPages {
 /// Fetches the first cache lines of a page: as many as hold `bytes`, and up to three more.
 #[inline(always)]
 fn prefetch_front(base: *const u8, bytes: usize) {
-    for at in (0..bytes).step_by(page::FETCHED) {
-        prefetch::<{ page::FETCHED }>(base.wrapping_add(at));
+    let (mut at, end) = (base, base.wrapping_add(bytes));
+    loop {
+        prefetch::<{ page::FETCHED }>(at);
+        at = at.wrapping_add(page::FETCHED);
+        if at >= end {
+            break;
+        }
     }
 }
 

@@ -126,7 +126,10 @@ impl Path {
                 if self.moved == SCAN_LEAVES || (level > 1 && self.moved > SCAN_LEAVES) {
                     self.read_ahead(pages, true);
                 }
-                self.fetch_next(pages, leaf);
+                if level == 1 && slot + 1 < page.len() {
+                    // What a scan needs first of the leaf behind this one.
+                    pages.fetch(page.child(slot + 1), leaf.front());
+                }
                 return Ok(Some(leaf));
             }
         }
@@ -213,20 +216,6 @@ impl Path {
             let slot = slot as usize;
             let rest = if forward { slot + 1..page.len() } else { 0..slot };
             pages.read_ahead(&mut rest.map(|i| page.child(i)));
-        }
-    }
-
-    /// Has the processor fetch what a scan needs first of the leaf behind `leaf`, which is the
-    /// path's, if both are children of the same branch.
-    #[inline(always)]
-    fn fetch_next<P: Pages>(&self, pages: &P, leaf: Page<'_>) {
-        let step = self.steps[1];
-        if self.depth > 1
-            && let Ok(page) = pages.page(step.page, 1)
-            && (step.slot as usize) + 1 < page.len()
-        {
-            let next = page.child(step.slot as usize + 1);
-            pages.fetch(next, leaf.front());
         }
     }
 
