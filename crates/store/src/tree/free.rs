@@ -300,7 +300,7 @@ impl FreeState {
         let good = missing.min(GOOD_RUN);
         // A large transaction may look at as many runs as it needs pages: that costs less than the
         // pages themselves, and else its file would only ever grow.
-        let is_choosy = scattered && missing <= CHOOSY_PAGES;
+        let is_choosy = scattered && (SMALL_PAGES + 1..=CHOOSY_PAGES).contains(&missing);
         let each = if is_choosy { LOOKED_AT_EACH } else { 1 };
         let most = LOOKED_AT_MIN.max(missing as usize * each);
         let mut looked_at: Vec<Run> = Vec::new();
