@@ -45,6 +45,13 @@ use recent::{Recent, join_neighbours, note_open};
 
 /// How many entries of the ready tree one search looks at, at least.
 const LOOKED_AT_MIN: usize = 64;
+/// ... and for each page that a commit of many pages needs, where scattered ones are welcome: it
+/// takes the longest runs, so that the disk has fewer pieces to write.
+const LOOKED_AT_EACH: usize = 16;
+/// A commit of so many pages is worth it that what was freed is joined with its neighbours first.
+const JOINED_PAGES: u32 = 256;
+/// One of more pages takes runs as they come: it would leave nothing but single pages to others.
+const CHOOSY_PAGES: u32 = 4096;
 /// A run of this many pages is as good as any longer one.
 const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
@@ -239,15 +246,7 @@ impl FreeState {
         if missing <= SMALL_PAGES && self.take_hot_and_cold(pages, missing, hot, fresh) {
             return Ok(());
         }
-        let mut free = self.ready_pages + self.recent_ready_pages();
-        if missing <= SMALL_PAGES && !self.is_all_pending_held() {
-            // A small commit looks at few of these; without them the store would grow for ever.
-            free += self.pending_pages;
-        }
-        let mut scattered = free > u64::from(pages.base.end) / 4;
-        if end_after(pages, missing).is_err() {
-            scattered = true;
-        }
+        let scattered = self.is_scattered(pages, missing);
         let left = self.take_recent(pages, missing, scattered, fresh);
         let left = if left == 0 { 0 } else { self.take_ready(pages, left, scattered)? };
         extend_end(pages, left)?;
@@ -255,6 +254,16 @@ impl FreeState {
             self.extend_ahead(pages);
         }
         Ok(())
+    }
+
+    /// Whether so many pages are free that they are used however scattered they are.
+    fn is_scattered(&self, pages: &WritePages, missing: u32) -> bool {
+        let mut free = self.ready_pages + self.recent_ready_pages();
+        if missing <= SMALL_PAGES && !self.is_all_pending_held() {
+            // A small commit looks at few of these; without them the store would grow for ever.
+            free += self.pending_pages;
+        }
+        free > u64::from(pages.base.end) / 4 || end_after(pages, missing).is_err()
     }
 
     /// Makes free pages at the end of the store, so that the next small commits find theirs side by
@@ -291,7 +300,9 @@ impl FreeState {
         let good = missing.min(GOOD_RUN);
         // A large transaction may look at as many runs as it needs pages: that costs less than the
         // pages themselves, and else its file would only ever grow.
-        let most = LOOKED_AT_MIN.max(missing as usize);
+        let is_choosy = scattered && (SMALL_PAGES + 1..=CHOOSY_PAGES).contains(&missing);
+        let each = if is_choosy { LOOKED_AT_EACH } else { 1 };
+        let most = LOOKED_AT_MIN.max(missing as usize * each);
         let mut looked_at: Vec<Run> = Vec::new();
         let mut sum = 0;
         for (from, upper) in [(self.hint, PageNo::MAX), (0, self.hint)] {
@@ -316,15 +327,15 @@ impl FreeState {
         if scattered && missing <= SMALL_PAGES {
             return Ok(self.take_best(pages, missing, &looked_at));
         }
+        // Good runs first, or the longest.
+        let worth = |run: &Run| if is_choosy { run.len.min(good) } else { (run.len / good).min(1) };
+        looked_at.sort_by_key(|run| std::cmp::Reverse(worth(run)));
         let mut left = missing;
-        // Good runs first; of the others only where scattered pages are welcome.
-        for least in [good, if scattered { 1 } else { good }] {
-            for run in &looked_at {
-                if left > 0 && run.len >= least && self.taken.insert(run.start) {
-                    left = left.saturating_sub(run.len);
-                    self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
-                    pages.space.pool.push(*run);
-                }
+        for run in looked_at.iter().filter(|run| scattered || run.len >= good) {
+            if left > 0 && self.taken.insert(run.start) {
+                left = left.saturating_sub(run.len);
+                self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
+                pages.space.pool.push(*run);
             }
         }
         Ok(left)
@@ -356,6 +367,9 @@ impl FreeState {
         if need > SMALL_PAGES {
             let work = (4 * pages.freed.len()).max(2 * need as usize).max(RELEASED_MIN);
             self.release_pending(pages, work)?;
+            if (JOINED_PAGES..=CHOOSY_PAGES).contains(&need) && self.is_scattered(pages, need) {
+                self.join_recent(pages)?;
+            }
         } else if self.is_short_of_gaps() {
             self.release_pending(pages, PENDING_RUNS)?;
         }
@@ -550,6 +564,13 @@ impl FreeState {
             .filter_map(|f| Some((newest_holder(&self.protected, f.birth, f.freed)?, f)))
             .collect();
         self.put_pending(pages, held)
+    }
+
+    /// Moves what is free of the recent list into the ready tree, where it joins its neighbours.
+    fn join_recent(&mut self, pages: &mut WritePages) -> Result<()> {
+        self.release_recent();
+        let open = std::mem::take(&mut self.recent.open);
+        open.into_iter().try_for_each(|run| self.put_ready(pages, run))
     }
 
     /// Moves runs of the pool that the commit will not use into the ready tree.

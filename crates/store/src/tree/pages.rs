@@ -30,7 +30,7 @@ pub(crate) const FIRST_PAGE: PageNo = 3;
 /// The first page number that does not exist: numbers have 31 bits.
 pub(crate) const PAGE_NO_END: u32 = 1 << 31;
 /// The bytes of the smallest pages.
-const PAGE_BYTES_MIN: usize = 4096;
+pub(crate) const PAGE_BYTES_MIN: usize = 4096;
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
 
@@ -155,6 +155,12 @@ impl PageFile {
     #[inline(always)]
     pub(crate) fn page_size(&self) -> usize {
         1 << self.shift
+    }
+
+    /// Where a page stands in the map. Of no meaning where there is no map, or no such page.
+    #[inline(always)]
+    fn address(&self, no: PageNo) -> *const u8 {
+        self.base.wrapping_add((no as usize) << self.shift)
     }
 
     /// Whether the file is read through a map (and not by positioned reads).
@@ -310,8 +316,11 @@ pub(crate) trait Pages {
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error;
     /// Has the beginning of a page fetched, from memory or from a file beyond memory.
     fn prefetch(&self, at: PageRef);
-    /// Has the processor fetch all of a page that is about to be searched and copied.
-    fn fetch_to_change(&self, at: PageRef);
+    /// Has the processor fetch the first `bytes` of a page that is about to be searched.
+    fn fetch(&self, at: PageRef, bytes: usize);
+    /// Has the processor fetch all of a page that is about to be searched and copied; of one that
+    /// was copied already the first `bytes`.
+    fn fetch_to_change(&self, at: PageRef, bytes: usize);
     /// Has pages read in the background where the file is beyond memory; neighbours together.
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
 }
@@ -499,23 +508,19 @@ impl Pages for ReadPages {
             if self.file.is_beyond_memory() {
                 self.file.read_ahead(Run { start: at.0, len: 1 });
             }
-            // SAFETY: the page lies in the map.
-            unsafe {
-                let page = self.file.base.add((at.0 as usize) << self.file.shift);
-                prefetch::<{ page::FETCHED }>(page);
-            }
+            prefetch::<{ page::FETCHED }>(self.file.address(at.0));
         }
     }
 
     #[inline(always)]
-    fn fetch_to_change(&self, at: PageRef) {
-        if self.file.is_mapped() && at.0 < self.end {
-            // SAFETY: the page lies in the map. Of a large one the beginning is fetched.
-            unsafe {
-                let page = self.file.base.add((at.0 as usize) << self.file.shift);
-                prefetch::<PAGE_BYTES_MIN>(page);
-            }
-        }
+    fn fetch(&self, at: PageRef, bytes: usize) {
+        prefetch_front(self.file.address(at.0), bytes);
+    }
+
+    #[inline(always)]
+    fn fetch_to_change(&self, at: PageRef, _: usize) {
+        // Of a large page the beginning is fetched.
+        prefetch::<PAGE_BYTES_MIN>(self.file.address(at.0));
     }
 
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>) {
@@ -534,19 +539,27 @@ impl Pages for ReadPages {
     }
 }
 
-/// Fetches the first cache lines of a page.
-///
-/// # Safety
-/// `base` must be an address inside an allocation or map of at least `BYTES` from there on.
+/// Fetches the first cache lines of a page: as many as hold `bytes`, and up to three more.
 #[inline(always)]
-unsafe fn prefetch<const BYTES: usize>(base: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetch instructions do not fault; the offsets stay inside the page.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for at in (0..BYTES).step_by(64) {
-            _mm_prefetch::<_MM_HINT_T0>(base.add(at).cast());
+fn prefetch_front(base: *const u8, bytes: usize) {
+    let (mut at, end) = (base, base.wrapping_add(bytes));
+    loop {
+        prefetch::<{ page::FETCHED }>(at);
+        at = at.wrapping_add(page::FETCHED);
+        if at >= end {
+            break;
         }
+    }
+}
+
+/// Fetches the cache lines of so many bytes from an address on, whatever is there.
+#[inline(always)]
+fn prefetch<const BYTES: usize>(base: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..BYTES).step_by(page::LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction does not fault and reads nothing that the program sees.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(at).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = base;

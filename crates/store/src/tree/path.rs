@@ -43,18 +43,18 @@ impl Path {
         tree: &Tree,
         choose: impl FnMut(Page<'p>) -> Result<usize>,
     ) -> Result<Option<Page<'p>>> {
-        self.descend_with(pages, tree, choose, |_| {})
+        self.descend_with(pages, tree, choose, |_, _| {})
     }
 
-    /// As [`Path::descend`], where `reach` is told the last branch and the leaf before they are
-    /// looked at; what is above them is in the processor's cache.
+    /// As [`Path::descend`], where `reach` is told the last branch and the leaf, and their levels,
+    /// before they are looked at; what is above them is in the processor's cache.
     #[inline(always)]
     fn descend_with<'p, P: Pages>(
         &mut self,
         pages: &'p P,
         tree: &Tree,
         mut choose: impl FnMut(Page<'p>) -> Result<usize>,
-        reach: impl Fn(PageRef),
+        reach: impl Fn(PageRef, u8),
     ) -> Result<Option<Page<'p>>> {
         let mut at = tree.root.page;
         self.moved = 0;
@@ -74,7 +74,7 @@ impl Path {
             at = page.child(slot);
             level -= 1;
             if level <= 1 {
-                reach(at);
+                reach(at, level);
             }
         }
     }
@@ -89,7 +89,11 @@ impl Path {
         side: Side<'_>,
     ) -> Result<Option<Page<'p>>> {
         let choose = |page| branch_slot(pages, &tree.form, page, key, side);
-        self.descend_with(pages, tree, choose, |page| pages.fetch_to_change(page))
+        self.descend_with(pages, tree, choose, |page, level| {
+            if level == 0 || !page.is_changed() {
+                pages.fetch_to_change(page, tree.front());
+            }
+        })
     }
 
     /// Goes down to the leaf where a pair stands or would stand.
@@ -101,7 +105,12 @@ impl Path {
         key: &[u8],
         side: Side<'_>,
     ) -> Result<Option<Page<'p>>> {
-        self.descend(pages, tree, |page| branch_slot(pages, &tree.form, page, key, side))
+        let choose = |page| branch_slot(pages, &tree.form, page, key, side);
+        self.descend_with(pages, tree, choose, |page, level| {
+            if level == 0 {
+                pages.fetch(page, tree.front());
+            }
+        })
     }
 
     /// Goes on to the next leaf; `None` (and no change) at the end.
@@ -116,6 +125,10 @@ impl Path {
                 self.count_move(pages, 1)?;
                 if self.moved == SCAN_LEAVES || (level > 1 && self.moved > SCAN_LEAVES) {
                     self.read_ahead(pages, true);
+                }
+                if level == 1 && slot + 1 < page.len() {
+                    // What a scan needs first of the leaf behind this one.
+                    pages.fetch(page.child(slot + 1), leaf.front());
                 }
                 return Ok(Some(leaf));
             }

@@ -3,7 +3,9 @@
 
 use std::ops::Bound;
 
-use super::page::search::{Side, branch_slot, leaf_slot, value_slot};
+use super::page::search::{
+    Aim, Side, branch_slot, leaf_aim, leaf_slot, leaf_slot_from, value_slot,
+};
 use super::page::{Page, add};
 use super::pages::{PageRef, Pages};
 use super::path::{Path, Step};
@@ -11,61 +13,112 @@ use super::tree::Tree;
 use super::{Count, Rank};
 use crate::Result;
 
-/// How many keys and values stand before a pair; of the key itself none is counted before its
-/// first value. The counters of a damaged tree may be anything, so the sums wrap.
-pub(crate) fn rank<P: Pages>(pages: &P, tree: &Tree, key: &[u8], side: Side<'_>) -> Result<Rank> {
-    let mut before = Count::default();
-    let mut at = tree.root.page;
-    if at.is_none() {
-        return Ok(Rank { keys: 0, values: 0, found: false });
-    }
-    let mut level = tree.root.level;
-    while level > 0 {
-        let page = pages.page(at, level)?;
-        let slot = branch_slot(pages, &tree.form, page, key, side)?;
-        before = add(before, page.count_before(slot));
-        at = page.child(slot);
-        level -= 1;
-    }
-    rank_in_leaf(pages, tree, pages.page(at, 0)?, key, side, before)
+/// A search on its way down, and what it has passed by.
+struct Descent<'k> {
+    key: &'k [u8],
+    side: Side<'k>,
+    at: PageRef,
+    /// How many keys and values stand before the page. The counters of a damaged tree may be
+    /// anything, so the sums wrap.
+    before: Count,
 }
 
-fn rank_in_leaf<P: Pages>(
-    pages: &P,
-    tree: &Tree,
-    page: Page<'_>,
-    key: &[u8],
-    side: Side<'_>,
-    before: Count,
-) -> Result<Rank> {
-    let (slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
-    let Some(order) = &tree.form.values else {
-        let behind = u64::from(found && matches!(side, Side::Last));
-        let keys = before.keys.wrapping_add(slot as u64 + behind);
-        return Ok(Rank { keys, values: keys, found });
-    };
-    let mut values = before.values.wrapping_add(page.values_before(slot) as u64);
-    // A group that continues was counted as a key in an earlier leaf.
-    let continuing = u64::from(page.continues());
-    let keys =
-        if slot == 0 { before.keys } else { before.keys.wrapping_add(slot as u64 - continuing) };
-    if !found {
-        return Ok(Rank { keys, values, found: false });
+impl<'k> Descent<'k> {
+    fn new(tree: &Tree, (key, side): End<'k>) -> Self {
+        Self { key, side, at: tree.root.page, before: Count::default() }
     }
-    let record = page.record(slot);
-    let own = slot == 0 && continuing == 1;
-    match side {
-        Side::First => Ok(Rank { keys: keys.wrapping_sub(u64::from(own)), values, found: true }),
-        Side::At(value) => {
-            let (at, found) = value_slot(order, &record, value);
-            values = values.wrapping_add(at as u64);
-            Ok(Rank { keys: keys.wrapping_sub(u64::from(own)), values, found })
+
+    /// Goes on to the child of the branch of this level.
+    #[inline(always)]
+    fn step<P: Pages>(&mut self, pages: &P, tree: &Tree, level: u8) -> Result<()> {
+        let page = pages.page(self.at, level)?;
+        let slot = branch_slot(pages, &tree.form, page, self.key, self.side)?;
+        self.before = add(self.before, page.count_before(slot));
+        self.at = page.child(slot);
+        if level == 1 {
+            pages.fetch(self.at, tree.front());
         }
-        Side::Last => {
-            values = values.wrapping_add(record.value_count() as u64);
-            Ok(Rank { keys: keys.wrapping_add(u64::from(!own)), values, found: true })
+        Ok(())
+    }
+
+    /// What the heads of the leaf say; the record that has to be looked at is fetched.
+    #[inline(always)]
+    fn aim<'p, P: Pages>(&self, pages: &'p P, tree: &Tree) -> Result<(Page<'p>, Aim<'k>)> {
+        let page = pages.page(self.at, 0)?;
+        let aim = leaf_aim(&tree.form.keys, page, self.key);
+        if aim.asks_record() {
+            page.fetch_record(aim.slot);
+        }
+        Ok((page, aim))
+    }
+
+    /// The rank, the key having been found at this slot of the leaf, or not.
+    #[inline(always)]
+    fn rank(&self, tree: &Tree, page: Page<'_>, (slot, found): (usize, bool)) -> Rank {
+        let before = self.before;
+        let Some(order) = &tree.form.values else {
+            let behind = u64::from(found && matches!(self.side, Side::Last));
+            let keys = before.keys.wrapping_add(slot as u64 + behind);
+            return Rank { keys, values: keys, found };
+        };
+        let mut values = before.values.wrapping_add(page.values_before(slot) as u64);
+        // A group that continues was counted as a key in an earlier leaf.
+        let continuing = u64::from(page.continues());
+        let passed = if slot == 0 { 0 } else { slot as u64 - continuing };
+        let keys = before.keys.wrapping_add(passed);
+        if !found {
+            return Rank { keys, values, found: false };
+        }
+        let record = page.record(slot);
+        let own = slot == 0 && continuing == 1;
+        match self.side {
+            Side::First => Rank { keys: keys.wrapping_sub(u64::from(own)), values, found: true },
+            Side::At(value) => {
+                let (at, found) = value_slot(order, &record, value);
+                values = values.wrapping_add(at as u64);
+                Rank { keys: keys.wrapping_sub(u64::from(own)), values, found }
+            }
+            Side::Last => {
+                values = values.wrapping_add(record.value_count() as u64);
+                Rank { keys: keys.wrapping_add(u64::from(!own)), values, found: true }
+            }
         }
     }
+}
+
+/// How many keys and values stand before a pair; of the key itself none is counted before its
+/// first value.
+pub(crate) fn rank<P: Pages>(pages: &P, tree: &Tree, key: &[u8], side: Side<'_>) -> Result<Rank> {
+    let mut descent = Descent::new(tree, (key, side));
+    if descent.at.is_none() {
+        return Ok(Rank { keys: 0, values: 0, found: false });
+    }
+    for level in (1..=tree.root.level).rev() {
+        descent.step(pages, tree, level)?;
+    }
+    let page = pages.page(descent.at, 0)?;
+    let found = leaf_slot(pages, &tree.form.keys, page, key)?;
+    Ok(descent.rank(tree, page, found))
+}
+
+/// The ranks of two pairs. Both searches go down together, so that their cache misses overlap.
+fn ranks<P: Pages>(pages: &P, tree: &Tree, first: End<'_>, second: End<'_>) -> Result<[Rank; 2]> {
+    let mut first = Descent::new(tree, first);
+    let mut second = Descent::new(tree, second);
+    if first.at.is_none() {
+        return Ok([Rank { keys: 0, values: 0, found: false }; 2]);
+    }
+    for level in (1..=tree.root.level).rev() {
+        first.step(pages, tree, level)?;
+        second.step(pages, tree, level)?;
+    }
+    let (first_page, first_aim) = first.aim(pages, tree)?;
+    let (second_page, second_aim) = second.aim(pages, tree)?;
+    let order = &tree.form.keys;
+    let first_found = leaf_slot_from(pages, order, first_page, first.key, first_aim)?;
+    let second_found = leaf_slot_from(pages, order, second_page, second.key, second_aim)?;
+    let first = first.rank(tree, first_page, first_found);
+    Ok([first, second.rank(tree, second_page, second_found)])
 }
 
 /// The rank of a key: of its first value. Also says whether it is there.
@@ -77,6 +130,9 @@ pub(crate) fn rank_key<P: Pages>(pages: &P, tree: &Tree, key: &[u8]) -> Result<R
     Ok(rank)
 }
 
+/// An end of a range: what stands before this key, or before what stands behind it, is counted.
+type End<'k> = (&'k [u8], Side<'k>);
+
 /// The entries of the tree whose keys lie in a range.
 pub(crate) fn count_range<P: Pages>(
     pages: &P,
@@ -84,26 +140,36 @@ pub(crate) fn count_range<P: Pages>(
     low: Bound<&[u8]>,
     high: Bound<&[u8]>,
 ) -> Result<Count> {
+    let low = match low {
+        Bound::Unbounded => None,
+        Bound::Included(key) => Some((key, Side::First)),
+        Bound::Excluded(key) => Some((key, Side::Last)),
+    };
+    let high = match high {
+        Bound::Unbounded => None,
+        Bound::Included(key) => Some((key, Side::Last)),
+        Bound::Excluded(key) => Some((key, Side::First)),
+    };
+    let (from, to) = match (low, high) {
+        (Some(low), Some(high)) => {
+            let [low, high] = ranks(pages, tree, low, high)?;
+            (low.count(), high.count())
+        }
+        (Some((key, side)), None) => (rank(pages, tree, key, side)?.count(), tree.root.count),
+        (None, Some((key, side))) => (Count::default(), rank(pages, tree, key, side)?.count()),
+        (None, None) => (Count::default(), tree.root.count),
+    };
     // Where the bounds stand the wrong way round nothing is left by the saturating difference.
-    let from = match low {
-        Bound::Unbounded => Count::default(),
-        Bound::Included(key) => before(pages, tree, key, Side::First)?,
-        Bound::Excluded(key) => before(pages, tree, key, Side::Last)?,
-    };
-    let to = match high {
-        Bound::Unbounded => tree.root.count,
-        Bound::Included(key) => before(pages, tree, key, Side::Last)?,
-        Bound::Excluded(key) => before(pages, tree, key, Side::First)?,
-    };
     Ok(Count {
         keys: to.keys.saturating_sub(from.keys),
         values: to.values.saturating_sub(from.values),
     })
 }
 
-fn before<P: Pages>(pages: &P, tree: &Tree, key: &[u8], side: Side<'_>) -> Result<Count> {
-    let rank = rank(pages, tree, key, side)?;
-    Ok(Count { keys: rank.keys, values: rank.values })
+impl Rank {
+    fn count(self) -> Count {
+        Count { keys: self.keys, values: self.values }
+    }
 }
 
 /// A pair as the end of a range.

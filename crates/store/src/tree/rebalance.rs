@@ -70,6 +70,7 @@ pub(crate) fn spread_leaf(
     let spread = lay_out(pages, tree, path, window, change, wanted)?;
     raise(&mut tree.root.leaf_pages, spread.len() as u64);
     lower(&mut tree.root.leaf_pages, window.len as u64);
+    tree.note_leaves();
     replace_children(pages, tree, path, 1, Swap { window, new: spread, moved: None }, delta)
 }
 

@@ -30,6 +30,10 @@ pub(crate) fn find<'p, P: Pages>(
         }
         at = page.child(branch_slot(pages, &tree.form, page, key, Side::First)?);
         level -= 1;
+        if level == 0 {
+            // A search goes from line to line, each of which would be waited for.
+            pages.fetch(at, tree.front());
+        }
     }
 }
 

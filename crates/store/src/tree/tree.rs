@@ -3,7 +3,8 @@
 
 use super::Count;
 use super::order::KeyOrder;
-use super::pages::PageRef;
+use super::page::{HEADER_LEN, slot_len};
+use super::pages::{PAGE_BYTES_MIN, PageRef};
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 
 /// The most levels that a tree can have; a page that says otherwise is damaged.
@@ -104,10 +105,27 @@ impl Form {
 pub(crate) struct Tree {
     pub(crate) root: Root,
     pub(crate) form: Form,
+    front: u32,
 }
 
 impl Tree {
     pub(crate) fn new(root: Root, form: Form) -> Self {
-        Self { root, form }
+        let mut tree = Self { root, form, front: 0 };
+        tree.note_leaves();
+        tree
+    }
+
+    /// About how many bytes at the beginning of a leaf a search looks at before it comes to a
+    /// record: header, heads and offsets of a leaf as full as they are on average.
+    #[inline(always)]
+    pub(crate) fn front(&self) -> usize {
+        self.front as usize
+    }
+
+    /// Takes note of how full the leaves are on average, after some of them were laid out anew.
+    pub(crate) fn note_leaves(&mut self) {
+        let groups = self.root.count.keys / self.root.leaf_pages.max(1);
+        let most = (PAGE_BYTES_MIN / slot_len(0, 0)) as u64;
+        self.front = (HEADER_LEN + slot_len(0, 0) * groups.min(most) as usize) as u32;
     }
 }

@@ -16,9 +16,7 @@ impl FreeState {
     ) -> Result<()> {
         pages.space.lowest_first = Some(avoid);
         self.release_pending(pages, usize::MAX)?;
-        self.release_recent();
-        let ready = std::mem::take(&mut self.recent.open);
-        ready.into_iter().try_for_each(|run| self.put_ready(pages, run))
+        self.join_recent(pages)
     }
 
     /// How many pages before `limit` are free, at most about `most`.

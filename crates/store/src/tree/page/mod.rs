@@ -458,8 +458,13 @@ impl<'a> Page<'a> {
     /// [`Pages::prefetch`](super::pages::Pages::prefetch) has had fetched.
     #[inline(always)]
     pub(crate) fn fetch_slots(self) {
-        let end = self.heads_at() + slot_len(0, 0) * self.len();
-        (FETCHED..end).step_by(LINE).for_each(|at| self.fetch(at));
+        (FETCHED..self.front()).step_by(LINE).for_each(|at| self.fetch(at));
+    }
+
+    /// Where the heads and offsets of a leaf end.
+    #[inline(always)]
+    pub(crate) fn front(self) -> usize {
+        self.heads_at() + slot_len(0, 0) * self.len()
     }
 
     /// Has the processor fetch the beginning of a leaf's record.
@@ -489,7 +494,7 @@ impl<'a> Page<'a> {
 }
 
 /// The length of a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 /// How much of a page is fetched before it is looked at.
 pub(crate) const FETCHED: usize = 4 * LINE;
 

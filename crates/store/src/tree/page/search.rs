@@ -258,6 +258,14 @@ pub(crate) struct Aim<'k> {
     rest: Option<&'k [u8]>,
 }
 
+impl Aim<'_> {
+    /// Whether the record at the slot has to be looked at.
+    #[inline(always)]
+    pub(crate) fn asks_record(&self) -> bool {
+        self.rest.is_some()
+    }
+}
+
 /// Looks at the heads of a leaf.
 #[inline(always)]
 pub(crate) fn leaf_aim<'k>(order: &KeyOrder, page: Page<'_>, key: &'k [u8]) -> Aim<'k> {

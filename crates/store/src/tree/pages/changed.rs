@@ -51,6 +51,7 @@ enum Undo {
 pub(crate) struct UndoMark {
     undo: usize,
     freed: usize,
+    joined: u64,
 }
 
 /// What takes changes back to a savepoint.
@@ -59,6 +60,8 @@ struct UndoLog {
     steps: Vec<Undo>,
     epoch: u32,
     savepoints: u32,
+    /// How many pages were joined to a freed run as they were let go of.
+    joined: u64,
 }
 
 /// Where a write transaction takes new pages from.
@@ -132,6 +135,7 @@ impl WritePages {
         self.log.steps.clear();
         (self.log.epoch, self.log.savepoints) = (0, 0);
         self.freed.clear();
+        self.log.joined = 0;
         self.space.pool.clear();
         self.space.lowest_first = None;
         self.extents.clear();
@@ -163,6 +167,11 @@ impl WritePages {
         let bytes = self.buffer(at).bytes();
         // SAFETY: changed pages are built by this module's callers only and are always well formed.
         unsafe { Page::new(bytes.as_ptr(), bytes.len()) }
+    }
+
+    #[inline(always)]
+    fn fetch_changed(&self, at: PageRef, bytes: usize) {
+        super::prefetch_front(self.buffer(at).bytes().as_ptr(), bytes);
     }
 
     /// A changed page for changing it further. It must have gone through [`Self::touch`] or
@@ -281,7 +290,7 @@ impl WritePages {
 
     /// Bounds what is let go of, in a damaged tree whose pages are the children of several others.
     pub(crate) fn check_freed(&self) -> Result<()> {
-        if self.freed.len() as u64 <= self.pages_max() {
+        if self.freed.len() as u64 + self.log.joined <= self.pages_max() {
             return Ok(());
         }
         Err(self.corrupt(PageRef::NONE, "more pages are let go of than it has"))
@@ -291,8 +300,17 @@ impl WritePages {
     /// beginning is a safe answer.
     pub(crate) fn release_unread(&mut self, pages: impl Iterator<Item = PageRef>) -> Result<()> {
         self.check_freed()?;
-        let freed = pages.map(|at| Freed { run: Run { start: at.0, len: 1 }, birth: 0 });
-        self.freed.extend(freed);
+        // What was there before may be what a savepoint goes back to.
+        let first = self.freed.len();
+        for at in pages {
+            match self.freed[first..].last_mut() {
+                Some(Freed { run, .. }) if run.start + run.len == at.0 => {
+                    run.len += 1;
+                    self.log.joined += 1;
+                }
+                _ => self.freed.push(Freed { run: Run { start: at.0, len: 1 }, birth: 0 }),
+            }
+        }
         Ok(())
     }
 
@@ -391,7 +409,8 @@ impl WritePages {
 
     /// Begins a savepoint. O(1).
     pub(crate) fn mark(&mut self) -> UndoMark {
-        let mark = UndoMark { undo: self.log.steps.len(), freed: self.freed.len() };
+        let (undo, freed) = (self.log.steps.len(), self.freed.len());
+        let mark = UndoMark { undo, freed, joined: self.log.joined };
         self.log.savepoints += 1;
         self.log.epoch += 1;
         mark
@@ -429,6 +448,7 @@ impl WritePages {
             }
         }
         self.freed.truncate(mark.freed);
+        self.log.joined = mark.joined;
         self.log.epoch += 1;
         Ok(())
     }
@@ -510,10 +530,20 @@ impl Pages for WritePages {
     }
 
     #[inline(always)]
-    fn fetch_to_change(&self, at: PageRef) {
-        // What is changed was copied already.
-        if !at.is_changed() {
-            self.base.fetch_to_change(at);
+    fn fetch(&self, at: PageRef, bytes: usize) {
+        if at.is_changed() {
+            self.fetch_changed(at, bytes);
+        } else {
+            self.base.fetch(at, bytes);
+        }
+    }
+
+    #[inline(always)]
+    fn fetch_to_change(&self, at: PageRef, bytes: usize) {
+        if at.is_changed() {
+            self.fetch_changed(at, bytes);
+        } else {
+            self.base.fetch_to_change(at, bytes);
         }
     }
 
