@@ -77,7 +77,7 @@ pub(crate) const PLANS: [Plan; 12] = [
     plan(Workload::PutRandom, "put_random", [0, 20_000], Some(3270.0)),
     plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(5310.0)),
     plan(Workload::Append, "append", [0, 100_000], Some(555.0)),
-    plan(Workload::CommitOne, "commit_one", [1_000, 6_000], Some(34_300.0)),
+    plan(Workload::CommitOne, "commit_one", [1_000, 6_000], Some(29_200.0)),
     plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(945.0)),
 ];
 

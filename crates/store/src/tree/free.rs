@@ -52,6 +52,8 @@ const LOOKED_AT_EACH: usize = 16;
 const JOINED_PAGES: u32 = 256;
 /// One of more pages takes runs as they come: it would leave nothing but single pages to others.
 const CHOOSY_PAGES: u32 = 4096;
+/// So many pages in the longest runs it leaves to smaller commits.
+const LEFT_PAGES: u32 = 256;
 /// A run of this many pages is as good as any longer one.
 const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
@@ -330,6 +332,15 @@ impl FreeState {
         // Good runs first, or the longest.
         let worth = |run: &Run| if is_choosy { run.len.min(good) } else { (run.len / good).min(1) };
         looked_at.sort_by_key(|run| std::cmp::Reverse(worth(run)));
+        if is_choosy && missing >= JOINED_PAGES {
+            let mut sum = 0;
+            let is_left = |run: &&Run| {
+                sum += run.len;
+                sum <= LEFT_PAGES
+            };
+            let left = looked_at.iter().take_while(is_left).count();
+            looked_at.rotate_left(left);
+        }
         let mut left = missing;
         for run in looked_at.iter().filter(|run| scattered || run.len >= good) {
             if left > 0 && self.taken.insert(run.start) {
