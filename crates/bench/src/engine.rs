@@ -99,6 +99,17 @@ pub(crate) trait Engine: Sized + Sync {
         work: impl FnOnce(&mut Self::Writer<'_>) -> Result<T>,
     ) -> Result<T>;
 
+    /// As [`Engine::write`], for little that is written while other threads do the same: the way
+    /// that the engine has for that, if it has one.
+    fn write_beside<T: Send>(
+        &self,
+        table: Table,
+        promise: Promise,
+        work: impl FnOnce(&mut Self::Writer<'_>) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.write(table, promise, work)
+    }
+
     /// Makes the files as small as the engine can, in the way that its users would.
     fn compact(self, folder: &Path) -> Result<Self> {
         let _ = folder;

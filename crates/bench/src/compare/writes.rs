@@ -65,8 +65,14 @@ impl<E: Engine> Target<'_, E> {
             barrier.wait();
             let start = Instant::now();
             let from = self.model.next + thread * each * batch;
+            let maker = &mut Maker::new(self.model.shape);
             for first in (from..from + each * batch).step_by(batch as usize) {
-                self.write(|txn, maker| put_all(txn, maker, first..first + batch, duplicates))?;
+                let put =
+                    |txn: &mut E::Writer<'_>| put_all(txn, maker, first..first + batch, duplicates);
+                match threads {
+                    1 => self.store.write(self.table, self.step.promise(), put)?,
+                    _ => self.store.write_beside(self.table, self.step.promise(), put)?,
+                }
             }
             Ok(start)
         };

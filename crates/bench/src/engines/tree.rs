@@ -19,9 +19,31 @@ fn options(table: Table) -> TableOptions {
     if table.duplicates { plain.duplicates() } else { plain }
 }
 
+fn durability(promise: Promise) -> Durability {
+    match promise {
+        Promise::Durable => Durability::Durable,
+        Promise::Unsynced => Durability::None,
+    }
+}
+
+/// Does something in a table of a transaction, which is made if it is not there.
+#[inline(always)]
+fn on<T>(
+    txn: &mut tree::WriteTxn,
+    table: Table,
+    work: impl FnOnce(&mut On<&mut tree::WriteTxn>) -> Result<T>,
+) -> Result<T> {
+    let table = match txn.table(table.name) {
+        Ok(table) => table,
+        Err(hedgerow::Error::NoTable { .. }) => txn.create_table(table.name, &options(table))?,
+        Err(error) => return Err(error.into()),
+    };
+    work(&mut On { txn, table })
+}
+
 impl Engine for Store {
     type Reader<'e> = On<tree::ReadTxn>;
-    type Writer<'e> = On<tree::WriteTxn>;
+    type Writer<'e> = On<&'e mut tree::WriteTxn>;
 
     fn open(folder: &Path, memory: Option<usize>) -> Result<Self> {
         let builder = memory.into_iter().fold(Store::builder(), tree::Builder::write_budget);
@@ -44,23 +66,22 @@ impl Engine for Store {
         &self,
         table: Table,
         promise: Promise,
-        work: impl FnOnce(&mut On<tree::WriteTxn>) -> Result<T>,
+        work: impl FnOnce(&mut On<&mut tree::WriteTxn>) -> Result<T>,
     ) -> Result<T> {
         let mut txn = self.begin_write()?;
-        let table = match txn.table(table.name) {
-            Ok(table) => table,
-            Err(hedgerow::Error::NoTable { .. }) => {
-                txn.create_table(table.name, &options(table))?
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let mut on = On { txn, table };
-        let answer = work(&mut on)?;
-        on.txn.commit_with(match promise {
-            Promise::Durable => Durability::Durable,
-            Promise::Unsynced => Durability::None,
-        })?;
+        let answer = on(&mut txn, table, work)?;
+        txn.commit_with(durability(promise))?;
         Ok(answer)
+    }
+
+    #[inline(always)]
+    fn write_beside<T: Send>(
+        &self,
+        table: Table,
+        promise: Promise,
+        work: impl FnOnce(&mut On<&mut tree::WriteTxn>) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.write_with(durability(promise), |txn| on(txn, table, work))
     }
 
     fn compact(self, _folder: &Path) -> Result<Self> {
@@ -69,17 +90,27 @@ impl Engine for Store {
     }
 }
 
-impl<S: Snapshot> Paged for On<S> {
+impl Paged for On<tree::ReadTxn> {
     fn pages(&self) -> Result<Pages> {
-        let stat = self.txn.table_stat(self.table)?;
-        Ok(Pages {
-            depth: u64::from(stat.depth),
-            branch: stat.branch_pages,
-            leaf: stat.leaf_pages,
-            overflow: stat.overflow_pages,
-            entries: stat.count.values,
-        })
+        pages_of(&self.txn, self.table)
     }
+}
+
+impl Paged for On<&mut tree::WriteTxn> {
+    fn pages(&self) -> Result<Pages> {
+        pages_of(self.txn, self.table)
+    }
+}
+
+fn pages_of(txn: &impl Snapshot, table: tree::Table) -> Result<Pages> {
+    let stat = txn.table_stat(table)?;
+    Ok(Pages {
+        depth: u64::from(stat.depth),
+        branch: stat.branch_pages,
+        leaf: stat.leaf_pages,
+        overflow: stat.overflow_pages,
+        entries: stat.count.values,
+    })
 }
 
 /// A cursor with the transaction and the table that it belongs to.
@@ -173,7 +204,7 @@ impl Cursor for Place<'_> {
     }
 }
 
-impl Writer for On<tree::WriteTxn> {
+impl Writer for On<&mut tree::WriteTxn> {
     #[inline(always)]
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         Ok(self.txn.put(self.table, key, value)?)

@@ -13,6 +13,7 @@ use super::meta::{Kind, Meta};
 use super::pages::Run;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
+use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex};
 use crate::{Error, Result};
 
@@ -172,10 +173,10 @@ impl Inner {
     /// not known then.
     fn flush_file(&self) -> Result<()> {
         let path = &self.pages.path;
-        if !self.name_flushed.load(SeqCst) {
+        if !self.flusher.name_flushed.load(SeqCst) {
             let named = self.options.system_in_use().sync_directory(path);
             named.map_err(|e| self.poison(Error::io("flush the folder of", path, e)))?;
-            self.name_flushed.store(true, SeqCst);
+            self.flusher.name_flushed.store(true, SeqCst);
         }
         if is_planted(Bug::SkippedFlush) {
             return Ok(());
@@ -189,6 +190,8 @@ impl Inner {
 pub(crate) struct Flusher {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Whether the name of the data file is known to be on stable storage.
+    pub(crate) name_flushed: AtomicBool,
 }
 
 #[derive(Default)]

@@ -7,6 +7,7 @@ mod branches;
 mod bytes;
 mod catalog;
 mod check;
+mod combine;
 mod commit;
 mod compact;
 mod copy;

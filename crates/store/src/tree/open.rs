@@ -153,7 +153,7 @@ impl Builder {
             return Err(Error::io("create", &paths.data, e));
         }
         let store = self.start(paths, file, lock, true)?;
-        store.name_flushed.store(true, SeqCst);
+        store.flusher.name_flushed.store(true, SeqCst);
         Ok(store)
     }
 

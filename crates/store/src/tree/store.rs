@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use super::combine::Combiner;
 use super::flush::Flusher;
 use super::group::{Group, Queue, Turn, locked};
 use super::meta::{FreeRun, META_LEN, Meta};
@@ -17,7 +18,7 @@ use super::txn_read::NOT_PINNED;
 use super::{Builder, ReadTxn, Reader, WriteTxn};
 use crate::canary::{Bug, is_planted};
 use crate::os::SharedLock;
-use crate::sync::atomic::{AtomicBool, AtomicU32};
+use crate::sync::atomic::AtomicU32;
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
@@ -71,11 +72,10 @@ pub(crate) struct Inner {
     pub(crate) paths: Paths,
     pub(crate) pages: Arc<PageFile>,
     pub(crate) queue: Queue<Box<Group>>,
+    pub(crate) combiner: Combiner,
     /// Who holds it may write meta pages, if it says that this process has the writer's lock.
     pub(crate) meta_turn: Mutex<bool>,
     pub(crate) flusher: Flusher,
-    /// Whether the name of the data file is known to be on stable storage.
-    pub(crate) name_flushed: AtomicBool,
     pub(crate) hints: Hints,
     readers: Mutex<Readers>,
     poison: OnceLock<String>,
@@ -106,9 +106,9 @@ impl Inner {
             paths,
             pages,
             queue: Queue::new(),
+            combiner: Combiner::default(),
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
-            name_flushed: AtomicBool::new(false),
             hints: Hints::default(),
             readers: Mutex::new(Readers { newest: Arc::new(newest), slots: Vec::new() }),
             poison: OnceLock::new(),

@@ -217,7 +217,7 @@ impl WriteTxn {
         self.finish_reserved()
     }
 
-    fn check_failed(&self) -> Result<()> {
+    pub(crate) fn check_failed(&self) -> Result<()> {
         match &self.failed {
             None => Ok(()),
             Some(_) => Err(self.refusal()),

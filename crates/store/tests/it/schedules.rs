@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-use hedgerow::Result;
 use hedgerow::os::sim::{Config, CrashMode, SimSystem};
-use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Durability, Snapshot, Store, TableOptions, WriteTxn};
+use hedgerow::{Error, Result};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread::{JoinHandle, spawn, yield_now};
@@ -61,6 +61,12 @@ fn value(number: u64) -> Vec<u8> {
 /// One transaction: every entry gets the next number, which is the answer.
 fn raise(store: &Store, durability: Durability) -> Result<u64> {
     let mut txn = store.begin_write()?;
+    let number = raise_in(&mut txn)?;
+    txn.commit_with(durability)?;
+    Ok(number)
+}
+
+fn raise_in(txn: &mut WriteTxn) -> Result<u64> {
     let table = txn.table("t")?;
     let number = number_of(&txn.get(table, &0_u64.to_be_bytes())?.unwrap().to_vec()) + 1;
     for key in 0..KEYS {
@@ -69,7 +75,6 @@ fn raise(store: &Store, durability: Durability) -> Result<u64> {
             yield_now();
         }
     }
-    txn.commit_with(durability)?;
     Ok(number)
 }
 
@@ -204,6 +209,44 @@ fn commits_that_share_a_flush() {
                 let table = txn.table("t").unwrap();
                 txn.put(table, b"trace", b"").unwrap();
                 drop(txn);
+            }
+        }));
+        all.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(look(&store).unwrap(), 6);
+        is_sound(&store);
+    });
+}
+
+/// Functions that share commits, beside transactions that share flushes: when a call returns, no
+/// power cut takes back what it did. One that fails leaves no trace.
+#[test]
+fn functions_that_share_commits() {
+    explore(|| {
+        let disk = SimSystem::new(5, Config::default());
+        let store = create(&disk);
+        let mut all = Vec::new();
+        for thread in 0..3 {
+            let (store, disk) = (store.clone(), disk.clone());
+            all.push(spawn(move || {
+                for _ in 0..2 {
+                    let number = match thread {
+                        0 => raise(&store, Durability::Durable).unwrap(),
+                        _ => store.write_with(Durability::Durable, raise_in).unwrap(),
+                    };
+                    let mode = CrashMode::ALL[thread_rng().gen_range(0..CrashMode::ALL.len())];
+                    let image = disk.crash(thread_rng().gen_range(0..u64::MAX), mode);
+                    assert!(look(&open(&image).unwrap()).unwrap() >= number, "lost {number}");
+                }
+            }));
+        }
+        let quitter = store.clone();
+        all.push(spawn(move || {
+            for _ in 0..2 {
+                let answer = quitter.write(|txn| {
+                    raise_in(txn)?;
+                    Err::<(), _>(Error::Interrupted)
+                });
+                assert!(matches!(answer, Err(Error::Interrupted)));
             }
         }));
         all.into_iter().for_each(|thread| thread.join().unwrap());

@@ -32,6 +32,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/tree/pages.rs", "pages borrowed from the map"),
     ("crates/store/src/tree/pages/changed.rs", "views of changed pages"),
     ("crates/store/src/tree/pages/frames.rs", "memory for changed pages"),
+    ("crates/store/src/tree/combine.rs", "functions that borrow from a thread that waits"),
     ("crates/store/src/tree/cursor.rs", "steps inside a page after its check"),
     ("crates/store/src/lsm/memtable/arena.rs", "memory that is given back all at once"),
     ("crates/store/src/lsm/memtable/node.rs", "nodes of any length in the arena"),

@@ -1,0 +1,335 @@
+//! Small transactions of many threads, run by one of them and committed together.
+//!
+//! # Concept
+//!
+//! [`Store::write`] gets what a transaction does as a function. Of the threads that call it at the
+//! same time one *leads*; the others leave their functions and sleep. The leader begins one
+//! transaction, calls all functions that were left, each behind a savepoint of its own, commits
+//! once, and wakes all of them at once. So a thread sleeps and wakes once for a commit, whoever
+//! else is there, where threads that take turns are woken one after the other: that alone takes
+//! longer than a small transaction. The technique is known as *flat combining* (Hendler, Incze,
+//! Shavit, Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010).
+//!
+//! # Invariants
+//!
+//! 1. While [`Waiting::is_led`] exactly one thread leads, or was told to.
+//! 2. A function stands in [`Waiting::jobs`] or with the leader until its caller is told the
+//!    outcome, and nowhere afterwards: it borrows from its caller, who waits for that.
+//! 3. Whoever left a function is told, also if the leader panics.
+
+#![expect(unsafe_code, reason = "functions that borrow from a thread that waits")]
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::group::locked;
+use super::{Durability, Store, WriteTxn};
+use crate::sync::{Condvar, Mutex, now};
+use crate::{Error, Result};
+
+/// A leader goes on with what came meanwhile for so long, before it leaves that to another.
+const LEADS_ON: Duration = Duration::from_micros(200);
+/// How often a leader lets the others run before it begins, so that those of the last commit, who
+/// are just waking up, can come back.
+const YIELDS_MAX: usize = 64;
+
+/// What a thread does in the transaction; whether that stays.
+type Work<'a> = dyn FnMut(&mut WriteTxn) -> bool + Send + 'a;
+
+/// What a thread left for the leader.
+struct Job(&'static mut Work<'static>);
+
+impl Job {
+    fn new(work: &mut Work<'_>) -> Self {
+        // SAFETY: only the lifetimes change. `work` is used by nobody else, and nowhere after
+        // `Combiner::run`, which got it, has returned: that waits for the outcome, which is told
+        // when all jobs of a commit have been dropped (`Round::drop`); and a leader who panics
+        // before drops all jobs that are left (`Leading::drop`).
+        Self(unsafe { std::mem::transmute::<&mut Work<'_>, &'static mut Work<'static>>(work) })
+    }
+}
+
+/// Where the functions of one commit wait for its outcome.
+#[derive(Default)]
+struct Ticket {
+    told: Mutex<Told>,
+    changed: Condvar,
+}
+
+/// What those who wait are told.
+#[derive(Clone, Default)]
+enum Told {
+    #[default]
+    Nothing,
+    /// One of them leads now.
+    Lead,
+    Done(std::result::Result<(), String>),
+}
+
+impl Ticket {
+    fn tell_all(&self, outcome: std::result::Result<(), String>) {
+        *locked(&self.told) = Told::Done(outcome);
+        self.changed.notify_all();
+    }
+
+    fn tell_one_to_lead(&self) {
+        *locked(&self.told) = Told::Lead;
+        self.changed.notify_one();
+    }
+
+    /// Waits for the outcome; `None` if the caller is to lead.
+    fn wait(&self) -> Option<Result<()>> {
+        let mut told = locked(&self.told);
+        loop {
+            match &mut *told {
+                Told::Nothing => {}
+                Told::Lead => {
+                    *told = Told::Nothing;
+                    return None;
+                }
+                Told::Done(outcome) => {
+                    let outcome = outcome.clone();
+                    return Some(outcome.map_err(|reason| Error::CommitFailed { reason }));
+                }
+            }
+            told = self.changed.wait(told).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The threads of this process whose functions share commits.
+#[derive(Default)]
+pub(crate) struct Combiner {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// What the next commit will do, and where its callers wait.
+    jobs: Vec<Job>,
+    ticket: Arc<Ticket>,
+    is_led: bool,
+    /// How many functions the last commit had.
+    last: usize,
+}
+
+impl Combiner {
+    /// Has `work` done in a transaction and committed, by this thread or by another one.
+    fn run(&self, store: &Store, work: &mut Work<'_>) -> Result<()> {
+        let ticket = {
+            let mut waiting = locked(&self.waiting);
+            waiting.jobs.push(Job::new(work));
+            if std::mem::replace(&mut waiting.is_led, true) {
+                Some(Arc::clone(&waiting.ticket))
+            } else {
+                None
+            }
+        };
+        match ticket.and_then(|ticket| ticket.wait()) {
+            Some(outcome) => outcome,
+            None => self.lead(store),
+        }
+    }
+
+    /// Commits what was left, the caller's own work among it, and goes on for a while. Returns the
+    /// outcome of the first commit.
+    fn lead(&self, store: &Store) -> Result<()> {
+        let mut leading = Leading { combiner: self, is_done: false };
+        self.gather();
+        let own = self.round(store);
+        let since = now();
+        while !locked(&self.waiting).jobs.is_empty() && since.elapsed() < LEADS_ON {
+            // Those who wait for this one are told of a failure.
+            let _ = self.round(store);
+        }
+        leading.is_done = true;
+        own
+    }
+
+    /// Lets those of the last commit come back: a commit of one costs as much as one of many.
+    fn gather(&self) {
+        for _ in 0..YIELDS_MAX {
+            let waiting = locked(&self.waiting);
+            if waiting.jobs.len() >= waiting.last {
+                break;
+            }
+            drop(waiting);
+            std::thread::yield_now();
+        }
+    }
+
+    /// One commit of all that was left.
+    fn round(&self, store: &Store) -> Result<()> {
+        let mut round = {
+            let mut waiting = locked(&self.waiting);
+            waiting.last = waiting.jobs.len();
+            let ticket = match Arc::get_mut(&mut waiting.ticket) {
+                // Nobody waits.
+                Some(_) => None,
+                None => Some(std::mem::take(&mut waiting.ticket)),
+            };
+            Round { jobs: std::mem::take(&mut waiting.jobs), ticket, outcome: None }
+        };
+        let result = round.commit(store);
+        round.outcome = Some(result.as_ref().map_err(ToString::to_string).copied());
+        result
+    }
+}
+
+/// Ends leading on drop: another one leads if somebody waits.
+struct Leading<'c> {
+    combiner: &'c Combiner,
+    /// False only where this thread panics.
+    is_done: bool,
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        let mut waiting = locked(&self.combiner.waiting);
+        if !self.is_done {
+            // The work of this very thread may be among them.
+            waiting.jobs.clear();
+            std::mem::take(&mut waiting.ticket).tell_all(Err(unfinished()));
+        }
+        waiting.is_led = !waiting.jobs.is_empty();
+        if waiting.is_led {
+            waiting.ticket.tell_one_to_lead();
+        }
+    }
+}
+
+/// One commit: dropped, it lets go of the functions, and then tells those who left them.
+struct Round {
+    jobs: Vec<Job>,
+    ticket: Option<Arc<Ticket>>,
+    outcome: Option<std::result::Result<(), String>>,
+}
+
+impl Round {
+    fn commit(&mut self, store: &Store) -> Result<()> {
+        if let [Job(work)] = &mut self.jobs[..] {
+            return alone(store, Durability::Durable, work);
+        }
+        let mut txn = store.begin_write()?;
+        for Job(work) in &mut self.jobs {
+            let mark = txn.savepoint()?;
+            if !work(&mut txn) {
+                txn.rollback_to(mark)?;
+            }
+            txn.release(mark)?;
+        }
+        txn.commit_with(Durability::Durable)
+    }
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        self.jobs.clear();
+        if let Some(ticket) = &self.ticket {
+            ticket.tell_all(self.outcome.take().unwrap_or_else(|| Err(unfinished())));
+        }
+    }
+}
+
+fn unfinished() -> String {
+    "the thread that committed for several did not finish".to_owned()
+}
+
+/// Does some work in a transaction of its own.
+fn alone(store: &Store, durability: Durability, work: &mut Work<'_>) -> Result<()> {
+    let mut txn = store.begin_write()?;
+    if work(&mut txn) { txn.commit_with(durability) } else { Ok(()) }
+}
+
+/// What a function did: its own answer, or that it panicked.
+type Answer<T, E> = std::result::Result<std::result::Result<T, E>, Box<dyn Any + Send>>;
+
+impl Store {
+    /// Runs `work` in a write transaction and commits it with the store's durability; see
+    /// [`Store::write_with`].
+    ///
+    /// # Errors
+    /// As [`Store::write_with`].
+    pub fn write<T: Send, E: From<Error> + Send>(
+        &self,
+        work: impl FnOnce(&mut WriteTxn) -> Result<T, E> + Send,
+    ) -> Result<T, E> {
+        self.write_with(self.inner.options.durability, work)
+    }
+
+    /// Runs `work` in a write transaction and commits it, unless it answers with an error: then
+    /// what it did is taken back.
+    ///
+    /// **For many threads that commit a little each, durably, this is the fast way**: calls that
+    /// come at the same time are run one after the other by one of the threads, and become one
+    /// commit with one flush. Each call sees what those before it did; one that answers with an
+    /// error leaves no trace in the others. Either all of them are committed or, if the commit
+    /// fails, none; every caller is told. A call that is not durable is a transaction of its own.
+    ///
+    /// `work` may run on another thread. It must not wait for another thread that writes to this
+    /// store, and not write to it but through the transaction: it would wait for itself for ever.
+    /// If it panics, what it did is taken back, and the panic goes on in the calling thread.
+    ///
+    /// # Errors
+    /// What `work` answers; and those of [`Store::begin_write`] and [`WriteTxn::commit`], as
+    /// [`Error::CommitFailed`] in threads that another one committed for.
+    ///
+    /// ```
+    /// # use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let store = Store::create(dir.path().join("s"))?;
+    /// store.write(|txn| txn.create_table("visits", &TableOptions::new()).map(drop))?;
+    /// std::thread::scope(|scope| {
+    ///     for visitor in 0..8_u64 {
+    ///         let store = &store;
+    ///         scope.spawn(move || {
+    ///             store.write_with(Durability::Durable, |txn| {
+    ///                 let visits = txn.table("visits")?;
+    ///                 txn.put(visits, &visitor.to_be_bytes(), b"once")
+    ///             })
+    ///         });
+    ///     }
+    /// });
+    /// let txn = store.begin_read()?;
+    /// assert_eq!(txn.count(txn.table("visits")?)?.keys, 8);
+    /// # Ok(()) }
+    /// ```
+    pub fn write_with<T: Send, E: From<Error> + Send>(
+        &self,
+        durability: Durability,
+        work: impl FnOnce(&mut WriteTxn) -> Result<T, E> + Send,
+    ) -> Result<T, E> {
+        let mut work = Some(work);
+        let mut answer: Option<Answer<T, E>> = None;
+        let mut call = |txn: &mut WriteTxn| {
+            let Some(work) = work.take() else { return false };
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                let value = work(txn)?;
+                // Where it has not looked at the error of a write that failed half-way.
+                txn.check_failed()?;
+                Ok(value)
+            }));
+            let stays = matches!(done, Ok(Ok(_)));
+            answer = Some(done);
+            stays
+        };
+        // A commit without a flush takes less than to sleep and to be woken.
+        let committed = match durability {
+            Durability::Durable => self.inner.combiner.run(self, &mut call),
+            Durability::Eventual | Durability::None => alone(self, durability, &mut call),
+        };
+        match (answer, committed) {
+            (Some(Ok(Ok(value))), Ok(())) => Ok(value),
+            (Some(Ok(Err(error))), _) => Err(error),
+            (Some(Err(panic)), _) => resume_unwind(panic),
+            (_, Err(error)) => Err(error.into()),
+            (None, Ok(())) => Err(Error::CommitFailed { reason: unfinished() }.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
