@@ -85,13 +85,25 @@ pub(crate) mod atomic {
     }
 
     atomic!(AtomicBool, bool, swap);
-    atomic!(AtomicU32, u32, fetch_add fetch_max fetch_min);
+    atomic!(AtomicU32, u32, fetch_add fetch_sub fetch_max fetch_min);
     atomic!(AtomicU64, u64, fetch_max fetch_or fetch_and fetch_add);
     made!(AtomicBool, bool);
     made!(AtomicU32, u32);
     made!(AtomicU64, u64);
     exchange!(AtomicU32, u32);
     exchange!(AtomicU64, u64);
+
+    impl AtomicU64 {
+        pub(crate) fn fetch_update(
+            &self,
+            set: Ordering,
+            fetch: Ordering,
+            change: impl FnMut(u64) -> Option<u64>,
+        ) -> Result<u64, u64> {
+            switch();
+            self.0.fetch_update(set, fetch, change)
+        }
+    }
 
     /// A pointer; the same calls.
     #[derive(Debug)]
