@@ -35,19 +35,25 @@ const LEADS_ON: Duration = Duration::from_micros(200);
 /// are just waking up, can come back.
 const YIELDS_MAX: usize = 64;
 
-/// What a thread does in the transaction; whether that stays.
-type Work<'a> = dyn FnMut(&mut WriteTxn) -> bool + Send + 'a;
+/// What a thread does in the transaction `X`; whether that stays.
+type Work<'a, X> = dyn FnMut(&mut X) -> bool + Send + 'a;
 
 /// What a thread left for the leader.
-struct Job(&'static mut Work<'static>);
+struct Job<X: 'static>(&'static mut Work<'static, X>);
 
-impl Job {
-    fn new(work: &mut Work<'_>) -> Self {
+impl<X> Job<X> {
+    fn new(work: &mut Work<'_, X>) -> Self {
         // SAFETY: only the lifetimes change. `work` is used by nobody else, and nowhere after
         // `Combiner::run`, which got it, has returned: that waits for the outcome, which is told
         // when all jobs of a commit have been dropped (`Round::drop`); and a leader who panics
         // before drops all jobs that are left (`Leading::drop`).
-        Self(unsafe { std::mem::transmute::<&mut Work<'_>, &'static mut Work<'static>>(work) })
+        Self(unsafe {
+            std::mem::transmute::<&mut Work<'_, X>, &'static mut Work<'static, X>>(work)
+        })
+    }
+
+    fn call(&mut self, txn: &mut X) -> bool {
+        (self.0)(txn)
     }
 }
 
@@ -99,50 +105,54 @@ impl Ticket {
     }
 }
 
+/// Commits what some functions do.
+type Commit<'a, X> = dyn FnMut(&mut [Job<X>]) -> Result<()> + 'a;
+
 /// The threads of this process whose functions share commits.
-#[derive(Default)]
-pub(crate) struct Combiner {
-    waiting: Mutex<Waiting>,
+pub(crate) struct Combiner<X: 'static> {
+    waiting: Mutex<Waiting<X>>,
 }
 
-#[derive(Default)]
-struct Waiting {
+struct Waiting<X: 'static> {
     /// What the next commit will do, and where its callers wait.
-    jobs: Vec<Job>,
+    jobs: Vec<Job<X>>,
     ticket: Arc<Ticket>,
     is_led: bool,
     /// How many functions the last commit had.
     last: usize,
 }
 
-impl Combiner {
-    /// Has `work` done in a transaction and committed, by this thread or by another one.
-    fn run(&self, store: &Store, work: &mut Work<'_>) -> Result<()> {
+impl<X> Combiner<X> {
+    pub(crate) fn new() -> Self {
+        let (jobs, ticket) = (Vec::new(), Arc::default());
+        Self { waiting: Mutex::new(Waiting { jobs, ticket, is_led: false, last: 0 }) }
+    }
+
+    /// Has `work` done in a transaction and committed, by this thread or by another one. `commit`
+    /// is called if this one leads.
+    fn run(&self, work: &mut Work<'_, X>, commit: &mut Commit<'_, X>) -> Result<()> {
         let ticket = {
             let mut waiting = locked(&self.waiting);
             waiting.jobs.push(Job::new(work));
-            if std::mem::replace(&mut waiting.is_led, true) {
-                Some(Arc::clone(&waiting.ticket))
-            } else {
-                None
-            }
+            let is_led = std::mem::replace(&mut waiting.is_led, true);
+            is_led.then(|| Arc::clone(&waiting.ticket))
         };
         match ticket.and_then(|ticket| ticket.wait()) {
             Some(outcome) => outcome,
-            None => self.lead(store),
+            None => self.lead(commit),
         }
     }
 
     /// Commits what was left, the caller's own work among it, and goes on for a while. Returns the
     /// outcome of the first commit.
-    fn lead(&self, store: &Store) -> Result<()> {
+    fn lead(&self, commit: &mut Commit<'_, X>) -> Result<()> {
         let mut leading = Leading { combiner: self, is_done: false };
         self.gather();
-        let own = self.round(store);
+        let own = self.round(commit);
         let since = now();
         while !locked(&self.waiting).jobs.is_empty() && since.elapsed() < LEADS_ON {
             // Those who wait for this one are told of a failure.
-            let _ = self.round(store);
+            let _ = self.round(commit);
         }
         leading.is_done = true;
         own
@@ -161,7 +171,7 @@ impl Combiner {
     }
 
     /// One commit of all that was left.
-    fn round(&self, store: &Store) -> Result<()> {
+    fn round(&self, commit: &mut Commit<'_, X>) -> Result<()> {
         let mut round = {
             let mut waiting = locked(&self.waiting);
             waiting.last = waiting.jobs.len();
@@ -172,20 +182,20 @@ impl Combiner {
             };
             Round { jobs: std::mem::take(&mut waiting.jobs), ticket, outcome: None }
         };
-        let result = round.commit(store);
+        let result = commit(&mut round.jobs);
         round.outcome = Some(result.as_ref().map_err(ToString::to_string).copied());
         result
     }
 }
 
 /// Ends leading on drop: another one leads if somebody waits.
-struct Leading<'c> {
-    combiner: &'c Combiner,
+struct Leading<'c, X: 'static> {
+    combiner: &'c Combiner<X>,
     /// False only where this thread panics.
     is_done: bool,
 }
 
-impl Drop for Leading<'_> {
+impl<X> Drop for Leading<'_, X> {
     fn drop(&mut self) {
         let mut waiting = locked(&self.combiner.waiting);
         if !self.is_done {
@@ -201,30 +211,13 @@ impl Drop for Leading<'_> {
 }
 
 /// One commit: dropped, it lets go of the functions, and then tells those who left them.
-struct Round {
-    jobs: Vec<Job>,
+struct Round<X: 'static> {
+    jobs: Vec<Job<X>>,
     ticket: Option<Arc<Ticket>>,
     outcome: Option<std::result::Result<(), String>>,
 }
 
-impl Round {
-    fn commit(&mut self, store: &Store) -> Result<()> {
-        if let [Job(work)] = &mut self.jobs[..] {
-            return alone(store, Durability::Durable, work);
-        }
-        let mut txn = store.begin_write()?;
-        for Job(work) in &mut self.jobs {
-            let mark = txn.savepoint()?;
-            if !work(&mut txn) {
-                txn.rollback_to(mark)?;
-            }
-            txn.release(mark)?;
-        }
-        txn.commit_with(Durability::Durable)
-    }
-}
-
-impl Drop for Round {
+impl<X> Drop for Round<X> {
     fn drop(&mut self) {
         self.jobs.clear();
         if let Some(ticket) = &self.ticket {
@@ -238,9 +231,29 @@ fn unfinished() -> String {
 }
 
 /// Does some work in a transaction of its own.
-fn alone(store: &Store, durability: Durability, work: &mut Work<'_>) -> Result<()> {
+fn alone(
+    store: &Store,
+    durability: Durability,
+    work: &mut dyn FnMut(&mut WriteTxn) -> bool,
+) -> Result<()> {
     let mut txn = store.begin_write()?;
     if work(&mut txn) { txn.commit_with(durability) } else { Ok(()) }
+}
+
+/// Does the work of several threads in one transaction, a savepoint each, and commits it durably.
+fn together(store: &Store, jobs: &mut [Job<WriteTxn>]) -> Result<()> {
+    if let [job] = jobs {
+        return alone(store, Durability::Durable, &mut |txn| job.call(txn));
+    }
+    let mut txn = store.begin_write()?;
+    for job in jobs {
+        let mark = txn.savepoint()?;
+        if !job.call(&mut txn) {
+            txn.rollback_to(mark)?;
+        }
+        txn.release(mark)?;
+    }
+    txn.commit_with(Durability::Durable)
 }
 
 /// What a function did: its own answer, or that it panicked.
@@ -318,7 +331,9 @@ impl Store {
         };
         // A commit without a flush takes less than to sleep and to be woken.
         let committed = match durability {
-            Durability::Durable => self.inner.combiner.run(self, &mut call),
+            Durability::Durable => {
+                self.inner.combiner.run(&mut call, &mut |jobs| together(self, jobs))
+            }
             Durability::Eventual | Durability::None => alone(self, durability, &mut call),
         };
         match (answer, committed) {

@@ -72,7 +72,7 @@ pub(crate) struct Inner {
     pub(crate) paths: Paths,
     pub(crate) pages: Arc<PageFile>,
     pub(crate) queue: Queue<Box<Group>>,
-    pub(crate) combiner: Combiner,
+    pub(crate) combiner: Combiner<WriteTxn>,
     /// Who holds it may write meta pages, if it says that this process has the writer's lock.
     pub(crate) meta_turn: Mutex<bool>,
     pub(crate) flusher: Flusher,
@@ -106,7 +106,7 @@ impl Inner {
             paths,
             pages,
             queue: Queue::new(),
-            combiner: Combiner::default(),
+            combiner: Combiner::new(),
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
             hints: Hints::default(),

@@ -1,4 +1,5 @@
 //! Functions that share commits: each has its answer, and failures stay with those that failed.
+//! Those of the combiner alone need no store, so that Miri runs them.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -32,7 +33,7 @@ fn keys(store: &Store) -> Vec<Vec<u8>> {
 
 /// Has the functions of `count` threads stand in one commit: the first one leads and waits in its
 /// own commit until the others have left theirs, and does something then. What each call answered.
-fn together_after<T: Send>(
+fn at_once_after<T: Send>(
     store: &Store,
     count: usize,
     last: impl Fn() + Sync,
@@ -58,21 +59,20 @@ fn together_after<T: Send>(
     })
 }
 
-fn together<T: Send>(
+fn at_once<T: Send>(
     store: &Store,
     count: usize,
     call: impl Fn(usize) -> T + Sync,
 ) -> Vec<std::thread::Result<T>> {
-    together_after(store, count, || (), call)
+    at_once_after(store, count, || (), call)
 }
 
 #[test]
 fn functions_that_come_together_are_one_commit() {
     let store = store();
     let before = store.begin_read().unwrap().id();
-    let ids = together(&store, 8, |i| {
-        store.write(|txn| put(txn, &[i as u8]).map(|()| txn.id())).unwrap()
-    });
+    let ids =
+        at_once(&store, 8, |i| store.write(|txn| put(txn, &[i as u8]).map(|()| txn.id())).unwrap());
     let ids: Vec<u64> = ids.into_iter().map(|id| id.unwrap()).collect();
     assert!(ids.iter().all(|id| *id == ids[0] && *id > before), "{ids:?} after {before}");
     assert_eq!(keys(&store).len(), 8);
@@ -82,7 +82,7 @@ fn functions_that_come_together_are_one_commit() {
 #[test]
 fn who_fails_or_panics_leaves_no_trace_in_the_others() {
     let store = store();
-    let answers = together(&store, 6, |i| {
+    let answers = at_once(&store, 6, |i| {
         store.write(|txn| {
             put(txn, &[i as u8])?;
             match i {
@@ -130,7 +130,7 @@ fn all_are_told_that_the_commit_failed() {
     let store = store();
     let interrupt = store.interrupt();
     let called = AtomicUsize::new(0);
-    let answers = together_after(
+    let answers = at_once_after(
         &store,
         4,
         || interrupt.set(true),
@@ -169,4 +169,64 @@ fn many_threads_lose_nothing() {
         }
     });
     assert_eq!(keys(&store).len(), threads * each);
+}
+
+/// Threads add numbers that they have on their own stacks to a list.
+#[test]
+fn a_combiner_runs_what_borrows_from_its_callers() {
+    let (threads, each) = (4, if cfg!(miri) { 5 } else { 500 });
+    let combiner = Combiner::<Vec<u64>>::new();
+    let list = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (combiner, list) = (&combiner, &list);
+            scope.spawn(move || {
+                for i in 0..each {
+                    let (number, mut seen) = (thread * 1000 + i, 0);
+                    let mut work = |list: &mut Vec<u64>| {
+                        list.push(number);
+                        seen = list.len();
+                        true
+                    };
+                    let commit = &mut |jobs: &mut [Job<Vec<u64>>]| {
+                        let mut list = locked(list);
+                        jobs.iter_mut().for_each(|job| assert!(job.call(&mut list)));
+                        Ok(())
+                    };
+                    combiner.run(&mut work, commit).unwrap();
+                    assert_eq!(locked(list)[seen - 1], number);
+                }
+            });
+        }
+    });
+    let mut list = list.into_inner().unwrap();
+    list.sort_unstable();
+    let all = (0..threads).flat_map(|thread| (0..each).map(move |i| thread * 1000 + i));
+    assert_eq!(list, all.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_leader_that_panics_leaves_nobody_waiting() {
+    let combiner = Combiner::<()>::new();
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let leader = scope.spawn(|| {
+            combiner.run(&mut |()| true, &mut |_| {
+                barrier.wait();
+                while locked(&combiner.waiting).jobs.is_empty() {
+                    std::thread::yield_now();
+                }
+                panic!("planned");
+            })
+        });
+        barrier.wait();
+        let other = combiner.run(&mut |()| true, &mut |_| Ok(()));
+        assert!(matches!(other, Err(Error::CommitFailed { .. })), "{other:?}");
+        assert!(leader.join().is_err());
+    });
+    let again = combiner.run(&mut |()| true, &mut |jobs| {
+        let stay = jobs.iter_mut().filter_map(|job| job.call(&mut ()).then_some(())).count();
+        if stay == 1 { Ok(()) } else { Err(Error::Interrupted) }
+    });
+    assert!(again.is_ok(), "{again:?}");
 }
