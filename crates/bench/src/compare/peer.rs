@@ -13,6 +13,8 @@ use crate::engine::{Engine, Result, Unsupported};
 use crate::engines::fjall;
 use crate::engines::level::{LevelDb, Of, RocksDb};
 use crate::engines::lmdb::Environment;
+#[cfg(feature = "mdbx")]
+use crate::engines::mdbx;
 use crate::engines::sqlite;
 
 /// An engine by name.
@@ -30,6 +32,8 @@ pub(crate) enum Peer {
     Fjall,
     #[cfg(feature = "sanakirja")]
     Sanakirja,
+    #[cfg(feature = "mdbx")]
+    Mdbx,
 }
 
 /// Calls a generic function with the engine's type.
@@ -47,6 +51,8 @@ macro_rules! with_engine {
             Peer::Fjall => $call::<fjall::Store>($($argument),*),
             #[cfg(feature = "sanakirja")]
             Peer::Sanakirja => $call::<sanakirja::Env>($($argument),*),
+            #[cfg(feature = "mdbx")]
+            Peer::Mdbx => $call::<mdbx::Environment>($($argument),*),
         }
     };
 }
@@ -74,6 +80,8 @@ impl Peer {
             Self::Fjall => "fjall",
             #[cfg(feature = "sanakirja")]
             Self::Sanakirja => "sanakirja",
+            #[cfg(feature = "mdbx")]
+            Self::Mdbx => "mdbx",
         }
     }
 

@@ -7,6 +7,8 @@ pub(crate) mod hollow;
 pub(crate) mod level;
 pub(crate) mod library;
 pub(crate) mod lmdb;
+#[cfg(feature = "mdbx")]
+pub(crate) mod mdbx;
 mod redb;
 #[cfg(feature = "sanakirja")]
 mod sanakirja;
