@@ -6,7 +6,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 
-use hedgerow::tree::{Bytes, Joined};
+use hedgerow::tree::{Bytes, Joined, KeyRoom};
 
 use crate::abi::Val;
 
@@ -168,14 +168,39 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn joined(&mut self, string: Joined<'_>) -> Val {
         self.has_given = true;
+        self.short(string)
+    }
+
+    /// Room for a short string, unless [`Arena::make_room`] has something to do.
+    #[inline(always)]
+    pub(crate) fn key_room(&mut self) -> Option<&mut KeyRoom> {
+        if self.left < size_of::<KeyRoom>() {
+            return None;
+        }
+        // SAFETY: so many bytes from `free` on are in the newest chunk, and nobody else has them.
+        Some(unsafe { &mut *self.free.cast() })
+    }
+
+    /// As [`Arena::joined`], in a read transaction, whose strings no write is given.
+    #[inline(always)]
+    pub(crate) fn short(&mut self, string: Joined<'_>) -> Val {
         match string {
             Joined::Stored(whole) => Val::new(whole.as_ptr(), whole.len()),
             Joined::Copied(len) => {
-                let (at, len) = (self.free, len.min(self.left));
+                debug_assert!(len <= self.left);
+                let at = self.free;
                 self.left -= len;
                 self.free = at.wrapping_add(len);
                 Val::new(at, len)
             }
+        }
+    }
+
+    /// Sees to it that there is room for a short string.
+    #[inline(always)]
+    pub(crate) fn make_room(&mut self) {
+        if self.left < size_of::<KeyRoom>() {
+            self.grow(size_of::<KeyRoom>());
         }
     }
 

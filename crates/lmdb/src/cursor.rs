@@ -1,6 +1,6 @@
 //! Cursors of the interface: reading, putting and deleting where they stand.
 
-use hedgerow::tree::{Entry, ReadTxn, Snapshot, WriteTxn};
+use hedgerow::tree::{Ahead, Entry, ReadTxn, Snapshot, WriteTxn};
 
 use crate::abi::*;
 use crate::arena::Arena;
@@ -8,18 +8,89 @@ use crate::code::Answer;
 use crate::data::Put;
 use crate::handles::View;
 use crate::place::{Place, Stop};
-use crate::txn::{BLOCKED, Body, Txn, on_body};
+use crate::txn::{Body, Txn, on_body};
 
 /// `MDB_cursor`.
 pub(crate) struct Cursor {
     /// Null when the transaction has ended.
     pub(crate) txn: *mut Txn,
     pub(crate) dbi: usize,
-    pub(crate) place: Place,
+    /// What MDB_NEXT gives without asking where the cursor stands, which `place` does not know yet.
+    /// Nothing but in a read transaction of which it is [`Txn::reading`]'s to say so.
+    ahead: Ahead<'static>,
+    place: Place,
     /// Where it stood when each of the transactions around this one began its child.
     pub(crate) saved: Vec<Place>,
     /// Whether it was opened in a write transaction.
     pub(crate) is_writing: bool,
+}
+
+impl Cursor {
+    /// A cursor of a transaction, nowhere yet.
+    pub(crate) fn new(txn: *mut Txn, dbi: usize, is_writing: bool) -> Self {
+        let (ahead, place, saved) = (Ahead::NONE, Place::new(), Vec::new());
+        Self { txn, dbi, ahead, place, saved, is_writing }
+    }
+
+    /// Whether MDB_NEXT surely needs more than [`Cursor::next_ahead`].
+    #[inline(always)]
+    pub(crate) fn is_ahead_done(&self) -> bool {
+        self.ahead.is_done()
+    }
+
+    /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one.
+    /// `None`, and nothing done, elsewhere. `txn` is the cursor's.
+    #[inline(always)]
+    pub(crate) fn next_ahead(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
+        if !txn.goes_on() {
+            return None;
+        }
+        let room = txn.arena.key_room()?;
+        let (key, value) = self.ahead.step()?.joined(room);
+        Some((txn.arena.short(key), Val::new(value.as_ptr(), value.len())))
+    }
+
+    /// Takes note of what MDB_NEXT will give without asking where the cursor stands; false if there
+    /// is nothing to say of that. The caller sees to it that the transaction, which is the cursor's,
+    /// neither ends nor is reset before [`Cursor::settle`].
+    #[inline(always)]
+    pub(crate) fn look_ahead(&mut self, txn: &'static mut Txn) -> bool {
+        self.settle();
+        if txn.may_step(&self.place)
+            && let Body::Read(read) = &txn.body
+            && let Some(ahead) = self.place.cursor_mut().and_then(|cursor| cursor.ahead(read))
+        {
+            self.ahead = ahead;
+            txn.arena.make_room();
+            return true;
+        }
+        false
+    }
+
+    /// Where the cursor stands.
+    #[inline(always)]
+    pub(crate) fn place(&mut self) -> &mut Place {
+        self.settle();
+        &mut self.place
+    }
+
+    /// Where the cursor stands, in a write transaction.
+    #[inline(always)]
+    pub(crate) fn place_writing(&mut self) -> &mut Place {
+        debug_assert!(self.is_writing);
+        &mut self.place
+    }
+
+    /// Gives up what it knows of its leaf, having made sure that its place is right.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self) {
+        if self.ahead.is_of_leaf() {
+            if let Some(cursor) = self.place.cursor_mut() {
+                cursor.follow(&self.ahead);
+            }
+            self.ahead.forget();
+        }
+    }
 }
 
 /// A cursor that stands on an entry about which there is nothing to add. Its calls are steps inside
@@ -116,7 +187,7 @@ impl Txn {
     /// the transaction from going on.
     #[inline(always)]
     pub(crate) fn may_step(&self, place: &Place) -> bool {
-        place.is_plain() && self.flags & BLOCKED == 0 && !self.interrupt.is_set()
+        place.is_plain() && self.goes_on()
     }
 
     /// What a step inside a leaf needs, in a read transaction.

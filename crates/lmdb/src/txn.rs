@@ -235,6 +235,7 @@ impl Txn {
         if self.flags & FINISHED != 0 {
             return;
         }
+        self.cursors.settle();
         if let Body::Read(txn) = &mut self.body {
             txn.reset();
         }
@@ -355,6 +356,12 @@ impl Txn {
         Ok(())
     }
 
+    /// Whether [`Txn::check`] has nothing to refuse.
+    #[inline(always)]
+    pub(crate) fn goes_on(&self) -> bool {
+        self.flags & BLOCKED == 0 && !self.interrupt.is_set()
+    }
+
     /// As [`Txn::check`], and refuses writing where it is not allowed.
     #[inline(always)]
     pub(crate) fn check_write(&mut self) -> Answer {
@@ -369,8 +376,7 @@ impl Txn {
     #[inline(always)]
     pub(crate) fn ready(&self, dbi: usize) -> Option<(Table, u32)> {
         let view = self.views.get(dbi)?;
-        let goes_on = self.flags & BLOCKED == 0 && !self.interrupt.is_set();
-        if goes_on && view.state & View::PLAIN != 0 {
+        if self.goes_on() && view.state & View::PLAIN != 0 {
             Some((view.table?, view.flags))
         } else {
             None

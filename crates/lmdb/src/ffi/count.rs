@@ -101,7 +101,7 @@ unsafe extern "C" fn mdb_cursor_get_rank(
             if flags != 0 {
                 return Err(libc::EINVAL);
             }
-            give(&txn.get_rank(this.dbi, &mut this.place, rank)?, key, data);
+            give(&txn.get_rank(this.dbi, this.place(), rank)?, key, data);
             Ok(())
         })
     }
@@ -166,7 +166,7 @@ unsafe extern "C" fn mdb_cursor_list_dup(
             if values.is_null() || count.is_null() {
                 return Err(libc::EINVAL);
             }
-            let list = txn.list_values(this.dbi, &mut this.place)?;
+            let list = txn.list_values(this.dbi, this.place())?;
             store(values, list.as_ptr());
             store(count, list.len());
             Ok(())

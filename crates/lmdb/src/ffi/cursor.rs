@@ -29,8 +29,7 @@ unsafe extern "C" fn mdb_cursor_open(
             if dbi == 0 && is_writing {
                 return Err(libc::EINVAL);
             }
-            let (place, saved) = (Place::new(), Vec::new());
-            let cursor = Box::into_raw(Box::new(Cursor { txn, dbi, place, saved, is_writing }));
+            let cursor = Box::into_raw(Box::new(Cursor::new(txn, dbi, is_writing)));
             this.cursors.add(cursor);
             store(result, cursor);
             Ok(())
@@ -76,7 +75,7 @@ unsafe extern "C" fn mdb_cursor_renew(txn: *mut Txn, cursor: *mut Cursor) -> c_i
             }
             next.cursors.add(cursor);
             this.txn = txn;
-            this.place = Place::new();
+            *this.place() = Place::new();
             Ok(())
         })
     }
@@ -104,6 +103,10 @@ unsafe extern "C" fn mdb_cursor_get(
     // SAFETY: the promises of `ffi`.
     unsafe {
         let Some(this) = cursor.as_ref() else { return libc::EINVAL };
+        // A cursor that knows what is ahead has a read transaction.
+        if op == op::NEXT && !this.is_ahead_done() {
+            return get_next_ahead(cursor, key, data, op);
+        }
         if this.txn.is_null() {
             return MDB_BAD_TXN;
         }
@@ -143,13 +146,14 @@ macro_rules! parts {
 /// Functions that try a step inside a leaf, where nothing can panic, and leave everything else to
 /// another one.
 macro_rules! stepping {
-    ($($doc:literal $name:ident: $here:ident $step:ident, otherwise $otherwise:ident;)*) => {
+    ($($doc:literal
+        $name:ident: $here:ident $place:ident $step:ident, otherwise $otherwise:ident;)*) => {
         parts! {
             $(
                 #[doc = $doc]
                 fn $name(cursor, key, data, op) {
                     let this = &mut *cursor;
-                    match (*this.txn).$here(&mut this.place).and_then(Here::$step) {
+                    match (*this.txn).$here(this.$place()).and_then(Here::$step) {
                         Some(pair) => give(key, data, pair),
                         None => $otherwise(cursor, key, data, op),
                     }
@@ -160,31 +164,51 @@ macro_rules! stepping {
 }
 
 stepping! {
-    "MDB_NEXT."
-    get_next: reading next, otherwise get_next_in_group;
     "MDB_NEXT where the key may have more values."
-    get_next_in_group: reading next_value, otherwise get_group;
+    get_next_in_group: reading place next_value, otherwise get_group;
     "MDB_PREV."
-    get_prev: reading prev, otherwise get_prev_value;
+    get_prev: reading place prev, otherwise get_prev_value;
     "MDB_NEXT_DUP."
-    get_next_value: reading next_value, otherwise get_end_of_values;
+    get_next_value: reading place next_value, otherwise get_end_of_values;
     "MDB_PREV_DUP, and MDB_PREV where the key or the one before may have several values."
-    get_prev_value: reading prev_value, otherwise get_usual;
+    get_prev_value: reading place prev_value, otherwise get_usual;
     "MDB_GET_CURRENT."
-    get_current: reading current, otherwise get_usual;
+    get_current: reading place current, otherwise get_usual;
     "MDB_NEXT in a write transaction."
-    get_next_writing: writing next, otherwise get_next_value_writing;
+    get_next_writing: writing place_writing next, otherwise get_next_value_writing;
     "MDB_PREV in a write transaction."
-    get_prev_writing: writing prev, otherwise get_prev_value_writing;
+    get_prev_writing: writing place_writing prev, otherwise get_prev_value_writing;
     "MDB_NEXT_DUP in a write transaction, and MDB_NEXT where the key may have more values."
-    get_next_value_writing: writing next_value, otherwise get_usual;
+    get_next_value_writing: writing place_writing next_value, otherwise get_usual;
     "MDB_PREV_DUP in a write transaction, and MDB_PREV where keys may have several values."
-    get_prev_value_writing: writing prev_value, otherwise get_usual;
+    get_prev_value_writing: writing place_writing prev_value, otherwise get_usual;
     "MDB_GET_CURRENT in a write transaction."
-    get_current_writing: writing current, otherwise get_usual;
+    get_current_writing: writing place_writing current, otherwise get_usual;
 }
 
 parts! {
+    /// MDB_NEXT where the cursor knows what is ahead.
+    fn get_next_ahead(cursor, key, data, _op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        match this.next_ahead(&mut *txn) {
+            Some(pair) => give(key, data, pair),
+            None => get_next_in_group(cursor, key, data, op::NEXT),
+        }
+    }
+
+    /// MDB_NEXT where it does not.
+    fn get_next(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        // The pages of its transaction's snapshot live until that ends or is reset: both first
+        // settle its cursors, of which this is one.
+        match this.look_ahead(&mut *txn) {
+            true => get_next_ahead(cursor, key, data, op),
+            false => get_next_in_group(cursor, key, data, op),
+        }
+    }
+
     /// Any call in a write transaction.
     fn get_writing(cursor, key, data, op) {
         match op {
@@ -213,7 +237,7 @@ parts! {
     /// MDB_NEXT_DUP that found no value in the leaf.
     fn get_end_of_values(cursor, key, data, op) {
         let this = &mut *cursor;
-        match (*this.txn).reading(&mut this.place).and_then(Here::at_last_value) {
+        match (*this.txn).reading(this.place()).and_then(Here::at_last_value) {
             Some(()) => MDB_NOTFOUND,
             None => get_usual(cursor, key, data, op),
         }
@@ -222,7 +246,7 @@ parts! {
     /// MDB_NEXT_NODUP and MDB_PREV_NODUP, and MDB_NEXT from the last value of a key.
     fn get_group(cursor, key, data, op) {
         let this = &mut *cursor;
-        match (*this.txn).reading(&mut this.place).and_then(|here| here.next_group(op)) {
+        match (*this.txn).reading(this.place()).and_then(|here| here.next_group(op)) {
             Some(Ok(pair)) => give(key, data, pair),
             Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
             None => get_usual(cursor, key, data, op),
@@ -233,7 +257,7 @@ parts! {
     fn get_end(cursor, key, data, op) {
         let (this, mut made) = (&mut *cursor, None);
         let code = on_txn(this.txn, |txn| {
-            let moved = txn.cursor_to_end(this.dbi, &mut this.place, op == op::LAST);
+            let moved = txn.cursor_to_end(this.dbi, this.place(), op == op::LAST);
             made = moved.transpose()?;
             Ok(())
         });
@@ -250,7 +274,7 @@ parts! {
         on_txn(this.txn, |txn| {
             let takes_key = matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
             let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
-            let Some(pair) = txn.cursor_usual(this.dbi, &mut this.place, op, wanted) else {
+            let Some(pair) = txn.cursor_usual(this.dbi, this.place(), op, wanted) else {
                 return get_any(txn, this, key, data, op);
             };
             give(if op == op::SET { std::ptr::null_mut() } else { key }, data, pair?);
@@ -294,7 +318,7 @@ unsafe fn get_any(
     unsafe {
         let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
         let wanted_data = data.as_ref().map(|data| if takes_pair { bytes_of(data) } else { &[] });
-        let given = txn.cursor_get(this.dbi, &mut this.place, op, wanted, wanted_data)?;
+        let given = txn.cursor_get(this.dbi, this.place(), op, wanted, wanted_data)?;
         if let Some(value) = given.key {
             store(key, value);
         }
@@ -318,7 +342,7 @@ unsafe extern "C" fn mdb_cursor_put(
             let Some(key) = key.as_ref() else { return Err(libc::EINVAL) };
             if let Some(data) = data.as_ref()
                 && let Some(done) =
-                    txn.cursor_put_usual(this.dbi, &mut this.place, bytes_of(key), data, flags)
+                    txn.cursor_put_usual(this.dbi, this.place(), bytes_of(key), data, flags)
             {
                 return done;
             }
@@ -327,7 +351,7 @@ unsafe extern "C" fn mdb_cursor_put(
             }
             txn.check_write()?;
             let Some(data) = data.as_mut() else { return Err(libc::EINVAL) };
-            txn.cursor_put(this.dbi, &mut this.place, bytes_of(key), data, flags)
+            txn.cursor_put(this.dbi, this.place(), bytes_of(key), data, flags)
         })
     }
 }
@@ -361,7 +385,7 @@ unsafe fn put_multiple(
     let from = if copy.is_empty() { first.data } else { copy.as_ptr().cast_mut().cast() };
     for done in 0..count {
         let mut one = Val { data: from.wrapping_byte_add(done * first.size), ..*first };
-        txn.cursor_put(this.dbi, &mut this.place, &key, &mut one, flags)?;
+        txn.cursor_put(this.dbi, this.place(), &key, &mut one, flags)?;
         counter.size = done + 1;
         if done + 1 < count {
             first.data = first.data.wrapping_byte_add(first.size);
@@ -376,7 +400,7 @@ unsafe extern "C" fn mdb_cursor_del(cursor: *mut Cursor, flags: c_uint) -> c_int
     unsafe {
         on_cursor(cursor, libc::EACCES, |txn, this| {
             txn.check_write()?;
-            txn.cursor_delete(this.dbi, &mut this.place, cursor, flags)
+            txn.cursor_delete(this.dbi, this.place(), cursor, flags)
         })
     }
 }
@@ -388,7 +412,7 @@ unsafe extern "C" fn mdb_cursor_count(cursor: *mut Cursor, count: *mut usize) ->
         on_cursor(cursor, MDB_BAD_TXN, |txn, this| {
             tell(count, || {
                 txn.check()?;
-                Ok(txn.cursor_count(this.dbi, &mut this.place)? as usize)
+                Ok(txn.cursor_count(this.dbi, this.place())? as usize)
             })
         })
     }

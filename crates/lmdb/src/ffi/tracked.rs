@@ -43,14 +43,17 @@ impl Tracked {
             // SAFETY: as in `cursors`; the one that the caller holds a reference to is left out.
             let cursor = unsafe { &mut **cursor };
             if cursor.dbi == dbi {
-                f(&mut cursor.place);
+                f(cursor.place());
             }
         }
     }
 
     /// A child begins: each cursor remembers where it stands.
     pub(crate) fn save(&mut self) {
-        self.cursors().for_each(|cursor| cursor.saved.push(cursor.place.clone()));
+        self.cursors().for_each(|cursor| {
+            let place = cursor.place().clone();
+            cursor.saved.push(place);
+        });
     }
 
     /// A child ends: its own cursors are closed; the others stay where they are, or with `back` go
@@ -63,7 +66,7 @@ impl Tracked {
             match cursor.saved.pop() {
                 Some(place) => {
                     if back {
-                        cursor.place = place;
+                        *cursor.place() = place;
                     }
                     self.all.push(address);
                 }
@@ -78,6 +81,11 @@ impl Tracked {
         self.cursors().for_each(|cursor| cursor.txn = txn);
     }
 
+    /// The transaction is reset: what its cursors know of its pages is not to be used.
+    pub(crate) fn settle(&mut self) {
+        self.cursors().for_each(Cursor::settle);
+    }
+
     /// The transaction ends: cursors of a write transaction are closed, the others have none.
     pub(crate) fn end(&mut self) {
         for address in std::mem::take(&mut self.all) {
@@ -87,6 +95,7 @@ impl Tracked {
                 // SAFETY: as in `end_child`.
                 drop(unsafe { Box::from_raw(address) });
             } else {
+                cursor.settle();
                 cursor.txn = std::ptr::null_mut();
             }
         }

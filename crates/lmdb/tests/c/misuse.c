@@ -383,6 +383,55 @@ static void after_the_end(void)
 	}
 }
 
+/* A cursor that was stepping through a leaf is stopped by whatever stops its transaction, and does
+ * not go on in a snapshot that was let go. */
+static void stopped_steps(void)
+{
+	MDB_txn *txn = begin(env, MDB_RDONLY);
+	MDB_dbi many = open_dbi(txn, "many", 0);
+	MDB_cursor *cursor;
+	MDB_val key, data, first = text("what all keys begin with 000");
+	MDB_val seventh = text("what all keys begin with 006");
+	OK(mdb_cursor_open(txn, many, &cursor));
+	for (int i = 0; i < 7; i++)
+		OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	HOLDS(same(&key, &seventh));
+	/* What other calls see is where the steps have led. */
+	OK(mdb_cursor_get(cursor, &key, &data, MDB_GET_CURRENT));
+	HOLDS(same(&key, &seventh));
+	for (int i = 0; i < 3; i++)
+		OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	for (int i = 0; i < 3; i++)
+		OK(mdb_cursor_get(cursor, &key, &data, MDB_PREV));
+	HOLDS(same(&key, &seventh));
+	for (int i = 0; i < 2; i++)
+		OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	mdb_txn_reset(txn);
+	GIVES(MDB_BAD_TXN, mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	OK(mdb_txn_renew(txn));
+	/* It was to be renewed before; it stands nowhere. */
+	OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	HOLDS(same(&key, &first));
+	OK(mdb_cursor_renew(txn, cursor));
+	for (int i = 0; i < 7; i++)
+		OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	HOLDS(same(&key, &seventh));
+	OK(mdb_env_set_interrupt(env, 1));
+	GIVES(EINTR, mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	OK(mdb_env_set_interrupt(env, 0));
+	GIVES(MDB_BAD_TXN, mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	mdb_txn_abort(txn);
+	GIVES(MDB_BAD_TXN, mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	txn = begin(env, MDB_RDONLY);
+	OK(mdb_cursor_renew(txn, cursor));
+	for (int i = 0; i < 7; i++)
+		OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	HOLDS(same(&key, &seventh));
+	/* A cursor may outlive its transaction, and one that knows its leaf, too. */
+	mdb_txn_abort(txn);
+	mdb_cursor_close(cursor);
+}
+
 static void *other_thread(void *given)
 {
 	MDB_txn *txn = given, *own;
@@ -420,6 +469,7 @@ int main(void)
 	foreign_files();
 	comparators();
 	after_the_end();
+	stopped_steps();
 	threads();
 	/* The store is what it was. */
 	txn = begin(env, MDB_RDONLY);

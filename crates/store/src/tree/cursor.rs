@@ -9,11 +9,13 @@ use super::snapshot::sealed::Sealed;
 use super::{Bytes, Entry, Snapshot, Table, search};
 use crate::Result;
 
+mod ahead;
 mod joined;
 mod seek;
 mod values;
 mod write;
 
+pub use ahead::{Ahead, KeyRoom, Step};
 pub use joined::Joined;
 
 /// Where a cursor stands.

@@ -45,7 +45,7 @@ mod txn_read;
 mod typed;
 
 pub use bytes::Bytes;
-pub use cursor::{Cursor, Joined};
+pub use cursor::{Ahead, Cursor, Joined, KeyRoom, Step};
 pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
 pub use page::group::ValueRun;
 pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueReader};

@@ -102,6 +102,15 @@ static void reader_cursors(void)
 	STEP(cur, MDB_NEXT);
 	CALL(mdb_cursor_renew(txn, cur));
 	STEP(cur, MDB_NEXT);
+	STEP(cur, MDB_NEXT);
+	STEP(cur, MDB_NEXT);
+	STEP(cur, MDB_GET_CURRENT);
+	STEP(cur, MDB_PREV);
+	STEP(cur, MDB_NEXT);
+	STEP(cur, MDB_NEXT);
+	STEP(cur, MDB_NEXT);
+	STEP(cur, MDB_PREV_NODUP);
+	STEP(cur, MDB_NEXT);
 	DO(mdb_txn_reset(txn));
 	STEP(cur, MDB_NEXT);
 	CALL(mdb_cursor_renew(txn, cur));

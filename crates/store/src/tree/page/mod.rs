@@ -44,7 +44,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::pages::{ExtentRef, PageNo};
-use super::{Bytes, Count};
+use super::{Bytes, Count, Joined};
 use crate::checksum::crc32c;
 use crate::coding::{put_u16, put_u32, put_u64, u32_at};
 
@@ -313,6 +313,66 @@ impl<'a> Page<'a> {
         None
     }
 
+    /// What [`Page::joinable_of`] needs to know of this page, a leaf. `None` if no record of it is
+    /// joinable.
+    #[inline(always)]
+    pub(crate) fn joining(self) -> Option<Joining> {
+        let shared = self.half(SHARED_OFFSET);
+        if self.is_reversed() || shared > Joining::SHARED * BLOCK {
+            return None;
+        }
+        Some(match shared {
+            // Nothing is copied.
+            0 => Joining { shared, rest_max: 0x7F, rest_end_max: self.size },
+            _ => {
+                Joining { shared, rest_max: Joining::REST * BLOCK, rest_end_max: self.size - BLOCK }
+            }
+        })
+    }
+
+    /// The record whose offset stands at `address`, if [`Page::joined_of`] can give it. `joining` is
+    /// this page's.
+    #[inline(always)]
+    pub(crate) fn joinable_of(self, joining: &Joining, address: *const u8) -> Option<Joinable> {
+        let at = self.half(address as usize - self.base as usize);
+        let both = self.half(at);
+        let (mut value, mut from) = (both >> 8, at + 2);
+        if both & 0x8000 != 0 {
+            value = (both & 0x7F00) | usize::from(self.byte(from));
+            from += 1;
+            if value >= code::FIRST as usize {
+                return None;
+            }
+        }
+        let rest = both & 0xFF;
+        let is_joinable = rest <= joining.rest_max && from + rest <= joining.rest_end_max;
+        is_joinable.then_some(Joinable { from, rest, value })
+    }
+
+    /// Key and value of a record of this page that [`Page::joinable_of`] has found. `shared` is that
+    /// of the page's [`Joining`].
+    #[inline(always)]
+    pub(crate) fn joined_of(
+        self,
+        shared: usize,
+        record: Joinable,
+        room: &mut [MaybeUninit<u8>; Joining::ROOM],
+    ) -> (Joined<'a>, &'a [u8]) {
+        let Joinable { from, rest, value } = record;
+        let value = self.slice(from + rest, value);
+        if shared == 0 {
+            return (Joined::Stored(self.slice(from, rest)), value);
+        }
+        let to = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: a block behind the rest is inside the page by `rest_end_max`, and so is one behind
+        // the shared bytes, since records stand behind them; both with a block more have room.
+        unsafe {
+            copy_blocks::<{ Joining::SHARED }>(self.base.add(HEADER_LEN), to, shared);
+            copy_blocks::<{ Joining::REST }>(self.base.add(from), to.add(shared), rest);
+        }
+        (Joined::Copied(shared + rest), value)
+    }
+
     /// The shared bytes, whose number the caller knows.
     #[inline(always)]
     pub(crate) fn shared_of(self, len: usize) -> &'a [u8] {
@@ -349,8 +409,8 @@ impl<'a> Page<'a> {
         rest: &[u8],
         room: &mut [MaybeUninit<u8>],
     ) -> Option<usize> {
-        const SHARED: usize = 4;
-        const REST: usize = 2;
+        const SHARED: usize = Joining::SHARED;
+        const REST: usize = Joining::REST;
         let len = shared + rest.len();
         let is_long = shared > SHARED * BLOCK || rest.len() > REST * BLOCK;
         if is_long || len + BLOCK > room.len() || !self.has_block_behind(rest) {
@@ -500,6 +560,43 @@ pub(crate) const FETCHED: usize = 4 * LINE;
 
 /// What [`copy_blocks`] copies at once.
 const BLOCK: usize = 16;
+
+/// What of a leaf decides whether, and how, [`Page::joined_of`] gives its records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joining {
+    /// Bytes that the keys share, at most `SHARED` blocks.
+    shared: usize,
+    /// The longest rest of a key.
+    rest_max: usize,
+    /// Where in the page the rest ends at the latest.
+    rest_end_max: usize,
+}
+
+/// A record that a step can give with its key in one piece, by few block copies or none.
+#[derive(Clone, Copy)]
+pub(crate) struct Joinable {
+    /// Where the key's rest stands.
+    from: usize,
+    /// The lengths of the rest and of the value, which follows it.
+    rest: usize,
+    value: usize,
+}
+
+impl Joining {
+    /// Of no page.
+    pub(crate) const NONE: Self = Self { shared: 0, rest_max: 0, rest_end_max: 0 };
+    /// The most blocks of shared bytes, and of a rest that follows them.
+    const SHARED: usize = 4;
+    const REST: usize = 2;
+    /// So much room a key needs that is copied, whatever its length.
+    pub(crate) const ROOM: usize = (Self::SHARED + Self::REST + 1) * BLOCK;
+
+    /// How many bytes the keys share.
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> usize {
+        self.shared
+    }
+}
 
 /// Copies `len` bytes, at most `MOST` blocks, and less than a block more: short strings so take
 /// fewer instructions than a call.

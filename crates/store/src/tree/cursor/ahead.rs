@@ -1,0 +1,234 @@
+//! What lies ahead of a cursor in its leaf, for callers who cannot afford to ask at each step
+//! whether the cursor still stands where it did.
+
+#![expect(unsafe_code, reason = "it keeps the address of a leaf that it borrows")]
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use super::{Cursor, Joined};
+use crate::tree::ReadTxn;
+use crate::tree::page::{Joinable, Joining, Page};
+
+/// Room for the key that [`Step::joined`] gives.
+pub type KeyRoom = [MaybeUninit<u8>; Joining::ROOM];
+
+/// The entries behind a [`Cursor`] in its leaf. It borrows the transaction, which so neither ends
+/// nor is renewed, and steps on by itself; [`Cursor::follow`] then leads the cursor to where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead<'t> {
+    /// Where the offset of the next entry stands, and the end of the offsets; null, with nothing
+    /// ahead.
+    next: *const u8,
+    end: *const u8,
+    base: *const u8,
+    size: usize,
+    joining: Joining,
+    borrowed: PhantomData<&'t ReadTxn>,
+}
+
+impl<'t> Ahead<'t> {
+    /// Nothing, ahead of no cursor.
+    pub const NONE: Self = Self {
+        next: std::ptr::null(),
+        end: std::ptr::null(),
+        base: std::ptr::null(),
+        size: 0,
+        joining: Joining::NONE,
+        borrowed: PhantomData,
+    };
+
+    /// Whether it is what lies, or lay, ahead in a leaf.
+    #[inline(always)]
+    pub fn is_of_leaf(&self) -> bool {
+        !self.base.is_null()
+    }
+
+    /// Makes it nothing.
+    #[inline(always)]
+    pub fn forget(&mut self) {
+        (self.base, self.end) = (Self::NONE.base, Self::NONE.end);
+    }
+
+    /// Whether there is surely no further step.
+    #[inline(always)]
+    pub fn is_done(&self) -> bool {
+        self.next >= self.end
+    }
+
+    /// Steps on, as [`Cursor::next_joined`] does. `None` where that is not so simple: the cursor can
+    /// do it once it has followed.
+    #[inline(always)]
+    pub fn step(&mut self) -> Option<Step<'t>> {
+        if self.is_done() {
+            return None;
+        }
+        // SAFETY: it is not done, so it was made by `Cursor::ahead` of a leaf: a page that a read
+        // transaction borrowed for `'t` has handed out.
+        let page: Page<'t> = unsafe { Page::new(self.base, self.size) };
+        let record = page.joinable_of(&self.joining, self.next)?;
+        self.next = self.next.wrapping_add(2);
+        Some(Step { page, shared: self.joining.shared(), record })
+    }
+}
+
+/// An entry to which a step has led.
+#[derive(Clone, Copy)]
+pub struct Step<'t> {
+    page: Page<'t>,
+    shared: usize,
+    record: Joinable,
+}
+
+impl<'t> Step<'t> {
+    /// Its key in one piece, where it stands or copied to the beginning of `room`, and its value.
+    #[inline(always)]
+    pub fn joined(self, room: &mut KeyRoom) -> (Joined<'t>, &'t [u8]) {
+        self.page.joined_of(self.shared, self.record, room)
+    }
+}
+
+impl Cursor {
+    /// What lies ahead of the cursor in its leaf, if there is something, and steps to it are as usual.
+    #[inline(always)]
+    pub fn ahead<'t>(&self, txn: &'t ReadTxn) -> Option<Ahead<'t>> {
+        let leaf = &self.leaf;
+        if leaf.next >= leaf.usual_end || !self.has_leaf(txn) {
+            return None;
+        }
+        let joining = self.page().joining()?;
+        let (next, end, base, size) = (leaf.next, leaf.usual_end, leaf.base, leaf.size);
+        Some(Ahead { next, end, base, size, joining, borrowed: PhantomData })
+    }
+
+    /// Goes to where steps ahead have led. No effect if the cursor was moved meanwhile to another
+    /// leaf or further.
+    #[inline(always)]
+    pub fn follow(&mut self, ahead: &Ahead<'_>) {
+        let leaf = &mut self.leaf;
+        // The same leaf, and what is in between are places of this cursor's, too.
+        if leaf.base == ahead.base && leaf.usual_end == ahead.end && leaf.next < ahead.next {
+            leaf.next = ahead.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{Order, Snapshot, Store, Table, TableOptions};
+
+    type Pair = (Vec<u8>, Vec<u8>);
+
+    /// Entries whose keys begin with so many bytes alike and go on with `rests` others, their
+    /// values of 0 to 200 bytes.
+    fn entries(front: usize, rests: std::ops::Range<usize>) -> Vec<Pair> {
+        let key = |i: usize| {
+            let mut key = vec![b'='; front];
+            key.extend(format!("{i:03}").bytes());
+            key.resize(front + rests.start + i * 7 % rests.len(), b'.');
+            key
+        };
+        (0..400).map(|i| (key(i), vec![i as u8; i * 11 % 201])).collect()
+    }
+
+    /// A string whose copy stands at the beginning of `room`.
+    fn whole(string: Joined<'_>, room: &KeyRoom) -> Vec<u8> {
+        match string {
+            Joined::Stored(whole) => whole.to_vec(),
+            Joined::Copied(len) => {
+                // SAFETY: the test has written the whole room.
+                room[..len].iter().map(|byte| unsafe { byte.assume_init() }).collect()
+            }
+        }
+    }
+
+    /// Steps through a table, ahead in a leaf where that can be; how many steps that were.
+    fn walk(txn: &ReadTxn, table: Table, expected: &[Pair]) -> usize {
+        let mut cursor = txn.cursor(table).unwrap();
+        let (mut ahead, mut quick) = (Ahead::NONE, 0);
+        for (i, (key, value)) in expected.iter().enumerate() {
+            if let Some(step) = ahead.step() {
+                let mut room = [MaybeUninit::new(0xEE); Joining::ROOM];
+                let pair = step.joined(&mut room);
+                assert_eq!((&whole(pair.0, &room), pair.1), (key, value.as_slice()), "{i}");
+                quick += 1;
+            } else {
+                cursor.follow(&ahead);
+                let entry = cursor.next(txn).unwrap().unwrap();
+                assert!(entry.key == *key && entry.value == *value, "{i}: {entry:?}");
+                ahead = cursor.ahead(txn).unwrap_or(Ahead::NONE);
+            }
+            if i % 5 == 0 {
+                cursor.follow(&ahead);
+                assert_eq!(cursor.current(txn).unwrap().unwrap().key, *key, "{i}");
+            }
+        }
+        assert!(ahead.step().is_none());
+        cursor.follow(&ahead);
+        assert!(cursor.next(txn).unwrap().is_none());
+        quick
+    }
+
+    #[test]
+    fn steps_ahead_are_those_of_the_cursor() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path().join("store")).unwrap();
+        let mut expected = Vec::new();
+        for front in [0, 1, 15, 16, 17, 40, 63, 64, 65, 100] {
+            for rests in [3..4, 4..40, 120..140] {
+                expected.push((format!("{front} {rests:?}"), entries(front, rests)));
+            }
+        }
+        let mut txn = store.begin_write().unwrap();
+        for (name, entries) in &expected {
+            let table = txn.create_table(name, &TableOptions::new()).unwrap();
+            entries.iter().for_each(|(key, value)| txn.put(table, key, value).unwrap());
+        }
+        txn.commit().unwrap();
+        let txn = store.begin_read().unwrap();
+        for (name, entries) in &expected {
+            let quick = walk(&txn, txn.table(name).unwrap(), entries);
+            // Keys that a leaf shares more of than is copied, or with longer rests, are not quick.
+            match name.as_str() {
+                "16 3..4" | "0 3..4" | "40 3..4" => assert!(quick > 300, "{name}: {quick}"),
+                "65 3..4" | "100 120..140" => assert_eq!(quick, 0, "{name}"),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_ahead_where_steps_are_not_as_usual() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path().join("store")).unwrap();
+        let mut txn = store.begin_write().unwrap();
+        let reversed = TableOptions::new().order(Order::Reverse);
+        let tables = [("reversed", reversed), ("duplicates", TableOptions::new().duplicates())];
+        for (name, options) in &tables {
+            let table = txn.create_table(name, options).unwrap();
+            for value in [b"1", b"2"] {
+                txn.put(table, b"a", value).unwrap();
+            }
+            txn.put(table, b"b", b"3").unwrap();
+        }
+        txn.commit().unwrap();
+        let mut txn = store.begin_read().unwrap();
+        for (name, _) in &tables {
+            let table = txn.table(name).unwrap();
+            let mut cursor = txn.cursor(table).unwrap();
+            assert!(cursor.ahead(&txn).is_none(), "{name}, nowhere");
+            cursor.next(&txn).unwrap();
+            assert!(cursor.ahead(&txn).is_none(), "{name}");
+        }
+        let table = txn.table("duplicates").unwrap();
+        let mut cursor = txn.cursor(table).unwrap();
+        cursor.last_value(&txn).unwrap();
+        cursor.seek_pair(&txn, b"a", b"2").unwrap();
+        assert!(cursor.ahead(&txn).is_some());
+        txn.reset();
+        assert!(cursor.ahead(&txn).is_none());
+        txn.renew().unwrap();
+        assert!(cursor.ahead(&txn).is_none());
+    }
+}
