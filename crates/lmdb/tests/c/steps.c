@@ -318,8 +318,8 @@ static const struct work {
 	unsigned table, txn;
 } works[] = {
 	{ "get", 100, get, fill_plain, 0, MDB_RDONLY },
-	{ "NEXT", 100, next, fill_plain, 0, MDB_RDONLY },
-	{ "PREV", 105, prev, fill_plain, 0, MDB_RDONLY },
+	{ "NEXT", 65, next, fill_plain, 0, MDB_RDONLY },
+	{ "PREV", 107, prev, fill_plain, 0, MDB_RDONLY },
 	{ "GET_CURRENT", 100, current, fill_plain, 0, MDB_RDONLY },
 	{ "FIRST, LAST", 108, first_and_last, fill_plain, 0, MDB_RDONLY },
 	{ "SET", 100, set, fill_plain, 0, MDB_RDONLY },
@@ -328,7 +328,7 @@ static const struct work {
 	{ "SET_RANGE, 10 NEXT", 100, range_of_10, fill_plain, 0, MDB_RDONLY },
 	{ "SET_RANGE, 10 PREV", 100, range_of_10_back, fill_plain, 0, MDB_RDONLY },
 	{ "NEXT, several values", 105, next_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "PREV, several values", 116, prev_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "PREV, several values", 118, prev_of_values, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "NEXT_NODUP", 113, next_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "PREV_NODUP", 121, prev_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "SET, 20 NEXT_DUP", 100, values_of_each, fill_values, MDB_DUPSORT, MDB_RDONLY },
