@@ -51,8 +51,8 @@ impl Cursor {
     }
 
     /// Takes note of what MDB_NEXT will give without asking where the cursor stands; false if there
-    /// is nothing to say of that. The caller sees to it that the transaction, which is the cursor's,
-    /// neither ends nor is reset before [`Cursor::settle`].
+    /// is nothing to say of that. The caller sees to it that the transaction, the cursor's, neither
+    /// ends nor is reset before [`Cursor::settle`].
     #[inline(always)]
     pub(crate) fn look_ahead(&mut self, txn: &'static mut Txn) -> bool {
         self.settle();

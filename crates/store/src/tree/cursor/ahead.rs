@@ -56,8 +56,8 @@ impl<'t> Ahead<'t> {
         self.next >= self.end
     }
 
-    /// Steps on, as [`Cursor::next_joined`] does. `None` where that is not so simple: the cursor can
-    /// do it once it has followed.
+    /// Steps on, as [`Cursor::next_joined`] does. `None` where that is not so simple: the cursor
+    /// can do it once it has followed.
     #[inline(always)]
     pub fn step(&mut self) -> Option<Step<'t>> {
         if self.is_done() {
@@ -89,7 +89,7 @@ impl<'t> Step<'t> {
 }
 
 impl Cursor {
-    /// What lies ahead of the cursor in its leaf, if there is something, and steps to it are as usual.
+    /// What lies ahead of the cursor in its leaf, if there is something that usual steps lead to.
     #[inline(always)]
     pub fn ahead<'t>(&self, txn: &'t ReadTxn) -> Option<Ahead<'t>> {
         let leaf = &self.leaf;

@@ -330,8 +330,8 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// The record whose offset stands at `address`, if [`Page::joined_of`] can give it. `joining` is
-    /// this page's.
+    /// The record whose offset stands at `address`, if [`Page::joined_of`] can give it. `joining`
+    /// is this page's.
     #[inline(always)]
     pub(crate) fn joinable_of(self, joining: &Joining, address: *const u8) -> Option<Joinable> {
         let at = self.half(address as usize - self.base as usize);
@@ -349,8 +349,8 @@ impl<'a> Page<'a> {
         is_joinable.then_some(Joinable { from, rest, value })
     }
 
-    /// Key and value of a record of this page that [`Page::joinable_of`] has found. `shared` is that
-    /// of the page's [`Joining`].
+    /// Key and value of a record of this page that [`Page::joinable_of`] has found. `shared` is
+    /// that of the page's [`Joining`].
     #[inline(always)]
     pub(crate) fn joined_of(
         self,
@@ -364,8 +364,8 @@ impl<'a> Page<'a> {
             return (Joined::Stored(self.slice(from, rest)), value);
         }
         let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block behind the rest is inside the page by `rest_end_max`, and so is one behind
-        // the shared bytes, since records stand behind them; both with a block more have room.
+        // SAFETY: a block behind the rest is inside the page by `rest_end_max`, and so is one
+        // behind the shared bytes, since records stand behind them; both, and a block, have room.
         unsafe {
             copy_blocks::<{ Joining::SHARED }>(self.base.add(HEADER_LEN), to, shared);
             copy_blocks::<{ Joining::REST }>(self.base.add(from), to.add(shared), rest);
