@@ -1,7 +1,7 @@
 //! Stores whose data do not fit in memory: every engine in a process of its own, in a control group
 //! that keeps it and the system's cache of its files small, beside what the device does without a
-//! store. In each round all take turns, and reads take turns with those of the device; a ratio is the
-//! median of the turns' ratios, so that a machine that is slower at times does not change it.
+//! store. In each round all take turns, and reads take turns with those of the device; a ratio is
+//! the median of the turns' ratios, so that a machine that is slower at times does not change it.
 
 mod fio;
 mod items;

@@ -1,7 +1,7 @@
 //! What a process in the control group does with one store, step by step. It prints a line for each
-//! step: what it took of time, of the device and of space. Reads are done several times; before each
-//! of those that are held against the device the process says so and waits for a line, so that the
-//! device can be measured right then. All answers are checked.
+//! step: what it took of time, of the device and of space. Reads are done several times; before
+//! each of those that are held against the device the process says so and waits for a line, so that
+//! the device can be measured right then. All answers are checked.
 
 use std::fs;
 use std::io::Write as _;
