@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -34,15 +35,30 @@ pub(super) fn version() -> Result<String> {
 
 /// Random reads of 4 KiB of a file past the system's cache.
 pub(super) fn read(path: &Path, load: Load) -> Result<Rate> {
+    let mut command = timed(path, load.time);
+    command
+        .args(["--rw=randread", "--bs=4k", "--group_reporting"])
+        .arg(format!("--iodepth={}", load.depth))
+        .arg(format!("--numjobs={}", load.threads));
+    parse(&run(&mut command)?.stdout, load.threads)
+}
+
+/// How many bytes a second a file is read in its order past the system's cache, four of these
+/// pieces at a time.
+pub(super) fn read_in_order(path: &Path, piece: u64, time: Duration) -> Result<f64> {
+    let mut command = timed(path, time);
+    command.args(["--rw=read", "--iodepth=4"]).arg(format!("--bs={piece}"));
+    Ok(parse(&run(&mut command)?.stdout, 1)?.reads_per_second * piece as f64)
+}
+
+fn timed(path: &Path, time: Duration) -> Command {
     let mut command = Command::new("fio");
     command
-        .args(["--name=reads", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=io_uring"])
-        .args(["--group_reporting", "--time_based", "--output-format=json"])
+        .args(["--name=reads", "--direct=1", "--ioengine=io_uring"])
+        .args(["--time_based", "--output-format=json"])
         .arg(format!("--filename={}", path.display()))
-        .arg(format!("--iodepth={}", load.depth))
-        .arg(format!("--numjobs={}", load.threads))
-        .arg(format!("--runtime={}", load.time.as_secs()));
-    parse(&run(&mut command)?.stdout, load.threads)
+        .arg(format!("--runtime={}ms", time.as_millis()));
+    command
 }
 
 /// The rate in a report. Notes may stand before it.

@@ -1,7 +1,7 @@
 //! Stores whose data do not fit in memory: every engine in a process of its own, in a control group
 //! that keeps it and the system's cache of its files small, beside what the device does without a
-//! store. In each round all take turns; a ratio is the median of the rounds' ratios, so that a
-//! machine that is slower at times does not change it.
+//! store. In each round all take turns, and reads take turns with those of the device; a ratio is
+//! the median of the turns' ratios, so that a machine that is slower at times does not change it.
 
 mod fio;
 mod items;
@@ -11,6 +11,7 @@ mod reads;
 mod steps;
 mod worker;
 
+use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -22,8 +23,9 @@ use serde_json::{Value, json};
 use crate::compare::machine;
 use crate::engine::{Missing, Result};
 use crate::group::Group;
-use plan::{Probe, Results, Row};
+use plan::{Results, Row};
 use queues::Device;
+use steps::Step;
 pub(crate) use steps::{Options as StepOptions, main as steps};
 
 /// What is asked for.
@@ -70,6 +72,10 @@ const TIMES: u64 = 4;
 /// The file in which writes with a flush each go round.
 const FLUSHED: u64 = 16 << 20;
 
+/// Reading in order is measured before one in so many ends by force, in such pieces.
+const KILLS_A_STREAM: u32 = 5;
+const PIECE: u64 = 256 << 10;
+
 /// What is measured, of what is asked for.
 struct Session<'o> {
     options: &'o Options,
@@ -77,6 +83,8 @@ struct Session<'o> {
     folder: PathBuf,
     items: u64,
     limit: u64,
+    /// What the device is measured with, made when it first is.
+    device: OnceCell<Device>,
 }
 
 /// Measures and reports.
@@ -89,7 +97,7 @@ pub(crate) fn main(options: &Options) -> Result<()> {
     let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let limit = options.limit.unwrap_or(if options.quick { LIMIT_QUICK } else { LIMIT });
     let items = options.items.unwrap_or((limit * TIMES).div_ceil(items::ITEM));
-    let session = Session { options, rows, folder, items, limit };
+    let session = Session { options, rows, folder, items, limit, device: OnceCell::new() };
     session.check()?;
     let results = session.measure()?;
     let mut report = session.report(&results)?;
@@ -116,7 +124,7 @@ impl Session<'_> {
                 Missing(what.to_owned())
             })?;
         }
-        if Probe::ALL.iter().any(|(_, row)| self.rows.contains(row)) {
+        if [Row::Get, Row::MultiGet, Row::Kill].iter().any(|row| self.rows.contains(row)) {
             fio::check()?;
         }
         plan::scenarios(&self.rows).iter().try_for_each(|scenario| scenario.kind.check())
@@ -131,7 +139,9 @@ impl Session<'_> {
         let scenarios = plan::scenarios(&self.rows);
         let rounds = self.options.rounds.unwrap_or(if self.options.quick { 1 } else { 3 });
         for round in 0..rounds as usize {
-            self.probe(&mut results)?;
+            if self.rows.contains(&Row::Durable) {
+                results.flushes.push(self.flushes()?);
+            }
             for turn in 0..scenarios.len() {
                 let scenario = scenarios[(round + turn) % scenarios.len()];
                 worker::run(self, scenario, &mut results)?;
@@ -140,32 +150,37 @@ impl Session<'_> {
         if self.rows.contains(&Row::Kill) {
             let kills = self.options.kills.unwrap_or(if self.options.quick { 5 } else { 20 });
             for number in 0..kills {
+                if number % KILLS_A_STREAM == 0 {
+                    results.streams.push(self.stream()?);
+                }
                 results.openings.push(worker::kill(self, number)?);
             }
         }
         Ok(results)
     }
 
-    /// What the device does without a store.
-    fn probe(&self, results: &mut Results) -> Result<()> {
-        let wanted =
-            |probe| Probe::ALL.iter().any(|(p, row)| *p == probe && self.rows.contains(row));
-        let mut note = |probe, rate| results.probes.entry(probe).or_default().push(rate);
-        if wanted(Probe::Flushes) {
-            note(Probe::Flushes, self.flushes()?);
-        }
-        let loads = [(Probe::Reads1, 1, 1), (Probe::Reads64, 64, 1), (Probe::Reads64By2, 64, 2)];
-        if !loads.iter().any(|load| wanted(load.0)) {
-            return Ok(());
+    /// What the device does without a store right before a step that is held against it: random
+    /// reads a second of a file as long as the items.
+    fn probe(&self, step: Step) -> Result<f64> {
+        let Some((depth, threads)) = step.beside() else { return Ok(0.0) };
+        let time = Duration::from_secs(self.options.seconds) / 2;
+        let load = reads::Load { depth, threads, time };
+        Ok(fio::read(self.device()?.path(), load)?.reads_per_second)
+    }
+
+    /// How many bytes a second the device gives in order.
+    fn stream(&self) -> Result<f64> {
+        let time = Duration::from_secs(self.options.seconds) / 2;
+        fio::read_in_order(self.device()?.path(), PIECE, time)
+    }
+
+    fn device(&self) -> Result<&Device> {
+        if let Some(device) = self.device.get() {
+            return Ok(device);
         }
         let bytes = (self.items * items::ITEM).next_multiple_of(1 << 20);
         let device = Device::new(&self.folder, bytes)?;
-        let time = Duration::from_secs(self.options.seconds);
-        for (probe, depth, threads) in loads.into_iter().filter(|load| wanted(load.0)) {
-            let load = reads::Load { depth, threads, time };
-            note(probe, fio::read(device.path(), load)?.reads_per_second);
-        }
-        Ok(())
+        Ok(self.device.get_or_init(|| device))
     }
 
     /// Writes of 4 KiB into written space, each with a flush, a second.
@@ -196,13 +211,10 @@ impl Session<'_> {
     }
 
     fn report(&self, results: &Results) -> Result<Value> {
-        let steps = results.steps.iter().map(
-            |((kind, step), taken)| json!({ "engine": kind.name(), "step": step, "rounds": taken }),
-        );
-        let probes = results
-            .probes
-            .iter()
-            .map(|(probe, rates)| json!({ "probe": format!("{probe:?}"), "rounds": rates }));
+        let steps = results.steps.iter().map(|(key @ (kind, step), taken)| {
+            let device = results.beside.get(key);
+            json!({ "engine": kind.name(), "step": step, "rounds": taken, "device": device })
+        });
         Ok(json!({
             "machine": machine::describe()?,
             "items": self.items,
@@ -210,9 +222,10 @@ impl Session<'_> {
             "in_group": !self.options.no_group,
             "goals": results.lines(&self.rows).iter().map(plan::Line::json).collect::<Vec<_>>(),
             "steps": steps.collect::<Vec<_>>(),
-            "device": probes.collect::<Vec<_>>(),
+            "flushes": results.flushes,
             "openings": results.openings,
-            "failures": results.failures,
+            "streams": results.streams,
+            "failures": results.failures.iter().map(|(_, what)| what).collect::<Vec<_>>(),
         }))
     }
 
@@ -255,7 +268,7 @@ impl Session<'_> {
                 line.what, line.value, line.goal, line.from
             );
         }
-        for failure in &results.failures {
+        for (_, failure) in &results.failures {
             let _ = writeln!(text, "{failure}");
         }
         text

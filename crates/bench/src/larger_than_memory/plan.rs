@@ -107,39 +107,33 @@ pub(super) fn scenarios(rows: &[Row]) -> Vec<&'static Scenario> {
     SCENARIOS.iter().filter(is_needed).collect()
 }
 
-/// What the device does without a store, a value a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Probe {
-    /// Random reads a second: one at a time, 64 of one thread, 64 of each of two.
-    Reads1,
-    Reads64,
-    Reads64By2,
-    /// Writes of 4 KiB into written space with a flush each.
-    Flushes,
-}
-
-impl Probe {
-    /// The row that needs it.
-    pub(super) const ALL: [(Self, Row); 4] = [
-        (Self::Reads1, Row::Get),
-        (Self::Reads64, Row::MultiGet),
-        (Self::Reads64By2, Row::MultiGet),
-        (Self::Flushes, Row::Durable),
-    ];
+/// A step that a process did.
+pub(super) struct Done {
+    pub(super) step: Step,
+    pub(super) taken: Taken,
+    /// Reads of the device a second right before, if it is held against these.
+    pub(super) beside: Option<f64>,
 }
 
 /// What was measured in all rounds.
 #[derive(Default)]
 pub(super) struct Results {
     pub(super) steps: BTreeMap<(Kind, Step), Vec<Taken>>,
-    pub(super) probes: BTreeMap<Probe, Vec<f64>>,
+    /// Reads of the device a second right before each of some steps.
+    pub(super) beside: BTreeMap<(Kind, Step), Vec<f64>>,
+    /// Writes of 4 KiB into written space with a flush each, a second.
+    pub(super) flushes: Vec<f64>,
+    /// Items a second put, merged and collected.
+    pub(super) drained: BTreeMap<Kind, Vec<f64>>,
     /// Of each engine: the most bytes that its processes had for themselves, the most with the
     /// cache of files, and how often the kernel ended one.
     pub(super) memory: BTreeMap<Kind, (u64, u64, u64)>,
-    /// What became of engines that failed.
-    pub(super) failures: Vec<String>,
+    /// Engines that failed, and at what.
+    pub(super) failures: Vec<(Kind, String)>,
     /// Opening after an end by force: seconds, and bytes that were there.
     pub(super) openings: Vec<(f64, u64)>,
+    /// Bytes a second that the device gave in order meanwhile.
+    pub(super) streams: Vec<f64>,
     pub(super) items: u64,
     pub(super) limit: u64,
 }
@@ -195,15 +189,39 @@ impl Results {
         self.each(kind, step, Taken::rate)
     }
 
-    fn probe(&self, probe: Probe) -> &[f64] {
-        self.probes.get(&probe).map_or(&[], Vec::as_slice)
+    /// Takes what a process did.
+    pub(super) fn note(&mut self, kind: Kind, done: &[Done]) {
+        for &Done { step, taken, beside } in done {
+            self.steps.entry((kind, step)).or_default().push(taken);
+            self.beside.entry((kind, step)).or_default().extend(beside);
+        }
+        if let [
+            Done { step: Load, taken: load, .. },
+            Done { step: Compact, taken: merge, .. },
+            ..,
+        ] = done
+        {
+            let rate = load.operations as f64 / (load.seconds + merge.seconds);
+            self.drained.entry(kind).or_default().push(rate);
+        }
+    }
+
+    /// How a step stands to reads of the device right before.
+    fn beside(&self, kind: Kind, step: Step) -> Option<(f64, String)> {
+        ratio(&self.rates(kind, step), self.beside.get(&(kind, step))?)
     }
 
     /// Items a second until everything was merged.
     fn drained(&self, kind: Kind) -> Vec<f64> {
-        let (loads, merges) = (self.steps.get(&(kind, Load)), self.steps.get(&(kind, Compact)));
-        let pairs = loads.into_iter().flatten().zip(merges.into_iter().flatten());
-        pairs.map(|(a, b)| a.operations as f64 / (a.seconds + b.seconds)).collect()
+        self.drained.get(&kind).cloned().unwrap_or_default()
+    }
+
+    /// A ratio to a peer; one that failed is behind whatever we do.
+    fn to_peer(&self, peer: Kind, (ours, theirs): (&[f64], &[f64])) -> Option<(f64, String)> {
+        ratio(ours, theirs).or_else(|| {
+            let (_, what) = self.failures.iter().find(|(kind, _)| *kind == peer)?;
+            (!ours.is_empty()).then(|| (f64::INFINITY, format!("{:.0}, {what}", median(ours))))
+        })
     }
 
     /// Every goal of some rows for which something was measured.
@@ -221,7 +239,7 @@ impl Results {
             ("to RocksDB, both handed to the system", Hedgerow, Rocksdb, 3.5),
             ("to fjall, both handed to the system", Hedgerow, Fjall, 2.0),
         ] {
-            let rates = ratio(&self.rates(ours, Load), &self.rates(theirs, Load));
+            let rates = self.to_peer(theirs, (&self.rates(ours, Load), &self.rates(theirs, Load)));
             lines.extend(rates.map(|rates| least(Row::Load, what, rates, goal)));
         }
         for (what, ours, theirs, goal) in [
@@ -229,7 +247,7 @@ impl Results {
             ("to RocksDB", Hedgerow, Rocksdb, 4.0),
             ("to fjall", Hedgerow, Fjall, 2.0),
         ] {
-            let rates = ratio(&self.drained(ours), &self.drained(theirs));
+            let rates = self.to_peer(theirs, (&self.drained(ours), &self.drained(theirs)));
             lines.extend(rates.map(|rates| least(Row::Drained, what, rates, goal)));
         }
         let logical = (self.items * ITEM) as f64;
@@ -251,19 +269,18 @@ impl Results {
 
     fn gets(&self) -> Vec<Line> {
         let mut lines = Vec::new();
-        for (row, what, step, probe, goal) in [
-            (Row::MultiGet, "one thread, to fio with 64", MultiGet, Probe::Reads64, 0.85),
-            (Row::MultiGet, "two threads, to fio with 64 each", MultiGet2, Probe::Reads64By2, 0.85),
-            (Row::Get, "to fio with one", Get, Probe::Reads1, 0.9),
+        for (row, what, step, goal) in [
+            (Row::MultiGet, "one thread, to fio with 64", MultiGet, 0.85),
+            (Row::MultiGet, "two threads, to fio with 64 each", MultiGet2, 0.85),
+            (Row::Get, "to fio with one", Get, 0.9),
         ] {
-            let rates = ratio(&self.rates(Kind::Hedgerow, step), self.probe(probe));
             let mut peers = String::new();
             for kind in [Kind::RocksdbNoLog, Kind::Fjall] {
-                let step = if step == MultiGet2 { MultiGet } else { step };
-                if let Some((ratio, _)) = ratio(&self.rates(kind, step), self.probe(probe)) {
+                if let Some((ratio, _)) = self.beside(kind, step) {
                     peers += &format!(", {} {ratio:.2}", kind.name());
                 }
             }
+            let rates = self.beside(Kind::Hedgerow, step);
             let rates = rates.map(|(value, from)| (value, from + &peers));
             lines.extend(rates.map(|rates| least(row, what, rates, goal)));
         }
@@ -287,7 +304,7 @@ impl Results {
     fn durable(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         let one = self.rates(Kind::Hedgerow, Durable);
-        let rates = ratio(&one, self.probe(Probe::Flushes));
+        let rates = ratio(&one, &self.flushes);
         let what = "one thread, to writes with a flush each";
         lines.extend(rates.map(|rates| least(Row::Durable, what, rates, 0.9)));
         let many = self.rates(Kind::Hedgerow, Durable64);
@@ -331,12 +348,7 @@ impl Results {
                 lines.push(most(Row::Memory, &what, value, 1.1, from));
             }
         }
-        let slowest = self.openings.iter().map(|(seconds, bytes)| seconds / (*bytes as f64 / 1e9));
-        if !self.openings.is_empty() {
-            let slowest = slowest.fold(0.0, f64::max);
-            let from = format!("{} times", self.openings.len());
-            lines.push(most(Row::Kill, "opening, seconds a GB", slowest, 1.0, from));
-        }
+        lines.extend(self.slowest_opening());
         let of = |f: fn(&Taken) -> f64| self.each(Kind::Hedgerow, Latency, f);
         let slow = of(|taken| taken.slowness.percentile * 1e3);
         if !slow.is_empty() {
@@ -347,6 +359,19 @@ impl Results {
             lines.push(most(Row::Latency, "space meanwhile", space, 1.4, String::new()));
         }
         lines
+    }
+
+    fn slowest_opening(&self) -> Option<Line> {
+        let of = |(seconds, bytes): &(f64, u64)| seconds / (*bytes as f64 / 1e9);
+        let slowest = self.openings.iter().max_by(|a, b| of(a).total_cmp(&of(b)))?;
+        let from = format!(
+            "{} times; {:.0} ms for {:.0} MB; the device alone takes {:.2} s a GB",
+            self.openings.len(),
+            slowest.0 * 1e3,
+            slowest.1 as f64 / 1e6,
+            1e9 / median(&self.streams),
+        );
+        Some(most(Row::Kill, "opening, seconds a GB", of(slowest), 1.0, from))
     }
 }
 
@@ -364,6 +389,45 @@ mod tests {
         assert_eq!(lines.len(), 1);
         assert_eq!((lines[0].value, lines[0].is_met()), (4.0, true));
         assert!(results.lines(&[Row::Durable]).is_empty());
+    }
+
+    fn done(step: Step, seconds: f64, beside: Option<f64>) -> Done {
+        Done { step, taken: Taken { operations: 100, seconds, ..Taken::default() }, beside }
+    }
+
+    #[test]
+    fn a_peer_that_failed_is_behind() {
+        let mut results = Results { items: 100, limit: 1, ..Results::default() };
+        let done = |seconds| [done(Load, seconds, None), done(Compact, seconds, None)];
+        results.note(Kind::Hedgerow, &done(1.0));
+        assert!(results.lines(&[Row::Load, Row::Drained]).is_empty());
+        results.failures.push((Kind::Fjall, "fjall was ended".to_owned()));
+        let lines = results.lines(&[Row::Load, Row::Drained]);
+        assert_eq!(lines.len(), 2);
+        assert!(lines.iter().all(|line| line.is_met() && line.from.contains("fjall was ended")));
+        results.note(Kind::Fjall, &done(0.5));
+        let lines = results.lines(&[Row::Load, Row::Drained]);
+        assert!(lines.iter().all(|line| line.value == 0.5 && !line.is_met()));
+    }
+
+    #[test]
+    fn reads_are_held_against_the_device_right_before() {
+        let mut results = Results::default();
+        let rates = [100.0, 50.0, 400.0].map(Some);
+        let gets = [1.0, 2.0, 1.0].into_iter().zip(rates).map(|(s, rate)| done(Get, s, rate));
+        results.note(Kind::Hedgerow, &gets.collect::<Vec<_>>());
+        let lines = results.lines(&[Row::Get, Row::MultiGet]);
+        assert_eq!((lines.len(), lines[0].value), (1, 1.0));
+        assert_eq!(results.drained(Kind::Hedgerow), [0.0; 0]);
+    }
+
+    #[test]
+    fn the_slowest_opening_counts() {
+        let mut results = Results { streams: vec![5e8], ..Results::default() };
+        results.openings = vec![(0.5, 1_000_000_000), (0.1, 50_000_000), (0.2, 400_000_000)];
+        let lines = results.lines(&[Row::Kill]);
+        assert!((lines[0].value - 2.0).abs() < 1e-9);
+        assert_eq!(lines[0].from, "3 times; 100 ms for 50 MB; the device alone takes 2.00 s a GB");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a process in the control group does with one store, step by step. It prints a line for each
-//! step: what it took of time, of the device and of space. All answers are checked.
+//! step: what it took of time, of the device and of space. Reads are done several times; before
+//! each of those that are held against the device the process says so and waits for a line, so that
+//! the device can be measured right then. All answers are checked.
 
 use std::fs;
 use std::io::Write as _;
@@ -28,6 +30,10 @@ const GETS: usize = 1024;
 /// Latencies are taken for so many times the time of other measurements: work behind the writers
 /// comes round about once a second.
 const STEADY_TIMES: u32 = 4;
+/// So often each step that reads is done, but no further scan is begun after so many times the time
+/// of other measurements.
+const TURNS: usize = 3;
+const SCANS: f64 = 2.0;
 /// How often the space is looked at.
 const WATCH: Duration = Duration::from_millis(100);
 
@@ -113,12 +119,37 @@ impl Taken {
     }
 }
 
+impl Step {
+    /// What of the device this is held against: how many reads at a time, by how many threads.
+    pub(super) fn beside(self) -> Option<(usize, usize)> {
+        match self {
+            Self::Get => Some((1, 1)),
+            Self::MultiGet => Some((64, 1)),
+            Self::MultiGet2 => Some((64, 2)),
+            _ => None,
+        }
+    }
+
+    /// Whether it changes nothing, and begins with the system's cache empty.
+    fn only_reads(self) -> bool {
+        self.beside().is_some() || matches!(self, Self::Scan | Self::ScanAgain)
+    }
+}
+
 /// Reads a list of steps.
 fn parse(steps: &str) -> Result<Vec<Step>> {
     Ok(steps
         .split(',')
         .map(|step| serde_json::from_value(step.into()))
         .collect::<Result<_, _>>()?)
+}
+
+/// Random gets.
+#[derive(Clone, Copy)]
+struct Gets {
+    /// Each thread adds its number to that.
+    seed: u64,
+    time: Duration,
 }
 
 /// A store that is worked on.
@@ -149,24 +180,37 @@ pub(crate) fn main(options: &Options) -> Result<()> {
     let values = Values::new();
     let mut run = Run { options, store, values, state, live };
     for step in steps {
-        let mut taken = run.watched(step)?;
-        if step == Step::Recovered {
-            taken.seconds = opened;
+        let begun = Instant::now();
+        for turn in 0..if step.only_reads() { TURNS } else { 1 } {
+            if step.beside().is_none() && begun.elapsed().as_secs_f64() > SCANS * options.seconds {
+                break;
+            }
+            if step.beside().is_some() {
+                say(step, None)?;
+                std::io::stdin().read_line(&mut String::new())?;
+            }
+            let mut taken = run.watched(step, turn)?;
+            if step == Step::Recovered {
+                taken.seconds = opened;
+            }
+            say(step, Some(taken))?;
         }
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", serde_json::to_string(&(step, taken))?)?;
-        out.flush()?;
     }
     Ok(())
 }
 
+/// Says what a step took; `None`: it is about to begin, once a line comes.
+fn say(step: Step, taken: Option<Taken>) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(&(step, taken))?)?;
+    Ok(out.flush()?)
+}
+
 impl Run<'_> {
     /// Does a step while another thread looks at the space.
-    fn watched(&mut self, step: Step) -> Result<Taken> {
-        if matches!(
-            step,
-            Step::MultiGet | Step::MultiGet2 | Step::Get | Step::Scan | Step::ScanAgain
-        ) {
+    fn watched(&mut self, step: Step, turn: usize) -> Result<Taken> {
+        // Scans begin anew, gets go on with what the ones before left in the caches.
+        if step.only_reads() && (turn == 0 || step.beside().is_none()) {
             forget(&self.options.folder)?;
         }
         let folder = self.options.folder.clone();
@@ -175,7 +219,7 @@ impl Run<'_> {
         let mut next = self.state;
         let (operations, slowness, seconds, ratio) = thread::scope(|scope| {
             let watch = scope.spawn(|| watch(&folder, &self.live, &done));
-            let result = self.run(step, &mut next);
+            let result = self.run(step, turn, &mut next);
             let seconds = start.elapsed().as_secs_f64();
             done.store(true, Ordering::SeqCst);
             let ratio = watch.join().map_err(|_| "the watching thread panicked")??;
@@ -195,8 +239,10 @@ impl Run<'_> {
     }
 
     /// How many operations it was, and how slow they were, if that is measured.
-    fn run(&self, step: Step, next: &mut State) -> Result<(u64, Slowness)> {
+    fn run(&self, step: Step, turn: usize, next: &mut State) -> Result<(u64, Slowness)> {
         let seconds = Duration::from_secs_f64(self.options.seconds);
+        // Other items in each turn.
+        let gets = Gets { seed: turn as u64 * READERS, time: seconds / 2 };
         let operations = match step {
             Step::Load => {
                 next.items = self.options.items;
@@ -211,9 +257,9 @@ impl Run<'_> {
                 self.delete_half()?
             }
             Step::Compact | Step::CompactAgain => self.store.compact().map(|()| 1)?,
-            Step::MultiGet => self.get_many(1, seconds)?,
-            Step::MultiGet2 => self.get_many(2, seconds)?,
-            Step::Get => self.get_by(1, seconds, 1)?,
+            Step::MultiGet => self.get_many(1, gets)?,
+            Step::MultiGet2 => self.get_many(2, gets)?,
+            Step::Get => self.get_by(1, gets, 1)?,
             Step::Scan | Step::ScanAgain => self.scan()?,
             Step::Durable => self.put_durably(1, seconds)?,
             Step::Durable64 => self.put_durably(64, seconds)?,
@@ -274,21 +320,21 @@ impl Run<'_> {
     }
 
     /// Random items for a while: by so many threads the best way, or by many threads.
-    fn get_many(&self, threads: u64, time: Duration) -> Result<u64> {
+    fn get_many(&self, threads: u64, gets: Gets) -> Result<u64> {
         let has_batches = self.store.get_many(&[], &mut |_, _| {}).is_some();
         if !has_batches {
-            return self.get_by(READERS, time, 1);
+            return self.get_by(READERS, gets, 1);
         }
-        self.get_by(threads, time, GETS)
+        self.get_by(threads, gets, GETS)
     }
 
-    fn get_by(&self, threads: u64, time: Duration, batch: usize) -> Result<u64> {
-        self.by(threads, |seed| {
-            let mut random = Generator::new(seed + 1);
+    fn get_by(&self, threads: u64, gets: Gets, batch: usize) -> Result<u64> {
+        self.by(threads, |thread| {
+            let mut random = Generator::new(gets.seed + thread + 1);
             let start = Instant::now();
             let mut count = 0;
             let (mut indexes, mut keys) = (Vec::with_capacity(batch), Vec::with_capacity(batch));
-            while start.elapsed() < time {
+            while start.elapsed() < gets.time {
                 indexes.clear();
                 keys.clear();
                 for _ in 0..batch {

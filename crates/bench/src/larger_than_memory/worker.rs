@@ -1,14 +1,15 @@
 //! The processes that work on stores: started, watched, and what they say read.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use super::Session;
-use super::plan::{Results, Scenario};
-use super::steps::{Step, Taken};
+use super::plan::{Done, Results, Scenario};
+use super::steps::Step;
 use crate::compare::beyond::forget;
 use crate::data::Generator;
 use crate::engine::Result;
@@ -18,9 +19,9 @@ use crate::group::Group;
 /// How often a process is looked at.
 const WATCH: Duration = Duration::from_millis(20);
 
-/// What a process said, how it ended, and the most bytes that it had for itself.
+/// What a process did, how it ended, and the most bytes that it had for itself.
 struct Said {
-    lines: Vec<String>,
+    done: Vec<Done>,
     complaint: String,
     status: ExitStatus,
     own: u64,
@@ -44,29 +45,44 @@ fn start(
     if let Some(group) = group {
         command.arg("--group").arg(group.path());
     }
-    Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+    Ok(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
 }
 
-/// Reads what a process says until it ends.
-fn follow(mut child: Child, group: Option<&Group>) -> Result<Said> {
+/// Reads what a process says until it ends; `probe` measures the device whenever it waits for that.
+fn follow(
+    mut child: Child,
+    group: Option<&Group>,
+    probe: impl Fn(Step) -> Result<f64>,
+) -> Result<Said> {
     let stdout = BufReader::new(child.stdout.take().ok_or("a process without output")?);
     let mut stderr = child.stderr.take().ok_or("a process without output")?;
-    let lines = thread::spawn(move || stdout.lines().collect::<std::io::Result<Vec<_>>>());
+    let mut stdin = child.stdin.take().ok_or("a process without input")?;
+    let (line_to, line_from) = mpsc::channel();
+    let lines = thread::spawn(move || stdout.lines().try_for_each(|line| line_to.send(line)));
     let complaint = thread::spawn(move || {
         let mut text = String::new();
         stderr.read_to_string(&mut text).map(|_| text)
     });
-    let mut own = 0;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
+    let (mut own, mut done, mut beside) = (0, Vec::new(), None);
+    loop {
+        match line_from.recv_timeout(WATCH) {
+            Ok(line) => match serde_json::from_str(&line?)? {
+                (step, Some(taken)) => done.push(Done { step, taken, beside: beside.take() }),
+                (step, None) => {
+                    beside = Some(probe(step)?);
+                    // A process that has ended meanwhile says so below.
+                    let _ = writeln!(stdin);
+                }
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
         }
         own = own.max(group.map_or(Ok(0), Group::own)?);
-        thread::sleep(WATCH);
-    };
-    let lines = lines.join().map_err(|_| "a reading thread panicked")??;
+    }
+    let status = child.wait()?;
+    lines.join().map_err(|_| "a reading thread panicked")?.map_err(|_| "nobody listens")?;
     let complaint = complaint.join().map_err(|_| "a reading thread panicked")??;
-    Ok(Said { lines, complaint: complaint.trim().to_owned(), status, own })
+    Ok(Said { done, complaint: complaint.trim().to_owned(), status, own })
 }
 
 /// Does a scenario in a process of its own.
@@ -75,11 +91,8 @@ pub(super) fn run(session: &Session<'_>, scenario: &Scenario, results: &mut Resu
     let group = session.group()?;
     let of = (scenario.kind, session.items);
     let child = start(session, group.as_ref(), folder.path(), of, scenario.steps)?;
-    let said = follow(child, group.as_ref())?;
-    for line in &said.lines {
-        let (step, taken): (Step, Taken) = serde_json::from_str(line)?;
-        results.steps.entry((scenario.kind, step)).or_default().push(taken);
-    }
+    let said = follow(child, group.as_ref(), |step| session.probe(step))?;
+    results.note(scenario.kind, &said.done);
     let killed = group.as_ref().map_or(Ok(0), Group::killed)?;
     let peak = group.as_ref().map_or(Ok(0), Group::peak)?;
     let memory = results.memory.entry(scenario.kind).or_default();
@@ -88,12 +101,17 @@ pub(super) fn run(session: &Session<'_>, scenario: &Scenario, results: &mut Resu
         return Ok(());
     }
     let name = scenario.kind.name();
-    let what = format!("{name} after {:?}: {}, {}", said.lines.len(), said.status, said.complaint);
+    let last = said.done.last();
+    let done = last.map_or_else(String::new, |done| format!(" after {:?}", done.step));
+    let what = match killed > 0 {
+        true => format!("{name} was ended by the kernel{done}: it took more memory than there is"),
+        false => format!("{name} failed{done}: {}, {}", said.status, said.complaint),
+    };
     // A peer that cannot do it is one of the results; a wrong answer, or ours, is a failure.
     if killed == 0 && (name.starts_with("hedgerow") || said.complaint.contains("a wrong answer")) {
         return Err(what.into());
     }
-    results.failures.push(what);
+    results.failures.push((scenario.kind, what));
     Ok(())
 }
 
@@ -116,11 +134,10 @@ pub(super) fn kill(session: &Session<'_>, number: u32) -> Result<(f64, u64)> {
     forget(folder.path())?;
     let steps = [Step::Recovered];
     let child = start(session, group.as_ref(), folder.path(), (of.0, durable), &steps)?;
-    let said = follow(child, group.as_ref())?;
+    let said = follow(child, group.as_ref(), |_| Ok(0.0))?;
     if !said.status.success() {
         return Err(format!("after end {number} by force: {}", said.complaint).into());
     }
-    let line = said.lines.first().ok_or("a process that says nothing")?;
-    let (_, taken): (Step, Taken) = serde_json::from_str(line)?;
+    let taken = said.done.first().ok_or("a process that says nothing")?.taken;
     Ok((taken.seconds, taken.space))
 }

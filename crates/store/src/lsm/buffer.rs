@@ -44,20 +44,43 @@ impl Buffer {
     /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
     /// the group makes no sense.
     pub(crate) fn apply(&self, segment: u32, group: &Group<'_>) -> bool {
+        let insert =
+            |key: &[u8], seq, kind, value: &[u8]| self.points.insert(key, seq, kind, value);
+        self.apply_by(segment, group, insert)
+    }
+
+    /// The same, but that no entry is found before [`Buffer::put_in`].
+    pub(crate) fn set_aside(&self, segment: u32, group: &Group<'_>) -> bool {
+        let set_aside =
+            |key: &[u8], seq, kind, value: &[u8]| self.points.set_aside(key, seq, kind, value);
+        self.apply_by(segment, group, set_aside)
+    }
+
+    /// Puts in what was set aside.
+    pub(crate) fn put_in(&self) {
+        self.points.put_in();
+    }
+
+    fn apply_by(
+        &self,
+        segment: u32,
+        group: &Group<'_>,
+        put: impl Fn(&[u8], u64, Kind, &[u8]),
+    ) -> bool {
         let mut ops = Ops::new(group.body);
         let (mut seq, mut bytes) = (group.seq, 0);
         for op in &mut ops {
             let value = if op.kind == OpKind::Put { op.value.len() } else { Pointer::BYTES };
             bytes += op.key.len() + value + ENTRY_BYTES;
             match op.kind {
-                OpKind::Put => self.points.insert(op.key, seq, Kind::Inline, op.value),
+                OpKind::Put => put(op.key, seq, Kind::Inline, op.value),
                 OpKind::PutSeparated => {
                     let offset = group.body_offset() + op.value_at as u64;
                     let (len, sum) = (op.value.len() as u32, value_sum(op.value));
                     let pointer = Pointer { segment, offset, len, sum }.encode();
-                    self.points.insert(op.key, seq, Kind::Separated, &pointer);
+                    put(op.key, seq, Kind::Separated, &pointer);
                 }
-                OpKind::Delete => self.points.insert(op.key, seq, Kind::Tombstone, &[]),
+                OpKind::Delete => put(op.key, seq, Kind::Tombstone, &[]),
                 OpKind::DeleteRange => {
                     let (start, end) = (op.key.to_vec(), op.value.to_vec());
                     self.delete_range(Tombstone { start, end, seq });

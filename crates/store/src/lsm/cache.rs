@@ -46,6 +46,9 @@ const HITS_MAX: u8 = 3;
 /// A shard gets at least this part of the capacity, so that large blocks fit in small caches.
 const SHARD_MIN: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 64;
+/// A shard remembers one block that it did not keep for so many bytes of its part.
+const MARK_PART: u64 = 512;
+const MARKS_MIN: u64 = 64;
 /// What a block takes beside its own bytes: its place in circle and map, with their free room.
 const OVERHEAD: u64 = 120;
 
@@ -66,6 +69,8 @@ pub(crate) trait Item: Clone {
     fn kind(&self) -> usize;
     /// What its count of hits begins with, at most [`HITS_MAX`].
     fn credit(&self) -> u8;
+    /// Whether it is kept at once only where there is room, and else when it is read again.
+    fn is_tried(&self) -> bool;
 }
 
 /// So many kinds of blocks there are.
@@ -105,6 +110,9 @@ struct Shard<V, E> {
     index: BlockMap<Slot<V, E>>,
     /// Places without a block.
     free: Vec<usize>,
+    /// Some bits of the hashes of blocks that were read and not kept, each in the place that other
+    /// bits say.
+    marks: Box<[u16]>,
     /// The place that is looked at next.
     hand: usize,
     capacity: u64,
@@ -247,10 +255,12 @@ impl<V: Item, E: Clone> Cache<V, E> {
 
 impl<V: Item, E> Shard<V, E> {
     fn new(capacity: u64) -> Self {
+        let marks = (capacity / MARK_PART).max(MARKS_MIN);
         Self {
             places: Vec::new(),
             index: BlockMap::default(),
             free: Vec::new(),
+            marks: vec![0; marks as usize].into(),
             hand: 0,
             capacity,
             stats: CacheStats::default(),
@@ -260,7 +270,9 @@ impl<V: Item, E> Shard<V, E> {
     /// Keeps a block that was read if it fits at all; answers where those wait who want it, and
     /// the last block that was put out for it.
     fn keep(&mut self, kept: Kept<V>) -> (Option<Arc<Flight<V, E>>>, Option<V>) {
-        if kept.weight > self.capacity {
+        let is_full = self.stats.kept() + kept.weight > self.capacity;
+        let is_too_much = kept.weight > self.capacity;
+        if is_too_much || (is_full && kept.block.is_tried() && !self.was_read(kept.key)) {
             return (self.forget(kept.key), None);
         }
         let out = self.make_room(kept.weight);
@@ -272,6 +284,14 @@ impl<V: Item, E> Shard<V, E> {
         let before = self.index.insert(kept.key, Slot::Kept(place));
         self.places[place] = Some(kept);
         (before.and_then(Slot::flight), out)
+    }
+
+    /// Whether a block was read lately and not kept; it is remembered that it was now.
+    fn was_read(&mut self, key: BlockKey) -> bool {
+        let hash = hash(key);
+        let mark = (hash >> 48) as u16 | 1;
+        let place = hash as u32 as usize % self.marks.len();
+        std::mem::replace(&mut self.marks[place], mark) == mark
     }
 
     /// Nobody reads that block any more; answers where those wait who want it.

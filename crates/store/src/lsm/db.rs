@@ -12,7 +12,7 @@ use super::entry::full_key;
 use super::estimate;
 use super::keyspace::Keyspace;
 use super::options::{Durability, Options};
-use super::search::Value;
+use super::search::{self, Value};
 use super::snapshot::{Snapshot, View};
 use super::stat::{self, DbStat};
 use crate::{Error, Result};
@@ -139,7 +139,7 @@ impl Db {
     ) -> Result<R> {
         self.inner.check(keyspace)?;
         let value = View::now(&self.inner).get(&full_key(keyspace.id(), key))?;
-        Ok(see(value.as_ref().map(Value::bytes)))
+        Ok(search::show(value, see))
     }
 
     /// The values of several keys, in their order, all as of one moment.

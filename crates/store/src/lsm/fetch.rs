@@ -15,6 +15,7 @@
 //!
 //! This module knows neither keys nor versions.
 
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,6 +36,14 @@ const TABLE_OFFSET: u64 = u64::MAX;
 /// So many reads are begun before the system gets them, few where none are in flight: the device
 /// has something to do while the next ones are looked for.
 const READS_A_TURN: RangeInclusive<usize> = 8..=32;
+
+/// A thread keeps the memory of so many values, of so many bytes at most, for the next ones.
+const SPARES_MAX: usize = 32;
+const SPARE_BYTES_MAX: usize = 4 << 10;
+
+thread_local! {
+    static SPARES: RefCell<Vec<Arc<[u8]>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A block could not be read. Why, the next one learns who tries.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +80,11 @@ impl Item for Cached {
     /// A table finds many blocks, a block many values.
     fn credit(&self) -> u8 {
         2 - self.kind() as u8
+    }
+
+    /// A value finds nothing.
+    fn is_tried(&self) -> bool {
+        matches!(self, Self::Value(_))
     }
 }
 
@@ -190,13 +204,13 @@ impl<'v> Wanted<'v> {
         }
     }
 
-    /// What the bytes that were read say, verified. It may take the place of `spare`.
-    fn open(&self, bytes: &[u8], spare: Option<Cached>) -> Result<Cached> {
+    /// What the bytes that were read say, verified.
+    fn open(&self, bytes: &[u8]) -> Result<Cached> {
         match self {
             Self::Block(site) => {
                 site.open(bytes).map(|block| Cached::Block(Arc::new(block.with_heads())))
             }
-            Self::Value(place) => place.open(bytes).map(|value| Cached::Value(share(value, spare))),
+            Self::Value(place) => place.open(bytes).map(|value| Cached::Value(share(value))),
         }
     }
 
@@ -208,7 +222,7 @@ impl<'v> Wanted<'v> {
             Self::Block(_) => counts.blocks.fetch_add(1, Relaxed),
             Self::Value(_) => counts.values.fetch_add(1, Relaxed),
         };
-        piece.read(|bytes| self.open(bytes, None))
+        piece.read(|bytes| self.open(bytes))
     }
 
     /// It, from the cache or the disk.
@@ -220,10 +234,10 @@ impl<'v> Wanted<'v> {
     }
 }
 
-/// A value to be shared: in the memory of one of that length that nobody needs any more, if there
-/// is such a one.
-fn share(value: &[u8], spare: Option<Cached>) -> Arc<[u8]> {
-    if let Some(Cached::Value(mut spare)) = spare
+/// A value to be shared: in memory that another one of this length left, if there is some.
+fn share(value: &[u8]) -> Arc<[u8]> {
+    let take = |spares: &RefCell<Vec<Arc<[u8]>>>| spares.borrow_mut().pop();
+    if let Some(mut spare) = SPARES.try_with(take).ok().flatten()
         && spare.len() == value.len()
         && let Some(memory) = Arc::get_mut(&mut spare)
     {
@@ -231,6 +245,20 @@ fn share(value: &[u8], spare: Option<Cached>) -> Arc<[u8]> {
         return spare;
     }
     Arc::from(value)
+}
+
+/// Leaves the memory of a value that was read for the next one, unless others have it too.
+pub(crate) fn leave(value: Arc<[u8]>) {
+    if value.len() > SPARE_BYTES_MAX || Arc::strong_count(&value) > 1 {
+        return;
+    }
+    // A thread that ends has no place for it any more.
+    let _ = SPARES.try_with(|spares| {
+        let mut spares = spares.borrow_mut();
+        if spares.len() < SPARES_MAX {
+            spares.push(value);
+        }
+    });
 }
 
 /// From the cache, or by `load`. Whoever gets nothing from another thread loads it, to learn the
@@ -305,10 +333,10 @@ pub(crate) fn run<'v, T: Task<'v>>(
     Queue::with(directory, |queue| {
         let flights = (0..queue.depth()).map(|_| None).collect();
         let (waiting, ready, landed) = (Vec::new(), Vec::new(), Vec::new());
-        let (spare, reads, failure) = (None, (0, 0), None);
+        let (reads, failure) = ((0, 0), None);
         let blocks = &directory.blocks;
         let mut run =
-            Run { blocks, queue, flights, waiting, ready, landed, finish, spare, reads, failure };
+            Run { blocks, queue, flights, waiting, ready, landed, finish, reads, failure };
         while run.go_on(&mut tasks) {}
         directory.reads.blocks.fetch_add(run.reads.0, Relaxed);
         directory.reads.values.fetch_add(run.reads.1, Relaxed);
@@ -347,8 +375,6 @@ struct Run<'b, 'q, 'v, T, F> {
     /// Those whose reads came back, empty between turns.
     landed: Vec<(T, Result<Cached>)>,
     finish: F,
-    /// The last one that the cache put out.
-    spare: Option<Cached>,
     /// How many blocks and values were read.
     reads: (u64, u64),
     /// The first one.
@@ -428,14 +454,18 @@ impl<'b, 'v, T: Task<'v>, F: FnMut(T)> Run<'b, '_, 'v, T, F> {
     /// Takes a turn of the queue: tasks whose reads came back go on.
     fn turn(&mut self, has_more: bool) {
         let mut landed = std::mem::take(&mut self.landed);
-        let (flights, spare) = (&mut self.flights, &mut self.spare);
+        let flights = &mut self.flights;
         let turned = self.queue.turn(has_more, |token, offset, read| {
             let Some(Flight { task, wanted, duty }) = flights[token].take() else { return };
             let piece = wanted.piece();
             let read = read.map_err(|e| Error::io("read", piece.handle.path(), e));
-            let open = |bytes| wanted.open(piece.cut(offset, bytes)?, spare.take());
+            let open = |bytes| wanted.open(piece.cut(offset, bytes)?);
             let opened = read.and_then(open);
-            *spare = duty.swap(&opened.as_ref().map(Cached::clone).map_err(|_| Unread));
+            let filled = opened.as_ref().map(Cached::clone).map_err(|_| Unread);
+            if let Some(Cached::Value(out)) = duty.swap(&filled) {
+                leave(out);
+            }
+            drop(filled);
             landed.push((task, opened));
         });
         if let Err(error) = turned {

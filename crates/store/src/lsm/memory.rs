@@ -72,7 +72,7 @@ impl Budget {
 
     /// How many bytes of values a scan reads ahead.
     pub(crate) fn window_bytes(&self) -> usize {
-        (self.limit / 128).clamp(32 << 10, 4 << 20) as usize
+        (self.limit / 64).clamp(32 << 10, 4 << 20) as usize
     }
 
     /// How many reads a thread has in flight, each with a buffer of so many bytes.

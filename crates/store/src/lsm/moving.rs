@@ -62,7 +62,7 @@ impl<'o> Moving<'o> {
     pub(crate) fn new(version: &'o Version, moves: Moves<'o>, number: &'o dyn Fn() -> u32) -> Self {
         let directory = version.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
-        let bytes_max = 2 * directory.budget.window_bytes();
+        let bytes_max = directory.budget.window_bytes();
         let (held, missing, open, done) = (Vec::new(), Vec::new(), None, Vec::new());
         Self { version, moves, number, held, missing, bytes: 0, bytes_max, charge, open, done }
     }

@@ -245,7 +245,8 @@ impl<'o> Recovery<'o> {
         for (segment, file) in logs.iter().zip(files) {
             next = self.replay_segment(segment, file, next)?.or(next);
         }
-        Ok(())
+        self.replay.order(Arc::clone(&self.buffer));
+        self.replay.settle()
     }
 
     /// Reads a segment; answers what the next one must begin with, unless nothing of this one
@@ -289,7 +290,6 @@ impl<'o> Recovery<'o> {
                 self.freeze()?;
             }
         }
-        self.replay.settle()?;
         let last_seq = seq.map(|seq| seq - 1);
         match segment.sealed {
             // One that has ended without a group says nothing of what follows.
@@ -314,6 +314,8 @@ impl<'o> Recovery<'o> {
         file: Arc<dyn DataFile>,
         (flushed, last_seq): (u64, u64),
     ) -> Result<()> {
+        // Nothing is cut behind groups that make no sense.
+        self.replay.settle()?;
         let path = segment.handle().path();
         if !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
             let what = "a group of the log is damaged: groups behind it say it was whole";
@@ -360,6 +362,7 @@ impl<'o> Recovery<'o> {
     /// writers may leave them to others then.
     fn freeze(&mut self) -> Result<()> {
         let buffer = std::mem::replace(&mut self.buffer, Arc::new(Buffer::new()));
+        self.replay.order(Arc::clone(&buffer));
         self.frozen.insert(0, Frozen { buffer, last_seq: self.last_seq });
         match self.frozen.len() > FROZEN_MAX {
             true => self.write_table(),

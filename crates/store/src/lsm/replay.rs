@@ -1,6 +1,7 @@
 //! Putting what was read of the log into a buffer: a second thread does that while the first one
 //! reads and verifies what follows. Neither waits for the other before there is nothing else to do:
-//! where the second one is late, the first one does its work.
+//! where the second one is late, the first one does its work. Entries are set aside as they come,
+//! and a buffer that gets no more is put in order at once.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -17,7 +18,28 @@ const WAITING_MAX: usize = 2;
 /// Memory of longer stretches is not kept for others.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// Groups that are to be put into a buffer.
+/// What is to be done.
+enum Work {
+    /// Groups are set aside.
+    Groups(Job),
+    /// What was set aside is put in order: when all before this is done.
+    Order(Arc<Buffer>),
+}
+
+impl Work {
+    /// Does it; answers what it left of memory.
+    fn run(self) -> (Result<()>, Option<Vec<u8>>) {
+        match self {
+            Self::Groups(job) => (job.run(), Some(job.stretch.into_memory())),
+            Self::Order(buffer) => {
+                buffer.put_in();
+                (Ok(()), None)
+            }
+        }
+    }
+}
+
+/// Groups that are to be set aside in a buffer.
 pub(crate) struct Job {
     pub(crate) buffer: Arc<Buffer>,
     pub(crate) stretch: Stretch,
@@ -31,7 +53,7 @@ pub(crate) struct Job {
 impl Job {
     fn run(&self) -> Result<()> {
         let new = self.stretch.groups().filter(|group| group.last_seq() > self.flushed);
-        let mut senseless = new.filter(|group| !self.buffer.apply(self.segment, group));
+        let mut senseless = new.filter(|group| !self.buffer.set_aside(self.segment, group));
         senseless.next().map_or(Ok(()), |group| {
             let what = "the operations of a group make no sense";
             Err(Error::damaged(&self.path, group.offset, what))
@@ -41,9 +63,9 @@ impl Job {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Job>,
-    /// Whether the thread is at work.
-    is_busy: bool,
+    waiting: VecDeque<Work>,
+    /// How many are in hand.
+    running: usize,
     is_over: bool,
     /// Memory of stretches that are in.
     spare: Vec<Vec<u8>>,
@@ -57,19 +79,33 @@ struct Shared {
     changed: Condvar,
 }
 
+impl State {
+    /// The next one to do, which is in hand then. What is in hand already may belong to a buffer
+    /// that is to be put in order.
+    fn take(&mut self) -> Option<Work> {
+        let is_free =
+            self.running == 0 || self.waiting.front().is_some_and(|w| matches!(w, Work::Groups(_)));
+        let work = if is_free { self.waiting.pop_front() } else { None };
+        self.running += usize::from(work.is_some());
+        work
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts groups into their buffer.
-    fn run(&self, job: Job) {
-        let result = job.run();
-        let memory = job.stretch.into_memory();
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does some work that is in hand.
+    fn run(&self, work: Work) {
+        let _in_hand = InHand(self);
+        let (result, memory) = work.run();
         let mut state = self.lock();
-        if memory.capacity() <= SPARE_BYTES_MAX {
-            state.spare.push(memory);
-        }
+        state.spare.extend(memory.filter(|memory| memory.capacity() <= SPARE_BYTES_MAX));
         if let Err(error) = result {
             state.failure.get_or_insert(error);
         }
@@ -79,29 +115,26 @@ impl Shared {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.waiting.pop_front() {
-                state.is_busy = true;
+            if let Some(work) = state.take() {
                 drop(state);
-                let busy = Busy(self);
-                self.run(job);
-                drop(busy);
+                self.run(work);
                 state = self.lock();
             } else if state.is_over {
                 return;
             } else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.wait(state);
             }
         }
     }
 }
 
-/// The thread is at work; it is not any more when this is dropped, also by a panic.
-struct Busy<'s>(&'s Shared);
+/// Work is in hand; it is not any more when this is dropped, also by a panic.
+struct InHand<'s>(&'s Shared);
 
-impl Drop for Busy<'_> {
+impl Drop for InHand<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.is_busy = false;
+        state.running -= 1;
         if std::thread::panicking() {
             let reason = "a thread panicked while it put the log into memory".to_string();
             state.failure.get_or_insert(Error::CommitFailed { reason });
@@ -128,17 +161,27 @@ impl Replay {
         Self { shared, thread }
     }
 
-    /// Has groups put into a buffer, sooner or later.
+    /// Has groups set aside in a buffer, sooner or later.
     pub(crate) fn push(&self, job: Job) {
-        if self.thread.is_some() {
-            let mut state = self.shared.lock();
-            if state.waiting.len() < WAITING_MAX {
-                state.waiting.push_back(job);
-                drop(state);
-                return self.shared.changed.notify_all();
-            }
+        let mut state = self.shared.lock();
+        if self.thread.is_none() || state.waiting.len() >= WAITING_MAX {
+            state.running += 1;
+            drop(state);
+            return self.shared.run(Work::Groups(job));
         }
-        self.shared.run(job);
+        self.leave(state, Work::Groups(job));
+    }
+
+    /// Has a buffer put in order that gets no more groups.
+    pub(crate) fn order(&self, buffer: Arc<Buffer>) {
+        self.leave(self.shared.lock(), Work::Order(buffer));
+    }
+
+    /// Leaves work to the thread, or to [`Replay::settle`].
+    fn leave(&self, mut state: MutexGuard<'_, State>, work: Work) {
+        state.waiting.push_back(work);
+        drop(state);
+        self.shared.changed.notify_all();
     }
 
     /// Memory for the next stretch.
@@ -146,22 +189,22 @@ impl Replay {
         self.shared.lock().spare.pop().unwrap_or_default()
     }
 
-    /// Returns when all are in.
+    /// Returns when all is done.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if some make no sense.
+    /// [`Error::Damaged`] if groups make no sense.
     pub(crate) fn settle(&self) -> Result<()> {
+        let mut state = self.shared.lock();
         loop {
-            let mut state = self.shared.lock();
-            if let Some(job) = state.waiting.pop_front() {
+            if let Some(work) = state.take() {
                 drop(state);
-                self.shared.run(job);
-                continue;
+                self.shared.run(work);
+                state = self.shared.lock();
+            } else if state.running > 0 {
+                state = self.shared.wait(state);
+            } else {
+                return state.failure.take().map_or(Ok(()), Err);
             }
-            while state.is_busy {
-                state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            return state.failure.take().map_or(Ok(()), Err);
         }
     }
 }

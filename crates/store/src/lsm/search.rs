@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::entry::{Kind, Pointer};
-use super::fetch::{Cached, Task, Wanted};
+use super::fetch::{self, Cached, Task, Wanted};
 use super::filter;
 use super::snapshot::View;
 use super::table::{Block, Finder, Found, Look, Site};
@@ -60,9 +60,22 @@ impl Value {
     pub(crate) fn into_vec(self) -> Vec<u8> {
         match self {
             Self::Own(bytes) => bytes,
-            Self::Shared(bytes) => bytes.to_vec(),
+            Self::Shared(bytes) => {
+                let own = bytes.to_vec();
+                fetch::leave(bytes);
+                own
+            }
         }
     }
+}
+
+/// Shows what was found to somebody who takes no more of it than that.
+pub(crate) fn show<R>(value: Option<Value>, see: impl FnOnce(Option<&[u8]>) -> R) -> R {
+    let result = see(value.as_ref().map(Value::bytes));
+    if let Some(Value::Shared(bytes)) = value {
+        fetch::leave(bytes);
+    }
+    result
 }
 
 /// What is known of a key so far.

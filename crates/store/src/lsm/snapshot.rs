@@ -81,8 +81,9 @@ impl View {
         keys: &[K],
         mut see: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let see = |number, value: Option<Value>| see(number, value.as_ref().map(Value::bytes));
-        self.multi_get(keyspace, keys, see)
+        self.multi_get(keyspace, keys, |number, value| {
+            search::show(value, |value| see(number, value));
+        })
     }
 
     /// The value of an entry; `None` for a tombstone.
@@ -199,7 +200,7 @@ impl Snapshot {
     ) -> Result<R> {
         self.inner.check(keyspace)?;
         let value = self.view().get(&full_key(keyspace.id(), key))?;
-        Ok(see(value.as_ref().map(Value::bytes)))
+        Ok(search::show(value, see))
     }
 
     /// The values of several keys, in their order.

@@ -8,9 +8,11 @@ use proptest::prelude::*;
 
 use super::*;
 
+const TRIED: u8 = 0x80;
+
 type Bytes = Cache<Arc<Vec<u8>>, String>;
 
-/// Blocks whose first byte says with how many hits they begin.
+/// Blocks whose first byte says with how many hits they begin, and whether they are tried.
 impl Item for Arc<Vec<u8>> {
     fn weight(&self) -> u64 {
         self.len() as u64
@@ -22,6 +24,10 @@ impl Item for Arc<Vec<u8>> {
 
     fn credit(&self) -> u8 {
         self.first().map_or(0, |credit| credit % 4)
+    }
+
+    fn is_tried(&self) -> bool {
+        self.first().is_some_and(|&first| first >= TRIED)
     }
 }
 
@@ -299,4 +305,38 @@ fn threads_keep_it_within_its_capacity() {
     assert!(!lock(&cache.shards[0]).index.values().any(is_read));
     let stats = cache.stats();
     assert_eq!(stats.hits + stats.misses + stats.joined, 80_000);
+}
+
+/// Where there is no room, a block that is tried is kept when it is read again; others go for it
+/// then. What is not tried is always kept.
+#[test]
+fn what_is_tried_is_kept_the_second_time() {
+    let cache = cache(1_000);
+    let tried = || Arc::new(vec![TRIED; (250 - OVERHEAD) as usize]);
+    let read = |number| cache.get_or_load(key(number), || Ok(tried())).map(drop).unwrap();
+    (0..4).for_each(read);
+    assert!((0..4).all(|number| is_kept(&cache, key(number))), "there was room");
+    read(7);
+    assert!(!is_kept(&cache, key(7)));
+    assert!((0..4).all(|number| is_kept(&cache, key(number))), "nothing goes for what is tried");
+    read(7);
+    assert!(is_kept(&cache, key(7)));
+    assert_eq!((0..4).filter(|&number| is_kept(&cache, key(number))).count(), 3);
+    cache.get_or_load(key(8), || Ok(block(250))).map(drop).unwrap();
+    assert!(is_kept(&cache, key(8)));
+    assert!(cache.stats().kept() <= 1_000);
+}
+
+/// Of many blocks that are read in turn none drives out another one for nothing: those that were
+/// read first stay and answer.
+#[test]
+fn a_stream_of_blocks_that_are_tried_changes_little() {
+    let cache = cache(SHARD_MIN);
+    let bytes = Arc::new(vec![TRIED; 1 << 10]);
+    let fitting = SHARD_MIN / ((1 << 10) + OVERHEAD);
+    for number in 0..fitting * 20 {
+        cache.get_or_load(key(number), || Ok(Arc::clone(&bytes))).map(drop).unwrap();
+    }
+    let stayed = (0..fitting).filter(|&number| is_kept(&cache, key(number))).count() as u64;
+    assert!(stayed > fitting * 99 / 100, "{stayed} of {fitting}");
 }

@@ -43,10 +43,13 @@ const LINK: usize = size_of::<AtomicPtr<Node>>();
 pub(super) struct Nodes {
     arena: Arena,
     head: NonNull<Node>,
+    /// The last node that was set aside; its lowest link leads to the one before it.
+    aside: AtomicPtr<Node>,
 }
 
 // SAFETY: what threads share are nodes that do not change but for their links, which are atomic,
-// and the arena, which is made to be shared. `head` points into the arena, which moves along.
+// and the arena, which is made to be shared. `head` and `aside` point into the arena, which moves
+// along; `aside` is atomic.
 unsafe impl Send for Nodes {}
 // SAFETY: as above.
 unsafe impl Sync for Nodes {}
@@ -56,7 +59,7 @@ impl Nodes {
     pub(super) fn new() -> Self {
         let arena = Arena::new();
         let head = make(&arena, HEIGHT_MAX, &[], 0, Kind::Tombstone, &[]);
-        Self { arena, head }
+        Self { arena, head, aside: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The node before all others.
@@ -95,6 +98,27 @@ impl Nodes {
         node.link(level).store(after, Ordering::Relaxed);
         let (won, lost) = (Ordering::Release, Ordering::Relaxed);
         before.link(level).compare_exchange(after, node.at.as_ptr(), won, lost).is_ok()
+    }
+
+    /// Sets a node aside that is not linked yet. It is a node of this list, as for `link`.
+    pub(super) fn set_aside<'m>(&'m self, node: NodeRef<'m>) {
+        let mut before = self.aside.load(Ordering::Relaxed);
+        loop {
+            node.link(0).store(before, Ordering::Relaxed);
+            let (won, lost) = (Ordering::Release, Ordering::Relaxed);
+            match self.aside.compare_exchange(before, node.at.as_ptr(), won, lost) {
+                Ok(_) => return,
+                Err(other) => before = other,
+            }
+        }
+    }
+
+    /// The nodes that were set aside, the last one first; they are not aside any more. None of them
+    /// is to be linked before the next one was taken.
+    pub(super) fn take_aside(&self) -> impl Iterator<Item = NodeRef<'_>> {
+        let last = NonNull::new(self.aside.swap(ptr::null_mut(), Ordering::Acquire));
+        let last = last.map(|at| NodeRef { at, arena: PhantomData });
+        std::iter::successors(last, |node| node.next(0))
     }
 }
 
@@ -167,6 +191,13 @@ impl<'m> NodeRef<'m> {
         }
     }
 
+    /// How many levels it is in.
+    #[inline]
+    pub(super) fn height(self) -> usize {
+        // SAFETY: as in `seq`.
+        usize::from(unsafe { (*self.at.as_ptr()).height })
+    }
+
     #[inline]
     pub(super) fn seq(self) -> u64 {
         // SAFETY: an initialised node, of which the fields never change.
@@ -209,9 +240,7 @@ impl<'m> NodeRef<'m> {
     /// The link to the next node of a level in which this one is.
     #[inline]
     fn link(self, level: usize) -> &'m AtomicPtr<Node> {
-        // SAFETY: as in `seq`.
-        let height = unsafe { (*self.at.as_ptr()).height };
-        assert!(level < usize::from(height), "a level that the node is not in");
+        assert!(level < self.height(), "a level that the node is not in");
         // SAFETY: a node of this many levels has that many links in front of it, initialised and
         // aligned, and they are only used through references to atomics.
         unsafe { self.at.cast::<AtomicPtr<Node>>().sub(level + 1).as_ref() }

@@ -102,6 +102,79 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 8 } else { 256 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Entries that are set aside are not found; put in, they stand among those that were there, as
+    /// if each had been inserted by itself.
+    #[test]
+    fn what_is_set_aside_is_put_in_together(
+        entries in prop::collection::vec((keys(), 0..5_u64, kinds(), values(), 0..4), 0..80),
+        is_sorted in any::<bool>(),
+    ) {
+        let memtable = Memtable::new();
+        let (mut model, mut aside) = (Model::new(), Model::new());
+        let mut entries = entries;
+        if is_sorted {
+            entries.sort_by(|a, b| (&a.0, Reverse(a.1)).cmp(&(&b.0, Reverse(b.1))));
+        }
+        for (key, seq, kind, value, choice) in entries {
+            let place = (key, Reverse(seq));
+            if model.contains_key(&place) || aside.contains_key(&place) {
+                continue;
+            }
+            if choice == 0 {
+                memtable.insert(&place.0, seq, kind, &value);
+                model.insert(place, (kind, value));
+            } else {
+                memtable.set_aside(&place.0, seq, kind, &value);
+                aside.insert(place, (kind, value));
+            }
+            if choice == 1 && aside.len() > 20 {
+                memtable.put_in();
+                model.append(&mut aside);
+            }
+            prop_assert_eq!(walk_forward(&memtable).len(), model.len());
+        }
+        memtable.put_in();
+        model.append(&mut aside);
+        let expected: Vec<_> = model.iter().map(entry_of).collect();
+        prop_assert_eq!(walk_forward(&memtable), expected.clone());
+        prop_assert_eq!(walk_backward(&memtable), expected.into_iter().rev().collect::<Vec<_>>());
+        for (key, seq) in model.keys().map(|(key, seq)| (key.clone(), seq.0)) {
+            is_like(&memtable, &model, &key, seq);
+        }
+        memtable.insert(b"\x01\x02\x03", 9, Kind::Inline, b"new");
+        prop_assert_eq!(memtable.get(b"\x01\x02\x03", 9), Some((9, Kind::Inline, &b"new"[..])));
+    }
+}
+
+#[test]
+fn threads_set_entries_aside() {
+    let memtable = Memtable::new();
+    let each = if cfg!(miri) { 50 } else { 5_000 };
+    std::thread::scope(|scope| {
+        for thread in 0..2_u64 {
+            let memtable = &memtable;
+            scope.spawn(move || {
+                for number in 0..each {
+                    let key = (number * 7919 % each * 2 + thread).to_be_bytes();
+                    memtable.set_aside(&key, 1, Kind::Inline, &key);
+                }
+            });
+        }
+    });
+    assert!(walk_forward(&memtable).is_empty());
+    memtable.put_in();
+    let keys: Vec<_> = walk_forward(&memtable).iter().map(|entry| entry.0.to_vec()).collect();
+    assert_eq!(keys, (0..each * 2).map(|n| n.to_be_bytes().to_vec()).collect::<Vec<_>>());
+    assert_eq!(memtable.get(&5_u64.to_be_bytes(), 1).map(|found| found.0), Some(1));
+}
+
 #[test]
 fn a_pair_that_is_put_in_twice_answers_with_the_newer_one() {
     let memtable = Memtable::new();
