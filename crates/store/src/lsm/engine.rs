@@ -208,7 +208,15 @@ impl Health {
 #[derive(Default)]
 pub(crate) struct Turns {
     flushing: Mutex<()>,
-    merging: Mutex<()>,
+    /// Where nothing is to be collected before something else has changed, because the last round
+    /// gained nothing: the last sequence number in tables then.
+    merging: Mutex<Option<u64>>,
+}
+
+/// The bytes of all segments that are not written to any more.
+fn segment_bytes(version: &Version) -> u64 {
+    let sealed = version.segments().filter(|segment| segment.sealed.is_some());
+    sealed.map(Segment::bytes).sum()
 }
 
 /// What the handles of a store share.
@@ -410,8 +418,9 @@ impl Inner {
 
     /// Does what is due, one thing; answers whether there was something.
     pub(crate) fn merge_once(&self) -> Result<bool> {
-        let _turn = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(due) = self.due()? else { return Ok(false) };
+        let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_futile = *idle == Some(self.current().version.flushed);
+        let Some(due) = self.due(is_futile)? else { return Ok(false) };
         let (begun, version) = (Instant::now(), Arc::clone(&self.current().version));
         let removed = due.removed_bytes(&version);
         match due {
@@ -419,8 +428,16 @@ impl Inner {
                 let removed = tables.into_iter().map(|number| Edit::RemoveTable { number });
                 self.install(removed.collect(), |_| {})?;
             }
-            Due::Merge(plan) => self.run_plan(&version, &plan, Moves::NONE, false)?,
-            Due::Collect(victims) => self.collect(version, victims)?,
+            Due::Merge(plan) => {
+                *idle = None;
+                self.run_plan(&version, &plan, Moves::NONE, false)?;
+            }
+            Due::Collect(victims) => {
+                let (flushed, before) = (version.flushed, segment_bytes(&version));
+                self.collect(version, victims)?;
+                let has_gained = segment_bytes(&self.current().version) < before;
+                *idle = (!has_gained).then_some(flushed);
+            }
         }
         if let Some(bytes) = removed {
             self.background.removed(bytes, begun.elapsed());
@@ -428,8 +445,9 @@ impl Inner {
         Ok(true)
     }
 
-    /// What should be done next; while writers wait for space, that is more.
-    fn due(&self) -> Result<Option<Due>> {
+    /// What should be done next; while writers wait for space, that is more. Nothing is collected
+    /// where that `is_futile`: what surrounds values, and where they were, takes space, too.
+    fn due(&self, is_futile: bool) -> Result<Option<Due>> {
         let version = Arc::clone(&self.current().version);
         let hidden = run::hidden(&version, &self.clock.readers())?;
         if !hidden.is_empty() {
@@ -442,7 +460,7 @@ impl Inner {
         let next = |sizes: &Sizes, bounds: &gc::Bounds| {
             let merge = compact::choose(&version, sizes).map(Due::Merge);
             let victims = || Some(gc::choose(&version, bounds)).filter(|list| !list.is_empty());
-            merge.or_else(|| victims().map(Due::Collect))
+            merge.or_else(|| if is_futile { None } else { victims().map(Due::Collect) })
         };
         Ok(match next(&sizes, &bounds) {
             None if self.background.take_pressure() => next(&sizes.pressed(), &bounds.pressed()),
