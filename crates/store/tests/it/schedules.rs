@@ -125,6 +125,13 @@ fn writer(store: Store, times: u64) -> JoinHandle<()> {
     })
 }
 
+/// A power cut now, of any kind, takes back no commit up to that number.
+fn is_durable(disk: &SimSystem, number: u64) {
+    let mode = CrashMode::ALL[thread_rng().gen_range(0..CrashMode::ALL.len())];
+    let image = disk.crash(thread_rng().gen_range(0..u64::MAX), mode);
+    assert!(look(&open(&image).unwrap()).unwrap() >= number, "lost {number}");
+}
+
 fn is_sound(store: &Store) {
     assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
 }
@@ -196,9 +203,7 @@ fn commits_that_share_a_flush() {
             all.push(spawn(move || {
                 for _ in 0..2 {
                     let number = raise(&store, Durability::Durable).unwrap();
-                    let mode = CrashMode::ALL[thread_rng().gen_range(0..CrashMode::ALL.len())];
-                    let image = disk.crash(thread_rng().gen_range(0..u64::MAX), mode);
-                    assert!(look(&open(&image).unwrap()).unwrap() >= number, "lost {number}");
+                    is_durable(&disk, number);
                 }
             }));
         }
@@ -233,9 +238,7 @@ fn functions_that_share_commits() {
                         0 => raise(&store, Durability::Durable).unwrap(),
                         _ => store.write_with(Durability::Durable, raise_in).unwrap(),
                     };
-                    let mode = CrashMode::ALL[thread_rng().gen_range(0..CrashMode::ALL.len())];
-                    let image = disk.crash(thread_rng().gen_range(0..u64::MAX), mode);
-                    assert!(look(&open(&image).unwrap()).unwrap() >= number, "lost {number}");
+                    is_durable(&disk, number);
                 }
             }));
         }

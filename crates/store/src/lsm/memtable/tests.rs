@@ -100,14 +100,6 @@ proptest! {
             is_like(&memtable, &model, &key, seq);
         }
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 256 },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
 
     /// Entries that are set aside are not found; put in, they stand among those that were there, as
     /// if each had been inserted by itself.
