@@ -3,12 +3,16 @@
 //! This file hands out pointers and lengths. It decides nothing about what lies behind them.
 #![expect(unsafe_code, reason = "mapping memory is what this file is for")]
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
+use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
@@ -163,6 +167,49 @@ impl Drop for Region {
     }
 }
 
+/// Zeros that threads share and change. What nobody touches takes no memory: that is why they do not
+/// come from the allocator, which clears memory that it uses again, and are not in large pages.
+pub(crate) struct Words {
+    base: NonNull<AtomicU64>,
+    len: usize,
+    /// What `base` points to, if there are any.
+    _region: Option<Region>,
+}
+
+// SAFETY: the words are atomic, and the region that holds them belongs to no thread.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// So many zeros. The process ends, as with the allocator, if it has no room for them.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let layout = Layout::array::<AtomicU64>(len).unwrap_or(Layout::new::<AtomicU64>());
+        let room = |_| handle_alloc_error(layout);
+        let region = (len > 0).then(|| Region::memory(layout.size()).unwrap_or_else(room));
+        #[cfg(target_os = "linux")]
+        if let Some(region) = &region {
+            // SAFETY: the range is the region's own, and what is in it stays.
+            let _ = unsafe {
+                mm::madvise(region.base.as_ptr().cast(), region.len, mm::Advice::LinuxNoHugepage)
+            };
+        }
+        let base = region.as_ref().map_or(NonNull::dangling(), |region| region.base.cast());
+        Self { base, len, _region: region }
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    #[inline(always)]
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the region, which begins with a page, holds so many zeroed words, lives as long
+        // as `self`, and is used through this alone; without a region there are none.
+        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+}
+
 /// The system's page size in bytes.
 fn page_size() -> usize {
     // SAFETY: the call takes and gives plain numbers.
@@ -229,6 +276,21 @@ mod tests {
         if let Some(map) = reserve(file.as_fd(), 0, asked).unwrap() {
             assert!(map.reserved < asked && map.reserved >= RESERVE_MIN);
         }
+    }
+
+    #[test]
+    fn words_take_memory_where_they_are_touched() {
+        use std::sync::atomic::Ordering::Relaxed;
+
+        let words = Words::zeroed(1 << 24);
+        words[1 << 23].store(7, Relaxed);
+        assert_eq!((words.len(), words[0].load(Relaxed)), (1 << 24, 0));
+        assert_eq!(words[1 << 23].load(Relaxed), 7);
+        assert_eq!(words.get(1 << 24).map(|word| word.load(Relaxed)), None);
+        // Memory that was changed and given back is not what the next ones get.
+        drop(words);
+        assert_eq!(Words::zeroed(1 << 24)[1 << 23].load(Relaxed), 0);
+        assert!(Words::zeroed(0).is_empty());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub mod sim;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(unix)]
+pub(crate) use map::Words;
 #[cfg(target_os = "linux")]
 pub(crate) use map::prefer_large_pages;
 pub(crate) use memory::memory;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::page::{self, Page};
-use crate::os::{self, DataFile, Map};
+use crate::os::{self, DataFile, Map, Words};
 use crate::sync::Mutex;
 use crate::{Error, Result};
 
@@ -98,8 +98,8 @@ pub(crate) struct PageFile {
 /// What need not be checked again, a bit a page: tree pages that were validated, and extent pages
 /// whose sum was verified. Apart, because a damaged file may use one page as both.
 struct Checked {
-    pages: Vec<AtomicU64>,
-    extents: Vec<AtomicU64>,
+    pages: Words,
+    extents: Words,
     /// No word of the two from here on was ever set.
     end: AtomicUsize,
 }
@@ -121,9 +121,8 @@ impl PageFile {
         let shift = page_size.trailing_zeros();
         let pages = map.as_ref().map_or(0, |m| (m.reserved >> shift).min(u64::from(PAGE_NO_END)));
         let words = pages.div_ceil(64) as usize;
-        // Zeroed memory from the allocator is not touched before it is used, so that the bitmap of
-        // a 1 TiB reservation costs address space only.
-        let (pages, extents) = (zeroed_words(words), zeroed_words(words));
+        // The bits of a 1 TiB reservation cost address space only.
+        let (pages, extents) = (Words::zeroed(words), Words::zeroed(words));
         let checked = Checked { pages, extents, end: AtomicUsize::new(0) };
         let base = map.as_ref().map_or(std::ptr::null(), |m| m.base);
         Self {
@@ -279,22 +278,6 @@ impl PageFile {
         self.file
             .read_at(buffer, u64::from(run.start) << self.shift)
             .map_err(|e| Error::io("read pages of", &self.path, e))
-    }
-}
-
-fn zeroed_words(words: usize) -> Vec<AtomicU64> {
-    let plain: Vec<u64> = vec![0; words];
-    let mut plain = std::mem::ManuallyDrop::new(plain);
-    // SAFETY: AtomicU64 has the same size, alignment (on every target with 64-bit atomics whose u64
-    // is 8-aligned) and validity as u64; the layout of the allocation therefore stays the same.
-    // Where the alignments differ (i686), the words are made one by one instead.
-    unsafe {
-        if align_of::<u64>() == align_of::<AtomicU64>() {
-            Vec::from_raw_parts(plain.as_mut_ptr().cast(), words, plain.capacity())
-        } else {
-            std::mem::ManuallyDrop::drop(&mut plain);
-            (0..words).map(|_| AtomicU64::new(0)).collect()
-        }
     }
 }
 
