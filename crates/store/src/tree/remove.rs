@@ -50,13 +50,14 @@ pub(crate) fn delete_at(pages: &mut WritePages, tree: &mut Tree, mut place: Plac
     remove_group(pages, tree, place)
 }
 
-/// Takes a group with its one value out of its leaf.
+/// Takes a group with all values of it out of its leaf.
 fn remove_group(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Result<()> {
     let leaf = place.path.steps[0].page;
     let page = pages.changed(leaf);
     let continuing = place.slot == 0 && page.continues();
     let is_last = place.slot + 1 == page.len();
     let extents = extents_of(page, place.slot);
+    let values = page.record(place.slot).value_count() as u64;
     let mut goes_on = false;
     if tree.form.values.is_some() && is_last && !continuing {
         goes_on = begin_in_next(pages, tree, &mut place)?;
@@ -68,9 +69,9 @@ fn remove_group(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Re
         page.set_flag(CONTINUES, false);
     }
     let keys = u64::from(!continuing);
-    lower(&mut tree.root.count.values, 1);
+    lower(&mut tree.root.count.values, values);
     lower(&mut tree.root.count.keys, u64::from(!continuing && !goes_on));
-    let delta = Count { keys: keys.wrapping_neg(), values: MINUS_ONE };
+    let delta = Count { keys: keys.wrapping_neg(), values: values.wrapping_neg() };
     shrink_leaf(pages, tree, &mut place.path, delta)
 }
 
@@ -358,6 +359,29 @@ pub(crate) fn delete_key(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) ->
     if tree.form.values.is_none() {
         return Ok(u64::from(delete_plain(pages, tree, key)?));
     }
-    let range = Bound::Included(key);
-    Ok(delete_range(pages, tree, range, range)?.values)
+    let before = tree.root.count.values;
+    match locate_whole(pages, tree, key)? {
+        Some(mut place) => {
+            touch_path(pages, tree, &mut place.path)?;
+            remove_group(pages, tree, place)?;
+        }
+        None => {
+            let range = Bound::Included(key);
+            delete_range(pages, tree, range, range)?;
+        }
+    }
+    // The counters of a damaged tree may be anything.
+    Ok(before.wrapping_sub(tree.root.count.values))
+}
+
+/// The place of a key, if all its values surely stand in one leaf.
+fn locate_whole(pages: &WritePages, tree: &Tree, key: &[u8]) -> Result<Option<Place>> {
+    let mut place = Place::EMPTY;
+    let Some(page) = place.path.seek_to_change(pages, tree, key, Side::First)? else {
+        return Ok(None);
+    };
+    (place.slot, place.key_found) = leaf_slot(pages, &tree.form.keys, page, key)?;
+    let begins = place.slot > 0 || !page.continues();
+    let ends = place.slot + 1 < page.len();
+    Ok((place.key_found && begins && ends).then_some(place))
 }
