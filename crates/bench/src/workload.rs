@@ -68,7 +68,7 @@ pub(crate) struct Plan {
 /// beyond the others (pages copied, memory taken) is part of a large transaction.
 pub(crate) const PLANS: [Plan; 12] = [
     plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(25.0)),
-    plan(Workload::Get, "get", [10_000, 60_000], Some(653.0)),
+    plan(Workload::Get, "get", [10_000, 60_000], Some(675.0)),
     plan(Workload::Nth, "nth", [10_000, 60_000], Some(380.0)),
     plan(Workload::Rank, "rank", [10_000, 60_000], Some(690.0)),
     plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1300.0)),
