@@ -213,10 +213,10 @@ pub(crate) struct Turns {
     merging: Mutex<Option<u64>>,
 }
 
-/// The bytes of all segments that are not written to any more.
-fn segment_bytes(version: &Version) -> u64 {
-    let sealed = version.segments().filter(|segment| segment.sealed.is_some());
-    sealed.map(Segment::bytes).sum()
+/// The bytes of those of these segments that are there and not written to any more.
+fn segment_bytes(version: &Version, numbers: &[u32]) -> u64 {
+    let chosen = version.segments().filter(|s| numbers.contains(&s.identity.number));
+    chosen.map(Segment::bytes).sum()
 }
 
 /// What the handles of a store share.
@@ -423,20 +423,17 @@ impl Inner {
         let Some(due) = self.due(is_futile)? else { return Ok(false) };
         let (begun, version) = (Instant::now(), Arc::clone(&self.current().version));
         let removed = due.removed_bytes(&version);
+        // What follows may make that worth while again.
+        *idle = None;
         match due {
             Due::Forget(tables) => {
                 let removed = tables.into_iter().map(|number| Edit::RemoveTable { number });
                 self.install(removed.collect(), |_| {})?;
             }
-            Due::Merge(plan) => {
-                *idle = None;
-                self.run_plan(&version, &plan, Moves::NONE, false)?;
-            }
+            Due::Merge(plan) => self.run_plan(&version, &plan, Moves::NONE, false)?,
             Due::Collect(victims) => {
-                let (flushed, before) = (version.flushed, segment_bytes(&version));
-                self.collect(version, victims)?;
-                let has_gained = segment_bytes(&self.current().version) < before;
-                *idle = (!has_gained).then_some(flushed);
+                let flushed = version.flushed;
+                *idle = (!self.collect(version, victims)?).then_some(flushed);
             }
         }
         if let Some(bytes) = removed {
@@ -489,18 +486,22 @@ impl Inner {
         self.install(run::compact(&output, plan, moves)?, |_| {})
     }
 
-    /// Collects segments, step by step, in one round.
-    fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<()> {
+    /// Collects segments, step by step, in one round; answers whether what was written in their
+    /// place is shorter.
+    fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<bool> {
         let needed = Needed::find(&version, &victims)?;
         // Whoever holds a version holds its files: each is let go before the next one is made.
         drop(version);
+        let (mut before, mut after) = (0, 0);
         while !victims.is_empty() && !self.background.is_stopped() {
             let version = Arc::clone(&self.current().version);
             let step = gc::next_step(&version, &mut victims, self.options.segment_bytes);
             let identity = Identity { number: self.new_number(), salt: random(), first_seq: 0 };
+            before += segment_bytes(&version, &step);
             self.install(gc::collect(&version, &needed, &step, identity)?, |_| {})?;
+            after += segment_bytes(&self.current().version, &[identity.number]);
         }
-        Ok(())
+        Ok(after < before)
     }
 
     /// Writes everything in memory to tables.
@@ -518,7 +519,8 @@ impl Inner {
     /// Merges everything into one level, and collects values until little else is left.
     pub(crate) fn compact(&self) -> Result<()> {
         self.flush()?;
-        let _turn = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        *idle = None;
         let begun = self.clock.next_file.load(Ordering::Relaxed);
         loop {
             let version = Arc::clone(&self.current().version);
@@ -592,3 +594,7 @@ pub(crate) fn begin_segment(
     written.map_err(|e| Error::io("write to", &path, e))?;
     Ok((identity, file, path))
 }
+
+#[cfg(test)]
+#[path = "engine/tests.rs"]
+mod tests;

@@ -1,0 +1,81 @@
+//! Collecting comes to an end where it gains nothing, and knows what it gained.
+
+use super::super::{Batch, Db, Keyspace, KeyspaceOptions};
+use super::*;
+use crate::os::sim::{Config, SimSystem};
+
+/// Far more rounds than there are things to do.
+const ROUNDS_MAX: usize = 50;
+
+/// A store that leaves all work to who calls for it, with segments of so many bytes.
+fn open(segment_bytes: u64) -> (Db, Keyspace) {
+    let system = SimSystem::new(1, Config::default());
+    let options = Options::new().create(true).segment_bytes(segment_bytes);
+    let options = options.durability(Durability::Buffered).system(Arc::new(system));
+    let db = options.open("/d/store").unwrap();
+    let space = db.keyspace("space", KeyspaceOptions { separation_threshold: 1 }).unwrap();
+    (db, space)
+}
+
+/// Values of so many bytes under these keys.
+fn batch(space: &Keyspace, keys: &[u32], len: usize) -> Batch {
+    let mut batch = Batch::new();
+    for key in keys {
+        batch.put(space, &key.to_be_bytes(), &vec![*key as u8; len]).unwrap();
+    }
+    batch
+}
+
+/// A store in whose segments every third value is garbage, and nothing was done about it.
+fn with_garbage(segment_bytes: u64, count: u32, len: usize) -> (Db, Keyspace) {
+    let (db, space) = open(segment_bytes);
+    for key in (0..count).chain((0..count).step_by(2)) {
+        db.write(batch(&space, &[key], len)).unwrap();
+    }
+    db.inner.flush().unwrap();
+    (db, space)
+}
+
+/// What would be collected next, if it were tried.
+fn chosen(db: &Db) -> (Arc<Version>, Vec<u32>) {
+    let version = Arc::clone(&db.inner.current().version);
+    let bounds = gc::Bounds::steady(&version, db.inner.options.segment_bytes);
+    let victims = gc::choose(&version, &bounds);
+    (version, victims)
+}
+
+/// Does what is due until nothing is; how many rounds that took.
+fn settle(db: &Db) -> usize {
+    let rounds = (0..ROUNDS_MAX).take_while(|_| db.inner.merge_once().unwrap()).count();
+    assert!(rounds < ROUNDS_MAX, "it never rests");
+    rounds
+}
+
+#[test]
+fn collecting_what_is_mostly_surroundings_ends() {
+    let (db, space) = with_garbage(100, 400, 8);
+    // A segment for each value, whose header is longer than the value.
+    for round in 0..3 {
+        assert!(!chosen(&db).1.is_empty(), "round {round}: there seems to be garbage");
+        assert!(settle(&db) > 0, "something has changed, so it is tried");
+        assert_eq!(settle(&db), 0);
+        db.write(batch(&space, &[500 + round], 8)).unwrap();
+        db.inner.flush().unwrap();
+    }
+    assert_eq!(db.scan(&space).unwrap().count(), 403);
+}
+
+#[test]
+fn what_writers_seal_meanwhile_hides_no_gain() {
+    let (db, space) = with_garbage(8 << 10, 1000, 100);
+    let (version, victims) = chosen(&db);
+    assert!(!victims.is_empty());
+    let bytes = |version: &Version| version.segments().map(Segment::bytes).sum::<u64>();
+    let before = bytes(&version);
+    // By one commit, so that nothing is done before it.
+    db.write(batch(&space, &Vec::from_iter(2000..4000), 100)).unwrap();
+    db.inner.flush().unwrap();
+    assert!(db.inner.collect(version, victims).unwrap());
+    assert!(bytes(&db.inner.current().version) > before);
+    assert_eq!(db.scan(&space).unwrap().count(), 3000);
+}
