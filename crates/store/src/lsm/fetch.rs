@@ -37,7 +37,8 @@ const TABLE_OFFSET: u64 = u64::MAX;
 /// has something to do while the next ones are looked for.
 const READS_A_TURN: RangeInclusive<usize> = 8..=32;
 
-/// A thread keeps the memory of so many values, of so many bytes at most, for the next ones.
+/// A thread keeps the memory of so many values, of so many bytes at most, for the next ones: where
+/// all values are as long as each other, most need no memory of their own.
 const SPARES_MAX: usize = 32;
 const SPARE_BYTES_MAX: usize = 4 << 10;
 
@@ -208,7 +209,8 @@ impl<'v> Wanted<'v> {
     fn open(&self, bytes: &[u8]) -> Result<Cached> {
         match self {
             Self::Block(site) => {
-                site.open(bytes).map(|block| Cached::Block(Arc::new(block.with_heads())))
+                let block = site.open(bytes.to_vec())?;
+                Ok(Cached::Block(Arc::new(block.with_heads())))
             }
             Self::Value(place) => place.open(bytes).map(|value| Cached::Value(share(value))),
         }
@@ -234,7 +236,8 @@ impl<'v> Wanted<'v> {
     }
 }
 
-/// A value to be shared: in memory that another one of this length left, if there is some.
+/// A value to be shared: in the memory that was left last, if it has this length. If not, that goes:
+/// values have become longer or shorter, and nothing is kept that nobody can use.
 fn share(value: &[u8]) -> Arc<[u8]> {
     let take = |spares: &RefCell<Vec<Arc<[u8]>>>| spares.borrow_mut().pop();
     if let Some(mut spare) = SPARES.try_with(take).ok().flatten()

@@ -421,7 +421,16 @@ impl LevelCursor {
 
     fn skip_forward(&mut self) -> Result<()> {
         while self.cursor.is_some() && self.entry().is_none() {
-            self.enter(self.at + 1, TableCursor::first)?;
+            let Some(table) = self.tables.get(self.at + 1) else {
+                self.cursor = None;
+                return Ok(());
+            };
+            let cursor = TableCursor::new(table.open()?, self.pace);
+            self.at += 1;
+            let before = self.cursor.replace(cursor);
+            if let (Some(cursor), Some(before)) = (&mut self.cursor, before) {
+                cursor.first_behind(before)?;
+            }
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Tables: sorted files that never change. `block` is one block as bytes, `build` writes a table,
-//! `read` reads one, `meta` is what the manifest says of it.
+//! `read` reads one, `ahead` what a cursor needs next, `meta` is what the manifest says of it.
 //!
 //! ```text
 //! data block | ... | range tombstones | filter | index block | footer
 //! ```
 
+mod ahead;
 mod block;
 mod build;
 mod meta;

@@ -8,10 +8,10 @@ use super::super::entry::{Entry, Kind};
 use super::super::fetch::{Cached, Piece, Wanted};
 use super::super::files::Handle;
 use super::super::filter::Filter;
-use super::super::memory::{Charge, Part};
 use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
+use super::ahead::Ahead;
 use super::block::{Block, Place, Spot};
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
 use crate::{Error, Result};
@@ -27,6 +27,8 @@ pub(crate) struct Finder {
     number: u32,
     /// Of the file without its footer: blocks end before.
     end: u64,
+    /// Where the data blocks end and what finds them begins.
+    data_end: u64,
     index: Block,
     filter: Option<Block>,
     pieces: Pieces,
@@ -73,7 +75,10 @@ impl Finder {
             0 => None,
             _ => Some(read_block(handle, meta.number, footer.filter, at)?),
         };
-        Ok(Self { number: meta.number, end: at, index, filter, pieces })
+        let others = [footer.ranges, footer.filter, footer.index].into_iter();
+        let others = others.filter(|block| block.len > 0).map(|block| block.offset);
+        let data_end = others.fold(at, u64::min);
+        Ok(Self { number: meta.number, end: at, data_end, index, filter, pieces })
     }
 
     /// Bytes of memory that it takes.
@@ -140,7 +145,7 @@ impl Table {
             Cached::Block(block) => Ok(block),
             // Nothing else is known by the place of a block.
             Cached::Table(_) | Cached::Value(_) => {
-                site.piece().read(|bytes| site.open(bytes)).map(Arc::new)
+                site.piece().read(|bytes| site.open(bytes.to_vec())).map(Arc::new)
             }
         }
     }
@@ -161,16 +166,6 @@ impl Table {
     /// False if it surely has no entry of the key with that hash.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         self.finder.may_hold(hash)
-    }
-
-    /// How much is read ahead at first, and after so much.
-    fn first_ahead(&self, pace: Pace) -> usize {
-        let most = self.handle.directory().budget.piece_bytes();
-        if pace == Pace::Whole { most } else { AHEAD_MIN.min(most) }
-    }
-
-    fn next_ahead(&self, bytes: usize) -> usize {
-        bytes.saturating_mul(2).min(self.handle.directory().budget.piece_bytes())
     }
 
     /// About how many entries it has from `from` on and before `to`: exactly in the blocks in which
@@ -276,8 +271,8 @@ impl<'h> Site<'h> {
     ///
     /// # Errors
     /// If they are not what was written.
-    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Block> {
-        let opened = Block::open(bytes.to_vec(), self.table, self.place.offset);
+    pub(crate) fn open(&self, bytes: Vec<u8>) -> Result<Block> {
+        let opened = Block::open(bytes, self.table, self.place.offset);
         opened.map_err(|reason| damaged(self.handle, self.place.offset, reason))
     }
 
@@ -342,33 +337,8 @@ pub(crate) enum Pace {
     Whole,
 }
 
-/// So many blocks follow each other before the next ones are read ahead, and so much at first.
+/// So many blocks follow each other before the next ones are read ahead.
 const STEPS_MIN: u32 = 2;
-const AHEAD_MIN: usize = 32 << 10;
-
-/// What was read ahead of a table.
-struct Ahead {
-    /// Bytes of the file, and where they stand.
-    bytes: Vec<u8>,
-    offset: u64,
-    /// How much is read next.
-    next_bytes: usize,
-    charge: Charge,
-}
-
-impl Ahead {
-    /// A block, if it was read.
-    fn get(&self, place: BlockPlace) -> Option<&[u8]> {
-        let from = usize::try_from(place.offset.checked_sub(self.offset)?).ok()?;
-        self.bytes.get(from..from.checked_add(place.len as usize)?)
-    }
-
-    fn clear(&mut self, next_bytes: usize) {
-        self.bytes = Vec::new();
-        self.charge.set(0);
-        self.next_bytes = next_bytes;
-    }
-}
 
 /// A place among the entries of a table.
 pub(crate) struct TableCursor {
@@ -384,10 +354,7 @@ pub(crate) struct TableCursor {
 
 impl TableCursor {
     pub(crate) fn new(table: Table, pace: Pace) -> Self {
-        let directory = Arc::downgrade(table.handle.directory());
-        let next_bytes = table.first_ahead(pace);
-        let charge = Charge::new(directory, Part::Buffers);
-        let ahead = Ahead { bytes: Vec::new(), offset: 0, next_bytes, charge };
+        let ahead = Ahead::new(&table.handle, table.finder.data_end, pace == Pace::Whole);
         let (index, place) = (Place::default(), Place::default());
         Self { table, pace, index, block: None, place, steps: 0, ahead }
     }
@@ -409,36 +376,21 @@ impl TableCursor {
 
     /// A block that others follow.
     fn block_ahead(&mut self, place: BlockPlace) -> Result<Arc<Block>> {
-        let table = &self.table;
         // What is outside of the table is told of the block alone.
-        let site = table.site(place)?;
-        let open = |bytes: &[u8]| site.open(bytes).map(Arc::new);
-        if let Some(bytes) = self.ahead.get(place) {
-            return open(bytes);
-        }
-        if self.pace == Pace::Searching {
-            let blocks = &table.handle.directory().blocks;
+        let site = self.table.site(place)?;
+        if self.pace == Pace::Searching && !self.ahead.holds(place) {
+            let blocks = &self.table.handle.directory().blocks;
             if let Some(Cached::Block(block)) = blocks.peek(site.key()) {
                 return Ok(block);
             }
         }
-        let alone = place.len as usize;
-        let most = usize::try_from(table.finder.end - place.offset).unwrap_or(usize::MAX);
-        let len = self.ahead.next_bytes.max(alone).min(most);
-        let (handle, offset) = (&table.handle, place.offset);
-        // Room for it is made before it is there.
-        self.ahead.charge.set(2 * len);
-        handle.directory().reads.ahead.fetch_add(1, Relaxed);
-        let piece = Piece { handle, offset, len, grows: false };
-        self.ahead.bytes = piece.read(|bytes| Ok(bytes.to_vec()))?;
-        (self.ahead.offset, self.ahead.next_bytes) = (offset, table.next_ahead(len));
-        self.ahead.get(place).map_or_else(|| open(&[]), open)
+        site.open(self.ahead.block(place)?).map(Arc::new)
     }
 
     /// The next block is not the one behind the last.
     fn jump(&mut self) {
         self.steps = 0;
-        self.ahead.clear(self.table.first_ahead(self.pace));
+        self.ahead.clear();
     }
 
     /// To the first entry of the block so many further.
@@ -491,6 +443,26 @@ impl TableCursor {
         Ok(())
     }
 
+    /// To the first entry, from the last one of a table before this one: both are read as one.
+    ///
+    /// # Errors
+    /// If the table cannot be read or is damaged.
+    pub(crate) fn first_behind(&mut self, before: Self) -> Result<()> {
+        self.steps = before.steps;
+        self.ahead.follow(&before.ahead);
+        drop(before);
+        self.enter_first()
+    }
+
+    /// To the first entry.
+    fn enter_first(&mut self) -> Result<()> {
+        self.step_index(Place::first)?;
+        if self.load()? {
+            self.step(Place::first)?;
+        }
+        self.skip_forward()
+    }
+
     /// Where the block of this place begins.
     pub(crate) fn block_offset(&self) -> u64 {
         self.block.as_ref().map_or(0, |(place, _)| place.offset)
@@ -514,11 +486,7 @@ impl Source for TableCursor {
 
     fn first(&mut self) -> Result<()> {
         self.jump();
-        self.step_index(Place::first)?;
-        if self.load()? {
-            self.step(Place::first)?;
-        }
-        self.skip_forward()
+        self.enter_first()
     }
 
     fn last(&mut self) -> Result<()> {

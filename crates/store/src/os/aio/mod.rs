@@ -13,6 +13,8 @@
 //! Whether rings are granted is found out by making one. If not, threads serve and
 //! [`Queue::back`] says so: nothing fails for it.
 //!
+//! A single request that somebody waits for much later, maybe on another thread, is [`Begun`].
+//!
 //! A request's buffer belongs to the queue until it comes back with its [`Completion`], so that the
 //! system never writes into memory that somebody else has. This module knows neither what is read
 //! nor why.
@@ -22,6 +24,7 @@ use std::sync::Arc;
 
 use super::DataFile;
 
+mod begun;
 mod buffer;
 mod in_order;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -30,6 +33,7 @@ mod ring;
 mod tests;
 mod threads;
 
+pub use begun::Begun;
 pub use buffer::{Buffer, Pool};
 pub use in_order::InOrder;
 pub use threads::Threads;
@@ -97,6 +101,11 @@ pub trait Io: Send + Sync {
     /// A queue may be used by the thread that made it and no other: a ring refuses others, by an
     /// error.
     fn queue(&self, depth: usize, pool: Option<&Pool>) -> Box<dyn Queue>;
+    /// Begins a single request, which any thread may wait for later. Rings leave it to threads,
+    /// too. Where requests are served in order, nothing happens before it is waited for.
+    fn begin(&self, request: Request) -> Begun {
+        Begun::later(request)
+    }
 }
 
 /// One worker's reads and writes.

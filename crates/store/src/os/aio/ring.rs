@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::{Action, Buffer, Completion, Io, Pool, Queue, Request, Threads, complete};
+use super::{Action, Begun, Buffer, Completion, Io, Pool, Queue, Request, Threads, complete};
 use crate::os::{DataFile, unix};
 
 /// So many files a ring is told about once. It keeps them open, so they are not all that there are.
@@ -27,7 +27,8 @@ const CALL_MAX: usize = 1 << 30;
 
 /// Queues with a ring each.
 pub(super) struct Rings {
-    /// For queues whose ring is refused, though another one was granted.
+    /// For queues whose ring is refused, though another one was granted; and for what is waited for
+    /// by another thread than the one that began it, which no ring takes.
     threads: Threads,
 }
 
@@ -48,6 +49,10 @@ impl Io for Rings {
             Ok(ring) => Box::new(ring),
             Err(_) => self.threads.queue(depth, pool),
         }
+    }
+
+    fn begin(&self, request: Request) -> Begun {
+        self.threads.begin(request)
     }
 }
 

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use super::*;
 use crate::os::sim::{Config, SimSystem};
@@ -163,6 +166,75 @@ fn a_queue_that_is_dropped_waits_for_its_requests() {
     }
 }
 
+/// A file whose reads take their time; how many have ended.
+struct Slow {
+    file: Arc<dyn DataFile>,
+    ended: AtomicUsize,
+}
+
+impl DataFile for Slow {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        std::thread::sleep(Duration::from_millis(5));
+        self.file.read_at(buffer, offset)?;
+        self.ended.fetch_add(1, SeqCst);
+        Ok(())
+    }
+    fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.file.write_at(parts, offset)
+    }
+    fn start_writeback(&self, offset: u64, len: u64) {
+        self.file.start_writeback(offset, len);
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn map(&self, reserve: u64) -> io::Result<Option<crate::os::Map>> {
+        self.file.map(reserve)
+    }
+    fn uptime_evidence(&self) -> Option<[u8; 24]> {
+        self.file.uptime_evidence()
+    }
+}
+
+#[test]
+fn a_request_that_was_begun_is_over_when_it_was_waited_for_or_dropped() {
+    for (io, system) in backs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&*system, folder.path(), 10_000);
+        let slow = Arc::new(Slow { file, ended: AtomicUsize::new(0) });
+        let slow_file: Arc<dyn DataFile> = Arc::clone(&slow) as _;
+        let ended = || slow.ended.load(SeqCst);
+        let begun = io.begin(read(7, &slow_file, 2_000, 9_000));
+        let done = std::thread::spawn(move || begun.wait()).join().unwrap();
+        assert_eq!((done.token, done.result.unwrap(), ended()), (7, 8_000, 1), "{}", io.back());
+        assert_eq!(done.buffer[..8_000], content(2_000, 8_000));
+        drop(io.begin(read(8, &slow_file, 0, 1_000)));
+        // Where it would be served when it is waited for, it never is.
+        let expected = if io.back() == "in order" { 1 } else { 2 };
+        assert_eq!((ended(), Arc::strong_count(&slow)), (expected, 2), "{}", io.back());
+        let begun: Vec<Begun> = (0..40).map(|at| io.begin(read(at, &slow_file, at, 10))).collect();
+        for (at, begun) in (0..).zip(begun) {
+            assert_eq!(begun.wait().buffer[..], content(at, 10), "{}", io.back());
+        }
+        let error = io.begin(request(9, Action::Write, &closed(folder.path()), 0, Buffer::new(9)));
+        let refused = error.wait().result.unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EBADF), "{}", io.back());
+    }
+}
+
+/// A file that takes no writes.
+fn closed(folder: &Path) -> Arc<dyn DataFile> {
+    let path = folder.join("closed");
+    std::fs::write(&path, b"content").unwrap();
+    RealSystem.open_data(&path, Open::Read, 0).unwrap()
+}
+
 #[test]
 fn more_files_than_a_ring_knows_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -263,6 +335,8 @@ fn where_rings_are_denied_threads_serve() {
         (0..4).for_each(|token| queue.push(read(token, &file, token * 2_000, 2_000)));
         let done = finish(&mut *queue);
         assert!((0..4).all(|n| done[&n].buffer[..] == content(n as usize * 2_000, 2_000)));
+        let begun = io.begin(read(5, &file, 3_000, 2_000)).wait();
+        assert_eq!(begun.buffer[..], content(3_000, 2_000));
         return;
     }
     let name = "os::aio::tests::where_rings_are_denied_threads_serve";

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use super::{Completion, Io, Pool, Queue, Request, complete};
+use super::{Begun, Completion, Io, Pool, Queue, Request, complete};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// So many reads at a time fill the queue of most devices.
@@ -39,7 +39,7 @@ struct Work {
 
 /// Where the requests of a queue come back.
 #[derive(Default)]
-struct Mailbox {
+pub(super) struct Mailbox {
     done: Mutex<Vec<Completion>>,
     landed: Condvar,
 }
@@ -71,6 +71,12 @@ impl Io for Threads {
             pushed: Vec::new(),
             in_flight: 0,
         })
+    }
+
+    fn begin(&self, request: Request) -> Begun {
+        let mailbox = Arc::default();
+        self.0.hand_over(&mut vec![request], &mailbox);
+        Begun::handed(mailbox)
     }
 }
 
@@ -143,6 +149,17 @@ impl Mailbox {
     fn put(&self, completion: Completion) {
         lock(&self.done).push(completion);
         self.landed.notify_one();
+    }
+
+    /// Waits for a request that comes back here.
+    pub(super) fn take_one(&self) -> Completion {
+        let mut done = lock(&self.done);
+        loop {
+            if let Some(completion) = done.pop() {
+                return completion;
+            }
+            done = self.landed.wait(done).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 
