@@ -236,8 +236,8 @@ impl<'v> Wanted<'v> {
     }
 }
 
-/// A value to be shared: in the memory that was left last, if it has this length. If not, that goes:
-/// values have become longer or shorter, and nothing is kept that nobody can use.
+/// A value to be shared: in the memory that was left last, if it has this length. If not, that
+/// goes: values have become longer or shorter, and what nobody can use is not kept.
 fn share(value: &[u8]) -> Arc<[u8]> {
     let take = |spares: &RefCell<Vec<Arc<[u8]>>>| spares.borrow_mut().pop();
     if let Some(mut spare) = SPARES.try_with(take).ok().flatten()
