@@ -11,7 +11,7 @@ use super::table::{Pace, Table, TableCursor};
 use super::tombstones::Pieces;
 use super::version::{LEVELS, LevelCursor};
 use super::window::Window;
-use crate::{Error, Result};
+use crate::Result;
 
 /// The entry at a cursor.
 struct Here {
@@ -250,9 +250,9 @@ pub struct Scan {
     reverse: bool,
     with_values: bool,
     state: State,
+    /// What is handed out, and what comes behind it.
     window: Window,
-    /// What ended the last window.
-    failure: Option<Error>,
+    coming: Window,
 }
 
 /// How far a scan is.
@@ -266,9 +266,9 @@ enum State {
 impl Scan {
     pub(crate) fn new(cursor: Cursor) -> Self {
         let (from, to, state) = (Vec::new(), None, State::New);
-        let window = Window::new(cursor.view.version().directory());
-        let (reverse, with_values, failure) = (false, true, None);
-        Self { cursor, from, to, reverse, with_values, state, window, failure }
+        let window = || Window::new(cursor.view.version().directory());
+        let (window, coming) = (window(), window());
+        Self { cursor, from, to, reverse: false, with_values: true, state, window, coming }
     }
 
     /// Leaves out what comes before `key`.
@@ -333,30 +333,40 @@ impl Scan {
 
     /// The next entry with its value; a separated one is read together with those that follow.
     fn read(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if let Some(ready) = self.window.next(&self.cursor.view)? {
-            return Ok(Some(ready));
+        loop {
+            if let Some(ready) = self.window.next(&self.cursor.view)? {
+                return Ok(Some(ready));
+            }
+            if self.coming.is_empty() {
+                let Some(first) = self.advance()? else { return Ok(None) };
+                if !self.with_values || first.kind != Kind::Separated {
+                    let value = if self.with_values { first.value } else { Vec::new() };
+                    return Ok(Some((first.key, value)));
+                }
+                self.collect(Ok(Some(first)));
+            }
+            std::mem::swap(&mut self.window, &mut self.coming);
+            self.window.read(&self.cursor.view);
+            if self.window.is_large() {
+                let first = self.advance();
+                self.collect(first);
+                self.coming.begin_reading(&self.cursor.view);
+            }
         }
-        if let Some(error) = self.failure.take() {
-            return Err(error);
+    }
+
+    /// Collects entries whose values are read together.
+    fn collect(&mut self, first: Result<Option<Here>>) {
+        self.coming.begin(&self.window);
+        let mut next = first;
+        while let Ok(Some(Here { key, kind, value })) = next {
+            self.coming.add(key, kind, value);
+            next = if self.coming.is_full() { Ok(None) } else { self.advance() };
         }
-        let Some(first) = self.advance()? else { return Ok(None) };
-        if !self.with_values || first.kind != Kind::Separated {
-            let value = if self.with_values { first.value } else { Vec::new() };
-            return Ok(Some((first.key, value)));
+        // Told behind the entries that were found before it.
+        if let Err(error) = next {
+            self.coming.end(error);
         }
-        self.window.begin();
-        let mut next = Some(first);
-        while let Some(Here { key, kind, value }) = next {
-            self.window.add(key, kind, value);
-            let further = if self.window.is_full() { Ok(None) } else { self.advance() };
-            // Told behind the entries that were found before it.
-            next = further.unwrap_or_else(|error| {
-                self.failure = Some(error);
-                None
-            });
-        }
-        self.window.read(&self.cursor.view);
-        self.window.next(&self.cursor.view)
     }
 }
 
@@ -368,7 +378,7 @@ impl Iterator for Scan {
         if !matches!(entry, Some(Ok(_))) {
             self.state = State::Over;
             self.window.clear();
-            self.failure = None;
+            self.coming.clear();
         }
         entry
     }

@@ -70,7 +70,7 @@ impl Budget {
         (self.limit / 8).clamp(32 << 10, 64 << 20) as usize
     }
 
-    /// How many bytes of values a scan reads ahead.
+    /// How many bytes of values a scan reads together; a long one has as many on their way.
     pub(crate) fn window_bytes(&self) -> usize {
         (self.limit / 64).clamp(32 << 10, 4 << 20) as usize
     }

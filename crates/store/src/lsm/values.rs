@@ -3,19 +3,23 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::append::Appender;
 use super::fetch::Piece;
 use super::files::{Directory, Name};
 use super::queue;
 use super::version::Sealed;
-use super::vlog::{Remap, ValuePlace};
+use super::vlog::{Expected, Remap, ValuePlace};
 use super::wal::{Group, Identity, OpKind, push_op};
 use crate::Result;
-use crate::os::aio::Buffer;
+use crate::os::aio::{Action, Begun, Buffer, Completion, Request};
 
 /// Values with no more than this between them are read together.
 const GAP_BYTES: u64 = 16 << 10;
+/// So many reads are begun early: what takes more of them stands scattered, and a queue that has
+/// many in flight at a time is quicker.
+const EARLY_MAX: usize = 16;
 
 /// A value that has to be read.
 pub(crate) struct Missing<'v> {
@@ -35,9 +39,7 @@ pub(crate) fn read(
     spare: &mut Vec<Buffer>,
     mut take: impl FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    missing.sort_by_key(|missing| missing.place.span());
-    let spans: Vec<(u32, u64, u32)> = missing.iter().map(|missing| missing.place.span()).collect();
-    let runs = runs(&spans, directory.budget.piece_bytes());
+    let runs = sort(directory, &mut missing);
     let pieces: Vec<Piece<'_>> = runs.iter().map(|run| piece_of(&missing[run.clone()])).collect();
     queue::read_all(directory, &pieces, spare, |number, offset, bytes| {
         for Missing { entry, place } in &missing[runs[number].clone()] {
@@ -45,6 +47,65 @@ pub(crate) fn read(
         }
         Ok(())
     })
+}
+
+/// A read of neighbours that was begun.
+pub(crate) struct Early {
+    read: Begun,
+    /// Where it begins in the file.
+    offset: u64,
+    /// What the caller knows the values by, and what they are.
+    values: Vec<(usize, Expected)>,
+}
+
+impl Early {
+    /// Waits for it, and hands out the values that are what they should be; answers its buffer.
+    pub(crate) fn finish(self, mut take: impl FnMut(usize, &[u8])) -> Buffer {
+        let Completion { buffer, result, .. } = self.read.wait();
+        let bytes = result.map_or(&[][..], |count| &buffer[..count]);
+        for (entry, expected) in self.values {
+            if let Some(value) = expected.cut(self.offset, bytes) {
+                take(entry, value);
+            }
+        }
+        buffer
+    }
+}
+
+/// Begins to read values, if few reads bring them; else none. `spare` is as for [`read`].
+pub(crate) fn begin(
+    directory: &Arc<Directory>,
+    mut missing: Vec<Missing<'_>>,
+    spare: &mut Vec<Buffer>,
+) -> Vec<Early> {
+    let runs = sort(directory, &mut missing);
+    if runs.len() > EARLY_MAX {
+        return Vec::new();
+    }
+    directory.reads.prefetched.fetch_add(runs.len() as u64, Relaxed);
+    let begin = |run: Range<usize>| {
+        let neighbours = &missing[run];
+        // What cannot be begun is read when it is needed.
+        let piece = piece_of(neighbours);
+        let span = piece.span().ok()?;
+        let values = neighbours.iter().map(|it| (it.entry, it.place.expected())).collect();
+        let fits = spare.iter().position(|buffer| buffer.capacity() >= span.len);
+        let mut buffer = fits.map_or_else(|| Buffer::new(span.len), |at| spare.swap_remove(at));
+        buffer.set_len(span.len);
+        let (file, offset) = (Arc::clone(span.file), span.offset);
+        let request = Request { token: 0, action: Action::Read, file, offset, buffer };
+        Some(Early { read: directory.io.begin(request), offset, values })
+    };
+    let begun = runs.into_iter().filter_map(begin).collect();
+    spare.clear();
+    begun
+}
+
+/// Sorts values as they stand on the disk; answers which ones are read together.
+fn sort(directory: &Directory, missing: &mut [Missing<'_>]) -> Vec<Range<usize>> {
+    missing.sort_by_key(|missing| missing.place.span());
+    let spans: Vec<(u32, u64, u32)> = missing.iter().map(|missing| missing.place.span()).collect();
+    runs(&spans, directory.budget.piece_bytes())
 }
 
 /// Which neighbours of a sorted list of segment, offset and length are read together: by no longer

@@ -128,6 +128,11 @@ impl<'v> ValuePlace<'v> {
         Piece { handle, offset: self.offset, len, grows: self.grows }
     }
 
+    /// What is to stand there.
+    pub(crate) fn expected(&self) -> Expected {
+        Expected { offset: self.offset, len: self.len as usize, sum: self.sum }
+    }
+
     /// The value, if it was not handed to the system yet.
     pub(crate) fn held(&self) -> Option<Vec<u8>> {
         let held = &self.handle.directory().held;
@@ -146,6 +151,22 @@ impl<'v> ValuePlace<'v> {
                 Err(Error::damaged(self.handle.path(), self.offset, what))
             }
         }
+    }
+}
+
+/// What is to stand at a place of a segment.
+pub(crate) struct Expected {
+    offset: u64,
+    len: usize,
+    sum: u32,
+}
+
+impl Expected {
+    /// The value, if it stands in what was read from `offset` on.
+    pub(crate) fn cut<'b>(&self, offset: u64, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        let from = usize::try_from(self.offset.checked_sub(offset)?).ok()?;
+        let value = bytes.get(from..)?.get(..self.len)?;
+        (value_sum(value) == self.sum).then_some(value)
     }
 }
 

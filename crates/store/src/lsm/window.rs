@@ -2,7 +2,8 @@
 //! which they stand on the disk, neighbours by one read.
 //!
 //! A window begins small, since most scans are short, and grows with the scan up to what the memory
-//! limit has for it.
+//! limit has for it. Where few reads bring all values of one, these are begun while the window
+//! before it is handed out.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,9 +15,9 @@ use super::files::Directory;
 use super::memory::{Charge, Part};
 use super::search::{self, Separated};
 use super::snapshot::View;
-use super::values::{self, Missing};
-use crate::Result;
+use super::values::{self, Early, Missing};
 use crate::os::aio::Buffer;
+use crate::{Error, Result};
 
 /// So many entries are in the first window.
 const ENTRIES_MIN: usize = 8;
@@ -31,9 +32,13 @@ pub(crate) struct Window {
     /// The values that were read together, one behind the other: each is copied when the scan comes
     /// to it, into memory that the one before may have left.
     values: Vec<u8>,
+    /// Reads of values that were begun.
+    early: Vec<Early>,
     /// Buffers of earlier reads.
     spare: Vec<Buffer>,
-    /// How many entries the next one takes, and how many bytes of values.
+    /// What ended it: told behind its entries.
+    failure: Option<Error>,
+    /// How many entries it takes, and how many bytes of values.
     entries_max: usize,
     bytes_max: usize,
     /// Bytes of the values that are to be read.
@@ -61,16 +66,19 @@ impl Window {
     pub(crate) fn new(directory: &Arc<Directory>) -> Self {
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let bytes_max = directory.budget.window_bytes();
-        let (entries, values, spare) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { entries, values, spare, entries_max: 0, bytes_max, bytes: 0, charge }
+        let (entries, values, early, spare) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
+        let (failure, entries_max, bytes) = (None, 0, 0);
+        Self { entries, values, early, spare, failure, entries_max, bytes_max, bytes, charge }
     }
 
     /// The next entry and its value; one that could not be read with the others is read now.
     ///
     /// # Errors
-    /// If that fails too.
+    /// If that fails too; and behind the last entry what ended the window.
     pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let Some(Pending { key, value }) = self.entries.pop_front() else { return Ok(None) };
+        let Some(Pending { key, value }) = self.entries.pop_front() else {
+            return self.failure.take().map_or(Ok(None), Err);
+        };
         let value = match value {
             Content::Here(value) => value,
             Content::Read(range) => self.values[range].to_vec(),
@@ -82,11 +90,23 @@ impl Window {
     /// Lets go of the entries.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.early.clear();
+        self.failure = None;
     }
 
-    /// Begins the next window, when this one is empty.
-    pub(crate) fn begin(&mut self) {
-        self.entries_max = (self.entries_max * 2).clamp(ENTRIES_MIN, ENTRIES_MAX);
+    /// Whether nothing is left of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.failure.is_none()
+    }
+
+    /// Whether windows do not become larger, so that the scan is a long one.
+    pub(crate) fn is_large(&self) -> bool {
+        self.entries_max == ENTRIES_MAX || self.bytes >= self.bytes_max
+    }
+
+    /// Begins anew, when it is empty, behind another one.
+    pub(crate) fn begin(&mut self, before: &Self) {
+        self.entries_max = (before.entries_max * 2).clamp(ENTRIES_MIN, ENTRIES_MAX);
         self.bytes = 0;
         self.values.clear();
         // What one long value needed, the others do not.
@@ -111,34 +131,61 @@ impl Window {
         self.entries.len() >= self.entries_max || self.bytes >= self.bytes_max
     }
 
+    /// No entries follow for now.
+    pub(crate) fn end(&mut self, failure: Error) {
+        self.failure = Some(failure);
+    }
+
+    /// Begins to read the values, if few reads bring them.
+    pub(crate) fn begin_reading(&mut self, view: &View) {
+        self.charge.set(2 * self.bytes);
+        let directory = view.version().directory();
+        // What fails here is met again when the values are needed.
+        if let Ok(missing) = missing(&mut self.entries, view) {
+            self.early = values::begin(directory, missing, &mut self.spare);
+        }
+    }
+
     /// Reads the values that are missing. What cannot be read is told when the scan comes to it.
     pub(crate) fn read(&mut self, view: &View) {
         // The values, and the same once more as it was read.
         self.charge.set(2 * self.bytes);
+        self.values.reserve(self.bytes);
+        let (entries, together) = (&mut self.entries, &mut self.values);
+        let mut take = |entry: usize, value: &[u8]| {
+            let from = together.len();
+            together.extend_from_slice(value);
+            entries[entry].value = Content::Read(from..together.len());
+        };
+        self.spare.extend(self.early.drain(..).map(|early| early.finish(&mut take)));
         // Those that are missing after a failure are read one by one, and the failure is met again.
         let _ = self.read_missing(view);
     }
 
     fn read_missing(&mut self, view: &View) -> Result<()> {
-        let directory = view.version().directory();
-        let mut missing = Vec::new();
-        for (at, entry) in self.entries.iter_mut().enumerate() {
-            let Content::Pointer(pointer) = &entry.value else { continue };
-            match search::separated(view, pointer)? {
-                Separated::Held(value) => entry.value = Content::Here(value),
-                Separated::There(place) => match directory.blocks.peek(place.key()) {
-                    Some(Cached::Value(value)) => entry.value = Content::Here(value.to_vec()),
-                    _ => missing.push(Missing { entry: at, place }),
-                },
-            }
-        }
+        let missing = missing(&mut self.entries, view)?;
         let (entries, together) = (&mut self.entries, &mut self.values);
-        together.reserve(self.bytes);
-        values::read(directory, missing, &mut self.spare, |entry, value| {
+        values::read(view.version().directory(), missing, &mut self.spare, |entry, value| {
             let from = together.len();
             together.extend_from_slice(value);
             entries[entry].value = Content::Read(from..together.len());
             Ok(())
         })
     }
+}
+
+/// The values that neither memory nor the cache has; entries get those which these have.
+fn missing<'v>(entries: &mut VecDeque<Pending>, view: &'v View) -> Result<Vec<Missing<'v>>> {
+    let mut missing = Vec::new();
+    for (at, entry) in entries.iter_mut().enumerate() {
+        let Content::Pointer(pointer) = &entry.value else { continue };
+        match search::separated(view, pointer)? {
+            Separated::Held(value) => entry.value = Content::Here(value),
+            Separated::There(place) => match view.version().directory().blocks.peek(place.key()) {
+                Some(Cached::Value(value)) => entry.value = Content::Here(value.to_vec()),
+                _ => missing.push(Missing { entry: at, place }),
+            },
+        }
+    }
+    Ok(missing)
 }

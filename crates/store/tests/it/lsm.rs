@@ -448,3 +448,77 @@ fn scans_read_ahead_what_they_come_to() {
     assert!(after.prefetched > 0 && after.prefetched < count / 5, "{after:?}");
     assert!(after.ahead > before.ahead || after.blocks < 40, "{after:?}");
 }
+
+/// Changes a byte in the middle of the one place of the store's files where `bytes` stand.
+fn damage(path: &Path, bytes: &[u8]) {
+    let mut changed = 0;
+    for file in std::fs::read_dir(path).unwrap() {
+        let file = file.unwrap().path();
+        let mut content = std::fs::read(&file).unwrap();
+        let Some(at) = content.windows(bytes.len()).position(|window| window == bytes) else {
+            continue;
+        };
+        content[at + bytes.len() / 2] ^= 1;
+        std::fs::write(&file, content).unwrap();
+        changed += 1;
+    }
+    assert_eq!(changed, 1, "the value stands in one file");
+}
+
+/// Hunts for values that are read only when a scan comes to them, for damage that is told before
+/// the scan comes to it or not at all, and for a store that cannot be closed while it reads.
+#[test]
+fn a_long_scan_reads_early_and_tells_late() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let count = 6_000_u64;
+    let bad = count * 2 / 3 + 5;
+    let long = |n: u64| n.to_le_bytes().repeat(40);
+    for threshold in [200, 4096] {
+        let path = folder.path().join(threshold.to_string());
+        let open = || {
+            let db = options().memory_limit(4 << 20).open(&path).unwrap();
+            let options = KeyspaceOptions { separation_threshold: threshold };
+            let space = db.keyspace("space", options).unwrap();
+            (db, space)
+        };
+        let (db, space) = open();
+        for n in 0..count {
+            db.put(&space, &n.to_be_bytes(), &long(n)).unwrap();
+        }
+        db.compact().unwrap();
+        // The last window of values was asked for before the scan came to it.
+        let (mut last, mut asked) = (0, 0);
+        for (n, entry) in (0..).zip(db.scan(&space).unwrap()) {
+            assert_eq!(entry.unwrap(), (u64::to_be_bytes(n).to_vec(), long(n)));
+            let prefetched = db.stat().reads.prefetched;
+            if prefetched > asked {
+                (last, asked) = (n, prefetched);
+            }
+        }
+        assert!(last < count - 100, "{last}");
+        assert_eq!(last > 0, threshold == 200);
+        // The store goes while a scan is in the middle of what is read early, or before.
+        let mut scan = db.scan(&space).unwrap();
+        assert_eq!(scan.by_ref().take(3_000).filter(Result::is_ok).count(), 3_000);
+        drop(db);
+        let left = scan.map(Result::unwrap).map(|entry| entry.0);
+        assert!(left.eq((3_000..count).map(|n: u64| n.to_be_bytes().to_vec())));
+        for stop in [1_000, 2_345, 5_000] {
+            let (db, space) = open();
+            let mut scan = db.scan(&space).unwrap();
+            assert_eq!(scan.by_ref().take(stop).filter(Result::is_ok).count(), stop);
+            drop(scan);
+            db.close().unwrap();
+        }
+        damage(&path, &long(bad));
+        let (db, space) = open();
+        let entries = db.scan(&space).unwrap().take_while(Result::is_ok).count() as u64;
+        // Where values stand in blocks, a block is damaged as a whole.
+        let most = if threshold == 200 { 0 } else { 20 };
+        assert!((bad - most..=bad).contains(&entries), "{entries} before {bad}");
+        let error = db.scan(&space).unwrap().find_map(Result::err).unwrap();
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        let first = db.scan(&space).unwrap().take(entries as usize);
+        assert!(first.filter(Result::is_ok).count() as u64 == entries);
+    }
+}
