@@ -167,8 +167,8 @@ impl Drop for Region {
     }
 }
 
-/// Zeros that threads share and change. What nobody touches takes no memory: that is why they do not
-/// come from the allocator, which clears memory that it uses again, and are not in large pages.
+/// Zeros that threads share and change. What nobody touches takes no memory: that is why they do
+/// not come from the allocator, which clears memory that it uses again, and are not in large pages.
 pub(crate) struct Words {
     base: NonNull<AtomicU64>,
     len: usize,
