@@ -12,7 +12,7 @@ use super::page::build::{Pair, Sizes, build_leaf, build_leaf_sharing, put_single
 use super::page::leaf::{RestCell, single_len};
 use super::page::records::Records;
 use super::page::{KeyCell, Page, PageMut, Record, ValueCell, max_inline_key};
-use super::pages::{Buffer, ExtentRef, PageRef, Pages, WritePages};
+use super::pages::{Buffer, ExtentRef, PAGE_BYTES_MIN, PageRef, Pages, WritePages};
 use super::path::Path;
 use super::tree::{Tree, lower, raise};
 use super::{Bytes, extent};
@@ -67,6 +67,7 @@ pub(crate) fn spread_leaf(
     } else {
         choose_window(pages, path)?
     };
+    fetch_siblings(pages, path, window)?;
     let spread = lay_out(pages, tree, path, window, change, wanted)?;
     raise(&mut tree.root.leaf_pages, spread.len() as u64);
     lower(&mut tree.root.leaf_pages, window.len as u64);
@@ -134,6 +135,18 @@ fn choose_window(pages: &WritePages, path: &Path) -> Result<(Window, usize)> {
     let first = at.saturating_sub(1);
     let len = (at + 2).min(parent.len()) - first;
     Ok((Window { first, len }, len + 1))
+}
+
+/// Has the processor fetch the leaves that are laid out anew with the one at the end of `path`:
+/// nearly all of their bytes are read, and neither is likely to be in a cache.
+fn fetch_siblings(pages: &WritePages, path: &Path, window: Window) -> Result<()> {
+    let own = slot_above(path, 0);
+    if window.len > 1 {
+        let parent = pages.page(path.steps[1].page, 1)?;
+        let siblings = (window.first..window.first + window.len).filter(|slot| *slot != own);
+        siblings.for_each(|slot| pages.fetch(parent.child(slot), PAGE_BYTES_MIN));
+    }
+    Ok(())
 }
 
 /// A leaf that was built, and its separator (none: that of the first leaf of the window).
