@@ -35,6 +35,15 @@ pub(crate) fn prefer_large_pages(memory: &mut [MaybeUninit<u8>]) {
     }
 }
 
+/// Lets the system have this memory when it needs it, and only then: what was in it is gone once it
+/// is zeros. To write to it takes it back. False where the system has no such thing.
+#[cfg(target_os = "linux")]
+pub(crate) fn lend(memory: &mut [MaybeUninit<u8>]) -> bool {
+    let (base, len) = (memory.as_mut_ptr().cast(), memory.len());
+    // SAFETY: the range is the caller's, and nothing is said of what is in it afterwards.
+    cfg!(not(miri)) && unsafe { mm::madvise(base, len, mm::Advice::LinuxFree) }.is_ok()
+}
+
 /// A piece of address space that is given back on drop.
 pub(super) struct Region {
     base: NonNull<u8>,

@@ -25,7 +25,7 @@ mod unix;
 #[cfg(unix)]
 pub(crate) use map::Words;
 #[cfg(target_os = "linux")]
-pub(crate) use map::prefer_large_pages;
+pub(crate) use map::{lend, prefer_large_pages};
 pub(crate) use memory::memory;
 #[cfg(unix)]
 pub use unix::RealSystem;
@@ -36,6 +36,12 @@ pub(crate) const LARGE_PAGE: usize = 2 << 20;
 /// Asks the system to use large pages for this memory, where it has them.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn prefer_large_pages(_: &mut [std::mem::MaybeUninit<u8>]) {}
+
+/// Lets the system have this memory when it needs it. False: it has no such thing.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
+    false
+}
 
 /// One open data file. All methods take `&self` and may be called from several threads.
 ///

@@ -223,6 +223,10 @@ impl Builder {
 
     /// How many bytes of changed pages a write transaction keeps in memory before it writes some
     /// of them to the file early. One that appends much keeps a few MiB whatever this is.
+    ///
+    /// On Linux up to 256 MiB of that memory stay with the process behind large transactions, for
+    /// the next one: the system counts them as the process's until it needs them, and then takes
+    /// them.
     pub fn write_budget(mut self, bytes: usize) -> Self {
         self.write_budget = bytes;
         self
