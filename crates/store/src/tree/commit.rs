@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::Durability;
 use super::group::locked;
-use super::image::{Image, Numbers, Pieces};
+use super::image::{Flush, Image, Numbers, Pieces};
 use super::meta::{FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
 use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
@@ -54,7 +54,8 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     if small && grows {
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
-    pieces.write(&store.pages)?;
+    let durable = durability == Durability::Durable;
+    pieces.write(&store.pages, if durable { Flush::Next } else { Flush::Later })?;
     if meta.end >= state.end {
         // Below a lowered end a damaged store may have children beyond it, which validation finds.
         image.note_written(&store.pages);
@@ -66,7 +67,6 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     let _turn = locked(&store.meta_turn);
 
     // 3. Write the meta record. Its kind says what recovery has to make sure before it takes it.
-    let durable = durability == Durability::Durable;
     meta.kind = match durable {
         false => Kind::Unsynced { evidence: store.pages.file.uptime_evidence() },
         true => match one_flush(store, state, &pieces) {

@@ -19,6 +19,9 @@ const SLICES: usize = 128;
 const LARGE_BYTES: usize = 4 << 20;
 /// ... if the piece is not short: scattered pages are better left to the flush, which sorts them.
 const LARGE_PIECE_BYTES: usize = 64 << 10;
+/// Where a flush comes next and so few pages are written, the disk works on each piece while the
+/// others are still to come.
+const BEGUN_PAGES: usize = 16;
 
 /// Page numbers for changed pages: runs, of which the last one is used first.
 pub(crate) struct Numbers {
@@ -167,6 +170,15 @@ fn is_changed(at: PageRef) -> bool {
     at.is_changed() && !at.is_none()
 }
 
+/// When pages that are written are flushed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Long after all are written, or never.
+    Later,
+    /// As soon as all are written.
+    Next,
+}
+
 /// The pages of an image together with new extents, in the order of the file.
 pub(crate) struct Pieces<'p> {
     /// First page and bytes.
@@ -227,16 +239,22 @@ impl<'p> Pieces<'p> {
     }
 
     /// Writes them.
-    pub(crate) fn write(&self, file: &PageFile) -> Result<()> {
-        self.write_pieces(file, self.bytes() >= LARGE_BYTES)
+    pub(crate) fn write(&self, file: &PageFile, flush: Flush) -> Result<()> {
+        let begun_from = match self.bytes() {
+            LARGE_BYTES.. => LARGE_PIECE_BYTES,
+            _ if flush == Flush::Next && self.len() <= BEGUN_PAGES => 0,
+            _ => usize::MAX,
+        };
+        self.write_pieces(file, begun_from)
     }
 
     /// Writes them long before they are flushed.
     pub(crate) fn write_early(&self, file: &PageFile) -> Result<()> {
-        self.write_pieces(file, true)
+        self.write_pieces(file, LARGE_PIECE_BYTES)
     }
 
-    fn write_pieces(&self, file: &PageFile, large: bool) -> Result<()> {
+    /// Writes them; the disk is told to begin with pieces of so many bytes and more at once.
+    fn write_pieces(&self, file: &PageFile, begun_from: usize) -> Result<()> {
         let mut rest = &self.pieces[..];
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(rest.len().min(SLICES));
         while let Some((start, _)) = rest.first() {
@@ -248,7 +266,7 @@ impl<'p> Pieces<'p> {
             file.file
                 .write_at(&slices, offset)
                 .map_err(|e| Error::io("write pages to", &file.path, e))?;
-            if large && bytes >= LARGE_PIECE_BYTES {
+            if bytes >= begun_from {
                 file.file.start_writeback(offset, bytes as u64);
             }
             rest = later;

@@ -150,6 +150,8 @@ struct State {
     faults: Faults,
     capacity: Option<u64>,
     events: u64,
+    /// How often the disk was told to begin writing.
+    writebacks: u64,
     recorder: Option<Recorder>,
 }
 
@@ -202,6 +204,7 @@ impl State {
             faults: Faults::new(seed),
             capacity: config.capacity,
             events: 0,
+            writebacks: 0,
             recorder: None,
         }
     }
@@ -325,6 +328,11 @@ impl SimSystem {
     /// marks.
     pub fn op_count(&self) -> u64 {
         self.state().events
+    }
+
+    /// How often the disk was told to begin writing something before its flush.
+    pub fn writebacks(&self) -> u64 {
+        self.state().writebacks
     }
 
     /// How many operations of a kind were called so far, those that failed included.

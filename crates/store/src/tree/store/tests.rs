@@ -501,6 +501,21 @@ fn closing_makes_everything_durable() {
 }
 
 #[test]
+fn the_disk_begins_with_a_small_commit_only_if_it_is_flushed_next() {
+    let system = SimSystem::new(1, Config { map: true, ..Config::default() });
+    let store = created(&system);
+    let begun = |keys, durability| {
+        let (mut turn, before) = (begin(&store), system.writebacks());
+        change(&mut turn, &mut Model::new(), &mut Random(1), keys, 100_000);
+        turn.commit(durability).unwrap();
+        system.writebacks() - before
+    };
+    assert!(begun(20, Durability::Durable) > 0);
+    assert_eq!(begun(20, Durability::None), 0);
+    assert_eq!(begun(4000, Durability::Durable), 0, "the flush sorts many scattered pages");
+}
+
+#[test]
 fn a_file_that_was_cut_off_is_named_damaged() {
     let system = SimSystem::new(1, Config::default());
     let store = created(&system);
