@@ -51,16 +51,17 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
     // The file is long enough for every commit that was published.
     let grows = meta.end > state.end;
-    if small && grows {
+    let durable = durability == Durability::Durable;
+    let is_ahead = durable && small && grows;
+    if is_ahead {
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
-    let durable = durability == Durability::Durable;
     pieces.write(&store.pages, if durable { Flush::Next } else { Flush::Later })?;
     if meta.end >= state.end {
         // Below a lowered end a damaged store may have children beyond it, which validation finds.
         image.note_written(&store.pages);
     }
-    if !small && grows {
+    if grows && !is_ahead {
         grow(store, meta.file_len())?;
     }
 
