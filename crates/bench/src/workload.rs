@@ -67,8 +67,8 @@ pub(crate) struct Plan {
 /// All workloads. Those that write in one transaction begin at 0: what the first operations cost
 /// beyond the others (pages copied, memory taken) is part of a large transaction.
 pub(crate) const PLANS: [Plan; 12] = [
-    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(25.0)),
-    plan(Workload::Get, "get", [10_000, 60_000], Some(675.0)),
+    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(27.5)),
+    plan(Workload::Get, "get", [10_000, 60_000], Some(695.0)),
     plan(Workload::Nth, "nth", [10_000, 60_000], Some(380.0)),
     plan(Workload::Rank, "rank", [10_000, 60_000], Some(690.0)),
     plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1300.0)),

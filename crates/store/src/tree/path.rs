@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::page::search::{Side, branch_slot};
-use super::pages::{PageRef, Pages};
+use super::pages::{PAGE_BYTES_MIN, PageRef, Pages};
 use super::tree::{MAX_LEVELS, Tree};
 use crate::Result;
 
@@ -127,8 +127,9 @@ impl Path {
                     self.read_ahead(pages, true);
                 }
                 if level == 1 && slot + 1 < page.len() {
-                    // What a scan needs first of the leaf behind this one.
-                    pages.fetch(page.child(slot + 1), leaf.front());
+                    // Of the leaf behind this one what is needed first; a long scan needs it all.
+                    let bytes = if self.moved > 1 { PAGE_BYTES_MIN } else { leaf.front() };
+                    pages.fetch(page.child(slot + 1), bytes);
                 }
                 return Ok(Some(leaf));
             }
