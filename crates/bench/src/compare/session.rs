@@ -46,7 +46,7 @@ pub(crate) fn advance(model: &mut Model, step: &Step) {
         Operation::Replace => model.replaced = model.first + step.operations,
         Operation::Remove => model.remove(step.operations),
         Operation::RemoveRange => model.remove_range(writes::middle(model, step), step.batch),
-        Operation::Churn => {
+        Operation::Churn | Operation::Block => {
             model.add(step.operations * step.batch);
             model.remove(step.operations * step.batch);
         }
@@ -56,11 +56,10 @@ pub(crate) fn advance(model: &mut Model, step: &Step) {
 
 /// Whether a step changes the store, so that all of it is compared afterwards.
 pub(crate) fn changes(operation: Operation) -> bool {
-    use Operation::{Append, Churn, Compact, Load, Put, PutBatch, Remove, RemoveRange, Replace};
-    matches!(
-        operation,
-        Load | Append | Put | PutBatch | Replace | Remove | RemoveRange | Churn | Compact
-    )
+    use Operation::{Append, Load, Put, PutBatch, Replace};
+    use Operation::{Block, Churn, Compact, Remove, RemoveRange};
+    let puts = matches!(operation, Load | Append | Put | PutBatch | Replace);
+    puts || matches!(operation, Remove | RemoveRange | Churn | Block | Compact)
 }
 
 impl<E: Engine> Opened<E> {
@@ -167,7 +166,7 @@ impl<E: Engine> Session for Opened<E> {
             Operation::Replace => target.replace()?.nanos(1),
             Operation::Remove => target.remove()?.nanos(1),
             Operation::RemoveRange => target.remove_range()?.nanos(1),
-            Operation::Churn => target.churn()?.rate(step.batch),
+            Operation::Churn | Operation::Block => target.churn()?.rate(step.batch),
             Operation::Compact => self.compact()?,
             Operation::Size => self.size()?,
             Operation::Open => self.open(step, model)? / 1e3,

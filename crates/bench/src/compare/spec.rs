@@ -168,6 +168,8 @@ pub(crate) enum Operation {
     RemoveRange,
     /// `batch` keys removed and `batch` others put a transaction.
     Churn,
+    /// The same, each of the former looked up before.
+    Block,
     /// Making the files small.
     Compact,
     /// Bytes on disk.
@@ -197,7 +199,7 @@ impl Operation {
         match self {
             Self::ReadThreads | Self::Beyond => ("gets/s", Better::More),
             Self::Put => ("commits/s", Better::More),
-            Self::PutBatch | Self::Churn => ("keys/s", Better::More),
+            Self::PutBatch | Self::Churn | Self::Block => ("keys/s", Better::More),
             Self::Speedup => ("x", Better::Amount),
             Self::Size | Self::Memory => ("MiB", Better::Amount),
             Self::Load | Self::Append | Self::Scan | Self::ScanPages => ("ns/entry", Better::Less),

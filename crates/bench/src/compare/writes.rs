@@ -1,14 +1,15 @@
 //! The measurements that change a store: what each does. The caller tells the model.
 
+use std::ops::Range;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
 use super::entry::{self, Maker};
 use super::model::Model;
-use super::reads::Run;
-use super::spec::Step;
-use crate::engine::{Engine, Result, Table, Writer};
+use super::reads::{Run, Wrong};
+use super::spec::{Operation, Step};
+use crate::engine::{Engine, Reader as _, Result, Table, Writer};
 
 /// A store, its table, the step to do and what holds before it.
 pub(crate) struct Target<'a, E> {
@@ -125,18 +126,37 @@ impl<E: Engine> Target<'_, E> {
         Ok(Run { operations: self.step.batch, time: start.elapsed(), sum: 0 })
     }
 
-    /// Removes the oldest keys and puts new ones, `step.batch` of each a transaction.
+    /// Removes the oldest keys and puts new ones, `step.batch` of each a transaction. In a chain of
+    /// blocks they are looked up before, as whoever spends coins does.
     pub(crate) fn churn(&self) -> Result<Run> {
         let Step { operations, batch, .. } = *self.step;
         let start = Instant::now();
         for done in (0..operations * batch).step_by(batch as usize) {
             let (old, new) = (self.model.first + done, self.model.next + done);
+            if self.step.operation == Operation::Block {
+                self.find_all(old..old + batch)?;
+            }
             self.write(|txn, maker| {
                 remove_all(txn, maker, old..old + batch)?;
                 put_all(txn, maker, new..new + batch, self.model.duplicates)
             })?;
         }
         Ok(Run { operations, time: start.elapsed(), sum: 0 })
+    }
+
+    /// Looks at entries one by one, and at all of their values.
+    fn find_all(&self, indexes: Range<u64>) -> Result<()> {
+        let maker = &mut Maker::new(self.model.shape);
+        self.store.read(self.table, |txn| {
+            for index in indexes {
+                let word = entry::word(index);
+                let (key, value) = maker.entry(word, entry::value_word(word, 0));
+                if txn.get(key, |found| found == *value)? != Some(true) {
+                    return Err(Wrong(format!("key {index} before it is removed")).into());
+                }
+            }
+            Ok(())
+        })
     }
 }
 
@@ -149,7 +169,7 @@ pub(crate) fn middle(model: &Model, step: &Step) -> u64 {
 fn put_all<W: Writer>(
     txn: &mut W,
     maker: &mut Maker,
-    indexes: std::ops::Range<u64>,
+    indexes: Range<u64>,
     duplicates: u64,
 ) -> Result<()> {
     for word in indexes.map(entry::word) {
@@ -161,11 +181,7 @@ fn put_all<W: Writer>(
     Ok(())
 }
 
-fn remove_all<W: Writer>(
-    txn: &mut W,
-    maker: &mut Maker,
-    indexes: std::ops::Range<u64>,
-) -> Result<()> {
+fn remove_all<W: Writer>(txn: &mut W, maker: &mut Maker, indexes: Range<u64>) -> Result<()> {
     for index in indexes {
         txn.delete(maker.key(entry::word(index)))?;
     }
