@@ -282,7 +282,8 @@ fn values_that_are_held_back_are_read() {
     let written = || {
         let files = std::fs::read_dir(&path).unwrap();
         // The engine may have removed a file meanwhile.
-        let bytes = files.flat_map(|entry| std::fs::read(entry.unwrap().path()).unwrap_or_default());
+        let bytes =
+            files.flat_map(|entry| std::fs::read(entry.unwrap().path()).unwrap_or_default());
         bytes.filter(|&byte| byte == 0xa7).count()
     };
     let before = written();
