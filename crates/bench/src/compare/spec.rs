@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("redb", include_str!("../../workloads/redb.toml")),
     ("commits", include_str!("../../workloads/commits.toml")),
     ("aged", include_str!("../../workloads/aged.toml")),
+    ("chain", include_str!("../../workloads/chain.toml")),
     ("memory", include_str!("../../workloads/memory.toml")),
     ("larger-than-memory", include_str!("../../workloads/larger-than-memory.toml")),
 ];
