@@ -9,7 +9,8 @@ const ROUNDS_MAX: usize = 50;
 
 /// A store that leaves all work to who calls for it, with segments of so many bytes.
 fn open(segment_bytes: u64) -> (Db, Keyspace) {
-    let system = SimSystem::new(1, Config::default());
+    // Hundreds of files, for all of which a 32-bit process has addresses.
+    let system = SimSystem::new(1, Config { reserve: 1 << 20, ..Config::default() });
     let options = Options::new().create(true).segment_bytes(segment_bytes);
     let options = options.durability(Durability::Buffered).system(Arc::new(system));
     let db = options.open("/d/store").unwrap();
