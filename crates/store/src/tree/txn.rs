@@ -563,7 +563,7 @@ impl WriteTxn {
         let (pages, open) = self.turn.state_mut().change(index)?;
         let place = locate(pages, &open.tree, key, &[])?;
         let leaf = place.path.steps[0].page;
-        pages.value_to_fill(leaf, place.slot, len).ok_or(Error::OutOfMemory)
+        pages.value_to_fill(leaf, place.slot, len)
     }
 
     /// A reserved long value has its bytes now: its sums are computed and stored.

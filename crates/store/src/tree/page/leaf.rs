@@ -238,6 +238,9 @@ impl<'a> PageMut<'a> {
 
     /// As [`Self::value_of_len`], for as long as the page is borrowed.
     pub(crate) fn into_value_of_len(self, i: usize, len: usize) -> Option<&'a mut [u8]> {
+        if i >= self.view().len() {
+            return None;
+        }
         let record = self.view().record(i);
         let (at, code) = (record.value_at(), record.value_code());
         if code < super::code::FIRST && code as usize == len {

@@ -184,17 +184,27 @@ impl WritePages {
         }
     }
 
-    /// The value of a changed leaf's slot, for writing, if it is in the page and `len` bytes long.
+    /// The value of `len` bytes that was just put into a leaf's slot, for writing.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is not there: in a damaged tree a key may be looked for elsewhere
+    /// than it was put.
     pub(crate) fn value_to_fill(
         &mut self,
         at: PageRef,
         slot: usize,
         len: usize,
-    ) -> Option<&mut [u8]> {
-        match &mut self.slots[at.index()].page {
+    ) -> Result<&mut [u8]> {
+        let lost = "a key that was put is not found where it is looked for";
+        if !at.is_changed() {
+            return Err(self.corrupt(at, lost));
+        }
+        let value = match &mut self.slots[at.index()].page {
             Some(buffer) => PageMut::new(buffer.bytes_mut()).into_value_of_len(slot, len),
             None => None,
-        }
+        };
+        let path = &self.base.file.path;
+        value.ok_or_else(|| Error::Corrupt { path: path.clone(), page: u64::MAX, reason: lost })
     }
 
     /// Makes `at` a changed page of this transaction that may be written: the same reference if it
