@@ -62,7 +62,7 @@ impl Part {
     pub(crate) fn number(&self) -> u32 {
         match self.name {
             Name::Segment(number) | Name::Table(number) | Name::Copy(number) => number,
-            Name::Manifest | Name::ManifestNew | Name::Lock => 0,
+            Name::Manifest | Name::ManifestNew | Name::Lock | Name::Pending => 0,
         }
     }
 }

@@ -97,11 +97,6 @@ impl Order {
         }
     }
 
-    /// Whether it is handed to the system before it returns.
-    fn is_handed_over(&self) -> bool {
-        self.durability > Durability::None
-    }
-
     /// What the log takes of it.
     fn group(&self) -> (u32, &[u8]) {
         (self.batch.count, &self.batch.body)
@@ -364,7 +359,7 @@ impl Inner {
             refusal.map_or(Ok(()), |refusal| Err(Error::from(refusal)))?;
         }
         let groups = [order.group()];
-        let appended = self.append(&mut writer, &groups, order.is_handed_over())?;
+        let appended = self.append(&mut writer, &groups, order.durability)?;
         drop(writer);
         appended.apply(&groups);
         self.pace(&order);
@@ -410,10 +405,10 @@ impl Inner {
         }
         let led = lead.group.clone();
         let groups: Vec<(u32, &[u8])> = led.iter().map(|waiter| waiter.order.group()).collect();
-        let durability = led.iter().map(|waiter| waiter.order.durability).max();
-        let now = led.iter().any(|waiter| waiter.order.is_handed_over());
-        let appended = self.append(&mut writer, &groups, now)?;
-        if durability == Some(Durability::Durable)
+        let durabilities = led.iter().map(|waiter| waiter.order.durability);
+        let durability = durabilities.max().unwrap_or(Durability::None);
+        let appended = self.append(&mut writer, &groups, durability)?;
+        if durability == Durability::Durable
             && let Err(error) = self.flush_log(&mut writer)
         {
             appended.leave_out();
@@ -456,7 +451,7 @@ impl Inner {
         &self,
         writer: &mut Writer,
         groups: &[(u32, &[u8])],
-        now: bool,
+        durability: Durability,
     ) -> Result<Appended<'_>> {
         self.make_room(writer)?;
         let first = writer.next_seq;
@@ -464,7 +459,7 @@ impl Inner {
         if end > SEQUENCE_END {
             return Err(Error::argument("the store has used up its sequence numbers"));
         }
-        let offset = writer.log.append(groups, first, now);
+        let offset = writer.log.append(groups, first, durability);
         let offset = offset.inspect_err(|error| self.poison_if_broken(writer, error))?;
         writer.next_seq = end;
         let added = |(count, body): &(u32, &[u8])| body.len() + *count as usize * ENTRY_BYTES;

@@ -20,6 +20,8 @@ pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 /// Who has the store open holds a lock on it.
 pub(crate) const LOCK: &str = "LOCK";
+/// What was handed to the system and is not in the log yet.
+pub(crate) const PENDING: &str = "PENDING";
 
 /// The directory of a store.
 pub(crate) struct Directory {
@@ -47,6 +49,7 @@ pub(crate) enum Name {
     Manifest,
     ManifestNew,
     Lock,
+    Pending,
     /// A file that is being copied to a checkpoint or backup; it is renamed when it is whole.
     Copy(u32),
 }
@@ -58,6 +61,7 @@ pub(crate) fn parse(name: &OsStr) -> Option<Name> {
         MANIFEST => return Some(Name::Manifest),
         MANIFEST_NEW => return Some(Name::ManifestNew),
         LOCK => return Some(Name::Lock),
+        PENDING => return Some(Name::Pending),
         _ => {}
     }
     let (digits, kind) = name.split_once('.')?;
@@ -79,6 +83,7 @@ fn file_name(name: Name) -> String {
         Name::Manifest => MANIFEST.to_string(),
         Name::ManifestNew => MANIFEST_NEW.to_string(),
         Name::Lock => LOCK.to_string(),
+        Name::Pending => PENDING.to_string(),
     }
 }
 

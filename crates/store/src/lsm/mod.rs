@@ -84,6 +84,7 @@ mod numbers;
 mod open;
 mod options;
 mod pace;
+mod pending;
 mod pool;
 mod queue;
 mod replay;

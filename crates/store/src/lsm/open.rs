@@ -7,7 +7,8 @@
 //!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
 //!    that was being written: it is cut at the first group that is not whole, unless a later one
 //!    proves that it was whole once. A segment that does not go on where the one before ends is
-//!    left out: what is missing between them was not durable, so neither was this.
+//!    left out: what is missing between them was not durable, so neither was this. Before one is
+//!    cut it gets the groups that come next, where the pending file has them.
 //! 4. What was found may stand in the system's cache only, and where a flush failed the system may
 //!    have forgotten that it does: what was not known to be on stable storage is written once more.
 //!    The last segments end where they were cut.
@@ -35,6 +36,7 @@ use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Draft};
 use super::memory::Budget;
 use super::options::Options;
+use super::pending::{Pending, Remains};
 use super::replay::{Job, Replay};
 use super::rotate::Logs;
 use super::run::{self, Output, Rules};
@@ -141,7 +143,8 @@ impl Options {
         let store = STORES.fetch_add(1, Ordering::Relaxed);
         let window_bytes = directory.budget.written_bytes();
         let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
-        let log = Log::new(identity, file, path, bounds, Arc::clone(&directory.held));
+        let (held, pending) = (Arc::clone(&directory.held), Pending::open(&directory));
+        let log = Log::new(identity, file, path, bounds, held, pending);
         let (has_asked, unlooked) = (false, u64::MAX);
         let writer = Writer { log, next_seq, active: buffer, has_asked, unlooked };
         Ok(Inner {
@@ -187,6 +190,8 @@ struct Recovery<'o> {
     /// Full ones, the newest first.
     frozen: Vec<Frozen>,
     replay: Replay,
+    /// What the log did not hold yet.
+    remains: Remains,
     edits: Vec<Edit>,
     /// Files that are to be flushed before a manifest says how they have ended.
     unflushed: Vec<(PathBuf, Arc<dyn DataFile>)>,
@@ -220,7 +225,19 @@ impl<'o> Recovery<'o> {
         let (replay, edits) = (Replay::new(has_thread), Vec::new());
         let (buffer, last_seq) = (Arc::new(Buffer::new()), version.flushed);
         let (frozen, unflushed) = (Vec::new(), Vec::new());
-        Ok(Self { options, version, buffer, frozen, replay, edits, unflushed, last_seq, next_file })
+        let remains = Remains::read(directory)?;
+        Ok(Self {
+            options,
+            version,
+            buffer,
+            frozen,
+            replay,
+            remains,
+            edits,
+            unflushed,
+            last_seq,
+            next_file,
+        })
     }
 
     /// Reads what is not in tables yet.
@@ -265,7 +282,12 @@ impl<'o> Recovery<'o> {
         let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
         loop {
             groups.reuse(self.replay.spare());
-            let Some(stretch) = groups.next_stretch()? else { break };
+            let Some(stretch) = groups.next_stretch()? else {
+                match segment.sealed.is_none() && self.complete(segment, &*file, &mut groups)? {
+                    true => continue,
+                    false => break,
+                }
+            };
             let first = stretch.groups().next().map_or(0, |group| group.seq);
             let known = stretch.groups().map(|group| group.flushed).max();
             flushed = flushed.max(known.unwrap_or(0));
@@ -303,6 +325,25 @@ impl<'o> Recovery<'o> {
             None => self.end(segment, groups, file, (flushed, last_seq.unwrap_or(0)))?,
         }
         Ok(seq)
+    }
+
+    /// Adds the groups to a segment that were handed to the system and do not stand in it yet;
+    /// whether there are any.
+    fn complete(
+        &self,
+        segment: &Segment,
+        file: &dyn DataFile,
+        groups: &mut Groups,
+    ) -> Result<bool> {
+        let at = groups.position();
+        let more = self.remains.groups(&segment.identity, at);
+        if !more.is_empty() {
+            let path = segment.handle().path();
+            let written = file.append_at(&[IoSlice::new(more)], at);
+            written.map_err(|e| Error::io("write to", path, e))?;
+            groups.extend(at + more.len() as u64);
+        }
+        Ok(!more.is_empty())
     }
 
     /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
@@ -428,7 +469,7 @@ fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
         let is_needed = match name {
             Name::Segment(number) => version.segments().any(|s| s.identity.number == number),
             Name::Table(number) => version.tables().any(|(_, t)| t.meta.number == number),
-            Name::Manifest | Name::Lock => true,
+            Name::Manifest | Name::Lock | Name::Pending => true,
             Name::ManifestNew | Name::Copy(_) => false,
         };
         if !is_needed {

@@ -65,8 +65,8 @@ impl Inner {
         let spare = self.logs.spare().take();
         let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
         self.logs.ended().push(writer.log.ended(writer.next_seq - 1));
-        let held = Arc::clone(&self.directory.held);
-        writer.log = Log::new(identity, file, path, self.log_bounds(), held);
+        let (held, pending) = (Arc::clone(&self.directory.held), writer.log.take_pending());
+        writer.log = Log::new(identity, file, path, self.log_bounds(), held, pending);
         self.background.wake_log();
         Ok(())
     }

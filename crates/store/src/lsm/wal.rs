@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering;
 use super::append::{Advice, Trail};
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
 use super::held::Held;
+use super::options::Durability;
+use super::pending::Pending;
 use super::varint::{self, Reader};
 use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
@@ -49,7 +51,7 @@ pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 const READ_BYTES: usize = 256 << 10;
 pub(crate) const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
-const GATHERED_BYTES_MAX: usize = 64 << 10;
+pub(crate) const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// Where flushes come often, so much behind the end is filled with zeros beforehand: then a flush
 /// has data to write, and nothing of the file's length and place.
 const PREPARED_BYTES: u64 = 1 << 20;
@@ -190,10 +192,31 @@ impl Identity {
         header
     }
 
+    /// The length of the group at `offset`, with which these bytes begin; `None` if it is not whole.
+    pub(crate) fn whole_group(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        let header = bytes.get(..GROUP_HEADER_BYTES)?;
+        let len = group_len(header, bytes.len() as u64)? as usize;
+        self.is_whole(offset, &bytes[..len]).then_some(len)
+    }
+
+    fn is_whole(&self, offset: u64, group: &[u8]) -> bool {
+        let (header, body) = group.split_at(GROUP_HEADER_BYTES);
+        let sum = self.group_sum(offset, header, body);
+        sum == u32_at(header, GROUP_SUM_OFFSET) || is_planted(Bug::ChecksumNotChecked)
+    }
+
     fn group_sum(&self, offset: u64, header: &[u8], body: &[u8]) -> u32 {
         let head = crc32c(self.seed(offset), &header[GROUP_COUNT_OFFSET..GROUP_HEADER_BYTES]);
         crc32c(u64::from(head) << 32 | offset & 0xffff_ffff, body)
     }
+}
+
+/// The length of a group, as its header says it, at `most` so many bytes; `None` if it is no header.
+fn group_len(header: &[u8], most: u64) -> Option<u64> {
+    let (len, seq) = (u64_at(header, GROUP_LEN_OFFSET), u64_at(header, GROUP_SEQ_OFFSET));
+    let fits = (GROUP_HEADER_BYTES as u64..=most).contains(&len);
+    let is_one = fits && seq < SEQUENCE_END && u32_at(header, GROUP_COUNT_OFFSET) > 0;
+    is_one.then_some(len)
 }
 
 /// A group as it stands in a segment.
@@ -268,6 +291,12 @@ impl Groups {
         self.at
     }
 
+    /// Groups were added there, which end at `end`.
+    pub(crate) fn extend(&mut self, end: u64) {
+        self.end = self.end.max(end);
+        self.buffer.clear();
+    }
+
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.end
     }
@@ -330,17 +359,11 @@ impl Groups {
             return Ok(None);
         }
         let from = self.load(offset, GROUP_HEADER_BYTES)?;
-        let len = u64_at(&self.buffer, from + GROUP_LEN_OFFSET);
-        let seq = u64_at(&self.buffer, from + GROUP_SEQ_OFFSET);
-        let fits = (GROUP_HEADER_BYTES as u64..=self.end - offset).contains(&len);
-        if !fits || seq >= SEQUENCE_END || u32_at(&self.buffer, from + GROUP_COUNT_OFFSET) == 0 {
-            return Ok(None);
-        }
+        let header = &self.buffer[from..from + GROUP_HEADER_BYTES];
+        let Some(len) = group_len(header, self.end - offset) else { return Ok(None) };
         let from = self.load(offset, len as usize)?;
-        let (header, body) = self.buffer[from..from + len as usize].split_at(GROUP_HEADER_BYTES);
-        let sum = self.identity.group_sum(offset, header, body);
-        let is_whole = sum == u32_at(header, GROUP_SUM_OFFSET);
-        Ok((is_whole || is_planted(Bug::ChecksumNotChecked)).then_some(offset + len))
+        let is_whole = self.identity.is_whole(offset, &self.buffer[from..from + len as usize]);
+        Ok(is_whole.then_some(offset + len))
     }
 
     /// After [`Groups::next`] answered `None` before the end: whether what lies there is damage,
@@ -470,6 +493,8 @@ pub(crate) struct Log {
     /// Groups that were not handed to the system yet, and how many bytes of them there are.
     held: Arc<Held>,
     held_bytes: usize,
+    /// Where those are that were handed to the system another way.
+    pending: Option<Pending>,
     /// Where these will stand.
     trail: Trail,
     /// So much is on stable storage.
@@ -484,19 +509,39 @@ pub(crate) struct Log {
 
 impl Log {
     /// Writes to a segment of which only the header stands on stable storage. What is held back of
-    /// it is put into `held`, where nothing of another segment is left.
+    /// it is put into `held`, and what is handed to the system meanwhile into `pending`, where
+    /// nothing of another segment is left.
     pub(crate) fn new(
         identity: Identity,
         file: Arc<dyn DataFile>,
         path: PathBuf,
         bounds: Bounds,
         held: Arc<Held>,
+        mut pending: Option<Pending>,
     ) -> Self {
         let at = HEADER_BYTES as u64;
         held.lock().begin(identity.number, at);
+        pending.iter_mut().for_each(|pending| pending.begin(identity.number, at));
         let trail = Trail::new(at, bounds.window_bytes).reserving(bounds.segment_bytes);
         let (held_bytes, flushed, prepared, broken) = (0, at, at, false);
-        Self { identity, file, path, held, held_bytes, trail, flushed, prepared, bounds, broken }
+        Self {
+            identity,
+            file,
+            path,
+            held,
+            held_bytes,
+            pending,
+            trail,
+            flushed,
+            prepared,
+            bounds,
+            broken,
+        }
+    }
+
+    /// For the next segment, when all of this one was written.
+    pub(crate) fn take_pending(&mut self) -> Option<Pending> {
+        self.pending.take()
     }
 
     /// What the system should be told of the file by now, which takes a while.
@@ -529,7 +574,8 @@ impl Log {
     }
 
     /// Adds groups, the first of which begins with `seq`. Answers where the first one begins; the
-    /// others follow. They are handed to the system if `now`, or if enough have gathered.
+    /// others follow. They are written to the segment if they are to be durable, or if enough have
+    /// gathered; where they are to be handed to the system, they are in the pending file else.
     ///
     /// # Errors
     /// If the system refuses: then none of the groups is in the log, unless it is
@@ -538,7 +584,7 @@ impl Log {
         &mut self,
         groups: &[(u32, &[u8])],
         mut seq: u64,
-        now: bool,
+        durability: Durability,
     ) -> Result<u64> {
         let start = self.end();
         let bytes: usize = groups.iter().map(|(_, body)| GROUP_HEADER_BYTES + body.len()).sum();
@@ -553,9 +599,18 @@ impl Log {
             (offset, seq) = (group.end(), seq + u64::from(count));
         }
         self.held_bytes += bytes;
-        if now || self.held_bytes > GATHERED_BYTES_MAX {
+        let is_written = match durability {
+            Durability::None => false,
+            Durability::Buffered => self.pending.is_none(),
+            Durability::Durable => true,
+        };
+        if is_written || self.held_bytes > GATHERED_BYTES_MAX {
             // What was held back before stays so if the write fails.
             self.write_out().inspect_err(|_| self.hold(before))?;
+        } else if durability == Durability::Buffered
+            && let Some(pending) = &mut self.pending
+        {
+            pending.add(&self.held.lock().bytes());
         }
         Ok(start)
     }
@@ -589,6 +644,7 @@ impl Log {
             Ok(()) => {
                 self.held.lock().begin(self.identity.number, end);
                 self.held_bytes = 0;
+                self.pending.iter_mut().for_each(|p| p.begin(self.identity.number, end));
                 self.trail.advance(end);
                 Ok(())
             }

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
-use super::{Map, Paging};
+use super::{Map, Paging, Shared};
 
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(target_pointer_width = "64")]
@@ -173,6 +173,31 @@ impl Drop for Region {
         // it promised that the reference does not outlive the region.
         // A failure would leave the range mapped, which harms nobody.
         let _ = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// The first bytes of a file, to be stored into.
+struct Stored(Region);
+
+/// Shares the first `len` bytes of a file, which has them, with the system.
+pub(super) fn share(file: BorrowedFd<'_>, len: usize) -> io::Result<Box<dyn Shared>> {
+    let region = Region::file_shared(file, len)?;
+    // So that storing never has to wait for the disk. The system may refuse.
+    // SAFETY: the range is the region's own, and what is in it stays.
+    let _ = unsafe { mm::mlock(region.base.as_ptr().cast(), len) };
+    Ok(Box::new(Stored(region)))
+}
+
+impl Shared for Stored {
+    fn store(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset.checked_add(bytes.len());
+        assert!(end.is_some_and(|end| end <= self.0.len), "bytes behind the end of what is shared");
+        // SAFETY: the range lies in the region, which is writable and of which no reference is ever
+        // made; `&mut self` keeps other threads away.
+        unsafe {
+            let to = self.0.base.as_ptr().add(offset);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
     }
 }
 

@@ -95,6 +95,12 @@ pub trait DataFile: Send + Sync {
     /// the largest half, quarter, ... of it that is granted), so that growth needs no remapping.
     /// `None` where the reservation would be too small to be of use: then `read_at` serves.
     fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
+    /// Shares the first `len` bytes, which must be there, with the system: what is stored in them is
+    /// handed to it as by a write, but without a call. `None` where there is no such thing.
+    fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
+        let _ = len;
+        Ok(None)
+    }
     /// Evidence that what was written without a flush is still there: equal values mean that
     /// neither the machine nor the mount was restarted in between. `None` where there is no such
     /// evidence.
@@ -112,6 +118,13 @@ pub trait DataFile: Send + Sync {
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }
+}
+
+/// The first bytes of a file, which the process and the system share.
+pub trait Shared: Send + Sync {
+    /// Stores bytes, all of which must lie inside, or it panics. Who dies meanwhile may have stored
+    /// some of them.
+    fn store(&mut self, offset: usize, bytes: &[u8]);
 }
 
 /// A read-only view of a file, valid up to the file's length, with address space to grow.

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 
-use super::{DataFile, Map, Open, SharedLock, System, aio, lock, map};
+use super::{DataFile, Map, Open, Shared, SharedLock, System, aio, lock, map};
 
 /// The system's own files, maps and locks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -398,6 +398,15 @@ impl DataFile for RealFile {
 
     fn map(&self, reserve: u64) -> io::Result<Option<Map>> {
         map::reserve(self.file.as_fd(), self.len()?, reserve)
+    }
+
+    fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
+        if (len as u64) > self.len()? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // What is touched through a map must have its place on the disk.
+        fill_holes(&self.file)?;
+        map::share(self.file.as_fd(), len).map(Some)
     }
 
     fn uptime_evidence(&self) -> Option<[u8; 24]> {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::{DataFile, Map};
+use super::super::{DataFile, Map, Shared};
 use super::fault::{Fault, Kept, Operation};
 use super::image::Event;
 use super::{SimSystem, State, unix};
@@ -118,6 +118,19 @@ impl DataFile for SimFile {
         Ok(self.system.machine.config.map.then(|| state.memory(self.file).map()))
     }
 
+    fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
+        self.check_may_write()?;
+        let mut state = self.system.begin(Operation::Map)?;
+        if (len as u64) > state.memory(self.file).len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !self.system.machine.config.map {
+            return Ok(None);
+        }
+        state.count_handles(self.file, 1);
+        Ok(Some(Box::new(Stored { file: Self::new(&self.system, self.file, true), len })))
+    }
+
     fn uptime_evidence(&self) -> Option<[u8; 24]> {
         let boot = self.system.machine.boot;
         let mut evidence = [0; 24];
@@ -125,5 +138,24 @@ impl DataFile for SimFile {
         evidence[8..16].copy_from_slice(&unix::mix(boot).to_le_bytes());
         evidence[16..].copy_from_slice(&(self.file as u64).to_le_bytes());
         Some(evidence)
+    }
+}
+
+/// The first bytes of a file, to be stored into.
+struct Stored {
+    file: SimFile,
+    len: usize,
+}
+
+impl Shared for Stored {
+    fn store(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset.checked_add(bytes.len());
+        assert!(end.is_some_and(|end| end <= self.len), "bytes behind the end of what is shared");
+        let mut state = self.file.system.state();
+        // The dead store nothing.
+        if self.file.system.process.check().is_ok() {
+            let stored = self.file.put(&mut state, offset as u64, bytes);
+            debug_assert!(stored.is_ok(), "the file has these bytes");
+        }
     }
 }
