@@ -20,7 +20,7 @@ pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 /// Who has the store open holds a lock on it.
 pub(crate) const LOCK: &str = "LOCK";
-/// What was handed to the system and is not in the log yet.
+/// Groups that were handed to the system and are not in the log yet.
 pub(crate) const PENDING: &str = "PENDING";
 
 /// The directory of a store.
@@ -31,7 +31,7 @@ pub(crate) struct Directory {
     pub(crate) mode: u32,
     /// What was read of tables and segments.
     pub(crate) blocks: Blocks,
-    /// What of the log was not handed to the system.
+    /// What of the log was not written yet.
     pub(crate) held: Arc<Held>,
     pub(crate) budget: Budget,
     /// Where queues of reads come from.

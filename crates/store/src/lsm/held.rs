@@ -1,5 +1,5 @@
-//! The end of the log that was not handed to the system yet: readers find here what will stand in a
-//! segment and does not yet. Knows bytes and places only.
+//! The end of the log that was not written yet: readers find here what will stand in a segment and
+//! does not yet. Knows bytes and places only.
 
 use std::sync::{Arc, PoisonError};
 

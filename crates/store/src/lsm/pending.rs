@@ -94,7 +94,8 @@ impl Remains {
         let Some(header) = self.0.get(..GROUPS_OFFSET) else { return &[] };
         let before = end.checked_sub(u64_at(header, OFFSET_OFFSET));
         let known = before.filter(|_| u32_at(header, SEGMENT_OFFSET) == identity.number);
-        let from = known.and_then(|before| usize::try_from(before).ok()?.checked_add(GROUPS_OFFSET));
+        let from =
+            known.and_then(|before| usize::try_from(before).ok()?.checked_add(GROUPS_OFFSET));
         let rest = from.and_then(|from| self.0.get(from..)).unwrap_or_default();
         let mut count = 0;
         while let Some(len) = identity.whole_group(end + count as u64, &rest[count..]) {

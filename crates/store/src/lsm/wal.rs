@@ -490,10 +490,10 @@ pub(crate) struct Log {
     identity: Identity,
     file: Arc<dyn DataFile>,
     path: PathBuf,
-    /// Groups that were not handed to the system yet, and how many bytes of them there are.
+    /// Groups that were not written yet, and how many bytes of them there are.
     held: Arc<Held>,
     held_bytes: usize,
-    /// Where those are that were handed to the system another way.
+    /// Where those of them are that must outlive the process.
     pending: Option<Pending>,
     /// Where these will stand.
     trail: Trail,

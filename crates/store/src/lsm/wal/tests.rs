@@ -58,7 +58,8 @@ fn groups_are_read_as_they_were_written() {
 fn a_changed_bit_is_an_end_or_damage() {
     let (system, mut log) = segment();
     for n in 0..3 {
-        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Buffered).unwrap();
+        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Buffered)
+            .unwrap();
     }
     log.flush().unwrap();
     let flushed = log.end();
@@ -108,7 +109,8 @@ fn zeros_are_put_behind_the_end() {
     let (system, mut log) = segment();
     log.bounds.segment_bytes = 500;
     for n in 0..9 {
-        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Buffered).unwrap();
+        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Buffered)
+            .unwrap();
         log.flush().unwrap();
         let len = system.content(Path::new(PATH)).unwrap().len() as u64;
         assert_eq!(len, log.end().max(500));
