@@ -95,8 +95,8 @@ pub trait DataFile: Send + Sync {
     /// the largest half, quarter, ... of it that is granted), so that growth needs no remapping.
     /// `None` where the reservation would be too small to be of use: then `read_at` serves.
     fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
-    /// Shares the first `len` bytes, which must be there, with the system: what is stored in them is
-    /// handed to it as by a write, but without a call. `None` where there is no such thing.
+    /// Shares the first `len` bytes, which must be there, with the system: what is stored in them
+    /// is handed to it as by a write, but without a call. `None` where there is no such thing.
     fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
         let _ = len;
         Ok(None)
