@@ -28,7 +28,8 @@ pub struct FlipReport {
     pub told: u64,
     /// Damage that looked like a torn write: the last commits were missing.
     pub torn: u64,
-    /// Damage that took nothing: a record of the manifest that says what the log says too.
+    /// Damage that took nothing: a record of the manifest that says what the log says too, pending
+    /// groups that the log has.
     pub harmless: u64,
     /// What was wrong.
     pub violations: Vec<String>,
@@ -107,11 +108,12 @@ struct Damage<'d> {
 impl Damage<'_> {
     fn judge(&self, template: &Template, disk: &SimSystem, place: String, report: &mut FlipReport) {
         let looked = caught(|| self.look(template, disk).map_err(Into::into));
-        let is_log = self.path.extension().is_some_and(|kind| kind == "log");
+        let may_be_torn = template::ends_the_log(self.path) || self.may_lose_edit;
+        let may_be_harmless = template::is_pending(self.path) || self.may_lose_edit;
         match looked {
             Ok(Seen::Told) => report.told += 1,
-            Ok(Seen::Torn) if is_log || self.may_lose_edit => report.torn += 1,
-            Ok(Seen::Nothing) if self.may_lose_edit => report.harmless += 1,
+            Ok(Seen::Torn) if may_be_torn => report.torn += 1,
+            Ok(Seen::Nothing) if may_be_harmless => report.harmless += 1,
             Ok(seen) => report.violations.push(format!("{place}: {seen:?}")),
             Err(disagreement) => report.violations.push(format!("{place}: {}", disagreement.text)),
         }

@@ -132,6 +132,24 @@ fn segment(bytes: &[u8], pieces: &mut Vec<Piece>) -> Option<()> {
     Some(())
 }
 
+/// Where the pending groups end: behind the last one that follows the one before it. Others stand
+/// there from earlier.
+pub fn pending_end(bytes: &[u8]) -> usize {
+    let (mut at, mut next) = (HEADER_BYTES, None);
+    loop {
+        let (count, len) = (u32_at(bytes, at + 4), u64_at(bytes, at + 8));
+        let (Some(count), Some(len), Some(seq)) = (count, len, u64_at(bytes, at + 16)) else {
+            break;
+        };
+        let follows = next.is_none_or(|next| next == seq) && count > 0;
+        if !follows || len > (bytes.len() - at) as u64 {
+            break;
+        }
+        (at, next) = (at + len as usize, Some(seq + u64::from(count)));
+    }
+    at.min(bytes.len())
+}
+
 fn table(number: u32, bytes: &[u8], pieces: &mut Vec<Piece>) -> Option<()> {
     let footer = bytes.len().checked_sub(HEADER_BYTES)?;
     let place = |offset, len| {

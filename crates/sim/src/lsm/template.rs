@@ -33,7 +33,8 @@ pub struct Template {
     pub expected: Vec<Expected>,
     /// Keys and values of the last commits, in their order, which stand only in the log.
     pub tail: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Each file that is not empty, without the zeros that stand ahead of the end of the log.
+    /// Each file that is not empty, without the zeros that stand ahead of the end of the log, and
+    /// what stands behind the pending groups.
     pub files: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -123,14 +124,27 @@ impl Template {
     }
 }
 
-/// What was written to a file. Behind the end of the log stand zeros, which say nothing and to
-/// which no damage can be done.
+/// What was written to a file. Behind the end of the log stand zeros, and behind pending groups
+/// others, which say nothing and to which no damage can be done.
 fn written(path: &Path, mut bytes: Vec<u8>) -> Vec<u8> {
+    if is_pending(path) {
+        bytes.truncate(super::format::pending_end(&bytes));
+    }
     let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
     if path.extension().is_some_and(|kind| kind == "log") && zeros >= AHEAD_MIN {
         bytes.truncate(bytes.len() - zeros);
     }
     bytes
+}
+
+/// Whether the last commits may stand in this file and nowhere else.
+pub fn ends_the_log(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| kind == "log") || is_pending(path)
+}
+
+/// Whether it holds groups that the log does not hold yet, or once did not.
+pub fn is_pending(path: &Path) -> bool {
+    path.ends_with("PENDING")
 }
 
 /// The name of a file.

@@ -52,7 +52,8 @@ fn damage_of_the_log_structured_engine_is_noticed() {
 fn pieces_have_the_checksums_that_the_engine_gave_them() {
     let template = lsm::template::Template::new().unwrap();
     let mut kinds = std::collections::BTreeSet::new();
-    for (path, bytes) in &template.files {
+    // What is pending has the checksums of the log.
+    for (path, bytes) in template.files.iter().filter(|file| !lsm::template::is_pending(&file.0)) {
         let pieces = lsm::format::pieces(&lsm::template::name(path), bytes);
         let mut sealed = bytes.clone();
         pieces.iter().for_each(|piece| piece.seal(&mut sealed));

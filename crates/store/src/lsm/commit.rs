@@ -6,11 +6,11 @@
 //! 1. The writer's lock is taken. A batch that names a dropped keyspace is refused, and that of a
 //!    transaction under which others changed something, also in front of it in the same group. Room
 //!    is made: a full buffer is frozen, and a full segment of the log is left for the next one.
-//! 2. The batch is appended to the log as a group, with the next sequence numbers. If it need not be
-//!    durable it is written with later ones, and stands in the pending file meanwhile if it is to
-//!    outlive the process. A crash before its end leaves a tail that is cut; what returned before
-//!    stands in front of it. What a write that fails leaves is cut off at once, and the next commit
-//!    stands in its place.
+//! 2. The batch is appended to the log as a group, with the next sequence numbers. If it need not
+//!    be durable it is written with later ones, and stands in the pending file meanwhile if it is
+//!    to outlive the process. A crash before its end leaves a tail that is cut; what returned
+//!    before stands in front of it. What a write that fails leaves is cut off at once, and the next
+//!    commit stands in its place.
 //! 3. If it is to be durable, everything is flushed. After a failed flush nobody knows what is on
 //!    the disk, and nothing more is written until the store is opened anew.
 //! 4. The lock is given back. The operations go into the buffer that was the newest in step 2,

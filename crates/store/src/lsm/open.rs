@@ -279,7 +279,8 @@ impl<'o> Recovery<'o> {
         let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
-        let (mut seq, mut flushed) = (None, HEADER_BYTES as u64);
+        let known = self.remains.flushed(&segment.identity);
+        let (mut seq, mut flushed) = (None, known.max(HEADER_BYTES as u64));
         loop {
             groups.reuse(self.replay.spare());
             let Some(stretch) = groups.next_stretch()? else {
@@ -358,11 +359,11 @@ impl<'o> Recovery<'o> {
         // Nothing is cut behind groups that make no sense.
         self.replay.settle()?;
         let path = segment.handle().path();
-        if !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
-            let what = "a group of the log is damaged: groups behind it say it was whole";
-            return Err(Error::damaged(path, groups.position(), what));
-        }
         let cut = groups.position();
+        if flushed > cut || !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
+            let what = "a group of the log is damaged: groups behind it say it was whole";
+            return Err(Error::damaged(path, cut, what));
+        }
         self.edits.push(self.end_of(segment, cut, last_seq));
         if cut > HEADER_BYTES as u64 {
             // Also where it ends there already: room may have been found for more.

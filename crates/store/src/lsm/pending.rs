@@ -89,19 +89,34 @@ impl Remains {
         Ok(Self(bytes))
     }
 
+    /// Where the groups of a segment would stand in it, and behind them what is there; `None` if it
+    /// is of another segment.
+    fn of(&self, identity: &Identity) -> Option<(u64, &[u8])> {
+        let header = self.0.get(..GROUPS_OFFSET)?;
+        let is_ours = u32_at(header, SEGMENT_OFFSET) == identity.number;
+        is_ours.then(|| (u64_at(header, OFFSET_OFFSET), &self.0[GROUPS_OFFSET..]))
+    }
+
     /// The whole groups that come next in a segment, the log of which ends at `end`.
     pub(crate) fn groups(&self, identity: &Identity, end: u64) -> &[u8] {
-        let Some(header) = self.0.get(..GROUPS_OFFSET) else { return &[] };
-        let before = end.checked_sub(u64_at(header, OFFSET_OFFSET));
-        let known = before.filter(|_| u32_at(header, SEGMENT_OFFSET) == identity.number);
-        let from =
-            known.and_then(|before| usize::try_from(before).ok()?.checked_add(GROUPS_OFFSET));
-        let rest = from.and_then(|from| self.0.get(from..)).unwrap_or_default();
-        let mut count = 0;
-        while let Some(len) = identity.whole_group(end + count as u64, &rest[count..]) {
-            count += len;
+        let behind = |(offset, bytes): (u64, &'_ [u8])| {
+            let from = usize::try_from(end.checked_sub(offset)?).ok()?;
+            (from <= bytes.len()).then_some(GROUPS_OFFSET + from)
+        };
+        let Some(from) = self.of(identity).and_then(behind) else { return &[] };
+        let (rest, mut count) = (&self.0[from..], 0);
+        while let Some(group) = identity.whole_group(end + count as u64, &rest[count..]) {
+            count += (group.end() - group.offset) as usize;
         }
         &rest[..count]
+    }
+
+    /// So much of a segment was on stable storage, as far as the first group knew.
+    pub(crate) fn flushed(&self, identity: &Identity) -> u64 {
+        let first = self.of(identity).and_then(|(offset, bytes)| {
+            identity.whole_group(offset, bytes).map(|group| group.flushed.min(offset))
+        });
+        first.unwrap_or(0)
     }
 }
 

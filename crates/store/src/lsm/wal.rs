@@ -192,11 +192,11 @@ impl Identity {
         header
     }
 
-    /// The length of the group at `offset`, with which these bytes begin; `None` if it is not whole.
-    pub(crate) fn whole_group(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
-        let header = bytes.get(..GROUP_HEADER_BYTES)?;
-        let len = group_len(header, bytes.len() as u64)? as usize;
-        self.is_whole(offset, &bytes[..len]).then_some(len)
+    /// The group that stands at `offset`, and with which these bytes begin, if it is whole.
+    pub(crate) fn whole_group<'b>(&self, offset: u64, bytes: &'b [u8]) -> Option<Group<'b>> {
+        let len = group_len(bytes.get(..GROUP_HEADER_BYTES)?, bytes.len() as u64)?;
+        let is_whole = self.is_whole(offset, &bytes[..len as usize]);
+        is_whole.then(|| group_of(bytes, offset, (offset, offset + len)))
     }
 
     fn is_whole(&self, offset: u64, group: &[u8]) -> bool {
@@ -211,7 +211,8 @@ impl Identity {
     }
 }
 
-/// The length of a group, as its header says it, at `most` so many bytes; `None` if it is no header.
+/// The length of a group, as its header says it, at `most` so many bytes; `None` if it makes no
+/// sense.
 fn group_len(header: &[u8], most: u64) -> Option<u64> {
     let (len, seq) = (u64_at(header, GROUP_LEN_OFFSET), u64_at(header, GROUP_SEQ_OFFSET));
     let fits = (GROUP_HEADER_BYTES as u64..=most).contains(&len);

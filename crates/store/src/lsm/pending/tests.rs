@@ -122,3 +122,22 @@ fn a_power_cut_leaves_a_prefix() {
         assert_eq!(found, Vec::from_iter(0..found.len() as u32), "seed {seed}, {mode:?}");
     }
 }
+
+/// The log loses what a group in the pending file says was on stable storage.
+#[test]
+fn what_was_durable_is_missed() {
+    let system = SimSystem::new(6, Config::default());
+    let (db, space) = open(&system);
+    put(&db, &space, 1, Durability::Durable);
+    let (names, durable) = (system.list(Path::new(STORE)).unwrap(), 150);
+    put(&db, &space, 2, Durability::Buffered);
+    let system = system.restart_process();
+    drop(db);
+    let last = names.iter().filter(|name| name.to_string_lossy().ends_with(".log")).max().unwrap();
+    let path = Path::new(STORE).join(last);
+    let log = system.open_data(&path, Open::Write, 0).unwrap();
+    log.set_len(durable).unwrap();
+    let options = Options::new().system(Arc::new(system.clone()));
+    let error = options.open(STORE).map(drop).unwrap_err();
+    assert!(matches!(&error, Error::Damaged { path: file, .. } if *file == path), "{error}");
+}
