@@ -4,8 +4,9 @@
 //! The log gets many commits by one write.
 //!
 //! ```text
-//!   0   segment (4)   the segment of the log in which the bytes will stand
-//!   8   offset (8)    where the first one will stand
+//!   0   magic (8), version (4)
+//!   12  segment (4)   the segment of the log in which the bytes will stand
+//!   16  offset (8)    where the first one will stand
 //!   64  groups        one behind the other, as they will stand there
 //! ```
 //!
@@ -22,11 +23,25 @@ use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::os::{Open, Shared};
 use crate::{Error, Result};
 
-pub(crate) const SEGMENT_OFFSET: usize = 0;
-pub(crate) const OFFSET_OFFSET: usize = 8;
+pub(crate) const MAGIC_OFFSET: usize = 0;
+pub(crate) const VERSION_OFFSET: usize = 8;
+pub(crate) const SEGMENT_OFFSET: usize = 12;
+pub(crate) const OFFSET_OFFSET: usize = 16;
 pub(crate) const GROUPS_OFFSET: usize = 64;
+
+const MAGIC: [u8; 8] = *b"HEDGEPND";
+const VERSION: u32 = 1;
 /// The log lets no more than this gather, and one more commit of at most as much.
 const PENDING_BYTES: usize = GROUPS_OFFSET + 2 * GATHERED_BYTES_MAX;
+
+/// What the file begins with. A version that writes it otherwise is told from this one by the
+/// manifest, too.
+fn beginning() -> [u8; SEGMENT_OFFSET] {
+    let mut bytes = [0; SEGMENT_OFFSET];
+    bytes[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);
+    put_u32(&mut bytes, VERSION_OFFSET, VERSION);
+    bytes
+}
 
 /// The file, as the writer of the log has it.
 pub(crate) struct Pending {
@@ -36,8 +51,8 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// `None` where it cannot be had: then the log is written to for each commit. What was in it
-    /// must be in the log.
+    /// `None` where it cannot be had, or is somebody else's: then the log is written to for each
+    /// commit. What was in it must be in the log.
     pub(crate) fn open(directory: &Directory) -> Option<Self> {
         let path = directory.file(Name::Pending);
         let file = match directory.system.open_data(&path, Open::Write, 0) {
@@ -47,19 +62,25 @@ impl Pending {
             opened => opened,
         };
         let file = file.ok()?;
+        let mut begin = [0; SEGMENT_OFFSET];
+        file.read_some(&mut begin, 0).ok()?;
+        if begin != beginning() && begin != [0; SEGMENT_OFFSET] {
+            return None;
+        }
         if file.len().ok()? < PENDING_BYTES as u64 {
             file.set_len(PENDING_BYTES as u64).ok()?;
         }
-        let shared = file.share(PENDING_BYTES).ok().flatten()?;
+        let mut shared = file.share(PENDING_BYTES).ok().flatten()?;
+        shared.store(0, &beginning());
         Some(Self { shared, count: 0 })
     }
 
     /// The log holds all before that place.
     pub(crate) fn begin(&mut self, segment: u32, offset: u64) {
-        let mut header = [0; OFFSET_OFFSET + 8];
-        put_u32(&mut header, SEGMENT_OFFSET, segment);
-        put_u64(&mut header, OFFSET_OFFSET, offset);
-        self.shared.store(0, &header);
+        let mut place = [0; OFFSET_OFFSET + 8 - SEGMENT_OFFSET];
+        put_u32(&mut place, 0, segment);
+        put_u64(&mut place, OFFSET_OFFSET - SEGMENT_OFFSET, offset);
+        self.shared.store(SEGMENT_OFFSET, &place);
         self.count = 0;
     }
 
@@ -86,7 +107,8 @@ impl Remains {
         let mut bytes = vec![0; PENDING_BYTES];
         let read = file.read_some(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
         bytes.truncate(read);
-        Ok(Self(bytes))
+        let is_ours = bytes.len() >= GROUPS_OFFSET && bytes.starts_with(&beginning());
+        Ok(if is_ours { Self(bytes) } else { Self::default() })
     }
 
     /// Where the groups of a segment would stand in it, and behind them what is there; `None` if it

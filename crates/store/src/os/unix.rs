@@ -236,6 +236,21 @@ pub(super) fn fill_holes(file: &impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a file keeps its places on the disk when it is changed. Where it gets new ones (btrfs,
+/// zfs), or a server has it, storing into a map of it may fail, which ends the process.
+#[cfg(target_os = "linux")]
+fn writes_in_place(file: &impl AsFd) -> bool {
+    /// ext2 to ext4, XFS, tmpfs.
+    const KINDS: [u32; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+    fs::fstatfs(file).is_ok_and(|system| KINDS.contains(&(system.f_type as u32)))
+}
+
+/// It is not known.
+#[cfg(not(target_os = "linux"))]
+fn writes_in_place(_: &impl AsFd) -> bool {
+    false
+}
+
 /// Fills `buffer` from `offset`.
 pub(super) fn read_all(file: &impl AsFd, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
@@ -403,6 +418,9 @@ impl DataFile for RealFile {
     fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
         if (len as u64) > self.len()? {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !writes_in_place(&self.file) {
+            return Ok(None);
         }
         // What is touched through a map must have its place on the disk.
         fill_holes(&self.file)?;

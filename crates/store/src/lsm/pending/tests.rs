@@ -102,6 +102,10 @@ fn a_file_that_makes_no_sense_is_none() {
         let (db, space) = open(&system);
         assert_eq!(numbers(&db, &space), [1]);
         put(&db, &space, 1, Durability::Buffered);
+        drop(db);
+        let mut begin = vec![0; len.min(SEGMENT_OFFSET)];
+        file.read_at(&mut begin, 0).unwrap();
+        assert_eq!(begin, vec![0xff; begin.len()], "it may be somebody else's");
     }
 }
 
