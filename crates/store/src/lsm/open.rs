@@ -450,13 +450,14 @@ fn flush(files: &[(PathBuf, Arc<dyn DataFile>)], draft: &Draft) -> Result<()> {
     files.iter().try_for_each(|(path, file)| file.sync().map_err(|e| Error::io("flush", path, e)))
 }
 
-/// Writes to a place what stands there.
+/// Writes to a place what stands there; the disk begins with each piece while the next one is read.
 fn rewrite(file: &dyn DataFile, mut range: Range<u64>) -> std::io::Result<()> {
     let mut bytes = vec![0; range.end.saturating_sub(range.start).min(REWRITE_BYTES) as usize];
     while !range.is_empty() {
         let len = bytes.len().min((range.end - range.start) as usize);
         file.read_at(&mut bytes[..len], range.start)?;
-        file.write_at(&[IoSlice::new(&bytes[..len])], range.start)?;
+        file.append_at(&[IoSlice::new(&bytes[..len])], range.start)?;
+        file.start_writeback(range.start, len as u64);
         range.start += len as u64;
     }
     Ok(())
