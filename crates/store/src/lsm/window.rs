@@ -150,7 +150,8 @@ impl Window {
     pub(crate) fn read(&mut self, view: &View) {
         // The values, and the same once more as it was read.
         self.charge.set(2 * self.bytes);
-        self.values.reserve(self.bytes);
+        // What a damaged pointer says of its length is believed when the value was read.
+        self.values.reserve(self.bytes.min(2 * self.bytes_max));
         let (entries, together) = (&mut self.entries, &mut self.values);
         let mut take = |entry: usize, value: &[u8]| {
             let from = together.len();
