@@ -340,7 +340,7 @@ impl<'o> Recovery<'o> {
         let more = self.remains.groups(&segment.identity, at);
         if !more.is_empty() {
             let path = segment.handle().path();
-            let written = file.append_at(&[IoSlice::new(more)], at);
+            let written = file.write_at(&[IoSlice::new(more)], at);
             written.map_err(|e| Error::io("write to", path, e))?;
             groups.extend(at + more.len() as u64);
         }
@@ -450,14 +450,13 @@ fn flush(files: &[(PathBuf, Arc<dyn DataFile>)], draft: &Draft) -> Result<()> {
     files.iter().try_for_each(|(path, file)| file.sync().map_err(|e| Error::io("flush", path, e)))
 }
 
-/// Writes to a place what stands there; the disk begins with each piece while the next one is read.
+/// Writes to a place what stands there.
 fn rewrite(file: &dyn DataFile, mut range: Range<u64>) -> std::io::Result<()> {
     let mut bytes = vec![0; range.end.saturating_sub(range.start).min(REWRITE_BYTES) as usize];
     while !range.is_empty() {
         let len = bytes.len().min((range.end - range.start) as usize);
         file.read_at(&mut bytes[..len], range.start)?;
-        file.append_at(&[IoSlice::new(&bytes[..len])], range.start)?;
-        file.start_writeback(range.start, len as u64);
+        file.write_at(&[IoSlice::new(&bytes[..len])], range.start)?;
         range.start += len as u64;
     }
     Ok(())

@@ -26,6 +26,39 @@ fn many_and_empty_parts_are_written_in_order() {
 }
 
 #[test]
+fn what_is_stored_in_shared_bytes_is_in_the_file() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let (_, file) = create(&folder);
+    assert!(file.share(1).is_err(), "there is nothing yet");
+    file.set_len(5000).unwrap();
+    // A file system that gives changed files other places has no such thing.
+    let Some(mut shared) = file.share(5000).unwrap() else { return };
+    shared.store(4090, &[7; 10]);
+    let mut found = [0; 12];
+    file.read_at(&mut found, 4089).unwrap();
+    assert_eq!(found, [0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
+    // It outlives the handle, as a write does.
+    drop(file);
+    shared.store(4999, &[8]);
+    drop(shared);
+    let file = RealSystem.open_data(&folder.path().join("data"), Open::Read, 0).unwrap();
+    file.read_at(&mut found[..1], 4999).unwrap();
+    assert_eq!(found[0], 8);
+}
+
+#[test]
+#[should_panic(expected = "behind the end")]
+fn nothing_is_stored_behind_what_is_shared() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let (_, file) = create(&folder);
+    file.set_len(5000).unwrap();
+    match file.share(100).unwrap() {
+        Some(mut shared) => shared.store(91, &[7; 10]),
+        None => panic!("behind the end of what this file system has"),
+    }
+}
+
+#[test]
 fn what_is_appended_and_released_is_read() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let (_, file) = create(&folder);
