@@ -205,6 +205,24 @@ each "drop without a path" mdb_drop
 each "drop with an unknown option" mdb_drop -x db
 each "drop's version" mdb_drop -V
 
+# The original on a store of ours is refused. It writes its own table into a lock file that nobody
+# has open before it looks at the store: that harms neither who has it open nor who opens it next.
+mkdir used
+mkfifo feed
+bin/ours/mdb_load -T used < feed &
+exec 3> feed
+printf 'k1\nv1\n' >&3
+until [ -s used/data.mdb ] && [ -s used/lock.mdb ]; do sleep 0.1; done
+if bin/original/mdb_stat used > out 2>&1; then cat out; exit 1; fi
+begins=$(head -c 8 used/lock.mdb)
+printf 'k2\nv2\n' >&3
+exec 3>&-
+wait $!
+if bin/original/mdb_stat used > out 2>&1; then cat out; exit 1; fi
+[ "$begins" = hdg-lock ] && [ "$(head -c 8 used/lock.mdb)" != hdg-lock ] ||
+    { echo "the original's table is in a lock file in use, or in none"; exit 1; }
+bin/ours/mdb_stat used | grep -qx '  Entries: 2'
+
 grep -v -e '^#' -e '^$' "$here/tools.txt" | sort > "$work/known"
 sort -o "$work/found" "$work/found"
 known=$(comm -12 "$work/found" "$work/known" | wc -l)

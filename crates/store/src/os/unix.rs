@@ -217,12 +217,11 @@ pub(super) fn write_zeros(file: &impl AsFd, from: u64, to: u64) -> io::Result<()
     Ok(())
 }
 
-/// Gives a file space for all of its length. A hole that is touched through a map while the disk is
-/// full ends the process.
-pub(super) fn fill_holes(file: &impl AsFd) -> io::Result<()> {
+/// Gives a file space for its first `len` bytes. A hole that is touched through a map while the
+/// disk is full ends the process.
+pub(super) fn fill_holes(file: &impl AsFd, len: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
-        let len = file_len(file)?;
         // Where holes cannot be asked for, there are none.
         if fs::seek(file, fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < len) {
             return match again(|| fs::fallocate(file, fs::FallocateFlags::empty(), 0, len)) {
@@ -232,7 +231,7 @@ pub(super) fn fill_holes(file: &impl AsFd) -> io::Result<()> {
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = file;
+    let _ = (file, len);
     Ok(())
 }
 
@@ -423,7 +422,7 @@ impl DataFile for RealFile {
             return Ok(None);
         }
         // What is touched through a map must have its place on the disk.
-        fill_holes(&self.file)?;
+        fill_holes(&self.file, len as u64)?;
         map::share(self.file.as_fd(), len).map(Some)
     }
 

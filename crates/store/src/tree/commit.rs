@@ -24,6 +24,7 @@ use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
 use super::tree::Root;
+use crate::os::Shared;
 use crate::{Error, Result};
 
 /// So few branches below a root are written again soon.
@@ -272,11 +273,43 @@ pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32, record: &mut Buf
     meta.encode_into(record.bytes_mut(), slot);
     store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
     store.lock.word(WORD_DIRTY).store(1, SeqCst);
-    let result = write_slot(store, &record.bytes()[..META_LEN], slot);
+    let bytes = &record.bytes()[..META_LEN];
+    let result = match meta.kind {
+        Kind::Unsynced { .. } => locked(&store.hints.slots).put(store, bytes, slot),
+        Kind::OneFlush { .. } | Kind::Flushed => write_slot(store, bytes, slot),
+    };
     result.map_err(|e| {
         withdraw(store, slot);
         store.poison(e)
     })
+}
+
+/// The meta pages in memory that is shared with the system: there a record which nobody flushes is
+/// handed to it as by a write, but without a call.
+#[derive(Default)]
+pub(crate) struct SharedSlots {
+    /// Asked for once; `Some(None)` where there is no such thing.
+    memory: Option<Option<Box<dyn Shared>>>,
+    /// Which of them this process has written. Until then they may stand in the same place of the
+    /// disk as those of a copy of the file, and storing there would end the process on a full disk.
+    written: [bool; META_SLOTS as usize],
+}
+
+impl SharedSlots {
+    fn put(&mut self, store: &Inner, record: &[u8], slot: u32) -> Result<()> {
+        let page_size = store.pages.page_size();
+        let is_written = &mut self.written[slot as usize];
+        if *is_written {
+            let share = || store.pages.file.share(META_SLOTS as usize * page_size).ok().flatten();
+            if let Some(memory) = self.memory.get_or_insert_with(share) {
+                memory.store(slot as usize * page_size, record);
+                return Ok(());
+            }
+        }
+        write_slot(store, record, slot)?;
+        *is_written = true;
+        Ok(())
+    }
 }
 
 /// Writes the bytes of a record into a meta page.

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use super::combine::Combiner;
+use super::commit::SharedSlots;
 use super::flush::Flusher;
 use super::group::{Group, Queue, Turn, locked};
 use super::meta::{FreeRun, META_LEN, Meta};
@@ -64,6 +65,8 @@ pub(crate) struct Hints {
     pub(crate) free: AtomicU32,
     /// The page behind the last one that was written.
     pub(crate) written: AtomicU32,
+    /// The meta pages, for records that nobody flushes.
+    pub(crate) slots: Mutex<SharedSlots>,
 }
 
 /// What all handles and transactions of an open store share.

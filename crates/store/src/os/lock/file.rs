@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, ftruncate};
 
 use super::super::unix::{self, bytes};
 use super::process::{self, Identity};
@@ -21,6 +21,8 @@ use crate::sync::Mutex;
 
 /// "hdg-lock".
 const MAGIC: [u8; 8] = *b"hdg-lock";
+/// What LMDB's lock files begin with.
+const LMDB_MAGIC: u32 = 0xbeef_c0de;
 /// Grows with every change of the layout or of what its parts mean.
 const VERSION: u32 = 1;
 /// Slots of a new lock file.
@@ -29,10 +31,13 @@ const SLOTS_NEW: u32 = 64;
 const SLOTS_MORE: u32 = 256;
 /// The length of a new lock file.
 const NEW_LEN: usize = FIXED_LEN + SLOTS_NEW as usize * size_of::<Reader>();
-/// Locked while one opens.
-const OPENING: u64 = 0;
+/// Where each process of LMDB holds a lock as long as it has a store open. It writes its own table
+/// into any file of which nobody holds this byte, whatever it contains; so each opener holds it.
+const LMDB: u64 = 0;
 /// Locked while one makes the file grow.
 const GROWING: u64 = 1;
+/// Locked while one opens.
+const OPENING: u64 = 2;
 /// The first of the bytes that openers hold, one for each process entry.
 const ALIVE: u64 = 1 << 30;
 
@@ -46,12 +51,17 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
         other => other?,
     };
     bytes::lock(&file, OPENING)?;
-    if file_is_new(&file)? {
+    let is_unused = bytes::try_lock(&file, LMDB)?;
+    if !is_unused {
+        bytes::share(&file, LMDB)?;
+    }
+    if file_is_new(&file, is_unused)? {
         initialise(&file)?;
     } else {
         // Somebody may have copied it.
-        unix::fill_holes(&file)?;
+        unix::fill_holes(&file, unix::file_len(&file)?)?;
     }
+    bytes::share(&file, LMDB)?;
     let memory = Memory::of_file(file.as_fd())?;
     let (this, token) = (process::this(), process::token());
     Table::join(memory, Box::new(LockFile { file, growing: Mutex::new(()), this, token }))
@@ -101,8 +111,9 @@ fn identity() -> [u8; 16] {
 }
 
 /// True if the file has to be initialised, false if it is a lock file. One whose making was cut
-/// off by a crash holds zeros, and perhaps the identity already.
-fn file_is_new(file: &OwnedFd) -> io::Result<bool> {
+/// off by a crash holds zeros, and perhaps the identity already. LMDB's is emptied if nobody uses
+/// it: it stands where an LMDB store was before, or where LMDB has tried to open this one.
+fn file_is_new(file: &OwnedFd, is_unused: bool) -> io::Result<bool> {
     let len = unix::file_len(file)?;
     let mut head = [0; 16];
     let head_len = len.min(16) as usize;
@@ -118,7 +129,14 @@ fn file_is_new(file: &OwnedFd) -> io::Result<bool> {
             return Ok(true);
         }
     }
-    let found = if ours {
+    let is_lmdb = head[..4] == LMDB_MAGIC.to_ne_bytes();
+    if is_lmdb && is_unused {
+        ftruncate(file, 0)?;
+        return Ok(true);
+    }
+    let found = if is_lmdb {
+        "a program has it open as LMDB's".to_owned()
+    } else if ours {
         "it is shorter than a lock file".to_owned()
     } else if head[..8] == MAGIC {
         "it belongs to another version".to_owned()

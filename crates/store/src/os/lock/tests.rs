@@ -352,6 +352,38 @@ fn other_files_are_refused_and_half_made_ones_completed() {
     assert!(opened(&path).take_slot().is_ok());
 }
 
+/// LMDB writes its own table into a lock file of which it can lock the first byte.
+#[test]
+fn lmdb_keeps_away_from_a_lock_file_in_use_and_what_it_leaves_is_made_anew() {
+    use super::super::unix::{self, bytes};
+    let (_folder, path) = folder();
+    let lmdb = || std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    for len in [8, 8192, 5 << 20] {
+        let mut table = vec![1; len];
+        table[..8].copy_from_slice(&[0xde, 0xc0, 0xef, 0xbe, 1, 0, 1, 0]);
+        if cfg!(target_endian = "big") {
+            table[..4].reverse();
+        }
+        std::fs::write(&path, &table).unwrap();
+        // A program of LMDB's has it open.
+        let other = lmdb();
+        bytes::share(&other, 0).unwrap();
+        let refused = open(&path, false, 0o600).err().unwrap();
+        assert!(refused.to_string().contains("has it open as LMDB's"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), table);
+        drop(other);
+        let locks = [opened(&path), opened(&path)];
+        assert!(!locks[1].is_first());
+        use_everything(&locks[0]);
+        for lock in locks {
+            assert!(!bytes::try_lock(&lmdb(), 0).unwrap());
+            drop(lock);
+        }
+        assert!(bytes::try_lock(&lmdb(), 0).unwrap());
+        assert!(unix::file_len(&lmdb()).unwrap() < 1 << 20);
+    }
+}
+
 #[test]
 fn hostile_contents_do_no_harm() {
     let (_folder, path) = folder();

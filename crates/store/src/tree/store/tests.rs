@@ -285,6 +285,33 @@ fn a_process_that_dies_loses_no_commit_and_leaves_no_record_behind() {
 }
 
 #[test]
+fn the_record_of_a_commit_that_is_not_flushed_takes_no_write() {
+    let [with, without] = [true, false].map(|map| {
+        let system = SimSystem::new(12, Config { map, ..Config::default() });
+        let store = created(&system);
+        let (mut random, mut model) = (Random(13), Model::new());
+        let before = system.calls(Operation::Write);
+        for _ in 0..50 {
+            let mut turn = begin(&store);
+            change(&mut turn, &mut model, &mut random, 3, 100);
+            turn.commit(Durability::None).unwrap();
+        }
+        let writes = system.calls(Operation::Write) - before;
+        // It outlives the process as one that was written does.
+        let survivor = system.killed_copy();
+        assert_eq!(newest_content(&opened(&survivor)), model);
+        // A flush is of such records, too.
+        store.sync().unwrap();
+        drop(store);
+        let survivor = system.crash(14, CrashMode::LoseAll);
+        assert_eq!(newest_content(&opened(&survivor)), model);
+        writes
+    });
+    // Of two writes a commit one is left. Two meta pages take turns, and each is written once.
+    assert_eq!(with, without / 2 + 2);
+}
+
+#[test]
 fn another_process_sees_commits_and_takes_over() {
     let system = SimSystem::new(1, Config::default());
     let (mut model, mut random) = (Model::new(), Random(9));
