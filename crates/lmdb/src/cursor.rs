@@ -459,6 +459,9 @@ impl Txn {
             let key = place.key.clone();
             return self.put(dbi, &key, *data, 0).map(|_| ());
         }
+        if data.size == 0 && view.has_duplicates() {
+            return Err(MDB_BAD_VALSIZE);
+        }
         let value = crate::ffi::bytes_of(data).to_vec();
         self.arena.renew();
         let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };

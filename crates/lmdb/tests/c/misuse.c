@@ -241,6 +241,63 @@ static void sizes_and_flags(void)
 	mdb_txn_abort(txn);
 }
 
+/* Where a key may have several values none of them has no bytes, whichever way it is put. */
+static void values_of_no_bytes(void)
+{
+	MDB_txn *txn = begin(env, 0);
+	MDB_val key = text("key"), found, data, one = text("one"), nothing = bytes("", 0);
+	MDB_cursor *cursor;
+	put(txn, dups, "key", "one");
+	OK(mdb_cursor_open(txn, dups, &cursor));
+	GIVES(EINVAL, mdb_cursor_put(cursor, &key, &nothing, MDB_CURRENT));
+	/* The only value, and then one of two. */
+	for (mdb_size_t values = 1, count; values <= 2; values++) {
+		found = key;
+		OK(mdb_cursor_get(cursor, &found, &data, MDB_SET_KEY));
+		GIVES(MDB_BAD_VALSIZE, mdb_cursor_put(cursor, &key, &nothing, MDB_CURRENT));
+		GIVES(MDB_BAD_VALSIZE, mdb_cursor_put(cursor, &key, &nothing, 0));
+		GIVES(MDB_BAD_VALSIZE, mdb_cursor_put(cursor, &key, &nothing, MDB_APPENDDUP));
+		GIVES(MDB_BAD_VALSIZE, mdb_put(txn, dups, &key, &nothing, MDB_NODUPDATA));
+		OK(mdb_cursor_get(cursor, &found, &data, MDB_GET_CURRENT));
+		HOLDS(same(&data, &one));
+		OK(mdb_cursor_count(cursor, &count));
+		HOLDS(count == values);
+		put(txn, dups, "key", "two");
+	}
+	mdb_txn_abort(txn);
+}
+
+/* Several values at once: none of them, some out of order, and of another size than those there. */
+static void several_values(void)
+{
+	MDB_txn *txn = begin(env, 0);
+	MDB_dbi fixed = open_dbi(txn, "fixed", MDB_CREATE | MDB_DUPSORT | MDB_DUPFIXED);
+	MDB_val key = text("key"), several[2] = { { 2, "aabbddcc" }, { 0, NULL } };
+	MDB_val data, longer = text("ccc"), last = text("ee");
+	MDB_cursor *cursor;
+	mdb_size_t count;
+	OK(mdb_cursor_open(txn, fixed, &cursor));
+	OK(mdb_cursor_put(cursor, &key, several, MDB_MULTIPLE));
+	HOLDS(several[1].mv_size == 0);
+	GIVES(MDB_NOTFOUND, mdb_get(txn, fixed, &key, &data));
+	/* What comes before the first that is refused is there, and counted. */
+	several[1].mv_size = 4;
+	GIVES(MDB_KEYEXIST, mdb_cursor_put(cursor, &key, several, MDB_MULTIPLE | MDB_APPENDDUP));
+	HOLDS(several[1].mv_size == 3);
+	OK(mdb_cursor_put(cursor, &key, &last, MDB_APPENDDUP));
+	several[0] = bytes("fffggg", 3);
+	several[1].mv_size = 2;
+	GIVES(MDB_BAD_VALSIZE, mdb_cursor_put(cursor, &key, several, MDB_MULTIPLE));
+	HOLDS(several[1].mv_size == 0);
+	OK(mdb_cursor_get(cursor, &key, &data, MDB_LAST));
+	GIVES(MDB_BAD_VALSIZE, mdb_cursor_put(cursor, &key, &longer, MDB_CURRENT));
+	OK(mdb_cursor_get(cursor, &key, &data, MDB_GET_CURRENT));
+	HOLDS(same(&data, &last));
+	OK(mdb_cursor_count(cursor, &count));
+	HOLDS(count == 4);
+	mdb_txn_abort(txn);
+}
+
 /* Opening what cannot be opened, and settings at the wrong time. */
 static void opening(void)
 {
@@ -465,6 +522,8 @@ int main(void)
 	handles();
 	transactions();
 	sizes_and_flags();
+	values_of_no_bytes();
+	several_values();
 	opening();
 	foreign_files();
 	comparators();
