@@ -1,5 +1,6 @@
 //! Blocks of values of a fixed size: MDB_GET_MULTIPLE and its neighbours. LMDB hands out the values
-//! of a page; here a block is as many values as a page of it would hold, one behind the other.
+//! of the page where the cursor stands, and leaves it on the last of them; here a block is as many
+//! values as a page of it would hold, one behind the other.
 
 use hedgerow::tree::{Snapshot, Table};
 
@@ -33,6 +34,7 @@ impl Txn {
             place.attach(txn, view.table)?;
             begin(txn, table, place, op)?;
             let data = block(txn, place, arena)?;
+            note_end(txn, place)?;
             // Only a step tells the key.
             let key = match op {
                 op::GET_MULTIPLE => None,
@@ -47,35 +49,56 @@ fn per_block(size: usize) -> usize {
     (BLOCK_BYTES / size.max(1)).max(1)
 }
 
-/// Stands where the block begins.
+/// Stands where the block begins. Blocks are counted from the first value of the key, all of them
+/// full but for the last: so a value is in one of them only, whichever way they are gone through.
 fn begin<S: Snapshot>(txn: &S, table: Table, place: &mut Place, op: u32) -> Result<(), Stop> {
+    let is_behind_block = op == op::NEXT_MULTIPLE && ends_block(txn, place)?;
     match op {
-        op::GET_MULTIPLE => {
-            let size = place.current(txn)?.value.len();
-            if place.count(txn)? as usize <= per_block(size) {
-                place.within_key(txn, true, false)?;
-            }
-        }
-        op::NEXT_MULTIPLE => {
-            place.next(txn, op::NEXT_DUP, true)?;
-        }
-        _ => {
-            if !place.is_set() {
-                place.last(txn)?;
-                place.block = 1;
-            }
-            let entry = place.current(txn)?;
-            let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
-            let first = txn.rank(table, &key)?.values;
-            let here = txn.rank_pair(table, &key, &value)?.values + 1;
-            let end = here.saturating_sub(place.block as u64);
-            if end <= first {
-                return Err(Stop::Code(MDB_NOTFOUND));
-            }
-            let start = end.saturating_sub(per_block(value.len()) as u64).max(first);
-            place.seek_nth(txn, start)?;
-        }
+        op::NEXT_MULTIPLE => _ = place.next(txn, op::NEXT_DUP, true)?,
+        op::PREV_MULTIPLE if !place.is_set() => _ = place.last(txn)?,
+        _ => {}
     }
+    let entry = place.current(txn)?;
+    if is_behind_block {
+        return Ok(());
+    }
+    let most = per_block(entry.value.len()) as u64;
+    let is_only = place.count(txn)? <= most;
+    match op {
+        op::PREV_MULTIPLE if is_only => return Err(Stop::Code(MDB_NOTFOUND)),
+        op::PREV_MULTIPLE => {}
+        _ if place.within_key(txn, true, false)?.value == entry.value || is_only => return Ok(()),
+        _ => {}
+    }
+    let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
+    let first = txn.rank(table, &key)?.values;
+    let here = txn.rank_pair(table, &key, &value)?.values - first;
+    let start = here - here % most;
+    let start = match op {
+        op::PREV_MULTIPLE => start.checked_sub(most).ok_or(Stop::Code(MDB_NOTFOUND))?,
+        _ => start,
+    };
+    place.seek_nth(txn, first + start)?;
+    Ok(())
+}
+
+/// Whether the cursor still stands where the last block ended, so that the next one begins right
+/// behind it.
+fn ends_block<S: Snapshot>(txn: &S, place: &mut Place) -> Result<bool, Stop> {
+    if place.block_end.is_empty() || !place.is_plain() {
+        return Ok(false);
+    }
+    let entry = place.current(txn)?;
+    let end = place.block_end.split_at_checked(entry.key.len());
+    Ok(end.is_some_and(|(key, value)| entry.key == *key && entry.value == *value))
+}
+
+/// The cursor stands where a block ended.
+fn note_end<S: Snapshot>(txn: &S, place: &mut Place) -> Result<(), Stop> {
+    let entry = place.current(txn)?;
+    place.block_end.clear();
+    entry.key.append_to(&mut place.block_end);
+    entry.value.append_to(&mut place.block_end);
     Ok(())
 }
 
@@ -91,15 +114,18 @@ fn block<S: Snapshot>(txn: &S, place: &mut Place, arena: &mut Arena) -> Result<V
         let is_last = count == most || cursor.next_value(txn)?.is_none();
         match run.packed() {
             Some(packed) if is_last && values.is_empty() => {
-                place.block = count;
                 return Ok(arena.val(packed.into()));
             }
-            _ => run.append_to(&mut values),
+            _ => {
+                if !is_last && values.is_empty() {
+                    values.reserve(most * first.len());
+                }
+                run.append_to(&mut values);
+            }
         }
         if is_last {
             break;
         }
     }
-    place.block = count;
     Ok(arena.join(&values, &[]))
 }

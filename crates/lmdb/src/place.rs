@@ -17,8 +17,8 @@ pub(crate) struct Place {
     state: u8,
     /// `None` while there is no table.
     cursor: Option<Cursor>,
-    /// How many values the last MDB_GET_MULTIPLE or its neighbours gave.
-    pub(crate) block: usize,
+    /// Key and value where the last block of MDB_GET_MULTIPLE or its neighbours ended.
+    pub(crate) block_end: Vec<u8>,
     /// Where the cursor stands in a main database with named ones.
     pub(crate) key: Vec<u8>,
     /// The key that was handed out last with one of several values, and the group that has it: its
@@ -74,7 +74,7 @@ fn or_nothing<'t>(found: hedgerow::Result<Option<Entry<'t>>>) -> Found<'t> {
 impl Place {
     /// Nowhere, in no table.
     pub(crate) const fn new() -> Self {
-        Self { state: 0, cursor: None, block: 0, key: Vec::new(), given: NOT_GIVEN }
+        Self { state: 0, cursor: None, block_end: Vec::new(), key: Vec::new(), given: NOT_GIVEN }
     }
 
     /// Whether it stands on an entry about which there is nothing to add, so that

@@ -21,6 +21,11 @@ fn counts_ranks_and_lists_are_those_of_a_walk() {
 }
 
 #[test]
+fn a_value_is_in_one_block() {
+    holds("blocks", &[], "blocks hold");
+}
+
+#[test]
 fn misuse_is_refused() {
     holds("misuse", &[], "misuse is refused");
 }

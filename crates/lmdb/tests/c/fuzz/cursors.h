@@ -181,28 +181,37 @@ static void count_values(const struct call *call)
 	compare(COUNTED, "cursor_count(cursor %u)", call->slot);
 }
 
-/* All values of a key in blocks; how they are cut into blocks is left open. */
+/* All values of a key in blocks, forwards or from the last one backwards; how they are cut into
+ * blocks is left open. */
 static void collect(const struct call *call)
 {
 	const struct table *table = &tables[call->table];
 	static char all[1 << 18];
 	if (world.cursor[call->slot].place == CLOSED || !(table->flags & MDB_DUPFIXED))
 		return;
-	MDB_val key = key_of(table, call->key);
+	int backwards = call->flags % 2;
+	MDB_val key = key_of(table, call->key), *data = &side->data;
 	MDB_cursor *cursor = side->cursor[call->slot];
-	size_t length = 0;
-	int code = side->code = side->call.cursor_get(cursor, &key, &side->data, MDB_SET);
+	MDB_cursor_op step = backwards ? MDB_PREV_MULTIPLE : MDB_NEXT_MULTIPLE;
+	char *begin = backwards ? all + sizeof all : all, *end = begin;
+	int code = side->code = side->call.cursor_get(cursor, &key, data, MDB_SET);
+	if (!code && backwards)
+		code = side->call.cursor_get(cursor, &side->key, data, MDB_LAST_DUP);
+	if (!code && backwards)
+		code = side->call.cursor_get(cursor, &key, data, MDB_GET_BOTH);
 	if (!code)
-		code = side->call.cursor_get(cursor, &side->key, &side->data, MDB_GET_MULTIPLE);
-	for (; !code; code = side->call.cursor_get(cursor, &side->key, &side->data,
-			MDB_NEXT_MULTIPLE)) {
-		memcpy(all + length, side->data.mv_data, side->data.mv_size);
-		length += side->data.mv_size;
+		code = side->call.cursor_get(cursor, &side->key, data, MDB_GET_MULTIPLE);
+	for (; !code; code = side->call.cursor_get(cursor, &side->key, data, step)) {
+		if (backwards)
+			memcpy(begin -= data->mv_size, data->mv_data, data->mv_size);
+		else
+			end = (char *)memcpy(end, data->mv_data, data->mv_size) + data->mv_size;
 	}
 	if (!side->code && code != MDB_NOTFOUND)
 		side->code = code;
-	side->data = (MDB_val){ length, all };
-	compare(DATA, "all values of %s by cursor %u", shown(&key), call->slot);
+	*data = (MDB_val){ (size_t)(end - begin), begin };
+	compare(DATA, "all values of %s by cursor %u%s", shown(&key), call->slot,
+		backwards ? ", backwards" : "");
 	world.cursor[call->slot].place = LOST;
 }
 

@@ -71,13 +71,17 @@ static void reserve(const struct call *call)
 	compare(DATA, "put(table %u, %s, %s, RESERVE)", call->table, shown(&key), shown(&value));
 }
 
+/* Several blocks of the longer values. */
+#define MOST_AT_ONCE 400u
+
 static void multiple(const struct call *call)
 {
 	const struct table *table = &tables[call->table];
 	if (!(table->flags & MDB_DUPFIXED) || world.cursor[call->slot].place == CLOSED)
 		return;
-	char many[50 * 40];
-	size_t count = 1 + call->value % (table->values < 50 ? table->values : 50);
+	char many[MOST_AT_ONCE * 40];
+	uint32_t most = table->values < MOST_AT_ONCE ? table->values : MOST_AT_ONCE;
+	size_t count = 1 + call->value % most;
 	MDB_val key = key_of(table, call->key);
 	/* The original stops early where a value is the only one that the key has already. */
 	if (!side->call.cursor_get(side->cursor[call->slot], &key, &side->data, MDB_SET)

@@ -183,6 +183,16 @@ static void fixed_values(void)
 		code = mdb_cursor_get(cur, &key, &data, MDB_NEXT_MULTIPLE))
 		total += data.mv_size;
 	FACT(total);
+	SEEK2(cur, S("long"), U(0xaff), MDB_GET_BOTH);
+	total = 0;
+	for (int code = mdb_cursor_get(cur, &key, &data, MDB_GET_MULTIPLE); !code;
+		code = mdb_cursor_get(cur, &key, &data, MDB_PREV_MULTIPLE))
+		total += data.mv_size;
+	FACT(total);
+	SEEK2(cur, S("k"), U(3), MDB_GET_BOTH);
+	STEP(cur, MDB_NEXT_MULTIPLE);
+	STEP(cur, MDB_PREV_MULTIPLE);
+	STEP(cur, MDB_GET_CURRENT);
 	SEEK2(cur, S("long"), U(0x100), MDB_GET_BOTH);
 	SEEK2(cur, S("long"), U(0xffff), MDB_GET_BOTH_RANGE);
 	CALL(mdb_del(txn, dbi, S("long"), U(0x100)));
