@@ -67,18 +67,18 @@ pub(crate) struct Plan {
 /// All workloads. Those that write in one transaction begin at 0: what the first operations cost
 /// beyond the others (pages copied, memory taken) is part of a large transaction.
 pub(crate) const PLANS: [Plan; 12] = [
-    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(27.5)),
-    plan(Workload::Get, "get", [10_000, 60_000], Some(695.0)),
+    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(31.0)),
+    plan(Workload::Get, "get", [10_000, 60_000], Some(860.0)),
     plan(Workload::Nth, "nth", [10_000, 60_000], Some(380.0)),
-    plan(Workload::Rank, "rank", [10_000, 60_000], Some(690.0)),
-    plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1300.0)),
-    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], Some(1660.0)),
-    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], Some(1660.0)),
+    plan(Workload::Rank, "rank", [10_000, 60_000], Some(805.0)),
+    plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1510.0)),
+    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], Some(1760.0)),
+    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], Some(1760.0)),
     plan(Workload::PutRandom, "put_random", [0, 20_000], Some(3270.0)),
     plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(5310.0)),
     plan(Workload::Append, "append", [0, 100_000], Some(555.0)),
     plan(Workload::CommitOne, "commit_one", [1_000, 6_000], Some(29_200.0)),
-    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(945.0)),
+    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(985.0)),
 ];
 
 const fn plan(

@@ -3,6 +3,7 @@
 use super::page::Page;
 use super::page::search::{Side, branch_slot};
 use super::pages::{PAGE_BYTES_MIN, PageRef, Pages};
+use super::search::fetch_leaf;
 use super::tree::{MAX_LEVELS, Tree};
 use crate::Result;
 
@@ -43,18 +44,19 @@ impl Path {
         tree: &Tree,
         choose: impl FnMut(Page<'p>) -> Result<usize>,
     ) -> Result<Option<Page<'p>>> {
-        self.descend_with(pages, tree, choose, |_, _| {})
+        self.descend_with(pages, tree, choose, |_, _, _| {})
     }
 
-    /// As [`Path::descend`], where `reach` is told the last branch and the leaf, and their levels,
-    /// before they are looked at; what is above them is in the processor's cache.
+    /// As [`Path::descend`], where `reach` is told of the last branch and of the leaf before they are
+    /// looked at, each by its parent, its slot there and its level; what is above them is in the
+    /// processor's cache.
     #[inline(always)]
     fn descend_with<'p, P: Pages>(
         &mut self,
         pages: &'p P,
         tree: &Tree,
         mut choose: impl FnMut(Page<'p>) -> Result<usize>,
-        reach: impl Fn(PageRef, u8),
+        reach: impl Fn(Page<'p>, usize, u8),
     ) -> Result<Option<Page<'p>>> {
         let mut at = tree.root.page;
         self.moved = 0;
@@ -66,15 +68,16 @@ impl Path {
         self.depth = usize::from(level) + 1;
         loop {
             let page = pages.page(at, level)?;
-            let slot = if level == 0 { 0 } else { choose(page)? };
-            self.steps[usize::from(level)] = Step { page: at, slot: slot as u32 };
             if level == 0 {
+                self.steps[0] = Step { page: at, slot: 0 };
                 return Ok(Some(page));
             }
+            let slot = choose(page)?;
+            self.steps[usize::from(level)] = Step { page: at, slot: slot as u32 };
             at = page.child(slot);
             level -= 1;
             if level <= 1 {
-                reach(at, level);
+                reach(page, slot, level);
             }
         }
     }
@@ -89,9 +92,10 @@ impl Path {
         side: Side<'_>,
     ) -> Result<Option<Page<'p>>> {
         let choose = |page| branch_slot(pages, &tree.form, page, key, side);
-        self.descend_with(pages, tree, choose, |page, level| {
-            if level == 0 || !page.is_changed() {
-                pages.fetch_to_change(page, tree.front());
+        self.descend_with(pages, tree, choose, |branch, slot, level| {
+            let child = branch.child(slot);
+            if level == 0 || !child.is_changed() {
+                pages.fetch_to_change(child, tree.front());
             }
         })
     }
@@ -106,9 +110,9 @@ impl Path {
         side: Side<'_>,
     ) -> Result<Option<Page<'p>>> {
         let choose = |page| branch_slot(pages, &tree.form, page, key, side);
-        self.descend_with(pages, tree, choose, |page, level| {
+        self.descend_with(pages, tree, choose, |branch, slot, level| {
             if level == 0 {
-                pages.fetch(page, tree.front());
+                fetch_leaf(pages, tree, (branch, slot), key);
             }
         })
     }
@@ -129,7 +133,7 @@ impl Path {
                 if level == 1 && slot + 1 < page.len() {
                     // Of the leaf behind this one what is needed first; a long scan needs it all.
                     let bytes = if self.moved > 1 { PAGE_BYTES_MIN } else { leaf.front() };
-                    pages.fetch(page.child(slot + 1), bytes);
+                    pages.fetch(page.child(slot + 1), 0..bytes);
                 }
                 return Ok(Some(leaf));
             }

@@ -9,6 +9,7 @@ use super::page::search::{
 use super::page::{Page, add};
 use super::pages::{PageRef, Pages};
 use super::path::{Path, Step};
+use super::search::fetch_leaf;
 use super::tree::Tree;
 use super::{Count, Rank};
 use crate::Result;
@@ -36,7 +37,7 @@ impl<'k> Descent<'k> {
         self.before = add(self.before, page.count_before(slot));
         self.at = page.child(slot);
         if level == 1 {
-            pages.fetch(self.at, tree.front());
+            fetch_leaf(pages, tree, (page, slot), self.key);
         }
         Ok(())
     }

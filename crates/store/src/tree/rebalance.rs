@@ -144,7 +144,7 @@ fn fetch_siblings(pages: &WritePages, path: &Path, window: Window) -> Result<()>
     if window.len > 1 {
         let parent = pages.page(path.steps[1].page, 1)?;
         let siblings = (window.first..window.first + window.len).filter(|slot| *slot != own);
-        siblings.for_each(|slot| pages.fetch(parent.child(slot), PAGE_BYTES_MIN));
+        siblings.for_each(|slot| pages.fetch(parent.child(slot), 0..PAGE_BYTES_MIN));
     }
     Ok(())
 }

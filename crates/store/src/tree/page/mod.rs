@@ -527,10 +527,16 @@ impl<'a> Page<'a> {
         self.heads_at() + slot_len(0, 0) * self.len()
     }
 
+    /// Where a leaf's record begins.
+    #[inline(always)]
+    pub(crate) fn record_offset(self, i: usize) -> usize {
+        self.half(self.heads_at() + 4 * self.len() + 2 * i)
+    }
+
     /// Has the processor fetch the beginning of a leaf's record.
     #[inline(always)]
     pub(crate) fn fetch_record(self, i: usize) {
-        let at = self.half(self.heads_at() + 4 * self.len() + 2 * i);
+        let at = self.record_offset(i);
         self.fetch(at);
         self.fetch(at + LINE);
     }

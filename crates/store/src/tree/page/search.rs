@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 
 use super::group::Group;
-use super::{Page, Record, code, head_of, head_of_reversed};
+use super::{LINE, Page, Record, code, head_of, head_of_reversed};
 use crate::Result;
 use crate::tree::order::{KeyOrder, compare_back, compare_front};
 use crate::tree::pages::Pages;
@@ -372,6 +372,40 @@ pub(crate) fn branch_slot<P: Pages>(
         }
     }
     Ok(low - 1)
+}
+
+/// How many bytes of a leaf are fetched where a record probably stands.
+pub(crate) const LIKELY_BYTES: usize = 12 * LINE;
+
+/// Where the [`LIKELY_BYTES`] of a leaf begin among which the record of a key probably stands, as
+/// far as the branch above it tells; `None` where it tells nothing. In most leaves records take the
+/// last seven eighths of what is behind the `front`, in the order of their keys; in one that has
+/// only been appended to they stand the other way round, and are foreseen in the middle alone.
+///
+/// This is the step of an interpolation search (Peterson, 1957): a record is as far behind the
+/// first one of its leaf as its key is behind the leaf's separator, on the way to the next one.
+/// Whoever searches the leaf waits for its heads and then for the record; what is fetched with the
+/// heads is there already. If it stands elsewhere nothing is lost but a few instructions.
+#[inline(always)]
+pub(crate) fn likely_place(
+    order: &KeyOrder,
+    (branch, slot): (Page<'_>, usize),
+    key: &[u8],
+    front: usize,
+    page_size: usize,
+) -> Option<usize> {
+    // The first child has no separator, and what ends the last one stands in another branch.
+    if !matches!(order, KeyOrder::Bytewise) || slot == 0 || slot + 1 >= branch.len() {
+        return None;
+    }
+    // To take the head from the search of the branch is fewer instructions, and was slower.
+    let head = head_of(key.get(branch.shared().len()..)?);
+    let (low, high) = (branch.head(slot), branch.head(slot + 1));
+    let records = page_size.saturating_sub(front) / 8 * 7;
+    let (part, whole) = (head.saturating_sub(low), high.saturating_sub(low).max(1));
+    let behind = u64::from(part) * records as u64 / u64::from(whole);
+    let middle = page_size - records + records.min(behind as usize);
+    Some((middle - LIKELY_BYTES / 2).min(page_size - LIKELY_BYTES))
 }
 
 /// Whether the separator of slot `i` is after the pair.

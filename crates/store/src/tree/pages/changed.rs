@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "changed pages are read without checks")]
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::page::{Page, PageMut};
@@ -170,8 +171,8 @@ impl WritePages {
     }
 
     #[inline(always)]
-    fn fetch_changed(&self, at: PageRef, bytes: usize) {
-        super::prefetch_front(self.buffer(at).bytes().as_ptr(), bytes);
+    fn fetch_changed(&self, at: PageRef, bytes: Range<usize>) {
+        super::prefetch_range(self.buffer(at).bytes().as_ptr(), bytes);
     }
 
     /// A changed page for changing it further. It must have gone through [`Self::touch`] or
@@ -540,7 +541,7 @@ impl Pages for WritePages {
     }
 
     #[inline(always)]
-    fn fetch(&self, at: PageRef, bytes: usize) {
+    fn fetch(&self, at: PageRef, bytes: Range<usize>) {
         if at.is_changed() {
             self.fetch_changed(at, bytes);
         } else {
@@ -551,7 +552,7 @@ impl Pages for WritePages {
     #[inline(always)]
     fn fetch_to_change(&self, at: PageRef, bytes: usize) {
         if at.is_changed() {
-            self.fetch_changed(at, bytes);
+            self.fetch_changed(at, 0..bytes);
         } else {
             self.base.fetch_to_change(at, bytes);
         }

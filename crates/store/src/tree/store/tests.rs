@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::super::free::{pending_runs, ready_entry};
 use super::super::insert::put_plain;
+use super::super::page::search::{LIKELY_BYTES, Side, branch_slot, leaf_slot, likely_place};
 use super::super::pages::{PageNo, PageRef, Pages};
 use super::super::remove::delete_plain;
 use super::super::search::scan_plain;
@@ -282,6 +283,46 @@ fn a_process_that_dies_loses_no_commit_and_leaves_no_record_behind() {
         change(&mut turn, &mut model.clone(), &mut random, 30, 500);
         process = process.restart_process();
     }
+}
+
+/// How many of 1,000 keys have their record where it is foreseen, of so many entries.
+fn foreseen(entries: u64, key_len: usize, value: &[u8]) -> usize {
+    let mut random = Random(15);
+    let mut draw = || (random.below(u64::MAX) << 33) ^ (random.below(u64::MAX) << 2);
+    let keys: Vec<Vec<u8>> =
+        (0..entries).map(|_| draw().to_be_bytes().repeat(3)[..key_len].to_vec()).collect();
+    let store = created(&SimSystem::new(1, Config::default()));
+    let mut turn = begin(&store);
+    let state = turn.state_mut();
+    for key in &keys {
+        put_plain(&mut state.pages, &mut state.catalog, key, value).unwrap();
+    }
+    turn.commit(Durability::None).unwrap();
+    let txn = store.begin_read().unwrap();
+    let tree = Tree::new(txn.meta.meta.catalog, Form::PLAIN);
+    let hits = keys.iter().step_by(entries as usize / 1000).filter(|key| {
+        let (mut at, mut place) = (tree.root.page, None);
+        for level in (1..=tree.root.level).rev() {
+            let page = txn.pages.page(at, level).unwrap();
+            let slot = branch_slot(&txn.pages, &tree.form, page, key, Side::First).unwrap();
+            at = page.child(slot);
+            place = likely_place(&tree.form.keys, (page, slot), key, tree.front(), 4096);
+        }
+        let page = txn.pages.page(at, 0).unwrap();
+        let (slot, found) = leaf_slot(&txn.pages, &tree.form.keys, page, key).unwrap();
+        assert!(found);
+        place.is_some_and(|from| (from..from + LIKELY_BYTES).contains(&page.record_offset(slot)))
+    });
+    hits.count()
+}
+
+#[test]
+fn most_records_stand_where_they_are_foreseen() {
+    // A fifth of a page is fetched, so that a fifth of all would be there by chance.
+    let long = foreseen(30_000, 24, &[0; 150]);
+    assert!(long >= 500, "{long} of 1,000");
+    let short = foreseen(60_000, 16, &[0; 8]);
+    assert!(short >= 550, "{short} of 1,000");
 }
 
 #[test]
