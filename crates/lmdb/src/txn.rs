@@ -235,8 +235,8 @@ impl Txn {
         if self.flags & FINISHED != 0 {
             return;
         }
-        self.cursors.settle();
         if let Body::Read(txn) = &mut self.body {
+            self.cursors.rest(txn);
             txn.reset();
         }
         self.close_new_handles();

@@ -1,6 +1,8 @@
 //! The cursors that are open in a transaction: those of a write transaction are moved on when
 //! others delete their entries, saved for nested transactions, and closed with it.
 
+use hedgerow::tree::ReadTxn;
+
 use crate::cursor::Cursor;
 use crate::place::Place;
 use crate::txn::Txn;
@@ -82,8 +84,8 @@ impl Tracked {
     }
 
     /// The transaction is reset: what its cursors know of its pages is not to be used.
-    pub(crate) fn settle(&mut self) {
-        self.cursors().for_each(Cursor::settle);
+    pub(crate) fn rest(&mut self, txn: &ReadTxn) {
+        self.cursors().for_each(|cursor| cursor.place().rest(txn));
     }
 
     /// The transaction ends: cursors of a write transaction are closed, the others have none.
