@@ -19,8 +19,8 @@ pub(crate) struct Place {
     cursor: Option<Cursor>,
     /// How many values the last MDB_GET_MULTIPLE or its neighbours gave.
     pub(crate) block: usize,
-    /// Where the cursor stands in a main database with named ones, or stood when its transaction was
-    /// reset.
+    /// Where the cursor stands in a main database with named ones, or stood when its transaction
+    /// was reset.
     pub(crate) key: Vec<u8>,
     /// The value on which it stood then, where a key may have several.
     value: Vec<u8>,

@@ -18,8 +18,8 @@ pub(crate) struct Tracked {
     all: Vec<*mut Cursor>,
 }
 
-/// Cursors that were closed with their transaction. Some programs close them once more (CFEngine),
-/// which LMDB forbids and mostly survives: so the newest ones stay a little longer, known as closed.
+/// Cursors that were closed with their transaction. Some programs (CFEngine) close them once more,
+/// which LMDB forbids and mostly survives: so the newest ones stay for a while, known as closed.
 static CLOSED: Mutex<VecDeque<AtomicPtr<Cursor>>> = Mutex::new(VecDeque::new());
 /// So many of them.
 const CLOSED_MAX: usize = 64;
