@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use hedgerow::tree::{CopyOptions, Durability, Interrupt, Store};
+use hedgerow::tree::{CopyOptions, Durability, Interrupt, Store, WriteTxn};
 use hedgerow::{Error, Result};
 
 use crate::abi::*;
@@ -33,13 +33,15 @@ const KEPT_BYTES: u64 = 16 * 4096;
 /// What LMDB says of an environment whose map size nobody set.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
 const DEFAULT_READERS: u32 = 126;
+/// See [`Env::flushes_rest`].
+const FLUSHES_REST: u32 = 16;
 /// Longer values are handed out by address without being read as a whole first.
 const VERIFIED_MAX: u64 = 1 << 20;
 
 /// `MDB_env`.
 pub(crate) struct Env {
     pub(crate) flags: AtomicU32,
-    /// 0: nobody set one, and there is no limit.
+    /// 0: this one's program set none, and that of others counts, if they did.
     map_size: AtomicUsize,
     max_readers: AtomicU32,
     max_dbs: AtomicU32,
@@ -50,6 +52,9 @@ pub(crate) struct Env {
     handles: Mutex<Handles>,
     /// Whether a write transaction of this environment is open.
     pub(crate) is_writing: AtomicBool,
+    /// How many transactions are still to begin before another flush is tried for free pages, since
+    /// the last one did not help.
+    flushes_rest: AtomicU32,
     /// Where the newest strings stand that the transaction that ended last had copied.
     handed_out: Mutex<Option<Chunk>>,
 }
@@ -91,6 +96,7 @@ impl Env {
             open: OnceLock::new(),
             handles: Mutex::new(Handles::new()),
             is_writing: AtomicBool::new(false),
+            flushes_rest: AtomicU32::new(0),
             handed_out: Mutex::new(None),
         }
     }
@@ -122,6 +128,7 @@ impl Env {
         let opened = parents.in_child.get_or_init(|| Box::new(Opened::new(store)));
         opened.interrupt.set(parents.interrupt.is_set());
         self.is_writing.store(false, Ordering::Release);
+        self.share_map_size();
         Ok(opened)
     }
 
@@ -173,7 +180,31 @@ impl Env {
         // A program that goes to the background leaves its folder, too.
         let absolute = std::fs::canonicalize(&data).unwrap_or(data);
         let _ = self.paths.set((path.to_owned(), absolute));
-        self.open.set(Opened::new(store)).map_err(|_| libc::EINVAL)
+        self.open.set(Opened::new(store)).map_err(|_| libc::EINVAL)?;
+        self.share_map_size();
+        Ok(())
+    }
+
+    /// Tells others who have the store open of the map size: those who set none go by it, as those
+    /// do with LMDB, which keeps it in the file.
+    fn share_map_size(&self) {
+        let bytes = self.map_size.load(Ordering::Relaxed);
+        if let Some(opened) = self.open.get()
+            && self.flags() & MDB_RDONLY == 0
+            && bytes > 0
+        {
+            opened.newest().store.share_max_size(bytes as u64);
+        }
+    }
+
+    /// The map size that was set, by this one's program or by another one's; 0 for none.
+    fn shared_map_size(&self) -> usize {
+        let own = self.map_size.load(Ordering::Relaxed);
+        let shared = || self.open.get()?.newest().store.shared_max_size();
+        match own {
+            0 => usize::try_from(shared().unwrap_or(0)).unwrap_or(usize::MAX),
+            _ => own,
+        }
     }
 
     /// Changes flags of an environment.
@@ -207,13 +238,16 @@ impl Env {
         if self.open.get().is_some() { Err(libc::EINVAL) } else { Ok(()) }
     }
 
-    /// Sets how large the file may grow; 0 keeps what was set, or raises it to what is there.
+    /// Sets how large the file may grow; 0 takes over what others have set, if they did.
     pub(crate) fn set_map_size(&self, bytes: usize) -> Answer {
         if self.open.get().is_some() && self.is_writing.load(Ordering::Acquire) {
             return Err(libc::EINVAL);
         }
-        if bytes > 0 || self.open.get().is_none() {
+        let opened = self.open.get();
+        let others = opened.and_then(|opened| opened.newest().store.shared_max_size());
+        if bytes > 0 || opened.is_none() || others.is_some() {
             self.map_size.store(bytes, Ordering::Relaxed);
+            self.share_map_size();
         }
         Ok(())
     }
@@ -221,7 +255,7 @@ impl Env {
     /// How large the file may grow: somewhat beyond the map size, which puts alone do not reach,
     /// because the store keeps the last pages for deletes and for the commit.
     pub(crate) fn limit(&self) -> Option<u64> {
-        let bytes = self.map_size.load(Ordering::Relaxed);
+        let bytes = self.shared_map_size();
         (bytes > 0).then_some((bytes as u64).saturating_add(KEPT_BYTES))
     }
 
@@ -233,6 +267,34 @@ impl Env {
         }
         let both = MDB_WRITEMAP | MDB_MAPASYNC;
         if flags & both == both { Durability::Eventual } else { Durability::Durable }
+    }
+
+    /// Begins a write transaction of the store.
+    pub(crate) fn begin_write(&self, flags: u32) -> Answer<WriteTxn> {
+        let store = &self.opened()?.store;
+        let begin = || -> Answer<WriteTxn> {
+            let mut txn = store.begin_write_alone().map_err(|e| code_of(&e))?;
+            txn.set_max_size(self.limit());
+            Ok(txn)
+        };
+        let txn = begin()?;
+        if self.durability(flags) == Durability::Durable || !txn.is_short_of_pages() {
+            return Ok(txn);
+        }
+        // LMDB keeps no pages for a power loss. So that the same is enough here, they are given up
+        // where they are needed; but if readers hold them, that is of no use.
+        let rest = self.flushes_rest.load(Ordering::Relaxed);
+        self.flushes_rest.store(rest.saturating_sub(1), Ordering::Relaxed);
+        if rest > 0 {
+            return Ok(txn);
+        }
+        drop(txn);
+        store.sync().map_err(|e| code_of(&e))?;
+        let txn = begin()?;
+        if txn.is_short_of_pages() {
+            self.flushes_rest.store(FLUSHES_REST, Ordering::Relaxed);
+        }
+        Ok(txn)
     }
 
     /// Makes commits durable.
@@ -253,7 +315,7 @@ impl Env {
         let txn = opened.store.begin_read().map_err(|e| code_of(&e))?;
         let pages = txn.page_count() as usize;
         let used = pages * opened.store.page_size() as usize;
-        let set = self.map_size.load(Ordering::Relaxed);
+        let set = self.shared_map_size();
         let set = if set == 0 { DEFAULT_MAPSIZE } else { set };
         let live = opened.store.readers().map_err(|e| code_of(&e))?.len() - 1;
         Ok(EnvInfo {

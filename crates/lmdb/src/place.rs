@@ -15,12 +15,15 @@ use crate::code::Code;
 #[derive(Clone)]
 pub(crate) struct Place {
     state: u8,
-    /// `None` while there is no table.
+    /// `None` while there is no table, and after the transaction was reset.
     cursor: Option<Cursor>,
     /// Key and value where the last block of MDB_GET_MULTIPLE or its neighbours ended.
     pub(crate) block_end: Vec<u8>,
-    /// Where the cursor stands in a main database with named ones.
+    /// Where the cursor stands in a main database with named ones, or stood when its transaction
+    /// was reset.
     pub(crate) key: Vec<u8>,
+    /// The value on which it stood then, where a key may have several.
+    value: Vec<u8>,
     /// The key that was handed out last with one of several values, and the group that has it: its
     /// other values are handed out with the same one.
     given: (usize, Val),
@@ -74,7 +77,14 @@ fn or_nothing<'t>(found: hedgerow::Result<Option<Entry<'t>>>) -> Found<'t> {
 impl Place {
     /// Nowhere, in no table.
     pub(crate) const fn new() -> Self {
-        Self { state: 0, cursor: None, block_end: Vec::new(), key: Vec::new(), given: NOT_GIVEN }
+        Self {
+            state: 0,
+            cursor: None,
+            block_end: Vec::new(),
+            key: Vec::new(),
+            value: Vec::new(),
+            given: NOT_GIVEN,
+        }
     }
 
     /// Whether it stands on an entry about which there is nothing to add, so that
@@ -168,9 +178,55 @@ impl Place {
         table: Option<Table>,
     ) -> Result<(), Error> {
         if self.cursor.as_ref().map(Cursor::table) != table {
-            self.cursor = table.map(|table| txn.cursor(table)).transpose()?;
-            self.state = 0;
-            self.given = NOT_GIVEN;
+            return self.move_to(txn, table);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn move_to<S: Snapshot>(&mut self, txn: &S, table: Option<Table>) -> Result<(), Error> {
+        let rests = self.cursor.is_none() && self.is_set();
+        self.cursor = table.map(|table| txn.cursor(table)).transpose()?;
+        self.given = NOT_GIVEN;
+        if rests {
+            return self.wake(txn);
+        }
+        self.state = 0;
+        Ok(())
+    }
+
+    /// The snapshot goes; keeps what finds the place again in another one. LMDB's cursor is still
+    /// on its page then, and programs go on from there without `mdb_cursor_renew`.
+    pub(crate) fn rest<S: Snapshot>(&mut self, txn: &S) {
+        let Some(mut cursor) = self.cursor.take() else { return };
+        let kept = cursor.copy_entry(txn, &mut self.key, &mut self.value);
+        if !matches!(kept, Ok(true)) && !self.is_at_end() {
+            self.unset();
+        }
+    }
+
+    /// Stands where it rests, or where its entry was.
+    fn wake<S: Snapshot>(&mut self, txn: &S) -> Result<(), Error> {
+        let Some(cursor) = self.cursor.as_mut().filter(|_| self.state & END == 0) else {
+            return Ok(());
+        };
+        let (key, value) = (&self.key, &self.value);
+        let dups = cursor.has_duplicates();
+        if dups && cursor.seek_pair(txn, key, value)?.is_some() {
+            return Ok(());
+        }
+        if dups && cursor.seek_value_at_or_after(txn, key, value)?.is_some() {
+            self.state = SET | VALUE_GONE;
+            return Ok(());
+        }
+        match cursor.seek_near(txn, key)?.map(|(_, exact)| exact) {
+            Some(true) if dups => {
+                cursor.last_value(txn)?;
+                self.state = SET | PAST_VALUES;
+            }
+            Some(true) => {}
+            Some(false) => self.state = SET | KEY_GONE,
+            None => self.state = SET | END | KEY_GONE,
         }
         Ok(())
     }

@@ -110,8 +110,7 @@ impl Txn {
     pub(crate) fn begin(env: Arc<Env>, flags: u32) -> Answer<Self> {
         let store = &env.opened()?.store;
         if flags & MDB_RDONLY == 0 {
-            let mut txn = store.begin_write_alone().map_err(|e| code_of(&e))?;
-            txn.set_max_size(env.limit());
+            let txn = env.begin_write(flags)?;
             env.is_writing.store(true, Ordering::Release);
             return Self::new(env, flags, Body::Write(Box::new(txn)));
         }
@@ -235,8 +234,8 @@ impl Txn {
         if self.flags & FINISHED != 0 {
             return;
         }
-        self.cursors.settle();
         if let Body::Read(txn) = &mut self.body {
+            self.cursors.rest(txn);
             txn.reset();
         }
         self.close_new_handles();

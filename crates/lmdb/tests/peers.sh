@@ -6,7 +6,8 @@
 #     peers.sh [LIBRARY]
 #
 # Needs liblmdb-dev, python3-lmdb, liblmdb-file-perl, postfix-lmdb, dpkg-dev, a C compiler, and
-# either Debian's source packages or the crate lmdb-master-sys in cargo's registry.
+# either Debian's source packages or the crate lmdb-master-sys in cargo's registry. Runs also what is
+# there of php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9 and cfengine3.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -69,8 +70,21 @@ mtests() {
 mtests
 compare "python3-lmdb" /usr/bin/python3 "$here/peers/entries.py"
 compare "LMDB_File" /usr/bin/perl "$here/peers/entries.pl"
-if command -v postmap > /dev/null; then
-    compare "postmap" sh "$here/peers/postmap.sh"
-fi
+# optional NAME PROGRAM COMMAND...: the same, where a program is installed. A scenario takes seconds.
+optional() {
+    name=$1
+    if command -v "$2" > /dev/null; then
+        shift 2
+        compare "$name" timeout 60 "$@"
+    else
+        echo "$name: $2 is not installed"
+    fi
+}
+optional "postmap" postmap sh "$here/peers/postmap.sh"
+optional "php dba" php php "$here/peers/dba.php"
+optional "ldb" ldbadd sh "$here/peers/ldb.sh"
+optional "pdnsutil" pdnsutil sh "$here/peers/pdnsutil.sh"
+optional "named" named sh "$here/peers/named.sh"
+optional "cfengine" cf-check sh "$here/peers/cfengine.sh"
 echo "$((count - failures)) passed, $failures failed"
 [ "$failures" = 0 ]

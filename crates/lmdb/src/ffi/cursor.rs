@@ -43,8 +43,8 @@ unsafe extern "C" fn mdb_cursor_close(cursor: *mut Cursor) {
     // of its transaction before it is let go.
     unsafe {
         let Some(this) = cursor.as_ref() else { return };
-        if !this.saved.is_empty() {
-            // The parent's transaction closes it.
+        if !this.saved.is_empty() || this.is_writing && this.txn.is_null() {
+            // The parent's transaction closes it, or its own one has.
             return;
         }
         on_txn(this.txn, |txn| {

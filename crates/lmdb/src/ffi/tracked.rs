@@ -1,6 +1,12 @@
 //! The cursors that are open in a transaction: those of a write transaction are moved on when
 //! others delete their entries, saved for nested transactions, and closed with it.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hedgerow::tree::ReadTxn;
+
 use crate::cursor::Cursor;
 use crate::place::Place;
 use crate::txn::Txn;
@@ -10,6 +16,32 @@ use crate::txn::Txn;
 #[derive(Default)]
 pub(crate) struct Tracked {
     all: Vec<*mut Cursor>,
+}
+
+/// Cursors that were closed with their transaction. Some programs (CFEngine) close them once more,
+/// which LMDB forbids and mostly survives: so the newest ones stay for a while, known as closed.
+static CLOSED: Mutex<VecDeque<AtomicPtr<Cursor>>> = Mutex::new(VecDeque::new());
+/// So many of them.
+const CLOSED_MAX: usize = 64;
+
+/// Closes a cursor whose write transaction ends.
+///
+/// # Safety
+/// It was made by `Box::into_raw`, is in no list, and is closed in this way once.
+unsafe fn close_with_txn(address: *mut Cursor) {
+    // SAFETY: as promised, nobody else has a reference to it.
+    let cursor = unsafe { &mut *address };
+    cursor.txn = std::ptr::null_mut();
+    *cursor.place() = Place::new();
+    let mut closed = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
+    closed.push_back(AtomicPtr::new(address));
+    if closed.len() > CLOSED_MAX
+        && let Some(oldest) = closed.pop_front()
+    {
+        // SAFETY: it was made by `Box::into_raw`, and is let go once: it leaves this list, which
+        // `mdb_cursor_close` leaves alone.
+        drop(unsafe { Box::from_raw(oldest.load(Ordering::Relaxed)) });
+    }
 }
 
 impl Tracked {
@@ -70,8 +102,8 @@ impl Tracked {
                     }
                     self.all.push(address);
                 }
-                // SAFETY: it was made by `Box::into_raw` and is let go once: it leaves the list.
-                None => drop(unsafe { Box::from_raw(address) }),
+                // SAFETY: it was made by `Box::into_raw`, and leaves the list.
+                None => unsafe { close_with_txn(address) },
             }
         }
     }
@@ -82,8 +114,8 @@ impl Tracked {
     }
 
     /// The transaction is reset: what its cursors know of its pages is not to be used.
-    pub(crate) fn settle(&mut self) {
-        self.cursors().for_each(Cursor::settle);
+    pub(crate) fn rest(&mut self, txn: &ReadTxn) {
+        self.cursors().for_each(|cursor| cursor.place().rest(txn));
     }
 
     /// The transaction ends: cursors of a write transaction are closed, the others have none.
@@ -93,7 +125,7 @@ impl Tracked {
             let cursor = unsafe { &mut *address };
             if cursor.is_writing {
                 // SAFETY: as in `end_child`.
-                drop(unsafe { Box::from_raw(address) });
+                unsafe { close_with_txn(address) };
             } else {
                 cursor.settle();
                 cursor.txn = std::ptr::null_mut();

@@ -341,6 +341,38 @@ static void long_value(void)
 	mdb_env_close(of);
 }
 
+/* Puts all keys, each in a transaction of its own, which the store must have room for. */
+static void overwrite(MDB_env *small, MDB_dbi dbi, int first, int count)
+{
+	char room[400];
+	memset(room, 'a' + first, sizeof room);
+	for (int i = 0; i < count; i++) {
+		MDB_val key = bytes(&i, sizeof i), data = bytes(room, sizeof room);
+		MDB_txn *txn = begin(small, 0);
+		OK(mdb_put(txn, dbi, &key, &data, 0));
+		OK(mdb_txn_commit(txn));
+	}
+}
+
+/* A store that is more than half full takes commits without a flush for ever: it does not keep what
+ * the last flushed commit had where it needs the room. */
+static void no_room_for_the_flushed(unsigned flags)
+{
+	enum { KEYS = 1500 };
+	MDB_env *small = open_env(folder(flags & MDB_NOSYNC ? "lazy" : "async"), flags, 1 << 20);
+	MDB_txn *txn = begin(small, 0);
+	MDB_dbi dbi = open_dbi(txn, NULL, 0);
+	OK(mdb_txn_commit(txn));
+	overwrite(small, dbi, 0, KEYS);
+	OK(mdb_env_sync(small, 1));
+	MDB_envinfo info;
+	OK(mdb_env_info(small, &info));
+	HOLDS(info.me_last_pgno > 128 && info.me_mapsize < (1 << 20) + (1 << 17));
+	for (int round = 1; round < 4; round++)
+		overwrite(small, dbi, round, KEYS);
+	mdb_env_close(small);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -355,6 +387,8 @@ int main(void)
 	mdb_env_close(env);
 	full();
 	long_value();
+	no_room_for_the_flushed(MDB_NOSYNC);
+	no_room_for_the_flushed(MDB_WRITEMAP | MDB_MAPASYNC);
 	puts("copies hold");
 	return 0;
 }

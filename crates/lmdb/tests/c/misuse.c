@@ -447,7 +447,7 @@ static void stopped_steps(void)
 	MDB_txn *txn = begin(env, MDB_RDONLY);
 	MDB_dbi many = open_dbi(txn, "many", 0);
 	MDB_cursor *cursor;
-	MDB_val key, data, first = text("what all keys begin with 000");
+	MDB_val key, data, tenth = text("what all keys begin with 009");
 	MDB_val seventh = text("what all keys begin with 006");
 	OK(mdb_cursor_open(txn, many, &cursor));
 	for (int i = 0; i < 7; i++)
@@ -466,9 +466,9 @@ static void stopped_steps(void)
 	mdb_txn_reset(txn);
 	GIVES(MDB_BAD_TXN, mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
 	OK(mdb_txn_renew(txn));
-	/* It was to be renewed before; it stands nowhere. */
+	/* It was not renewed: it goes on from where it stood in the other snapshot. */
 	OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
-	HOLDS(same(&key, &first));
+	HOLDS(same(&key, &tenth));
 	OK(mdb_cursor_renew(txn, cursor));
 	for (int i = 0; i < 7; i++)
 		OK(mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
@@ -487,6 +487,41 @@ static void stopped_steps(void)
 	/* A cursor may outlive its transaction, and one that knows its leaf, too. */
 	mdb_txn_abort(txn);
 	mdb_cursor_close(cursor);
+}
+
+/* A cursor that was closed with its write transaction may be closed once more, soon after. */
+static void closed_twice(int keep)
+{
+	MDB_txn *txn = begin(env, 0), *child;
+	MDB_cursor *cursors[8];
+	MDB_val key, data;
+	for (int i = 0; i < 8; i++) {
+		if (i == 4)
+			OK(mdb_txn_begin(env, txn, 0, &child));
+		OK(mdb_cursor_open(i < 4 ? txn : child, dbi, &cursors[i]));
+		OK(mdb_cursor_get(cursors[i], &key, &data, MDB_FIRST));
+	}
+	if (keep)
+		OK(mdb_txn_commit(child));
+	else
+		mdb_txn_abort(child);
+	mdb_cursor_close(cursors[7]);
+	mdb_cursor_close(cursors[0]);
+	if (keep)
+		OK(mdb_txn_commit(txn));
+	else
+		mdb_txn_abort(txn);
+	for (int i = 1; i < 7; i++) {
+		GIVES(MDB_BAD_TXN, mdb_cursor_get(cursors[i], &key, &data, MDB_NEXT));
+		mdb_cursor_close(cursors[i]);
+	}
+	/* Many more, of which the first are forgotten. */
+	for (int i = 0; i < 200; i++) {
+		txn = begin(env, 0);
+		OK(mdb_cursor_open(txn, dbi, &cursors[0]));
+		mdb_txn_abort(txn);
+		mdb_cursor_close(cursors[0]);
+	}
 }
 
 static void *other_thread(void *given)
@@ -529,6 +564,8 @@ int main(void)
 	comparators();
 	after_the_end();
 	stopped_steps();
+	closed_twice(0);
+	closed_twice(1);
 	threads();
 	/* The store is what it was. */
 	txn = begin(env, MDB_RDONLY);

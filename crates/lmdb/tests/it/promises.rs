@@ -49,6 +49,11 @@ fn copies_are_whole_and_a_full_store_goes_on() {
 }
 
 #[test]
+fn a_cursor_goes_on_in_another_snapshot_and_a_map_size_is_shared() {
+    holds("renewed", &[], "renewals hold");
+}
+
+#[test]
 fn hostile_stores_do_no_harm() {
     holds("hostile", &["1", "100"], "hostile stores do no harm");
 }

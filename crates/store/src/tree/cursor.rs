@@ -429,6 +429,33 @@ impl Cursor {
         })
     }
 
+    /// Copies the key under the cursor and, where keys may have several values, the value: what
+    /// finds the place again in another transaction. False if the cursor is on no entry.
+    ///
+    /// # Errors
+    /// A damaged page, the interruption flag, another transaction.
+    pub fn copy_entry<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if self.settle(txn)? != State::On {
+            return Ok(false);
+        }
+        let record = self.page().leaf_record(self.slot);
+        search::key_bytes(txn.pages(), &record)?.copy_to(key);
+        if self.is_paired {
+            search::entry(txn.pages(), &record, self.value)?.value.copy_to(value);
+        }
+        Ok(true)
+    }
+
+    /// Whether a key of its table may have several values.
+    pub fn has_duplicates(&self) -> bool {
+        self.is_paired
+    }
+
     /// Whether the entry on which the cursor was put last is still there.
     pub fn is_on_entry<S: Snapshot>(&mut self, txn: &S) -> Result<bool> {
         Ok(self.settle(txn)? == State::On)

@@ -48,6 +48,8 @@ pub(crate) const META_LEN: usize = 4096;
 
 const MAGIC: &[u8; 8] = b"HEDGEROW";
 const VERSION: u32 = 1;
+/// No format has a greater number: a record that says so is damaged, and others may be sound.
+const VERSION_MAX: u32 = 0xffff;
 const KNOWN_FEATURES: u64 = 0;
 
 /// The most runs that a commit of one flush may have written.
@@ -251,6 +253,9 @@ impl Meta {
             return Err(foreign(bytes));
         }
         let version = u32_at(bytes, VERSION_OFFSET);
+        if version > VERSION_MAX {
+            return Err(damaged("the format version of a meta record is none", None));
+        }
         if version != VERSION {
             return Err(Refusal::Unsupported(format!(
                 "its format version is {version}, this build reads version {VERSION}"

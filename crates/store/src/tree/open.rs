@@ -11,7 +11,8 @@ use super::pages::PageFile;
 use super::recover::{Found, META_SLOTS, read_metas, recover};
 use super::registry::{agree, open_once};
 use super::store::{
-    Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_NUMBER, WORD_POISON, word_of,
+    Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
+    WORD_POISON, word_of,
 };
 use super::{Builder, Store};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
@@ -255,6 +256,7 @@ fn first(
     lock.word(WORD_DIRTY).store(u64::from(!is_new), SeqCst);
     lock.word(WORD_NUMBER).store(found.highest, SeqCst);
     lock.word(WORD_POISON).store(0, SeqCst);
+    lock.word(WORD_MAX_SIZE).store(0, SeqCst);
     lock.word(WORD_LATEST).store(word(choice.latest), SeqCst);
     lock.publish_opened();
     Ok(choice.latest)

@@ -33,6 +33,8 @@ pub(crate) const WORD_DIRTY: usize = 2;
 pub(crate) const WORD_NUMBER: usize = 3;
 /// Shared word: 1 if a flush failed; nothing more is written before all have closed the store.
 pub(crate) const WORD_POISON: usize = 4;
+/// Shared word: the greatest size that [`Store::share_max_size`] was given; 0 for none.
+pub(crate) const WORD_MAX_SIZE: usize = 5;
 
 /// A commit in a shared word: its number and its meta page.
 pub(crate) fn word_of(number: u64, slot: u32) -> u64 {
@@ -351,6 +353,19 @@ impl Interrupt {
 }
 
 impl Store {
+    /// Tells all who have the store open of a size that the file may have. The greatest one counts,
+    /// and it is forgotten when all have closed the store. It limits nothing by itself; see
+    /// [`Store::shared_max_size`].
+    pub fn share_max_size(&self, bytes: u64) {
+        self.inner.lock.word(WORD_MAX_SIZE).fetch_max(bytes, SeqCst);
+    }
+
+    /// The greatest size that any process told of, for one that has none of its own to set with
+    /// [`WriteTxn::set_max_size`](crate::tree::WriteTxn::set_max_size).
+    pub fn shared_max_size(&self) -> Option<u64> {
+        Some(self.inner.lock.word(WORD_MAX_SIZE).load(SeqCst)).filter(|bytes| *bytes > 0)
+    }
+
     /// How to open or create a store with other options than the default ones.
     pub fn builder() -> Builder {
         Builder::new()

@@ -172,6 +172,17 @@ impl WriteTxn {
         self.set_limit();
     }
 
+    /// Whether more free pages are held, by the durable commit or by readers, than are left to this
+    /// transaction below its maximum size. After commits that were not flushed a
+    /// [`Store::sync`](crate::tree::Store::sync) gives those of the durable one to the next
+    /// transaction, which else may find the store full.
+    pub fn is_short_of_pages(&self) -> bool {
+        let state = self.turn.state();
+        let behind = state.pages.space.max_pages.saturating_sub(state.pages.base.end);
+        behind < state.pages.base.end
+            && state.free.held_pages() > state.free.room_pages(&state.pages)
+    }
+
     fn set_limit(&mut self) {
         let budget = self.turn.store.options.write_budget;
         let state = self.turn.state();

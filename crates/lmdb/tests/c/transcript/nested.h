@@ -125,6 +125,15 @@ static void reader_cursors(void)
 	FACT(mdb_cursor_dbi(cur) == dbi);
 	CALL(mdb_cursor_put(cur, S("x"), S("y"), 0));
 	CALL(mdb_cursor_del(cur, 0));
+	/* PHP goes on without renewing the cursor. */
+	STEP(cur, MDB_NEXT);
+	DO(mdb_txn_reset(txn));
+	CALL(mdb_txn_renew(txn));
+	STEP(cur, MDB_NEXT);
+	DO(mdb_txn_reset(txn));
+	CALL(mdb_txn_renew(txn));
+	STEP(cur, MDB_GET_CURRENT);
+	STEP(cur, MDB_PREV);
 	mdb_txn_abort(txn);
 	CALL(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
 	CALL(mdb_cursor_renew(txn, cur));

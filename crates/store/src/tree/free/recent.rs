@@ -119,6 +119,12 @@ impl FreeState {
         ready.map(|run| u64::from(run.len)).sum()
     }
 
+    /// Pages that are free, but for a protected snapshot that uses them.
+    pub(crate) fn held_pages(&self) -> u64 {
+        let held = self.recent.held.iter().filter(|free| self.holds(free));
+        self.pending_pages + held.map(|free| u64::from(free.run.len)).sum::<u64>()
+    }
+
     /// Takes the pages of a small commit from the recent list: `hot` of them from one run, the
     /// others from the shortest runs. So what the next commit writes again stays together, and what
     /// stays behind fills the gaps. False, and nothing is taken, if there are not enough gaps.

@@ -144,6 +144,8 @@ fn another_version_and_unknown_features_are_unsupported() {
     let mut bytes = sample(Kind::Flushed).encode(0);
     put_u32(&mut bytes, VERSION_OFFSET, 9);
     assert!(matches!(Meta::decode(&bytes, 0), Err(Refusal::Unsupported(_))));
+    put_u32(&mut bytes, VERSION_OFFSET, 0x10_0001);
+    assert!(matches!(Meta::decode(&bytes, 0), Err(Refusal::Damaged { .. })));
     let mut bytes = sample(Kind::Flushed).encode(0);
     put_u64(&mut bytes, FEATURES_OFFSET, 1 << 40);
     put_sums(&mut bytes, 0);
