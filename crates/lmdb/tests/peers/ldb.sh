@@ -44,8 +44,9 @@ ldbrename -H "$url" cn=user9,dc=example cn=nine,dc=example
 ldbsearch -H "$url" '(|(cn=user6)(cn=seven)(cn=user8)(cn=nine))' dn
 for writer in 1 2 3 4; do
     entries "${writer}000" "${writer}050" > "$writer.ldif"
-    ldbadd -H "$url" "$writer.ldif" &
+    ldbadd -H "$url" "$writer.ldif" > "$writer.out" 2>&1 &
 done
 ldbsearch -H "$url" '(cn=user1)' dn
 wait
+cat ?.out
 ldbsearch -H "$url" | sort | cksum
