@@ -205,6 +205,12 @@ impl PageFile {
         }
     }
 
+    /// Whether the file is that long by now.
+    #[cold]
+    fn holds_pages_before(&self, end: u64) -> bool {
+        self.file.len().is_ok_and(|len| len >= end << self.shift)
+    }
+
     /// Forgets which pages were checked: another process has written.
     pub(crate) fn forget_checked(&self) {
         let end = self.checked.end.load(Ordering::Relaxed);
@@ -367,8 +373,10 @@ impl Cache {
 /// The pages of one snapshot.
 pub struct ReadPages {
     pub(crate) file: Arc<PageFile>,
-    /// The first page number beyond the snapshot.
+    /// The first page number beyond the snapshot; of a write transaction beyond what it has taken.
     pub(crate) end: PageNo,
+    /// The file holds all pages before this one.
+    reaches: PageNo,
     /// Pages read so far, where there is no map. Boxes are never dropped or moved while the
     /// snapshot lives, so that references into them stay valid.
     cache: Mutex<Cache>,
@@ -377,13 +385,13 @@ pub struct ReadPages {
 impl ReadPages {
     pub(crate) fn new(file: Arc<PageFile>, end: PageNo) -> Self {
         file.note_end(end);
-        Self { file, end, cache: Mutex::default() }
+        Self { file, end, reaches: end, cache: Mutex::default() }
     }
 
     /// Points at another snapshot; nothing handed out before is in use any more.
     pub(crate) fn renew(&mut self, end: PageNo) {
         self.file.note_end(end);
-        self.end = end;
+        (self.end, self.reaches) = (end, end);
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
         if cache.pages > 0 {
             *cache = Cache::default();
@@ -404,8 +412,8 @@ impl ReadPages {
     #[inline(always)]
     fn locate(&self, no: PageNo) -> Result<*const u8> {
         if self.file.is_checked(no) {
-            // SAFETY: a checked page lies inside the map (its bit exists and was set after
-            // `no < self.end` held for a snapshot whose pages all lie inside the file).
+            // SAFETY: a checked page lies inside the map and the file (its bit exists, and was set
+            // after `run` answered it or after it was written).
             return Ok(unsafe { self.file.base.add((no as usize) << self.file.shift) });
         }
         self.locate_unchecked(no)
@@ -424,13 +432,16 @@ impl ReadPages {
     /// The bytes of a run, through the map or read into the cache; not checked.
     pub(crate) fn run(&self, run: Run) -> Result<&[u8]> {
         let end = u64::from(run.start) + u64::from(run.len);
-        if end > u64::from(self.end) || run.start < FIRST_PAGE {
+        // What a write transaction has taken behind its snapshot may not be written yet.
+        let is_inside = end <= u64::from(self.reaches)
+            || end <= u64::from(self.end) && self.file.holds_pages_before(end);
+        if !is_inside || run.start < FIRST_PAGE {
             return Err(self.file.corrupt(run.start, "a page number beyond the end of the store"));
         }
         let len = (run.len as usize) << self.file.shift;
         if self.file.is_mapped() {
-            // SAFETY: the run lies before `end`, so inside the file and the map, which lives as
-            // long as `self.file`; pages of a live snapshot are not written.
+            // SAFETY: the run lies inside the file, as was just seen, and inside the map, which
+            // lives as long as `self.file`; pages of a live snapshot are not written.
             return Ok(unsafe {
                 let base = self.file.base.add((run.start as usize) << self.file.shift);
                 std::slice::from_raw_parts(base, len)
@@ -593,5 +604,19 @@ mod tests {
         pages.renew(1000);
         pages.read_ahead(&mut children.into_iter());
         assert_eq!(*told.ahead.lock().unwrap(), [(7, 3), (5, 1), (11, 2)]);
+    }
+
+    #[test]
+    fn pages_that_were_taken_and_not_written_are_not_read() {
+        let disk = SimSystem::new(0, Config::default());
+        let file = disk.open_data(std::path::Path::new("a"), Open::Create, 0o600).unwrap();
+        file.set_len(10 << 12).unwrap();
+        let file = PageFile::new(file, None, 4096, "a".into(), false, Arc::default());
+        let mut pages = ReadPages::new(Arc::new(file), 8);
+        pages.end = 20;
+        assert!(pages.run(Run { start: 8, len: 2 }).is_ok());
+        for run in [Run { start: 8, len: 3 }, Run { start: 19, len: 1 }] {
+            assert!(matches!(pages.run(run), Err(Error::Corrupt { .. })), "{run:?}");
+        }
     }
 }
