@@ -434,8 +434,8 @@ impl Place {
         found
     }
 
-    /// Stands on the first value that is not before one which is missing, or behind all of them. The
-    /// key is there, and the cursor on its first value; a key with one value has it stay there.
+    /// Stands on the first value that is not before one which is missing, or behind all of them.
+    /// The key is there, and the cursor on its first value; where that is the only one it stays.
     fn stand_near_value<S: Snapshot>(
         &mut self,
         txn: &S,
