@@ -324,10 +324,12 @@ impl Txn {
                 }
                 _ => return Err(Stop::Code(libc::EINVAL)),
             };
-            let key = match op {
-                op::SET | op::GET_BOTH | op::GET_BOTH_RANGE | op::FIRST_DUP | op::LAST_DUP => None,
-                _ => Some(arena.val(entry.key)),
+            let tells_key = match op {
+                op::SET | op::GET_BOTH | op::GET_BOTH_RANGE => false,
+                op::FIRST_DUP | op::LAST_DUP => place.count(txn)? == 1,
+                _ => true,
             };
+            let key = tells_key.then(|| arena.val(entry.key));
             Ok(Given { key, data: Some(arena.val(entry.value)) })
         })
     }

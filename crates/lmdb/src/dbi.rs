@@ -82,9 +82,13 @@ impl Txn {
         self.views[dbi] = View { state: View::VALID | View::NEW, seq, flags, table: None };
     }
 
-    /// Opens the main database. Flags that it does not have yet can be given to an empty one only.
+    /// Opens the main database. Flags that it does not have yet can be given to an empty one only;
+    /// where nothing can be written, those that say how keys are ordered, by its first entry.
     fn open_main(&mut self, flags: u32) -> Answer {
-        self.env.handles().all[MAIN].functions = Functions::default();
+        if let Some(main) = self.env.handles().get_mut(MAIN) {
+            main.functions = Functions::default();
+            main.key_flags = flags & (MDB_INTEGERKEY | MDB_REVERSEKEY);
+        }
         let view = self.prepared(MAIN)?;
         if view.flags | flags == view.flags {
             return Ok(());

@@ -39,6 +39,8 @@ pub(crate) struct Handle {
     /// `None`: it is closed.
     pub(crate) name: Option<Box<[u8]>>,
     pub(crate) flags: u32,
+    /// What the main database was last opened with that says how its keys are ordered.
+    pub(crate) key_flags: u32,
     /// Whether transactions that begin now may use it.
     pub(crate) is_valid: bool,
     /// Rises with each opening and closing.

@@ -56,6 +56,7 @@ fn begin<S: Snapshot>(txn: &S, table: Table, place: &mut Place, op: u32) -> Resu
     match op {
         op::NEXT_MULTIPLE => _ = place.next(txn, op::NEXT_DUP, true)?,
         op::PREV_MULTIPLE if !place.is_set() => _ = place.last(txn)?,
+        op::PREV_MULTIPLE if place.is_on_no_value() => return Err(Stop::Code(MDB_NOTFOUND)),
         _ => {}
     }
     let entry = place.current(txn)?;

@@ -40,6 +40,9 @@ const VALUE_GONE: u8 = 8;
 /// The last value of its key was deleted: it stands behind the others, logically; the engine's
 /// cursor is on the last one left.
 const PAST_VALUES: u8 = 16;
+/// A search for a key that is missing ended on this one, and on none of its several values: a step
+/// by value goes to the first or the last of them. The engine's cursor is on the first.
+const NO_VALUE: u8 = 32;
 
 /// Why a call gives nothing.
 pub(crate) enum Stop {
@@ -152,6 +155,11 @@ impl Place {
     /// Whether its key was deleted, so that a step forward gives where it stands.
     pub(crate) fn is_key_gone(&self) -> bool {
         self.state & KEY_GONE != 0
+    }
+
+    /// Whether it stands on a key of several values, and on none of them.
+    pub(crate) fn is_on_no_value(&self) -> bool {
+        self.state & NO_VALUE != 0
     }
 
     /// Stands on an entry, past the end, or where one was deleted. For the main database.
@@ -288,6 +296,9 @@ impl Place {
         if self.state & (END | PAST_VALUES) != 0 {
             return Err(NOTHING);
         }
+        if self.is_on_no_value() {
+            return Err(NOWHERE);
+        }
         self.go(|cursor| cursor.current(txn))
     }
 
@@ -308,7 +319,8 @@ impl Place {
                 _ => self.go(|cursor| cursor.next_key(txn)),
             };
         }
-        if self.is_key_gone() || self.state & VALUE_GONE != 0 && op != op::NEXT_NODUP {
+        let is_before_value = self.state & (VALUE_GONE | NO_VALUE) != 0;
+        if self.is_key_gone() || is_before_value && op != op::NEXT_NODUP {
             return self.go(|cursor| cursor.current(txn));
         }
         self.go(|cursor| match op {
@@ -331,6 +343,9 @@ impl Place {
         }
         if self.state & PAST_VALUES != 0 && op != op::PREV_NODUP {
             return self.go(|cursor| cursor.current(txn));
+        }
+        if self.is_on_no_value() && op != op::PREV_NODUP {
+            return self.go(|cursor| cursor.last_value(txn));
         }
         self.go(|cursor| match op {
             op::PREV => cursor.prev(txn),
@@ -355,6 +370,9 @@ impl Place {
         if self.is_at_end() {
             return Err(NOTHING);
         }
+        if self.is_on_no_value() {
+            return Err(NOWHERE);
+        }
         let kept = self.state & VALUE_GONE;
         let found = self.go(|cursor| match last {
             true => cursor.last_value(txn),
@@ -365,7 +383,7 @@ impl Place {
     }
 
     /// MDB_SET, MDB_SET_KEY, or with `range` MDB_SET_RANGE. Where the key is missing the cursor
-    /// stands on the next one.
+    /// stands on the next one, but if that has several values, on none of them.
     pub(crate) fn seek<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -377,9 +395,14 @@ impl Place {
         }
         let Some(cursor) = &mut self.cursor else { return Err(NOTHING) };
         match cursor.seek_near(txn, key)? {
-            Some((entry, exact)) => {
+            Some((entry, exact)) if exact || range => {
                 self.state = SET;
-                if exact || range { Ok(entry) } else { Err(NOTHING) }
+                Ok(entry)
+            }
+            Some(_) => {
+                let has_several = cursor.has_duplicates() && cursor.value_count(txn)? > 1;
+                self.state = SET | if has_several { NO_VALUE } else { 0 };
+                Err(NOTHING)
             }
             None => {
                 self.state = if txn.count(cursor.table())?.values == 0 { 0 } else { SET | END };
@@ -388,7 +411,8 @@ impl Place {
         }
     }
 
-    /// MDB_GET_BOTH, or with `range` MDB_GET_BOTH_RANGE.
+    /// MDB_GET_BOTH, or with `range` MDB_GET_BOTH_RANGE. Where only the value is missing the cursor
+    /// stands on the key's next one, or behind all of them.
     pub(crate) fn seek_pair<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -404,11 +428,28 @@ impl Place {
             false => cursor.seek_pair(txn, key, value),
         });
         if let Err(Stop::Code(MDB_NOTFOUND)) = found {
-            // On the key, if it is there.
-            let _ = self.seek(txn, key, true)?;
-            return Err(NOTHING);
+            _ = self.seek(txn, key, false)?;
+            self.stand_near_value(txn, key, value)?;
         }
         found
+    }
+
+    /// Stands on the first value that is not before one which is missing, or behind all of them.
+    /// The key is there, and the cursor on its first value; where that is the only one it stays.
+    fn stand_near_value<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Error> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        if cursor.value_count(txn)? > 1 && cursor.seek_value_at_or_after(txn, key, value)?.is_none()
+        {
+            cursor.seek_near(txn, key)?;
+            cursor.last_value(txn)?;
+            self.state = SET | PAST_VALUES;
+        }
+        Ok(())
     }
 
     /// Stands on the pair with `n` pairs before it.
@@ -418,7 +459,7 @@ impl Place {
 
     /// How many values the key has.
     pub(crate) fn count<S: Snapshot>(&mut self, txn: &S) -> Result<u64, Stop> {
-        if !self.is_set() {
+        if !self.is_set() || self.is_on_no_value() {
             return Err(NOWHERE);
         }
         match &mut self.cursor {
@@ -446,7 +487,7 @@ impl Place {
 
     /// Replaces the value under the cursor.
     pub(crate) fn put_current(&mut self, txn: &mut WriteTxn, value: &[u8]) -> Result<(), Stop> {
-        if !self.is_set() {
+        if !self.is_set() || self.is_on_no_value() {
             return Err(NOWHERE);
         }
         if self.is_at_end() {
@@ -466,7 +507,7 @@ impl Place {
         dups: bool,
         whole_key: bool,
     ) -> Result<(), Stop> {
-        if !self.is_set() {
+        if !self.is_set() || self.is_on_no_value() && !whole_key {
             return Err(NOWHERE);
         }
         if self.is_at_end() || self.state & PAST_VALUES != 0 && !whole_key {

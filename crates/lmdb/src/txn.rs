@@ -502,8 +502,12 @@ impl Txn {
         if dbi != MAIN {
             return Err(MDB_NOTFOUND);
         }
-        let functions = self.env.handles().all[MAIN].functions;
-        self.create(MAIN, b"", view.flags, &functions)
+        let (functions, key_flags) = {
+            let main = &self.env.handles().all[MAIN];
+            (main.functions, main.key_flags)
+        };
+        let flags = view.flags | if self.has_names()? { 0 } else { key_flags };
+        self.create(MAIN, b"", flags, &functions)
     }
 
     /// Makes the table of a handle.

@@ -7,7 +7,8 @@
 #
 # Needs liblmdb-dev, python3-lmdb, liblmdb-file-perl, postfix-lmdb, dpkg-dev, a C compiler, and
 # either Debian's source packages or the crate lmdb-master-sys in cargo's registry. Runs also what is
-# there of php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9 and cfengine3.
+# there of liblmdb++-dev, php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9 and
+# cfengine3.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -70,6 +71,13 @@ mtests() {
 mtests
 compare "python3-lmdb" /usr/bin/python3 "$here/peers/entries.py"
 compare "LMDB_File" /usr/bin/perl "$here/peers/entries.pl"
+if [ -e /usr/include/lmdb++.h ]; then
+    ${CXX:-c++} -w -std=c++11 -I "$here/../include" -o "$work/wrapped" "$here/peers/wrapped.cc" \
+        -L "$work/lib" -llmdb
+    compare "lmdb++" "$work/wrapped"
+else
+    echo "lmdb++: liblmdb++-dev is not installed"
+fi
 # optional NAME PROGRAM COMMAND...: the same, where a program is installed. A scenario takes seconds.
 optional() {
     name=$1

@@ -72,6 +72,57 @@ static void duplicates(void)
 	end();
 }
 
+/* What the cursor does after a search that found nothing, in a page that has more on both sides. */
+static void after_a_miss(MDB_val *wanted, MDB_val *other, MDB_cursor_op op)
+{
+	static const MDB_cursor_op steps[] = { MDB_GET_CURRENT, MDB_NEXT, MDB_PREV, MDB_NEXT_DUP,
+		MDB_PREV_DUP, MDB_NEXT_NODUP, MDB_PREV_NODUP, MDB_FIRST_DUP, MDB_LAST_DUP };
+	for (size_t i = 0; i <= LENGTH(steps); i++) {
+		size_t count;
+		/* Values that were never looked at are no defined memory in the original's cursor. */
+		must("set", mdb_cursor_get(cur, S("b"), &data, MDB_SET));
+		key = *wanted;
+		data = *other;
+		CALL(mdb_cursor_get(cur, &key, &data, op));
+		if (i < LENGTH(steps)) {
+			STEP(cur, steps[i]);
+			STEP(cur, MDB_GET_CURRENT);
+		} else
+			NUMBER(mdb_cursor_count(cur, &count), count);
+	}
+}
+
+static void missed_searches(void)
+{
+	title("searches that miss");
+	begin_with("missed", MDB_DUPSORT);
+	for (char k = 'b'; k <= 'h'; k += 2)
+		for (char v = '1'; v <= (k == 'd' ? '1' : '7'); v += 2)
+			must("put", mdb_put(txn, dbi, N(1, k), N(1, v), 0));
+	CALL(mdb_cursor_open(txn, dbi, &cur));
+	/* The next key has several values, or one. */
+	after_a_miss(S("e"), S("3"), MDB_SET);
+	after_a_miss(S("e"), S("3"), MDB_SET_KEY);
+	after_a_miss(S("c"), S("1"), MDB_SET);
+	after_a_miss(S("e"), S("3"), MDB_GET_BOTH);
+	after_a_miss(S("e"), S("3"), MDB_GET_BOTH_RANGE);
+	/* The key is there, the value is not. */
+	after_a_miss(S("f"), S("0"), MDB_GET_BOTH);
+	after_a_miss(S("f"), S("4"), MDB_GET_BOTH);
+	after_a_miss(S("f"), S("8"), MDB_GET_BOTH);
+	after_a_miss(S("f"), S("8"), MDB_GET_BOTH_RANGE);
+	after_a_miss(S("d"), S("0"), MDB_GET_BOTH);
+	after_a_miss(S("d"), S("2"), MDB_GET_BOTH_RANGE);
+	SEEK(cur, S("e"), MDB_SET);
+	CALL(mdb_cursor_del(cur, 0));
+	SEEK2(cur, S("f"), S("8"), MDB_GET_BOTH_RANGE);
+	CALL(mdb_cursor_del(cur, 0));
+	SEEK2(cur, S("f"), S("4"), MDB_GET_BOTH);
+	CALL(mdb_cursor_del(cur, 0));
+	walk(txn, dbi);
+	end();
+}
+
 static void duplicate_deletes(void)
 {
 	title("deleting values");

@@ -180,6 +180,18 @@ static void main_flags(void)
 	walk(txn, main_dbi);
 	mdb_txn_abort(txn);
 	mdb_env_close(env);
+	/* Opened where nothing can be written, before its first entry. */
+	begin("mainread", 0);
+	mdb_txn_abort(txn);
+	must("begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
+	CALL(mdb_dbi_open(txn, NULL, MDB_INTEGERKEY, &main_dbi));
+	NUMBER(mdb_dbi_flags(txn, main_dbi, &flags), flags);
+	CALL(mdb_txn_commit(txn));
+	must("begin", mdb_txn_begin(env, NULL, 0, &txn));
+	for (unsigned i = 1; i < 1000; i += 100)
+		must("put", mdb_put(txn, main_dbi, U(i), U(i), 0));
+	walk(txn, main_dbi);
+	end();
 }
 
 static void many_flags(void)
