@@ -7,7 +7,7 @@
 #
 # Needs liblmdb-dev, python3-lmdb, liblmdb-file-perl, postfix-lmdb, dpkg-dev, a C compiler, and
 # either Debian's source packages or the crate lmdb-master-sys in cargo's registry. Runs also what is
-# there of php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9, cfengine3 and ncbi-blast+.
+# there of php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9, cfengine3, ncbi-blast+.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
