@@ -179,6 +179,7 @@ pub(crate) struct MadeStep;
 /// What a call of `mdb_cursor_get` hands out.
 pub(crate) struct Given {
     pub(crate) key: Option<Val>,
+    /// `None`: the cursor is on a key, and on none of its values.
     pub(crate) data: Option<Val>,
 }
 
@@ -299,6 +300,11 @@ impl Txn {
         let (dups, arena) = (view.has_duplicates(), &mut self.arena);
         on_body!(&self.body, txn => {
             place.attach(txn, view.table)?;
+            if op == op::GET_CURRENT && place.is_past_values() {
+                // LMDB tells the key, and of the value that there is none.
+                let key = Some(arena.val(place.key_of_values(txn)?.key));
+                return Ok(Given { key, data: None });
+            }
             let entry: Entry<'_> = match op {
                 op::FIRST => place.first(txn)?,
                 op::LAST => place.last(txn)?,

@@ -132,7 +132,8 @@ impl Txn {
             false => (MDB_APPEND, 0..=COPIED_MAX),
             true => (MDB_APPENDDUP, 1..=KEY_MAX),
         };
-        let special = flags & !usual | self.flags & MDB_RDONLY;
+        let special =
+            flags & !usual | self.flags & MDB_RDONLY | u32::from(is_led(stored, data.size));
         if special != 0 || !sizes.contains(&data.size) || key.is_empty() || key.len() > KEY_MAX {
             return None;
         }
@@ -167,6 +168,8 @@ impl Txn {
             _ => self.writable(dbi)?,
         };
         Self::check_sizes(&view, key, data.size)?;
+        let view =
+            if is_led(view.flags, data.size) { self.led(dbi, view, data.size)? } else { view };
         if view.state & View::PLAIN == 0 && self.is_name(dbi, &view, key)? {
             if flags & MDB_NOOVERWRITE != 0 {
                 copied(&mut self.scratch, key, &[]);
@@ -251,6 +254,13 @@ impl Txn {
         });
         healed.map_err(|e| self.fail(&e))
     }
+}
+
+/// Whether a value is none of the integers that the flags of its database speak of.
+#[inline(always)]
+pub(crate) fn is_led(flags: u32, size: usize) -> bool {
+    let integers = MDB_DUPSORT | MDB_INTEGERDUP | MDB_DUPFIXED;
+    flags & integers == integers && !matches!(size, 4 | 8)
 }
 
 /// What the caller gave, copied where a write might move it.

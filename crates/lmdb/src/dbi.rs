@@ -6,6 +6,7 @@ use hedgerow::tree::{Order, Snapshot};
 
 use crate::abi::*;
 use crate::code::Answer;
+use crate::data::is_led;
 use crate::handles::{self, Functions, OPEN_FLAGS, STORED_FLAGS, View};
 use crate::main_db;
 use crate::txn::{Body, FAILED, Txn, on_body};
@@ -243,6 +244,9 @@ impl Txn {
         };
         let order = match function {
             Some(function) => Order::custom("", crate::ffi::compare::by(function)),
+            None if values && is_led(view.flags, a.len()) => {
+                Order::custom("", crate::ffi::compare::leading)
+            }
             None if view.flags & (integer | reverse) != 0 => Order::Reverse,
             None => Order::Bytewise,
         };

@@ -23,6 +23,8 @@ const SIGNED: u32 = 0x4D44_0000;
 /// The names under which the caller's orders are stored.
 const KEY_ORDER: &str = "mdb_set_compare";
 const VALUE_ORDER: &str = "mdb_set_dupsort";
+/// The name of the order of values that MDB_INTEGERDUP says are integers, and that are longer.
+const LEADING: &str = "mdb_integer_leads";
 
 /// The functions that a program gave a database.
 #[derive(Clone, Copy, Default)]
@@ -169,6 +171,23 @@ pub(crate) fn options(flags: u32, functions: &Functions) -> TableOptions {
     })
 }
 
+/// The options of the table of a new database whose values begin with an integer, by which alone
+/// LMDB orders them and tells them apart: MDB_INTEGERDUP and MDB_DUPFIXED with longer values.
+pub(crate) fn leading_options(flags: u32, functions: &Functions) -> TableOptions {
+    let order = Order::custom(LEADING, compare::leading);
+    options(flags, functions).duplicates_in(Duplicates::Fixed { size: None, order })
+}
+
+/// Whether the order of a table's values is that of [`leading_options`].
+pub(crate) fn is_leading(order: &str) -> bool {
+    custom_name(order) == Some(LEADING)
+}
+
+/// The name of an order that is a function's.
+fn custom_name(order: &str) -> Option<&str> {
+    order.strip_prefix("custom(")?.strip_suffix(')')
+}
+
 /// The options under which an existing table is opened, with the program's functions where its
 /// orders are not the engine's own. Without a function LMDB compares bytewise, and so does this.
 pub(crate) fn options_of(info: &TableInfo, functions: &Functions) -> TableOptions {
@@ -177,10 +196,10 @@ pub(crate) fn options_of(info: &TableInfo, functions: &Functions) -> TableOption
         "reverse" => Order::Reverse,
         "integer" => Order::Integer,
         custom => {
-            let name = custom.strip_prefix("custom(").and_then(|rest| rest.strip_suffix(')'));
-            let name = name.unwrap_or(custom).to_owned();
+            let name = custom_name(custom).unwrap_or(custom).to_owned();
             match function {
                 Some(function) => Order::custom(name, compare::by(function)),
+                None if is_leading(custom) => Order::custom(name, compare::leading),
                 None => Order::custom(name, |a: &[u8], b: &[u8]| a.cmp(b)),
             }
         }
@@ -227,7 +246,7 @@ pub(crate) fn flags_of(info: &TableInfo) -> u32 {
 /// Whether a table orders its keys and values as the program's functions ask: it has an order of
 /// the program's exactly where there is a function, or (`lenient`) more of them.
 pub(crate) fn is_ordered_by(info: &TableInfo, functions: &Functions) -> bool {
-    let custom = |order: &str| order.starts_with("custom(");
+    let custom = |order: &str| custom_name(order).is_some_and(|name| name != LEADING);
     let keys = functions.keys.is_none() || custom(&info.order);
     let values = functions.values.is_none() || !info.duplicates || custom(&info.value_order);
     keys && values

@@ -147,6 +147,11 @@ impl Place {
         self.state & SET != 0
     }
 
+    /// Whether it stands behind the values of its key, on none of them.
+    pub(crate) fn is_past_values(&self) -> bool {
+        self.state & PAST_VALUES != 0
+    }
+
     /// Past the last entry.
     pub(crate) fn is_at_end(&self) -> bool {
         self.state & END != 0
@@ -300,6 +305,12 @@ impl Place {
             return Err(NOWHERE);
         }
         self.go(|cursor| cursor.current(txn))
+    }
+
+    /// The key behind whose values it stands.
+    pub(crate) fn key_of_values<'t, S: Snapshot>(&mut self, txn: &'t S) -> Found<'t> {
+        let cursor = self.cursor.as_mut().ok_or(NOTHING)?;
+        or_nothing(cursor.current(txn))
     }
 
     /// MDB_NEXT, MDB_NEXT_DUP, MDB_NEXT_NODUP.

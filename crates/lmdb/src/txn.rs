@@ -476,13 +476,39 @@ impl Txn {
             );
             return Err(MDB_INCOMPATIBLE);
         }
-        let Body::Write(txn) = &mut self.body else { return Ok(info) };
         let options = handles::options(handles::flags_of(&info), functions);
+        self.make_anew(info, &options)
+    }
+
+    /// Makes an empty table anew with other options, where anything can be written.
+    fn make_anew(&mut self, info: TableInfo, options: &TableOptions) -> Answer<TableInfo> {
+        let Body::Write(txn) = &mut self.body else { return Ok(info) };
         let made = txn
             .drop_table(&info.name)
-            .and_then(|_| txn.create_table(&info.name, &options))
+            .and_then(|_| txn.create_table(&info.name, options))
             .and_then(|table| txn.table_info(table));
         made.map_err(|e| self.fail(&e))
+    }
+
+    /// What a handle means whose integers are asked to take a value that is none. LMDB looks at the
+    /// 4 bytes at the beginning of one, and programs rely on that; the empty table is made anew for
+    /// it. One that has integers already takes no others.
+    #[cold]
+    pub(crate) fn led(&mut self, dbi: usize, view: View, size: usize) -> Answer<View> {
+        let Some(table) = view.table else { return Ok(view) };
+        let info = on_body!(&self.body, txn => txn.table_info(table));
+        let info = info.map_err(|e| self.fail(&e))?;
+        if info.value_order != "integer" {
+            return Ok(view);
+        }
+        if size < 4 || info.count.values > 0 {
+            return Err(MDB_BAD_VALSIZE);
+        }
+        let functions = self.env.handles().all.get(dbi).map(|handle| handle.functions);
+        let options = handles::leading_options(view.flags, &functions.unwrap_or_default());
+        self.make_anew(info, &options)?;
+        self.forget(dbi);
+        self.prepared(dbi)
     }
 
     /// Whether there are named databases.

@@ -13,3 +13,9 @@ pub(crate) fn by(function: CmpFn) -> impl Fn(&[u8], &[u8]) -> Ordering + Send + 
         unsafe { function(&a, &b) }.cmp(&0)
     }
 }
+
+/// The order of values by the integer of 4 bytes with which each begins.
+pub(crate) fn leading(a: &[u8], b: &[u8]) -> Ordering {
+    let integer = |value: &[u8]| value.first_chunk().copied().map(u32::from_ne_bytes);
+    integer(a).cmp(&integer(b))
+}

@@ -322,8 +322,10 @@ unsafe fn get_any(
         if let Some(value) = given.key {
             store(key, value);
         }
-        if let Some(value) = given.data {
-            store(data, value);
+        match given.data {
+            Some(value) => store(data, value),
+            None if !data.is_null() => return Err(MDB_NOTFOUND),
+            None => {}
         }
     }
     Ok(())

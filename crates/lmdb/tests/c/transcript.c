@@ -29,7 +29,7 @@ int main(int count, char **arguments_)
 		duplicate_deletes, many_values, fixed_values, integers, reverse, comparators, names, name_limits,
 		names_and_transactions, main_flags, many_flags, nested, nested_cursors,
 		reader_cursors, map_full, read_only, copies, many_environments, two_processes, pointers,
-		ranges_deleted, an_index, databases_reused,
+		ranges_deleted, an_index, a_child_deleted, integers_that_are_none, databases_reused,
 	};
 	for (size_t i = 0; i < LENGTH(chapters); i++) {
 		chapters[i]();

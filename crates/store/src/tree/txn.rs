@@ -12,6 +12,7 @@ pub use value::ValueWriter;
 use super::catalog::{OpenTable, Opened, Stored};
 use super::group::Turn;
 use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
+use super::order::KeyOrder;
 use super::page::ValueCell;
 use super::pages::{ExtentRef, Pages, WritePages};
 use super::path::Path;
@@ -441,7 +442,8 @@ impl WriteTxn {
     }
 
     /// Stores a value (replacing the old one), or adds a pair to a table with duplicates (which
-    /// has no effect if it is there).
+    /// has no effect if it is there; where a function of the caller's takes another value for equal
+    /// to this one, it is replaced).
     ///
     /// # Errors
     /// [`Error::Size`]; [`Error::StoreFull`] and [`Error::Io`] when the file cannot grow.
@@ -456,11 +458,13 @@ impl WriteTxn {
         self.change(table, |pages, open| {
             note_sizes(open, key, value);
             if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
-                return Ok(());
+                return Ok(false);
             }
             let mut place = Place::EMPTY;
             place.locate(pages, &open.tree, key, value)?;
             let at_end = !place.found && is_last(pages, &place)?;
+            let custom = matches!(open.tree.form.values, Some(KeyOrder::Custom(_)));
+            let is_taken = custom && place.found;
             put_at(pages, &mut open.tree, &mut place, key, value)?;
             // Sorted input is noticed: the next entry is tried at the end first.
             if at_end {
@@ -468,8 +472,22 @@ impl WriteTxn {
             } else if open.tail.is_some() {
                 open.tail = None;
             }
-            Ok(())
+            Ok(is_taken)
         })
+        .and_then(|is_taken| if is_taken { self.displace(table, key, value) } else { Ok(()) })
+    }
+
+    /// A value takes the place of the one that the table's function takes for it.
+    #[cold]
+    fn displace(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut cursor = self.cursor(table)?;
+        let Some(there) = cursor.seek_pair(self, key, value)? else { return Ok(()) };
+        if there.value == *value {
+            return Ok(());
+        }
+        let (key, old) = (there.key.to_vec(), there.value.to_vec());
+        self.delete_pair(table, &key, &old)?;
+        self.put(table, &key, value)
     }
 
     /// Stores only if the key is absent; else changes nothing and returns the (first) value that

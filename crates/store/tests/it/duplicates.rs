@@ -114,6 +114,24 @@ fn values_in_an_order_of_their_own() {
 }
 
 #[test]
+fn a_value_takes_the_place_of_one_that_the_function_takes_for_equal() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let order = Order::custom("letter", |a: &[u8], b: &[u8]| a.first().cmp(&b.first()));
+    let options = TableOptions::new().duplicates_in(Duplicates::Any { order });
+    let table = txn.create_table("t", &options).unwrap();
+    for value in ["a1", "c1", "b1", "c", "b22", "b22"] {
+        txn.put(table, b"k", value.as_bytes()).unwrap();
+    }
+    txn.put(table, b"one", b"x").unwrap();
+    txn.put(table, b"one", b"xyz").unwrap();
+    assert!(!txn.put_pair(table, b"k", b"a2").unwrap());
+    let wanted = [pair("k", "a2"), pair("k", "b22"), pair("k", "c"), pair("one", "xyz")];
+    assert_eq!(all(&txn, table), wanted);
+    assert_eq!(txn.count(table).unwrap().values, 4);
+}
+
+#[test]
 fn values_that_are_too_long_are_refused() {
     let scratch = Scratch::new();
     let longest = scratch.store.max_duplicate_size();
