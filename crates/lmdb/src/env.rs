@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use hedgerow::tree::{CopyOptions, Durability, Interrupt, Store, WriteTxn};
+use hedgerow::tree::{CopyOptions, Durability, Interrupt, ReadTxn, Store, WriteTxn};
 use hedgerow::{Error, Result};
 
 use crate::abi::*;
@@ -64,6 +64,9 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) interrupt: Interrupt,
     pub(crate) readers: Arc<Readers>,
+    /// A read transaction that rests, for the next one to go on with: where nothing was committed
+    /// meanwhile it need not look its tables up.
+    spare: Mutex<Option<Box<ReadTxn>>>,
     /// For those who ask for a descriptor.
     file: OnceLock<File>,
     /// In a child process: the same file, opened anew after the fork.
@@ -74,7 +77,31 @@ impl Opened {
     fn new(store: Store) -> Self {
         let interrupt = store.interrupt();
         let (file, in_child) = (OnceLock::new(), OnceLock::new());
-        Self { store, interrupt, readers: Arc::default(), file, in_child }
+        let (readers, spare) = (Arc::default(), Mutex::default());
+        Self { store, interrupt, readers, spare, file, in_child }
+    }
+
+    /// Begins a read transaction of the store.
+    pub(crate) fn begin_read(&self) -> Result<Box<ReadTxn>> {
+        // Whoever would have to wait begins anew.
+        let spare = self.spare.try_lock().ok().and_then(|mut spare| spare.take());
+        if let Some(mut txn) = spare
+            && txn.renew().is_ok()
+        {
+            return Ok(txn);
+        }
+        self.store.begin_read().map(Box::new)
+    }
+
+    /// Ends a read transaction, of which the next one may make use.
+    fn end_read(&self, mut txn: Box<ReadTxn>) {
+        if self.store.is_of_this_process()
+            && let Ok(mut spare) = self.spare.try_lock()
+            && spare.is_none()
+        {
+            txn.reset();
+            *spare = Some(txn);
+        }
     }
 
     /// The newest opening: that of this process, or until there is one, its parent's.
@@ -267,6 +294,13 @@ impl Env {
         }
         let both = MDB_WRITEMAP | MDB_MAPASYNC;
         if flags & both == both { Durability::Eventual } else { Durability::Durable }
+    }
+
+    /// Ends a read transaction of the store.
+    pub(crate) fn end_read(&self, txn: Box<ReadTxn>) {
+        if let Some(opened) = self.open.get() {
+            opened.newest().end_read(txn);
+        }
     }
 
     /// Begins a write transaction of the store.

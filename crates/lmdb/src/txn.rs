@@ -108,15 +108,15 @@ impl Txn {
 
     /// Begins a transaction without a parent.
     pub(crate) fn begin(env: Arc<Env>, flags: u32) -> Answer<Self> {
-        let store = &env.opened()?.store;
+        let opened = env.opened()?;
         if flags & MDB_RDONLY == 0 {
             let txn = env.begin_write(flags)?;
             env.is_writing.store(true, Ordering::Release);
             return Self::new(env, flags, Body::Write(Box::new(txn)));
         }
         let reader = take_reader(&env)?;
-        let body = match store.begin_read() {
-            Ok(txn) => Body::Read(Box::new(txn)),
+        let body = match opened.begin_read() {
+            Ok(txn) => Body::Read(txn),
             Err(error) => {
                 give_reader(&env, reader);
                 return Err(code_of(&error));
@@ -222,7 +222,9 @@ impl Txn {
         if self.flags & MDB_RDONLY == 0 {
             self.env.is_writing.store(false, Ordering::Release);
         }
-        self.body = Body::None;
+        if let Body::Read(txn) = std::mem::replace(&mut self.body, Body::None) {
+            self.env.end_read(txn);
+        }
         self.views.clear();
         self.env.keep_newest(&mut self.arena);
         self.flags |= FINISHED;

@@ -42,3 +42,17 @@ pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
 pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
+
+/// Whether two strings are the same, for those that are often empty: `memcmp` of glibc looks at
+/// where they would be, and for an empty `Vec`, which is nowhere, the processor takes 140 ns.
+#[inline]
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && (a.is_empty() || a == b)
+}
+
+/// The string at a place that there is, also if it is empty; see [`same`].
+#[inline]
+pub(crate) fn placed(string: &[u8]) -> &[u8] {
+    static SOMEWHERE: [u8; 1] = [0];
+    if string.is_empty() { &SOMEWHERE[..0] } else { string }
+}

@@ -23,7 +23,7 @@ use super::search;
 use super::snapshot::TableInfo;
 use super::tail::Tail;
 use super::tree::{Form, Root, Tree};
-use crate::coding::{put_u32, u32_at};
+use crate::coding::{placed, put_u32, same, u32_at};
 use crate::sync::Mutex;
 use crate::{Error, Result};
 
@@ -195,7 +195,7 @@ impl Stored {
 
     /// Why these options are not those of `asked`, if so.
     fn differs_from(&self, asked: &Self) -> Option<String> {
-        if (self.order, &self.order_name) != (asked.order, &asked.order_name) {
+        if self.order != asked.order || !same(&self.order_name, &asked.order_name) {
             let order = |s: &Self| name_of(s.order, &s.order_name);
             return Some(format!("its order is {}, not {}", order(self), order(asked)));
         }
@@ -205,9 +205,8 @@ impl Stored {
             let (has, wants) = (kind(self.duplicates), kind(asked.duplicates));
             return Some(format!("it has {has}, not {wants}"));
         }
-        if (self.value_order, &self.value_order_name)
-            != (asked.value_order, &asked.value_order_name)
-        {
+        let is_same = same(&self.value_order_name, &asked.value_order_name);
+        if self.value_order != asked.value_order || !is_same {
             let values = |s: &Self| name_of(s.value_order, &s.value_order_name);
             let (has, wants) = (values(self), values(asked));
             return Some(format!("the order of its values is {has}, not {wants}"));
@@ -386,7 +385,7 @@ pub(crate) fn load<P: Pages>(
     name: &[u8],
     options: Option<&TableOptions>,
 ) -> Result<Option<OpenTable>> {
-    match search::get(pages, catalog, name)? {
+    match search::get(pages, catalog, placed(name))? {
         Some(record) => OpenTable::from_record(name, &record.to_cow(), options).map(Some),
         None => Ok(None),
     }
@@ -407,7 +406,7 @@ pub(crate) fn info_of<P: Pages>(
 }
 
 fn record_of<P: Pages>(pages: &P, catalog: &Tree, name: &[u8]) -> Result<Option<(Root, Stored)>> {
-    let Some(record) = search::get(pages, catalog, name)? else { return Ok(None) };
+    let Some(record) = search::get(pages, catalog, placed(name))? else { return Ok(None) };
     match Stored::decode(&record.to_cow()) {
         Some(record) => Ok(Some(record)),
         None => {
@@ -497,11 +496,12 @@ impl Opened {
 
     /// The index of the table of a name, if it is open.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
-        self.iter().position(|table| !table.gone && table.name == name)
+        self.iter().position(|table| !table.gone && same(&table.name, name))
     }
 
-    /// After a commit: forgets what the transaction did to the tables, which stay open for the next
-    /// one. Those with the caller's functions are not kept, nor many.
+    /// After a commit, or when a reader goes on with the commit that it had: forgets what the
+    /// transaction did to the tables, which stay open for the next one. Those with the caller's
+    /// functions are not kept, nor many.
     pub(crate) fn rest(&mut self) {
         let is_plain = |table: &OpenTable| !table.gone && !table.stored.has_custom_orders();
         if self.get(KEPT_TABLES).is_some() || !self.iter().all(is_plain) {

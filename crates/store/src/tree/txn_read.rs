@@ -73,6 +73,7 @@ impl ReadTxn {
         self.store.check_process()?;
         let word = self.store.lock.slot_word(self.slot);
         let latest = self.store.lock.word(WORD_LATEST);
+        let before = self.meta.meta.txn;
         loop {
             if number_of(latest.load(SeqCst)) != self.meta.meta.txn {
                 let newest = self.store.newest();
@@ -84,7 +85,11 @@ impl ReadTxn {
             }
         }
         self.pages.renew(self.meta.meta.end);
-        self.opened = Opened::default();
+        // Where nothing was committed the tables are as they were, and need not be looked up again.
+        match before == self.meta.meta.txn {
+            true => self.opened.rest(),
+            false => self.opened = Opened::default(),
+        }
         self.unique = unique();
         Ok(())
     }

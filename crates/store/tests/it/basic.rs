@@ -76,6 +76,20 @@ fn a_read_transaction_sees_one_commit_for_ever() {
     assert!(reader.id() > old_id);
     let table = reader.table("t").unwrap();
     assert_eq!(reader.count(table).unwrap().keys, 201);
+
+    // Also where nothing was committed meanwhile, and what is looked up again is known.
+    let id = reader.id();
+    reader.renew().unwrap();
+    assert_eq!(reader.id(), id);
+    assert!(matches!(reader.get(table, b"k"), Err(Error::WrongTransaction)));
+    let table = reader.table("t").unwrap();
+    assert_eq!(reader.count(table).unwrap().keys, 201);
+    assert!(matches!(reader.table("other"), Err(Error::NoTable { .. })));
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.drop_table("t").unwrap();
+    txn.commit().unwrap();
+    reader.renew().unwrap();
+    assert!(matches!(reader.table("t"), Err(Error::NoTable { .. })));
 }
 
 #[test]
