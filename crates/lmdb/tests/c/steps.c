@@ -332,7 +332,7 @@ static const struct work {
 	{ "NEXT_NODUP", 124, next_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "PREV_NODUP", 121, prev_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "SET, 20 NEXT_DUP", 100, values_of_each, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "SET, LAST_DUP, 20 PREV_DUP", 109, values_of_each_back, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "SET, LAST_DUP, 20 PREV_DUP", 113, values_of_each_back, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "GET_BOTH", 100, get_both, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "NEXT, integers", 126, next_of_integers, fill_fixed, MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP,
 		MDB_RDONLY },
