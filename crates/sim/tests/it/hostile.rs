@@ -11,8 +11,11 @@ use sim::lsm;
 #[test]
 fn a_few_hostile_files_do_no_harm() {
     // The second one calls pages free that are in use and cuts the file before them; the third one
-    // has a child behind its end, where a transaction has taken pages and not written them yet.
-    for (seeds, cases) in [("1..30", 30), ("246..246", 1), ("3271..3271", 1)] {
+    // has a child behind its end, where a transaction has taken pages and not written them yet; the
+    // names in the catalog of the fourth one are not in order, so that a walk by name went on for
+    // ever.
+    let alone = ["246..246", "3271..3271", "5688..5688"].map(|seed| (seed, 1));
+    for (seeds, cases) in [("1..30", 30)].into_iter().chain(alone) {
         let run = Command::new(env!("CARGO_BIN_EXE_sim"))
             .args(["hostile", "--seeds", seeds, "--json"])
             .output()

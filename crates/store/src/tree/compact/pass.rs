@@ -142,12 +142,20 @@ impl Pass {
 
 /// The first entry of the catalog at or behind a name.
 fn next_record(state: &WriteState, from: Option<&[u8]>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let from = from.unwrap_or_default();
     let mut found = None;
-    scan_plain(&state.pages, &state.catalog, from.unwrap_or_default(), &mut |name, record| {
+    scan_plain(&state.pages, &state.catalog, from, &mut |name, record| {
         found = Some((name.to_vec(), record.to_vec()));
         false
     })?;
-    Ok(found)
+    match found {
+        // The walk would not end.
+        Some((name, _)) if *name < *from => {
+            let reason = "the names in the catalog are not in order";
+            Err(state.pages.corrupt(state.catalog.root.page, reason))
+        }
+        found => Ok(found),
+    }
 }
 
 /// Moves pages of trees within one step.
