@@ -1,5 +1,5 @@
 //! Little-endian loads and stores at byte offsets. Out of range is a panic here: callers on paths
-//! that read bytes from a disk check lengths first.
+//! that read bytes from a disk check lengths first. And strings that are often empty.
 
 /// The 16 bits at `at`.
 #[inline(always)]
