@@ -112,14 +112,21 @@ impl Runner<'_> {
                 if let Some(reader) = &mut self.readers[usize::from(slot)] {
                     reader.txn.reset();
                     reader.reset = true;
-                    reader.side.forget();
                 }
                 Ok(())
             }
             Control::Renew(slot) => {
                 if let Some(reader) = &mut self.readers[usize::from(slot)] {
-                    ok("renew", reader.txn.renew())?;
-                    reader.side = Side::new(self.committed.clone());
+                    let before = reader.txn.id();
+                    // Of the same snapshot handles and cursors stay, also over a reset.
+                    let stays = match self.done.is_multiple_of(2) {
+                        true => ok("refresh", reader.txn.refresh())?,
+                        false => ok("renew", reader.txn.renew()).map(|()| false)?,
+                    };
+                    same("whether a snapshot stays", stays && reader.txn.id() != before, false)?;
+                    if !stays {
+                        reader.side = Side::new(self.committed.clone());
+                    }
                     reader.reset = false;
                 }
                 Ok(())

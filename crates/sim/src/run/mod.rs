@@ -50,12 +50,6 @@ impl Side {
         Self { state, handles, cursors: (0..CURSORS).map(|_| None).collect() }
     }
 
-    /// Forgets what was opened.
-    fn forget(&mut self) {
-        self.handles.fill(None);
-        self.cursors.fill_with(|| None);
-    }
-
     /// The handle of a table, opening it if need be; `None` if the table does not exist.
     fn handle<S: Snapshot>(
         &mut self,

@@ -453,15 +453,13 @@ type Chunk = Box<[OnceLock<OpenTable>]>;
 
 /// The tables that a transaction has open: a list that grows under a shared reference, so that
 /// threads that share a read transaction may open tables, and whose elements never move.
+#[derive(Default)]
 pub(crate) struct Opened {
-    chunks: [OnceLock<Chunk>; CHUNKS],
+    /// The first chunk, by itself: most transactions need no more, and the list is handed on.
+    first: OnceLock<Chunk>,
+    /// The others.
+    more: OnceLock<Box<[OnceLock<Chunk>; CHUNKS - 1]>>,
     len: Mutex<usize>,
-}
-
-impl Default for Opened {
-    fn default() -> Self {
-        Self { chunks: [const { OnceLock::new() }; CHUNKS], len: Mutex::new(0) }
-    }
 }
 
 /// Chunk and place in it of element `i`.
@@ -475,13 +473,19 @@ impl Opened {
     #[inline(always)]
     pub(crate) fn get(&self, i: usize) -> Option<&OpenTable> {
         let (chunk, at) = place(i);
-        self.chunks.get(chunk)?.get()?.get(at)?.get()
+        match chunk {
+            0 => self.first.get()?.get(at)?.get(),
+            _ => self.more.get()?.get(chunk - 1)?.get()?.get(at)?.get(),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, i: usize) -> Option<&mut OpenTable> {
         let (chunk, at) = place(i);
-        self.chunks.get_mut(chunk)?.get_mut()?.get_mut(at)?.get_mut()
+        match chunk {
+            0 => self.first.get_mut()?.get_mut(at)?.get_mut(),
+            _ => self.more.get_mut()?.get_mut(chunk - 1)?.get_mut()?.get_mut(at)?.get_mut(),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenTable> {
@@ -490,7 +494,8 @@ impl Opened {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenTable> {
         // They are filled one after the other.
-        let chunks = self.chunks.iter_mut().map_while(OnceLock::get_mut);
+        let more = self.more.get_mut().into_iter().flat_map(|more| more.iter_mut());
+        let chunks = std::iter::once(&mut self.first).chain(more).map_while(OnceLock::get_mut);
         chunks.flat_map(|chunk| chunk.iter_mut().filter_map(OnceLock::get_mut))
     }
 
@@ -519,7 +524,11 @@ impl Opened {
             return Ok(i);
         }
         let (chunk, at) = place(*len);
-        let Some(slots) = self.chunks.get(chunk) else {
+        let slots = match chunk {
+            0 => Some(&self.first),
+            _ => self.more.get_or_init(Box::default).get(chunk - 1),
+        };
+        let Some(slots) = slots else {
             return Err(Error::argument("too many tables are open in one transaction"));
         };
         let slots = slots.get_or_init(|| {

@@ -38,13 +38,13 @@ impl Inner {
             return Ok(());
         }
         self.check_writable()?;
-        let (newest, slot) = self.pin()?;
+        let (newest, slot, opened) = self.pin()?;
         let flushed = self.flush_file().inspect_err(|_| {
             let _turn = locked(&self.meta_turn);
             self.retract();
         });
         let result = flushed.and_then(|()| self.make_durable(&newest));
-        self.unpin(slot);
+        self.unpin(slot, newest.meta.txn, opened);
         result
     }
 

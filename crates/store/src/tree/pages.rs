@@ -392,6 +392,11 @@ impl ReadPages {
     pub(crate) fn renew(&mut self, end: PageNo) {
         self.file.note_end(end);
         (self.end, self.reaches) = (end, end);
+        self.clear();
+    }
+
+    /// Gives up the pages that were read into memory; nothing handed out is in use any more.
+    pub(crate) fn clear(&mut self) {
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
         if cache.pages > 0 {
             *cache = Cache::default();

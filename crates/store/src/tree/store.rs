@@ -2,10 +2,11 @@
 //! store as a whole. Opening and creating stand in `open`, committing in `commit` and `group`.
 
 use std::path::Path;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use super::catalog::Opened;
 use super::combine::Combiner;
 use super::commit::SharedSlots;
 use super::flush::Flusher;
@@ -19,8 +20,8 @@ use super::txn_read::NOT_PINNED;
 use super::{Builder, ReadTxn, Reader, WriteTxn};
 use crate::canary::{Bug, is_planted};
 use crate::os::SharedLock;
+use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU32;
-use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
 /// Shared word: number and meta page of the newest commit, see [`word_of`].
@@ -94,7 +95,16 @@ struct Readers {
     /// The newest commit that this process knows.
     newest: Arc<SnapshotMeta>,
     /// Slots of the shared table that this process owns and does not use.
-    slots: Vec<u32>,
+    rested: Vec<Rested>,
+}
+
+/// A reader's slot, and what the last one in it knew.
+struct Rested {
+    slot: u32,
+    /// The number of the commit that it read.
+    commit: u64,
+    /// The tables that it had open.
+    opened: Opened,
 }
 
 impl Inner {
@@ -115,7 +125,7 @@ impl Inner {
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
             hints: Hints::default(),
-            readers: Mutex::new(Readers { newest: Arc::new(newest), slots: Vec::new() }),
+            readers: Mutex::new(Readers { newest: Arc::new(newest), rested: Vec::new() }),
             poison: OnceLock::new(),
             lock,
             registered: OnceLock::new(),
@@ -124,10 +134,7 @@ impl Inner {
 
     /// The newest commit. Costs a load if this process made it or has seen it before.
     pub(crate) fn newest(&self) -> Result<Arc<SnapshotMeta>> {
-        self.newest_of(&mut locked(&self.readers))
-    }
-
-    fn newest_of(&self, readers: &mut MutexGuard<'_, Readers>) -> Result<Arc<SnapshotMeta>> {
+        let mut readers = locked(&self.readers);
         let latest = self.lock.word(WORD_LATEST);
         let mut word = latest.load(SeqCst);
         while number_of(word) != readers.newest.meta.txn {
@@ -184,32 +191,56 @@ impl Inner {
         list
     }
 
-    /// Pins the newest commit in the shared table of readers.
-    pub(crate) fn pin(&self) -> Result<(Arc<SnapshotMeta>, u32)> {
-        let mut readers = locked(&self.readers);
-        let slot = match readers.slots.pop() {
-            Some(slot) => slot,
+    /// Pins the newest commit in the shared table of readers. Answers the slot, and the tables that
+    /// an earlier reader of that commit has left open.
+    pub(crate) fn pin(&self) -> Result<(Arc<SnapshotMeta>, u32, Opened)> {
+        let (known, rested) = {
+            let mut readers = locked(&self.readers);
+            (Arc::clone(&readers.newest), readers.rested.pop())
+        };
+        let Rested { slot, commit, opened } = match rested {
+            Some(rested) => rested,
             None => {
                 let taken = self.lock.take_slot();
-                taken.map_err(|e| Error::io("take a reader slot in", &self.paths.lock, e))?
+                let slot =
+                    taken.map_err(|e| Error::io("take a reader slot in", &self.paths.lock, e))?;
+                Rested { slot, commit: 0, opened: Opened::default() }
             }
         };
+        match self.pin_in(slot, &known) {
+            Ok(newer) => {
+                let newest = newer.unwrap_or(known);
+                let is_same = newest.meta.txn == commit;
+                Ok((newest, slot, if is_same { opened } else { Opened::default() }))
+            }
+            Err(error) => {
+                locked(&self.readers).rested.push(Rested { slot, commit, opened });
+                Err(error)
+            }
+        }
+    }
+
+    /// Pins the newest commit in a slot; `None` if it is the one that the caller knows. After an
+    /// error the slot pins nothing.
+    pub(crate) fn pin_in(
+        &self,
+        slot: u32,
+        known: &SnapshotMeta,
+    ) -> Result<Option<Arc<SnapshotMeta>>> {
         let word = self.lock.slot_word(slot);
+        let (mut number, mut newest) = (known.meta.txn, None);
         loop {
-            let newest = match self.newest_of(&mut readers).and_then(|n| self.visible(n)) {
-                Ok(newest) => newest,
-                Err(error) => {
-                    word.store(NOT_PINNED, SeqCst);
-                    readers.slots.push(slot);
-                    return Err(error);
-                }
-            };
+            if self.latest_number() != number {
+                let found = self.newest().and_then(|newest| self.visible(newest));
+                let found = found.inspect_err(|_| word.store(NOT_PINNED, SeqCst))?;
+                number = found.meta.txn;
+                newest = Some(found);
+            }
             // A writer that publishes after this store sees the pin when it looks for pages to
             // reuse; one that published before it is seen by the load.
-            word.store(newest.meta.txn, SeqCst);
-            let latest = number_of(self.lock.word(WORD_LATEST).load(SeqCst));
-            if latest == newest.meta.txn || is_planted(Bug::UncheckedPin) {
-                return Ok((newest, slot));
+            word.store(number, SeqCst);
+            if self.latest_number() == number || is_planted(Bug::UncheckedPin) {
+                return Ok(newest);
             }
         }
     }
@@ -224,10 +255,21 @@ impl Inner {
         Err(Error::Unsupported { path: self.pages.path.clone(), reason: reason.into() })
     }
 
-    /// Lets a snapshot go and keeps the slot for the next reader.
-    pub(crate) fn unpin(&self, slot: u32) {
-        self.lock.slot_word(slot).store(NOT_PINNED, SeqCst);
-        locked(&self.readers).slots.push(slot);
+    /// Lets the snapshot of a slot go. In a child process after a fork it is the parent's.
+    pub(crate) fn rest(&self, slot: u32) {
+        if self.lock.is_same_process() {
+            // A writer that sees it later reuses less.
+            self.lock.slot_word(slot).store(NOT_PINNED, Release);
+        }
+    }
+
+    /// Lets the snapshot of a commit go and keeps the slot, and the tables, for the next reader.
+    pub(crate) fn unpin(&self, slot: u32, commit: u64, mut opened: Opened) {
+        if self.lock.is_same_process() {
+            self.rest(slot);
+            opened.rest();
+            locked(&self.readers).rested.push(Rested { slot, commit, opened });
+        }
     }
 
     /// The number of the newest commit.
@@ -317,7 +359,7 @@ impl Drop for Inner {
             };
             let _ = flushed.and_then(|()| self.note_clean_close());
         }
-        for slot in locked(&self.readers).slots.drain(..) {
+        for Rested { slot, .. } in locked(&self.readers).rested.drain(..) {
             self.lock.give_slot(slot);
         }
     }

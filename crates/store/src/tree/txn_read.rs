@@ -1,22 +1,38 @@
 //! Read transactions: taking, renewing and letting go of a snapshot. What they answer stands in
 //! `snapshot`.
 
+use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::catalog::Opened;
 use super::pages::ReadPages;
-use super::store::{Inner, SnapshotMeta, WORD_LATEST, number_of};
+use super::store::{Inner, SnapshotMeta};
 use crate::Result;
 
 /// What a reader slot's word says when it pins nothing.
 pub(crate) const NOT_PINNED: u64 = u64::MAX;
 
-/// A number that no other transaction of this process has: handles and cursors carry it.
+/// A number that no other transaction of this process has: handles and cursors carry it. A thread
+/// takes some at a time, so that short transactions of many threads do not wait for one counter.
 pub(crate) fn unique() -> u64 {
+    const AT_A_TIME: u64 = 64;
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Relaxed)
+    thread_local! {
+        static TAKEN: Cell<Range<u64>> = const { Cell::new(0..0) };
+    }
+    TAKEN.with(|taken| {
+        let mut own = taken.take();
+        let number = own.next().unwrap_or_else(|| {
+            let first = NEXT.fetch_add(AT_A_TIME, Relaxed);
+            own = first + 1..first + AT_A_TIME;
+            first
+        });
+        taken.set(own);
+        number
+    })
 }
 
 /// A snapshot of the store. Owned, `Send` and `Sync`; as cheap as a few loads and stores to begin.
@@ -25,6 +41,8 @@ pub struct ReadTxn {
     pub(crate) meta: Arc<SnapshotMeta>,
     /// New at each begin and renewal; 0 while the transaction is reset.
     pub(crate) unique: u64,
+    /// What that was before the reset.
+    unique_before: u64,
     pub(crate) opened: Opened,
     slot: u32,
     // Last, so that it is dropped last.
@@ -34,12 +52,13 @@ pub struct ReadTxn {
 impl ReadTxn {
     pub(crate) fn begin(store: &Arc<Inner>) -> Result<Self> {
         store.check_process()?;
-        let (meta, slot) = store.pin()?;
+        let (meta, slot, opened) = store.pin()?;
         Ok(Self {
             pages: ReadPages::new(Arc::clone(&store.pages), meta.meta.end),
             meta,
             unique: unique(),
-            opened: Opened::default(),
+            unique_before: 0,
+            opened,
             slot,
             store: Arc::clone(store),
         })
@@ -59,44 +78,80 @@ impl ReadTxn {
     /// invalid: until the renewal every use of the transaction is an
     /// [`Error::WrongTransaction`](crate::Error::WrongTransaction).
     pub fn reset(&mut self) {
-        self.unique = 0;
-        self.store.lock.slot_word(self.slot).store(NOT_PINNED, SeqCst);
+        if self.invalidate() {
+            self.store.rest(self.slot);
+            self.pages.clear();
+        }
     }
 
-    /// Takes the newest snapshot.
+    /// Handles and cursors become invalid; says whether they were not.
+    fn invalidate(&mut self) -> bool {
+        let was_valid = self.unique != 0;
+        if was_valid {
+            self.unique_before = std::mem::take(&mut self.unique);
+        }
+        was_valid
+    }
+
+    /// Takes the newest snapshot. Handles and cursors of before become invalid.
     ///
     /// # Errors
-    /// If the newest commit is another process's and its record cannot be read; the transaction is
-    /// reset then.
+    /// If the newest commit is another process's and its record cannot be read, or it is larger
+    /// than the address space that was reserved; and in a child process after a fork. The
+    /// transaction is reset then.
     pub fn renew(&mut self) -> Result<()> {
-        self.reset();
-        self.store.check_process()?;
-        let word = self.store.lock.slot_word(self.slot);
-        let latest = self.store.lock.word(WORD_LATEST);
-        let before = self.meta.meta.txn;
-        loop {
-            if number_of(latest.load(SeqCst)) != self.meta.meta.txn {
-                let newest = self.store.newest();
-                self.meta = newest.inspect_err(|_| word.store(NOT_PINNED, SeqCst))?;
-            }
-            word.store(self.meta.meta.txn, SeqCst);
-            if number_of(latest.load(SeqCst)) == self.meta.meta.txn {
-                break;
-            }
+        if self.refresh()? {
+            // The tables are as they were, and need not be looked up again.
+            self.opened.rest();
+            self.pages.clear();
+            self.unique = unique();
         }
-        self.pages.renew(self.meta.meta.end);
-        // Where nothing was committed the tables are as they were, and need not be looked up again.
-        match before == self.meta.meta.txn {
-            true => self.opened.rest(),
-            false => self.opened = Opened::default(),
-        }
-        self.unique = unique();
         Ok(())
+    }
+
+    /// Takes the newest snapshot, as [`ReadTxn::renew`] does, and says whether it is the one that
+    /// the transaction had, also before a reset: then nothing was committed, and its handles and
+    /// cursors stay valid.
+    ///
+    /// ```
+    /// # use hedgerow::tree::{Snapshot, Store, TableOptions};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = Store::create(folder.path().join("store"))?;
+    /// # let mut txn = store.begin_write()?;
+    /// # txn.create_table("fruit", &TableOptions::new())?;
+    /// # txn.commit()?;
+    /// let mut reader = store.begin_read()?;
+    /// let mut fruit = reader.table("fruit")?;
+    /// for _ in 0..10 {
+    ///     if !reader.refresh()? {
+    ///         fruit = reader.table("fruit")?; // there is something new
+    ///     }
+    ///     assert!(reader.get(fruit, b"apple")?.is_none());
+    ///     reader.reset(); // until the next look it keeps no pages from writers
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`ReadTxn::renew`].
+    pub fn refresh(&mut self) -> Result<bool> {
+        self.invalidate();
+        self.store.check_process()?;
+        let newer = self.store.pin_in(self.slot, &self.meta)?;
+        let is_same = newer.is_none();
+        if let Some(newer) = newer {
+            self.pages.renew(newer.meta.end);
+            self.opened = Opened::default();
+            self.meta = newer;
+        }
+        self.unique = if is_same { self.unique_before } else { unique() };
+        Ok(is_same)
     }
 }
 
 impl Drop for ReadTxn {
     fn drop(&mut self) {
-        self.store.unpin(self.slot);
+        let opened = std::mem::take(&mut self.opened);
+        self.store.unpin(self.slot, self.meta.meta.txn, opened);
     }
 }

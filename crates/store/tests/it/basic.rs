@@ -93,6 +93,55 @@ fn a_read_transaction_sees_one_commit_for_ever() {
 }
 
 #[test]
+fn a_refreshed_snapshot_keeps_its_handles_until_there_is_a_newer_one() {
+    let scratch = Scratch::new();
+    let put = |key: &[u8]| {
+        let mut txn = scratch.store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        txn.put(table, key, b"value").unwrap();
+        txn.commit().unwrap();
+    };
+    put(b"a");
+    let mut reader = scratch.store.begin_read().unwrap();
+    let table = reader.table("t").unwrap();
+    let mut cursor = reader.cursor(table).unwrap();
+    assert!(cursor.first(&reader).unwrap().is_some());
+    for reset in [false, true, false] {
+        if reset {
+            reader.reset();
+            assert!(matches!(reader.get(table, b"a"), Err(Error::WrongTransaction)));
+            assert!(matches!(cursor.next(&reader), Err(Error::WrongTransaction)));
+        }
+        assert!(reader.refresh().unwrap());
+        assert_eq!(reader.get(table, b"a").unwrap().unwrap(), b"value");
+        assert!(cursor.next(&reader).unwrap().is_none());
+    }
+    for reset in [false, true] {
+        put(if reset { b"b" } else { b"c" });
+        if reset {
+            reader.reset();
+        }
+        let stale = reader.table("t").unwrap_or(table);
+        assert!(!reader.refresh().unwrap());
+        assert!(matches!(reader.get(stale, b"a"), Err(Error::WrongTransaction)));
+        let table = reader.table("t").unwrap();
+        assert_eq!(reader.count(table).unwrap().keys, if reset { 3 } else { 2 });
+    }
+
+    // An aborted change is none, and a reader that begins finds tables as they are, not as they
+    // were when the one before it had them open.
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.drop_table("t").unwrap();
+    txn.abort();
+    assert!(reader.refresh().unwrap());
+    drop(reader);
+    put(b"d");
+    let reader = scratch.store.begin_read().unwrap();
+    assert_eq!(reader.count(reader.table("t").unwrap()).unwrap().keys, 4);
+    assert!(matches!(reader.get(table, b"a"), Err(Error::WrongTransaction)));
+}
+
+#[test]
 fn every_way_to_write_one_entry() {
     let scratch = Scratch::new();
     let mut txn = scratch.store.begin_write().unwrap();

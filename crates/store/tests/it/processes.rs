@@ -256,11 +256,16 @@ fn a_forked_child_is_refused() {
 #[expect(unsafe_code, reason = "there is no safe way to fork")]
 fn fork(path: &Path) {
     let store = Store::open(path).unwrap();
+    let mut readers = [store.begin_read().unwrap(), store.begin_read().unwrap()];
     // SAFETY: the child only calls into the store, whose calls must answer at once in a fork, and
     // leaves by `_exit`; the allocator is usable after a fork.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = store.begin_read().is_err() && store.begin_write().is_err();
+        let [first, second] = &mut readers;
+        let refused = refused && first.renew().is_err() && second.refresh().is_err();
+        first.reset();
+        drop(readers);
         // SAFETY: ends the process without running the parent's destructors.
         unsafe { libc::_exit(i32::from(!refused)) };
     }
@@ -268,5 +273,9 @@ fn fork(path: &Path) {
     // SAFETY: `status` is a valid place to write to.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     store.begin_write().unwrap().abort();
+    // What the child let go of are the parent's, which still has them.
+    assert_eq!(store.readers().unwrap().len(), 2);
+    drop(readers);
+    assert_eq!(store.readers().unwrap().len(), 0);
     println!("the fork was refused: {}", libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
 }

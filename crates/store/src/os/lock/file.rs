@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 use rustix::fs::{OFlags, ftruncate};
 
 use super::super::unix::{self, bytes};
-use super::process::{self, Identity};
+use super::process::{self, Identity, Token};
 use super::{
     Backing, Care, FIXED_LEN, FULL_LEN, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
 };
@@ -63,7 +63,7 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     }
     bytes::share(&file, LMDB)?;
     let memory = Memory::of_file(file.as_fd())?;
-    let (this, token) = (process::this(), process::token());
+    let (this, token) = (process::this(), Token::of_this());
     Table::join(memory, Box::new(LockFile { file, growing: Mutex::new(()), this, token }))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn guest(path: &Path) -> io::Result<Table> {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     }
     let (memory, slots) = (Memory::private()?, Mutex::new(SLOTS_NEW));
-    let alone = Alone { memory: memory.clone(), slots, token: process::token(), _guard: guard };
+    let alone = Alone { memory: memory.clone(), slots, token: Token::of_this(), _guard: guard };
     Table::join(memory, Box::new(alone))
 }
 
@@ -172,7 +172,7 @@ struct LockFile {
     /// The lock on the file's byte does not exclude threads that share the open file.
     growing: Mutex<()>,
     this: Identity,
-    token: u64,
+    token: Token,
 }
 
 impl LockFile {
@@ -235,7 +235,7 @@ impl Backing for LockFile {
     }
 
     fn is_same_process(&self) -> bool {
-        process::token() == self.token
+        self.token.is_of_this()
     }
 }
 
@@ -243,7 +243,7 @@ impl Backing for LockFile {
 struct Alone {
     memory: Arc<Memory>,
     slots: Mutex<u32>,
-    token: u64,
+    token: Token,
     /// The lock file, with the lock that keeps others from opening; lets go when it is closed.
     _guard: Option<OwnedFd>,
 }
@@ -276,6 +276,6 @@ impl Backing for Alone {
     fn leave(&self, _index: usize) {}
 
     fn is_same_process(&self) -> bool {
-        process::token() == self.token
+        self.token.is_of_this()
     }
 }

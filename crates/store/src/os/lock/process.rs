@@ -88,29 +88,48 @@ pub(super) fn is_dead(other: Identity, this: Identity, care: Care) -> bool {
         })
 }
 
-/// A number that differs between a process and its children, got without a system call.
-pub(super) fn token() -> u64 {
-    match token_word() {
-        Some(word) => match word.load(Ordering::Relaxed) {
-            0 => new_token(word),
-            token => token,
-        },
-        None => u64::from(std::process::id()),
+/// What tells a process from its children without a system call.
+#[derive(Clone, Copy)]
+pub(super) struct Token {
+    /// Where the number stands that is not the same in a child; `None`: it is the process' own.
+    word: Option<&'static AtomicU64>,
+    number: u64,
+}
+
+impl Token {
+    /// That of this process.
+    pub(super) fn of_this() -> Self {
+        let word = token_word();
+        let number = match word.map(|word| (word, word.load(Ordering::Relaxed))) {
+            Some((word, 0)) => new_number(word),
+            Some((_, number)) => number,
+            None => u64::from(std::process::id()),
+        };
+        Self { word, number }
+    }
+
+    /// Whether this is still the process that it was made in.
+    #[inline]
+    pub(super) fn is_of_this(self) -> bool {
+        match self.word {
+            Some(word) => word.load(Ordering::Relaxed) == self.number,
+            None => u64::from(std::process::id()) == self.number,
+        }
     }
 }
 
-/// Gives a token to a process that has none: it is the first, or a fork wiped its parent's.
+/// Gives a number to a process that has none: it is the first, or a fork wiped its parent's.
 #[cold]
-fn new_token(word: &AtomicU64) -> u64 {
+fn new_number(word: &AtomicU64) -> u64 {
     // Two processes of one number do not start within the same nanosecond.
-    let token = now_unix_ns() << 22 | u64::from(std::process::id()) & 0x3f_ffff | 1 << 63;
-    match word.compare_exchange(0, token, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => token,
-        Err(token) => token,
+    let number = now_unix_ns() << 22 | u64::from(std::process::id()) & 0x3f_ffff | 1 << 63;
+    match word.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => number,
+        Err(number) => number,
     }
 }
 
-/// The word that holds the token, which reads as 0 in a child after a fork.
+/// The word that holds the number, which reads as 0 in a child after a fork.
 #[cfg(target_os = "linux")]
 fn token_word() -> Option<&'static AtomicU64> {
     static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
@@ -128,12 +147,12 @@ pub(super) fn thread() -> u64 {
         static THREAD: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     }
     THREAD.with(|known| {
-        let (token, (at, thread)) = (token(), known.get());
-        if at == token {
+        let (process, (at, thread)) = (Token::of_this().number, known.get());
+        if at == process {
             return thread;
         }
         let thread = thread_number();
-        known.set((token, thread));
+        known.set((process, thread));
         thread
     })
 }
@@ -220,7 +239,8 @@ mod tests {
 
     #[test]
     fn a_token_is_steady() {
-        assert_eq!(token(), token());
+        assert!(Token::of_this().is_of_this());
+        assert_eq!(Token::of_this().number, Token::of_this().number);
         assert_eq!(thread(), thread());
         assert_ne!(thread(), std::thread::spawn(thread).join().unwrap());
     }
