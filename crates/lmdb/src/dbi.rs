@@ -22,13 +22,13 @@ impl Txn {
             self.open_main(flags & STORED_FLAGS)?;
             return Ok(MAIN);
         };
-        let known = self.env.handles().find(name);
+        let known = self.env.handles.read().find(name);
         if let Some(dbi) = known
             && dbi < self.views.len()
         {
             return Ok(dbi);
         }
-        let dbi = self.env.handles().vacant(self.env.handles_max())?;
+        let dbi = self.env.handles.read().vacant(self.env.handles_max())?;
         if self.prepared(MAIN)?.flags & (MDB_DUPSORT | MDB_INTEGERKEY) != 0 {
             let create = flags & MDB_CREATE != 0;
             return Err(if create { MDB_INCOMPATIBLE } else { MDB_NOTFOUND });
@@ -64,7 +64,7 @@ impl Txn {
         let flags = flags & STORED_FLAGS;
         self.add_view(dbi, name, flags);
         if let Err(code) = self.create(dbi, name, flags, &Functions::default()) {
-            self.env.handles().close(dbi);
+            self.env.handles.change().close(dbi);
             self.views[dbi] = View { state: 0, seq: 0, flags: 0, table: None };
             return Err(code);
         }
@@ -75,7 +75,7 @@ impl Txn {
 
     /// Takes a handle that was just opened.
     fn add_view(&mut self, dbi: usize, name: &[u8], flags: u32) {
-        let seq = self.env.handles().open(dbi, name, flags);
+        let seq = self.env.handles.change().open(dbi, name, flags);
         let closed = View { state: 0, seq: 0, flags: 0, table: None };
         if dbi >= self.views.len() {
             self.views.resize(dbi + 1, closed);
@@ -86,9 +86,13 @@ impl Txn {
     /// Opens the main database. Flags that it does not have yet can be given to an empty one only;
     /// where nothing can be written, those that say how keys are ordered, by its first entry.
     fn open_main(&mut self, flags: u32) -> Answer {
-        if let Some(main) = self.env.handles().get_mut(MAIN) {
-            main.functions = Functions::default();
-            main.key_flags = flags & (MDB_INTEGERKEY | MDB_REVERSEKEY);
+        let key_flags = flags & (MDB_INTEGERKEY | MDB_REVERSEKEY);
+        let is_so = {
+            let main = &self.env.handles.read().all[MAIN];
+            main.key_flags == key_flags && main.functions.are_none()
+        };
+        if !is_so && let Some(main) = self.env.handles.change().get_mut(MAIN) {
+            (main.functions, main.key_flags) = (Functions::default(), key_flags);
         }
         let view = self.prepared(MAIN)?;
         if view.flags | flags == view.flags {
@@ -156,7 +160,8 @@ impl Txn {
         if self.flags & MDB_RDONLY != 0 {
             return Err(libc::EACCES);
         }
-        if dbi >= CORE_DBS && self.env.handles().all.get(dbi).is_none_or(|h| h.seq != view.seq) {
+        if dbi >= CORE_DBS && self.env.handles.read().all.get(dbi).is_none_or(|h| h.seq != view.seq)
+        {
             return Err(MDB_BAD_DBI);
         }
         self.check()?;
@@ -166,7 +171,7 @@ impl Txn {
         if dbi == MAIN {
             return self.clear_main(&view);
         }
-        let name = self.env.handles().all[dbi].name.clone().unwrap_or_default();
+        let name = self.env.handles.read().all[dbi].name.clone().unwrap_or_default();
         let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
         if !delete {
             let Some(table) = view.table else { return Ok(()) };
@@ -183,7 +188,7 @@ impl Txn {
         self.names.forget();
         self.forget(MAIN);
         self.views[dbi] = View { state: 0, seq: 0, flags: 0, table: None };
-        self.env.handles().close(dbi);
+        self.env.handles.change().close(dbi);
         Ok(())
     }
 
@@ -213,7 +218,7 @@ impl Txn {
     pub(crate) fn set_functions(&mut self, dbi: usize, set: impl FnOnce(&mut Functions)) -> Answer {
         self.view(dbi)?;
         let old = {
-            let mut handles = self.env.handles();
+            let mut handles = self.env.handles.change();
             let handle = handles.get_mut(dbi).ok_or(libc::EINVAL)?;
             let old = handle.functions;
             set(&mut handle.functions);
@@ -222,7 +227,7 @@ impl Txn {
         self.forget(dbi);
         match self.prepared(dbi) {
             Err(MDB_INCOMPATIBLE) => {
-                if let Some(handle) = self.env.handles().get_mut(dbi) {
+                if let Some(handle) = self.env.handles.change().get_mut(dbi) {
                     handle.functions = old;
                 }
                 Err(MDB_INCOMPATIBLE)
@@ -236,7 +241,7 @@ impl Txn {
     pub(crate) fn compare(&mut self, dbi: usize, a: &[u8], b: &[u8], values: bool) -> Answer<i32> {
         self.view(dbi)?;
         let view = self.prepared(dbi)?;
-        let functions = self.env.handles().all.get(dbi).map(|handle| handle.functions);
+        let functions = self.env.handles.read().all.get(dbi).map(|handle| handle.functions);
         let functions = functions.unwrap_or_default();
         let (function, integer, reverse) = match values {
             true => (functions.values, MDB_INTEGERDUP, MDB_REVERSEDUP),

@@ -6,15 +6,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hedgerow::tree::{CopyOptions, Durability, Interrupt, ReadTxn, Store, WriteTxn};
+use hedgerow::tree::{CopyOptions, Durability, Interrupt, Store, WriteTxn};
 use hedgerow::{Error, Result};
 
 use crate::abi::*;
 use crate::arena::{Arena, Chunk};
 use crate::code::{Answer, Code, code_of};
-use crate::handles::Handles;
+use crate::handles::SharedHandles;
 use crate::readers::Readers;
 use crate::txn::shown_id;
 
@@ -49,7 +49,9 @@ pub(crate) struct Env {
     /// As the program gave it, and without a link or a folder that is left out.
     paths: OnceLock<(CString, PathBuf)>,
     pub(crate) open: OnceLock<Opened>,
-    handles: Mutex<Handles>,
+    pub(crate) handles: SharedHandles,
+    /// `mdb_env_close` was called.
+    is_closed: AtomicBool,
     /// Whether a write transaction of this environment is open.
     pub(crate) is_writing: AtomicBool,
     /// How many transactions are still to begin before another flush is tried for free pages, since
@@ -64,9 +66,6 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) interrupt: Interrupt,
     pub(crate) readers: Arc<Readers>,
-    /// A read transaction that rests, for the next one to go on with: where nothing was committed
-    /// meanwhile it need not look its tables up.
-    spare: Mutex<Option<Box<ReadTxn>>>,
     /// For those who ask for a descriptor.
     file: OnceLock<File>,
     /// In a child process: the same file, opened anew after the fork.
@@ -77,31 +76,7 @@ impl Opened {
     fn new(store: Store) -> Self {
         let interrupt = store.interrupt();
         let (file, in_child) = (OnceLock::new(), OnceLock::new());
-        let (readers, spare) = (Arc::default(), Mutex::default());
-        Self { store, interrupt, readers, spare, file, in_child }
-    }
-
-    /// Begins a read transaction of the store.
-    pub(crate) fn begin_read(&self) -> Result<Box<ReadTxn>> {
-        // Whoever would have to wait begins anew.
-        let spare = self.spare.try_lock().ok().and_then(|mut spare| spare.take());
-        if let Some(mut txn) = spare
-            && txn.renew().is_ok()
-        {
-            return Ok(txn);
-        }
-        self.store.begin_read().map(Box::new)
-    }
-
-    /// Ends a read transaction, of which the next one may make use.
-    fn end_read(&self, mut txn: Box<ReadTxn>) {
-        if self.store.is_of_this_process()
-            && let Ok(mut spare) = self.spare.try_lock()
-            && spare.is_none()
-        {
-            txn.reset();
-            *spare = Some(txn);
-        }
+        Self { store, interrupt, readers: Arc::default(), file, in_child }
     }
 
     /// The newest opening: that of this process, or until there is one, its parent's.
@@ -121,7 +96,8 @@ impl Env {
             user_context: AtomicPtr::new(std::ptr::null_mut()),
             paths: OnceLock::new(),
             open: OnceLock::new(),
-            handles: Mutex::new(Handles::new()),
+            handles: SharedHandles::new(),
+            is_closed: AtomicBool::new(false),
             is_writing: AtomicBool::new(false),
             flushes_rest: AtomicU32::new(0),
             handed_out: Mutex::new(None),
@@ -171,13 +147,29 @@ impl Env {
         }
     }
 
-    pub(crate) fn handles(&self) -> MutexGuard<'_, Handles> {
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No transaction begins any more, and those that wait to be begun again are let go.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let mut next = self.open.get();
+        while let Some(opened) = next {
+            opened.readers.clear();
+            next = opened.in_child.get().map(|opened| &**opened);
+        }
+    }
+
+    /// Whether it was closed, and is kept for the sake of a transaction that has not ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     /// How many handles there may be.
     pub(crate) fn handles_max(&self) -> usize {
         self.max_dbs.load(Ordering::Relaxed) as usize + CORE_DBS
+    }
+
+    /// Whether each read transaction has a slot of its own, instead of each thread.
+    pub(crate) fn has_slots_of_transactions(&self) -> bool {
+        self.flags() & (MDB_NOTLS | MDB_NOLOCK) != 0
     }
 
     pub(crate) fn readers_max(&self) -> u32 {
@@ -296,13 +288,6 @@ impl Env {
         if flags & both == both { Durability::Eventual } else { Durability::Durable }
     }
 
-    /// Ends a read transaction of the store.
-    pub(crate) fn end_read(&self, txn: Box<ReadTxn>) {
-        if let Some(opened) = self.open.get() {
-            opened.newest().end_read(txn);
-        }
-    }
-
     /// Begins a write transaction of the store.
     pub(crate) fn begin_write(&self, flags: u32) -> Answer<WriteTxn> {
         let store = &self.opened()?.store;
@@ -358,7 +343,10 @@ impl Env {
             last_pgno: pages - 1,
             last_txnid: shown_id(txn.id()) as usize,
             maxreaders: self.readers_max(),
-            numreaders: opened.readers.peak().max(live) as u32,
+            numreaders: match self.flags() & MDB_NOLOCK {
+                0 => opened.readers.peak().max(live) as u32,
+                _ => 0,
+            },
         })
     }
 

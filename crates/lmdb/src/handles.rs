@@ -1,6 +1,9 @@
 //! The handles of an environment: which number stands for which database, with what functions. A
 //! transaction takes a copy of what it needs when it begins ([`View`]).
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use hedgerow::tree::{Duplicates, Order, TableInfo, TableOptions};
 
 use crate::abi::*;
@@ -35,6 +38,12 @@ pub(crate) struct Functions {
     pub(crate) relocate: Option<RelFn>,
 }
 
+impl Functions {
+    pub(crate) fn are_none(&self) -> bool {
+        self.keys.is_none() && self.values.is_none() && self.relocate.is_none()
+    }
+}
+
 /// What a handle stands for.
 #[derive(Clone, Default)]
 pub(crate) struct Handle {
@@ -48,6 +57,42 @@ pub(crate) struct Handle {
     /// Rises with each opening and closing.
     pub(crate) seq: u32,
     pub(crate) functions: Functions,
+}
+
+/// All handles of an environment, for its transactions.
+pub(crate) struct SharedHandles {
+    all: Mutex<Handles>,
+    /// Rises when they change, or may have.
+    version: AtomicU64,
+}
+
+impl SharedHandles {
+    pub(crate) fn new() -> Self {
+        Self { all: Mutex::new(Handles::new()), version: AtomicU64::new(1) }
+    }
+
+    /// The handles as they are.
+    pub(crate) fn read(&self) -> MutexGuard<'_, Handles> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The handles, to change them.
+    pub(crate) fn change(&self) -> MutexGuard<'_, Handles> {
+        let handles = self.read();
+        self.version.fetch_add(1, Ordering::AcqRel);
+        handles
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What a transaction that begins now sees of them, and their version.
+    pub(crate) fn views(&self, views: &mut Vec<View>) -> u64 {
+        let handles = self.read();
+        handles.views(views);
+        self.version()
+    }
 }
 
 /// All handles of an environment.

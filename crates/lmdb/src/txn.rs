@@ -15,7 +15,7 @@ use crate::env::Env;
 use crate::ffi::tracked::Tracked;
 use crate::handles::{self, Functions, View};
 use crate::main_db::Names;
-use crate::readers::Slot;
+use crate::readers::{Slot, Taken};
 
 /// `MDB_txn`.
 pub(crate) struct Txn {
@@ -26,6 +26,7 @@ pub(crate) struct Txn {
     pub(crate) arena: Arena,
     /// What its handles mean; empty when it has ended or was reset.
     pub(crate) views: Vec<View>,
+    known: Known,
     pub(crate) interrupt: Interrupt,
     pub(crate) cursors: Tracked,
     pub(crate) family: Family,
@@ -39,6 +40,8 @@ pub(crate) struct Txn {
 pub(crate) const FINISHED: u32 = 0x01;
 /// A write failed: it can only be aborted.
 pub(crate) const FAILED: u32 = 0x02;
+/// It has ended, and waits in its slot for the next one to begin.
+const WAITS: u32 = 0x04;
 /// It has a child, which has to end first.
 pub(crate) const HAS_CHILD: u32 = 0x10;
 /// It may do nothing.
@@ -52,6 +55,14 @@ pub(crate) enum Body {
     Read(Box<ReadTxn>),
     /// For writing; a child borrows it from its parent.
     Write(Box<WriteTxn>),
+}
+
+/// What a read transaction knows of the handles, for when it goes on after a reset or its end.
+struct Known {
+    /// The version of the handles that its views are of.
+    version: u64,
+    /// The views, until it goes on.
+    views: Vec<View>,
 }
 
 /// Parent and child of a write transaction. The addresses are followed by the functions of the
@@ -89,7 +100,7 @@ pub(crate) use on_body;
 impl Txn {
     fn new(env: Arc<Env>, flags: u32, body: Body) -> Answer<Self> {
         let mut views = Vec::new();
-        env.handles().views(&mut views);
+        let version = env.handles.views(&mut views);
         let interrupt = env.opened()?.interrupt.clone();
         Ok(Self {
             env,
@@ -97,6 +108,7 @@ impl Txn {
             body,
             arena: Arena::new(),
             views,
+            known: Known { version, views: Vec::new() },
             interrupt,
             cursors: Tracked::default(),
             family: Family::NONE,
@@ -107,25 +119,52 @@ impl Txn {
     }
 
     /// Begins a transaction without a parent.
-    pub(crate) fn begin(env: Arc<Env>, flags: u32) -> Answer<Self> {
-        let opened = env.opened()?;
+    pub(crate) fn begin(env: &Arc<Env>, flags: u32) -> Answer<Box<Self>> {
         if flags & MDB_RDONLY == 0 {
             let txn = env.begin_write(flags)?;
             env.is_writing.store(true, Ordering::Release);
-            return Self::new(env, flags, Body::Write(Box::new(txn)));
+            let txn = Self::new(Arc::clone(env), flags, Body::Write(Box::new(txn)))?;
+            return Ok(Box::new(txn));
         }
-        let reader = take_reader(&env)?;
-        let body = match opened.begin_read() {
-            Ok(txn) => Body::Read(txn),
-            Err(error) => {
-                give_reader(&env, reader);
-                return Err(code_of(&error));
-            }
+        let (reader, waiting) = take_reader(env)?;
+        let begun = match waiting {
+            Some(mut txn) => txn.go_on(flags).map(|()| txn),
+            None => Self::begin_read(env, flags),
         };
-        let mut txn = Self::new(env, flags, body)?;
-        txn.reader = reader;
-        txn.note_reading();
-        Ok(txn)
+        match begun {
+            Ok(mut txn) => {
+                reader.reads(txn.id());
+                txn.reader = Some(reader);
+                Ok(txn)
+            }
+            Err(code) => {
+                reader.rest(None);
+                give_reader(env, &reader);
+                Err(code)
+            }
+        }
+    }
+
+    fn begin_read(env: &Arc<Env>, flags: u32) -> Answer<Box<Self>> {
+        let txn = env.opened()?.store.begin_read().map_err(|e| code_of(&e))?;
+        Ok(Box::new(Self::new(Arc::clone(env), flags, Body::Read(Box::new(txn)))?))
+    }
+
+    /// Takes the newest snapshot for one that reads and is at rest. Where nothing was committed and
+    /// no handle has changed, what it knows of its tables stays.
+    fn go_on(&mut self, flags: u32) -> Answer {
+        let Body::Read(txn) = &mut self.body else { return Err(libc::EINVAL) };
+        let is_same = match self.known.version == self.env.handles.version() {
+            true => txn.refresh(),
+            false => txn.renew().map(|()| false),
+        };
+        let is_same = is_same.map_err(|e| code_of(&e))?;
+        std::mem::swap(&mut self.views, &mut self.known.views);
+        if !is_same {
+            self.known.version = self.env.handles.views(&mut self.views);
+        }
+        self.flags = flags;
+        Ok(())
     }
 
     /// Begins a child. The parent's body goes over to it.
@@ -205,7 +244,8 @@ impl Txn {
                 self.end(done.is_ok());
                 done
             }
-            _ => {
+            body => {
+                self.body = body;
                 self.end(true);
                 Ok(())
             }
@@ -220,19 +260,14 @@ impl Txn {
             self.close_new_handles();
         }
         if self.flags & MDB_RDONLY == 0 {
+            self.body = Body::None;
             self.env.is_writing.store(false, Ordering::Release);
         }
-        if let Body::Read(txn) = std::mem::replace(&mut self.body, Body::None) {
-            self.env.end_read(txn);
-        }
-        self.views.clear();
-        self.env.keep_newest(&mut self.arena);
-        self.flags |= FINISHED;
-        give_reader(&self.env, self.reader.take());
+        self.rest();
     }
 
-    /// Lets the snapshot of a read transaction go.
-    pub(crate) fn reset(&mut self) {
+    /// Lets its snapshot go, and what it has handed out.
+    fn rest(&mut self) {
         if self.flags & FINISHED != 0 {
             return;
         }
@@ -240,15 +275,47 @@ impl Txn {
             self.cursors.rest(txn);
             txn.reset();
         }
-        self.close_new_handles();
+        std::mem::swap(&mut self.views, &mut self.known.views);
         self.views.clear();
         self.env.keep_newest(&mut self.arena);
         self.arena.clear();
         self.names.forget();
         self.flags |= FINISHED;
+    }
+
+    /// After the end: one that read waits in its slot for the next one to begin.
+    pub(crate) fn wait(mut self: Box<Self>) {
+        let Some(reader) = self.reader.take() else { return };
+        let (is_closed, gives) = (self.env.is_closed(), self.env.has_slots_of_transactions());
+        let env = gives.then(|| Arc::clone(&self.env));
+        self.flags |= WAITS;
+        reader.rest((!is_closed).then_some(self));
+        if let Some(env) = env {
+            give_reader(&env, &reader);
+        }
+    }
+
+    /// Whether it waits, which its program takes for gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.flags & WAITS != 0
+    }
+
+    /// Whether it has nothing that is one thread's alone.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let is_alone = self.family.parent.is_null() && self.family.child.is_null();
+        self.flags & FINISHED != 0 && is_alone && self.cursors.is_empty()
+    }
+
+    /// Lets the snapshot of a read transaction go.
+    pub(crate) fn reset(&mut self) {
+        if self.flags & FINISHED != 0 {
+            return;
+        }
+        self.close_new_handles();
+        self.rest();
         if let Some(reader) = &self.reader {
-            reader.rest();
-            if self.env.flags() & MDB_NOTLS == 0 {
+            reader.rest(None);
+            if !self.env.has_slots_of_transactions() {
                 self.reader = None;
             }
         }
@@ -256,27 +323,18 @@ impl Txn {
 
     /// Takes the newest snapshot after a reset.
     pub(crate) fn renew(&mut self) -> Answer {
-        let is_reset = self.flags & (MDB_RDONLY | FINISHED) == MDB_RDONLY | FINISHED;
-        let Body::Read(txn) = &mut self.body else { return Err(libc::EINVAL) };
-        if !is_reset {
+        if self.flags & (MDB_RDONLY | FINISHED) != MDB_RDONLY | FINISHED {
             return Err(libc::EINVAL);
         }
         match &self.reader {
-            Some(reader) => reader.wake(),
-            None => self.reader = take_reader(&self.env)?,
+            Some(reader) => drop(reader.wake()?),
+            None => self.reader = Some(take_reader(&self.env)?.0),
         }
-        txn.renew().map_err(|e| code_of(&e))?;
-        self.env.handles().views(&mut self.views);
-        self.flags &= !BLOCKED;
-        self.note_reading();
-        Ok(())
-    }
-
-    /// Tells those who list readers what this one reads.
-    fn note_reading(&self) {
+        self.go_on(self.flags & !BLOCKED)?;
         if let Some(reader) = &self.reader {
             reader.reads(self.id());
         }
+        Ok(())
     }
 
     /// The number of the commit that it reads, or that its own will have.
@@ -292,7 +350,7 @@ impl Txn {
         if !self.has_new_handles() {
             return;
         }
-        let mut handles = self.env.handles();
+        let mut handles = self.env.handles.change();
         for (dbi, view) in self.views.iter().enumerate().skip(CORE_DBS) {
             if view.state & View::NEW != 0
                 && let Some(handle) = handles.get_mut(dbi)
@@ -309,7 +367,7 @@ impl Txn {
 
     fn close_new_handles(&self) {
         if self.has_new_handles() {
-            let mut handles = self.env.handles();
+            let mut handles = self.env.handles.change();
             for (dbi, view) in self.views.iter().enumerate() {
                 if view.state & View::NEW != 0 {
                     handles.close(dbi);
@@ -401,7 +459,7 @@ impl Txn {
             return Ok(view);
         }
         let (name, functions) = {
-            let handles = self.env.handles();
+            let handles = self.env.handles.read();
             let Some(handle) = handles.all.get(dbi) else { return Err(libc::EINVAL) };
             if dbi >= CORE_DBS && handle.seq != view.seq {
                 return Err(MDB_BAD_DBI);
@@ -506,7 +564,7 @@ impl Txn {
         if size < 4 || info.count.values > 0 {
             return Err(MDB_BAD_VALSIZE);
         }
-        let functions = self.env.handles().all.get(dbi).map(|handle| handle.functions);
+        let functions = self.env.handles.read().all.get(dbi).map(|handle| handle.functions);
         let options = handles::leading_options(view.flags, &functions.unwrap_or_default());
         self.make_anew(info, &options)?;
         self.forget(dbi);
@@ -531,7 +589,7 @@ impl Txn {
             return Err(MDB_NOTFOUND);
         }
         let (functions, key_flags) = {
-            let main = &self.env.handles().all[MAIN];
+            let main = &self.env.handles.read().all[MAIN];
             (main.functions, main.key_flags)
         };
         let flags = view.flags | if self.has_names()? { 0 } else { key_flags };
@@ -586,24 +644,22 @@ pub(crate) fn shown_id(number: u64) -> u64 {
     number.saturating_sub(3)
 }
 
-/// A slot for a reader; none where the program does without the table of readers.
-fn take_reader(env: &Arc<Env>) -> Answer<Option<Arc<Slot>>> {
+/// A slot for a reader. Where the program does without the table of readers there may be any number
+/// of them.
+fn take_reader(env: &Env) -> Answer<Taken> {
     let (most, readers) = (env.readers_max() as usize, &env.opened()?.readers);
-    match env.flags() {
-        flags if flags & MDB_NOLOCK != 0 => Ok(None),
-        flags if flags & MDB_NOTLS != 0 => readers.take(most).map(Some),
-        _ => readers.take_mine(most).map(Some),
+    match env.has_slots_of_transactions() {
+        true if env.flags() & MDB_NOLOCK != 0 => readers.take(usize::MAX),
+        true => readers.take(most),
+        false => readers.take_mine(most),
     }
 }
 
-/// The slot of a thread rests, that of a transaction is given back.
-fn give_reader(env: &Env, reader: Option<Arc<Slot>>) {
-    if let Some(reader) = reader {
-        reader.rest();
-        if env.flags() & MDB_NOTLS != 0
-            && let Some(opened) = env.open.get()
-        {
-            opened.newest().readers.give(&reader);
-        }
+/// The slot of a thread stays with it, that of a transaction is given back.
+fn give_reader(env: &Env, reader: &Arc<Slot>) {
+    if env.has_slots_of_transactions()
+        && let Some(opened) = env.open.get()
+    {
+        opened.newest().readers.give(reader, false);
     }
 }

@@ -50,7 +50,7 @@ silent() {
     fi
 }
 
-for name in counts misuse aliases processes copies hostile transcript fuzz; do
+for name in counts misuse aliases processes copies short renewed hostile transcript fuzz; do
     compile "$here/c/$name.c" "$name"
 done
 silent counts
@@ -58,6 +58,8 @@ silent misuse
 silent aliases
 silent processes
 silent copies
+silent short
+silent renewed
 silent hostile 1 "${SEEDS:-1000}"
 mkdir "$work/transcript-folder"
 silent transcript "$work/transcript-folder" ours

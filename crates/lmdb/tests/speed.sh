@@ -40,8 +40,8 @@ echo "bytes of the file:" && table bytes
 if command -v valgrind > /dev/null; then
     echo "instructions a call:"
     few=$((entries < 100000 ? entries : 100000))
-    for name in "append load" "random load" "random get" "full scan" "range of 100" \
-        "one-put nosync"; do
+    for name in "append load" "random load" "random get" "get by itself" "renew, hot get" \
+        "full scan" "range of 100" "one-put nosync"; do
         a=$(instructions "$name" "$original" "$few")
         b=$(instructions "$name" "$library" "$few")
         ratio=$(awk -v a="$a" -v b="$b" 'BEGIN { printf "%.3f", a / b }')

@@ -1,6 +1,7 @@
 //! `mdb_dbi_*`, `mdb_stat`, `mdb_drop`, `mdb_set_*`.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::{guard, on_txn, store, tell};
@@ -27,7 +28,7 @@ unsafe extern "C" fn mdb_dbi_close(env: *const Env, dbi: c_uint) {
     // SAFETY: the promises of `ffi`.
     let Some(env) = (unsafe { env.as_ref() }) else { return };
     guard(|| {
-        env.handles().close(dbi as usize);
+        env.handles.change().close(dbi as usize);
         Ok(())
     });
 }
@@ -78,7 +79,7 @@ unsafe extern "C" fn mdb_set_relfunc(txn: *mut Txn, dbi: c_uint, function: Optio
     unsafe {
         on_txn(txn, |txn| {
             txn.view(dbi as usize)?;
-            if let Some(handle) = txn.env.handles().get_mut(dbi as usize) {
+            if let Some(handle) = txn.env.handles.change().get_mut(dbi as usize) {
                 handle.functions.relocate = function;
             }
             Ok(())
@@ -93,18 +94,15 @@ unsafe extern "C" fn mdb_set_relctx(txn: *mut Txn, dbi: c_uint, _context: *mut c
     unsafe { on_txn(txn, |txn| txn.view(dbi as usize).map(|_| ())) }
 }
 
-/// The environment of an address, as its owners share it.
+/// The environment of an address, as its owners share it; borrowed.
 ///
 /// # Safety
-/// Promise 1 of `ffi`.
-pub(super) unsafe fn shared(env: *const Env) -> Option<Arc<Env>> {
+/// Promise 1 of `ffi`, as long as what is answered is used.
+pub(super) unsafe fn shared(env: *const Env) -> Option<ManuallyDrop<Arc<Env>>> {
     if env.is_null() {
         return None;
     }
     // SAFETY: `mdb_env_create` made the address of an `Arc`, and `mdb_env_close` has not taken it
-    // back (1); the count rises, so that both may be dropped.
-    unsafe {
-        Arc::increment_strong_count(env);
-        Some(Arc::from_raw(env))
-    }
+    // back (1); this one is not dropped.
+    Some(ManuallyDrop::new(unsafe { Arc::from_raw(env) }))
 }

@@ -91,7 +91,9 @@ unsafe extern "C" fn mdb_env_close(env: *const Env) {
         guard(|| {
             // SAFETY: `mdb_env_create` made the address of an `Arc`; the caller gives it up. What a
             // transaction that is still open needs lives on.
-            drop(unsafe { Arc::from_raw(env) });
+            let env = unsafe { Arc::from_raw(env) };
+            env.close();
+            drop(env);
             Ok(())
         });
     }

@@ -28,6 +28,7 @@ mod cursor;
 mod data;
 mod dbi;
 mod env;
+pub(crate) mod seat;
 pub(crate) mod tracked;
 mod txn;
 

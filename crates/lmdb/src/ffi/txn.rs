@@ -30,7 +30,7 @@ unsafe extern "C" fn mdb_txn_begin(
             return Err(libc::EACCES);
         }
         let Some(parent) = parent else {
-            let txn = Box::into_raw(Box::new(Txn::begin(env, flags)?));
+            let txn = Box::into_raw(Txn::begin(&env, flags)?);
             // SAFETY: promise 3.
             unsafe { store(result, txn) };
             return Ok(());
@@ -82,6 +82,9 @@ unsafe fn end(address: *mut Txn, commit: bool) -> Result<(), c_int> {
     // SAFETY: the transaction was made by `mdb_txn_begin` from a box, and is let go once: here.
     // Parent and child are different boxes, and alive while they name each other.
     unsafe {
+        if (*address).has_ended() {
+            return Err(libc::EINVAL);
+        }
         let mut txn = Box::from_raw(address);
         let mut result = Ok(());
         if !txn.family.child.is_null() {
@@ -97,6 +100,7 @@ unsafe fn end(address: *mut Txn, commit: bool) -> Result<(), c_int> {
                     Ok(())
                 }
             };
+            Txn::wait(txn);
             return result.and(ended);
         };
         let mut kept = false;

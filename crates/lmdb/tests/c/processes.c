@@ -69,15 +69,34 @@ static void fork_with_an_environment(void)
 		}
 		ends_well(grandchild);
 		HOLDS(entries(env, dbi) == 3);
+		/* To end its parent's transaction, or to go on with it, is not to touch the parent's slot. */
+		mdb_txn_abort(held);
 		mdb_env_close(env);
 		_exit(0);
 	}
 	ends_well(child);
-	/* The parent's snapshot is as it was. */
+	/* The parent's snapshot is as it was, also when much was written since. */
 	MDB_stat stat;
+	for (int i = 0; i < 100; i++) {
+		char room[8];
+		snprintf(room, sizeof room, "%d", i % 10);
+		txn = begin(env, 0);
+		put(txn, dbi, room, "v");
+		OK(mdb_txn_commit(txn));
+	}
 	OK(mdb_stat(held, dbi, &stat));
 	HOLDS(stat.ms_entries == 1);
+	MDB_val key = text("before"), data;
+	OK(mdb_get(held, dbi, &key, &data));
 	mdb_txn_abort(held);
+	txn = begin(env, 0);
+	for (int i = 0; i < 10; i++) {
+		char room[8];
+		snprintf(room, sizeof room, "%d", i);
+		key = text(room);
+		OK(mdb_del(txn, dbi, &key, NULL));
+	}
+	OK(mdb_txn_commit(txn));
 	HOLDS(entries(env, dbi) == 3);
 	/* A child that ends with an open transaction of its parent's leaves it alone. */
 	txn = begin(env, 0);
@@ -319,6 +338,7 @@ static struct {
 static void *reading_thread(void *unused)
 {
 	(void)unused;
+	unsigned turns = 0;
 	MDB_txn *txn = begin(shared.env, MDB_RDONLY);
 	while (!shared.stop) {
 		MDB_val key = text("left"), left, right;
@@ -326,8 +346,13 @@ static void *reading_thread(void *unused)
 		key = text("right");
 		OK(mdb_get(txn, shared.dbi, &key, &right));
 		HOLDS(same(&left, &right));
-		mdb_txn_reset(txn);
-		OK(mdb_txn_renew(txn));
+		if (++turns % 2) {
+			mdb_txn_reset(txn);
+			OK(mdb_txn_renew(txn));
+		} else {
+			mdb_txn_abort(txn);
+			txn = begin(shared.env, MDB_RDONLY);
+		}
 	}
 	mdb_txn_abort(txn);
 	return NULL;

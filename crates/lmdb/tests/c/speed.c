@@ -86,6 +86,7 @@ static void must_hold_all(struct side *side)
 /* ---- workloads: each makes so many calls and gives their number ---- */
 
 #define GETS 1000000
+#define HOT 100
 #define RANGES 20000
 #define RANGE 100
 #define DURABLE_PUTS 300
@@ -134,6 +135,41 @@ static size_t random_get(struct side *side)
 	}
 	side->txn_abort(side->txn);
 	return calls;
+}
+
+/* Each get in a transaction of its own. */
+static size_t short_reads(struct side *side)
+{
+	char buffer[KEY_MAX];
+	MDB_val value;
+	struct shuffle order = shuffle();
+	size_t calls = entries < GETS ? entries : GETS;
+	for (size_t i = 0; i < calls; i++) {
+		uint64_t number = next_of(&order);
+		MDB_val key = key_of(number, buffer);
+		begin(side, MDB_RDONLY);
+		MUST(side, side->get(side->txn, side->dbi, &key, &value));
+		must_be(side, "a value", number_of(&value), number);
+		side->txn_abort(side->txn);
+	}
+	return calls;
+}
+
+/* In a transaction that is begun anew for each key, some keys that are asked for again and again. */
+static size_t hot_reads(struct side *side)
+{
+	char buffer[KEY_MAX];
+	MDB_val value;
+	begin(side, MDB_RDONLY);
+	for (size_t i = 0; i < GETS; i++) {
+		MDB_val key = key_of(i % HOT, buffer);
+		side->txn_reset(side->txn);
+		MUST(side, side->txn_renew(side->txn));
+		MUST(side, side->get(side->txn, side->dbi, &key, &value));
+		must_be(side, "a value", number_of(&value), i % HOT);
+	}
+	side->txn_abort(side->txn);
+	return GETS;
 }
 
 static size_t full_scan(struct side *side)
@@ -214,6 +250,8 @@ static const struct workload {
 	{ "append load", append_load, NEW },
 	{ "random load", random_load, NEW },
 	{ "random get", random_get, FILLED },
+	{ "get by itself", short_reads, FILLED },
+	{ "renew, hot get", hot_reads, FILLED },
 	{ "full scan", full_scan, FILLED },
 	{ "range of 100", range_of_100, FILLED },
 	{ "one-put durable", durable_puts, FILLED },

@@ -263,6 +263,31 @@ static size_t get(struct side *side)
 	return ENTRIES;
 }
 
+/* Each get in a transaction of its own. */
+static size_t begin_get(struct side *side)
+{
+	MDB_val data;
+	for (uint64_t i = 0; i < ENTRIES; i++) {
+		struct item key = item_of(i);
+		side->txn_abort(side->txn);
+		begin(side, MDB_RDONLY);
+		MUST(side, side->get(side->txn, side->dbi, VAL(key), &data));
+	}
+	return ENTRIES;
+}
+
+static size_t renew_get(struct side *side)
+{
+	MDB_val data;
+	for (uint64_t i = 0; i < ENTRIES; i++) {
+		struct item key = item_of(i);
+		side->txn_reset(side->txn);
+		MUST(side, side->txn_renew(side->txn));
+		MUST(side, side->get(side->txn, side->dbi, VAL(key), &data));
+	}
+	return ENTRIES;
+}
+
 static size_t put_new(struct side *side)
 {
 	for (uint64_t i = ENTRIES; i < 2 * ENTRIES; i++) {
@@ -318,6 +343,8 @@ static const struct work {
 	unsigned table, txn;
 } works[] = {
 	{ "get", 100, get, fill_plain, 0, MDB_RDONLY },
+	{ "begin, get, abort", 80, begin_get, fill_plain, 0, MDB_RDONLY },
+	{ "reset, renew, get", 92, renew_get, fill_plain, 0, MDB_RDONLY },
 	{ "NEXT", 68, next, fill_plain, 0, MDB_RDONLY },
 	{ "PREV", 107, prev, fill_plain, 0, MDB_RDONLY },
 	{ "GET_CURRENT", 100, current, fill_plain, 0, MDB_RDONLY },

@@ -54,6 +54,11 @@ fn a_cursor_goes_on_in_another_snapshot_and_a_map_size_is_shared() {
 }
 
 #[test]
+fn a_reader_begins_where_another_has_ended() {
+    holds("short", &[], "short transactions hold");
+}
+
+#[test]
 fn hostile_stores_do_no_harm() {
     holds("hostile", &["1", "100"], "hostile stores do no harm");
 }
