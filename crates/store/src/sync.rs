@@ -125,6 +125,11 @@ pub(crate) mod atomic {
             self.0.store(value, order);
         }
 
+        pub(crate) fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
+            switch();
+            self.0.swap(value, order)
+        }
+
         pub(crate) fn compare_exchange(
             &self,
             current: *mut T,

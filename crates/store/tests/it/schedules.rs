@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
 use hedgerow::os::sim::{Config, CrashMode, SimSystem};
-use hedgerow::tree::{Durability, Snapshot, Store, TableOptions, WriteTxn};
+use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, TableOptions, WriteTxn};
 use hedgerow::{Error, Result};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -84,7 +84,11 @@ fn number_of(value: &[u8]) -> u64 {
 
 /// The number that all entries of the newest snapshot have.
 fn look(store: &Store) -> Result<u64> {
-    let txn = store.begin_read()?;
+    look_at(&store.begin_read()?)
+}
+
+/// The number that all entries of a snapshot have.
+fn look_at(txn: &ReadTxn) -> Result<u64> {
     let table = txn.table("t")?;
     let number = number_of(&txn.get(table, &0_u64.to_be_bytes())?.unwrap().to_vec());
     for key in 0..KEYS {
@@ -104,12 +108,17 @@ fn any_durability() -> Durability {
     all[thread_rng().gen_range(0..all.len())]
 }
 
-/// Looks several times: whole snapshots, and never an older one than before.
+/// Looks several times: whole snapshots, and never an older one than before. Every second one is
+/// the one before, refreshed.
 fn reader(store: Store, times: u32) -> JoinHandle<()> {
     spawn(move || {
-        let mut last = 0;
-        for _ in 0..times {
-            let number = look(&store).unwrap();
+        let (mut last, mut txn) = (0, store.begin_read().unwrap());
+        for time in 0..times {
+            match time % 2 {
+                0 => txn = store.begin_read().unwrap(),
+                _ => _ = txn.refresh().unwrap(),
+            }
+            let number = look_at(&txn).unwrap();
             assert!(number >= last, "{number} after {last}");
             last = number;
         }
