@@ -346,12 +346,13 @@ impl Scan {
                 self.collect(Ok(Some(first)));
             }
             std::mem::swap(&mut self.window, &mut self.coming);
-            self.window.read(&self.cursor.view);
             if self.window.is_large() {
+                // Before the reads of this window have ended, so that the device always has some.
                 let first = self.advance();
                 self.collect(first);
                 self.coming.begin_reading(&self.cursor.view);
             }
+            self.window.read(&self.cursor.view);
         }
     }
 

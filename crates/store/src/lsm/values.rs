@@ -17,9 +17,9 @@ use crate::os::aio::{Action, Begun, Buffer, Completion, Request};
 
 /// Values with no more than this between them are read together.
 const GAP_BYTES: u64 = 16 << 10;
-/// So many reads are begun early: what takes more of them stands scattered, and a queue that has
-/// many in flight at a time is quicker.
-const EARLY_MAX: usize = 16;
+/// So many reads are begun early, by threads: what takes more of them stands scattered, and a queue
+/// that has many in flight at a time is quicker.
+const EARLY_MAX: usize = 64;
 
 /// A value that has to be read.
 pub(crate) struct Missing<'v> {
