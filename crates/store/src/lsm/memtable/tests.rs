@@ -195,7 +195,7 @@ fn keys_and_values_have_any_length() {
 fn what_it_holds_is_charged_and_not_much_more_than_what_is_in_it() {
     let memtable = Memtable::new();
     let empty = memtable.bytes();
-    let count: u64 = if cfg!(miri) { 200 } else { 100_000 };
+    let count: u64 = if cfg!(miri) { 2_000 } else { 100_000 };
     for n in 0..count {
         memtable.insert(&n.to_be_bytes().repeat(2), n, Kind::Separated, &[0; 16]);
     }
