@@ -332,7 +332,7 @@ impl Txn {
             };
             let tells_key = match op {
                 op::SET | op::GET_BOTH | op::GET_BOTH_RANGE => false,
-                op::FIRST_DUP | op::LAST_DUP => place.count(txn)? == 1,
+                op::FIRST_DUP | op::LAST_DUP => place.has_one_value(txn)?,
                 _ => true,
             };
             let key = tells_key.then(|| arena.val(entry.key));

@@ -411,7 +411,7 @@ impl Place {
                 Ok(entry)
             }
             Some(_) => {
-                let has_several = cursor.has_duplicates() && cursor.value_count(txn)? > 1;
+                let has_several = cursor.has_duplicates() && !cursor.has_one_value(txn)?;
                 self.state = SET | if has_several { NO_VALUE } else { 0 };
                 Err(NOTHING)
             }
@@ -454,7 +454,7 @@ impl Place {
         value: &[u8],
     ) -> Result<(), Error> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
-        if cursor.value_count(txn)? > 1 && cursor.seek_value_at_or_after(txn, key, value)?.is_none()
+        if !cursor.has_one_value(txn)? && cursor.seek_value_at_or_after(txn, key, value)?.is_none()
         {
             cursor.seek_near(txn, key)?;
             cursor.last_value(txn)?;
@@ -466,6 +466,11 @@ impl Place {
     /// Stands on the pair with `n` pairs before it.
     pub(crate) fn seek_nth<'t, S: Snapshot>(&mut self, txn: &'t S, n: u64) -> Found<'t> {
         self.go(|cursor| cursor.seek_nth(txn, n))
+    }
+
+    /// Whether the key that it stands on has one value.
+    pub(crate) fn has_one_value<S: Snapshot>(&mut self, txn: &S) -> Result<bool, Error> {
+        self.cursor.as_mut().map_or(Ok(false), |cursor| cursor.has_one_value(txn))
     }
 
     /// How many values the key has.

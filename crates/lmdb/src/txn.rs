@@ -313,6 +313,11 @@ impl Txn {
         }
         self.close_new_handles();
         self.rest();
+        self.leave_reader();
+    }
+
+    /// Its slot is at rest. A thread's may be another transaction's meanwhile.
+    fn leave_reader(&mut self) {
         if let Some(reader) = &self.reader {
             reader.rest(None);
             if !self.env.has_slots_of_transactions() {
@@ -330,7 +335,7 @@ impl Txn {
             Some(reader) => drop(reader.wake()?),
             None => self.reader = Some(take_reader(&self.env)?.0),
         }
-        self.go_on(self.flags & !BLOCKED)?;
+        self.go_on(self.flags & !BLOCKED).inspect_err(|_| self.leave_reader())?;
         if let Some(reader) = &self.reader {
             reader.reads(self.id());
         }

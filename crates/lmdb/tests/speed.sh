@@ -15,7 +15,7 @@ entries=${2:-1000000}
 key=${3:-24}
 value=${4:-150}
 rounds=${5:-3}
-${CC:-cc} -O2 -g -I "$here/../include" -o "$work/speed" "$here/c/speed.c" -ldl
+${CC:-cc} -O2 -g -I "$here/../include" -o "$work/speed" "$here/c/speed.c" -ldl -pthread
 
 # table UNIT: the lines of JSON of a unit as columns.
 table() {

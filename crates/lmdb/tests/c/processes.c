@@ -39,9 +39,15 @@ static void fork_with_an_environment(void)
 	MDB_dbi dbi = open_dbi(txn, "named", MDB_CREATE);
 	put(txn, dbi, "before", "1");
 	OK(mdb_txn_commit(txn));
+	MDB_txn *resting = begin(env, MDB_RDONLY);
+	mdb_txn_reset(resting);
 	held = begin(env, MDB_RDONLY);
 	pid_t child = fork();
 	if (!child) {
+		/* A renewal that fails takes no slot. */
+		int refused = mdb_txn_renew(resting);
+		HOLDS(refused != 0 && refused != MDB_BAD_RSLOT);
+		GIVES(refused, mdb_txn_renew(resting));
 		MDB_val key = text("before"), data;
 		int fd, dead = 7;
 		HOLDS(chdir("/") == 0);
@@ -89,6 +95,7 @@ static void fork_with_an_environment(void)
 	MDB_val key = text("before"), data;
 	OK(mdb_get(held, dbi, &key, &data));
 	mdb_txn_abort(held);
+	mdb_txn_abort(resting);
 	txn = begin(env, 0);
 	for (int i = 0; i < 10; i++) {
 		char room[8];

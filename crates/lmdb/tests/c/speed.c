@@ -8,6 +8,7 @@
  * inside of the function `measured`, for a tool that counts instructions. */
 #include "side.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #define KEY_MAX 64
@@ -120,39 +121,56 @@ static size_t random_load(struct side *side)
 	return calls;
 }
 
-static size_t random_get(struct side *side)
+/* Gets in random order, in one transaction or each in one of its own. */
+static inline size_t gets(struct side *side, size_t calls, int by_itself)
 {
 	char buffer[KEY_MAX];
 	MDB_val value;
 	struct shuffle order = shuffle();
-	size_t calls = entries < GETS ? entries : GETS;
-	begin(side, MDB_RDONLY);
+	if (!by_itself)
+		begin(side, MDB_RDONLY);
 	for (size_t i = 0; i < calls; i++) {
 		uint64_t number = next_of(&order);
 		MDB_val key = key_of(number, buffer);
+		if (by_itself)
+			begin(side, MDB_RDONLY);
 		MUST(side, side->get(side->txn, side->dbi, &key, &value));
 		must_be(side, "a value", number_of(&value), number);
+		if (by_itself)
+			side->txn_abort(side->txn);
 	}
-	side->txn_abort(side->txn);
+	if (!by_itself)
+		side->txn_abort(side->txn);
 	return calls;
 }
 
-/* Each get in a transaction of its own. */
+static size_t random_get(struct side *side)
+{
+	return gets(side, entries < GETS ? entries : GETS, 0);
+}
+
 static size_t short_reads(struct side *side)
 {
-	char buffer[KEY_MAX];
-	MDB_val value;
-	struct shuffle order = shuffle();
-	size_t calls = entries < GETS ? entries : GETS;
-	for (size_t i = 0; i < calls; i++) {
-		uint64_t number = next_of(&order);
-		MDB_val key = key_of(number, buffer);
-		begin(side, MDB_RDONLY);
-		MUST(side, side->get(side->txn, side->dbi, &key, &value));
-		must_be(side, "a value", number_of(&value), number);
-		side->txn_abort(side->txn);
-	}
-	return calls;
+	return gets(side, GETS, 1);
+}
+
+static void *short_reads_of_one(void *side)
+{
+	short_reads(side);
+	return NULL;
+}
+
+/* The same by threads that do not wait for each other; the time is that of a call of one of them. */
+static size_t short_reads_of_two(struct side *side)
+{
+	struct side sides[2] = { *side, *side };
+	pthread_t threads[2];
+	for (size_t i = 0; i < LENGTH(threads); i++)
+		if (pthread_create(&threads[i], NULL, short_reads_of_one, &sides[i]))
+			fail(side->name, "a thread", -1);
+	for (size_t i = 0; i < LENGTH(threads); i++)
+		pthread_join(threads[i], NULL);
+	return GETS;
 }
 
 /* In a transaction that is begun anew for each key, some keys that are asked for again and again. */
@@ -251,6 +269,7 @@ static const struct workload {
 	{ "random load", random_load, NEW },
 	{ "random get", random_get, FILLED },
 	{ "get by itself", short_reads, FILLED },
+	{ "the same, twice", short_reads_of_two, FILLED },
 	{ "renew, hot get", hot_reads, FILLED },
 	{ "full scan", full_scan, FILLED },
 	{ "range of 100", range_of_100, FILLED },

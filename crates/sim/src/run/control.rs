@@ -119,12 +119,14 @@ impl Runner<'_> {
                 if let Some(reader) = &mut self.readers[usize::from(slot)] {
                     let before = reader.txn.id();
                     // Of the same snapshot handles and cursors stay, also over a reset.
-                    let stays = match self.done.is_multiple_of(2) {
-                        true => ok("refresh", reader.txn.refresh())?,
-                        false => ok("renew", reader.txn.renew()).map(|()| false)?,
-                    };
-                    same("whether a snapshot stays", stays && reader.txn.id() != before, false)?;
-                    if !stays {
+                    if self.done.is_multiple_of(2) {
+                        let stays = ok("refresh", reader.txn.refresh())?;
+                        same("whether a snapshot stays", stays, reader.txn.id() == before)?;
+                        if !stays {
+                            reader.side = Side::new(self.committed.clone());
+                        }
+                    } else {
+                        ok("renew", reader.txn.renew())?;
                         reader.side = Side::new(self.committed.clone());
                     }
                     reader.reset = false;

@@ -255,18 +255,20 @@ impl Inner {
         Err(Error::Unsupported { path: self.pages.path.clone(), reason: reason.into() })
     }
 
-    /// Lets the snapshot of a slot go. In a child process after a fork it is the parent's.
-    pub(crate) fn rest(&self, slot: u32) {
-        if self.lock.is_same_process() {
+    /// Lets the snapshot of a slot go; false in a child process after a fork, where it is the
+    /// parent's.
+    pub(crate) fn rest(&self, slot: u32) -> bool {
+        let is_ours = self.lock.is_same_process();
+        if is_ours {
             // A writer that sees it later reuses less.
             self.lock.slot_word(slot).store(NOT_PINNED, Release);
         }
+        is_ours
     }
 
     /// Lets the snapshot of a commit go and keeps the slot, and the tables, for the next reader.
     pub(crate) fn unpin(&self, slot: u32, commit: u64, mut opened: Opened) {
-        if self.lock.is_same_process() {
-            self.rest(slot);
+        if self.rest(slot) {
             opened.rest();
             locked(&self.readers).rested.push(Rested { slot, commit, opened });
         }

@@ -1,15 +1,17 @@
 //! The write transaction: what it changes, and how that is taken back or committed.
 
 mod nested;
+mod sizes;
 mod value;
 
 use std::ops::Bound;
 
 pub use nested::Nested;
+use sizes::{check_duplicate, check_key, check_plain_len, note_sizes, size};
 use value::Sink;
 pub use value::ValueWriter;
 
-use super::catalog::{OpenTable, Opened, Stored};
+use super::catalog::{OpenTable, Opened};
 use super::group::Turn;
 use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
 use super::order::KeyOrder;
@@ -20,7 +22,7 @@ use super::remove::{clear, delete_at, delete_key, delete_range};
 use super::snapshot::sealed::Sealed;
 use super::tail::Tail;
 use super::tree::{Tree, raise};
-use super::txn_read::{ReadTxn, unique};
+use super::txn_read::unique;
 use super::{Bytes, Count, Durability, Snapshot, Table, TableOptions, extent, search, spill};
 use crate::{Error, Result};
 
@@ -71,42 +73,6 @@ pub enum Update {
     Put(Vec<u8>),
     /// Remove it.
     Delete,
-}
-
-impl Sealed for ReadTxn {
-    const WRITES: bool = false;
-    type Source = super::pages::ReadPages;
-
-    #[inline(always)]
-    fn pages(&self) -> &Self::Source {
-        &self.pages
-    }
-
-    #[inline(always)]
-    fn unique(&self) -> u64 {
-        self.unique
-    }
-
-    #[inline(always)]
-    fn changes(&self) -> u64 {
-        0
-    }
-
-    #[expect(private_interfaces, reason = "the trait is sealed")]
-    #[inline(always)]
-    fn opened(&self) -> &Opened {
-        &self.opened
-    }
-
-    #[expect(private_interfaces, reason = "the trait is sealed")]
-    fn opened_mut(&mut self) -> &mut Opened {
-        &mut self.opened
-    }
-
-    #[expect(private_interfaces, reason = "the trait is sealed")]
-    fn catalog(&self) -> Tree {
-        Tree::new(self.meta.meta.catalog, super::tree::Form::PLAIN)
-    }
 }
 
 impl Sealed for WriteTxn {
@@ -775,65 +741,6 @@ impl WriteTxn {
 
     /// Drops the transaction; it leaves no trace.
     pub fn abort(self) {}
-}
-
-#[cold]
-fn size(what: &'static str, len: usize, min: u64, max: u64) -> Error {
-    Error::Size { what, len: len as u64, min, max }
-}
-
-#[inline(always)]
-fn check_plain_len(len: u64) -> Result<()> {
-    let max = u64::from(u32::MAX);
-    if len > max { Err(Error::Size { what: "value", len, min: 0, max }) } else { Ok(()) }
-}
-
-/// Checks a key before it is written.
-#[inline(always)]
-fn check_key(open: &OpenTable, key: &[u8]) -> Result<()> {
-    if key.len() > KEY_MAX {
-        return Err(size("key", key.len(), 0, KEY_MAX as u64));
-    }
-    match open.stored.has_integer_keys() {
-        true => check_integer("key", key.len(), open.stored.key_size),
-        false => Ok(()),
-    }
-}
-
-/// Checks a value of a table with duplicates before it is written.
-fn check_duplicate(stored: &Stored, value: &[u8], most: u64) -> Result<()> {
-    if value.len() as u64 > most {
-        return Err(size("value", value.len(), 0, most));
-    }
-    if stored.has_integer_values() {
-        return check_integer("value", value.len(), stored.value_size);
-    }
-    if stored.is_fixed() && stored.value_size != 0 && stored.value_size as usize != value.len() {
-        let exact = u64::from(stored.value_size);
-        return Err(size("value", value.len(), exact, exact));
-    }
-    Ok(())
-}
-
-/// Integers have 4 or 8 bytes, all of one table the same.
-fn check_integer(what: &'static str, len: usize, fixed: u32) -> Result<()> {
-    let right = if fixed == 0 { len == 4 || len == 8 } else { len == fixed as usize };
-    if right {
-        return Ok(());
-    }
-    let (min, max) = if fixed == 0 { (4, 8) } else { (u64::from(fixed), u64::from(fixed)) };
-    Err(size(what, len, min, max))
-}
-
-/// Fixes the sizes that the first entry of a table decides.
-#[inline(always)]
-fn note_sizes(open: &mut OpenTable, key: &[u8], value: &[u8]) {
-    if open.stored.key_size == 0 && open.stored.has_integer_keys() {
-        open.stored.key_size = key.len() as u32;
-    }
-    if open.stored.value_size == 0 && (open.stored.is_fixed() || open.stored.has_integer_values()) {
-        open.stored.value_size = value.len() as u32;
-    }
 }
 
 /// Whether a place is behind all entries of the tree.

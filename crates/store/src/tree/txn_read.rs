@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::catalog::Opened;
 use super::pages::ReadPages;
+use super::snapshot::sealed::Sealed;
 use super::store::{Inner, SnapshotMeta};
+use super::tree::{Form, Tree};
 use crate::Result;
 
 /// What a reader slot's word says when it pins nothing.
@@ -146,6 +148,42 @@ impl ReadTxn {
         }
         self.unique = if is_same { self.unique_before } else { unique() };
         Ok(is_same)
+    }
+}
+
+impl Sealed for ReadTxn {
+    const WRITES: bool = false;
+    type Source = ReadPages;
+
+    #[inline(always)]
+    fn pages(&self) -> &Self::Source {
+        &self.pages
+    }
+
+    #[inline(always)]
+    fn unique(&self) -> u64 {
+        self.unique
+    }
+
+    #[inline(always)]
+    fn changes(&self) -> u64 {
+        0
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    #[inline(always)]
+    fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn opened_mut(&mut self) -> &mut Opened {
+        &mut self.opened
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn catalog(&self) -> Tree {
+        Tree::new(self.meta.meta.catalog, Form::PLAIN)
     }
 }
 

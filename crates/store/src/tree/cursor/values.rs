@@ -139,6 +139,12 @@ impl Cursor {
         }
     }
 
+    /// Whether the current key has one value; false if the cursor stands nowhere. Cheaper than to
+    /// count them.
+    pub fn has_one_value<S: Snapshot>(&mut self, txn: &S) -> Result<bool> {
+        Ok(self.settle(txn)? == State::On && self.values == 1 && self.value_count(txn)? == 1)
+    }
+
     /// Seeks; where there is nothing the cursor stays as it is.
     fn move_or_stay<'t, S: Snapshot>(
         &mut self,

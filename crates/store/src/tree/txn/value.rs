@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{WriteTxn, note_sizes};
+use super::WriteTxn;
+use super::sizes::note_sizes;
 use crate::tree::insert::{locate, put_cell};
 use crate::tree::page::ValueCell;
 use crate::tree::pages::Pages;
