@@ -74,6 +74,8 @@ const FLUSHED: u64 = 16 << 20;
 
 /// Reading in order is measured before one in so many ends by force, in such pieces.
 const KILLS_A_STREAM: u32 = 5;
+/// Behind one in so many ends by force another one follows, and the system's cache is emptied.
+const KILLS_A_COLD_ONE: u32 = 4;
 const PIECE: u64 = 256 << 10;
 
 /// What is measured, of what is asked for.
@@ -153,7 +155,10 @@ impl Session<'_> {
                 if number % KILLS_A_STREAM == 0 {
                     results.streams.push(self.stream()?);
                 }
-                results.openings.push(worker::kill(self, number)?);
+                results.openings.push(worker::kill(self, number, false)?);
+                if number % KILLS_A_COLD_ONE == 0 {
+                    results.cold_openings.push(worker::kill(self, number, true)?);
+                }
             }
         }
         Ok(results)

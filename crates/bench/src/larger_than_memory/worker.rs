@@ -116,8 +116,9 @@ pub(super) fn run(session: &Session<'_>, scenario: &Scenario, results: &mut Resu
 }
 
 /// Loads until an end by force, opens the store and looks for what was durable; answers how many
-/// seconds it took to open, and how many bytes there were.
-pub(super) fn kill(session: &Session<'_>, number: u32) -> Result<(f64, u64)> {
+/// seconds it took to open, and how many bytes there were. If `is_cold`, the system's cache has
+/// nothing of it by then, as if the machine had ended; otherwise what it happens to have.
+pub(super) fn kill(session: &Session<'_>, number: u32, is_cold: bool) -> Result<(f64, u64)> {
     let folder = tempfile::tempdir_in(session.folder())?;
     let group = session.group()?;
     let of = (Kind::Hedgerow, u64::MAX);
@@ -131,7 +132,9 @@ pub(super) fn kill(session: &Session<'_>, number: u32) -> Result<(f64, u64)> {
     let last = lines.join().map_err(|_| "a reading thread panicked")?;
     // The last line may have been cut; the one before it was whole, and says less.
     let durable = last.and_then(|line| line.parse::<u64>().ok()).map_or(0, |index| index + 1);
-    forget(folder.path())?;
+    if is_cold {
+        forget(folder.path())?;
+    }
     let steps = [Step::Recovered];
     let child = start(session, group.as_ref(), folder.path(), (of.0, durable), &steps)?;
     let said = follow(child, group.as_ref(), |_| Ok(0.0))?;

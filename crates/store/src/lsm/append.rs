@@ -67,6 +67,11 @@ impl Trail {
         self.written
     }
 
+    /// So much of it was told not to be needed any more.
+    pub(crate) fn released(&self) -> u64 {
+        self.released
+    }
+
     /// The file was written up to `end`.
     pub(crate) fn advance(&mut self, end: u64) {
         self.written = end;
@@ -81,7 +86,9 @@ impl Trail {
         let started = std::mem::replace(&mut self.started, whole);
         let mut advice = Advice { write: started..whole, release: 0..0, reserve: 0..0 };
         if self.written - self.released >= self.window {
-            let end = self.written - self.window / 2;
+            // A page of the cache that goes on behind the end would stay.
+            let end = whole.min(self.written - self.window / 2);
+            let end = end - end % WHOLE_BYTES.min(self.window / 4).max(1);
             advice.release = std::mem::replace(&mut self.released, end)..end;
         }
         if self.reserved < self.length && self.written + self.window > self.reserved {
@@ -114,13 +121,19 @@ pub(crate) struct Advice {
 
 impl Advice {
     pub(crate) fn tell(&self, file: &dyn DataFile) {
+        self.begin(file);
+        if !self.release.is_empty() {
+            file.release(self.release.start, self.release.end - self.release.start);
+        }
+    }
+
+    /// Tells all but what is not needed any more, and answers that.
+    pub(crate) fn begin(&self, file: &dyn DataFile) -> Range<u64> {
         if !self.reserve.is_empty() {
             file.reserve(self.reserve.start, self.reserve.end - self.reserve.start);
         }
         file.start_writeback(self.write.start, self.write.end - self.write.start);
-        if !self.release.is_empty() {
-            file.release(self.release.start, self.release.end - self.release.start);
-        }
+        self.release.clone()
     }
 }
 

@@ -7,11 +7,10 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::append::Advice;
 use super::engine::Inner;
 use super::pace::{self, Behind, Rate, Standing};
 use super::pool::Pool;
-use crate::os::DataFile;
+use super::wal::Notice;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
@@ -22,8 +21,8 @@ struct State {
     flush: bool,
     merge: bool,
     log: bool,
-    /// What the system is to be told of files.
-    advice: Vec<(Advice, Arc<dyn DataFile>)>,
+    /// What the system is to be told of the log.
+    notices: Vec<Notice>,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,
 }
@@ -52,9 +51,9 @@ pub(crate) struct Background {
 
 /// Writers who are slowed sleep no shorter, since sleeping takes its time, and no longer at once.
 const SLEEP_US: RangeInclusive<u64> = 500..=100_000;
-/// With more to be told of files than this, whoever writes tells it himself: the system's cache is
-/// to hold no more of them.
-const ADVICE_MAX: usize = 4;
+/// With more to be told of the log, whoever writes tells it himself: the system's cache is to hold
+/// no more of it.
+const NOTICES_MAX: usize = 4;
 /// Who wrote nothing for so long may catch up.
 const CREDIT_US: u64 = 20_000;
 
@@ -166,12 +165,14 @@ impl Background {
         }
     }
 
-    /// Has the system told something of a file, which may take a while.
-    pub(crate) fn tell(&self, advice: Advice, file: Arc<dyn DataFile>) {
-        if !self.is_on || self.lock().advice.len() >= ADVICE_MAX {
-            return advice.tell(&*file);
+    /// Leaves to a thread what the system is to be told of the log; answers it where nobody can
+    /// take it.
+    pub(crate) fn leave(&self, notice: Notice) -> Option<Notice> {
+        if !self.is_on || self.lock().notices.len() >= NOTICES_MAX {
+            return Some(notice);
         }
-        self.change_log(|state| state.advice.push((advice, file)));
+        self.change_log(|state| state.notices.push(notice));
+        None
     }
 
     /// A buffer went to a table.
@@ -291,10 +292,11 @@ fn logger(inner: &Inner) {
     let (mut is_due, mut told) = (false, Vec::new());
     while background.next(&background.log_changed, |state| {
         is_due = std::mem::take(&mut state.log);
-        told = std::mem::take(&mut state.advice);
+        told = std::mem::take(&mut state.notices);
         is_due || !told.is_empty()
     }) {
-        told.drain(..).for_each(|(advice, file)| advice.tell(&*file));
+        let (warm, blocks) = (&inner.logs.warm, &inner.directory.blocks);
+        told.drain(..).for_each(|notice| notice.tell(warm, blocks));
         if is_due {
             background.note(inner.make_spare().and_then(|()| inner.seal_ended()));
         }

@@ -12,6 +12,9 @@
 //! its part; a block that weighs more by itself is handed through and not kept. What was handed out
 //! lives on until its user lets go of it, whether it is kept or not.
 //!
+//! Room that no block takes can be lent to guests. They are the first to go where a block needs it,
+//! and no block is put out or not kept for them.
+//!
 //! # Who reads
 //!
 //! [`Cache::look_up`] answers with the block, with the duty to read it, or with the prospect of
@@ -87,6 +90,8 @@ pub(crate) struct CacheStats {
     pub(crate) joined: u64,
     /// The bytes that are kept now, with what it takes to keep them, by kind.
     pub(crate) bytes: [u64; KINDS],
+    /// The bytes that are lent.
+    pub(crate) lent: u64,
 }
 
 impl CacheStats {
@@ -110,6 +115,7 @@ struct Shard<V, E> {
     index: BlockMap<Slot<V, E>>,
     /// Places without a block.
     free: Vec<usize>,
+    guests: Vec<Guest>,
     /// Some bits of the hashes of blocks that were read and not kept, each in the place that other
     /// bits say.
     marks: Box<[u16]>,
@@ -117,6 +123,14 @@ struct Shard<V, E> {
     hand: usize,
     capacity: u64,
     stats: CacheStats,
+}
+
+/// Who has room that no block takes.
+struct Guest {
+    key: BlockKey,
+    weight: u64,
+    /// What gives the memory back when it is dropped.
+    _memory: Box<dyn Send + Sync>,
 }
 
 struct Kept<V> {
@@ -233,6 +247,32 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
+    /// Lends so many bytes that no block takes, until one needs them, to `guest`, which gives them
+    /// back when it is dropped: at once if there are none.
+    pub(crate) fn lend(&self, key: BlockKey, bytes: u64, guest: impl Send + Sync + 'static) {
+        let mut shard = lock(self.shard(key));
+        let weight = bytes.saturating_add(OVERHEAD);
+        if shard.taken().saturating_add(weight) <= shard.capacity {
+            shard.stats.lent += weight;
+            shard.guests.push(Guest { key, weight, _memory: Box::new(guest) });
+        }
+    }
+
+    /// Has a guest give back what it has; whether it had something.
+    pub(crate) fn take_back(&self, key: BlockKey) -> bool {
+        let mut shard = lock(self.shard(key));
+        let place = shard.guests.iter().position(|guest| guest.key == key);
+        let guest = place.map(|place| shard.guests.swap_remove(place));
+        shard.stats.lent -= guest.as_ref().map_or(0, |guest| guest.weight);
+        drop(shard);
+        guest.is_some()
+    }
+
+    /// Whether a guest has something.
+    pub(crate) fn has_lent(&self, key: BlockKey) -> bool {
+        lock(self.shard(key)).guests.iter().any(|guest| guest.key == key)
+    }
+
     /// What it did so far, and what it keeps.
     pub(crate) fn stats(&self) -> CacheStats {
         self.shards.iter().map(|shard| lock(shard).stats).fold(CacheStats::default(), |sum, one| {
@@ -241,6 +281,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
                 misses: sum.misses + one.misses,
                 joined: sum.joined + one.joined,
                 bytes: std::array::from_fn(|kind| sum.bytes[kind] + one.bytes[kind]),
+                lent: sum.lent + one.lent,
             }
         })
     }
@@ -260,6 +301,7 @@ impl<V: Item, E> Shard<V, E> {
             places: Vec::new(),
             index: BlockMap::default(),
             free: Vec::new(),
+            guests: Vec::new(),
             marks: vec![0; marks as usize].into(),
             hand: 0,
             capacity,
@@ -299,12 +341,16 @@ impl<V: Item, E> Shard<V, E> {
         self.index.remove(&key).and_then(Slot::flight)
     }
 
-    /// Goes round until so many bytes more are within the capacity. The caller knows that they can
-    /// be. Each round takes one off each count, so that the fourth puts out whatever it meets.
-    /// Answers the last block that was put out.
+    /// Has guests go, and goes round, until so many bytes more are within the capacity. The caller
+    /// knows that they can be. Each round takes one off each count, so that the fourth puts out
+    /// whatever it meets. Answers the last block that was put out.
     fn make_room(&mut self, bytes: u64) -> Option<V> {
         let mut out = None;
-        while self.stats.kept() + bytes > self.capacity {
+        while self.taken() + bytes > self.capacity {
+            if let Some(guest) = self.guests.pop() {
+                self.stats.lent -= guest.weight;
+                continue;
+            }
             self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
             match &mut self.places[self.hand] {
                 Some(kept) if kept.hits > 0 => kept.hits -= 1,
@@ -314,6 +360,11 @@ impl<V: Item, E> Shard<V, E> {
             self.hand += 1;
         }
         out
+    }
+
+    /// The bytes that blocks and guests take.
+    fn taken(&self) -> u64 {
+        self.stats.kept() + self.stats.lent
     }
 
     fn put_out(&mut self, place: usize) -> Option<V> {

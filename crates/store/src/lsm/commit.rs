@@ -32,7 +32,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use super::append::Advice;
 use super::batch::Batch;
 use super::buffer::{Buffer, ENTRY_BYTES};
 use super::conflict::{Changes, Footprint};
@@ -40,8 +39,7 @@ use super::engine::{Current, Inner, Writer};
 use super::entry::SEQUENCE_END;
 use super::options::Durability;
 use super::pool::{Reply, Task};
-use super::wal::Group;
-use crate::os::DataFile;
+use super::wal::{Group, Notice};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
@@ -271,7 +269,7 @@ struct Appended<'i> {
     first: u64,
     end: u64,
     /// What the system should be told of the log.
-    advice: Option<(Advice, Arc<dyn DataFile>)>,
+    notice: Option<Notice>,
     is_done: bool,
 }
 
@@ -286,10 +284,10 @@ impl Appended<'_> {
             (seq, offset) = (seq + u64::from(count), group.end());
         }
         self.is_done = true;
-        let (advice, background) = (self.advice.take(), &self.inner.background);
+        let (notice, inner) = (self.notice.take(), self.inner);
         drop(self);
-        if let Some((advice, file)) = advice {
-            background.tell(advice, file);
+        if let Some(notice) = notice.and_then(|notice| inner.background.leave(notice)) {
+            notice.tell(&inner.logs.warm, &inner.directory.blocks);
         }
     }
 
@@ -467,8 +465,8 @@ impl Inner {
         let added = |(count, body): &(u32, &[u8])| body.len() + *count as usize * ENTRY_BYTES;
         writer.unlooked += groups.iter().map(added).sum::<usize>() as u64;
         let (active, segment) = (Arc::clone(&writer.active), writer.log.identity().number);
-        let (advice, is_done) = (writer.log.advice(), false);
-        Ok(Appended { inner: self, active, segment, offset, first, end, advice, is_done })
+        let (notice, is_done) = (writer.log.notice(), false);
+        Ok(Appended { inner: self, active, segment, offset, first, end, notice, is_done })
     }
 
     /// A write or a flush of the log failed: whether commits can go on.

@@ -412,6 +412,9 @@ impl Inner {
             let version = Arc::clone(&self.current().version);
             debt::estimate(&version);
             self.note(&version);
+            if let Some(first) = version.log().map(|segment| segment.identity.number).min() {
+                self.logs.warm.let_go(&self.directory.blocks, first);
+            }
             self.background.made_room();
         }
     }

@@ -98,12 +98,14 @@ pub(crate) struct Kept {
     pub(crate) tables: u64,
     pub(crate) blocks: u64,
     pub(crate) values: u64,
+    /// What it has lent.
+    pub(crate) lent: u64,
 }
 
 impl From<CacheStats> for Kept {
     fn from(stats: CacheStats) -> Self {
         let [tables, blocks, values] = stats.bytes;
-        Self { tables, blocks, values }
+        Self { tables, blocks, values, lent: stats.lent }
     }
 }
 

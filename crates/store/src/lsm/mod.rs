@@ -103,6 +103,7 @@ mod varint;
 mod version;
 mod vlog;
 mod wal;
+mod warm;
 mod window;
 
 pub use asking::Pending;

@@ -42,6 +42,7 @@ use super::rotate::Logs;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
 use super::wal::{Bounds, Groups, HEADER_BYTES, Log, PREFETCH_BYTES, Stretch};
+use super::warm::Warm;
 use crate::canary::{Bug, is_planted};
 use crate::os::{DataFile, Open, RealSystem, System};
 use crate::sync::Mutex;
@@ -116,8 +117,9 @@ impl Options {
         let directory = Arc::clone(version.directory());
         let mut recovery = Recovery::begin(self, version)?;
         recovery.replay()?;
-        let Recovery { mut edits, mut unflushed, version, buffer, frozen, last_seq, .. } = recovery;
         let number = recovery.next_file;
+        let Recovery { mut edits, mut unflushed, version, buffer, frozen, .. } = recovery;
+        let Recovery { warm, last_seq, .. } = recovery;
         let is_repeated = is_planted(Bug::SequenceRepeated);
         let next_seq = if is_repeated { version.flushed } else { last_seq } + 1;
         let next_file = number + 1;
@@ -150,7 +152,7 @@ impl Options {
         Ok(Inner {
             options: self.clone(),
             queue: Queue::default(),
-            logs: Logs::new(writer),
+            logs: Logs::new(writer, warm),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
             clock: Clock::new(last_seq, next_file),
@@ -195,6 +197,8 @@ struct Recovery<'o> {
     edits: Vec<Edit>,
     /// Files that are to be flushed before a manifest says how they have ended.
     unflushed: Vec<(PathBuf, Arc<dyn DataFile>)>,
+    /// What the system's cache holds of the log now.
+    warm: Warm,
     last_seq: u64,
     next_file: u32,
 }
@@ -224,7 +228,7 @@ impl<'o> Recovery<'o> {
             directory.system.flushes_in_background() && options.memtable_bytes >= SHARED_BYTES_MIN;
         let (replay, edits) = (Replay::new(has_thread), Vec::new());
         let (buffer, last_seq) = (Arc::new(Buffer::new()), version.flushed);
-        let (frozen, unflushed) = (Vec::new(), Vec::new());
+        let (frozen, unflushed, warm) = (Vec::new(), Vec::new(), Warm::default());
         let remains = Remains::read(directory)?;
         Ok(Self {
             options,
@@ -235,6 +239,7 @@ impl<'o> Recovery<'o> {
             remains,
             edits,
             unflushed,
+            warm,
             last_seq,
             next_file,
         })
@@ -242,12 +247,7 @@ impl<'o> Recovery<'o> {
 
     /// Reads what is not in tables yet.
     fn replay(&mut self) -> Result<()> {
-        let logs: Vec<Segment> = self
-            .version
-            .segments()
-            .filter(|s| s.sealed.is_none_or(|sealed| sealed.last_seq > self.version.flushed))
-            .cloned()
-            .collect();
+        let logs: Vec<Segment> = self.version.log().cloned().collect();
         let mut files = Vec::with_capacity(logs.len());
         for segment in &logs {
             let path = segment.handle().path();
@@ -260,7 +260,10 @@ impl<'o> Recovery<'o> {
         // What the next segment must begin with; the first one may begin with what is in tables.
         let mut next = None;
         for (segment, file) in logs.iter().zip(files) {
-            next = self.replay_segment(segment, file, next)?.or(next);
+            next = self.replay_segment(segment, Arc::clone(&file), next)?.or(next);
+            let len = file.len().unwrap_or(0);
+            let blocks = &self.version.directory().blocks;
+            self.warm.keep(blocks, segment.identity.number, &file, 0..len);
         }
         self.replay.order(Arc::clone(&self.buffer));
         self.replay.settle()

@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError};
 use super::engine::{Inner, NewSegment, Writer, new_segment};
 use super::version::{Edit, Sealed};
 use super::wal::{Bounds, Ended, Log};
+use super::warm::Warm;
 use crate::Result;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -31,12 +32,14 @@ pub(crate) struct Logs {
     spare: Mutex<Option<NewSegment>>,
     /// Who seals.
     sealing: Mutex<()>,
+    /// What the system's cache keeps of them.
+    pub(crate) warm: Warm,
 }
 
 impl Logs {
-    pub(crate) fn new(writer: Writer) -> Self {
+    pub(crate) fn new(writer: Writer, warm: Warm) -> Self {
         let (writer, ended) = (Mutex::new(writer), Mutex::default());
-        Self { writer, ended, spare: Mutex::default(), sealing: Mutex::default() }
+        Self { writer, ended, spare: Mutex::default(), sealing: Mutex::default(), warm }
     }
 
     fn ended(&self) -> MutexGuard<'_, Vec<Ended>> {
@@ -64,7 +67,7 @@ impl Inner {
         }
         let spare = self.logs.spare().take();
         let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
-        self.logs.ended().push(writer.log.ended(writer.next_seq - 1));
+        self.logs.ended().push(writer.log.end_with(writer.next_seq - 1));
         let (held, pending) = (Arc::clone(&self.directory.held), writer.log.take_pending());
         writer.log = Log::new(identity, file, path, self.log_bounds(), held, pending);
         self.background.wake_log();
@@ -96,6 +99,8 @@ impl Inner {
             Edit::SealSegment { number: ended.number, sealed }
         };
         self.install(ended.iter().map(seal).collect(), |_| {})?;
+        let (warm, blocks) = (&self.logs.warm, &self.directory.blocks);
+        ended.iter().for_each(|ended| ended.keep_warm(warm, blocks));
         self.logs.ended().drain(..ended.len());
         Ok(())
     }

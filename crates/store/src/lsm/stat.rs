@@ -40,13 +40,17 @@ pub struct MemoryStat {
     pub buffers: u64,
     /// The most that the system's cache holds of files that are being written.
     pub written: u64,
+    /// What it keeps of the log that is not in tables yet, for an opening after an end by force, as
+    /// long as nothing else needs the memory.
+    pub log: u64,
 }
 
 impl MemoryStat {
     /// All of it.
     pub fn total(&self) -> u64 {
-        let Self { limit: _, memtables, finders, blocks, values, moved, buffers, written } = self;
-        memtables + finders + blocks + values + moved + buffers + written
+        let Self { limit: _, memtables, finders, blocks, values, moved, buffers, written, log } =
+            self;
+        memtables + finders + blocks + values + moved + buffers + written + log
     }
 }
 
@@ -152,6 +156,7 @@ fn memory(directory: &Directory, memtables: u64) -> MemoryStat {
         moved,
         buffers,
         written: budget.all_written_bytes(),
+        log: kept.lent,
     }
 }
 

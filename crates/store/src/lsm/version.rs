@@ -199,6 +199,12 @@ impl Version {
         self.segments.values()
     }
 
+    /// The segments of the log that hold what is not in tables yet.
+    pub(crate) fn log(&self) -> impl Iterator<Item = &Segment> {
+        let is_needed = |s: &&Segment| s.sealed.is_none_or(|end| end.last_seq > self.flushed);
+        self.segments().filter(is_needed)
+    }
+
     /// Bytes of a segment that tables point to.
     pub(crate) fn live(&self, segment: u32) -> u64 {
         self.live.get(&segment).copied().unwrap_or(0)

@@ -14,10 +14,12 @@ use std::sync::atomic::Ordering;
 
 use super::append::{Advice, Trail};
 use super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
+use super::fetch::Blocks;
 use super::held::Held;
 use super::options::Durability;
 use super::pending::Pending;
 use super::varint::{self, Reader};
+use super::warm::Warm;
 use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
@@ -458,6 +460,8 @@ pub(crate) struct Ended {
     /// Whether zeros stand behind the end, or room was found for more.
     is_longer: bool,
     is_flushed: Arc<AtomicBool>,
+    /// So much of it was told not to be needed any more in the system's cache.
+    released: u64,
 }
 
 impl Ended {
@@ -469,9 +473,13 @@ impl Ended {
         if !self.is_flushed.load(Ordering::Acquire) && !is_planted(Bug::SkippedFlush) {
             self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
             self.is_flushed.store(true, Ordering::Release);
-            self.file.release(0, self.len);
         }
         Ok(())
+    }
+
+    /// It was flushed: what the system's cache holds of it is kept as long as there is room.
+    pub(crate) fn keep_warm(&self, warm: &Warm, blocks: &Blocks) {
+        warm.finish(blocks, self.number, &self.file, self.released..self.len);
     }
 
     /// Cuts off what is behind the end.
@@ -506,6 +514,23 @@ pub(crate) struct Log {
     /// A flush failed, or what a failed write left could not be cut off: nobody knows what is on
     /// the disk.
     broken: bool,
+    /// The log goes on in another segment.
+    is_ended: bool,
+}
+
+/// What the system should be told of a segment that is written to, which takes a while.
+pub(crate) struct Notice {
+    segment: u32,
+    file: Arc<dyn DataFile>,
+    advice: Advice,
+}
+
+impl Notice {
+    /// Tells it; what is on the disk is kept in the system's cache as long as there is room.
+    pub(crate) fn tell(&self, warm: &Warm, blocks: &Blocks) {
+        let range = self.advice.begin(&*self.file);
+        warm.keep(blocks, self.segment, &self.file, range);
+    }
 }
 
 impl Log {
@@ -524,7 +549,7 @@ impl Log {
         held.lock().begin(identity.number, at);
         pending.iter_mut().for_each(|pending| pending.begin(identity.number, at));
         let trail = Trail::new(at, bounds.window_bytes).reserving(bounds.segment_bytes);
-        let (held_bytes, flushed, prepared, broken) = (0, at, at, false);
+        let (held_bytes, flushed, prepared, broken, is_ended) = (0, at, at, false, false);
         Self {
             identity,
             file,
@@ -537,6 +562,7 @@ impl Log {
             prepared,
             bounds,
             broken,
+            is_ended,
         }
     }
 
@@ -546,18 +572,21 @@ impl Log {
     }
 
     /// What the system should be told of the file by now, which takes a while.
-    pub(crate) fn advice(&mut self) -> Option<(Advice, Arc<dyn DataFile>)> {
-        self.trail.due().map(|advice| (advice, Arc::clone(&self.file)))
+    pub(crate) fn notice(&mut self) -> Option<Notice> {
+        let (segment, file) = (self.identity.number, Arc::clone(&self.file));
+        self.trail.due().map(|advice| Notice { segment, file, advice })
     }
 
     /// What there is to know of it when nothing more is added; `last_seq` is the last sequence
     /// number in it.
-    pub(crate) fn ended(&self, last_seq: u64) -> Ended {
+    pub(crate) fn end_with(&mut self, last_seq: u64) -> Ended {
+        self.is_ended = true;
         let (number, len) = (self.identity.number, self.end());
         let (file, path) = (Arc::clone(&self.file), self.path.clone());
         let is_longer = self.prepared.max(self.trail.reserved()) > len;
         let is_flushed = Arc::new(AtomicBool::new(self.flushed == len));
-        Ended { number, len, last_seq, file, path, is_longer, is_flushed }
+        let released = self.trail.released();
+        Ended { number, len, last_seq, file, path, is_longer, is_flushed, released }
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -713,7 +742,9 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.trail.finish(&*self.file);
+        if !self.is_ended {
+            self.trail.finish(&*self.file);
+        }
     }
 }
 

@@ -375,16 +375,17 @@ fn the_memory_limit_is_kept() {
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let long = |n: u64| n.to_le_bytes().repeat(if n.is_multiple_of(3) { 20 } else { 150 });
     let count = 20_000_u64;
-    let samples = std::thread::scope(|scope| {
+    let (samples, log) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut samples = 0;
+            let (mut samples, mut log) = (0, 0);
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                 let memory = db.stat().memory;
                 assert!(memory.limit == LIMIT && memory.total() <= LIMIT, "{memory:?}");
                 samples += 1;
+                log = log.max(memory.log);
                 std::thread::sleep(Duration::from_millis(1));
             }
-            samples
+            (samples, log)
         });
         for n in 0..count {
             db.put(&space, &(n * 7919 % count).to_be_bytes(), &long(n * 7919 % count)).unwrap();
@@ -405,6 +406,8 @@ fn the_memory_limit_is_kept() {
     });
     let memory = db.stat().memory;
     assert!(samples > 10 && db.stat().bytes() > 2 * LIMIT, "{samples}");
+    // As long as the log was needed and there was room.
+    assert!(log > 0 && memory.log == 0, "{log} {memory:?}");
     assert!(memory.blocks + memory.values + memory.finders > LIMIT / 4, "{memory:?}");
 }
 

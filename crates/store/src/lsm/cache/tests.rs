@@ -82,6 +82,8 @@ enum Step {
     Fail(u64),
     Drop(u64),
     Capacity(u64),
+    Lend(u64, u64),
+    TakeBack(u64),
 }
 
 fn steps() -> impl Strategy<Value = Step> {
@@ -91,6 +93,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => number.clone().prop_map(Step::Fail),
         1 => number.prop_map(Step::Drop),
         1 => (0..1_500_u64).prop_map(Step::Capacity),
+        4 => (0..8_u64, 0..300_u64).prop_map(|(n, bytes)| Step::Lend(n, bytes)),
+        1 => (0..8_u64).prop_map(Step::TakeBack),
     ]
 }
 
@@ -98,7 +102,8 @@ fn steps() -> impl Strategy<Value = Step> {
 fn kept(cache: &Bytes) -> Vec<(BlockKey, u64)> {
     let shard = lock(&cache.shards[0]);
     let kept: Vec<_> = shard.places.iter().flatten().collect();
-    assert!(shard.stats.kept() <= shard.capacity);
+    assert!(shard.taken() <= shard.capacity);
+    assert_eq!(shard.stats.lent, shard.guests.iter().map(|guest| guest.weight).sum::<u64>());
     assert_eq!(shard.stats.kept(), kept.iter().map(|kept| kept.weight).sum::<u64>());
     let is_kept = |slot: &Slot<_, _>| matches!(slot, Slot::Kept(_));
     assert!(shard.index.len() == kept.len() && shard.index.values().all(is_kept));
@@ -118,7 +123,7 @@ proptest! {
     ) {
         let cache = cache(1_000);
         let mut given: HashMap<BlockKey, u64> = HashMap::new();
-        let (mut hits, mut misses) = (0, 0);
+        let (mut hits, mut misses, guests) = (0, 0, Arc::new(()));
         for step in list {
             let before = kept(&cache);
             let weight_of = |key| before.iter().find(|kept| kept.0 == key).map(|kept| kept.1);
@@ -144,7 +149,18 @@ proptest! {
                     *(if matches!(found, Lookup::Hit(_)) { &mut hits } else { &mut misses }) += 1;
                 }
                 Step::Capacity(bytes) => cache.set_capacity(bytes),
+                Step::Lend(number, _) if cache.has_lent(key(number)) => {}
+                Step::Lend(number, bytes) => {
+                    cache.lend(key(number), bytes, Arc::clone(&guests));
+                    prop_assert_eq!(kept(&cache), before);
+                }
+                Step::TakeBack(number) => {
+                    let has_lent = cache.has_lent(key(number));
+                    prop_assert_eq!(cache.take_back(key(number)), has_lent);
+                }
             }
+            let lent = (0..8).filter(|&n| cache.has_lent(key(n))).count();
+            prop_assert_eq!(Arc::strong_count(&guests), 1 + lent);
             for (key, weight) in kept(&cache) {
                 prop_assert_eq!(given.get(&key), Some(&weight));
             }
@@ -155,12 +171,18 @@ proptest! {
 
     /// With blocks of one weight, where a new block takes the place of the one that left, the
     /// clock puts out the very blocks that a plain one does.
+    /// Guests change nothing of that.
     #[test]
-    fn it_puts_out_what_a_plain_clock_does(wanted in prop::collection::vec(0..24_u64, 0..300)) {
+    fn it_puts_out_what_a_plain_clock_does(
+        wanted in prop::collection::vec((0..24_u64, any::<bool>()), 0..300),
+    ) {
         const WEIGHT: u64 = 200;
         let cache = cache(10 * WEIGHT);
         let mut model = Model { circle: VecDeque::new(), capacity: 10 * WEIGHT };
-        for number in wanted {
+        for (number, is_lent) in wanted {
+            if is_lent {
+                cache.lend(key(number), WEIGHT / 2, ());
+            }
             cache.get_or_load(key(number), || Ok(block(WEIGHT))).unwrap();
             if !model.hit(key(number)) {
                 model.make_room(WEIGHT);

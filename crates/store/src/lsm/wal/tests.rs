@@ -118,7 +118,7 @@ fn zeros_are_put_behind_the_end() {
         assert_eq!(read(&mut found).len(), usize::from(n) + 1);
         assert!(found.is_at_end() || !found.is_damaged_here(4).unwrap());
     }
-    let ended = log.ended(13);
+    let ended = log.end_with(13);
     ended.trim().unwrap();
     ended.flush().unwrap();
     assert_eq!(system.content(Path::new(PATH)).unwrap().len() as u64, log.end());
