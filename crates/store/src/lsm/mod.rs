@@ -35,7 +35,9 @@
 //! [`Options::memory_limit`] is one number for all of it, and [`Db::stat`] says who has how much
 //! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache where
 //! the file system takes that. Once what finds a separated value is in the store's own cache, a get
-//! is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one thread.
+//! is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one thread. What
+//! the store's cache leaves free keeps the end of the log in the system's, so that a store whose
+//! process was killed opens without reading that from the disk.
 //!
 //! # Limits
 //!
