@@ -1,6 +1,7 @@
 //! The operations whose instructions are counted: what each does, and what its answers must sum up
 //! to. Knows nothing of valgrind and of any particular engine.
 
+use std::ops::Range;
 use std::path::Path;
 
 use hedgerow::tree::Bytes;
@@ -20,6 +21,8 @@ const PACKED: Table = Table { name: "packed", duplicates: false };
 const DUPLICATE: Table = Table { name: "duplicates", duplicates: true };
 const EMPTY: Table = Table { name: "empty", duplicates: false };
 const SEED: u64 = 42;
+/// Copies of keys are kept in pieces of memory of this length.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// One kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -27,6 +30,8 @@ const SEED: u64 = 42;
 pub(crate) enum Workload {
     /// A step of a scan from the first entry on.
     CursorNext,
+    /// The same, each key in one piece that stays until the transaction ends.
+    CursorNextKept,
     /// The value of a random key.
     Get,
     /// The entry at a random rank.
@@ -66,8 +71,9 @@ pub(crate) struct Plan {
 
 /// All workloads. Those that write in one transaction begin at 0: what the first operations cost
 /// beyond the others (pages copied, memory taken) is part of a large transaction.
-pub(crate) const PLANS: [Plan; 12] = [
+pub(crate) const PLANS: [Plan; 13] = [
     plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(31.0)),
+    plan(Workload::CursorNextKept, "cursor_next_kept", [20_000, 200_000], Some(102.0)),
     plan(Workload::Get, "get", [10_000, 60_000], Some(860.0)),
     plan(Workload::Nth, "nth", [10_000, 60_000], Some(380.0)),
     plan(Workload::Rank, "rank", [10_000, 60_000], Some(805.0)),
@@ -182,6 +188,7 @@ fn commit_each<E: Engine>(store: &E, table: Table, operations: u64) -> Result<u6
 fn read<R: Reader>(txn: &R, workload: Workload, operations: u64) -> Result<u64> {
     match workload {
         Workload::CursorNext => cursor_next(txn, operations),
+        Workload::CursorNextKept => cursor_next_kept(txn, operations),
         Workload::Get => get(txn, operations),
         Workload::Duplicates20 => duplicates_20(txn, operations),
         Workload::Nth => nth(txn, operations),
@@ -216,6 +223,38 @@ fn cursor_next<R: Reader>(txn: &R, operations: u64) -> Result<u64> {
         sum += key.len() as u64 + touch(value);
     }
     Ok(sum)
+}
+
+/// What the C interface promises; where keys are not stored in one piece this copies them.
+fn cursor_next_kept<R: Reader>(txn: &R, operations: u64) -> Result<u64> {
+    let (mut cursor, mut kept) = (txn.cursor()?, Kept::default());
+    let mut sum = 0;
+    for _ in 0..operations {
+        let Some((key, value)) = cursor.next()? else { break };
+        let key = key.as_slice().map_or_else(|| kept.keep(key), <[u8]>::as_ptr_range);
+        sum += key.end as u64 - key.start as u64 + touch(value);
+    }
+    Ok(sum)
+}
+
+/// Copies of strings that were in two pieces, none of which moves.
+#[derive(Default)]
+struct Kept {
+    full: Vec<Vec<u8>>,
+    last: Vec<u8>,
+}
+
+impl Kept {
+    #[inline(always)]
+    fn keep(&mut self, bytes: Bytes<'_>) -> Range<*const u8> {
+        if self.last.capacity() - self.last.len() < bytes.len() {
+            let next = Vec::with_capacity(KEPT_BYTES.max(bytes.len()));
+            self.full.push(std::mem::replace(&mut self.last, next));
+        }
+        let begin = self.last.len();
+        bytes.append_to(&mut self.last);
+        self.last[begin..].as_ptr_range()
+    }
 }
 
 fn get<R: Reader>(txn: &R, operations: u64) -> Result<u64> {
@@ -324,7 +363,7 @@ pub(crate) fn expected(workload: Workload, operations: u64) -> u64 {
     };
     let mut random = Generator::new(SEED);
     let operation = |number| match workload {
-        Workload::CursorNext => pair(number),
+        Workload::CursorNext | Workload::CursorNextKept => pair(number),
         Workload::Get => value(random.below(ENTRIES)),
         Workload::Nth => pair(random.below(ENTRIES)),
         Workload::Rank => rank[random.below(ENTRIES) as usize],

@@ -14,7 +14,7 @@ use crate::engine::{Cursor, Engine, Paged, Pages, Promise, Reader, Result, Table
 /// The store and the transactions in one.
 pub(crate) struct Hollow;
 
-/// An entry: a key in two pieces and a value.
+/// An entry: a key, which could have two pieces and has one, and a value.
 struct Entry {
     shared: &'static [u8],
     rest: &'static [u8],
@@ -62,7 +62,7 @@ impl Reader for Hollow {
     }
 
     fn cursor(&self) -> Result<Answer> {
-        const ENTRY: &Entry = &Entry { shared: &[0; 1], rest: &[0; 15], value: &[0; 64] };
+        const ENTRY: &Entry = &Entry { shared: &[0; 16], rest: &[], value: &[0; 64] };
         Ok(Answer(black_box(ENTRY)))
     }
 
