@@ -79,7 +79,8 @@ impl Trail {
 
     /// What the system should be told by now.
     pub(crate) fn due(&mut self) -> Option<Advice> {
-        let whole = self.written - self.written % WHOLE_BYTES.min(self.window / 4).max(1);
+        let piece = WHOLE_BYTES.min(self.window / 4).max(1);
+        let whole = self.written - self.written % piece;
         if whole.saturating_sub(self.started) < self.window / 4 {
             return None;
         }
@@ -87,8 +88,8 @@ impl Trail {
         let mut advice = Advice { write: started..whole, release: 0..0, reserve: 0..0 };
         if self.written - self.released >= self.window {
             // A page of the cache that goes on behind the end would stay.
-            let end = whole.min(self.written - self.window / 2);
-            let end = end - end % WHOLE_BYTES.min(self.window / 4).max(1);
+            let end = self.written - self.window / 2;
+            let end = end - end % piece;
             advice.release = std::mem::replace(&mut self.released, end)..end;
         }
         if self.reserved < self.length && self.written + self.window > self.reserved {
@@ -210,6 +211,7 @@ mod tests {
             assert_eq!((advice.write.start, advice.write.end % WHOLE_BYTES), (told, 0));
             assert!(advice.write.end <= end && advice.reserve.is_empty());
             assert!(advice.release.is_empty() || advice.release.end + WINDOW / 2 <= end);
+            assert_eq!(advice.release.end % WHOLE_BYTES, 0);
             told = advice.write.end;
         }
         assert!(told > 7 * WINDOW);
