@@ -91,7 +91,7 @@ impl Kind {
             #[cfg(feature = "fjall")]
             Self::Fjall => Ok(Box::new(fjall::Store::open(folder, memtable, cache)?)),
             #[cfg(not(feature = "fjall"))]
-            Self::Fjall => Err(Missing("fjall needs a build without --no-default-features".into()).into()),
+            Self::Fjall => Err(Missing("fjall needs a build with --features fjall".into()).into()),
         }
     }
 
@@ -100,7 +100,7 @@ impl Kind {
         match self {
             Self::Rocksdb | Self::RocksdbNoLog | Self::Blobdb => rocksdb::check(),
             #[cfg(not(feature = "fjall"))]
-            Self::Fjall => Err(Missing("fjall needs a build without --no-default-features".into()).into()),
+            Self::Fjall => Err(Missing("fjall needs a build with --features fjall".into()).into()),
             _ => Ok(()),
         }
     }
