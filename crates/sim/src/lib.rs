@@ -11,6 +11,7 @@ pub mod config;
 pub mod crash;
 pub mod faults;
 pub mod generate;
+pub mod growth;
 pub mod hostile;
 pub mod job;
 pub mod lsm;

@@ -24,6 +24,7 @@ enum Command {
     #[command(hide = true)]
     Play(commands::processes::Play),
     Readers(commands::readers::Readers),
+    Growth(commands::growth::Growth),
     /// Changes the structures of stores, repairs their checksums and makes every call.
     Hostile(commands::hostile::Arguments),
     /// Writes the files that the corpora of the fuzz targets begin with.
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Processes(command) => command.run(),
         Command::Play(command) => command.run(),
         Command::Readers(command) => command.run(),
+        Command::Growth(command) => command.run(),
         Command::Hostile(arguments) => commands::hostile::hostile(&arguments),
         Command::Corpus(arguments) => commands::hostile::corpus(&arguments),
         Command::Flips(arguments) => commands::hostile::flips(&arguments),

@@ -10,6 +10,7 @@ pub(crate) mod canaries;
 pub(crate) mod compaction;
 pub(crate) mod crash;
 pub(crate) mod faults;
+pub(crate) mod growth;
 pub(crate) mod hostile;
 pub(crate) mod model;
 pub(crate) mod processes;

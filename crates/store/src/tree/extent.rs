@@ -125,8 +125,7 @@ pub(crate) fn free(pages: &mut WritePages, reference: &ExtentRef) -> Result<()> 
         Some(_) => pages.txn,
         None => birth(&pages.base, reference)?,
     };
-    pages.free_run(run, birth);
-    Ok(())
+    pages.free_run(run, birth)
 }
 
 /// The pages of an extent.
@@ -342,9 +341,9 @@ impl Writer {
     }
 
     /// Gives the pages back after a failure.
-    pub(crate) fn abandon(self, pages: &mut WritePages) {
+    pub(crate) fn abandon(self, pages: &mut WritePages) -> Result<()> {
         let txn = pages.txn;
-        pages.free_run(self.run, txn);
+        pages.free_run(self.run, txn)
     }
 }
 

@@ -39,31 +39,24 @@ use super::search::{scan_plain, scan_plain_back};
 use super::tree::{Form, Tree};
 use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
-use pending::PENDING_RUNS;
+use freed::{join_freed, sort_freed};
+use pending::{PENDING_RUNS, Released};
 pub(crate) use pending::{pending_entry, pending_runs};
+use plan::{choose_runs, lowest_runs, numbering_runs, spare_runs};
+pub(crate) use ready::ready_entry;
 use recent::{Recent, join_neighbours, note_open};
+pub(crate) use runs::Runs;
 
-/// How many entries of the ready tree one search looks at, at least.
-const LOOKED_AT_MIN: usize = 64;
-/// ... and for each page that a commit of many pages needs, where scattered ones are welcome: it
-/// takes the longest runs, so that the disk has fewer pieces to write.
-const LOOKED_AT_EACH: usize = 16;
 /// A commit of so many pages is worth it that what was freed is joined with its neighbours first.
 const JOINED_PAGES: u32 = 256;
 /// One of more pages takes runs as they come: it would leave nothing but single pages to others.
 const CHOOSY_PAGES: u32 = 4096;
-/// So many pages in the longest runs it leaves to smaller commits.
-const LEFT_PAGES: u32 = 256;
-/// A run of this many pages is as good as any longer one.
-const GOOD_RUN: u32 = 32;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
 const LEFTOVER_MAX: usize = 24;
 /// After so many rounds of settling, space is taken from the end of the store only.
 const ROUNDS_WITH_TREES: usize = 6;
 /// A commit of so many pages is small: what the next one writes again stands side by side.
 pub(crate) const SMALL_PAGES: u32 = 16;
-/// The pieces of a commit that are looked for one by one.
-const LOOKS: usize = 4;
 /// So many of the longest free runs stay in the recent list when the others are filed: small
 /// commits go on where they are.
 const KEPT_RUNS: usize = 40;
@@ -92,6 +85,12 @@ pub(crate) struct FreeState {
     pub(crate) written_early: bool,
     /// Starts of runs that were taken from the ready tree and still stand in it.
     taken: BTreeSet<PageNo>,
+    /// Length and start of each other run of the ready tree, once a long run was looked for.
+    lengths: Option<BTreeSet<(u32, PageNo)>>,
+    /// What was released of the pending tree and still stands in it.
+    released: Released,
+    /// Whether this transaction has looked for room for extents.
+    has_looked: bool,
     /// The protected snapshots, ascending.
     protected: Vec<u64>,
     /// The snapshots under which runs stand in the pending tree, if all of them were protected when
@@ -114,66 +113,6 @@ pub(crate) fn newest_holder(protected: &[u64], birth: u64, freed: u64) -> Option
     (newest >= birth && !is_planted(Bug::ReusedPage)).then_some(newest)
 }
 
-/// Indices of the runs to take for `need` pages: the shortest one that is long enough, else the
-/// longest one and what is best for the rest, if they are few. Empty if what is there would be too
-/// scattered.
-fn choose_runs(runs: &[Run], need: u32, scattered: bool) -> Vec<usize> {
-    let pieces_max = if scattered { usize::MAX } else { (need / 8).max(1) as usize };
-    let (mut left, mut chosen) = (need, Vec::new());
-    // Few pieces usually do, each found by a look at all runs.
-    while left > 0 && chosen.len() < pieces_max.min(LOOKS) {
-        let Some(next) = best_run(runs, &chosen, left) else { break };
-        left = left.saturating_sub(runs[next].len);
-        chosen.push(next);
-    }
-    if left > 0 && chosen.len() < pieces_max {
-        let mut rest: Vec<usize> = (0..runs.len()).filter(|i| !chosen.contains(i)).collect();
-        rest.sort_by_key(|i| std::cmp::Reverse(runs[*i].len));
-        for i in rest.into_iter().take(pieces_max - chosen.len()) {
-            if left == 0 {
-                break;
-            }
-            left = left.saturating_sub(runs[i].len);
-            chosen.push(i);
-        }
-    }
-    if left == 0 || scattered { chosen } else { Vec::new() }
-}
-
-/// The shortest run of at least `need` pages, else the longest one, but those that are `chosen`.
-fn best_run(runs: &[Run], chosen: &[usize], need: u32) -> Option<usize> {
-    let mut best: Option<(usize, u32)> = None;
-    for (i, run) in runs.iter().enumerate() {
-        let is_better = match best {
-            None => true,
-            Some((_, len)) if len >= need => (need..len).contains(&run.len),
-            Some((_, len)) => run.len > len,
-        };
-        if is_better && !chosen.contains(&i) {
-            best = Some((i, run.len));
-        }
-    }
-    best.map(|(i, _)| i)
-}
-
-/// Indices, ascending, of the runs with the lowest pages, as many as are needed for `need` pages;
-/// those that begin in `avoid` last.
-fn lowest_runs(runs: &[Run], need: u32, avoid: &std::ops::Range<PageNo>) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_unstable_by_key(|i| (avoid.contains(&runs[*i].start), runs[*i].start));
-    let mut sum = 0_u32;
-    let mut chosen: Vec<usize> = Vec::new();
-    for i in order {
-        if sum >= need {
-            break;
-        }
-        sum = sum.saturating_add(runs[i].len);
-        chosen.push(i);
-    }
-    chosen.sort_unstable();
-    chosen
-}
-
 fn pool_pages(pages: &WritePages) -> u64 {
     pages.space.pool.iter().map(|run| u64::from(run.len)).sum()
 }
@@ -190,6 +129,9 @@ impl FreeState {
             hint: 0,
             written_early: false,
             taken: BTreeSet::new(),
+            lengths: None,
+            released: Released::default(),
+            has_looked: false,
             protected: Vec::new(),
             holders: None,
             newest: meta.txn,
@@ -209,6 +151,8 @@ impl FreeState {
         (self.hint, self.behind) = hints;
         self.written_early = false;
         self.taken.clear();
+        self.released = Released::default();
+        self.has_looked = false;
         self.protected.clear();
         protect(&mut self.protected);
         self.protected.sort_unstable();
@@ -216,19 +160,14 @@ impl FreeState {
         self.recent.begin(last, &self.protected);
     }
 
-    /// Puts at least `want` pages into the pool, for extents and for pages that are written early.
-    /// Changes no tree.
-    pub(crate) fn refill(&mut self, pages: &mut WritePages, want: u32) -> Result<()> {
-        self.refill_with(pages, want, want)
+    /// Whether snapshots older than the newest commit are protected.
+    pub(crate) fn has_snapshots(&self) -> bool {
+        self.protected.len() > 1
     }
 
-    /// As [`Self::refill`], while no savepoint is open: what holders let go is looked at first.
-    pub(crate) fn refill_early(&mut self, pages: &mut WritePages, want: u32) -> Result<()> {
-        let missing = u64::from(want).saturating_sub(pool_pages(pages));
-        if missing > self.recent_ready_pages() {
-            self.release_early(pages, (2 * missing as usize).max(RELEASED_MIN))?;
-        }
-        self.refill(pages, want)
+    /// Puts at least `want` pages into the pool, for pages that are written early. Changes no tree.
+    pub(crate) fn refill(&mut self, pages: &mut WritePages, want: u32) -> Result<()> {
+        self.refill_with(pages, want, want)
     }
 
     /// As [`Self::refill`], where only `hot` of the pages need to lie side by side.
@@ -283,84 +222,13 @@ impl FreeState {
     /// How many pages can still be had: the pool, what is free, and the end of the store.
     pub(crate) fn room_pages(&self, pages: &WritePages) -> u64 {
         let behind = pages.space.max_pages.saturating_sub(pages.base.end);
-        let free = self.ready_pages + self.recent_ready_pages() + pool_pages(pages);
+        let open = pool_pages(pages) + pages.space.open.pages();
+        let free = self.ready_pages + self.recent_ready_pages() + open;
         free + u64::from(behind)
     }
 
     fn holds(&self, free: &FreeRun) -> bool {
         is_held(&self.protected, free.birth, free.freed)
-    }
-
-    /// Takes runs of the ready tree, next fit; returns how many pages are still missing.
-    fn take_ready(&mut self, pages: &mut WritePages, missing: u32, scattered: bool) -> Result<u32> {
-        if self.ready_pages == 0 {
-            return Ok(missing);
-        }
-        if let Some(avoid) = pages.space.lowest_first.clone() {
-            return self.take_lowest(pages, missing, &avoid);
-        }
-        let good = missing.min(GOOD_RUN);
-        // A large transaction may look at as many runs as it needs pages: that costs less than the
-        // pages themselves, and else its file would only ever grow.
-        let is_choosy = scattered && (SMALL_PAGES + 1..=CHOOSY_PAGES).contains(&missing);
-        let each = if is_choosy { LOOKED_AT_EACH } else { 1 };
-        let most = LOOKED_AT_MIN.max(missing as usize * each);
-        let mut looked_at: Vec<Run> = Vec::new();
-        let mut sum = 0;
-        for (from, upper) in [(self.hint, PageNo::MAX), (0, self.hint)] {
-            let taken = &self.taken;
-            self.scan_ready(pages, from, &mut |run| {
-                if run.start >= upper {
-                    return false;
-                }
-                if !taken.contains(&run.start) {
-                    looked_at.push(run);
-                    sum += if run.len >= good { run.len.min(missing) } else { 0 };
-                }
-                sum < missing && looked_at.len() < most
-            })?;
-            if sum >= missing || looked_at.len() >= most {
-                break;
-            }
-        }
-        if let Some(last) = looked_at.last() {
-            self.hint = last.start + last.len;
-        }
-        if scattered && missing <= SMALL_PAGES {
-            return Ok(self.take_best(pages, missing, &looked_at));
-        }
-        // Good runs first, or the longest.
-        let worth = |run: &Run| if is_choosy { run.len.min(good) } else { (run.len / good).min(1) };
-        looked_at.sort_by_key(|run| std::cmp::Reverse(worth(run)));
-        if is_choosy && missing >= JOINED_PAGES {
-            let mut sum = 0;
-            let is_left = |run: &&Run| {
-                sum += run.len;
-                sum <= LEFT_PAGES
-            };
-            let left = looked_at.iter().take_while(is_left).count();
-            looked_at.rotate_left(left);
-        }
-        let mut left = missing;
-        for run in looked_at.iter().filter(|run| scattered || run.len >= good) {
-            if left > 0 && self.taken.insert(run.start) {
-                left = left.saturating_sub(run.len);
-                self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
-                pages.space.pool.push(*run);
-            }
-        }
-        Ok(left)
-    }
-
-    /// Takes the runs of the ready tree that are best for a small commit; returns how many pages
-    /// are still missing.
-    fn take_best(&mut self, pages: &mut WritePages, missing: u32, runs: &[Run]) -> u32 {
-        let mut left = missing;
-        for i in choose_runs(runs, missing, true) {
-            left = left.saturating_sub(runs[i].len);
-            self.take_run(pages, runs[i]);
-        }
-        left
     }
 
     /// The first part of a commit: frees what this transaction made and dropped, gives back what
@@ -373,107 +241,25 @@ impl FreeState {
         need: u32,
         hot: u32,
     ) -> Result<()> {
-        drop_own(pages);
-        self.remove_taken(pages)?;
+        self.close_room(pages);
         if need > SMALL_PAGES {
             let work = (4 * pages.freed.len()).max(2 * need as usize).max(RELEASED_MIN);
             self.release_pending(pages, work)?;
+            self.remove_taken(pages)?;
             if (JOINED_PAGES..=CHOOSY_PAGES).contains(&need) && self.is_scattered(pages, need) {
                 self.join_recent(pages)?;
             }
         } else if self.is_short_of_gaps() {
             self.release_pending(pages, PENDING_RUNS)?;
         }
+        self.remove_taken(pages)?;
+        self.file_released(pages)?;
         self.lower_end(pages)?;
         match self.refill_with(pages, need, hot) {
             Err(Error::StoreFull { .. }) => self.refill(pages, pages.changed_pages() as u32)?,
             other => other?,
         }
         check_pool(pages)
-    }
-
-    /// Before pages are written early: gives back what holders let go, so that a transaction larger
-    /// than memory takes the place of the one before instead of growing the file. Only without
-    /// savepoints, because a rollback does not undo changes of the free space.
-    pub(crate) fn release_early(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
-        if pages.has_savepoints() || self.pending_pages == 0 {
-            return Ok(());
-        }
-        // Runs that were taken must leave the tree first: they may not be joined with others.
-        self.remove_taken(pages)?;
-        self.release_pending(pages, work)
-    }
-
-    /// Removes the runs that were taken from the ready tree.
-    fn remove_taken(&mut self, pages: &mut WritePages) -> Result<()> {
-        if self.taken.is_empty() {
-            return Ok(());
-        }
-        for start in std::mem::take(&mut self.taken) {
-            if !delete_plain(pages, &mut self.ready, &start.to_be_bytes())? {
-                return Err(pages
-                    .base
-                    .file
-                    .corrupt(start, "free pages that are not listed as free"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Calls `f` with the runs of the ready tree from `from` on, until it answers false.
-    fn scan_ready(
-        &self,
-        pages: &WritePages,
-        from: PageNo,
-        f: &mut dyn FnMut(Run) -> bool,
-    ) -> Result<()> {
-        let (mut is_whole, end) = (true, pages.base.end);
-        scan_plain(pages, &self.ready, &from.to_be_bytes(), &mut |key, value| {
-            let run = ready_entry(key, value).filter(|run| run.start + run.len <= end);
-            is_whole = run.is_some();
-            run.is_some_and(&mut *f)
-        })?;
-        if is_whole { Ok(()) } else { Err(damaged_entry(pages, &self.ready)) }
-    }
-
-    /// Notes a run in the ready tree, joined with its neighbours there.
-    fn put_ready(&mut self, pages: &mut WritePages, run: Run) -> Result<()> {
-        self.ready_pages += u64::from(run.len);
-        let (mut start, mut end) = (run.start, run.start + run.len);
-        let before = self.ready_before(pages, start)?;
-        let after = self.ready_from(pages, start)?;
-        if before.is_some_and(|b| b.start + b.len > start) || after.is_some_and(|a| a.start < end) {
-            return Err(pages.base.file.corrupt(run.start, "a page that is free twice"));
-        }
-        if let Some(after) = after.filter(|after| after.start == end) {
-            end += after.len;
-            delete_plain(pages, &mut self.ready, &after.start.to_be_bytes())?;
-        }
-        if let Some(before) = before.filter(|before| before.start + before.len == start) {
-            start = before.start;
-        }
-        let len = (end - start).to_be_bytes();
-        put_plain(pages, &mut self.ready, &start.to_be_bytes(), &len)
-    }
-
-    /// The last ready run that starts before `start`.
-    fn ready_before(&self, pages: &WritePages, start: PageNo) -> Result<Option<Run>> {
-        let mut found = None;
-        scan_plain_back(pages, &self.ready, &(start - 1).to_be_bytes(), &mut |key, value| {
-            found = ready_entry(key, value);
-            false
-        })?;
-        Ok(found)
-    }
-
-    /// The first ready run that starts at or after `start`.
-    fn ready_from(&self, pages: &WritePages, start: PageNo) -> Result<Option<Run>> {
-        let mut found = None;
-        self.scan_ready(pages, start, &mut |run| {
-            found = Some(run);
-            false
-        })?;
-        Ok(found)
     }
 
     /// Lowers the end of the store if many free pages stand there.
@@ -507,8 +293,7 @@ impl FreeState {
             return Ok(());
         }
         for run in in_tree {
-            delete_plain(pages, &mut self.ready, &run.start.to_be_bytes())?;
-            self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
+            self.delete_ready(pages, run)?;
         }
         self.recent.open.retain(|run| run.start < end);
         self.recent.held.retain(|free| free.run.start < end);
@@ -521,8 +306,8 @@ impl FreeState {
     /// for each changed page, and all that was freed will fit into the recent list.
     pub(crate) fn settle(&mut self, pages: &mut WritePages) -> Result<()> {
         for round in 0.. {
-            drop_own(pages);
-            join_pool(pages);
+            pages.space.pool.extend(pages.space.open.drain());
+            join_neighbours(&mut pages.space.pool);
             self.remove_taken(pages)?;
             let need = pages.changed_pages() as u64;
             let have = pool_pages(pages);
@@ -608,24 +393,6 @@ impl FreeState {
     }
 }
 
-/// Pages that this transaction wrote early and dropped again: nobody else ever saw them.
-fn drop_own(pages: &mut WritePages) {
-    let txn = pages.txn;
-    if pages.freed.iter().all(|freed| freed.birth != txn) {
-        return;
-    }
-    for freed in std::mem::take(&mut pages.freed) {
-        if freed.birth == txn {
-            if let Some(bytes) = pages.extents.remove(&freed.run.start) {
-                pages.extent_bytes -= bytes.len();
-            }
-            pages.space.pool.push(freed.run);
-        } else {
-            pages.freed.push(freed);
-        }
-    }
-}
-
 fn damaged_entry(pages: &WritePages, tree: &Tree) -> Error {
     pages.corrupt(tree.root.page, "an entry of the free-space trees that no store wrote")
 }
@@ -653,65 +420,8 @@ fn check_pool(pages: &mut WritePages) -> Result<()> {
     }
 }
 
-/// Sorts the pool and joins neighbours.
-fn join_pool(pages: &mut WritePages) {
-    join_neighbours(&mut pages.space.pool);
-}
-
-/// From how many on freed runs are sorted digit by digit.
-const MANY_FREED: usize = 512;
-/// The bits of such a digit.
-const DIGIT: u32 = 11;
-
-/// Sorts freed runs by where they start; many of them, as a range or a table leaves them, by the
-/// digits of that number, the lowest first.
-fn sort_freed(freed: &mut Vec<Freed>) {
-    if freed.is_sorted_by_key(|freed| freed.run.start) {
-        return;
-    }
-    if freed.len() < MANY_FREED {
-        return freed.sort_unstable_by_key(|freed| freed.run.start);
-    }
-    let most = freed.iter().map(|freed| freed.run.start).max().unwrap_or(0);
-    let mut sorted = freed.clone();
-    for shift in (0..PageNo::BITS).step_by(DIGIT as usize).take_while(|shift| most >> shift > 0) {
-        let digit = |freed: &Freed| (freed.run.start >> shift) as usize & ((1 << DIGIT) - 1);
-        let mut places = [0_u32; 1 << DIGIT];
-        freed.iter().for_each(|freed| places[digit(freed)] += 1);
-        let mut before = 0;
-        for place in &mut places {
-            before += std::mem::replace(place, before);
-        }
-        for freed in freed.iter() {
-            let place = &mut places[digit(freed)];
-            sorted[*place as usize] = *freed;
-            *place += 1;
-        }
-        std::mem::swap(freed, &mut sorted);
-    }
-}
-
-fn join_freed(freed: &mut Vec<Freed>) {
-    sort_freed(freed);
-    freed.dedup_by(|next, before| {
-        let joins =
-            before.run.start + before.run.len == next.run.start && before.birth == next.birth;
-        if joins {
-            before.run.len += next.run.len;
-        }
-        joins
-    });
-}
-
 fn freed_run(freed: Freed, txn: u64) -> FreeRun {
     FreeRun { run: freed.run, birth: freed.birth, freed: txn }
-}
-
-/// The runs of the pool from which `need` pages are numbered, in ascending order of their starts.
-fn numbering_runs(pool: &[Run], need: u32) -> Vec<usize> {
-    let mut chosen = choose_runs(pool, need, true);
-    chosen.sort_unstable();
-    chosen
 }
 
 /// The runs of the pool from which a commit numbers `need` pages.
@@ -720,11 +430,6 @@ pub(crate) fn runs_for_commit(pages: &WritePages, need: u32) -> Vec<usize> {
         Some(avoid) => lowest_runs(&pages.space.pool, need, avoid),
         None => numbering_runs(&pages.space.pool, need),
     }
-}
-
-/// The other runs of the pool, in ascending order of their indices.
-fn spare_runs(pool: &[Run], chosen: &[usize]) -> Vec<usize> {
-    (0..pool.len()).filter(|i| chosen.binary_search(i).is_err()).collect()
 }
 
 /// The end of the store after `more` pages were added to it.
@@ -742,20 +447,22 @@ fn extend_end(pages: &mut WritePages, more: u32) -> Result<()> {
     Ok(())
 }
 
-/// An entry of the ready tree; `None` if no store wrote it.
-pub(crate) fn ready_entry(key: &[u8], value: &[u8]) -> Option<Run> {
-    let start = u32::from_be_bytes(key.try_into().ok()?);
-    let len = u32::from_be_bytes(value.try_into().ok()?);
-    start.checked_add(len)?;
-    (len > 0 && start >= FIRST_PAGE).then_some(Run { start, len })
-}
-
+#[path = "free/extents.rs"]
+mod extents;
+#[path = "free/freed.rs"]
+mod freed;
 #[path = "free/low.rs"]
 pub(crate) mod low;
 #[path = "free/pending.rs"]
 mod pending;
+#[path = "free/plan.rs"]
+mod plan;
+#[path = "free/ready.rs"]
+mod ready;
 #[path = "free/recent.rs"]
 mod recent;
+#[path = "free/runs.rs"]
+mod runs;
 
 #[cfg(test)]
 #[path = "free/tests.rs"]

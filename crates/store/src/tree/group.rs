@@ -494,6 +494,7 @@ fn first_group(store: &Inner) -> Result<Box<Group>> {
     let WriteState { end, pages, free, .. } = &mut group.state;
     pages.begin(*end, number.max(follows) + 1, max_pages, max_size);
     free.begin(follows, hints, |protected| store.add_protected(protected));
+    pages.space.has_snapshots = free.has_snapshots();
     Ok(group)
 }
 

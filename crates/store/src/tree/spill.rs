@@ -82,7 +82,7 @@ impl Spill {
         count: usize,
         target: usize,
     ) -> Result<Self> {
-        free.release_early(pages, (2 * count).max(256))?;
+        free.release_pending(pages, (2 * count).max(256))?;
         free.refill(pages, count.min(pages.changed_pages()) as u32)?;
         free.written_early = true;
         let mut spill = Self { image: Image::default(), target };
@@ -135,7 +135,7 @@ impl Spill {
             }
             // The reference stays the same; the undo log learns what the page was.
             pages.touch(at, level)?;
-            let no = pages.take_run(1)?.start;
+            let no = pages.take_page()?;
             self.image.add_page(pages, child, no, true);
             pages.change(at).set_child(i, PageRef(no));
             if self.image.bytes() >= GATHERED_BYTES {

@@ -213,7 +213,7 @@ impl WriteState {
         self.marks.truncate(at + 1);
         let Some(mark) = self.marks.last() else { return Ok(()) };
         self.pages.roll_back(&mark.pages)?;
-        self.pages.release_mark(at as u32 + 1);
+        self.pages.release_mark(at as u32 + 1)?;
         self.catalog.root = mark.catalog;
         for saved in self.saved.drain(mark.tables..).rev() {
             if let Some(table) = self.tables.get_mut(saved.index) {
@@ -235,7 +235,7 @@ impl WriteState {
     pub(crate) fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.find_mark(savepoint)?;
         self.marks.truncate(at);
-        self.pages.release_mark(at as u32);
+        self.pages.release_mark(at as u32)?;
         if at == 0 {
             self.saved.clear();
         }

@@ -216,7 +216,7 @@ impl WriteTxn {
         // Extents have their place in the file already.
         let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;
         let result = match state.room_bytes(kept) <= changed {
-            true => state.free.release_early(&mut state.pages, usize::MAX),
+            true => state.free.release_pending(&state.pages, usize::MAX).map(|_| ()),
             false => Ok(()),
         };
         self.note(result)?;
@@ -290,7 +290,7 @@ impl WriteTxn {
         }
     }
 
-    /// Before a long value: finds space for it that is free already.
+    /// Before a long key or value: finds space for it that is free already.
     #[inline(always)]
     fn make_room(&mut self, key: &[u8], len: u64) -> Result<()> {
         let page_size = self.pages().page_size();
@@ -298,18 +298,24 @@ impl WriteTxn {
         if short && key.len() <= super::page::max_inline_key(page_size) {
             return Ok(());
         }
-        self.make_room_for_extent(len.max(key.len() as u64))
+        self.make_room_for_extents(key, if short { 0 } else { len })
     }
 
     #[cold]
-    fn make_room_for_extent(&mut self, len: u64) -> Result<()> {
-        let want = extent::Plan::new(len, self.pages().page_size()).pages;
-        let state = self.turn.state_mut();
-        if !state.pages.has_savepoints() {
-            let result = state.free.refill_early(&mut state.pages, want);
-            return self.note(result);
+    fn make_room_for_extents(&mut self, key: &[u8], len: u64) -> Result<()> {
+        let page_size = self.pages().page_size();
+        let mut wanted = Vec::new();
+        if len > 0 {
+            wanted.push(extent::Plan::new(len, page_size).pages);
         }
-        Ok(())
+        if key.len() > super::page::max_inline_key(page_size) {
+            // Besides the record a separator may need it.
+            let pages = extent::Plan::new(key.len() as u64, page_size).pages;
+            wanted.extend([pages, pages]);
+        }
+        let state = self.turn.state_mut();
+        let result = state.free.open_room(&mut state.pages, &wanted);
+        self.note(result)
     }
 
     /// Opens the table, creating it if it is not there; options are checked if it is.

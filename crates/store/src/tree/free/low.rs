@@ -16,6 +16,7 @@ impl FreeState {
     ) -> Result<()> {
         pages.space.lowest_first = Some(avoid);
         self.release_pending(pages, usize::MAX)?;
+        self.file_released(pages)?;
         self.join_recent(pages)
     }
 
@@ -56,16 +57,11 @@ impl FreeState {
                 true
             })?;
             for run in found {
-                self.take_run(pages, run);
+                self.take_run(run);
+                pages.space.pool.push(run);
             }
         }
         Ok(left)
-    }
-
-    pub(super) fn take_run(&mut self, pages: &mut WritePages, run: Run) {
-        self.taken.insert(run.start);
-        self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
-        pages.space.pool.push(run);
     }
 
     /// Takes the lowest `len` free pages side by side that all lie before `limit` and outside of
@@ -95,7 +91,7 @@ impl FreeState {
             return Ok(None);
         };
         if in_tree == Some((start, run)) {
-            self.take_run(pages, run);
+            self.take_run(run);
         }
         pages.space.pool.retain(|other| *other != run);
         let (behind, end) = (start + len, run.start + run.len);

@@ -8,60 +8,83 @@ pub(super) const PENDING_RUNS: usize = 24;
 /// The bytes of one run in the pending tree.
 const PENDING_LEN: usize = 24;
 
+/// What a transaction has released of the pending tree, and still stands there.
+#[derive(Default)]
+pub(super) struct Released {
+    /// The entries, ascending.
+    keys: Vec<(u64, PageNo)>,
+    /// Those of their runs that an older snapshot holds, under it.
+    moved: Vec<(u64, FreeRun)>,
+    /// Whether all other entries are held.
+    is_all: bool,
+}
+
 impl FreeState {
     /// Looks at pending runs whose holder is no longer protected, at least `work` of them if there
-    /// are so many.
-    pub(super) fn release_pending(&mut self, pages: &mut WritePages, work: usize) -> Result<()> {
+    /// are so many; false if there were none. Changes no tree: what is free then goes to the recent
+    /// list, so that a commit that needs pages now takes them without a detour through the ready
+    /// tree, and what others hold is noted for the commit ([`Self::file_released`]).
+    pub(crate) fn release_pending(&mut self, pages: &WritePages, work: usize) -> Result<bool> {
         if self.pending_pages == 0 || self.is_all_pending_held() {
-            return Ok(());
+            return Ok(false);
         }
-        let mut held = Vec::new();
-        for (holder, runs) in self.released_entries(pages, work)? {
-            delete_plain(pages, &mut self.pending, &pending_key(holder, runs[0].run.start))?;
+        let entries = self.released_entries(pages, work)?;
+        for (holder, runs) in &entries {
+            self.released.keys.push((*holder, runs[0].run.start));
             for free in runs {
                 self.pending_pages = self.pending_pages.saturating_sub(u64::from(free.run.len));
                 match newest_holder(&self.protected, free.birth, free.freed) {
-                    Some(holder) => held.push((holder, free)),
-                    // Through the recent list, so that a commit that needs pages now takes them
-                    // without a detour through the ready tree; what is too much for the list is
-                    // noted in `settle`.
+                    Some(holder) => self.released.moved.push((holder, *free)),
                     None => self.recent.open.push(free.run),
                 }
             }
         }
         join_neighbours(&mut self.recent.open);
-        self.put_pending(pages, held)
+        Ok(!entries.is_empty())
+    }
+
+    /// In a commit: takes the entries that were released out of the pending tree, and notes those
+    /// of their runs that are held by older snapshots under these.
+    pub(super) fn file_released(&mut self, pages: &mut WritePages) -> Result<()> {
+        let Released { keys, moved, .. } = std::mem::take(&mut self.released);
+        for (holder, start) in keys {
+            delete_plain(pages, &mut self.pending, &pending_key(holder, start))?;
+        }
+        self.put_pending(pages, moved)
     }
 
     /// Whether all holders in the pending tree are known to be protected still.
     pub(super) fn is_all_pending_held(&self) -> bool {
         let held = |holder: &u64| self.protected.binary_search(holder).is_ok();
-        self.holders.as_ref().is_some_and(|holders| holders.iter().all(held))
+        self.released.is_all
+            || self.holders.as_ref().is_some_and(|holders| holders.iter().all(held))
     }
 
-    /// The first entries of the pending tree whose holders are no longer protected, with `work`
-    /// runs or all there are.
-    pub(super) fn released_entries(
+    /// The next entries of the pending tree whose holders are no longer protected, with `work` runs
+    /// or all there are.
+    fn released_entries(
         &mut self,
         pages: &WritePages,
         work: usize,
     ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
         let (mut released, mut count, mut holders) = (Vec::new(), 0, Vec::new());
-        let mut next_holder = Some(0);
-        while let Some(from) = next_holder.take() {
+        // Behind those that this transaction has released.
+        let first = self.released.keys.last().map(|(holder, start)| (*holder, start + 1));
+        let mut next = Some(first.unwrap_or((0, 0)));
+        while let Some((from, start)) = next.take() {
             let (mut damaged, end) = (None, pages.base.end);
             // Holders ascend: in a damaged tree the search could else go round for ever.
             let fits = |(holder, runs): &(u64, Vec<FreeRun>)| {
                 *holder >= from && runs.iter().all(|free| free.run.start + free.run.len <= end)
             };
-            scan_plain(pages, &self.pending, &pending_key(from, 0), &mut |key, value| {
+            scan_plain(pages, &self.pending, &pending_key(from, start), &mut |key, value| {
                 let Some((holder, runs)) = pending_entry(key, value).filter(fits) else {
                     damaged = Some(());
                     return false;
                 };
                 if self.protected.binary_search(&holder).is_ok() {
                     holders.push(holder);
-                    next_holder = holder.checked_add(1);
+                    next = holder.checked_add(1).map(|holder| (holder, 0));
                     return false;
                 }
                 count += runs.len();
@@ -72,7 +95,8 @@ impl FreeState {
                 return Err(damaged_entry(pages, &self.pending));
             }
         }
-        self.holders = released.is_empty().then_some(holders);
+        self.released.is_all = count < work;
+        self.holders = (released.is_empty() && first.is_none()).then_some(holders);
         Ok(released)
     }
 

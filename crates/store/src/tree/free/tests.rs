@@ -1,5 +1,6 @@
 //! Who holds a freed run, and which runs are chosen: the parts of free space that need no tree.
 
+use super::freed::MANY_FREED;
 use super::pending::{encode_pending, pending_key};
 use super::*;
 

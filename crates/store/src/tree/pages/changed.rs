@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::super::free::Runs;
 use super::super::page::{Page, PageMut};
 use super::frames::Buffer;
 use super::{ExtentRef, FIRST_PAGE, Freed, PageFile, PageNo, PageRef, Pages, ReadPages, Run};
@@ -43,8 +44,17 @@ enum Undo {
     Made { slot: u32 },
     /// The slot's page had been written to the file early, as this page.
     Spilled { slot: u32, no: PageNo, epoch: u32 },
-    /// The run was taken from the pool for an extent.
+    /// The run was taken for an extent.
     Taken { run: Run },
+    /// The run of an extent that was made since the innermost savepoint was given back.
+    Given { run: Run },
+}
+
+/// Pages of this transaction that it let go of while a savepoint was open that may need them.
+struct Own {
+    run: Run,
+    /// The epoch in which the run was taken, if it is that of an extent.
+    made: Option<u32>,
 }
 
 /// A mark in the undo log: how long the logs were.
@@ -52,6 +62,7 @@ enum Undo {
 pub(crate) struct UndoMark {
     undo: usize,
     freed: usize,
+    own: usize,
     joined: u64,
 }
 
@@ -60,21 +71,37 @@ pub(crate) struct UndoMark {
 struct UndoLog {
     steps: Vec<Undo>,
     epoch: u32,
-    savepoints: u32,
+    /// Of each open savepoint the epoch that began with it, and how long `own` was.
+    savepoints: Vec<(u32, usize)>,
     /// How many pages were joined to a freed run as they were let go of.
     joined: u64,
+    /// Pages that this transaction made and let go of, for as long as a rollback may want them.
+    own: Vec<Own>,
+    /// When extents were made while a savepoint was open.
+    made: HashMap<PageNo, u32>,
+}
+
+impl UndoLog {
+    /// Whether no open savepoint may want what was made in an epoch.
+    fn is_recent(&self, made: Option<u32>) -> bool {
+        self.savepoints.last().is_none_or(|(begun, _)| made.is_some_and(|made| made >= *begun))
+    }
 }
 
 /// Where a write transaction takes new pages from.
 pub(crate) struct Space {
-    /// Free runs that may be written now.
+    /// Free runs that the pages of the commit, or those that are written early, are numbered from.
     pub(crate) pool: Vec<Run>,
+    /// Free runs that extents are taken from, and what the transaction has made and let go of.
+    pub(crate) open: Runs,
     /// If set, the lowest free pages are taken instead of those that lie side by side; those of the
     /// range last.
     pub(crate) lowest_first: Option<std::ops::Range<PageNo>>,
     /// The end of the store, the first page number that was never used, may not pass this.
     pub(crate) max_pages: u32,
     pub(crate) max_size: Option<u64>,
+    /// Whether snapshots older than the newest commit are protected.
+    pub(crate) has_snapshots: bool,
 }
 
 /// The pages of a write transaction: those of its snapshot, and its own changed copies of some.
@@ -110,7 +137,14 @@ impl WritePages {
             changed: 0,
             log: UndoLog::default(),
             freed: Vec::new(),
-            space: Space { pool: Vec::new(), lowest_first: None, max_pages, max_size },
+            space: Space {
+                pool: Vec::new(),
+                open: Runs::default(),
+                lowest_first: None,
+                max_pages,
+                max_size,
+                has_snapshots: false,
+            },
             extents: HashMap::new(),
             extent_bytes: 0,
             scratch: Vec::new(),
@@ -134,10 +168,13 @@ impl WritePages {
         self.unused.clear();
         self.changed = 0;
         self.log.steps.clear();
-        (self.log.epoch, self.log.savepoints) = (0, 0);
+        self.log.savepoints.clear();
+        self.log.own.clear();
+        self.log.made.clear();
+        (self.log.epoch, self.log.joined) = (0, 0);
         self.freed.clear();
-        self.log.joined = 0;
         self.space.pool.clear();
+        self.space.open = Runs::default();
         self.space.lowest_first = None;
         self.extents.clear();
         self.extent_bytes = 0;
@@ -221,7 +258,7 @@ impl WritePages {
     #[cold]
     fn touch_slow(&mut self, at: PageRef, level: u8) -> Result<PageRef> {
         if at.is_changed() {
-            if self.log.savepoints == 0 {
+            if self.log.savepoints.is_empty() {
                 self.slots[at.index()].epoch = self.log.epoch;
                 return Ok(at);
             }
@@ -236,7 +273,7 @@ impl WritePages {
         let page = self.base.page(at, level)?;
         let birth = page.birth();
         copy.copy_from(page.bytes());
-        self.free_run(Run { start: at.0, len: 1 }, birth);
+        self.free_run(Run { start: at.0, len: 1 }, birth)?;
         Ok(self.place(copy))
     }
 
@@ -263,10 +300,10 @@ impl WritePages {
     pub(crate) fn replace(&mut self, at: PageRef, level: u8, page: Buffer) -> Result<PageRef> {
         if !at.is_changed() {
             let birth = self.base.page(at, level)?.birth();
-            self.free_run(Run { start: at.0, len: 1 }, birth);
+            self.free_run(Run { start: at.0, len: 1 }, birth)?;
             return Ok(self.place(page));
         }
-        let (epoch, saved) = (self.log.epoch, self.log.savepoints > 0);
+        let (epoch, saved) = (self.log.epoch, self.has_savepoints());
         let slot = &mut self.slots[at.index()];
         let old_epoch = std::mem::replace(&mut slot.epoch, epoch);
         if let Some(old) = slot.page.replace(page)
@@ -293,7 +330,7 @@ impl WritePages {
             }
         };
         self.changed += 1;
-        if self.log.savepoints > 0 {
+        if self.has_savepoints() {
             self.log.steps.push(Undo::Made { slot });
         }
         PageRef::slot(slot as usize)
@@ -307,19 +344,27 @@ impl WritePages {
         Err(self.corrupt(PageRef::NONE, "more pages are let go of than it has"))
     }
 
-    /// Lets pages of the file go without reading them: their birth is then not known, and from the
-    /// beginning is a safe answer.
-    pub(crate) fn release_unread(&mut self, pages: impl Iterator<Item = PageRef>) -> Result<()> {
+    /// Lets leaves of the file go without reading them, where only the newest commit can hold them.
+    /// Where older snapshots are protected each one's birth is looked at: a page that were taken to
+    /// be as old as any would stay for as long as one of these does.
+    pub(crate) fn release_unread(&mut self, leaves: impl Iterator<Item = PageRef>) -> Result<()> {
         self.check_freed()?;
         // What was there before may be what a savepoint goes back to.
         let first = self.freed.len();
-        for at in pages {
+        for at in leaves {
+            // A damaged one is as old as any.
+            let birth = match self.space.has_snapshots {
+                true => self.base.page(at, 0).map_or(0, |page| page.birth()),
+                false => 0,
+            };
+            let run = Run { start: at.0, len: 1 };
             match self.freed[first..].last_mut() {
-                Some(Freed { run, .. }) if run.start + run.len == at.0 => {
-                    run.len += 1;
+                Some(last) if last.run.start + last.run.len == at.0 && last.birth == birth => {
+                    last.run.len += 1;
                     self.log.joined += 1;
                 }
-                _ => self.freed.push(Freed { run: Run { start: at.0, len: 1 }, birth: 0 }),
+                _ if birth == self.txn => self.free_run(run, birth)?,
+                _ => self.freed.push(Freed { run, birth }),
             }
         }
         Ok(())
@@ -330,12 +375,12 @@ impl WritePages {
         self.check_freed()?;
         if !at.is_changed() {
             let birth = self.base.page(at, level)?.birth();
-            self.free_run(Run { start: at.0, len: 1 }, birth);
+            self.free_run(Run { start: at.0, len: 1 }, birth)?;
             return Ok(());
         }
         if let Some(page) = self.vacate(at) {
             let epoch = self.slots[at.index()].epoch;
-            if self.log.savepoints > 0 {
+            if self.has_savepoints() {
                 self.log.steps.push(Undo::Image { slot: at.index() as u32, page, epoch });
             }
         }
@@ -360,36 +405,77 @@ impl WritePages {
         Err(self.base.file.corrupt(reference.first, "a long value in pages that were free"))
     }
 
-    /// Frees pages of the file.
-    pub(crate) fn free_run(&mut self, run: Run, birth: u64) {
-        if birth == self.txn && self.log.savepoints == 0 {
-            // Nobody else has ever seen them: they can be written again at once.
-            if let Some(bytes) = self.extents.remove(&run.start) {
-                self.extent_bytes -= bytes.len();
-            }
-            self.space.pool.push(run);
-        } else {
+    /// Frees pages of the file. Those that this transaction made may be written again at once,
+    /// unless a savepoint is open that was there before them: nobody else has ever seen them.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if they are free already.
+    pub(crate) fn free_run(&mut self, run: Run, birth: u64) -> Result<()> {
+        if birth != self.txn {
             self.freed.push(Freed { run, birth });
+            return Ok(());
+        }
+        let made = self.log.made.get(&run.start).copied();
+        match self.log.is_recent(made) {
+            true => self.give_back(run),
+            false => {
+                self.log.own.push(Own { run, made });
+                Ok(())
+            }
         }
     }
 
-    /// Takes `pages` neighbouring pages from the pool or the end of the store.
-    pub(crate) fn take_run(&mut self, pages: u32) -> Result<Run> {
-        if let Some(at) = self.space.pool.iter().position(|run| run.len >= pages) {
-            let run = Run { start: self.space.pool[at].start, len: pages };
-            if self.space.pool[at].len == pages {
-                self.space.pool.swap_remove(at);
-            } else {
-                self.space.pool[at].start += pages;
-                self.space.pool[at].len -= pages;
+    /// Gives pages back that this transaction made, and that no savepoint may want.
+    fn give_back(&mut self, run: Run) -> Result<()> {
+        if let Some(bytes) = self.extents.remove(&run.start) {
+            self.extent_bytes -= bytes.len();
+        }
+        if self.has_savepoints() {
+            self.log.made.remove(&run.start);
+            self.log.steps.push(Undo::Given { run });
+        }
+        self.open_run(run)
+    }
+
+    /// Notes pages that may be written.
+    pub(crate) fn open_run(&mut self, run: Run) -> Result<()> {
+        match self.space.open.insert(run) {
+            Some(_) => Ok(()),
+            None => Err(self.base.file.corrupt(run.start, "a page that is free twice")),
+        }
+    }
+
+    /// Takes one page that may be written early.
+    pub(crate) fn take_page(&mut self) -> Result<PageNo> {
+        if let Some(run) = self.space.pool.last_mut() {
+            let no = run.start;
+            (run.start, run.len) = (run.start + 1, run.len - 1);
+            if run.len == 0 {
+                self.space.pool.pop();
             }
+            return Ok(no);
+        }
+        Ok(self.take_run(1)?.start)
+    }
+
+    /// Takes neighbouring pages: free ones that serve best, else at the end of the store, where
+    /// those that are free just before it come first.
+    fn take_run(&mut self, pages: u32) -> Result<Run> {
+        if let Some(run) = self.space.open.take(pages) {
             return Ok(run);
         }
-        let end = self.base.end.checked_add(pages).filter(|end| *end <= self.space.max_pages);
-        let Some(end) = end else { return Err(self.store_full()) };
-        let run = Run { start: self.base.end, len: pages };
-        self.base.end = end;
-        Ok(run)
+        let end = self.base.end;
+        let last = self.space.open.take_last(end).unwrap_or(Run { start: end, len: 0 });
+        let more = pages - last.len;
+        let new_end = end.checked_add(more).filter(|end| *end <= self.space.max_pages);
+        let Some(new_end) = new_end else {
+            if last.len > 0 {
+                self.open_run(last)?;
+            }
+            return Err(self.store_full());
+        };
+        self.base.end = new_end;
+        Ok(Run { start: last.start, len: pages })
     }
 
     /// The error of a store that may not grow.
@@ -402,8 +488,9 @@ impl WritePages {
     pub(crate) fn take_extent(&mut self, pages: u32) -> Result<Run> {
         let run = self.take_run(pages)?;
         self.base.forget(run);
-        if self.log.savepoints > 0 {
+        if self.has_savepoints() {
             self.log.steps.push(Undo::Taken { run });
+            self.log.made.insert(run.start, self.log.epoch);
         }
         Ok(run)
     }
@@ -415,24 +502,35 @@ impl WritePages {
 
     /// Whether a savepoint is open.
     pub(crate) fn has_savepoints(&self) -> bool {
-        self.log.savepoints > 0
+        !self.log.savepoints.is_empty()
     }
 
     /// Begins a savepoint. O(1).
     pub(crate) fn mark(&mut self) -> UndoMark {
-        let (undo, freed) = (self.log.steps.len(), self.freed.len());
-        let mark = UndoMark { undo, freed, joined: self.log.joined };
-        self.log.savepoints += 1;
+        let (undo, freed, own) = (self.log.steps.len(), self.freed.len(), self.log.own.len());
+        let mark = UndoMark { undo, freed, own, joined: self.log.joined };
         self.log.epoch += 1;
+        self.log.savepoints.push((self.log.epoch, own));
         mark
     }
 
-    /// Forgets one savepoint. When it was the outermost, the undo log is dropped.
-    pub(crate) fn release_mark(&mut self, savepoints: u32) {
-        self.log.savepoints = savepoints;
-        if savepoints == 0 {
+    /// Forgets all savepoints but the first so many. What was made and let go of since the last one
+    /// that stays may be written again; if none stays, the undo log is dropped.
+    pub(crate) fn release_mark(&mut self, savepoints: u32) -> Result<()> {
+        self.log.savepoints.truncate(savepoints as usize);
+        if self.log.savepoints.is_empty() {
             self.log.steps.clear();
+            self.log.made.clear();
         }
+        let since = self.log.savepoints.last().map_or(0, |(_, own)| *own);
+        let own = self.log.own.split_off(since);
+        for Own { run, made } in own {
+            match self.log.is_recent(made) {
+                true => self.give_back(run)?,
+                false => self.log.own.push(Own { run, made }),
+            }
+        }
+        Ok(())
     }
 
     /// Undoes every change since `mark`, newest first. The mark stays.
@@ -444,21 +542,29 @@ impl WritePages {
                     self.vacate(PageRef::slot(slot as usize));
                 }
                 Some(Undo::Spilled { slot, no, epoch }) => {
+                    let run = Run { start: no, len: 1 };
                     let mut page = self.new_buffer()?;
-                    self.base.file.read_run(Run { start: no, len: 1 }, page.bytes_mut())?;
+                    self.base.file.read_run(run, page.bytes_mut())?;
                     self.restore(slot, page, epoch);
-                    self.space.pool.push(Run { start: no, len: 1 });
+                    self.open_run(run)?;
                 }
                 Some(Undo::Taken { run }) => {
                     if let Some(bytes) = self.extents.remove(&run.start) {
                         self.extent_bytes -= bytes.len();
                     }
-                    self.space.pool.push(run);
+                    self.log.made.remove(&run.start);
+                    self.open_run(run)?;
+                }
+                Some(Undo::Given { run }) => {
+                    if !self.space.open.remove(run) {
+                        return Err(self.base.file.corrupt(run.start, "a page that is used twice"));
+                    }
                 }
                 None => break,
             }
         }
         self.freed.truncate(mark.freed);
+        self.log.own.truncate(mark.own);
         self.log.joined = mark.joined;
         self.log.epoch += 1;
         Ok(())
@@ -480,7 +586,7 @@ impl WritePages {
     pub(crate) fn number(&mut self, at: PageRef, no: PageNo, spilled: bool) -> Option<Buffer> {
         let epoch = self.slots[at.index()].epoch;
         let page = self.vacate(at)?;
-        if spilled && self.log.savepoints > 0 {
+        if spilled && self.has_savepoints() {
             self.log.steps.push(Undo::Spilled { slot: at.index() as u32, no, epoch });
         }
         Some(page)

@@ -86,7 +86,10 @@ impl Write for ValueWriter<'_> {
 impl Drop for ValueWriter<'_> {
     fn drop(&mut self) {
         if let Some(Sink::Long(writer)) = self.sink.take() {
-            writer.abandon(&mut self.txn.turn.state_mut().pages);
+            let result = writer.abandon(&mut self.txn.turn.state_mut().pages);
+            if let Err(error) = result {
+                self.txn.fail(&error);
+            }
         }
     }
 }

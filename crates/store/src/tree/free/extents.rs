@@ -1,0 +1,102 @@
+//! Room for extents: long values and keys need pages side by side, and want them while the
+//! transaction runs. Nothing here changes a tree, so that it works under savepoints, too.
+
+use super::*;
+
+/// How many pending runs the first extent of a transaction looks at.
+const RELEASED_FIRST: usize = 256;
+/// The most pending runs that one extent looks at before the store grows for it.
+const RELEASED_MOST: usize = 4096;
+
+impl FreeState {
+    /// Sees to it that the runs that are open have room for extents of so many pages, in this
+    /// order, if there are such free runs at all.
+    pub(crate) fn open_room(&mut self, pages: &mut WritePages, wanted: &[u32]) -> Result<()> {
+        if !std::mem::replace(&mut self.has_looked, true) {
+            self.release_recent();
+            self.release_pending(pages, RELEASED_FIRST)?;
+        }
+        for run in std::mem::take(&mut pages.space.pool) {
+            pages.open_run(run)?;
+        }
+        let mut taken = Vec::new();
+        for len in wanted {
+            self.open_run_of(pages, *len)?;
+            // So that the next one does not count on it.
+            if wanted.len() > 1 {
+                taken.extend(pages.space.open.take(*len));
+            }
+        }
+        taken.into_iter().try_for_each(|run| pages.open_run(run))
+    }
+
+    /// Opens a run of at least `len` pages: the best of those that are free, else one that is made
+    /// of neighbours, else one that was held until now. If there is none, the store grows.
+    fn open_run_of(&mut self, pages: &mut WritePages, len: u32) -> Result<()> {
+        let mut work = RELEASED_FIRST;
+        while !self.open_best(pages, len)? {
+            self.open_neighbours(pages)?;
+            if pages.space.open.best(len).is_some() {
+                break;
+            }
+            if work > RELEASED_MOST || !self.release_pending(pages, work)? {
+                break;
+            }
+            work *= 4;
+        }
+        Ok(())
+    }
+
+    /// Opens the shortest free run of at least `len` pages; false if there is none.
+    fn open_best(&mut self, pages: &mut WritePages, len: u32) -> Result<bool> {
+        let open = pages.space.open.best(len);
+        let recent = self.recent.open.iter().enumerate().filter(|(_, run)| run.len >= len);
+        let recent = recent.min_by_key(|(_, run)| run.len).map(|(at, run)| (at, *run));
+        let shortest = open.into_iter().chain(recent.map(|(_, run)| run)).map(|run| run.len).min();
+        let ready = match shortest == Some(len) {
+            true => None,
+            false => self.best_ready(pages, len)?,
+        };
+        if let Some(run) = ready.filter(|run| shortest.is_none_or(|shortest| run.len < shortest)) {
+            self.take_run(run);
+            pages.open_run(run)?;
+        } else if let Some((at, run)) = recent.filter(|(_, run)| shortest == Some(run.len))
+            && open.is_none_or(|open| run.len < open.len)
+        {
+            self.recent.open.remove(at);
+            pages.open_run(run)?;
+        }
+        Ok(shortest.is_some() || ready.is_some())
+    }
+
+    /// Opens the recent list and what of the ready tree touches it, so that neighbours that stand in
+    /// different places are one run.
+    fn open_neighbours(&mut self, pages: &mut WritePages) -> Result<()> {
+        for run in std::mem::take(&mut self.recent.open) {
+            pages.open_run(run)?;
+            if self.ready_pages == 0 {
+                continue;
+            }
+            let end = run.start + run.len;
+            let before = self.ready_before(pages, run.start)?;
+            let before = before.filter(|before| before.start + before.len == run.start);
+            let after = self.ready_from(pages, end)?.filter(|after| after.start == end);
+            for touching in before.into_iter().chain(after) {
+                if !self.taken.contains(&touching.start) {
+                    self.take_run(touching);
+                    pages.open_run(touching)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// At the commit: what is open and was not used goes to the recent list.
+    pub(super) fn close_room(&mut self, pages: &mut WritePages) {
+        if pages.space.open.is_empty() {
+            return;
+        }
+        self.recent.open.extend(pages.space.open.drain());
+        join_neighbours(&mut self.recent.open);
+    }
+}

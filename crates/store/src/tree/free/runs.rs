@@ -1,0 +1,209 @@
+//! Free runs in memory, found by their place and by their length. Pure: no file, no transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::tree::pages::{PageNo, Run};
+
+/// Disjoint runs, no two of them neighbours: runs that touch are one.
+///
+/// A request is served by *best fit*: from the front of the shortest run that is long enough, the
+/// lowest of several. Long runs stay long that way, and what is left of a run is short. (Wilson,
+/// Johnstone, Neely, Boles: *Dynamic Storage Allocation, A Survey and Critical Review*, 1995, find
+/// best fit and address-ordered first fit the two policies that waste least in real programs.)
+#[derive(Clone, Default)]
+pub(crate) struct Runs {
+    by_place: BTreeMap<PageNo, u32>,
+    by_len: BTreeSet<(u32, PageNo)>,
+    pages: u64,
+}
+
+impl Runs {
+    /// How many pages they have together.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_place.is_empty()
+    }
+
+    /// Adds a run, joined with its neighbours; the run that it is part of now. `None`, and nothing
+    /// is added, if some of its pages are there already.
+    pub(crate) fn insert(&mut self, run: Run) -> Option<Run> {
+        let before = self.before(run.start).filter(|before| before.start + before.len >= run.start);
+        let after = self.by_place.range(run.start..).next().map(|(start, len)| (*start, *len));
+        let after = after.filter(|(start, _)| *start <= run.start + run.len);
+        if before.is_some_and(|before| before.start + before.len > run.start)
+            || after.is_some_and(|(start, _)| start < run.start + run.len)
+        {
+            return None;
+        }
+        let mut whole = run;
+        if let Some(before) = before {
+            self.drop_run(before);
+            whole = Run { start: before.start, len: before.len + whole.len };
+        }
+        if let Some((start, len)) = after {
+            self.drop_run(Run { start, len });
+            whole.len += len;
+        }
+        self.add_run(whole);
+        Some(whole)
+    }
+
+    /// The run that serves a request for `len` pages best.
+    pub(crate) fn best(&self, len: u32) -> Option<Run> {
+        let (len, start) = *self.by_len.range((len, 0)..).next()?;
+        Some(Run { start, len })
+    }
+
+    /// Takes `len` pages side by side, if there are so many.
+    pub(crate) fn take(&mut self, len: u32) -> Option<Run> {
+        let run = self.best(len)?;
+        self.drop_run(run);
+        if run.len > len {
+            self.add_run(Run { start: run.start + len, len: run.len - len });
+        }
+        Some(Run { start: run.start, len })
+    }
+
+    /// Takes the run that ends before page `end`, if there is one.
+    pub(crate) fn take_last(&mut self, end: PageNo) -> Option<Run> {
+        let run = self.before(end).filter(|run| run.start + run.len == end)?;
+        self.drop_run(run);
+        Some(run)
+    }
+
+    /// Takes just these pages; false, and nothing is taken, if not all of them are there.
+    pub(crate) fn remove(&mut self, run: Run) -> bool {
+        let Some((start, len)) = self.by_place.range(..=run.start).next_back() else {
+            return false;
+        };
+        let whole = Run { start: *start, len: *len };
+        let (end, whole_end) = (run.start + run.len, whole.start + whole.len);
+        if whole_end < end {
+            return false;
+        }
+        self.drop_run(whole);
+        for (from, to) in [(whole.start, run.start), (end, whole_end)] {
+            if from < to {
+                self.add_run(Run { start: from, len: to - from });
+            }
+        }
+        true
+    }
+
+    /// Takes all of them, ascending.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Run> + use<> {
+        let Self { by_place, .. } = std::mem::take(self);
+        by_place.into_iter().map(|(start, len)| Run { start, len })
+    }
+
+    /// The last run that starts before `place`.
+    fn before(&self, place: PageNo) -> Option<Run> {
+        let (start, len) = self.by_place.range(..place).next_back()?;
+        Some(Run { start: *start, len: *len })
+    }
+
+    fn add_run(&mut self, run: Run) {
+        self.by_place.insert(run.start, run.len);
+        self.by_len.insert((run.len, run.start));
+        self.pages += u64::from(run.len);
+    }
+
+    fn drop_run(&mut self, run: Run) {
+        self.by_place.remove(&run.start);
+        self.by_len.remove(&(run.len, run.start));
+        self.pages -= u64::from(run.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Beside one flag a page.
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PAGES: usize = 64;
+
+    /// The runs of the pages that are free, ascending.
+    fn runs_slowly(free: &[bool]) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for no in (0..free.len()).filter(|no| free[*no]).map(|no| no as PageNo) {
+            match runs.last_mut() {
+                Some(run) if run.start + run.len == no => run.len += 1,
+                _ => runs.push(Run { start: no, len: 1 }),
+            }
+        }
+        runs
+    }
+
+    fn pages_of(run: Run) -> std::ops::Range<usize> {
+        run.start as usize..(run.start + run.len) as usize
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(Run),
+        Remove(Run),
+        Take(u32),
+        TakeLast(PageNo),
+    }
+
+    fn steps() -> impl Strategy<Value = Step> {
+        let run = || (0..PAGES as u32 - 8, 1..8_u32).prop_map(|(start, len)| Run { start, len });
+        prop_oneof![
+            4 => run().prop_map(Step::Insert),
+            1 => run().prop_map(Step::Remove),
+            3 => (1..10_u32).prop_map(Step::Take),
+            1 => (0..PAGES as u32).prop_map(Step::TakeLast),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_what_one_flag_a_page_says(steps in prop::collection::vec(steps(), 0..200)) {
+            let (mut runs, mut free) = (Runs::default(), vec![false; PAGES]);
+            for step in steps {
+                let slow = runs_slowly(&free);
+                match step {
+                    Step::Insert(run) => {
+                        let is_new = pages_of(run).all(|no| !free[no]);
+                        let whole = runs.insert(run);
+                        prop_assert_eq!(whole.is_some(), is_new);
+                        if let Some(whole) = whole {
+                            free[pages_of(run)].fill(true);
+                            prop_assert!(runs_slowly(&free).contains(&whole));
+                        }
+                    }
+                    Step::Remove(run) => {
+                        let is_there = pages_of(run).all(|no| free[no]);
+                        prop_assert_eq!(runs.remove(run), is_there);
+                        if is_there {
+                            free[pages_of(run)].fill(false);
+                        }
+                    }
+                    Step::Take(len) => {
+                        let best = slow.iter().filter(|run| run.len >= len);
+                        let best = best.min_by_key(|run| (run.len, run.start));
+                        let taken = runs.take(len);
+                        let wanted = best.map(|run| Run { start: run.start, len });
+                        prop_assert_eq!(taken, wanted);
+                        taken.into_iter().for_each(|run| free[pages_of(run)].fill(false));
+                    }
+                    Step::TakeLast(end) => {
+                        let last = slow.iter().find(|run| run.start + run.len == end);
+                        prop_assert_eq!(runs.take_last(end), last.copied());
+                        last.into_iter().for_each(|run| free[pages_of(*run)].fill(false));
+                    }
+                }
+                let pages = free.iter().filter(|free| **free).count() as u64;
+                prop_assert_eq!(runs.pages(), pages);
+            }
+            prop_assert_eq!(runs.drain().collect::<Vec<_>>(), runs_slowly(&free));
+            prop_assert!(runs.is_empty() && runs.pages() == 0);
+        }
+    }
+}
