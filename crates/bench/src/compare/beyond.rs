@@ -77,7 +77,8 @@ pub(crate) fn run<E: Engine>(options: &Options) -> Result<f64> {
     let store = E::open(&options.folder, Some(options.memory_mib << 19))?;
     let time = Duration::from_secs_f64(seconds);
     let one = |seed| {
-        let maker = &mut Maker::new(Shape { key, key_shared: 0, value, value_shared: 0 });
+        let maker =
+            &mut Maker::new(Shape { key, key_shared: 0, value, value_least: 0, value_shared: 0 });
         let mut random = Generator::new(seed);
         store.read(Table { name: "table", duplicates: false }, |txn| {
             let start = Instant::now();

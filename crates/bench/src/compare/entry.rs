@@ -12,8 +12,11 @@ pub(crate) struct Shape {
     /// Bytes that all keys begin with; 16 hexadecimal digits follow where there are any.
     #[serde(default)]
     pub(crate) key_shared: usize,
-    /// Bytes of a value.
+    /// Bytes of a value, of the longest one where they differ.
     pub(crate) value: usize,
+    /// Bytes of the shortest value, at least 8; 0: all are of the same length.
+    #[serde(default)]
+    pub(crate) value_least: usize,
     /// Bytes that all values begin with.
     #[serde(default)]
     pub(crate) value_shared: usize,
@@ -50,6 +53,20 @@ pub(crate) fn index(mut word: u64) -> u64 {
 pub(crate) fn value_word(key: u64, number: u64) -> u64 {
     let word = (key ^ number.wrapping_mul(STEP)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     word ^ (word >> 32)
+}
+
+impl Shape {
+    /// How long the value of a value's word is: every length is as likely as any other.
+    #[inline(always)]
+    fn value_len(&self, word: u64) -> usize {
+        match self.value_least {
+            0 => self.value,
+            least => {
+                let lengths = (self.value - least + 1) as u128;
+                least + ((u128::from(word.wrapping_mul(STEP)) * lengths) >> 64) as usize
+            }
+        }
+    }
 }
 
 /// A key on the stack.
@@ -121,22 +138,25 @@ impl Maker {
     /// The value of a value's word.
     #[inline(always)]
     pub(crate) fn value(&mut self, word: u64) -> &[u8] {
+        let len = self.shape.value_len(word);
         let end = self.value.len().min(OWN_BYTES);
         fill(&mut self.value[self.shape.value_shared..end], word);
-        &self.value
+        &self.value[..len]
     }
 
     /// Key and value of their words.
     #[inline(always)]
     pub(crate) fn entry(&mut self, key: u64, value: u64) -> (&[u8], &[u8]) {
         self.key(key);
-        self.value(value);
-        (&self.key.bytes[..self.shape.key], &self.value)
+        let len = self.value(value).len();
+        (&self.key.bytes[..self.shape.key], &self.value[..len])
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -145,9 +165,19 @@ mod tests {
     }
 
     #[test]
+    fn values_have_every_length_there_is() {
+        let (key, key_shared, value_shared) = (16, 0, 0);
+        let shape = Shape { key, key_shared, value: 40, value_least: 8, value_shared };
+        let mut maker = Maker::new(shape);
+        let lengths: BTreeSet<usize> = (0..1000).map(|i| maker.value(word(i)).len()).collect();
+        assert_eq!(lengths, (8..=40).collect());
+    }
+
+    #[test]
     fn keys_and_values_are_in_the_order_of_their_words() {
         for (key_shared, value_shared) in [(0, 0), (16, 56)] {
-            let shape = Shape { key: key_shared + 21, key_shared, value: 80, value_shared };
+            let (key, value, value_least) = (key_shared + 21, 80, 0);
+            let shape = Shape { key, key_shared, value, value_least, value_shared };
             let mut maker = Maker::new(shape);
             let mut words: Vec<u64> = (0..1000).map(word).collect();
             words.sort_unstable();

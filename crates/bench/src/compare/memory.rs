@@ -66,7 +66,8 @@ pub(crate) fn load<E: Engine>(options: &Options) -> Result<()> {
     let Options { key, value, keys, .. } = *options;
     let memory = options.memory_mib.map(|memory| memory << 20);
     let store = E::open(&options.folder, memory)?;
-    let maker = &mut Maker::new(Shape { key, key_shared: 0, value, value_shared: 0 });
+    let maker =
+        &mut Maker::new(Shape { key, key_shared: 0, value, value_least: 0, value_shared: 0 });
     store.write(Table { name: "table", duplicates: false }, Promise::Durable, |txn| {
         for index in 0..keys {
             let word = entry::word(index);

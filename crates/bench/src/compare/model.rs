@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_model_follows_what_was_done() {
-        let shape = Shape { key: 16, key_shared: 0, value: 8, value_shared: 0 };
+        let shape = Shape { key: 16, key_shared: 0, value: 8, value_least: 0, value_shared: 0 };
         let mut model = Model::new(shape, 1000, 0);
         model.add(100);
         model.remove(50);

@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = &[
     ("values", include_str!("../../workloads/values.toml")),
     ("redb", include_str!("../../workloads/redb.toml")),
     ("commits", include_str!("../../workloads/commits.toml")),
+    ("long-values", include_str!("../../workloads/long-values.toml")),
     ("aged", include_str!("../../workloads/aged.toml")),
     ("chain", include_str!("../../workloads/chain.toml")),
     ("memory", include_str!("../../workloads/memory.toml")),
@@ -303,7 +304,7 @@ impl Workload {
 
     /// What cannot be done, if there is something.
     fn fault(&self) -> Option<String> {
-        let Shape { key, key_shared, value, value_shared } = self.shape;
+        let Shape { key, key_shared, value, value_least, value_shared } = self.shape;
         let own = if key_shared == 0 { 8 } else { 16 };
         if key < key_shared + own || key > KEY_MAX {
             return Some(format!("a key has {} to {KEY_MAX} bytes", key_shared + own));
@@ -311,6 +312,9 @@ impl Workload {
         let span = |step: &&Step| matches!(step.operation, Operation::Count | Operation::CountKeys);
         if self.steps.iter().filter(span).any(|step| step.batch >= self.keys) {
             return Some("a range has fewer keys than the store".into());
+        }
+        if value_least != 0 && (value_least < 8 || value_least > value || self.duplicates != 0) {
+            return Some("lengths of values go from 8 up, in a table without duplicates".into());
         }
         if value < value_shared + if self.duplicates == 0 { 1 } else { 8 } {
             return Some("a value is longer than what all share".into());

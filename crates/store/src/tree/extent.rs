@@ -85,28 +85,28 @@ fn put_trailer(trailer: &mut [u8], txn: u64, sums: &[u32], first: PageNo) -> u32
 
 /// Puts a long key or value into pages of its own.
 pub(crate) fn store(pages: &mut WritePages, bytes: &[u8]) -> Result<ExtentRef> {
-    let (mut whole, run, plan) = make(pages, bytes.len())?;
-    whole[..bytes.len()].copy_from_slice(bytes);
-    let reference = finish(&mut whole, run.start, bytes.len() as u32, &plan, pages.txn);
-    pages.extent_bytes += whole.len();
-    pages.extents.insert(run.start, whole);
-    Ok(reference)
-}
-
-fn make(pages: &mut WritePages, len: usize) -> Result<(Box<[u8]>, Run, Plan)> {
-    let plan = Plan::new(len as u64, pages.page_size());
-    let run = pages.take_extent(plan.pages)?;
-    let mut whole = Vec::new();
-    let size = plan.pages as usize * pages.page_size();
-    whole.try_reserve_exact(size).map_err(|_| Error::OutOfMemory)?;
-    whole.resize(size, 0);
-    Ok((whole.into_boxed_slice(), run, plan))
+    make(pages, bytes.len(), |whole| whole.extend_from_slice(bytes))
 }
 
 /// Takes an extent of zeros whose content the caller fills later through
 /// [`WritePages::extents`]; [`reseal`] must follow.
 pub(crate) fn reserve(pages: &mut WritePages, len: usize) -> Result<ExtentRef> {
-    store(pages, &vec![0; len])
+    make(pages, len, |_| ())
+}
+
+/// Makes an extent of `len` bytes, of which `begin` puts the first ones in; zeros follow.
+fn make(pages: &mut WritePages, len: usize, begin: impl FnOnce(&mut Vec<u8>)) -> Result<ExtentRef> {
+    let plan = Plan::new(len as u64, pages.page_size());
+    let mut whole = Vec::new();
+    let size = plan.pages as usize * pages.page_size();
+    whole.try_reserve_exact(size).map_err(|_| Error::OutOfMemory)?;
+    begin(&mut whole);
+    whole.resize(size, 0);
+    let run = pages.take_extent(plan.pages)?;
+    let reference = finish(&mut whole, run.start, len as u32, &plan, pages.txn);
+    pages.extent_bytes += whole.len();
+    pages.extents.insert(run.start, whole.into_boxed_slice());
+    Ok(reference)
 }
 
 /// Computes the sums of an extent in memory anew, after its bytes were changed in place.
