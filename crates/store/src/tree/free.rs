@@ -45,6 +45,7 @@ pub(crate) use pending::{pending_entry, pending_runs};
 use plan::{choose_runs, lowest_runs, numbering_runs, spare_runs};
 pub(crate) use ready::ready_entry;
 use recent::{Recent, join_neighbours, note_open};
+use runs::Lengths;
 pub(crate) use runs::Runs;
 
 /// A commit of so many pages is worth it that what was freed is joined with its neighbours first.
@@ -85,8 +86,8 @@ pub(crate) struct FreeState {
     pub(crate) written_early: bool,
     /// Starts of runs that were taken from the ready tree and still stand in it.
     taken: BTreeSet<PageNo>,
-    /// Length and start of each other run of the ready tree, once a long run was looked for.
-    lengths: Option<BTreeSet<(u32, PageNo)>>,
+    /// The other runs of the ready tree by their length, once a run was looked for by that.
+    lengths: Option<Lengths>,
     /// What was released of the pending tree and still stands in it.
     released: Released,
     /// Whether this transaction has looked for room for extents.

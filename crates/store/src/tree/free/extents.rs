@@ -30,13 +30,13 @@ impl FreeState {
         taken.into_iter().try_for_each(|run| pages.open_run(run))
     }
 
-    /// Opens a run of at least `len` pages: the best of those that are free, else one that is made
+    /// Opens a run of at least `len` pages: the lowest of those that are free, else one that is made
     /// of neighbours, else one that was held until now. If there is none, the store grows.
     fn open_run_of(&mut self, pages: &mut WritePages, len: u32) -> Result<()> {
         let mut work = RELEASED_FIRST;
-        while !self.open_best(pages, len)? {
+        while !self.open_lowest(pages, len)? {
             self.open_neighbours(pages)?;
-            if pages.space.open.best(len).is_some() {
+            if pages.space.open.lowest(len).is_some() {
                 break;
             }
             if work > RELEASED_MOST || !self.release_pending(pages, work)? {
@@ -47,26 +47,23 @@ impl FreeState {
         Ok(())
     }
 
-    /// Opens the shortest free run of at least `len` pages; false if there is none.
-    fn open_best(&mut self, pages: &mut WritePages, len: u32) -> Result<bool> {
-        let open = pages.space.open.best(len);
-        let recent = self.recent.open.iter().enumerate().filter(|(_, run)| run.len >= len);
-        let recent = recent.min_by_key(|(_, run)| run.len).map(|(at, run)| (at, *run));
-        let shortest = open.into_iter().chain(recent.map(|(_, run)| run)).map(|run| run.len).min();
-        let ready = match shortest == Some(len) {
-            true => None,
-            false => self.best_ready(pages, len)?,
-        };
-        if let Some(run) = ready.filter(|run| shortest.is_none_or(|shortest| run.len < shortest)) {
-            self.take_run(run);
-            pages.open_run(run)?;
-        } else if let Some((at, run)) = recent.filter(|(_, run)| shortest == Some(run.len))
-            && open.is_none_or(|open| run.len < open.len)
-        {
-            self.recent.open.remove(at);
+    /// Opens the lowest free run of at least `len` pages; false if there is none.
+    fn open_lowest(&mut self, pages: &mut WritePages, len: u32) -> Result<bool> {
+        let open = pages.space.open.lowest(len);
+        // The list ascends.
+        let recent = self.recent.open.iter().position(|run| run.len >= len);
+        let recent_run = recent.map(|at| self.recent.open[at]);
+        let ready = self.lowest_ready(pages, len)?;
+        let all = [open, recent_run, ready];
+        let lowest = all.into_iter().flatten().min_by_key(|run| run.start);
+        if let Some(run) = lowest.filter(|run| Some(*run) != open) {
+            match recent {
+                Some(at) if lowest == recent_run => drop(self.recent.open.remove(at)),
+                _ => self.take_run(run),
+            }
             pages.open_run(run)?;
         }
-        Ok(shortest.is_some() || ready.is_some())
+        Ok(lowest.is_some())
     }
 
     /// Opens the recent list and what of the ready tree touches it, so that neighbours that stand in

@@ -1,8 +1,7 @@
 //! The ready tree: free runs that nobody holds, by their start, neighbours joined; and in memory,
 //! once they are asked for, their lengths.
 
-use std::collections::BTreeSet;
-
+use super::runs::Lengths;
 use super::*;
 
 /// How many entries of the ready tree one search looks at, at least.
@@ -113,34 +112,33 @@ impl FreeState {
         Ok(())
     }
 
-    /// The shortest of the ready runs of at least `len` pages, the lowest of several. The first
-    /// time all of the tree is read; from then on its lengths are known, also to the transactions
-    /// that follow, until another process commits.
-    pub(super) fn best_ready(&mut self, pages: &WritePages, len: u32) -> Result<Option<Run>> {
+    /// The lowest of the ready runs of at least `len` pages. The first time all of the tree is read;
+    /// from then on its lengths are known, also to the transactions that follow, until another
+    /// process commits.
+    pub(super) fn lowest_ready(&mut self, pages: &WritePages, len: u32) -> Result<Option<Run>> {
         if self.ready_pages < u64::from(len) {
             return Ok(None);
         }
         if self.lengths.is_none() {
-            let (mut lengths, taken) = (BTreeSet::new(), &self.taken);
+            let (mut lengths, taken) = (Lengths::default(), &self.taken);
             self.scan_ready(pages, 0, &mut |run| {
                 if !taken.contains(&run.start) {
-                    lengths.insert((run.len, run.start));
+                    lengths.insert(run);
                 }
                 true
             })?;
             self.lengths = Some(lengths);
         }
-        let best = self.lengths.iter().flat_map(|lengths| lengths.range((len, 0)..)).next();
-        Ok(best.map(|(len, start)| Run { start: *start, len: *len }))
+        Ok(self.lengths.as_ref().and_then(|lengths| lengths.lowest(len)))
     }
 
     /// Keeps the lengths in step with the tree, if they are known.
     fn note_length(&mut self, run: Run, is_there: bool) {
         if let Some(lengths) = &mut self.lengths {
             match is_there {
-                true => lengths.insert((run.len, run.start)),
-                false => lengths.remove(&(run.len, run.start)),
-            };
+                true => lengths.insert(run),
+                false => lengths.remove(run),
+            }
         }
     }
 

@@ -1,19 +1,73 @@
 //! Free runs in memory, found by their place and by their length. Pure: no file, no transaction.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::tree::pages::{PageNo, Run};
 
-/// Disjoint runs, no two of them neighbours: runs that touch are one.
+/// Lengths below this are classes of their own.
+const EXACT: u32 = 16;
+/// Above, each power of two has so many classes, as a power of two.
+const STEPS: u32 = 3;
+/// So many runs of about the right length are looked at before longer ones are.
+const LOOKS: usize = 64;
+
+/// Runs by the class of their length, and in each by their place.
 ///
-/// A request is served by *best fit*: from the front of the shortest run that is long enough, the
-/// lowest of several. Long runs stay long that way, and what is left of a run is short. (Wilson,
-/// Johnstone, Neely, Boles: *Dynamic Storage Allocation, A Survey and Critical Review*, 1995, find
-/// best fit and address-ordered first fit the two policies that waste least in real programs.)
+/// A request is served by *address-ordered first fit*: from the front of the lowest run that is
+/// long enough. What is used gathers at the front of the store, so that its end can be cut off.
+/// (Wilson, Johnstone, Neely, Boles: *Dynamic Storage Allocation, A Survey and Critical Review*,
+/// 1995, find this and best fit the two policies that waste least in real programs. Best fit needed
+/// files of the same length at their longest, but they stayed that long: docs/decisions/0022.)
+#[derive(Clone, Default)]
+pub(crate) struct Lengths(BTreeMap<(u8, PageNo), u32>);
+
+impl Lengths {
+    pub(crate) fn insert(&mut self, run: Run) {
+        self.0.insert((class(run.len), run.start), run.len);
+    }
+
+    pub(crate) fn remove(&mut self, run: Run) {
+        self.0.remove(&(class(run.len), run.start));
+    }
+
+    /// The lowest run of at least `len` pages; where many are just too short, perhaps not the very
+    /// lowest, but always one if there is one.
+    pub(crate) fn lowest(&self, len: u32) -> Option<Run> {
+        let own = class(len);
+        let mut lowest = self.in_class(own, len, LOOKS);
+        let mut next = own + 1;
+        while let Some((&(class, start), &len)) = self.0.range((next, 0)..).next() {
+            if lowest.is_none_or(|lowest| start < lowest.start) {
+                lowest = Some(Run { start, len });
+            }
+            next = class + 1;
+        }
+        lowest.or_else(|| self.in_class(own, len, usize::MAX))
+    }
+
+    /// The lowest run of at least `len` pages among the first runs of a class.
+    fn in_class(&self, class: u8, len: u32, looks: usize) -> Option<Run> {
+        let mut runs = self.0.range((class, 0)..(class + 1, 0)).take(looks);
+        let found = runs.find(|(_, found)| **found >= len);
+        found.map(|((_, start), len)| Run { start: *start, len: *len })
+    }
+}
+
+/// The class of a length: longer runs have higher ones.
+fn class(len: u32) -> u8 {
+    if len < EXACT {
+        return len as u8;
+    }
+    let doublings = len.ilog2() - EXACT.ilog2();
+    let step = (len >> (len.ilog2() - STEPS)) & ((1 << STEPS) - 1);
+    (EXACT + (doublings << STEPS) + step) as u8
+}
+
+/// Disjoint runs, no two of them neighbours: runs that touch are one.
 #[derive(Clone, Default)]
 pub(crate) struct Runs {
     by_place: BTreeMap<PageNo, u32>,
-    by_len: BTreeSet<(u32, PageNo)>,
+    by_length: Lengths,
     pages: u64,
 }
 
@@ -51,15 +105,14 @@ impl Runs {
         Some(whole)
     }
 
-    /// The run that serves a request for `len` pages best.
-    pub(crate) fn best(&self, len: u32) -> Option<Run> {
-        let (len, start) = *self.by_len.range((len, 0)..).next()?;
-        Some(Run { start, len })
+    /// The lowest run of at least `len` pages; see [`Lengths::lowest`].
+    pub(crate) fn lowest(&self, len: u32) -> Option<Run> {
+        self.by_length.lowest(len)
     }
 
     /// Takes `len` pages side by side, if there are so many.
     pub(crate) fn take(&mut self, len: u32) -> Option<Run> {
-        let run = self.best(len)?;
+        let run = self.lowest(len)?;
         self.drop_run(run);
         if run.len > len {
             self.add_run(Run { start: run.start + len, len: run.len - len });
@@ -107,13 +160,13 @@ impl Runs {
 
     fn add_run(&mut self, run: Run) {
         self.by_place.insert(run.start, run.len);
-        self.by_len.insert((run.len, run.start));
+        self.by_length.insert(run);
         self.pages += u64::from(run.len);
     }
 
     fn drop_run(&mut self, run: Run) {
         self.by_place.remove(&run.start);
-        self.by_len.remove(&(run.len, run.start));
+        self.by_length.remove(run);
         self.pages -= u64::from(run.len);
     }
 }
@@ -162,6 +215,28 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn classes_ascend_with_lengths() {
+        let lengths = (1..5000).chain((13..32).map(|power| (1 << power) - 1)).chain([u32::MAX]);
+        let classes: Vec<u8> = lengths.map(class).collect();
+        assert!(classes.is_sorted());
+        assert!(classes.iter().all(|class| *class < u8::MAX));
+        assert_eq!(classes[..16], (1..=16).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn a_run_is_found_behind_many_that_are_too_short() {
+        let mut lengths = Lengths::default();
+        (0..1000).for_each(|i| lengths.insert(Run { start: 100 * i, len: 64 }));
+        lengths.insert(Run { start: 200_000, len: 65 });
+        assert_eq!(class(64), class(65));
+        assert_eq!(lengths.lowest(65), Some(Run { start: 200_000, len: 65 }));
+        lengths.insert(Run { start: 300_000, len: 90 });
+        assert_eq!(lengths.lowest(65), Some(Run { start: 300_000, len: 90 }), "the first looks");
+        assert_eq!(lengths.lowest(64), Some(Run { start: 0, len: 64 }));
+        assert_eq!(lengths.lowest(91), None);
+    }
+
     proptest! {
         #[test]
         fn they_are_what_one_flag_a_page_says(steps in prop::collection::vec(steps(), 0..200)) {
@@ -186,10 +261,9 @@ mod tests {
                         }
                     }
                     Step::Take(len) => {
-                        let best = slow.iter().filter(|run| run.len >= len);
-                        let best = best.min_by_key(|run| (run.len, run.start));
+                        let lowest = slow.iter().find(|run| run.len >= len);
                         let taken = runs.take(len);
-                        let wanted = best.map(|run| Run { start: run.start, len });
+                        let wanted = lowest.map(|run| Run { start: run.start, len });
                         prop_assert_eq!(taken, wanted);
                         taken.into_iter().for_each(|run| free[pages_of(run)].fill(false));
                     }
