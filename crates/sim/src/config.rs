@@ -104,6 +104,8 @@ pub struct Config {
     pub always_check: bool,
     /// The store's durability.
     pub durability: Durability,
+    /// The length of the log in bytes; none if it is 0.
+    pub log_size: u64,
     /// The tables.
     pub tables: Vec<TableSpec>,
     /// What the caller wants left out; no seed chooses it.
@@ -125,6 +127,7 @@ impl Config {
             map: rng.chance(3, 4),
             always_check: rng.chance(1, 5),
             durability: rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]),
+            log_size: log_size(seed),
             tables: whole(seed, (0..tables).map(|_| table(&mut rng, page_size)).collect()),
             without: Vec::new(),
         }
@@ -143,6 +146,7 @@ impl Config {
             map: rng.chance(2, 3),
             always_check: rng.chance(1, 8),
             durability: rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]),
+            log_size: log_size(seed),
             tables: whole(seed, (0..tables).map(|_| small_table(&mut rng, page_size)).collect()),
             without: vec![Part::Stat],
         }
@@ -156,16 +160,21 @@ impl Config {
             .map(self.map)
             .always_check(self.always_check)
             .durability(self.durability)
+            .log_size(self.log_size)
     }
 
     /// One line for people.
     pub fn describe(&self) -> String {
         let mut text = format!(
-            "pages of {} bytes, write budget {} KiB, {}, {:?}{}",
+            "pages of {} bytes, write budget {} KiB, {}, {:?}{}{}",
             self.page_size,
             self.write_budget >> 10,
             if self.map { "mapped" } else { "read by position" },
             self.durability,
+            match self.log_size {
+                0 => String::new(),
+                bytes => format!(", a log of {} KiB", bytes >> 10),
+            },
             if self.always_check { ", every access checked" } else { "" },
         );
         for (i, table) in self.tables.iter().enumerate() {
@@ -182,6 +191,12 @@ impl Config {
         }
         text
     }
+}
+
+/// Most seeds have a log, short ones more often than not. Chosen apart from everything else.
+fn log_size(seed: u64) -> u64 {
+    let kib = [0, 64, 64, 128, 128, 256, 1024];
+    Rng::new(seed, 10).pick(&kib) << 10
 }
 
 /// Lets the leaves of every third table share nothing. Chosen apart from everything else.

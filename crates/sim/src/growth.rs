@@ -7,6 +7,8 @@
 //!   it replaces, and what it replaces is free after the next commit only;
 //! - where there are readers, what older snapshots hold than the newest commit.
 //!
+//! The stores have no log: with one, what commits since the last checkpoint replaced comes on top.
+//!
 //! A kind of work ([`Kind`]) is data: a generator of steps. The same steps drive the
 //! log-structured engine in [`crate::lsm::growth`].
 
@@ -352,7 +354,7 @@ impl Needed {
 fn churn(mut rng: Rng, report: &mut GrowthReport, transactions: u64) -> hedgerow::Result<()> {
     let config = sim::Config { reserve: 1 << 30, ..sim::Config::default() };
     let disk = SimSystem::new(report.seed, config);
-    let store = Store::builder().system(Arc::new(disk)).create("/disk/store")?;
+    let store = Store::builder().system(Arc::new(disk)).log_size(0).create("/disk/store")?;
     let (mut work, mut needed) = (Work::new(report.kind, report.seed), Needed::default());
     let mut held: Vec<ReadTxn> = Vec::new();
     // A seed is durable, not, or both in turns.

@@ -17,6 +17,12 @@ pub(crate) enum Bug {
     ChecksumNotChecked,
     /// A run of freed pages is noted nowhere.
     WrongFreeList,
+    /// Replaying the log ends after its first record.
+    ShortReplay,
+    /// A record of the log is believed although its sum is wrong or it does not follow.
+    UnchainedRecord,
+    /// A checkpoint lets records of the log go before the pages are flushed.
+    LogFreedEarly,
     /// A reader that pins a commit does not look whether it was in time.
     UncheckedPin,
     /// A merge forgets that keys were deleted while older entries of them lie below.
@@ -60,6 +66,9 @@ fn named() -> Option<Bug> {
         "counter-not-raised" => Bug::CounterNotRaised,
         "checksum-not-checked" => Bug::ChecksumNotChecked,
         "wrong-free-list" => Bug::WrongFreeList,
+        "short-replay" => Bug::ShortReplay,
+        "unchained-record" => Bug::UnchainedRecord,
+        "log-freed-early" => Bug::LogFreedEarly,
         "unchecked-pin" => Bug::UncheckedPin,
         "tombstone-dropped" => Bug::TombstoneDropped,
         "snapshot-not-served" => Bug::SnapshotNotServed,

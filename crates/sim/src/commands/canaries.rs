@@ -34,6 +34,9 @@ const TESTERS: [Tester; 7] = [
             "counter-not-raised",
             "checksum-not-checked",
             "wrong-free-list",
+            "short-replay",
+            "unchained-record",
+            "log-freed-early",
         ],
     },
     Tester {

@@ -2,8 +2,8 @@
 //!
 //! `run` drives engine and model side by side, `crash` cuts the power around every write of such a
 //! run, `faults` lets every call of it fail, `processes` kills it; `growth` watches how long its
-//! files get. `flips` and `hostile` damage the files of a store, which `template` makes and `format`
-//! reads a second time.
+//! files get. `flips` and `hostile` damage the files of a store, which `template` makes and
+//! `format` reads a second time.
 
 pub mod crash;
 pub mod faults;

@@ -64,6 +64,12 @@ pub trait DataFile: Send + Sync {
     /// Writes all of `parts`, one behind the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
+    /// Writes `bytes`, which must lie inside of the file, and returns when they are on stable
+    /// storage: they, and not what else was written before.
+    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(&[io::IoSlice::new(bytes)], offset)?;
+        self.sync()
+    }
     /// The same for bytes that are not written a second time: in long calls.
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write_at(parts, offset)

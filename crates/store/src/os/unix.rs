@@ -154,6 +154,13 @@ fn len_of(parts: &[io::IoSlice<'_>]) -> u64 {
     parts.iter().fold(0, |sum, part| sum.saturating_add(part.len() as u64))
 }
 
+/// Whether the system or the file system does not know a call or a flag.
+#[cfg(target_os = "linux")]
+fn unsupported(error: &io::Error) -> bool {
+    let codes = [libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 fn write_parts(
     file: &impl AsFd,
     parts: &[io::IoSlice<'_>],
@@ -340,6 +347,20 @@ impl DataFile for RealFile {
 
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write(parts, offset, WRITE_MAX)
+    }
+
+    /// One call that flushes what it writes, where the system has it.
+    #[cfg(target_os = "linux")]
+    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        use rustix::io::{ReadWriteFlags, pwritev2};
+        let part = [io::IoSlice::new(bytes)];
+        match again(|| pwritev2(&self.file, &part, offset, ReadWriteFlags::DSYNC)) {
+            Ok(written) if written == bytes.len() => return Ok(()),
+            Err(e) if !unsupported(&e) => return Err(e),
+            _ => {}
+        }
+        self.write_at(&part, offset)?;
+        self.sync()
     }
 
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {

@@ -42,6 +42,7 @@ impl Store {
             checker.meta_page(&self.inner, slot)?;
         }
         checker.trees(meta)?;
+        checker.log(meta);
         checker.finish();
         Ok(checker.report)
     }
@@ -220,6 +221,16 @@ impl<'s> Checker<'s> {
         let count = Walk::new(self, &whose, wanted, None).tree(&root)?;
         self.report.entries += count.values;
         Ok(())
+    }
+
+    /// The pages of the log are in use, by it alone.
+    fn log(&mut self, meta: &Meta) {
+        let Some(place) = meta.log else { return };
+        if let Some(no) = self.used.insert_run(place.run) {
+            self.problem("the log", no, "in use already");
+        } else if let Some(no) = self.free.first_in(place.run) {
+            self.problem("the log", no, "noted as free");
+        }
     }
 
     fn free_total(&mut self, which: &str, runs: &[Run], noted: u64) {

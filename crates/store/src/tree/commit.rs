@@ -1,5 +1,6 @@
-//! The commit, from top to bottom: [`publish`]. And [`Inner::clean`], which removes what a writer
-//! that died (or a power cut) left in the meta pages.
+//! The commit, from top to bottom: [`publish`]. A durable one goes one of two ways: its pages are
+//! flushed, or a record of them is written to the log ([`super::log`]) and flushed there.
+//! [`Inner::clean`] removes what a writer that died (or a power cut) left in the meta pages.
 //!
 //! # What holds while a commit runs
 //!
@@ -18,6 +19,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use super::Durability;
 use super::group::locked;
 use super::image::{Flush, Image, Numbers, Pieces};
+use super::log::{self, Ring, Way};
 use super::meta::{FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
 use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
@@ -41,8 +43,10 @@ const CUT_BYTES: u64 = 8 << 20;
 /// Before the meta page is written, a failure leaves the store as it was. A failed flush or meta
 /// page poisons it.
 pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durability) -> Result<()> {
-    // 1. Number the changed pages and bring the free space to rest. Only memory changes: a crash
-    //    here leaves nothing.
+    // 1. Number the changed pages and bring the free space to rest. Only memory changes, and pages
+    //    that are free: a crash here leaves nothing.
+    let durable = durability == Durability::Durable;
+    let ring = log::change_ring(store, state, durable)?;
     let (mut image, mut meta) = number(state)?;
 
     // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
@@ -52,12 +56,12 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
     // The file is long enough for every commit that was published.
     let grows = meta.end > state.end;
-    let durable = durability == Durability::Durable;
+    let logs = durable && ring == Ring::Stays && log::way(store, state, &pieces) == Way::Log;
     let is_ahead = durable && small && grows;
     if is_ahead {
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
-    pieces.write(&store.pages, if durable { Flush::Next } else { Flush::Later })?;
+    pieces.write(&store.pages, if durable && !logs { Flush::Next } else { Flush::Later })?;
     if meta.end >= state.end {
         // Below a lowered end a damaged store may have children beyond it, which validation finds.
         image.note_written(&store.pages);
@@ -68,38 +72,47 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
 
     let _turn = locked(&store.meta_turn);
 
-    // 3. Write the meta record. Its kind says what recovery has to make sure before it takes it.
-    meta.kind = match durable {
+    // 3. If it goes that way, write a record to the log and wait for it. A crash before its end
+    //    leaves D and what the log held before; after it the commit can be replayed from D.
+    let place = ring.place(store.newest()?.meta.log);
+    let is_logged = logs && log::append(store, state, &image, &mut meta)?;
+    let flushes = durable && !is_logged;
+    if !is_logged {
+        meta.log = log::place_of(place, durable, &meta);
+    }
+
+    // 4. Write the meta record. Its kind says what recovery has to make sure before it takes it.
+    meta.kind = match flushes {
         false => Kind::Unsynced { evidence: store.pages.file.uptime_evidence() },
-        true => match one_flush(store, state, &pieces) {
-            Some(kind) => kind,
-            None => {
-                store.flush()?;
-                Kind::Flushed
-            }
-        },
+        true => one_flush(store, state, &pieces).map_or_else(|| flushed(store), Ok)?,
     };
     let slot = store.free_slot();
     write_meta(store, &meta, slot, &mut record)?;
 
-    // 4. One flush. A crash before its end leaves a record that recovery can judge: of one flush by
-    //    the digest, flushed by its own checksum.
-    if durable && let Err(error) = store.flush() {
+    // 5. One flush, unless the log has it. A crash before its end leaves a record that recovery can
+    //    judge: of one flush by the digest, flushed by its own checksum.
+    if flushes && let Err(error) = store.flush() {
         withdraw(store, slot);
         return Err(error);
     }
 
-    // 5. Publish. From here on readers and the next writer see the commit.
+    // 6. Publish. From here on readers and the next writer see the commit.
     store.hints.free.store(state.free.ready.hint, Relaxed);
     store.hints.written.store(pieces.end(), Relaxed);
     state.end = meta.end;
-    state.recent = announce(store, SnapshotMeta { meta, slot }, durable);
-    if durable {
+    state.recent = announce(store, SnapshotMeta { meta, slot }, flushes);
+    if flushes {
         cut(store);
     }
     state.pages.give_frames(image.take_frames().chain([record]));
     state.image = image;
     Ok(())
+}
+
+/// Flushes the pages of a durable commit before its record is written.
+fn flushed(store: &Inner) -> Result<Kind> {
+    store.flush()?;
+    Ok(Kind::Flushed)
 }
 
 /// What the record says of a durable commit whose pages are flushed together with it; `None` if
@@ -163,6 +176,7 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
         pending_pages: free.pending.pages,
         kind: Kind::Flushed,
         recent,
+        log: None,
     };
     // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
     for root in [&meta.catalog, &meta.ready, &meta.pending] {
@@ -345,8 +359,10 @@ impl Inner {
         if self.lock.word(WORD_DIRTY).load(SeqCst) == 0 {
             return Ok(());
         }
-        // What the record of one flush refers to may be in the system's memory only.
+        // What the record of one flush refers to may be in the system's memory only, and so may the
+        // record behind which the log is cut.
         self.flush()?;
+        log::cut_tail(self)?;
         let durable = self.durable_number();
         let found = read_metas(&*self.pages.file, &self.pages.path)?;
         let mut removed = false;

@@ -19,6 +19,8 @@
 //! A step needs a few pages itself. It may not take them behind the end that the store had at
 //! first: where it finds no others, as in a store full of what readers hold, the work is over.
 //!
+//! The first step lets the ring of the redo log go; later commits make a new one.
+//!
 //! Steps are commits without flush, followed by a `sync`: such a commit is never handed to another
 //! transaction, which would find tables opened here without the functions of their orders.
 

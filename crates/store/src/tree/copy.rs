@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::catalog;
 use super::check::PageSet;
 use super::free::{pending_runs, ready_entry};
-use super::meta::{Kind, Meta};
+use super::meta::Meta;
 use super::open::{exists, meta_pages, store_id, write_metas};
 use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
 use super::search::scan_plain;
@@ -85,7 +85,7 @@ impl Store {
     /// ```
     pub fn copy_into(&self, out: &mut dyn Write) -> Result<()> {
         let txn = self.begin_read()?;
-        let meta = Meta { kind: Kind::Flushed, ..txn.meta.meta.clone() };
+        let meta = txn.meta.meta.without_log();
         let (source, len) = (&txn.pages.file, meta.file_len());
         let mut stream = Stream { out, source, written: 0 };
         let (free, end) = (free_pages(&txn)?, meta.end);
@@ -203,7 +203,7 @@ fn copy_pages(
         progress(done, all);
         Ok(())
     })?;
-    Ok(Meta { kind: Kind::Flushed, ..meta.clone() })
+    Ok(meta.without_log())
 }
 
 /// Reads all pages that are not free, and gives them to `write` in order, many at a time.
@@ -250,6 +250,8 @@ fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     for recent in &meta.recent {
         free.insert_run(recent.run);
     }
+    // A copy has no log.
+    meta.log.map(|place| free.insert_run(place.run));
     let mut note = |root: &Root, runs_of: RunsOf| {
         let mut is_whole = true;
         scan_plain(&txn.pages, &Tree::new(*root, Form::PLAIN), &[], &mut |key, value| {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::commit::{announce, withdraw, write_meta, write_slot};
 use super::group::{EndTurn, locked};
+use super::log;
 use super::meta::{Kind, Meta};
 use super::pages::Run;
 use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
@@ -19,6 +20,8 @@ use crate::{Error, Result};
 
 /// How long after an eventual commit the flush begins: commits until then share it.
 const DELAY: Duration = Duration::from_millis(20);
+/// How long no commit goes to the log before what is in it is flushed.
+const REST: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// Makes all commits so far durable. Writers go on while the bulk is flushed.
@@ -31,6 +34,11 @@ impl Inner {
     ///
     /// A crash in between leaves the older durable record, and the newest one under its evidence.
     pub(crate) fn sync(&self) -> Result<()> {
+        self.checkpoint(false)
+    }
+
+    /// The same, when the store is about to be closed or not: then the log is shut.
+    pub(crate) fn checkpoint(&self, closing: bool) -> Result<()> {
         self.check_process()?;
         // A store that was opened and not written to since may hold what nobody flushed.
         let is_clean = self.lock.word(WORD_DIRTY).load(SeqCst) == 0;
@@ -43,29 +51,29 @@ impl Inner {
             let _turn = locked(&self.meta_turn);
             self.retract();
         });
-        let result = flushed.and_then(|()| self.make_durable(&newest));
+        let result = flushed.and_then(|()| self.make_durable(&newest, closing));
         self.unpin(slot, newest.meta.txn, opened);
         result
     }
 
     /// Step 2. If a transaction of this process is open, it holds the writer's lock for us: it
     /// publishes nothing while `meta_turn` is held. So a thread may sync with a transaction open.
-    fn make_durable(&self, flushed: &SnapshotMeta) -> Result<()> {
+    fn make_durable(&self, flushed: &SnapshotMeta, closing: bool) -> Result<()> {
         let held = locked(&self.meta_turn);
         if *held {
-            return self.note_durable(flushed);
+            return self.note_durable(flushed, closing);
         }
         drop(held);
         self.enter_alone()?;
         let mut end = EndTurn::new(self, false);
         end.lock(true)?;
         let _held = locked(&self.meta_turn);
-        self.note_durable(flushed)
+        self.note_durable(flushed, closing)
     }
 
     /// Writes the record of a flushed commit anew. The caller has the writer's lock and the turn of
     /// the meta pages.
-    fn note_durable(&self, flushed: &SnapshotMeta) -> Result<()> {
+    fn note_durable(&self, flushed: &SnapshotMeta, closing: bool) -> Result<()> {
         self.check_writable()?;
         self.clean()?;
         if self.durable_number() >= flushed.meta.txn {
@@ -73,13 +81,15 @@ impl Inner {
         }
         let mut meta = flushed.meta.clone();
         meta.kind = Kind::Flushed;
+        let is_newest = self.latest_number() == meta.txn;
+        meta.log = log::place_at_checkpoint(&meta, closing && is_newest);
         let slot = self.free_slot();
         write_meta(self, &meta, slot, &mut self.pages.new_buffer()?)?;
         if let Err(error) = self.flush() {
             withdraw(self, slot);
             return Err(error);
         }
-        if self.latest_number() == meta.txn {
+        if is_newest {
             announce(self, SnapshotMeta { meta, slot }, true);
         } else {
             self.lock.word(WORD_DURABLE).store(word_of(meta.txn, slot), SeqCst);
@@ -88,14 +98,16 @@ impl Inner {
         Ok(())
     }
 
-    /// When the store is closed: notes that the pages of the newest commit are on the disk, so that
-    /// the next opening need not read them. The copy of the record is not published, and needs no
-    /// flush: if it does not reach the disk, the original is still there.
+    /// When the store is closed: notes that the pages of the newest commit are on the disk, and that
+    /// no record of the log follows it, so that the next opening need not read them. The copy of
+    /// the record is published where there is a log, because others may have the store open and go
+    /// on with that; else it needs no flush: if it does not reach the disk, the original is there.
     pub(crate) fn note_clean_close(&self) -> Result<()> {
         let newest = self.newest()?;
         let flushed = newest.meta.txn == self.durable_number();
-        if !flushed || !matches!(newest.meta.kind, Kind::OneFlush { .. }) || !self.queue.try_enter()
-        {
+        let shuts = newest.meta.log.is_some_and(|place| place.open);
+        let is_of_use = shuts || matches!(newest.meta.kind, Kind::OneFlush { .. });
+        if !flushed || !is_of_use || !self.queue.try_enter() {
             return Ok(());
         }
         let mut end = EndTurn::new(self, false);
@@ -103,18 +115,49 @@ impl Inner {
             return Ok(());
         }
         self.clean()?;
-        let meta = Meta { kind: Kind::Flushed, ..newest.meta.clone() };
-        write_meta(self, &meta, self.free_slot(), &mut self.pages.new_buffer()?)?;
-        self.lock.word(WORD_DIRTY).store(0, SeqCst);
+        let log = log::place_at_checkpoint(&newest.meta, true);
+        let meta = Meta { kind: Kind::Flushed, log, ..newest.meta.clone() };
+        let slot = self.free_slot();
+        write_meta(self, &meta, slot, &mut self.pages.new_buffer()?)?;
+        if shuts {
+            self.flush()?;
+            announce(self, SnapshotMeta { meta, slot }, true);
+        } else {
+            self.lock.word(WORD_DIRTY).store(0, SeqCst);
+        }
         Ok(())
     }
 
     /// Lets the background thread flush soon.
     pub(crate) fn flush_soon(self: &Arc<Self>) {
-        let system = self.options.system.as_ref();
-        if system.is_none_or(|handle| handle.0.flushes_in_background()) {
-            self.flusher.wake(self);
+        if self.flushes_in_background() {
+            self.flusher.wake(self, false);
         }
+    }
+
+    /// After a commit that went to the log: sees to it that a checkpoint follows, soon if the log
+    /// is half full, else when no other commit comes for a while.
+    pub(crate) fn checkpoint_when_due(self: &Arc<Self>) {
+        let Ok(newest) = self.newest() else { return };
+        let logged = newest.meta.log.filter(|place| place.chained);
+        let Some(place) = logged.filter(|_| self.durable_number() < newest.meta.txn) else {
+            return;
+        };
+        if self.flushes_in_background() {
+            self.flusher.note_logged(self, log::is_half_full(self, &place));
+        }
+    }
+
+    /// Whether the newest commit is durable, be it in the log only.
+    pub(crate) fn is_newest_durable(&self) -> Result<bool> {
+        let newest = self.newest()?;
+        let logged = newest.meta.log.is_some_and(|place| place.chained);
+        Ok(logged || self.durable_number() >= newest.meta.txn)
+    }
+
+    fn flushes_in_background(&self) -> bool {
+        let system = self.options.system.as_ref();
+        system.is_none_or(|handle| handle.0.flushes_in_background())
     }
 
     /// Flushes the data file. The caller has the turn of the meta pages, or the writer's lock.
@@ -203,15 +246,42 @@ struct Shared {
 #[derive(Default)]
 struct Wishes {
     flush: bool,
+    /// Nobody else's commits are waited for.
+    at_once: bool,
+    /// Commits that went to the log since the last flush.
+    logged: u64,
     stop: bool,
 }
 
 impl Flusher {
-    /// Asks for a flush soon.
-    pub(crate) fn wake(&self, store: &Arc<Inner>) {
-        if !std::mem::replace(&mut locked(&self.shared.wishes).flush, true) {
+    /// Asks for a flush, soon or at once.
+    fn wake(&self, store: &Arc<Inner>, at_once: bool) {
+        let mut wishes = locked(&self.shared.wishes);
+        wishes.at_once |= at_once;
+        let is_new = !std::mem::replace(&mut wishes.flush, true);
+        drop(wishes);
+        if is_new {
             self.shared.changed.notify_one();
         }
+        self.start(store);
+    }
+
+    /// Notes a commit that went to the log.
+    fn note_logged(&self, store: &Arc<Inner>, at_once: bool) {
+        if at_once {
+            return self.wake(store, true);
+        }
+        let mut wishes = locked(&self.shared.wishes);
+        wishes.logged += 1;
+        if wishes.logged == 1 {
+            drop(wishes);
+            self.shared.changed.notify_one();
+            self.start(store);
+        }
+    }
+
+    /// Starts the thread, if there is none.
+    fn start(&self, store: &Arc<Inner>) {
         let mut thread = locked(&self.thread);
         if thread.is_none() {
             let (shared, store) = (Arc::clone(&self.shared), Arc::downgrade(store));
@@ -251,11 +321,22 @@ impl Shared {
     fn next_flush(&self) -> bool {
         let mut wishes = locked(&self.wishes);
         while !wishes.flush && !wishes.stop {
-            wishes = self.changed.wait(wishes).unwrap_or_else(PoisonError::into_inner);
+            let logged = wishes.logged;
+            if logged == 0 {
+                wishes = self.changed.wait(wishes).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let goes_on = |wishes: &mut Wishes| !wishes.flush && !wishes.stop;
+            let waited = self.changed.wait_timeout_while(wishes, REST, goes_on);
+            wishes = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // Nobody has committed for so long.
+            wishes.flush |= wishes.logged == logged;
+            wishes.at_once |= wishes.logged == logged;
         }
-        let waited = self.changed.wait_timeout_while(wishes, DELAY, |wishes| !wishes.stop);
-        let (mut wishes, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        wishes.flush = false;
+        let goes_on = |wishes: &mut Wishes| !wishes.stop && !wishes.at_once;
+        let waited = self.changed.wait_timeout_while(wishes, DELAY, goes_on);
+        let mut wishes = waited.unwrap_or_else(PoisonError::into_inner).0;
+        (wishes.flush, wishes.at_once, wishes.logged) = (false, false, 0);
         !wishes.stop
     }
 }

@@ -23,8 +23,9 @@
 //! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two
 //! rules keep that in bounds. The trees change only inside a commit, and in compaction, which has
 //! no savepoints; what a running transaction takes from the ready tree is remembered in
-//! [`Ready::taken`], what it releases of the pending tree in [`Released`], and both are removed from
-//! the trees then, so that rolling back to a savepoint never has to undo a change of free space.
+//! [`Ready::taken`], what it releases of the pending tree in [`Released`], and both are removed
+//! from the trees then, so that rolling back to a savepoint never has to undo a change of free
+//! space.
 //! And [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is
 //! left to do: a page of the trees is copied at most once a transaction, so each round has less to
 //! do than the one before.

@@ -538,12 +538,21 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
     drop(end);
     // A durable commit makes those before it durable, also if it changed nothing itself.
     let result = match result {
-        Ok(()) if !changed && durability == Durability::Durable => store.sync(),
+        Ok(()) if !changed && durability == Durability::Durable => {
+            match store.is_newest_durable() {
+                Ok(true) => Ok(()),
+                Ok(false) => store.sync(),
+                Err(error) => Err(error),
+            }
+        }
         other => other,
     };
     members.tell(&result);
     if changed && result.is_ok() && durability == Durability::Eventual {
         store.flush_soon();
+    }
+    if changed && result.is_ok() && durability == Durability::Durable {
+        store.checkpoint_when_due();
     }
     result
 }

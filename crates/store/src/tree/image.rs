@@ -88,7 +88,15 @@ fn take_runs(pages: &mut WritePages, need: usize) -> Vec<Run> {
 /// Pages that have their numbers and checksums and wait for being written.
 #[derive(Default)]
 pub(crate) struct Image {
-    pages: Vec<(PageNo, Buffer)>,
+    pages: Vec<Numbered>,
+}
+
+/// A page with its number.
+struct Numbered {
+    no: PageNo,
+    /// The page of the snapshot that it was a copy of; 0 if it was none.
+    source: PageNo,
+    page: Buffer,
 }
 
 impl Image {
@@ -143,26 +151,32 @@ impl Image {
     ) {
         let txn = pages.txn;
         pages.base.forget(Run { start: no, len: 1 });
-        if let Some(mut buffer) = pages.number(at, no, spilled) {
-            PageMut::new(buffer.bytes_mut()).set_birth(txn);
-            seal(buffer.bytes_mut(), no);
-            self.pages.push((no, buffer));
+        if let Some((source, mut page)) = pages.number(at, no, spilled) {
+            PageMut::new(page.bytes_mut()).set_birth(txn);
+            seal(page.bytes_mut(), no);
+            self.pages.push(Numbered { no, source, page });
         }
     }
 
     /// Its pages are in the file.
     pub(crate) fn note_written(&self, file: &PageFile) {
-        file.note_written(self.pages.iter().map(|(no, _)| *no));
+        file.note_written(self.pages.iter().map(|page| page.no));
     }
 
     /// Takes the memory of its pages out of it.
     pub(crate) fn take_frames(&mut self) -> impl Iterator<Item = Buffer> {
-        self.pages.drain(..).map(|(_, frame)| frame)
+        self.pages.drain(..).map(|page| page.page)
+    }
+
+    /// Each page: its number, that of the page of the snapshot that it was a copy of (0 if it was
+    /// none), and its bytes.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (PageNo, PageNo, &[u8])> {
+        self.pages.iter().map(|page| (page.no, page.source, page.page.bytes()))
     }
 
     /// How many bytes wait.
     pub(crate) fn bytes(&self) -> usize {
-        self.pages.first().map_or(0, |(_, page)| page.bytes().len()) * self.pages.len()
+        self.pages.first().map_or(0, |first| first.page.bytes().len()) * self.pages.len()
     }
 }
 
@@ -190,7 +204,7 @@ pub(crate) struct Pieces<'p> {
 impl<'p> Pieces<'p> {
     pub(crate) fn new(image: &'p Image, pages: &'p WritePages) -> Self {
         let mut pieces: Vec<(PageNo, &[u8])> =
-            image.pages.iter().map(|(no, page)| (*no, page.bytes())).collect();
+            image.pages().map(|(no, _, page)| (no, page)).collect();
         pieces.extend(pages.extents.iter().map(|(first, bytes)| (*first, &bytes[..])));
         pieces.sort_unstable_by_key(|(no, _)| *no);
         Self { pieces, shift: pages.base.file.page_size().trailing_zeros() }

@@ -50,14 +50,16 @@ const MAGIC: &[u8; 8] = b"HEDGEROW";
 const VERSION: u32 = 1;
 /// No format has a greater number: a record that says so is damaged, and others may be sound.
 const VERSION_MAX: u32 = 0xffff;
-const KNOWN_FEATURES: u64 = 0;
+/// The store has a log, in which there may be commits.
+const FEATURE_LOG: u64 = 1;
+const KNOWN_FEATURES: u64 = FEATURE_LOG;
 
 /// The most runs that a commit of one flush may have written.
 pub(crate) const RUNS_MAX: usize = 64;
 /// The most pages of a commit of one flush: recovery reads them.
 pub(crate) const ONE_FLUSH_PAGES: usize = 1024;
 /// The most free runs that a record holds.
-pub(crate) const RECENT_MAX: usize = (SUM_OFFSET - RECENT_OFFSET) / RECENT_LEN;
+pub(crate) const RECENT_MAX: usize = (LOG_OFFSET - RECENT_OFFSET) / RECENT_LEN;
 
 const ROOT_LEN: usize = 48;
 const _: () = assert!(ROOT_LEN == Root::LEN);
@@ -85,7 +87,16 @@ const RUNS_OFFSET: usize = CORE_SUM_OFFSET + 8;
 const RUN_LEN: usize = 8;
 const RECENT_OFFSET: usize = RUNS_OFFSET + RUNS_MAX * RUN_LEN;
 const RECENT_LEN: usize = 24;
+const LOG_OFFSET: usize = RECENT_OFFSET + 137 * RECENT_LEN;
+const LOG_LEN: usize = 24;
 const SUM_OFFSET: usize = META_LEN - 4;
+const _: () = assert!(LOG_OFFSET + LOG_LEN <= SUM_OFFSET);
+/// What stands in the low bits of the log's place, which is a multiple of 4,096.
+const LOG_CHAINED: u64 = 1;
+const LOG_OPEN: u64 = 2;
+const LOG_FLAGS: u64 = 4095;
+/// No log comes this far.
+const LOG_AT_END: u64 = 1 << 56;
 
 /// Where LMDB keeps its own magic number, and that number.
 const LMDB_MAGIC_AT: usize = 16;
@@ -119,6 +130,21 @@ pub(crate) enum Kind {
     },
 }
 
+/// Where the redo log stands, and how far it goes; see [`super::log`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    /// The pages of the ring.
+    pub(crate) run: Run,
+    /// Where the next record goes, counted over all rounds of the ring: a multiple of 4,096.
+    pub(crate) at: u64,
+    /// The sum of the record before, which the next one has in it.
+    pub(crate) sum: u64,
+    /// Whether this commit and all since the durable one are in the log, or it is the durable one.
+    pub(crate) chained: bool,
+    /// Whether records may follow a commit that was flushed.
+    pub(crate) open: bool,
+}
+
 /// One commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
@@ -138,6 +164,7 @@ pub(crate) struct Meta {
     pub(crate) kind: Kind,
     /// Free runs that are in neither tree.
     pub(crate) recent: Vec<FreeRun>,
+    pub(crate) log: Option<LogPlace>,
 }
 
 /// Why bytes are not a record.
@@ -172,7 +199,17 @@ impl Meta {
             pending_pages: 0,
             kind: Kind::Flushed,
             recent: Vec::new(),
+            log: None,
         }
+    }
+
+    /// The record of a flushed copy of this commit without a log, whose pages are free there.
+    pub(crate) fn without_log(&self) -> Self {
+        let mut meta = Self { kind: Kind::Flushed, log: None, ..self.clone() };
+        if let Some(LogPlace { run, .. }) = self.log {
+            meta.recent.push(FreeRun { run, birth: 0, freed: 0 });
+        }
+        meta
     }
 
     /// The length that a file with this commit must have at least.
@@ -202,7 +239,7 @@ impl Meta {
         out[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(MAGIC);
         put_u32(out, VERSION_OFFSET, VERSION);
         out[PAGE_SHIFT_OFFSET] = self.page_size.trailing_zeros() as u8;
-        put_u64(out, FEATURES_OFFSET, KNOWN_FEATURES);
+        put_u64(out, FEATURES_OFFSET, if self.log.is_some() { FEATURE_LOG } else { 0 });
         put_u64(out, TXN_OFFSET, self.txn);
         put_u32(out, END_OFFSET, self.end);
         out[ID_OFFSET..EVIDENCE_OFFSET].copy_from_slice(&self.id);
@@ -218,6 +255,13 @@ impl Meta {
             put_run(place, 0, free.run);
             put_u64(place, 8, free.birth);
             put_u64(place, 16, free.freed);
+        }
+        if let Some(log) = &self.log {
+            put_run(out, LOG_OFFSET, log.run);
+            let flag = |yes: bool, flag: u64| if yes { flag } else { 0 };
+            let flags = flag(log.chained, LOG_CHAINED) | flag(log.open, LOG_OPEN);
+            put_u64(out, LOG_OFFSET + 8, log.at | flags);
+            put_u64(out, LOG_OFFSET + 16, log.sum);
         }
         put_sums(out, slot);
     }
@@ -323,6 +367,7 @@ impl Meta {
             pending_pages,
             kind: decode_kind(bytes, end)?,
             recent,
+            log: decode_log(bytes, end)?,
         })
     }
 }
@@ -367,6 +412,22 @@ fn decode_kind(bytes: &[u8], end: u32) -> Option<Kind> {
         }
         _ => None,
     }
+}
+
+/// `None` if no store wrote it, `Some(None)` if there is no log.
+fn decode_log(bytes: &[u8], end: u32) -> Option<Option<LogPlace>> {
+    if u64_at(bytes, FEATURES_OFFSET) & FEATURE_LOG == 0 {
+        return Some(None);
+    }
+    let run = run_at(bytes, LOG_OFFSET, end)?;
+    let place = u64_at(bytes, LOG_OFFSET + 8);
+    let (at, flags) = (place & !LOG_FLAGS, place & LOG_FLAGS);
+    if at >= LOG_AT_END || flags > LOG_CHAINED | LOG_OPEN {
+        return None;
+    }
+    let sum = u64_at(bytes, LOG_OFFSET + 16);
+    let (chained, open) = (flags & LOG_CHAINED != 0, flags & LOG_OPEN != 0);
+    Some(Some(LogPlace { run, at, sum, chained, open }))
 }
 
 fn put_run(out: &mut [u8], at: usize, run: Run) {

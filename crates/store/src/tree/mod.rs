@@ -18,6 +18,7 @@ mod free;
 mod group;
 mod image;
 mod insert;
+mod log;
 mod meta;
 mod open;
 mod options;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use super::log::replay::replay;
 use super::meta::{META_LEN, Meta};
 use super::options::Paths;
 use super::pages::PageFile;
-use super::recover::{Found, META_SLOTS, read_metas, recover};
+use super::recover::{Choice, Found, META_SLOTS, read_metas, recover};
 use super::registry::{agree, open_once};
 use super::store::{
     Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
@@ -200,7 +201,9 @@ impl Builder {
     ) -> Result<Inner> {
         let mut found = read_metas(&*file, &paths.data)?;
         let slot = if lock.is_first() {
-            first(&*file, &*lock, &found, &paths.data, is_new)?
+            let choice = choose_newest(&*file, &mut found, &paths.data, self.read_only)?;
+            set_words(&*lock, &found, choice, is_new);
+            choice.latest
         } else {
             (lock.word(WORD_LATEST).load(SeqCst) & 3) as u32
         };
@@ -237,17 +240,28 @@ pub(crate) fn exists(paths: &Paths) -> Error {
     Error::Path { path: paths.data.clone(), reason }
 }
 
-/// The first opener chooses the newest commit and sets the shared words. Unless it made the file
-/// and flushed it a moment ago, what it found may be in the system's memory only, and records that
-/// were refused may be in the way: the first writer sees to that.
-fn first(
+/// Chooses the newest commit. After a power cut it may have to be made first, of what the log has.
+fn choose_newest(
     file: &dyn DataFile,
-    lock: &dyn SharedLock,
-    found: &Found,
+    found: &mut Found,
     path: &Path,
-    is_new: bool,
-) -> Result<u32> {
+    read_only: bool,
+) -> Result<Choice> {
     let choice = recover(file, found, path)?;
+    let Some(newest) = found.metas[choice.latest as usize].as_ref() else { return Ok(choice) };
+    let is_free = |slot: &u32| *slot != choice.latest && *slot != choice.durable;
+    let slot = (0..META_SLOTS).find(is_free).unwrap_or(choice.latest);
+    if !replay(file, path, newest, slot, read_only)? {
+        return Ok(choice);
+    }
+    *found = read_metas(file, path)?;
+    Ok(Choice { latest: slot, durable: slot })
+}
+
+/// Sets the shared words. Unless the store is new and was flushed a moment ago, what was found may
+/// be in the system's memory only, and records that were refused may be in the way: the first
+/// writer sees to that.
+fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, is_new: bool) {
     let word = |slot: u32| {
         let number = found.metas[slot as usize].as_ref().map_or(0, |meta| meta.txn);
         word_of(number, slot)
@@ -259,7 +273,6 @@ fn first(
     lock.word(WORD_MAX_SIZE).store(0, SeqCst);
     lock.word(WORD_LATEST).store(word(choice.latest), SeqCst);
     lock.publish_opened();
-    Ok(choice.latest)
 }
 
 /// Writes the meta pages of an empty store.

@@ -181,7 +181,8 @@ impl Store {
         })?;
         let roots = [&meta.catalog, &meta.ready, &meta.pending];
         let own = roots.iter().map(|root| TableStat::of(root).pages());
-        let own = own.fold(u64::from(FIRST_PAGE), u64::saturating_add);
+        let log = meta.log.map_or(0, |place| u64::from(place.run.len));
+        let own = own.fold(u64::from(FIRST_PAGE) + log, u64::saturating_add);
         let (mut tables, mut all) = (0, TableStat::default());
         catalog::for_each(&txn.pages, &txn.catalog(), |_, root, _| {
             tables += 1;
@@ -190,7 +191,10 @@ impl Store {
         Ok(StoreStat {
             page_size: self.page_size(),
             commit: meta.txn,
-            durable_commit: self.inner.durable_number(),
+            durable_commit: match meta.log.is_some_and(|place| place.chained) {
+                true => meta.txn,
+                false => self.inner.durable_number(),
+            },
             file_bytes: self.inner.file_len()?,
             pages: u64::from(meta.end),
             free_pages: free,

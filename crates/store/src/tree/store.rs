@@ -11,6 +11,7 @@ use super::combine::Combiner;
 use super::commit::SharedSlots;
 use super::flush::Flusher;
 use super::group::{Group, Queue, Turn, locked};
+use super::log::LogHints;
 use super::meta::{FreeRun, META_LEN, Meta};
 use super::options::Paths;
 use super::pages::PageFile;
@@ -70,6 +71,8 @@ pub(crate) struct Hints {
     pub(crate) written: AtomicU32,
     /// The meta pages, for records that nobody flushes.
     pub(crate) slots: Mutex<SharedSlots>,
+    /// The log.
+    pub(crate) log: Mutex<LogHints>,
 }
 
 /// What all handles and transactions of an open store share.
@@ -356,7 +359,7 @@ impl Drop for Inner {
             // The commits are in the system's hands already; this makes them safe from a power
             // cut. There is nobody left to tell of a failure.
             let flushed = match self.durable_number() < self.latest_number() {
-                true => self.sync(),
+                true => self.checkpoint(true),
                 false => Ok(()),
             };
             let _ = flushed.and_then(|()| self.note_clean_close());

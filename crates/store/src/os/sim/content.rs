@@ -30,6 +30,12 @@ impl Content {
         &self.blocks
     }
 
+    /// Bytes that lie inside.
+    pub(super) fn get(&self, offset: u64, len: usize) -> Vec<u8> {
+        let at = offset as usize;
+        (at..at + len).map(|at| self.blocks[at / BLOCK][at % BLOCK]).collect()
+    }
+
     /// Cuts the file, or extends it with zeros.
     pub(super) fn resize(&mut self, len: usize) {
         if len < self.len {

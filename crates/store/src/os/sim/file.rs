@@ -33,6 +33,23 @@ impl SimFile {
         }
     }
 
+    /// A flush, which may fail.
+    fn flush(&self, event: Event) -> io::Result<()> {
+        let mut state = self.system.state();
+        self.system.process.check()?;
+        match state.faults.next(Operation::Sync) {
+            Some(fault) => {
+                let seed = state.faults.random().next();
+                state.note(Event::SyncFailed { file: self.file, kept: fault.kept, seed });
+                Err(fault.error())
+            }
+            None => {
+                state.note(event);
+                Ok(())
+            }
+        }
+    }
+
     /// Puts bytes in the cache and on their way to the disk.
     fn put(&self, state: &mut State, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
@@ -80,25 +97,20 @@ impl DataFile for SimFile {
         self.put(&mut state, offset, &bytes)
     }
 
+    /// A write, and then a flush of nothing but its bytes.
+    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(&[io::IoSlice::new(bytes)], offset)?;
+        let len = bytes.len() as u64;
+        self.flush(Event::SyncRange { file: self.file, offset, len })
+    }
+
     /// What it begins to write it may have written anyway; so this is counted and no more.
     fn start_writeback(&self, _offset: u64, _len: u64) {
         self.system.state().writebacks += 1;
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.system.state();
-        self.system.process.check()?;
-        match state.faults.next(Operation::Sync) {
-            Some(fault) => {
-                let seed = state.faults.random().next();
-                state.note(Event::SyncFailed { file: self.file, kept: fault.kept, seed });
-                Err(fault.error())
-            }
-            None => {
-                state.note(Event::Sync { file: self.file });
-                Ok(())
-            }
-        }
+        self.flush(Event::Sync { file: self.file })
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -17,6 +17,7 @@ pub(super) enum Event {
     Write { file: usize, offset: u64, bytes: Arc<[u8]> },
     SetLen { file: usize, len: u64 },
     Sync { file: usize },
+    SyncRange { file: usize, offset: u64, len: u64 },
     SyncFailed { file: usize, kept: Kept, seed: u64 },
     SyncDirectory { folder: PathBuf },
     Remove { path: PathBuf },
@@ -36,6 +37,9 @@ impl fmt::Display for Event {
             }
             Self::SetLen { file, len } => write!(f, "set the length of file {file} to {len}"),
             Self::Sync { file } => write!(f, "sync file {file}"),
+            Self::SyncRange { file, offset, len } => {
+                write!(f, "sync {len} bytes at {offset} of file {file}")
+            }
             Self::SyncFailed { file, kept, .. } => {
                 write!(f, "fail to sync file {file}, kept: {kept:?}")
             }
@@ -132,6 +136,9 @@ impl Image {
                 self.files[*file].change(Change::SetLen(*len));
             }
             Event::Sync { file } => self.files[*file].sync(),
+            Event::SyncRange { file, offset, len } => {
+                self.files[*file].sync_range(*offset, *len);
+            }
             Event::SyncFailed { file, kept, seed } => self.files[*file].fail_sync(*kept, *seed),
             Event::SyncDirectory { folder } => {
                 let last = self.pending_names.iter().rposition(|change| change.touches(folder));
@@ -218,6 +225,26 @@ impl File {
             change.apply(&mut self.durable);
         }
         debug_assert_eq!(self.durable.len(), self.len);
+    }
+
+    /// Makes the bytes of a range durable, as they are seen, and nothing else that is pending.
+    fn sync_range(&mut self, offset: u64, len: u64) {
+        let end = offset + len;
+        self.durable.put(offset, &self.seen().get(offset, len as usize));
+        let pending = std::mem::take(&mut self.pending);
+        for change in pending {
+            match change {
+                Change::Write { offset: at, bytes } => {
+                    let until = at + bytes.len() as u64;
+                    let parts = [(at, until.min(offset)), (at.max(end), until)];
+                    for (from, to) in parts.into_iter().filter(|(from, to)| from < to) {
+                        let bytes = &bytes[(from - at) as usize..(to - at) as usize];
+                        self.pending.push(Change::Write { offset: from, bytes: bytes.into() });
+                    }
+                }
+                other => self.pending.push(other),
+            }
+        }
     }
 
     /// The content as processes see it.

@@ -20,6 +20,8 @@
 //! whose name did not survive is gone, however often it was synced. A rename is never half done.
 //! Folders themselves always survive.
 //!
+//! A range that was written durably survives as after a `sync`; what else is pending stays so.
+//!
 //! A `sync` that fails leaves of the pending writes none, all or some on the disk, *and forgets
 //! that the rest is pending*, as Linux does: reads still show it, a later sync that succeeds does
 //! not bring it to the disk. The length stays pending or was kept.

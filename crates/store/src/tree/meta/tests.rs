@@ -23,6 +23,19 @@ fn sample(kind: Kind) -> Meta {
             FreeRun { run: Run { start: 20, len: 3 }, birth: 0, freed: 0 },
             FreeRun { run: Run { start: 30, len: 1 }, birth: 7, freed: 9 },
         ],
+        log: None,
+    }
+}
+
+#[test]
+fn the_place_of_the_log_comes_back() {
+    let run = Run { start: 100, len: 16 };
+    for (chained, open) in [(false, false), (true, false), (false, true), (true, true)] {
+        let log = Some(LogPlace { run, at: 5 << 12, sum: 0x0102_0304_0506_0708, chained, open });
+        let meta = Meta { log, ..sample(Kind::Flushed) };
+        let bytes = meta.encode(1);
+        assert_eq!(Meta::decode(&bytes, 1), Ok(meta));
+        assert_eq!(bytes[16..24], 1_u64.to_le_bytes(), "older versions must refuse it");
     }
 }
 
@@ -50,7 +63,7 @@ fn dump(bytes: &[u8]) -> String {
 
 #[test]
 fn the_layout_is_the_one_described() {
-    assert_eq!(RECENT_MAX, 138);
+    assert_eq!(RECENT_MAX, 137);
     assert_eq!([CORE_SUM_OFFSET, RUNS_OFFSET, RECENT_OFFSET], [256, 264, 776]);
     let golden = include_str!("golden.txt");
     assert_eq!(dump(&sample(kinds()[1].clone()).encode(2)), golden);

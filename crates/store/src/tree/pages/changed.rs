@@ -34,6 +34,8 @@ struct Slot {
     page: Option<Buffer>,
     /// The savepoint epoch in which `page` was last saved to the undo log or made.
     epoch: u32,
+    /// The page of the snapshot that it was copied from or takes the place of; 0 if there is none.
+    source: PageNo,
 }
 
 /// How to take back one step of a write transaction.
@@ -274,7 +276,7 @@ impl WritePages {
         let birth = page.birth();
         copy.copy_from(page.bytes());
         self.free_run(Run { start: at.0, len: 1 }, birth)?;
-        Ok(self.place(copy))
+        Ok(self.place_for(copy, at.0))
     }
 
     /// A frame; one of those that were given back if there is one. What is in it is of no meaning.
@@ -301,7 +303,7 @@ impl WritePages {
         if !at.is_changed() {
             let birth = self.base.page(at, level)?.birth();
             self.free_run(Run { start: at.0, len: 1 }, birth)?;
-            return Ok(self.place(page));
+            return Ok(self.place_for(page, at.0));
         }
         let (epoch, saved) = (self.log.epoch, self.has_savepoints());
         let slot = &mut self.slots[at.index()];
@@ -318,14 +320,19 @@ impl WritePages {
 
     /// Takes a newly built page in.
     pub(crate) fn place(&mut self, page: Buffer) -> PageRef {
-        let epoch = self.log.epoch;
+        self.place_for(page, 0)
+    }
+
+    /// Takes a page in for one of the snapshot.
+    fn place_for(&mut self, page: Buffer, source: PageNo) -> PageRef {
+        let new = Slot { page: Some(page), epoch: self.log.epoch, source };
         let slot = match self.unused.pop() {
             Some(slot) => {
-                self.slots[slot as usize] = Slot { page: Some(page), epoch };
+                self.slots[slot as usize] = new;
                 slot
             }
             None => {
-                self.slots.push(Slot { page: Some(page), epoch });
+                self.slots.push(new);
                 (self.slots.len() - 1) as u32
             }
         };
@@ -460,7 +467,7 @@ impl WritePages {
 
     /// Takes neighbouring pages: free ones that serve best, else at the end of the store, where
     /// those that are free just before it come first.
-    fn take_run(&mut self, pages: u32) -> Result<Run> {
+    pub(crate) fn take_run(&mut self, pages: u32) -> Result<Run> {
         if let Some(run) = self.space.open.take(pages) {
             return Ok(run);
         }
@@ -578,18 +585,24 @@ impl WritePages {
                 self.unused.swap_remove(i);
             }
         }
-        *at = Slot { page: Some(page), epoch };
+        *at = Slot { page: Some(page), epoch, source: 0 };
     }
 
     /// Writes a changed page's fate at the commit or a spill: hands its buffer out for writing as
-    /// page `no` and leaves the slot unused. The caller puts `no` in the parent.
-    pub(crate) fn number(&mut self, at: PageRef, no: PageNo, spilled: bool) -> Option<Buffer> {
-        let epoch = self.slots[at.index()].epoch;
+    /// page `no`, with the number of the page of the snapshot whose place it takes, and leaves the
+    /// slot unused. The caller puts `no` in the parent.
+    pub(crate) fn number(
+        &mut self,
+        at: PageRef,
+        no: PageNo,
+        spilled: bool,
+    ) -> Option<(PageNo, Buffer)> {
+        let Slot { epoch, source, .. } = self.slots[at.index()];
         let page = self.vacate(at)?;
         if spilled && self.has_savepoints() {
             self.log.steps.push(Undo::Spilled { slot: at.index() as u32, no, epoch });
         }
-        Some(page)
+        Some((source, page))
     }
 }
 

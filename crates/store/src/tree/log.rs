@@ -1,0 +1,429 @@
+//! The redo log: a ring of pages in the data file, into which durable commits of scattered pages
+//! are written so that only the log has to be flushed.
+//!
+//! # Concept
+//!
+//! A durable commit has to wait until the disk has all of its pages, and a disk takes as long for
+//! 1,000 scattered pages as for many thousand neighbouring ones. So such a commit writes its pages
+//! as an unsynced one does, and besides one *record* into the log, of which just those bytes are
+//! flushed. A record holds the new meta record and, of each page that the commit wrote, what tells
+//! it apart from the page that it replaces: a few hundred bytes, as a rule. The pages themselves
+//! reach the disk when the system likes, or at the next *checkpoint*, which is what
+//! [`sync`](super::store::Inner::sync) does: the file is flushed, and the newest commit becomes the
+//! durable one.
+//!
+//! After a power cut the first opener *replays* the log: it takes the durable commit D and makes
+//! from it, record by record, the pages of the commits that follow ([`replay`]). That is possible
+//! because no page of D is written before a newer commit is durable, and every other page that a
+//! record builds on was written by a record before it. It may be done any number of times: a power
+//! cut meanwhile changes nothing. After the mere death of a process the pages are in the system's
+//! cache, and at most the record of a commit that it was about to publish is replayed.
+//!
+//! # Invariants
+//!
+//! 1. A record follows directly the one before it: it names the commit that it follows and has the
+//!    checksum of that one's record. So the log ends where a record does not fit, and what a ring
+//!    held in an earlier round is never taken for a record.
+//! 2. A commit whose predecessors since D are not all in the log cannot be in it either (the place
+//!    in the meta record is not *chained* then): its pages are flushed, and it becomes D.
+//! 3. Records behind D are overwritten only when a newer commit is durable.
+//! 4. Records follow D only if D's meta record says that they may (it is *open*). A clean close
+//!    leaves it shut, so that an opening needs no look at the log.
+//! 5. What a writer that died left behind the newest commit is removed before anything is written
+//!    ([`cut_tail`]): a commit that nobody saw must not come back after others were made.
+
+pub(crate) mod delta;
+pub(crate) mod replay;
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::group::locked;
+use super::image::{Image, Pieces};
+use super::meta::{LogPlace, Meta};
+use super::pages::{Pages, Run};
+use super::state::WriteState;
+use super::store::{Inner, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, slot_of};
+use crate::canary::{Bug, is_planted};
+use crate::checksum::Crc64;
+use crate::coding::{put_u32, put_u64};
+use crate::{Error, Result};
+use delta::put_delta;
+
+/// Records begin at multiples of this, so that writing one never touches a sector of another.
+pub(crate) const RECORD_ALIGN: u64 = 4096;
+/// The ring is this part of the store, within bounds.
+const RING_PART: u64 = 8;
+pub(crate) const RING_BYTES_MIN: u64 = 512 << 10;
+/// ... and a multiple of this, which is one of every page size.
+const RING_UNIT: u64 = 64 << 10;
+const RING_BYTES_MAX: u64 = 64 << 20;
+/// No ring is made before so many commits of this process would have gained by it, ...
+const GAINED_MIN: u32 = 32;
+/// ... nor for a store of fewer bytes.
+const STORE_BYTES_MIN: u64 = 4 << 20;
+/// A commit of more pages, or of more bytes in long values, flushes its pages.
+const PAGES_MAX: usize = 4096;
+const EXTENT_BYTES_MAX: usize = 64 << 10;
+
+/// The head of a record, and of each of its entries: the meta record, made from zeros, and pages.
+pub(crate) mod header {
+    pub(crate) const MAGIC_OFFSET: usize = 0;
+    pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"HDGREDO\x01");
+    pub(crate) const LENGTH_OFFSET: usize = 8;
+    pub(crate) const PAGES_OFFSET: usize = 12;
+    pub(crate) const COMMIT_OFFSET: usize = 16;
+    pub(crate) const FOLLOWS_OFFSET: usize = 24;
+    pub(crate) const PLACE_OFFSET: usize = 32;
+    pub(crate) const BEFORE_OFFSET: usize = 40;
+    pub(crate) const SUM_OFFSET: usize = 48;
+    pub(crate) const ENTRIES_OFFSET: usize = 56;
+    /// Before each delta: the page, the one that it is made from (0: zeros), the delta's length.
+    pub(crate) const ENTRY_LEN: usize = 12;
+}
+
+/// What this process knows of the log.
+#[derive(Default)]
+pub(crate) struct LogHints {
+    /// Memory for records.
+    bytes: Vec<u8>,
+    /// The shared word of the durable commit, and the place in its meta record.
+    durable: Option<(u64, Option<LogPlace>)>,
+    /// How many commits would have gained by a log.
+    gained: u32,
+}
+
+/// What a durable commit is to do, as far as its pages decide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To the log, if there is one with room.
+    Log,
+    /// Its pages are flushed.
+    Flush,
+}
+
+/// A commit of a few scattered pages gains by a log; one whose pages stand side by side is flushed
+/// as fast, and so is one that is larger than its record would be worth.
+pub(crate) fn way(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Way {
+    let WriteState { pages, free, .. } = state;
+    let is_plain = !free.written_early && pages.space.lowest_first.is_none();
+    let fits = pieces.len() <= PAGES_MAX && pages.extent_bytes <= EXTENT_BYTES_MAX;
+    let may = store.options.log_size != Some(0);
+    if may && is_plain && fits && pieces.len() > 1 { Way::Log } else { Way::Flush }
+}
+
+impl LogPlace {
+    /// The beginning of a new ring.
+    pub(crate) fn of(run: Run) -> Self {
+        Self { run, at: 0, sum: 0, chained: true, open: true }
+    }
+
+    /// The length of the ring.
+    fn ring_bytes(&self, page_size: u64) -> u64 {
+        u64::from(self.run.len) * page_size
+    }
+
+    /// Where in the file the record at a place stands.
+    fn offset(&self, at: u64, page_size: u64) -> u64 {
+        u64::from(self.run.start) * page_size + at % self.ring_bytes(page_size)
+    }
+
+    /// The beginning of the ring's next round, for what does not fit in this one.
+    fn next_round(&self, page_size: u64) -> u64 {
+        self.at.next_multiple_of(self.ring_bytes(page_size))
+    }
+
+    /// Where a record of so many bytes goes, if there is room before what stands from `first` on.
+    fn room_for(&self, len: u64, first: u64, page_size: u64) -> Option<u64> {
+        let ring = self.ring_bytes(page_size);
+        let len = len.next_multiple_of(RECORD_ALIGN);
+        let fits_here = self.at % ring + len <= ring;
+        let at = if fits_here { self.at } else { self.next_round(page_size) };
+        let used = (at + len).checked_sub(first)?;
+        (used <= ring).then_some(at)
+    }
+
+    /// That of a commit which is durable without the log: records may follow it, and nothing
+    /// before it.
+    pub(crate) fn restarted(&self, id: &[u8; 16], txn: u64) -> Self {
+        let mut sum = Crc64::new();
+        sum.update(id);
+        sum.update(&txn.to_le_bytes());
+        Self { sum: sum.finish(), chained: true, open: true, ..*self }
+    }
+
+    /// That of a commit which is neither durable nor in the log.
+    fn left_out(&self) -> Self {
+        Self { chained: false, ..*self }
+    }
+}
+
+/// The place that a meta record notes for a commit which is not in the log.
+pub(crate) fn place_of(place: Option<LogPlace>, durable: bool, meta: &Meta) -> Option<LogPlace> {
+    match durable {
+        true => place.map(|place| place.restarted(&meta.id, meta.txn)),
+        false => place.map(|place| place.left_out()),
+    }
+}
+
+/// That of a commit whose pages were flushed after it was published: what follows it in the log
+/// goes on following it.
+pub(crate) fn place_at_checkpoint(meta: &Meta, closing: bool) -> Option<LogPlace> {
+    let place = meta.log?;
+    let place = if place.chained { place } else { place.restarted(&meta.id, meta.txn) };
+    Some(LogPlace { open: !closing, ..place })
+}
+
+/// Writes the record of a commit and waits until it is on stable storage; false, and nothing is
+/// written, if the log cannot take it. The caller has the turn of the meta pages.
+///
+/// # Errors
+/// A failed write poisons the store: what the log holds then is not known.
+pub(crate) fn append(
+    store: &Inner,
+    state: &WriteState,
+    image: &Image,
+    meta: &mut Meta,
+) -> Result<bool> {
+    let mut bytes = std::mem::take(&mut locked(&store.hints.log).bytes);
+    let behind = prepare(store, state, image, meta, &mut bytes)?;
+    if let Some((offset, behind)) = behind {
+        meta.log = Some(behind);
+        store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
+        store.lock.word(WORD_DIRTY).store(1, SeqCst);
+        store.write_durably(&bytes, offset)?;
+    }
+    let is_all_durable = store.is_newest_durable()?;
+    let mut hints = locked(&store.hints.log);
+    hints.bytes = bytes;
+    // Behind commits that are not durable a log is of no use.
+    hints.gained += u32::from(behind.is_none() && is_all_durable);
+    Ok(behind.is_some())
+}
+
+/// Builds the record of a commit; where it goes in the file, and the place behind it. `None` if the
+/// log cannot take it.
+fn prepare(
+    store: &Inner,
+    state: &WriteState,
+    image: &Image,
+    meta: &Meta,
+    bytes: &mut Vec<u8>,
+) -> Result<Option<(u64, LogPlace)>> {
+    let newest = store.newest()?;
+    let (place, durable) = (newest.meta.log, durable_place(store)?);
+    let (Some(place), Some(durable)) = (place, durable) else { return Ok(None) };
+    if !place.chained || !durable.open || durable.run != place.run {
+        return Ok(None);
+    }
+    build(bytes, &place, newest.meta.txn, meta, image, state);
+    let (len, page_size) = (bytes.len() as u64, state.pages.page_size() as u64);
+    if 2 * len > image.bytes() as u64 + state.pages.extent_bytes as u64 {
+        return Ok(None);
+    }
+    let first = if is_planted(Bug::LogFreedEarly) { place.at } else { durable.at };
+    let Some(at) = place.room_for(len, first, page_size) else { return Ok(None) };
+    let sum = finish(bytes, at);
+    let behind = LogPlace { at: (at + len).next_multiple_of(RECORD_ALIGN), sum, ..place };
+    Ok(Some((place.offset(at, page_size), behind)))
+}
+
+/// Puts a record together, but for its place and its sum.
+fn build(
+    out: &mut Vec<u8>,
+    place: &LogPlace,
+    follows: u64,
+    meta: &Meta,
+    image: &Image,
+    state: &WriteState,
+) {
+    out.clear();
+    out.resize(header::ENTRIES_OFFSET, 0);
+    put_u64(out, header::MAGIC_OFFSET, header::MAGIC);
+    put_u64(out, header::COMMIT_OFFSET, meta.txn);
+    put_u64(out, header::FOLLOWS_OFFSET, follows);
+    put_u64(out, header::BEFORE_OFFSET, place.sum);
+    put_entry(out, (0, 0), None, &meta.encode(0));
+    let page_size = state.pages.page_size();
+    let mut pages = 1;
+    for (no, source, page) in image.pages() {
+        let old = Run { start: source, len: 1 };
+        let old = if source == 0 { None } else { state.pages.base.run(old).ok() };
+        put_entry(out, (no, if old.is_some() { source } else { 0 }), old, page);
+        pages += 1;
+    }
+    for (first, whole) in &state.pages.extents {
+        for (no, page) in (*first..).zip(whole.chunks(page_size)) {
+            put_entry(out, (no, 0), None, page);
+            pages += 1;
+        }
+    }
+    put_u32(out, header::PAGES_OFFSET, pages);
+    let len = out.len() as u32;
+    put_u32(out, header::LENGTH_OFFSET, len);
+}
+
+fn put_entry(out: &mut Vec<u8>, (no, source): (u32, u32), old: Option<&[u8]>, new: &[u8]) {
+    let start = out.len();
+    out.resize(start + header::ENTRY_LEN, 0);
+    put_delta(out, old, new);
+    let len = (out.len() - start - header::ENTRY_LEN) as u32;
+    let entry = &mut out[start..];
+    put_u32(entry, 0, no);
+    put_u32(entry, 4, source);
+    put_u32(entry, 8, len);
+}
+
+/// Fills in the place and the sum.
+fn finish(record: &mut [u8], at: u64) -> u64 {
+    put_u64(record, header::PLACE_OFFSET, at);
+    let sum = sum_of(record);
+    put_u64(record, header::SUM_OFFSET, sum);
+    sum
+}
+
+/// CRC-64 of a record but for its sum.
+fn sum_of(record: &[u8]) -> u64 {
+    let mut sum = Crc64::new();
+    sum.update(&record[..header::SUM_OFFSET]);
+    sum.update(&record[header::ENTRIES_OFFSET..]);
+    sum.finish()
+}
+
+/// Whether so much of the ring stands behind the durable commit that a checkpoint is due.
+pub(crate) fn is_half_full(store: &Inner, place: &LogPlace) -> bool {
+    let ring = place.ring_bytes(store.pages.page_size() as u64);
+    let known = locked(&store.hints.log).durable;
+    let first = known.and_then(|(_, durable)| Some(durable?.at));
+    first.is_none_or(|first| place.at - first.min(place.at) > ring / 2)
+}
+
+/// The place in the meta record of the durable commit.
+fn durable_place(store: &Inner) -> Result<Option<LogPlace>> {
+    let word = store.lock.word(WORD_DURABLE).load(SeqCst);
+    if let Some((known, place)) = locked(&store.hints.log).durable
+        && known == word
+    {
+        return Ok(place);
+    }
+    let place = store.read_meta(slot_of(word))?.log;
+    locked(&store.hints.log).durable = Some((word, place));
+    Ok(place)
+}
+
+/// What becomes of the ring in a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// What it was: there is the one of the commit before, or none.
+    Stays,
+    /// There is another one now.
+    New(Run),
+    /// Compaction has let it go.
+    Gone,
+}
+
+impl Ring {
+    /// The place that the commit begins with, given that of the one before.
+    pub(crate) fn place(self, before: Option<LogPlace>) -> Option<LogPlace> {
+        match self {
+            Self::Stays => before,
+            Self::New(run) => Some(LogPlace::of(run)),
+            Self::Gone => None,
+        }
+    }
+}
+
+/// Before a commit: lets the ring go in a compaction; where the pages will be flushed anyway, makes
+/// one, or a longer one, if it is time to. The caller writes the place in the meta record.
+pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) -> Result<Ring> {
+    let newest = store.newest()?;
+    let old = newest.meta.log;
+    let run = if state.pages.space.lowest_first.is_some() {
+        None
+    } else {
+        match wanted_pages(store, state, old).filter(|_| durable) {
+            None => return Ok(Ring::Stays),
+            Some(pages) => match state.pages.take_run(pages) {
+                Ok(run) => Some(run),
+                Err(Error::StoreFull { .. }) => return Ok(Ring::Stays),
+                Err(error) => return Err(error),
+            },
+        }
+    };
+    if let Some(old) = old {
+        // As old as any: who reads an older commit may be copying it.
+        state.pages.free_run(old.run, 0)?;
+    }
+    let Some(run) = run else { return Ok(Ring::Gone) };
+    fill_with_zeros(store, run)?;
+    locked(&store.hints.log).gained = 0;
+    Ok(Ring::New(run))
+}
+
+/// How many pages a ring should have, if it is time for a new one.
+fn wanted_pages(store: &Inner, state: &WriteState, old: Option<LogPlace>) -> Option<u32> {
+    let page_size = state.pages.page_size() as u64;
+    let gained = locked(&store.hints.log).gained;
+    let least = if store.options.log_size.is_some() { 1 } else { GAINED_MIN };
+    let wanted = wanted_bytes(store.options.log_size, u64::from(state.pages.base.end) * page_size);
+    let has = old.map_or(0, |place| place.ring_bytes(page_size));
+    let is_due = gained >= least && wanted > 0 && 2 * has <= wanted;
+    is_due.then_some((wanted / page_size) as u32)
+}
+
+/// How long the ring of a store should be: what was asked for, or a part of the store.
+fn wanted_bytes(asked: Option<u64>, store_bytes: u64) -> u64 {
+    match asked {
+        Some(bytes) => bytes - bytes % RING_UNIT,
+        None if store_bytes < STORE_BYTES_MIN => 0,
+        None => {
+            let part = (store_bytes / RING_PART).clamp(RING_BYTES_MIN, RING_BYTES_MAX);
+            part.next_power_of_two()
+        }
+    }
+}
+
+/// Writes the ring once, so that writing records changes no more than bytes on the disk.
+fn fill_with_zeros(store: &Inner, run: Run) -> Result<()> {
+    let page_size = store.pages.page_size() as u64;
+    let (start, len) = (u64::from(run.start) * page_size, u64::from(run.len) * page_size);
+    let zeros = vec![0; (len as usize).min(512 << 10)];
+    let mut done = 0;
+    while done < len {
+        let part = &zeros[..zeros.len().min((len - done) as usize)];
+        let written = store.pages.file.write_at(&[std::io::IoSlice::new(part)], start + done);
+        written.map_err(|e| Error::io("write the log of", &store.pages.path, e))?;
+        done += part.len() as u64;
+    }
+    Ok(())
+}
+
+/// Removes a record behind that of the newest commit: it is of a writer that died before it
+/// published. The caller has the writer's lock.
+pub(crate) fn cut_tail(store: &Inner) -> Result<()> {
+    let Some(place) = store.newest()?.meta.log else { return Ok(()) };
+    let page_size = store.pages.page_size() as u64;
+    let zeros = [0; RECORD_ALIGN as usize];
+    let first = durable_place(store)?.map_or(place.at, |durable| durable.at);
+    for at in [place.at, place.next_round(page_size)] {
+        let is_free = at + RECORD_ALIGN - first.min(at) <= place.ring_bytes(page_size);
+        if is_free {
+            store.write_durably(&zeros, place.offset(at, page_size))?;
+        }
+    }
+    Ok(())
+}
+
+impl Inner {
+    /// Writes bytes and waits until they are on stable storage; a failure poisons the store.
+    fn write_durably(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let file = &self.pages.file;
+        let written = match is_planted(Bug::SkippedFlush) {
+            true => file.write_at(&[std::io::IoSlice::new(bytes)], offset),
+            false => file.write_durably(bytes, offset),
+        };
+        written.map_err(|e| self.poison(Error::io("write the log of", &self.pages.path, e)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

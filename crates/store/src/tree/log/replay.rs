@@ -1,0 +1,207 @@
+//! Replaying the log: what the first opener does after a power cut, before anybody reads.
+//!
+//! 1. From the durable commit on, record after record is read as far as the chain goes.
+//! 2. Of each record the pages are made from those that they replace, and written to their places.
+//!    None of these is a page of the durable commit, so a power cut here only means to begin anew.
+//! 3. Everything is flushed.
+//! 4. The last record's meta record is written, as a flushed one, to a meta page that is not the
+//!    durable commit's, and flushed. From here on it is the newest commit, and the durable one.
+
+use std::io::IoSlice;
+use std::path::Path;
+
+use super::super::meta::{Kind, LogPlace, META_LEN, Meta};
+use super::super::pages::FIRST_PAGE;
+use super::delta::apply_delta;
+use super::{RECORD_ALIGN, header, sum_of};
+use crate::canary::{Bug, is_planted};
+use crate::coding::{u32_at, u64_at};
+use crate::os::DataFile;
+use crate::{Error, Result};
+
+/// How much of the ring is read at a time, where the whole of it is looked through.
+const PIECE: usize = 1 << 20;
+
+/// The file, and how far the log was read.
+struct Replay<'f> {
+    file: &'f dyn DataFile,
+    path: &'f Path,
+    page_size: u64,
+    /// The commit that was read last, and the place behind its record.
+    newest: Meta,
+    place: LogPlace,
+}
+
+/// Replays the records behind the newest commit that has a meta record; false if there are none.
+/// After a power cut that is the durable one. After the death of a process at most one can follow
+/// that is in the system's cache: the process had written it, and not yet published its commit.
+///
+/// `slot` is a meta page that holds neither the newest commit nor the durable one.
+///
+/// # Errors
+/// [`Error::Corrupt`] if a record in the middle of the log is damaged, [`Error::Path`] if there are
+/// records and the store is opened for reading only.
+pub(crate) fn replay(
+    file: &dyn DataFile,
+    path: &Path,
+    newest: &Meta,
+    slot: u32,
+    read_only: bool,
+) -> Result<bool> {
+    let is_cached = matches!(newest.kind, Kind::Unsynced { .. });
+    let may_follow = |place: &LogPlace| if is_cached { place.chained } else { place.open };
+    let Some(place) = newest.log.filter(may_follow) else { return Ok(false) };
+    let page_size = u64::from(newest.page_size);
+    let mut replay = Replay { file, path, page_size, newest: newest.clone(), place };
+    let mut count = 0;
+    while let Some(record) = replay.next()? {
+        if read_only && is_cached {
+            return Ok(false);
+        }
+        if read_only {
+            let reason = "its log must be replayed after a power cut; open it for writing once";
+            return Err(Error::Path { path: path.into(), reason });
+        }
+        replay.redo(&record)?;
+        count += 1;
+        if is_planted(Bug::ShortReplay) {
+            break;
+        }
+    }
+    if !is_cached {
+        replay.check_end()?;
+    }
+    if count == 0 {
+        return Ok(false);
+    }
+    let io = |doing| move |e| Error::io(doing, path, e);
+    let log = Some(LogPlace { chained: true, open: true, ..replay.place });
+    let meta = Meta { kind: Kind::Flushed, log, ..replay.newest };
+    if file.len().map_err(io("read the length of"))? < meta.file_len() {
+        file.set_len(meta.file_len()).map_err(io("extend"))?;
+    }
+    file.sync().map_err(io("flush"))?;
+    let written = file.write_at(&[IoSlice::new(&meta.encode(slot))], u64::from(slot) * page_size);
+    written.map_err(io("write a meta page of"))?;
+    file.sync().map_err(io("flush"))?;
+    Ok(true)
+}
+
+impl Replay<'_> {
+    /// The next record, if there is one.
+    fn next(&self) -> Result<Option<Vec<u8>>> {
+        match self.record_at(self.place.at)? {
+            None => self.record_at(self.place.next_round(self.page_size)),
+            found => Ok(found),
+        }
+    }
+
+    fn read(&self, at: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let read = self.file.read_at(&mut bytes, self.place.offset(at, self.page_size));
+        read.map_err(|e| Error::io("read the log of", self.path, e))?;
+        Ok(bytes)
+    }
+
+    /// The record at a place, if it follows the last one.
+    fn record_at(&self, at: u64) -> Result<Option<Vec<u8>>> {
+        let head = self.read(at, header::ENTRIES_OFFSET)?;
+        let follows = u64_at(&head, header::FOLLOWS_OFFSET) == self.newest.txn
+            && u64_at(&head, header::BEFORE_OFFSET) == self.place.sum
+            && u64_at(&head, header::PLACE_OFFSET) == at;
+        if u64_at(&head, header::MAGIC_OFFSET) != header::MAGIC || !follows {
+            return Ok(None);
+        }
+        let ring = self.place.ring_bytes(self.page_size);
+        self.whole(&head, at, ring - at % ring)
+    }
+
+    /// The record with this head, if it is whole and no longer than the room that it has.
+    fn whole(&self, head: &[u8], at: u64, room: u64) -> Result<Option<Vec<u8>>> {
+        let len = u64::from(u32_at(head, header::LENGTH_OFFSET));
+        if len < header::ENTRIES_OFFSET as u64 || len > room {
+            return Ok(None);
+        }
+        let record = self.read(at, len as usize)?;
+        let is_whole = sum_of(&record) == u64_at(&record, header::SUM_OFFSET);
+        Ok((is_whole || is_planted(Bug::UnchainedRecord)).then_some(record))
+    }
+
+    /// Writes the pages of a record.
+    fn redo(&mut self, record: &[u8]) -> Result<()> {
+        let damaged = || self.damaged("a record of the log that no store wrote");
+        let mut entries = &record[header::ENTRIES_OFFSET..];
+        let mut meta = None;
+        for _ in 0..u32_at(record, header::PAGES_OFFSET) {
+            let (head, rest) = entries.split_at_checked(header::ENTRY_LEN).ok_or_else(damaged)?;
+            let (no, source) = (u32_at(head, 0), u32_at(head, 4));
+            let len = u32_at(head, 8) as usize;
+            let (delta, rest) = rest.split_at_checked(len).ok_or_else(damaged)?;
+            entries = rest;
+            match &meta {
+                None => meta = Some(self.meta_of(record, delta)?),
+                Some(meta) => self.redo_page(meta, (no, source), delta)?,
+            }
+        }
+        let at = u64_at(record, header::PLACE_OFFSET);
+        let behind = (at + record.len() as u64).next_multiple_of(RECORD_ALIGN);
+        self.newest = meta.ok_or_else(damaged)?;
+        self.place = LogPlace { at: behind, sum: u64_at(record, header::SUM_OFFSET), ..self.place };
+        Ok(())
+    }
+
+    fn meta_of(&self, record: &[u8], delta: &[u8]) -> Result<Meta> {
+        let mut bytes = vec![0; META_LEN];
+        let made = apply_delta(&mut bytes, delta).then(|| Meta::decode(&bytes, 0).ok()).flatten();
+        let fits = |meta: &Meta| {
+            meta.txn == u64_at(record, header::COMMIT_OFFSET)
+                && meta.txn > self.newest.txn
+                && meta.id == self.newest.id
+                && meta.page_size == self.newest.page_size
+        };
+        made.filter(fits).ok_or_else(|| self.damaged("a record of the log without its commit"))
+    }
+
+    /// Makes a page of the one that it replaces, and writes it.
+    fn redo_page(&self, meta: &Meta, (no, source): (u32, u32), delta: &[u8]) -> Result<()> {
+        let ring = self.place.run.start..self.place.run.start + self.place.run.len;
+        let is_page = |no: u32| no >= FIRST_PAGE && no < meta.end && !ring.contains(&no);
+        let mut page = vec![0; self.page_size as usize];
+        if source != 0 {
+            let read = self.file.read_at(&mut page, u64::from(source) * self.page_size);
+            read.map_err(|e| Error::io("read", self.path, e))?;
+        }
+        if !is_page(no) || !apply_delta(&mut page, delta) {
+            return Err(self.damaged("a page in a record of the log that no store wrote"));
+        }
+        let written = self.file.write_at(&[IoSlice::new(&page)], u64::from(no) * self.page_size);
+        written.map_err(|e| Error::io("write", self.path, e))
+    }
+
+    /// Makes sure that no record follows the end of the chain: a power cut tears the last one only.
+    fn check_end(&self) -> Result<()> {
+        let ring = self.place.ring_bytes(self.page_size);
+        for from in (0..ring).step_by(PIECE) {
+            let piece = self.read(from, PIECE.min((ring - from) as usize))?;
+            for (at, block) in (from..).step_by(RECORD_ALIGN as usize).zip(blocks(&piece)) {
+                let is_newer = u64_at(block, header::MAGIC_OFFSET) == header::MAGIC
+                    && u64_at(block, header::COMMIT_OFFSET) > self.newest.txn
+                    && u64_at(block, header::FOLLOWS_OFFSET) > self.newest.txn
+                    && u64_at(block, header::PLACE_OFFSET) % ring == at;
+                if is_newer && self.whole(block, at, ring - at)?.is_some() {
+                    return Err(self.damaged("a damaged record in the middle of the log"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, reason: &'static str) -> Error {
+        let offset = self.place.offset(self.place.at, self.page_size);
+        Error::Corrupt { path: self.path.into(), page: offset / self.page_size, reason }
+    }
+}
+
+fn blocks(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
+    piece.chunks(RECORD_ALIGN as usize)
+}

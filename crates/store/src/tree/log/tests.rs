@@ -1,0 +1,173 @@
+//! Where records go, and the log as a whole on a simulated disk.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::os::sim::{Config, CrashMode, SimSystem};
+use crate::tree::{Durability, Snapshot, Store, TableOptions};
+
+fn place(at: u64) -> LogPlace {
+    LogPlace { at, ..LogPlace::of(Run { start: 10, len: 16 }) }
+}
+
+#[test]
+fn a_record_stands_in_one_piece_before_what_must_stay() {
+    let room = |at, len, first| place(at).room_for(len, first, 4096);
+    assert_eq!(room(0, 100, 0), Some(0));
+    assert_eq!(room(0, 65_536, 0), Some(0));
+    assert_eq!(room(0, 65_537, 0), None);
+    assert_eq!(room(61_440, 4096, 0), Some(61_440));
+    // What does not fit in this round goes to the next one, if nothing stands there.
+    assert_eq!(room(61_440, 4097, 0), None);
+    assert_eq!(room(61_440, 4097, 8192), Some(65_536));
+    assert_eq!(room(61_440, 8193, 8192), None);
+    assert_eq!(room(65_536, 4096, 0), None);
+    assert_eq!(room(65_536, 4096, 65_536), Some(65_536));
+    assert_eq!(place(70_000 / 4096 * 4096).offset(69_632, 4096), 10 * 4096 + 4096);
+}
+
+/// A store with a log, in which 2,000 keys stand.
+fn filled(disk: &SimSystem, log: u64) -> Store {
+    let builder = Store::builder().system(Arc::new(disk.clone())).log_size(log);
+    let store = builder.open_or_create("/disk/store").unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    for key in 0..2000_u32 {
+        txn.put(table, &key.to_be_bytes(), &[0; 100]).unwrap();
+    }
+    txn.commit().unwrap();
+    store
+}
+
+fn commit(store: &Store, number: u32, durability: Durability) {
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    for i in 0..10 {
+        let key = (number * 977 + i * 199) % 2000;
+        txn.put(table, &key.to_be_bytes(), &[number as u8; 100]).unwrap();
+    }
+    txn.put(table, b"last", &number.to_be_bytes()).unwrap();
+    txn.commit_with(durability).unwrap();
+}
+
+/// The number of the last commit, all of whose entries must be there.
+fn last(disk: &SimSystem, log: u64) -> u32 {
+    let builder = Store::builder().system(Arc::new(disk.clone())).log_size(log);
+    let store = builder.open("/disk/store").unwrap();
+    assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+    let txn = store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    let last = txn
+        .get(table, b"last")
+        .unwrap()
+        .map_or(0, |bytes| u32::from_be_bytes(bytes.to_vec().try_into().unwrap()));
+    for i in 0..10 {
+        let key = (last * 977 + i * 199) % 2000;
+        let value = txn.get(table, &key.to_be_bytes()).unwrap().unwrap().to_vec();
+        assert!(last == 0 || value == [last as u8; 100], "commit {last}, key {key}");
+    }
+    last
+}
+
+fn logged(store: &Store) -> bool {
+    let newest = store.inner.newest().unwrap();
+    newest.meta.txn > store.inner.durable_number() && newest.meta.log.is_some_and(|p| p.chained)
+}
+
+#[test]
+fn durable_commits_in_the_log_survive_a_power_cut() {
+    for (seed, mode) in (0..).zip(CrashMode::ALL.into_iter().cycle().take(15)) {
+        let disk = SimSystem::new(seed, Config::default());
+        let store = filled(&disk, 256 << 10);
+        let mut in_log = 0;
+        for number in 1..=60 {
+            commit(&store, number, Durability::Durable);
+            in_log += u32::from(logged(&store));
+            if number % 7 == 0 {
+                let after = disk.crash(seed * 100 + u64::from(number), mode);
+                assert_eq!(last(&after, 256 << 10), number, "seed {seed}, {mode:?}");
+            }
+        }
+        assert!(in_log > 40, "{in_log} commits went to the log");
+        let after = disk.crash(seed, mode);
+        drop(store);
+        assert_eq!(last(&after, 256 << 10), 60);
+        assert_eq!(last(&after, 0), 60, "opened once more");
+        assert_eq!(last(&disk, 0), 60, "closed");
+    }
+}
+
+#[test]
+fn commits_that_are_not_durable_may_stand_between() {
+    let durabilities = [Durability::Durable, Durability::None, Durability::Durable];
+    for (seed, mode) in (0..).zip(CrashMode::ALL) {
+        let disk = SimSystem::new(seed, Config::default());
+        let store = filled(&disk, 256 << 10);
+        let mut durable = 0;
+        for number in 1..=40 {
+            let durability = durabilities[(number as usize / 5) % 3];
+            commit(&store, number, durability);
+            if durability == Durability::Durable {
+                durable = number;
+            }
+            let after = disk.crash(u64::from(number), mode);
+            let found = last(&after, 256 << 10);
+            assert!((durable..=number).contains(&found), "{found}, {durable} to {number}");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_dies_leaves_its_log_to_the_next_one() {
+    let disk = SimSystem::new(3, Config::default());
+    let store = filled(&disk, 256 << 10);
+    for number in 1..=20 {
+        commit(&store, number, Durability::Durable);
+    }
+    let next = disk.restart_process();
+    let store_again = {
+        let builder = Store::builder().system(Arc::new(next.clone())).log_size(256 << 10);
+        builder.open("/disk/store").unwrap()
+    };
+    for number in 21..=30 {
+        commit(&store_again, number, Durability::Durable);
+    }
+    assert!(logged(&store_again));
+    let after = next.crash(1, CrashMode::LoseAll);
+    assert_eq!(last(&after, 0), 30);
+    drop(store);
+}
+
+#[test]
+fn a_damaged_record_in_the_middle_is_told() {
+    let disk = SimSystem::new(4, Config::default());
+    let store = filled(&disk, 1 << 20);
+    for number in 1..=20 {
+        commit(&store, number, Durability::Durable);
+    }
+    let newest = store.inner.newest().unwrap();
+    let durable = durable_place(&store.inner).unwrap().unwrap();
+    let place = newest.meta.log.unwrap();
+    assert!(place.at > durable.at + 3 * RECORD_ALIGN);
+    let after = disk.crash(1, CrashMode::LoseAll);
+    let at = durable.offset(durable.at + 2 * RECORD_ALIGN, 4096) + 70;
+    after.edit("/disk/store".as_ref(), at, &[0xa5; 9]).unwrap();
+    let opened = Store::builder().system(Arc::new(after)).open("/disk/store");
+    let error = opened.unwrap_err().to_string();
+    assert!(error.contains("in the middle of the log"), "{error}");
+    drop(store);
+}
+
+#[test]
+fn reading_only_says_what_to_do_before_it_is_replayed() {
+    let disk = SimSystem::new(5, Config::default());
+    let store = filled(&disk, 256 << 10);
+    (1..=9).for_each(|number| commit(&store, number, Durability::Durable));
+    let after = disk.crash(1, CrashMode::LoseAll);
+    let builder = Store::builder().system(Arc::new(after.clone()));
+    let error = builder.clone().read_only(true).open("/disk/store").unwrap_err().to_string();
+    assert!(error.contains("open it for writing once"), "{error}");
+    assert_eq!(last(&after, 0), 9);
+    assert!(builder.read_only(true).open("/disk/store").is_ok());
+    drop(store);
+}
