@@ -310,7 +310,7 @@ fn who_asks_for_keys_in_one_piece_is_told_where_there_are_none() {
     txn.create_table("whole", &whole).unwrap();
     txn.commit().unwrap();
     let scratch = scratch.reopen(Store::builder());
-    let mut txn = scratch.store.begin_read().unwrap();
+    let txn = scratch.store.begin_read().unwrap();
     assert!(matches!(txn.table_with("shared", &whole), Err(Error::TableOptions { .. })));
     txn.table_with("whole", &TableOptions::new()).unwrap();
     txn.table_with("whole", &whole).unwrap();

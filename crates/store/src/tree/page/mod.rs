@@ -28,8 +28,8 @@
 //! the key stands in an extent, the value does, or a group of values follows.
 //!
 //! Shared bytes are the front of every key (or its tail, in a table ordered from the back:
-//! REVERSED). Where the order is a caller's function nothing is shared and heads are zero. In a WHOLE
-//! leaf nothing is shared either, by keys and by the values of a group.
+//! REVERSED). Where the order is a caller's function nothing is shared and heads are zero. In a
+//! WHOLE leaf nothing is shared either, by keys and by the values of a group.
 
 #![expect(unsafe_code, reason = "views of validated pages read without bounds checks")]
 
