@@ -243,6 +243,13 @@ impl Arena {
         }
     }
 
+    /// The same memory, rewound.
+    #[inline(always)]
+    pub(crate) fn rewound(&mut self) -> &mut Self {
+        self.rewind();
+        self
+    }
+
     #[cold]
     fn keep_newest(&mut self) {
         let newest = self.chunks.len() - 1;

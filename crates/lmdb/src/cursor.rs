@@ -59,6 +59,23 @@ impl Cursor {
         self.ahead.is_done()
     }
 
+    /// Whether the next key is known to stand in one piece.
+    #[inline(always)]
+    pub(crate) fn is_next_stored(&self) -> bool {
+        self.ahead.is_stored()
+    }
+
+    /// MDB_NEXT to such a key, by as few steps as that takes. `None`, and nothing done, for all that
+    /// [`Cursor::next_ahead`] has to see to. `txn` is the cursor's.
+    #[inline(always)]
+    pub(crate) fn next_stored(&mut self, txn: &Txn) -> Option<(Val, Val)> {
+        if !txn.goes_on() {
+            return None;
+        }
+        let (key, value) = self.ahead.step_stored()?;
+        Some((Val::of(key), Val::of(value)))
+    }
+
     /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one.
     /// `None`, and nothing done, elsewhere. `txn` is the cursor's.
     #[inline(always)]
@@ -66,16 +83,10 @@ impl Cursor {
         if !txn.goes_on() {
             return None;
         }
-        if let Some((key, value)) = self.ahead.step_stored() {
-            return Some((Val::of(key), Val::of(value)));
-        }
         let arena = match self.is_brief {
-            true => &mut self.own,
+            true => self.own.rewound(),
             false => &mut txn.arena,
         };
-        if self.is_brief {
-            arena.rewind();
-        }
         // The room first: what was stepped over would be lost.
         let room = arena.key_room()?;
         let (key, value) = self.ahead.step()?.joined(room);
@@ -107,6 +118,12 @@ impl Cursor {
     pub(crate) fn place(&mut self) -> &mut Place {
         self.settle();
         &mut self.place
+    }
+
+    /// Whether copies of what it hands out stand in its own memory.
+    #[inline(always)]
+    pub(crate) fn is_brief(&self) -> bool {
+        self.is_brief
     }
 
     /// Where the cursor stands, its own memory if that is where copies go, and its list.
@@ -209,18 +226,6 @@ impl<S: Snapshot> Here<'_, S> {
     }
 }
 
-/// Where copies go: the cursor's own memory, used again, or the transaction's.
-#[inline(always)]
-fn rewound<'a>(own: Option<&'a mut Arena>, arena: &'a mut Arena) -> &'a mut Arena {
-    match own {
-        Some(own) => {
-            own.rewind();
-            own
-        }
-        None => arena,
-    }
-}
-
 /// The cursor was moved, and what is there is still to be given.
 pub(crate) struct MadeStep;
 
@@ -239,28 +244,40 @@ impl Txn {
         place.is_plain() && self.goes_on()
     }
 
-    /// What a step inside a leaf needs, in a read transaction.
+    /// What a step inside a leaf needs, in a read transaction; of a cursor without its own memory.
     #[inline(always)]
     pub(crate) fn reading<'a>(&'a mut self, cursor: &'a mut Cursor) -> Option<Here<'a, ReadTxn>> {
-        let (place, own, _) = cursor.parts();
+        cursor.settle();
         match &self.body {
-            Body::Read(txn) if self.may_step(place) => {
-                let changes = own.is_some();
-                Some(Here { txn, place, arena: rewound(own, &mut self.arena), changes })
+            Body::Read(txn) if !cursor.is_brief && self.may_step(&cursor.place) => {
+                let (place, arena) = (&mut cursor.place, &mut self.arena);
+                Some(Here { txn, place, arena, changes: false })
             }
             _ => None,
         }
     }
 
-    /// The same in a write transaction.
+    /// The same, of a cursor with its own memory.
+    #[inline(always)]
+    pub(crate) fn briefly<'a>(&'a mut self, cursor: &'a mut Cursor) -> Option<Here<'a, ReadTxn>> {
+        cursor.settle();
+        match &self.body {
+            Body::Read(txn) if cursor.is_brief && self.may_step(&cursor.place) => {
+                let (place, arena) = (&mut cursor.place, cursor.own.rewound());
+                Some(Here { txn, place, arena, changes: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same in a write transaction; of a cursor without its own memory.
     #[inline(always)]
     pub(crate) fn writing<'a>(&'a mut self, cursor: &'a mut Cursor) -> Option<Here<'a, WriteTxn>> {
         debug_assert!(cursor.is_writing);
-        let (place, own) = (&mut cursor.place, cursor.is_brief.then_some(&mut cursor.own));
         match &self.body {
-            Body::Write(txn) if self.may_step(place) => {
-                self.arena.note_given(true);
-                Some(Here { txn, place, arena: rewound(own, &mut self.arena), changes: true })
+            Body::Write(txn) if !cursor.is_brief && self.may_step(&cursor.place) => {
+                let (place, arena) = (&mut cursor.place, &mut self.arena);
+                Some(Here { txn, place, arena, changes: true })
             }
             _ => None,
         }

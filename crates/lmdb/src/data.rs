@@ -265,9 +265,7 @@ fn memory<'a>(views: &[View], dbi: usize, arena: &'a mut Arena) -> &'a mut Arena
     if !views.get(dbi).is_some_and(View::is_brief) {
         return arena;
     }
-    let brief = arena.brief();
-    brief.rewind();
-    brief
+    arena.brief().rewound()
 }
 
 /// Whether a value is none of the integers that the flags of its database speak of.

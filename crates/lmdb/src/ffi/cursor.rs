@@ -103,8 +103,15 @@ unsafe extern "C" fn mdb_cursor_get(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_ref() else { return libc::EINVAL };
+        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
         // A cursor that knows what is ahead has a read transaction.
+        if op == op::NEXT && this.is_next_stored() {
+            let txn = this.txn;
+            return match this.next_stored(&*txn) {
+                Some(pair) => give(key, data, pair),
+                None => get_next_ahead(cursor, key, data, op),
+            };
+        }
         if op == op::NEXT && !this.is_ahead_done() {
             return get_next_ahead(cursor, key, data, op);
         }
@@ -169,6 +176,8 @@ stepping! {
     get_next_in_group: reading next_value, otherwise get_group;
     "MDB_PREV."
     get_prev: reading prev, otherwise get_prev_value;
+    "MDB_PREV of a cursor with its own memory."
+    get_prev_briefly: briefly prev, otherwise get_usual;
     "MDB_NEXT_DUP."
     get_next_value: reading next_value, otherwise get_end_of_values;
     "MDB_PREV_DUP, and MDB_PREV where the key or the one before may have several values."
@@ -225,6 +234,7 @@ parts! {
     /// All but MDB_NEXT in a read transaction.
     fn get_other(cursor, key, data, op) {
         match op {
+            op::PREV if (*cursor).is_brief() => get_prev_briefly(cursor, key, data, op),
             op::PREV => get_prev(cursor, key, data, op),
             op::NEXT_DUP => get_next_value(cursor, key, data, op),
             op::PREV_DUP => get_prev_value(cursor, key, data, op),

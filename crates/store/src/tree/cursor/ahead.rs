@@ -21,6 +21,8 @@ pub struct Ahead<'t> {
     /// ahead.
     next: *const u8,
     end: *const u8,
+    /// The end, if the keys stand in one piece; else null.
+    stored_end: *const u8,
     base: *const u8,
     size: usize,
     joining: Joining,
@@ -32,6 +34,7 @@ impl<'t> Ahead<'t> {
     pub const NONE: Self = Self {
         next: std::ptr::null(),
         end: std::ptr::null(),
+        stored_end: std::ptr::null(),
         base: std::ptr::null(),
         size: 0,
         joining: Joining::NONE,
@@ -47,7 +50,7 @@ impl<'t> Ahead<'t> {
     /// Makes it nothing.
     #[inline(always)]
     pub fn forget(&mut self) {
-        (self.base, self.end) = (Self::NONE.base, Self::NONE.end);
+        (self.base, self.end, self.stored_end) = (Self::NONE.base, Self::NONE.end, Self::NONE.end);
     }
 
     /// Whether there is surely no further step.
@@ -56,11 +59,17 @@ impl<'t> Ahead<'t> {
         self.next >= self.end
     }
 
-    /// Steps on to a key that is stored in one piece, and gives that and the value. `None` where
-    /// there is none such ahead, or the step is not so simple.
+    /// Whether what is ahead next is a key that stands in one piece.
+    #[inline(always)]
+    pub fn is_stored(&self) -> bool {
+        self.next < self.stored_end
+    }
+
+    /// Steps on to a key that stands in one piece, and gives that and the value. `None` where there
+    /// is none such ahead, or the step is not so simple.
     #[inline(always)]
     pub fn step_stored(&mut self) -> Option<(&'t [u8], &'t [u8])> {
-        if self.joining.shared() != 0 || self.is_done() {
+        if !self.is_stored() {
             return None;
         }
         // SAFETY: as in `step`.
@@ -112,7 +121,8 @@ impl Cursor {
         }
         let joining = self.page().joining()?;
         let (next, end, base, size) = (leaf.next, leaf.usual_end, leaf.base, leaf.size);
-        Some(Ahead { next, end, base, size, joining, borrowed: PhantomData })
+        let stored_end = if joining.shared() == 0 { end } else { std::ptr::null() };
+        Some(Ahead { next, end, stored_end, base, size, joining, borrowed: PhantomData })
     }
 
     /// Goes to where steps ahead have led. No effect if the cursor was moved meanwhile to another
