@@ -12,7 +12,14 @@
  *
  * Functions return 0, a code below (negative), or a number of the system (positive: EINVAL, EACCES,
  * ENOMEM, EIO, ...). Keys and values that are handed out belong to the library and may only be
- * read: in a read transaction until it ends, in a write transaction until its next write.
+ * read: in a read transaction until it ends, in a write transaction until its next write. They
+ * point into the file, and take no memory.
+ *
+ * In a database that is created and opened with MDB_PREFIX_COMPRESSION what is handed out through a
+ * cursor (keys, values of a key that has several, blocks of them) stays until the next call on that
+ * cursor, and what is handed out without one until the next such call in the transaction, as in
+ * DLMDB: they are put together in memory that is used again. Where such a database is opened without
+ * the flag, the rule is LMDB's, at the price of copies that stay until the transaction ends.
  */
 #ifndef _LMDB_H_
 #define _LMDB_H_
@@ -102,7 +109,8 @@ typedef int(MDB_msg_func)(const char *msg, void *ctx);
 #define MDB_INTEGERDUP 0x20 /* with MDB_DUPSORT: values are integers */
 #define MDB_REVERSEDUP 0x40 /* with MDB_DUPSORT: values compare from their ends */
 #define MDB_COUNTED 0x80    /* DLMDB's: kept; every database counts */
-#define MDB_PREFIX_COMPRESSION 0x100 /* DLMDB's: kept; every database compresses */
+/* DLMDB's: keys, and the values of a key, share what they begin with; see above */
+#define MDB_PREFIX_COMPRESSION 0x100
 #define MDB_CREATE 0x40000  /* create the database if it is not there */
 
 /* ---- flags of mdb_put and mdb_cursor_put --------------------------------------------------- */
@@ -297,8 +305,8 @@ int mdb_get_key_rank(MDB_txn *txn, MDB_dbi dbi, const MDB_val *key, const MDB_va
 /* The same; the cursor does not move. Flags must be 0. */
 int mdb_cursor_key_rank(MDB_cursor *cursor, const MDB_val *key, const MDB_val *data,
 	unsigned int flags, uint64_t *rank);
-/* All values of the key where the cursor stands, however many. The list stands as long as the
- * values. */
+/* All values of the key where the cursor stands, however many. The list stands until the next call
+ * of this function with that cursor. */
 int mdb_cursor_list_dup(MDB_cursor *cursor, const MDB_val **values, mdb_size_t *countp);
 /* Stops (and with 0 lets go on) the calls of the environment, in every thread: the next call of a
  * transaction answers EINTR. May be called in a signal handler. */

@@ -137,6 +137,12 @@ impl Val {
     pub(crate) fn new(data: *const u8, size: usize) -> Self {
         Self { size, data: data.cast_mut().cast() }
     }
+
+    /// The same, of a slice.
+    #[inline(always)]
+    pub(crate) fn of(string: &[u8]) -> Self {
+        Self::new(string.as_ptr(), string.len())
+    }
 }
 
 /// `MDB_stat`.

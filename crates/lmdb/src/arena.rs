@@ -1,5 +1,5 @@
-//! Memory that a transaction owns, for strings that the store does not hold in one piece: handed
-//! out by address, never moved, let go together.
+//! Memory for strings that the store does not hold in one piece: handed out by address, never
+//! moved. A transaction's is let go when that ends, a cursor's is used again by its next call.
 
 #![expect(unsafe_code, reason = "pieces are handed out by address")]
 
@@ -24,11 +24,14 @@ pub(crate) struct Arena {
     free: *mut u8,
     left: usize,
     chunks: Vec<Chunk>,
+    /// Chunks that were in use when the newest one was rewound: what the caller was told then may
+    /// be what it asks by now.
+    older: Vec<Chunk>,
     used: usize,
-    /// Lists that were handed out.
-    lists: Vec<Box<[Val]>>,
     /// Whether any address was handed out, of its own or of the store's.
     has_given: bool,
+    /// Of a transaction: memory for what it hands out without a cursor, until the next time.
+    brief: Option<Box<Self>>,
 }
 
 /// One piece of the memory.
@@ -71,6 +74,12 @@ unsafe impl Send for Chunk {}
 // one thread at a time, as the interface says of transactions.
 unsafe impl Send for Arena {}
 
+impl Default for Arena {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Arena {
     /// Without memory yet.
     pub(crate) const fn new() -> Self {
@@ -78,10 +87,16 @@ impl Arena {
             free: std::ptr::dangling_mut(),
             left: 0,
             chunks: Vec::new(),
+            older: Vec::new(),
             used: 0,
-            lists: Vec::new(),
             has_given: false,
+            brief: None,
         }
+    }
+
+    /// Memory for what is handed out without a cursor until the next time; see [`Arena::rewind`].
+    pub(crate) fn brief(&mut self) -> &mut Self {
+        self.brief.get_or_insert_default()
     }
 
     /// Whether its transaction has handed out any address, so that what a caller names may stand in
@@ -132,14 +147,6 @@ impl Arena {
             std::ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
         }
         Val::new(to, len)
-    }
-
-    /// Keeps a list as long as what it names.
-    pub(crate) fn keep(&mut self, list: Vec<Val>) -> &[Val] {
-        self.has_given = true;
-        self.used += list.len() * size_of::<Val>();
-        self.lists.push(list.into_boxed_slice());
-        self.lists.last().map_or(&[], |list| list)
     }
 
     /// `len` bytes. Their content is of no meaning.
@@ -222,6 +229,31 @@ impl Arena {
         if self.used > KEPT {
             self.clear();
         }
+    }
+
+    /// Whatever was handed out may be written over from here on, though not before what the caller
+    /// names now was read.
+    #[inline(always)]
+    pub(crate) fn rewind(&mut self) {
+        if self.chunks.len() > 1 {
+            self.keep_newest();
+        }
+        if let Some(chunk) = self.chunks.last() {
+            (self.free, self.left) = (chunk.base, chunk.layout.size());
+        }
+    }
+
+    /// The same memory, rewound.
+    #[inline(always)]
+    pub(crate) fn rewound(&mut self) -> &mut Self {
+        self.rewind();
+        self
+    }
+
+    #[cold]
+    fn keep_newest(&mut self) {
+        let newest = self.chunks.len() - 1;
+        self.older = self.chunks.drain(..newest).collect();
     }
 
     /// Gives up the memory of the newest strings, which stay in it as long as it is kept.

@@ -138,12 +138,17 @@ impl Txn {
     }
 
     /// `mdb_cursor_list_dup`: all values of the key under the cursor, which does not move.
-    pub(crate) fn list_values(&mut self, dbi: usize, place: &mut Place) -> Answer<&[Val]> {
+    pub(crate) fn list_values(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        values: &mut Vec<Val>,
+    ) -> Answer {
         let (view, _) = self.counted(dbi)?;
         if !view.has_duplicates() {
             return Err(MDB_INCOMPATIBLE);
         }
-        let mut values = Vec::new();
+        values.clear();
         let arena = &mut self.arena;
         let listed: Result<(), Stop> = (|| {
             on_body!(&self.body, txn => {
@@ -157,8 +162,7 @@ impl Txn {
                 Ok(())
             })
         })();
-        listed.map_err(|stop| self.stopped(stop))?;
-        Ok(self.arena.keep(values))
+        listed.map_err(|stop| self.stopped(stop))
     }
 }
 

@@ -23,19 +23,57 @@ pub(crate) struct Cursor {
     pub(crate) saved: Vec<Place>,
     /// Whether it was opened in a write transaction.
     pub(crate) is_writing: bool,
+    /// Whether copies of what it hands out stand in its own memory, until its next call, and not in
+    /// the transaction's.
+    is_brief: bool,
+    own: Arena,
+    /// The list that `mdb_cursor_list_dup` has handed out.
+    list: Vec<Val>,
 }
 
 impl Cursor {
-    /// A cursor of a transaction, nowhere yet.
-    pub(crate) fn new(txn: *mut Txn, dbi: usize, is_writing: bool) -> Self {
-        let (ahead, place, saved) = (Ahead::NONE, Place::new(), Vec::new());
-        Self { txn, dbi, ahead, place, saved, is_writing }
+    /// A cursor of a transaction on a database, nowhere yet.
+    pub(crate) fn new(txn: *mut Txn, dbi: usize, view: &View, is_writing: bool) -> Self {
+        Self {
+            txn,
+            dbi,
+            ahead: Ahead::NONE,
+            place: Place::new(),
+            saved: Vec::new(),
+            is_writing,
+            is_brief: view.is_brief(),
+            own: Arena::new(),
+            list: Vec::new(),
+        }
+    }
+
+    /// Goes over to a database as another transaction sees it, nowhere yet.
+    pub(crate) fn renew(&mut self, view: &View) {
+        *self.place() = Place::new();
+        self.is_brief = view.is_brief();
     }
 
     /// Whether MDB_NEXT surely needs more than [`Cursor::next_ahead`].
     #[inline(always)]
     pub(crate) fn is_ahead_done(&self) -> bool {
         self.ahead.is_done()
+    }
+
+    /// Whether the next key is known to stand in one piece.
+    #[inline(always)]
+    pub(crate) fn is_next_stored(&self) -> bool {
+        self.ahead.is_stored()
+    }
+
+    /// MDB_NEXT to such a key, by as few steps as that takes. `None`, and nothing done, for all that
+    /// [`Cursor::next_ahead`] has to see to. `txn` is the cursor's.
+    #[inline(always)]
+    pub(crate) fn next_stored(&mut self, txn: &Txn) -> Option<(Val, Val)> {
+        if !txn.goes_on() {
+            return None;
+        }
+        let (key, value) = self.ahead.step_stored()?;
+        Some((Val::of(key), Val::of(value)))
     }
 
     /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one.
@@ -45,9 +83,14 @@ impl Cursor {
         if !txn.goes_on() {
             return None;
         }
-        let room = txn.arena.key_room()?;
+        let arena = match self.is_brief {
+            true => self.own.rewound(),
+            false => &mut txn.arena,
+        };
+        // The room first: what was stepped over would be lost.
+        let room = arena.key_room()?;
         let (key, value) = self.ahead.step()?.joined(room);
-        Some((txn.arena.short(key), Val::new(value.as_ptr(), value.len())))
+        Some((arena.short(key), Val::of(value)))
     }
 
     /// Takes note of what MDB_NEXT will give without asking where the cursor stands; false if there
@@ -61,7 +104,10 @@ impl Cursor {
             && let Some(ahead) = self.place.cursor_mut().and_then(|cursor| cursor.ahead(read))
         {
             self.ahead = ahead;
-            txn.arena.make_room();
+            match self.is_brief {
+                true => self.own.make_room(),
+                false => txn.arena.make_room(),
+            }
             return true;
         }
         false
@@ -74,11 +120,17 @@ impl Cursor {
         &mut self.place
     }
 
-    /// Where the cursor stands, in a write transaction.
+    /// Whether copies of what it hands out stand in its own memory.
     #[inline(always)]
-    pub(crate) fn place_writing(&mut self) -> &mut Place {
-        debug_assert!(self.is_writing);
-        &mut self.place
+    pub(crate) fn is_brief(&self) -> bool {
+        self.is_brief
+    }
+
+    /// Where the cursor stands, its own memory if that is where copies go, and its list.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> (&mut Place, Option<&mut Arena>, &mut Vec<Val>) {
+        self.settle();
+        (&mut self.place, self.is_brief.then_some(&mut self.own), &mut self.list)
     }
 
     /// Gives up what it knows of its leaf, having made sure that its place is right.
@@ -100,7 +152,8 @@ pub(crate) struct Here<'a, S> {
     txn: &'a S,
     place: &'a mut Place,
     arena: &'a mut Arena,
-    /// Whether the pages change under it.
+    /// Whether what was handed out last may be something else now: pages change, or memory is used
+    /// again.
     changes: bool,
 }
 
@@ -109,14 +162,14 @@ impl<S: Snapshot> Here<'_, S> {
     #[inline(always)]
     pub(crate) fn next(self) -> Option<(Val, Val)> {
         let (key, value) = self.place.cursor_mut()?.next_joined(self.txn, self.arena.room())?;
-        Some((self.arena.joined(key), Val::new(value.as_ptr(), value.len())))
+        Some((self.arena.joined(key), Val::of(value)))
     }
 
     /// MDB_PREV to a key with one value.
     #[inline(always)]
     pub(crate) fn prev(self) -> Option<(Val, Val)> {
         let (key, value) = self.place.cursor_mut()?.prev_joined(self.txn, self.arena.room())?;
-        Some((self.arena.joined(key), Val::new(value.as_ptr(), value.len())))
+        Some((self.arena.joined(key), Val::of(value)))
     }
 
     /// MDB_NEXT_DUP, or MDB_NEXT among the values of a key.
@@ -191,23 +244,40 @@ impl Txn {
         place.is_plain() && self.goes_on()
     }
 
-    /// What a step inside a leaf needs, in a read transaction.
+    /// What a step inside a leaf needs, in a read transaction; of a cursor without its own memory.
     #[inline(always)]
-    pub(crate) fn reading<'a>(&'a mut self, place: &'a mut Place) -> Option<Here<'a, ReadTxn>> {
+    pub(crate) fn reading<'a>(&'a mut self, cursor: &'a mut Cursor) -> Option<Here<'a, ReadTxn>> {
+        cursor.settle();
         match &self.body {
-            Body::Read(txn) if self.may_step(place) => {
-                Some(Here { txn, place, arena: &mut self.arena, changes: false })
+            Body::Read(txn) if !cursor.is_brief && self.may_step(&cursor.place) => {
+                let (place, arena) = (&mut cursor.place, &mut self.arena);
+                Some(Here { txn, place, arena, changes: false })
             }
             _ => None,
         }
     }
 
-    /// The same in a write transaction.
+    /// The same, of a cursor with its own memory.
     #[inline(always)]
-    pub(crate) fn writing<'a>(&'a mut self, place: &'a mut Place) -> Option<Here<'a, WriteTxn>> {
+    pub(crate) fn briefly<'a>(&'a mut self, cursor: &'a mut Cursor) -> Option<Here<'a, ReadTxn>> {
+        cursor.settle();
         match &self.body {
-            Body::Write(txn) if self.may_step(place) => {
-                Some(Here { txn, place, arena: &mut self.arena, changes: true })
+            Body::Read(txn) if cursor.is_brief && self.may_step(&cursor.place) => {
+                let (place, arena) = (&mut cursor.place, cursor.own.rewound());
+                Some(Here { txn, place, arena, changes: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same in a write transaction; of a cursor without its own memory.
+    #[inline(always)]
+    pub(crate) fn writing<'a>(&'a mut self, cursor: &'a mut Cursor) -> Option<Here<'a, WriteTxn>> {
+        debug_assert!(cursor.is_writing);
+        match &self.body {
+            Body::Write(txn) if !cursor.is_brief && self.may_step(&cursor.place) => {
+                let (place, arena) = (&mut cursor.place, &mut self.arena);
+                Some(Here { txn, place, arena, changes: true })
             }
             _ => None,
         }

@@ -4,6 +4,7 @@ use hedgerow::Error;
 use hedgerow::tree::{Snapshot, Table, WriteTxn};
 
 use crate::abi::*;
+use crate::arena::Arena;
 use crate::code::{Answer, Code};
 use crate::ffi::bytes_of;
 use crate::handles::View;
@@ -31,7 +32,7 @@ impl Txn {
         txn: &'t S,
         table: Option<Table>,
         names: &'t mut crate::main_db::Names,
-        arena: &'t mut crate::arena::Arena,
+        arena: &'t mut Arena,
     ) -> Main<'t, S> {
         Main { txn, table, names, arena }
     }
@@ -43,13 +44,13 @@ impl Txn {
             return self.get_unready(dbi, key).map(give);
         };
         let Body::Read(txn) = &self.body else {
-            return self.get_any(table, key).map(give);
+            return self.get_any(dbi, table, key).map(give);
         };
         match txn.get(table, key) {
             Ok(Some(value)) => {
                 match value.as_slice() {
                     Some(whole) => give(self.arena.stored(whole)),
-                    None => give(self.arena.copied(value)),
+                    None => give(memory(&self.views, dbi, &mut self.arena).copied(value)),
                 }
                 Ok(())
             }
@@ -60,9 +61,12 @@ impl Txn {
 
     /// As [`Txn::get`], in a transaction of any kind.
     #[inline(never)]
-    fn get_any(&mut self, table: Table, key: &[u8]) -> Answer<Val> {
+    fn get_any(&mut self, dbi: usize, table: Table, key: &[u8]) -> Answer<Val> {
         match on_body!(&self.body, txn => txn.get(table, key)) {
-            Ok(Some(value)) => Ok(self.arena.val(value)),
+            Ok(Some(value)) => {
+                self.arena.note_given(true);
+                Ok(memory(&self.views, dbi, &mut self.arena).val(value))
+            }
             Ok(None) => Err(MDB_NOTFOUND),
             Err(error) => Err(self.fail_by(error)),
         }
@@ -78,7 +82,7 @@ impl Txn {
             return Err(MDB_BAD_VALSIZE);
         }
         match self.ready(dbi) {
-            Some((table, _)) => self.get_any(table, key),
+            Some((table, _)) => self.get_any(dbi, table, key),
             None => self.get_in_main(&view, key),
         }
     }
@@ -254,6 +258,14 @@ impl Txn {
         });
         healed.map_err(|e| self.fail(&e))
     }
+}
+
+/// Where copies of what is handed out without a cursor stand.
+fn memory<'a>(views: &[View], dbi: usize, arena: &'a mut Arena) -> &'a mut Arena {
+    if !views.get(dbi).is_some_and(View::is_brief) {
+        return arena;
+    }
+    arena.brief().rewound()
 }
 
 /// Whether a value is none of the integers that the flags of its database speak of.

@@ -20,6 +20,7 @@ impl Txn {
         self.check()?;
         let Some(name) = name else {
             self.open_main(flags & STORED_FLAGS)?;
+            self.set_brief_main(flags & MDB_PREFIX_COMPRESSION != 0);
             return Ok(MAIN);
         };
         let known = self.env.handles.read().find(name);
@@ -39,7 +40,8 @@ impl Txn {
         let found = on_body!(&self.body, txn => txn.find_table(name));
         match found.map_err(|e| self.fail(&e))? {
             Some(info) => {
-                self.add_view(dbi, name, handles::flags_of(&info));
+                let is_brief = flags & MDB_PREFIX_COMPRESSION != 0;
+                self.add_view(dbi, name, handles::flags_of(&info), is_brief);
                 Ok(dbi)
             }
             None => self.create_database(dbi, name, flags),
@@ -62,7 +64,7 @@ impl Txn {
             return Err(MDB_BAD_VALSIZE);
         }
         let flags = flags & STORED_FLAGS;
-        self.add_view(dbi, name, flags);
+        self.add_view(dbi, name, flags, flags & MDB_PREFIX_COMPRESSION != 0);
         if let Err(code) = self.create(dbi, name, flags, &Functions::default()) {
             self.env.handles.change().close(dbi);
             self.views[dbi] = View { state: 0, seq: 0, flags: 0, table: None };
@@ -74,13 +76,24 @@ impl Txn {
     }
 
     /// Takes a handle that was just opened.
-    fn add_view(&mut self, dbi: usize, name: &[u8], flags: u32) {
-        let seq = self.env.handles.change().open(dbi, name, flags);
+    fn add_view(&mut self, dbi: usize, name: &[u8], flags: u32, is_brief: bool) {
+        let seq = self.env.handles.change().open(dbi, name, flags, is_brief);
         let closed = View { state: 0, seq: 0, flags: 0, table: None };
         if dbi >= self.views.len() {
             self.views.resize(dbi + 1, closed);
         }
-        self.views[dbi] = View { state: View::VALID | View::NEW, seq, flags, table: None };
+        let state = View::VALID | View::NEW | if is_brief { View::BRIEF } else { 0 };
+        self.views[dbi] = View { state, seq, flags, table: None };
+    }
+
+    /// Whether the main database was opened with MDB_PREFIX_COMPRESSION.
+    fn set_brief_main(&mut self, is_brief: bool) {
+        let bit = if is_brief { View::BRIEF } else { 0 };
+        let view = &mut self.views[MAIN];
+        if view.state & View::BRIEF != bit {
+            view.state = view.state & !View::BRIEF | bit;
+            self.env.handles.change().all[MAIN].is_brief = is_brief;
+        }
     }
 
     /// Opens the main database. Flags that it does not have yet can be given to an empty one only;

@@ -52,11 +52,22 @@ pub(crate) struct Handle {
     pub(crate) flags: u32,
     /// What the main database was last opened with that says how its keys are ordered.
     pub(crate) key_flags: u32,
+    /// Whether it was opened with MDB_PREFIX_COMPRESSION: its program knows what that means for
+    /// what it is handed.
+    pub(crate) is_brief: bool,
     /// Whether transactions that begin now may use it.
     pub(crate) is_valid: bool,
     /// Rises with each opening and closing.
     pub(crate) seq: u32,
     pub(crate) functions: Functions,
+}
+
+impl Handle {
+    /// What a transaction that begins now sees of it.
+    fn state(&self) -> u8 {
+        let valid = if self.is_valid { View::VALID } else { 0 };
+        valid | if self.is_brief { View::BRIEF } else { 0 }
+    }
 }
 
 /// All handles of an environment, for its transactions.
@@ -131,14 +142,14 @@ impl Handles {
     }
 
     /// Opens a handle in a transaction; others see it when that commits.
-    pub(crate) fn open(&mut self, dbi: usize, name: &[u8], flags: u32) -> u32 {
+    pub(crate) fn open(&mut self, dbi: usize, name: &[u8], flags: u32, is_brief: bool) -> u32 {
         if dbi >= self.all.len() {
             self.all.resize_with(dbi + 1, Handle::default);
         }
         let handle = &mut self.all[dbi];
         let seq = handle.seq.wrapping_add(1);
         let name = Some(name.into());
-        *handle = Handle { name, flags, seq, ..Handle::default() };
+        *handle = Handle { name, flags, is_brief, seq, ..Handle::default() };
         seq
     }
 
@@ -155,7 +166,7 @@ impl Handles {
     /// What a transaction that begins now sees.
     pub(crate) fn views(&self, views: &mut Vec<View>) {
         let view = |handle: &Handle| View {
-            state: if handle.is_valid { View::VALID } else { 0 },
+            state: handle.state(),
             flags: handle.flags,
             seq: handle.seq,
             table: None,
@@ -184,11 +195,20 @@ impl View {
     pub(crate) const LOOKED_UP: u8 = 4;
     /// The table is all there is to the database, so that nothing stands between it and the caller.
     pub(crate) const PLAIN: u8 = 8;
+    /// See [`Handle::is_brief`].
+    pub(crate) const BRIEF: u8 = 16;
 
     /// Whether the database has duplicates.
     #[inline(always)]
     pub(crate) fn has_duplicates(&self) -> bool {
         self.flags & MDB_DUPSORT != 0
+    }
+
+    /// Whether keys and values that the store does not hold in one piece are handed out for a short
+    /// time: until the next call on the cursor, or, without one, the next such call.
+    #[inline(always)]
+    pub(crate) fn is_brief(&self) -> bool {
+        self.state & Self::BRIEF != 0
     }
 }
 
@@ -206,7 +226,10 @@ pub(crate) fn options(flags: u32, functions: &Functions) -> TableOptions {
         None if flags & MDB_REVERSEDUP != 0 => Order::Reverse,
         None => Order::Bytewise,
     };
-    let options = TableOptions::new().order(keys).user_flags(SIGNED | flags & STORED_FLAGS);
+    let options = TableOptions::new()
+        .order(keys)
+        .prefix_compression(flags & MDB_PREFIX_COMPRESSION != 0)
+        .user_flags(SIGNED | flags & STORED_FLAGS);
     if flags & MDB_DUPSORT == 0 {
         return options;
     }
@@ -261,14 +284,17 @@ pub(crate) fn options_of(info: &TableInfo, functions: &Functions) -> TableOption
     })
 }
 
-/// The flags of a table that was made through this interface, of its user flags.
-pub(crate) fn signed_flags(user_flags: u32) -> Option<u32> {
-    (user_flags & !0xFFFF == SIGNED).then_some(user_flags & STORED_FLAGS)
+/// The flags of a table that was made through this interface, of its user flags and of how its
+/// pages keep keys.
+pub(crate) fn signed_flags(user_flags: u32, prefix_compression: bool) -> Option<u32> {
+    let compressed = if prefix_compression { MDB_PREFIX_COMPRESSION } else { 0 };
+    let flags = user_flags & STORED_FLAGS & !MDB_PREFIX_COMPRESSION | compressed;
+    (user_flags & !0xFFFF == SIGNED).then_some(flags)
 }
 
 /// The flags of a table, also of one that was not made through this interface.
 pub(crate) fn flags_of(info: &TableInfo) -> u32 {
-    if let Some(flags) = signed_flags(info.user_flags) {
+    if let Some(flags) = signed_flags(info.user_flags, info.prefix_compression) {
         return flags;
     }
     let mut flags = match info.order.as_str() {
@@ -276,6 +302,7 @@ pub(crate) fn flags_of(info: &TableInfo) -> u32 {
         "integer" => MDB_INTEGERKEY,
         _ => 0,
     };
+    flags |= if info.prefix_compression { MDB_PREFIX_COMPRESSION } else { 0 };
     if info.duplicates {
         flags |= MDB_DUPSORT;
         flags |= if info.value_size.is_some() { MDB_DUPFIXED } else { 0 };

@@ -17,8 +17,6 @@ pub(crate) struct Place {
     state: u8,
     /// `None` while there is no table, and after the transaction was reset.
     cursor: Option<Cursor>,
-    /// Key and value where the last block of MDB_GET_MULTIPLE or its neighbours ended.
-    pub(crate) block_end: Vec<u8>,
     /// Where the cursor stands in a main database with named ones, or stood when its transaction
     /// was reset.
     pub(crate) key: Vec<u8>,
@@ -80,14 +78,7 @@ fn or_nothing<'t>(found: hedgerow::Result<Option<Entry<'t>>>) -> Found<'t> {
 impl Place {
     /// Nowhere, in no table.
     pub(crate) const fn new() -> Self {
-        Self {
-            state: 0,
-            cursor: None,
-            block_end: Vec::new(),
-            key: Vec::new(),
-            value: Vec::new(),
-            given: NOT_GIVEN,
-        }
+        Self { state: 0, cursor: None, key: Vec::new(), value: Vec::new(), given: NOT_GIVEN }
     }
 
     /// Whether it stands on an entry about which there is nothing to add, so that

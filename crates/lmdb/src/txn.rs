@@ -435,6 +435,22 @@ impl Txn {
         self.check()
     }
 
+    /// Runs a call that hands out strings which `memory`, if there is one, keeps in place of the
+    /// transaction's own until the next such call.
+    pub(crate) fn with_memory<R>(
+        &mut self,
+        memory: Option<&mut Arena>,
+        run: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let Some(memory) = memory else { return run(self) };
+        memory.rewind();
+        std::mem::swap(&mut self.arena, memory);
+        let result = run(self);
+        std::mem::swap(&mut self.arena, memory);
+        self.arena.note_given(memory.has_given());
+        result
+    }
+
     /// What a handle means whose table is looked up and all there is to its database, if the
     /// transaction may go on: what most calls find, in the fewest steps.
     #[inline(always)]
@@ -519,7 +535,9 @@ impl Txn {
             return Ok(None);
         }
         let found = on_body!(&self.body, txn => txn.table_if_open(name));
-        Ok(found.and_then(|(table, bits)| Some((table, handles::signed_flags(bits)?))))
+        Ok(found.and_then(|(table, bits, compressed)| {
+            Some((table, handles::signed_flags(bits, compressed)?))
+        }))
     }
 
     /// A view whose table was found.

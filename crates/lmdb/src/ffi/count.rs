@@ -7,6 +7,7 @@ use crate::abi::{MDB_BAD_TXN, Val};
 use crate::code::Answer;
 use crate::count::What;
 use crate::cursor::{Cursor, Given};
+use crate::handles::View;
 use crate::place::Place;
 use crate::txn::Txn;
 
@@ -81,7 +82,17 @@ unsafe extern "C" fn mdb_get_rank(
     // SAFETY: the promises of `ffi`.
     unsafe {
         on_txn(txn, |txn| {
-            give(&txn.get_rank(dbi as usize, &mut Place::new(), rank)?, key, data);
+            let dbi = dbi as usize;
+            let mut own = match txn.views.get(dbi).is_some_and(View::is_brief) {
+                true => Some(std::mem::take(txn.arena.brief())),
+                false => None,
+            };
+            let rank = |txn: &mut Txn| txn.get_rank(dbi, &mut Place::new(), rank);
+            let given = txn.with_memory(own.as_mut(), rank);
+            if let Some(own) = own {
+                *txn.arena.brief() = own;
+            }
+            give(&given?, key, data);
             Ok(())
         })
     }
@@ -101,7 +112,8 @@ unsafe extern "C" fn mdb_cursor_get_rank(
             if flags != 0 {
                 return Err(libc::EINVAL);
             }
-            give(&txn.get_rank(this.dbi, this.place(), rank)?, key, data);
+            let (dbi, (place, own, _)) = (this.dbi, this.parts());
+            give(&txn.with_memory(own, |txn| txn.get_rank(dbi, place, rank))?, key, data);
             Ok(())
         })
     }
@@ -166,7 +178,8 @@ unsafe extern "C" fn mdb_cursor_list_dup(
             if values.is_null() || count.is_null() {
                 return Err(libc::EINVAL);
             }
-            let list = txn.list_values(this.dbi, this.place())?;
+            let (dbi, (place, own, list)) = (this.dbi, this.parts());
+            txn.with_memory(own, |txn| txn.list_values(dbi, place, list))?;
             store(values, list.as_ptr());
             store(count, list.len());
             Ok(())

@@ -7,7 +7,6 @@ use crate::abi::*;
 use crate::code::Answer;
 use crate::cursor::{Cursor, Here, MadeStep};
 use crate::handles::View;
-use crate::place::Place;
 use crate::txn::{BLOCKED, Txn};
 
 #[unsafe(no_mangle)]
@@ -29,7 +28,8 @@ unsafe extern "C" fn mdb_cursor_open(
             if dbi == 0 && is_writing {
                 return Err(libc::EINVAL);
             }
-            let cursor = Box::into_raw(Box::new(Cursor::new(txn, dbi, is_writing)));
+            let cursor = Cursor::new(txn, dbi, &this.views[dbi], is_writing);
+            let cursor = Box::into_raw(Box::new(cursor));
             this.cursors.add(cursor);
             store(result, cursor);
             Ok(())
@@ -61,8 +61,9 @@ unsafe extern "C" fn mdb_cursor_renew(txn: *mut Txn, cursor: *mut Cursor) -> c_i
     unsafe {
         let Some(this) = cursor.as_mut() else { return libc::EINVAL };
         on_txn(txn, |next| {
-            let known = next.views.get(this.dbi).is_some_and(|view| view.state & View::VALID != 0);
-            if !known || this.is_writing || next.flags & MDB_RDONLY == 0 {
+            let view = next.views.get(this.dbi).filter(|view| view.state & View::VALID != 0);
+            let Some(view) = view.copied() else { return Err(libc::EINVAL) };
+            if this.is_writing || next.flags & MDB_RDONLY == 0 {
                 return Err(libc::EINVAL);
             }
             if next.flags & BLOCKED != 0 {
@@ -75,7 +76,7 @@ unsafe extern "C" fn mdb_cursor_renew(txn: *mut Txn, cursor: *mut Cursor) -> c_i
             }
             next.cursors.add(cursor);
             this.txn = txn;
-            *this.place() = Place::new();
+            this.renew(&view);
             Ok(())
         })
     }
@@ -102,8 +103,15 @@ unsafe extern "C" fn mdb_cursor_get(
 ) -> c_int {
     // SAFETY: the promises of `ffi`.
     unsafe {
-        let Some(this) = cursor.as_ref() else { return libc::EINVAL };
+        let Some(this) = cursor.as_mut() else { return libc::EINVAL };
         // A cursor that knows what is ahead has a read transaction.
+        if op == op::NEXT && this.is_next_stored() {
+            let txn = this.txn;
+            return match this.next_stored(&*txn) {
+                Some(pair) => give(key, data, pair),
+                None => get_next_ahead(cursor, key, data, op),
+            };
+        }
         if op == op::NEXT && !this.is_ahead_done() {
             return get_next_ahead(cursor, key, data, op);
         }
@@ -147,13 +155,13 @@ macro_rules! parts {
 /// another one.
 macro_rules! stepping {
     ($($doc:literal
-        $name:ident: $here:ident $place:ident $step:ident, otherwise $otherwise:ident;)*) => {
+        $name:ident: $here:ident $step:ident, otherwise $otherwise:ident;)*) => {
         parts! {
             $(
                 #[doc = $doc]
                 fn $name(cursor, key, data, op) {
                     let this = &mut *cursor;
-                    match (*this.txn).$here(this.$place()).and_then(Here::$step) {
+                    match (*this.txn).$here(this).and_then(Here::$step) {
                         Some(pair) => give(key, data, pair),
                         None => $otherwise(cursor, key, data, op),
                     }
@@ -165,25 +173,27 @@ macro_rules! stepping {
 
 stepping! {
     "MDB_NEXT where the key may have more values."
-    get_next_in_group: reading place next_value, otherwise get_group;
+    get_next_in_group: reading next_value, otherwise get_group;
     "MDB_PREV."
-    get_prev: reading place prev, otherwise get_prev_value;
+    get_prev: reading prev, otherwise get_prev_value;
+    "MDB_PREV of a cursor with its own memory."
+    get_prev_briefly: briefly prev, otherwise get_usual;
     "MDB_NEXT_DUP."
-    get_next_value: reading place next_value, otherwise get_end_of_values;
+    get_next_value: reading next_value, otherwise get_end_of_values;
     "MDB_PREV_DUP, and MDB_PREV where the key or the one before may have several values."
-    get_prev_value: reading place prev_value, otherwise get_usual;
+    get_prev_value: reading prev_value, otherwise get_usual;
     "MDB_GET_CURRENT."
-    get_current: reading place current, otherwise get_usual;
+    get_current: reading current, otherwise get_usual;
     "MDB_NEXT in a write transaction."
-    get_next_writing: writing place_writing next, otherwise get_next_value_writing;
+    get_next_writing: writing next, otherwise get_next_value_writing;
     "MDB_PREV in a write transaction."
-    get_prev_writing: writing place_writing prev, otherwise get_prev_value_writing;
+    get_prev_writing: writing prev, otherwise get_prev_value_writing;
     "MDB_NEXT_DUP in a write transaction, and MDB_NEXT where the key may have more values."
-    get_next_value_writing: writing place_writing next_value, otherwise get_usual;
+    get_next_value_writing: writing next_value, otherwise get_usual;
     "MDB_PREV_DUP in a write transaction, and MDB_PREV where keys may have several values."
-    get_prev_value_writing: writing place_writing prev_value, otherwise get_usual;
+    get_prev_value_writing: writing prev_value, otherwise get_usual;
     "MDB_GET_CURRENT in a write transaction."
-    get_current_writing: writing place_writing current, otherwise get_usual;
+    get_current_writing: writing current, otherwise get_usual;
 }
 
 parts! {
@@ -224,6 +234,7 @@ parts! {
     /// All but MDB_NEXT in a read transaction.
     fn get_other(cursor, key, data, op) {
         match op {
+            op::PREV if (*cursor).is_brief() => get_prev_briefly(cursor, key, data, op),
             op::PREV => get_prev(cursor, key, data, op),
             op::NEXT_DUP => get_next_value(cursor, key, data, op),
             op::PREV_DUP => get_prev_value(cursor, key, data, op),
@@ -237,7 +248,7 @@ parts! {
     /// MDB_NEXT_DUP that found no value in the leaf.
     fn get_end_of_values(cursor, key, data, op) {
         let this = &mut *cursor;
-        match (*this.txn).reading(this.place()).and_then(Here::at_last_value) {
+        match (*this.txn).reading(this).and_then(Here::at_last_value) {
             Some(()) => MDB_NOTFOUND,
             None => get_usual(cursor, key, data, op),
         }
@@ -246,7 +257,7 @@ parts! {
     /// MDB_NEXT_NODUP and MDB_PREV_NODUP, and MDB_NEXT from the last value of a key.
     fn get_group(cursor, key, data, op) {
         let this = &mut *cursor;
-        match (*this.txn).reading(this.place()).and_then(|here| here.next_group(op)) {
+        match (*this.txn).reading(this).and_then(|here| here.next_group(op)) {
             Some(Ok(pair)) => give(key, data, pair),
             Some(Err(MadeStep)) => get_usual(cursor, key, data, op::GET_CURRENT),
             None => get_usual(cursor, key, data, op),
@@ -274,9 +285,9 @@ parts! {
         on_txn(this.txn, |txn| {
             let takes_key = matches!(op, op::SET | op::SET_KEY | op::SET_RANGE);
             let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
-            let Some(pair) = txn.cursor_usual(this.dbi, this.place(), op, wanted) else {
-                return get_any(txn, this, key, data, op);
-            };
+            let (dbi, (place, own, _)) = (this.dbi, this.parts());
+            let usual = txn.with_memory(own, |txn| txn.cursor_usual(dbi, place, op, wanted));
+            let Some(pair) = usual else { return get_any(txn, this, key, data, op) };
             give(if op == op::SET { std::ptr::null_mut() } else { key }, data, pair?);
             Ok(())
         })
@@ -318,7 +329,9 @@ unsafe fn get_any(
     unsafe {
         let wanted = key.as_ref().filter(|_| takes_key).map(bytes_of);
         let wanted_data = data.as_ref().map(|data| if takes_pair { bytes_of(data) } else { &[] });
-        let given = txn.cursor_get(this.dbi, this.place(), op, wanted, wanted_data)?;
+        let (dbi, (place, own, _)) = (this.dbi, this.parts());
+        let given =
+            txn.with_memory(own, |txn| txn.cursor_get(dbi, place, op, wanted, wanted_data))?;
         if let Some(value) = given.key {
             store(key, value);
         }

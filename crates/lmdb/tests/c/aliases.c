@@ -150,6 +150,22 @@ static void current_and_pairs(MDB_txn *txn)
 	}
 }
 
+/* Whether the blocks of a key's values, of which there is one a page, are those bytes. */
+static int are_blocks(MDB_cursor *cursor, MDB_val *key, const MDB_val *wanted)
+{
+	size_t done = 0;
+	MDB_val data;
+	OK(mdb_cursor_get(cursor, key, &data, MDB_SET));
+	for (int code = mdb_cursor_get(cursor, key, &data, MDB_GET_MULTIPLE); !code;
+		code = mdb_cursor_get(cursor, key, &data, MDB_NEXT_MULTIPLE)) {
+		if (done + data.mv_size > wanted->mv_size
+			|| memcmp((char *)wanted->mv_data + done, data.mv_data, data.mv_size))
+			return 0;
+		done += data.mv_size;
+	}
+	return done == wanted->mv_size;
+}
+
 /* Several values that stand in the page which they are put into. */
 static void blocks(MDB_txn *txn)
 {
@@ -164,12 +180,10 @@ static void blocks(MDB_txn *txn)
 		size_t size = key.mv_size, count = data.mv_size / size;
 		MDB_val block = keep(kept_data, &data), two[2] = { { size, data.mv_data }, { count, NULL } };
 		MDB_val next = key_of(other, 2 * i + 1);
-		HOLDS(count == 3);
+		HOLDS(count >= 1 && count <= 3);
 		OK(mdb_cursor_put(cursor, &next, two, MDB_MULTIPLE));
 		HOLDS(two[1].mv_size == count);
-		OK(mdb_cursor_get(cursor, &next, &data, MDB_SET));
-		OK(mdb_cursor_get(cursor, &next, &data, MDB_GET_MULTIPLE));
-		HOLDS(same(&data, &block));
+		HOLDS(are_blocks(cursor, &next, &block));
 		mdb_cursor_close(cursor);
 	}
 }

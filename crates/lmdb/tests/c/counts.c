@@ -6,22 +6,31 @@
 #define KEYS_MAX 3000
 #define DUPS_MAX 400
 
-/* What a walk found. */
+/* What a walk found, copied: with MDB_PREFIX_COMPRESSION a key stands until the next step only. */
 static struct row {
 	MDB_val key, data;
 } *rows;
 static size_t rows_length, rows_room;
 
+static MDB_val copy(const MDB_val *string)
+{
+	void *room = malloc(string->mv_size + 1);
+	return bytes(memcpy(room, string->mv_data, string->mv_size), string->mv_size);
+}
+
 static void walk(MDB_txn *txn, MDB_dbi dbi)
 {
 	MDB_cursor *cursor;
 	struct row row;
-	rows_length = 0;
+	for (; rows_length; rows_length--) {
+		free(rows[rows_length - 1].key.mv_data);
+		free(rows[rows_length - 1].data.mv_data);
+	}
 	OK(mdb_cursor_open(txn, dbi, &cursor));
 	while (!mdb_cursor_get(cursor, &row.key, &row.data, MDB_NEXT)) {
 		if (rows_length == rows_room)
 			rows = realloc(rows, (rows_room = 2 * rows_room + 64) * sizeof *rows);
-		rows[rows_length++] = row;
+		rows[rows_length++] = (struct row){ copy(&row.key), copy(&row.data) };
 	}
 	mdb_cursor_close(cursor);
 }

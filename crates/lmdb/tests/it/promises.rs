@@ -39,6 +39,18 @@ fn what_was_given_out_may_be_given_back() {
 }
 
 #[test]
+fn what_is_handed_out_stays_as_long_as_the_header_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = hedgerow::tree::Store::builder().create(&path).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    txn.create_table("shared", &hedgerow::tree::TableOptions::new()).unwrap();
+    txn.commit().unwrap();
+    drop(store);
+    holds("pointers", &[path.to_str().unwrap()], "pointers hold");
+}
+
+#[test]
 fn processes_and_threads_are_kept_apart() {
     holds("processes", &[], "processes hold");
 }

@@ -209,13 +209,14 @@ pub trait Snapshot: sealed::Sealed + Sized {
         catalog::info_of(self.pages(), &self.catalog(), name)
     }
 
-    /// A table without custom orders that is open already, and the caller's own bits of it: also
-    /// one that the write transaction before has left open. Looks at no page, and `None` says
-    /// nothing about the table.
-    fn table_if_open(&self, name: impl AsRef<[u8]>) -> Option<(Table, u32)> {
+    /// A table without custom orders that is open already, the caller's own bits of it, and whether
+    /// it has prefix compression: also one that the write transaction before has left open. Looks
+    /// at no page, and `None` says nothing about the table.
+    fn table_if_open(&self, name: impl AsRef<[u8]>) -> Option<(Table, u32, bool)> {
         let index = self.opened().find(name.as_ref()).filter(|_| self.unique() != 0)?;
-        let stored = &self.opened().get(index)?.stored;
-        (!stored.has_custom_orders()).then(|| (self.handle(index), stored.user_flags))
+        let open = self.opened().get(index)?;
+        let (bits, compressed) = (open.stored.user_flags, !open.tree.form.whole);
+        (!open.stored.has_custom_orders()).then(|| (self.handle(index), bits, compressed))
     }
 
     /// How many tables there are. O(1).

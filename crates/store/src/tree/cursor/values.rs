@@ -98,13 +98,30 @@ impl Cursor {
         self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::Last, true))
     }
 
-    /// The value under the cursor and those behind it that its key has in the same leaf, at most
-    /// `most`; the cursor then stands on the last of them. `None`, and the cursor stays, if it
-    /// stands on no entry, on a long value, or if the values differ in length.
+    /// Goes to the first value of the block of which [`Cursor::value_block`] gives all. False, and
+    /// the cursor stays, if it stands on no entry.
     ///
     /// # Errors
     /// As those of [`Cursor::next`].
-    pub fn value_run<'t, S: Snapshot>(
+    pub fn first_of_block<S: Snapshot>(&mut self, txn: &S, most: usize) -> Result<bool> {
+        if self.settle(txn)? != State::On || most == 0 {
+            return Ok(false);
+        }
+        self.set_value(self.value - self.value % most);
+        if S::WRITES {
+            self.give(txn)?;
+        }
+        Ok(true)
+    }
+
+    /// The values of the key in the leaf, in blocks of at most `most` counted from the first one
+    /// there: the block in which the cursor stands, which then stands on the last value of it. So
+    /// every value is in one block only, and a block is where its leaf is. `None`, and the cursor
+    /// stays, if it stands on no entry, on a long value, or if the values differ in length.
+    ///
+    /// # Errors
+    /// As those of [`Cursor::next`].
+    pub fn value_block<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
         most: usize,
@@ -114,13 +131,14 @@ impl Cursor {
         }
         let page: Page<'t> = self.page();
         let record = page.leaf_record(self.slot);
-        let count = (self.values - self.value).min(most);
+        let first = self.value - self.value % most;
+        let count = (self.values - first).min(most);
         let run = match record.group() {
-            Some(group) => group.run(self.value, count),
+            Some(group) => group.run(first, count),
             None => record.is_plain().then(|| ValueRun::of(record.inline_value())),
         };
         if run.is_some() {
-            self.set_value(self.value + count - 1);
+            self.set_value(first + count - 1);
             if S::WRITES {
                 self.give(txn)?;
             }

@@ -1,0 +1,189 @@
+/* Reads all of a database with a library that has LMDB's interface, in a process of its own: how
+ * long the first pass takes, over a file that is in memory, how long later ones do, and how much
+ * private memory they leave the process with. Every pass is checked.
+ *
+ *     scan LIBRARY.so FOLDER KIND ENTRIES --prepare
+ *     scan LIBRARY.so FOLDER KIND ENTRIES WORK
+ *
+ * Kinds: plain, compressed (MDB_PREFIX_COMPRESSION, where the library has it), duplicates. Works:
+ * forwards, backwards, gets, writing (forwards, in a write transaction). The second form prints
+ * nanoseconds an entry of the first pass and of the best of those that follow, and KiB. */
+#include "side.h"
+
+#include <time.h>
+
+/* Values of a key that has several. */
+#define VALUES 20
+#define LATER 3
+#define GETS 1000000
+
+static uint64_t entries;
+static int has_values;
+
+struct key { char digits[20]; };
+struct value { uint64_t word[2]; };
+
+static struct key key_of(uint64_t number)
+{
+	struct key key;
+	for (size_t at = sizeof key.digits; at--; number /= 10)
+		key.digits[at] = (char)('0' + number % 10);
+	return key;
+}
+
+/* The values of a key ascend as their numbers do. */
+static struct value value_of(uint64_t number)
+{
+	return (struct value){ { __builtin_bswap64(number), number * 0x9e3779b97f4a7c15u } };
+}
+
+static uint64_t number_of(const struct side *side, const MDB_val *data)
+{
+	struct value value;
+	must_be(side, "length of a value", data->mv_size, sizeof value);
+	memcpy(&value, data->mv_data, sizeof value);
+	return __builtin_bswap64(value.word[0]);
+}
+
+#define VAL(object) (&(MDB_val){ sizeof (object), &(object) })
+
+static double now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+/* KiB of memory that the process has for itself. */
+static long private_kib(void)
+{
+	char line[256];
+	long kib = -1;
+	FILE *file = fopen("/proc/self/smaps_rollup", "r");
+	while (file && fgets(line, sizeof line, file))
+		if (sscanf(line, "Anonymous: %ld", &kib) == 1)
+			break;
+	if (!file || kib < 0)
+		fail("the system", "/proc/self/smaps_rollup", -1);
+	fclose(file);
+	return kib;
+}
+
+static void open_kind(struct side *side, const char *kind, const char *library, unsigned txn)
+{
+	unsigned flags = has_values ? MDB_DUPSORT : 0;
+	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	/* Others refuse a flag that they do not know. */
+	if (!strcmp(kind, "compressed") && dlsym(handle, "mdb_last_error"))
+		flags |= MDB_PREFIX_COMPRESSION;
+	MUST(side, side->txn_begin(side->env, NULL, txn, &side->txn));
+	MUST(side, side->dbi_open(side->txn, NULL, flags, &side->dbi));
+}
+
+static void prepare(struct side *side, const char *kind, const char *library)
+{
+	MDB_cursor *cursor;
+	open_new(side, MDB_NOSYNC);
+	open_kind(side, kind, library, 0);
+	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
+	for (uint64_t i = 0; i < entries; i++) {
+		struct key key = key_of(has_values ? i / VALUES : i);
+		struct value value = value_of(i);
+		unsigned flags = has_values ? MDB_APPENDDUP : MDB_APPEND;
+		MUST(side, side->cursor_put(cursor, VAL(key), VAL(value), flags));
+	}
+	side->cursor_close(cursor);
+	MUST(side, side->txn_commit(side->txn));
+	side->env_close(side->env);
+}
+
+/* From the end by its name: LMDB gives some of the last key's values twice to who comes from nowhere. */
+static void walk(struct side *side, MDB_cursor_op first, MDB_cursor_op next)
+{
+	MDB_cursor *cursor;
+	MDB_val key, data;
+	uint64_t seen = 0, sum = 0, keys = 0;
+	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
+	for (MDB_cursor_op op = first; !side->cursor_get(cursor, &key, &data, op); op = next) {
+		seen++;
+		sum += number_of(side, &data);
+		keys += (uint64_t)((const char *)key.mv_data)[key.mv_size - 1];
+	}
+	side->cursor_close(cursor);
+	must_be(side, "number of entries", seen, entries);
+	must_be(side, "sum of the values", sum, entries * (entries - 1) / 2);
+	must_be(side, "sum of the keys' last digits", keys > '0' * seen && keys < '9' * seen, 1);
+}
+
+static void gets(struct side *side)
+{
+	uint64_t state = 12345;
+	for (int i = 0; i < GETS; i++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		uint64_t number = (state >> 11) % entries;
+		struct key key = key_of(has_values ? number / VALUES : number);
+		MDB_val data;
+		MUST(side, side->get(side->txn, side->dbi, VAL(key), &data));
+		uint64_t first = has_values ? number / VALUES * VALUES : number;
+		must_be(side, "a value", number_of(side, &data), first);
+	}
+}
+
+static double pass(struct side *side, const char *work)
+{
+	double begun = now();
+	if (!strcmp(work, "gets"))
+		gets(side);
+	else if (!strcmp(work, "backwards"))
+		walk(side, MDB_LAST, MDB_PREV);
+	else
+		walk(side, MDB_FIRST, MDB_NEXT);
+	return (now() - begun) / (double)(strcmp(work, "gets") ? entries : GETS);
+}
+
+static void measure(struct side *side, const char *kind, const char *library, const char *work)
+{
+	int writes = !strcmp(work, "writing");
+	unsigned flags = writes ? 0 : MDB_RDONLY;
+	double first = 0, later = 0;
+	long gained = 0;
+	open_env(side, writes ? MDB_NOSYNC : MDB_RDONLY);
+	for (int i = 0; i <= LATER; i++) {
+		open_kind(side, kind, library, flags);
+		long before = private_kib();
+		double took = pass(side, work);
+		long more = private_kib() - before;
+		gained = more > gained ? more : gained;
+		side->txn_abort(side->txn);
+		if (i == 0)
+			first = took;
+		else
+			later = later && later < took ? later : took;
+	}
+	side->env_close(side->env);
+	printf("%.2f %.2f %ld\n", first, later, gained);
+}
+
+int main(int count, char **arguments)
+{
+	static struct side side;
+	if (count != 6) {
+		fprintf(stderr, "usage: %s LIBRARY.so FOLDER KIND ENTRIES WORK|--prepare\n", arguments[0]);
+		return 2;
+	}
+	const char *library = arguments[1], *kind = arguments[3];
+	load(&side, library);
+	side.name = library;
+	snprintf(side.folder, sizeof side.folder, "%s", arguments[2]);
+	has_values = !strcmp(kind, "duplicates");
+	entries = strtoull(arguments[4], NULL, 10);
+	if (entries < 100) {
+		fprintf(stderr, "100 entries and more\n");
+		return 2;
+	}
+	if (!strcmp(arguments[5], "--prepare"))
+		prepare(&side, kind, library);
+	else
+		measure(&side, kind, library, arguments[5]);
+	return 0;
+}
