@@ -478,20 +478,17 @@ fn data_file(path: &Path, flags: u32) -> Answer<PathBuf> {
 }
 
 fn open_store(data: &Path, read_only: bool, mode: u32) -> Result<Store> {
-    let builder = Store::builder().file_mode(mode).verify_values_up_to(VERIFIED_MAX);
-    if read_only {
-        return match builder.clone().read_only(true).open(data) {
-            // This process writes it through another environment: that store serves both.
-            Err(Error::Locked { .. }) => builder.open(data),
-            other => other,
-        };
+    // Each commit says itself how durable it is; making a store flushes nothing, as in LMDB.
+    let builder = Store::builder()
+        .durability(Durability::None)
+        .file_mode(mode)
+        .verify_values_up_to(VERIFIED_MAX);
+    if !read_only {
+        return builder.open_or_create(data);
     }
-    if std::fs::metadata(data).is_ok_and(|found| found.len() > 0) {
-        return builder.open(data);
-    }
-    match builder.create(data) {
-        // Another thread or process was faster.
-        Err(Error::Path { .. }) => builder.open(data),
+    match builder.clone().read_only(true).open(data) {
+        // This process writes it through another environment: that store serves both.
+        Err(Error::Locked { .. }) => builder.open(data),
         other => other,
     }
 }

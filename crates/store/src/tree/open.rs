@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::meta::{META_LEN, Meta};
+use super::meta::{MAGIC, META_LEN, Meta};
 use super::options::Paths;
 use super::pages::PageFile;
 use super::recover::{Found, META_SLOTS, read_metas, recover};
 use super::registry::{agree, open_once};
 use super::store::{
-    Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
-    WORD_POISON, word_of,
+    CLEAN, DIRTY, Inner, NEW, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE,
+    WORD_NUMBER, WORD_POISON, word_of,
 };
-use super::{Builder, Store};
+use super::{Builder, Durability, Store};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::{Error, Result};
 
@@ -56,7 +56,9 @@ impl Paths {
 
 impl Builder {
     /// Creates a store: a file, or two files in a folder that exists. A file of that name must not
-    /// exist, or be empty.
+    /// exist, or be empty, or hold no more than what is left of a store whose making was cut off. With
+    /// [`Durability::None`] the store, too, is durable from the first flush on, and after a power
+    /// cut before it there may be none.
     ///
     /// # Errors
     /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size,
@@ -96,11 +98,12 @@ impl Builder {
     /// Those of [`Builder::open`] and [`Builder::create`].
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
         match self.open(&path) {
-            Err(Error::Path { .. }) if !self.read_only => {}
+            Err(Error::Path { .. } | Error::NotAStore { .. } | Error::Corrupt { .. })
+                if !self.read_only => {}
             other => return other,
         }
         match self.create(&path) {
-            // Another process was faster.
+            // Another process was faster, or it is a file of another kind.
             Err(Error::Path { .. }) => self.open(&path),
             other => other,
         }
@@ -134,7 +137,7 @@ impl Builder {
     fn create_files(&self, paths: &Paths) -> Result<Inner> {
         let system = self.system_in_use();
         match system.open_data(&paths.data, Open::Read, self.file_mode) {
-            Ok(file) if !is_empty(&*file) => return Err(exists(paths)),
+            Ok(file) if !self.is_vacant(&*file, &paths.data) => return Err(exists(paths)),
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io("create", &paths.data, e)),
@@ -146,22 +149,43 @@ impl Builder {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => self.take_empty(&*system, paths)?,
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         };
-        let written = write_new(&*file, self.page_size, store_id())
-            .and_then(|()| system.sync_directory(&paths.data));
+        let flushed = self.durability != Durability::None;
+        let written = write_new(&*file, self.page_size, store_id());
+        let written = written.and_then(|()| match flushed {
+            true => file.sync().and_then(|()| system.sync_directory(&paths.data)),
+            false => Ok(()),
+        });
         if let Err(e) = written {
             // Half a store is worse than none; if even this fails, opening says what is wrong.
             let _ = system.remove(&paths.data);
             return Err(Error::io("create", &paths.data, e));
         }
-        let store = self.start(paths, file, lock, true)?;
-        store.flusher.name_flushed.store(true, SeqCst);
+        let state = if flushed { CLEAN } else { NEW };
+        let store = self.start(paths, file, lock, state)?;
+        store.flusher.name_flushed.store(flushed, SeqCst);
         Ok(store)
     }
 
-    /// An empty file that somebody made for the store.
+    /// Whether nothing is in a file: it is empty, or what is left of a store whose making was cut
+    /// off, which is no more than zeros and meta records that cannot be used.
+    fn is_vacant(&self, file: &dyn DataFile, path: &Path) -> bool {
+        let page_size = self.page_size as usize;
+        let most = META_SLOTS as usize * page_size;
+        let Some(len) = file.len().ok().filter(|&len| len <= most as u64) else { return false };
+        let mut bytes = vec![0; len as usize];
+        let is_left = |page: &[u8]| page.starts_with(MAGIC) || page.iter().all(|&byte| byte == 0);
+        file.read_at(&mut bytes, 0).is_ok()
+            && bytes.chunks(page_size).all(is_left)
+            && matches!(
+                read_metas(file, path),
+                Err(Error::NotAStore { .. } | Error::Corrupt { .. })
+            )
+    }
+
+    /// A file that somebody made for the store, with nothing in it.
     fn take_empty(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn DataFile>> {
         match system.open_data(&paths.data, Open::Write, self.file_mode) {
-            Ok(file) if is_empty(&*file) => Ok(file),
+            Ok(file) if self.is_vacant(&*file, &paths.data) => Ok(file),
             Ok(_) => Err(exists(paths)),
             Err(e) => Err(Error::io("open", &paths.data, e)),
         }
@@ -178,15 +202,15 @@ impl Builder {
             }
             Err(e) => return Err(Error::io("open", &paths.data, e)),
         };
-        // Refused before a lock file is made beside what is no store. An empty file may be a store
-        // that another process is creating: the lock waits for that process.
-        if file.len().is_ok_and(|len| len > 0)
+        // Refused before a lock file is made beside what is no store. A file with nothing in it may
+        // be a store that another process is creating: the lock waits for that process.
+        if !self.is_vacant(&*file, &paths.data)
             && let Err(error @ Error::NotAStore { .. }) = read_metas(&*file, &paths.data)
         {
             return Err(error);
         }
         let lock = self.lock(&*system, paths)?;
-        self.start(paths, file, lock, false)
+        self.start(paths, file, lock, DIRTY)
     }
 
     /// Chooses the newest commit, or learns it from those who have the store open, and maps the
@@ -196,11 +220,11 @@ impl Builder {
         paths: &Paths,
         file: Arc<dyn DataFile>,
         lock: Arc<dyn SharedLock>,
-        is_new: bool,
+        state: u64,
     ) -> Result<Inner> {
         let mut found = read_metas(&*file, &paths.data)?;
         let slot = if lock.is_first() {
-            first(&*file, &*lock, &found, &paths.data, is_new)?
+            first(&*file, &*lock, &found, &paths.data, state)?
         } else {
             (lock.word(WORD_LATEST).load(SeqCst) & 3) as u32
         };
@@ -228,24 +252,20 @@ impl Builder {
     }
 }
 
-fn is_empty(file: &dyn DataFile) -> bool {
-    file.len().is_ok_and(|len| len == 0)
-}
-
 pub(crate) fn exists(paths: &Paths) -> Error {
     let reason = "it exists already; open it, or choose another path";
     Error::Path { path: paths.data.clone(), reason }
 }
 
-/// The first opener chooses the newest commit and sets the shared words. Unless it made the file
-/// and flushed it a moment ago, what it found may be in the system's memory only, and records that
-/// were refused may be in the way: the first writer sees to that.
+/// The first opener chooses the newest commit and sets the shared words, [`WORD_DIRTY`] to `state`:
+/// unless it made the file a moment ago, what it found may be in the system's memory only, and
+/// records that were refused may be in the way; the first writer sees to that.
 fn first(
     file: &dyn DataFile,
     lock: &dyn SharedLock,
     found: &Found,
     path: &Path,
-    is_new: bool,
+    state: u64,
 ) -> Result<u32> {
     let choice = recover(file, found, path)?;
     let word = |slot: u32| {
@@ -253,7 +273,7 @@ fn first(
         word_of(number, slot)
     };
     lock.word(WORD_DURABLE).store(word(choice.durable), SeqCst);
-    lock.word(WORD_DIRTY).store(u64::from(!is_new), SeqCst);
+    lock.word(WORD_DIRTY).store(state, SeqCst);
     lock.word(WORD_NUMBER).store(found.highest, SeqCst);
     lock.word(WORD_POISON).store(0, SeqCst);
     lock.word(WORD_MAX_SIZE).store(0, SeqCst);
@@ -265,8 +285,7 @@ fn first(
 /// Writes the meta pages of an empty store.
 fn write_new(file: &dyn DataFile, page_size: u32, id: [u8; 16]) -> io::Result<()> {
     let empty = Meta { txn: 1, ..Meta::empty(page_size, id) };
-    write_metas(file, empty)?;
-    file.sync()
+    write_metas(file, empty)
 }
 
 /// Writes the meta pages of a new file. All three are valid, with different numbers from that of

@@ -15,7 +15,7 @@ pub enum Durability {
     /// it soon. After a power loss a prefix of the commits survives.
     Eventual,
     /// As `Eventual`, but nothing is flushed before [`Store::sync`](crate::tree::Store::sync), a
-    /// durable commit, or the store is closed.
+    /// durable commit, or the store is closed. Not even a store that is made so.
     None,
 }
 
