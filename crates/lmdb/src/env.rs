@@ -192,10 +192,11 @@ impl Env {
         if flags & MDB_RDONLY != 0 {
             flags &= !MDB_WRITEMAP;
         }
+        // They stay also if this fails.
+        self.flags.store(flags, Ordering::Relaxed);
         let given = Path::new(OsStr::from_bytes(path.to_bytes()));
         let data = data_file(given, flags)?;
         let store = open_store(&data, flags & MDB_RDONLY != 0, mode).map_err(|e| code_of(&e))?;
-        self.flags.store(flags, Ordering::Relaxed);
         // A program that goes to the background leaves its folder, too.
         let absolute = std::fs::canonicalize(&data).unwrap_or(data);
         let _ = self.paths.set((path.to_owned(), absolute));
@@ -434,12 +435,12 @@ impl Env {
         made.and(Err(libc::EIO))
     }
 
-    /// The lines of `mdb_reader_list`.
+    /// The lines of `mdb_reader_list`, which may be asked for before anything is open.
     pub(crate) fn reader_lines(&self) -> Answer<Vec<String>> {
-        let opened = self.opened()?;
-        if self.flags() & MDB_NOLOCK != 0 {
+        if self.open.get().is_none() || self.flags() & MDB_NOLOCK != 0 {
             return Ok(vec!["(no reader locks)\n".to_owned()]);
         }
+        let opened = self.opened()?;
         let own = std::process::id();
         let mut lines = opened.readers.lines(own);
         let others = opened.store.readers().map_err(|e| code_of(&e))?;
@@ -455,8 +456,12 @@ impl Env {
         Ok(lines)
     }
 
-    /// Frees the slots of readers whose process has died; their number.
+    /// Frees the slots of readers whose process has died; their number. There are none before
+    /// anything is open.
     pub(crate) fn clear_dead_readers(&self) -> Answer<usize> {
+        if self.open.get().is_none() {
+            return Ok(0);
+        }
         self.opened()?.store.clear_dead_readers().map_err(|e| code_of(&e))
     }
 }
