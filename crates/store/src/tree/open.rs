@@ -236,7 +236,11 @@ impl Builder {
             // makes the first transaction read it again.
             None => SnapshotMeta { meta: Meta::empty(found.page_size, [0; 16]), slot },
         };
-        let map = if self.map { file.map(RESERVE_BYTES) } else { Ok(None) };
+        let map = match (self.map, self.writable_map) {
+            (false, _) => Ok(None),
+            (true, false) => file.map(RESERVE_BYTES),
+            (true, true) => file.map_private(RESERVE_BYTES),
+        };
         let map = map.map_err(|e| Error::io("map", &paths.data, e))?;
         let map = map.filter(|map| map.reserved >= len);
         let pages = PageFile::new(

@@ -158,6 +158,7 @@ pub struct Builder {
     pub(crate) always_check: bool,
     pub(crate) verified_max: u64,
     pub(crate) map: bool,
+    pub(crate) writable_map: bool,
     pub(crate) system: Option<SystemHandle>,
 }
 
@@ -191,6 +192,7 @@ impl Builder {
             always_check: false,
             verified_max: u64::MAX,
             map: true,
+            writable_map: false,
             system: None,
         }
     }
@@ -258,6 +260,16 @@ impl Builder {
     /// short.
     pub fn map(mut self, yes: bool) -> Self {
         self.map = yes;
+        self
+    }
+
+    /// Maps the file so that writing where a value was handed out does no harm, as long as it stays
+    /// inside of the value: this process alone sees what was written, until the page is used anew,
+    /// or another process has committed. A write transaction that changes the same page may take it
+    /// over. For C programs that do so; in Rust nothing that is handed out can be written. Each page
+    /// that a commit writes costs a system call more.
+    pub fn writable_map(mut self, yes: bool) -> Self {
+        self.writable_map = yes;
         self
     }
 
