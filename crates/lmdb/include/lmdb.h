@@ -46,6 +46,16 @@ typedef int mdb_filehandle_t;
 
 /* A size; DLMDB's name for it. */
 typedef size_t mdb_size_t;
+#define MDB_SIZE_MAX SIZE_MAX
+
+/* Formats of a size for printf and scanf: "%" MDB_PRIy(u), "%" MDB_SCNy(u), "%" MDB_FMT_Z "u". */
+#ifdef _WIN32
+#define MDB_FMT_Z "I"
+#else
+#define MDB_FMT_Z "z"
+#endif
+#define MDB_PRIy(t) MDB_FMT_Z #t
+#define MDB_SCNy(t) MDB_FMT_Z #t
 
 /* ---- version ----------------------------------------------------------------------------- */
 

@@ -189,6 +189,7 @@ impl Txn {
         self.arena.renew();
         let result = match view.has_duplicates() {
             false => put_plain(txn, table, key, value, data.size, flags),
+            true if flags & MDB_RESERVE != 0 => reserve_first(txn, table, key, data.size, flags),
             true => put_pair(txn, table, key, value, flags),
         };
         match result {
@@ -349,6 +350,30 @@ fn is_behind(txn: &WriteTxn, table: Table, key: &[u8]) -> Result<bool, Error> {
     Ok(txn.cursor(table)?.seek_at_or_after(txn, key)?.is_none())
 }
 
+/// The first value of a key is reserved as any other; LMDB dies if there is one already.
+fn reserve_first(
+    txn: &mut WriteTxn,
+    table: Table,
+    key: &[u8],
+    size: usize,
+    flags: u32,
+) -> Result<Asked, Error> {
+    if size == 0 {
+        return Ok(Asked::Refused(MDB_BAD_VALSIZE));
+    }
+    if txn.get(table, key)?.is_some() {
+        let exists = flags & (MDB_NOOVERWRITE | MDB_APPEND) != 0;
+        return Ok(match exists {
+            true => Asked::Exists(flags & MDB_NOOVERWRITE != 0),
+            false => Asked::Refused(MDB_INCOMPATIBLE),
+        });
+    }
+    if flags & MDB_APPEND != 0 && !is_behind(txn, table, key)? {
+        return Ok(Asked::Exists(false));
+    }
+    Ok(Asked::Reserved(txn.reserve(table, key, size)?.as_mut_ptr()))
+}
+
 fn put_pair(
     txn: &mut WriteTxn,
     table: Table,
@@ -356,9 +381,6 @@ fn put_pair(
     value: &[u8],
     flags: u32,
 ) -> Result<Asked, Error> {
-    if flags & MDB_RESERVE != 0 {
-        return Ok(Asked::Refused(MDB_INCOMPATIBLE));
-    }
     if value.is_empty() {
         return Ok(Asked::Refused(MDB_BAD_VALSIZE));
     }

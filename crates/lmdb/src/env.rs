@@ -28,8 +28,9 @@ const CHANGELESS: u32 = MDB_FIXEDMAP
     | MDB_NOTLS
     | MDB_NOLOCK
     | MDB_NORDAHEAD;
-/// What the store keeps from puts when the file is full.
+/// What the store keeps from puts when the file is full: so much, but no more than this part.
 const KEPT_BYTES: u64 = 16 * 4096;
+const KEPT_PART: u64 = 32;
 /// What LMDB says of an environment whose map size nobody set.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
 const DEFAULT_READERS: u32 = 126;
@@ -127,7 +128,7 @@ impl Env {
     #[cold]
     fn open_in_child<'e>(&self, parents: &'e Opened) -> Answer<&'e Opened> {
         let (_, data) = self.paths.get().ok_or(libc::EINVAL)?;
-        let store = open_store(data, self.flags() & MDB_RDONLY != 0, 0).map_err(|e| code_of(&e))?;
+        let store = open_store(data, self.flags(), 0).map_err(|e| code_of(&e))?;
         let opened = parents.in_child.get_or_init(|| Box::new(Opened::new(store)));
         opened.interrupt.set(parents.interrupt.is_set());
         self.is_writing.store(false, Ordering::Release);
@@ -192,10 +193,11 @@ impl Env {
         if flags & MDB_RDONLY != 0 {
             flags &= !MDB_WRITEMAP;
         }
+        // They stay also if this fails.
+        self.flags.store(flags, Ordering::Relaxed);
         let given = Path::new(OsStr::from_bytes(path.to_bytes()));
         let data = data_file(given, flags)?;
-        let store = open_store(&data, flags & MDB_RDONLY != 0, mode).map_err(|e| code_of(&e))?;
-        self.flags.store(flags, Ordering::Relaxed);
+        let store = open_store(&data, flags, mode).map_err(|e| code_of(&e))?;
         // A program that goes to the background leaves its folder, too.
         let absolute = std::fs::canonicalize(&data).unwrap_or(data);
         let _ = self.paths.set((path.to_owned(), absolute));
@@ -274,8 +276,8 @@ impl Env {
     /// How large the file may grow: somewhat beyond the map size, which puts alone do not reach,
     /// because the store keeps the last pages for deletes and for the commit.
     pub(crate) fn limit(&self) -> Option<u64> {
-        let bytes = self.shared_map_size();
-        (bytes > 0).then_some((bytes as u64).saturating_add(KEPT_BYTES))
+        let bytes = self.shared_map_size() as u64;
+        (bytes > 0).then_some(bytes.saturating_add(KEPT_BYTES.min(bytes / KEPT_PART)))
     }
 
     /// How durable a commit is, with the flags of its transaction on top.
@@ -288,12 +290,24 @@ impl Env {
         if flags & both == both { Durability::Eventual } else { Durability::Durable }
     }
 
-    /// Begins a write transaction of the store.
+    /// Whether the store is longer than this one's limit, because another one's is greater.
+    fn is_outgrown(&self, txn: &WriteTxn, limit: u64) -> bool {
+        let Some(opened) = self.open.get().map(Opened::newest) else { return false };
+        let bytes = txn.page_count() * u64::from(opened.store.page_size());
+        bytes > limit && opened.store.shared_max_size().is_some_and(|others| others > limit)
+    }
+
+    /// Begins a write transaction of the store. A map size that it has outgrown, because others
+    /// have set a greater one, is to be raised first.
     pub(crate) fn begin_write(&self, flags: u32) -> Answer<WriteTxn> {
         let store = &self.opened()?.store;
         let begin = || -> Answer<WriteTxn> {
             let mut txn = store.begin_write_alone().map_err(|e| code_of(&e))?;
-            txn.set_max_size(self.limit());
+            let limit = self.limit();
+            if limit.is_some_and(|limit| self.is_outgrown(&txn, limit)) {
+                return Err(MDB_MAP_RESIZED);
+            }
+            txn.set_max_size(limit);
             Ok(txn)
         };
         let txn = begin()?;
@@ -336,11 +350,14 @@ impl Env {
         let used = pages * opened.store.page_size() as usize;
         let set = self.shared_map_size();
         let set = if set == 0 { DEFAULT_MAPSIZE } else { set };
+        // What the store keeps for itself beyond the map size is not spoken of.
+        let is_within = self.limit().is_some_and(|limit| used as u64 <= limit);
         let live = opened.store.readers().map_err(|e| code_of(&e))?.len() - 1;
         Ok(EnvInfo {
             mapaddr: std::ptr::null_mut(),
-            mapsize: set.max(used),
-            last_pgno: pages - 1,
+            mapsize: if is_within { set } else { set.max(used) },
+            // There is a meta page more than LMDB has.
+            last_pgno: pages - 2,
             last_txnid: shown_id(txn.id()) as usize,
             maxreaders: self.readers_max(),
             numreaders: match self.flags() & MDB_NOLOCK {
@@ -434,12 +451,12 @@ impl Env {
         made.and(Err(libc::EIO))
     }
 
-    /// The lines of `mdb_reader_list`.
+    /// The lines of `mdb_reader_list`, which may be asked for before anything is open.
     pub(crate) fn reader_lines(&self) -> Answer<Vec<String>> {
-        let opened = self.opened()?;
-        if self.flags() & MDB_NOLOCK != 0 {
+        if self.open.get().is_none() || self.flags() & MDB_NOLOCK != 0 {
             return Ok(vec!["(no reader locks)\n".to_owned()]);
         }
+        let opened = self.opened()?;
         let own = std::process::id();
         let mut lines = opened.readers.lines(own);
         let others = opened.store.readers().map_err(|e| code_of(&e))?;
@@ -455,8 +472,12 @@ impl Env {
         Ok(lines)
     }
 
-    /// Frees the slots of readers whose process has died; their number.
+    /// Frees the slots of readers whose process has died; their number. There are none before
+    /// anything is open.
     pub(crate) fn clear_dead_readers(&self) -> Answer<usize> {
+        if self.open.get().is_none() {
+            return Ok(0);
+        }
         self.opened()?.store.clear_dead_readers().map_err(|e| code_of(&e))
     }
 }
@@ -477,21 +498,19 @@ fn data_file(path: &Path, flags: u32) -> Answer<PathBuf> {
     if path.is_dir() { Err(libc::EISDIR) } else { Ok(path.to_path_buf()) }
 }
 
-fn open_store(data: &Path, read_only: bool, mode: u32) -> Result<Store> {
-    let builder = Store::builder().file_mode(mode).verify_values_up_to(VERIFIED_MAX);
-    if read_only {
-        return match builder.clone().read_only(true).open(data) {
-            // This process writes it through another environment: that store serves both.
-            Err(Error::Locked { .. }) => builder.open(data),
-            other => other,
-        };
+fn open_store(data: &Path, flags: u32, mode: u32) -> Result<Store> {
+    // Each commit says itself how durable it is; making a store flushes nothing, as in LMDB.
+    let builder = Store::builder()
+        .durability(Durability::None)
+        .file_mode(mode)
+        .writable_map(flags & MDB_WRITEMAP != 0)
+        .verify_values_up_to(VERIFIED_MAX);
+    if flags & MDB_RDONLY == 0 {
+        return builder.open_or_create(data);
     }
-    if std::fs::metadata(data).is_ok_and(|found| found.len() > 0) {
-        return builder.open(data);
-    }
-    match builder.create(data) {
-        // Another thread or process was faster.
-        Err(Error::Path { .. }) => builder.open(data),
+    match builder.clone().read_only(true).open(data) {
+        // This process writes it through another environment: that store serves both.
+        Err(Error::Locked { .. }) => builder.open(data),
         other => other,
     }
 }

@@ -31,7 +31,7 @@ enum ground {
 	ENDED,
 };
 
-static MDB_env *env, *closed;
+static MDB_env *env, *closed, *failed;
 static MDB_txn *txn, *child, *rested, *new_txn;
 static MDB_dbi dbi, dups, new_dbi;
 static MDB_cursor *cursor, *dups_cursor, *unset, *new_cursor;
@@ -94,6 +94,9 @@ static void prepare(const char *folder, enum ground ground)
 	key = (MDB_val){ 3, "key" }, value = (MDB_val){ 5, "value" };
 	empty = (MDB_val){ 0, "" }, large = (MDB_val){ sizeof long_bytes, long_bytes };
 	MUST(mdb_env_create(&closed));
+	MUST(mdb_env_create(&failed));
+	if (mdb_env_open(failed, "not there", 0, 0644) != ENOENT)
+		must("mdb_env_open of nothing", EINVAL);
 	MUST(mdb_env_create(&env));
 	MUST(mdb_env_set_maxdbs(env, 4));
 	MUST(mdb_env_set_mapsize(env, 1 << 20));
@@ -192,6 +195,78 @@ static int of_environments(void)
 	CASE(WRITING, mdb_reader_list(env, NULL, NULL));
 	CASE(WRITING, mdb_reader_check(NULL, &dead));
 	CASE(WRITING, mdb_reader_check(env, NULL));
+	return NONE;
+}
+
+/* What a message says; -1 ends the list. */
+static char listed[100];
+static int lists(const char *line, void *answer)
+{
+	snprintf(listed, sizeof listed, "%s", line);
+	return answer ? -1 : 7;
+}
+
+/* Environments that were not opened, and of which the opening failed. */
+static int of_unopened(void)
+{
+	CASE(WRITING, mdb_reader_check(closed, NULL));
+	CASE(WRITING, mdb_reader_check(closed, &dead));
+	CASE(WRITING, (dead = 9, mdb_reader_check(closed, &dead), dead));
+	CASE(WRITING, mdb_reader_check(failed, NULL));
+	CASE(WRITING, (dead = 9, mdb_reader_check(failed, &dead), dead));
+	CASE(WRITING, mdb_reader_list(closed, NULL, NULL));
+	CASE(WRITING, mdb_reader_list(closed, lists, NULL));
+	CASE(WRITING, mdb_reader_list(closed, lists, listed));
+	CASE(WRITING, mdb_reader_list(failed, lists, NULL));
+	CASE(WRITING, (mdb_reader_list(closed, lists, NULL), strcmp(listed, "(no reader locks)\n")));
+	CASE(WRITING, (mdb_reader_list(failed, lists, NULL), strcmp(listed, "(no reader locks)\n")));
+	CASE(WRITING, mdb_env_stat(failed, &stats));
+	CASE(WRITING, mdb_env_info(failed, &info));
+	CASE(WRITING, mdb_env_copy2(closed, "not there", MDB_CP_COMPACT));
+	CASE(WRITING, mdb_env_copy(failed, "not there"));
+	CASE(WRITING, mdb_env_copyfd2(closed, 1, MDB_CP_COMPACT));
+	CASE(WRITING, mdb_env_copyfd(failed, 1));
+	CASE(WRITING, mdb_env_get_flags(closed, &flags));
+	CASE(WRITING, (flags = 9, mdb_env_get_flags(closed, &flags), (int)flags));
+	CASE(WRITING, (mdb_env_get_flags(failed, &flags), (int)flags));
+	CASE(WRITING, (mdb_env_open(failed, "not there", MDB_NOSYNC | MDB_NOTLS, 0644),
+		mdb_env_get_flags(failed, &flags), (int)flags));
+	CASE(WRITING, mdb_env_set_flags(closed, MDB_NOSYNC, 1));
+	CASE(WRITING, mdb_env_set_flags(closed, MDB_NOTLS, 1));
+	CASE(WRITING, mdb_env_set_flags(failed, MDB_NOSYNC, 1));
+	CASE(WRITING, (mdb_env_set_flags(closed, MDB_NOSYNC, 1),
+		mdb_env_get_flags(closed, &flags), (int)flags));
+	CASE(WRITING, mdb_env_get_path(closed, &path));
+	CASE(WRITING, (mdb_env_get_path(closed, &path), path != NULL));
+	CASE(WRITING, mdb_env_get_path(failed, &path));
+	DIFFERS(WRITING, (mdb_env_get_path(failed, &path), path != NULL), 0, "nothing is open");
+	CASE(WRITING, mdb_env_get_fd(closed, &fd));
+	CASE(WRITING, (fd = 9, mdb_env_get_fd(closed, &fd), fd == -1));
+	CASE(WRITING, (fd = 9, mdb_env_get_fd(failed, &fd), fd == -1));
+	CASE(WRITING, mdb_env_set_mapsize(closed, 0));
+	CASE(WRITING, mdb_env_set_mapsize(closed, 1));
+	CASE(WRITING, mdb_env_set_mapsize(failed, 1 << 20));
+	CASE(WRITING, mdb_env_set_maxreaders(closed, 5));
+	CASE(WRITING, (mdb_env_set_maxreaders(closed, 5),
+		mdb_env_get_maxreaders(closed, &flags), (int)flags));
+	CASE(WRITING, mdb_env_set_maxreaders(failed, 5));
+	CASE(WRITING, (mdb_env_get_maxreaders(closed, &flags), (int)flags));
+	CASE(WRITING, mdb_env_set_maxdbs(closed, 5));
+	CASE(WRITING, mdb_env_set_maxdbs(failed, 5));
+	CASE(WRITING, mdb_env_get_maxkeysize(closed));
+	CASE(WRITING, mdb_env_set_userctx(closed, &fd));
+	CASE(WRITING, mdb_env_get_userctx(closed) != NULL);
+	CASE(WRITING, (mdb_env_set_userctx(closed, &fd), mdb_env_get_userctx(closed) == &fd));
+	CASE(WRITING, mdb_env_set_assert(closed, NULL));
+	DIFFERS(WRITING, mdb_env_sync(closed, 0), EINVAL, "as elsewhere");
+	DIFFERS(WRITING, mdb_env_sync(failed, 1), EINVAL, "as elsewhere");
+	CASE(WRITING, mdb_txn_begin(closed, NULL, 0, &new_txn));
+	CASE(WRITING, mdb_txn_begin(failed, NULL, 0, &new_txn));
+	CASE(WRITING, mdb_txn_begin(failed, NULL, MDB_RDONLY, &new_txn));
+	QUIET(WRITING, mdb_dbi_close(closed, 0));
+	QUIET(WRITING, mdb_dbi_close(closed, 1));
+	QUIET(WRITING, mdb_env_close(closed));
+	QUIET(WRITING, mdb_env_close(failed));
 	return NONE;
 }
 
@@ -410,8 +485,8 @@ static int of_counts(void)
 static int run(int which)
 {
 	static int (*const chapters[])(void) = {
-		of_environments, of_transactions, of_databases, of_entries, of_cursors, of_writing_cursors,
-		of_counts,
+		of_environments, of_unopened, of_transactions, of_databases, of_entries, of_cursors,
+		of_writing_cursors, of_counts,
 	};
 	wanted = which, next = 0;
 	for (size_t i = 0; i < LENGTH(chapters); i++) {

@@ -101,6 +101,25 @@ fn the_library_has_the_name_that_programs_ask_for() {
     assert!(listed.contains("Library soname: [liblmdb.so.0]"), "{listed}");
 }
 
+/// The names by which DLMDB's programs print and read sizes.
+#[test]
+fn sizes_have_formats() {
+    let program = Program::compile(
+        r#"
+        #include "lmdb.h"
+        #include <stdio.h>
+        int main(void) {
+            mdb_size_t read = 0;
+            char text[40];
+            sprintf(text, "%" MDB_PRIy(u), (mdb_size_t)MDB_SIZE_MAX);
+            sscanf(text, "%" MDB_SCNy(u), &read);
+            printf("%" MDB_FMT_Z "u %" MDB_PRIy(x) " %d", read, read, read == MDB_SIZE_MAX);
+            return 0;
+        }"#,
+    );
+    assert_eq!(program.output(), format!("{} {:x} 1", usize::MAX, usize::MAX));
+}
+
 #[test]
 fn the_header_is_also_a_header_of_cpp() {
     let folder = tempfile::tempdir().unwrap();

@@ -61,6 +61,22 @@ fn copies_are_whole_and_a_full_store_goes_on() {
 }
 
 #[test]
+fn values_may_be_written_in_place_and_the_store_stays_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    holds("inplace", &[path], "nobody dies of writing in place");
+    for store in ["values", "processes"] {
+        let store = hedgerow::tree::Store::open(folder.path().join(store)).unwrap();
+        assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_map_is_as_large_as_was_said() {
+    holds("maps", &[], "map sizes hold");
+}
+
+#[test]
 fn a_cursor_goes_on_in_another_snapshot_and_a_map_size_is_shared() {
     holds("renewed", &[], "renewals hold");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hedgerow::Error;
 use hedgerow::os::System;
 use hedgerow::os::sim::SimSystem;
-use hedgerow::tree::{Builder, Store};
+use hedgerow::tree::{Builder, Durability, Store};
 
 use super::compare::{Disagreement, Outcome, ok, same};
 use super::verify::lock_of;
@@ -107,12 +107,19 @@ impl Mark {
 }
 
 impl Ledger {
-    fn new(id: u64, state: State) -> Self {
-        Self { commits: vec![Committed { id, state }], durable: Some(0), begun: None }
+    /// Of a store that was just made, with its empty commit; `durable` if that was flushed.
+    fn new(id: u64, state: State, durable: bool) -> Self {
+        let durable = durable.then_some(0);
+        Self { commits: vec![Committed { id, state }], durable, begun: None }
     }
 
     fn last(&self) -> usize {
         self.commits.len() - 1
+    }
+
+    /// Whether something was flushed or committed since the store was made.
+    fn is_more_than_made(&self) -> bool {
+        self.durable.is_some() || self.last() > 0
     }
 
     /// How many commits of tables there were.
@@ -170,7 +177,8 @@ impl<'c> Runner<'c> {
     pub fn on_disk(config: &'c Config, system: &SimSystem) -> Outcome<Self> {
         let store = ok("create", on(config, system).create(store_path()))?;
         let committed = State::new(config.tables.len());
-        let ledger = Ledger::new(newest(&store)?, committed.clone());
+        let durable = config.durability != Durability::None;
+        let ledger = Ledger::new(newest(&store)?, committed.clone(), durable);
         let mut runner = Self::with(config, FOLDER.into(), store, committed);
         runner.disk = Some(Disk { system: system.clone(), ledger });
         runner.note_begun(0);
@@ -318,14 +326,17 @@ impl<'c> Runner<'c> {
         Ok(())
     }
 
-    /// Notes that the store was closed, which flushes it. Where a call to the system failed the
-    /// flush may have failed too, of which nobody can be told: the run ends there.
+    /// Notes that the store was closed, which flushes what was committed. Where a call to the system
+    /// failed the flush may have failed too, of which nobody can be told: the run ends there.
     pub(super) fn note_closed(&mut self) -> Outcome {
         if self.disk.as_ref().is_some_and(|disk| !disk.system.failed().is_empty()) {
             let text = "closed after a call to the system failed".to_owned();
             return Err(Disagreement { text, is_error: true });
         }
-        self.note_durable();
+        // A store that was never flushed nor written is no more durable for being closed.
+        if self.disk.as_ref().is_some_and(|disk| disk.ledger.is_more_than_made()) {
+            self.note_durable();
+        }
         Ok(())
     }
 

@@ -58,18 +58,28 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Maps the first `len` bytes of a file, whether or not it is that long, for reading.
-    pub(super) fn file_read_only(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::of_file(file, len, ProtFlags::READ)
+    fn file_read_only(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::of_file(file, len, ProtFlags::READ, MapFlags::SHARED)
+    }
+
+    /// The same, but that what is written there is seen by this process alone.
+    fn file_private(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::of_file(file, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     }
 
     /// Maps the first `len` bytes of a file, whether or not it is that long, to share them with
     /// other processes.
     pub(super) fn file_shared(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::of_file(file, len, ProtFlags::READ | ProtFlags::WRITE)
+        Self::of_file(file, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
     }
 
-    fn of_file(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> io::Result<Self> {
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    fn of_file(
+        file: BorrowedFd<'_>,
+        len: usize,
+        access: ProtFlags,
+        kind: MapFlags,
+    ) -> io::Result<Self> {
+        let flags = kind | MapFlags::NORESERVE;
         // SAFETY: the address is left to the system, so that no other mapping is touched.
         let base = unsafe { mm::mmap(ptr::null_mut(), len, access, flags, file, 0)? };
         Self::granted(base, len)
@@ -167,6 +177,35 @@ impl Paging for Region {
     }
 }
 
+/// A map of which parts may be written, which the process alone sees.
+#[cfg(target_os = "linux")]
+struct Private(Region);
+
+#[cfg(target_os = "linux")]
+impl Paging for Private {
+    fn expect_random(&self) {
+        self.0.expect_random();
+    }
+
+    fn read_ahead(&self, offset: u64, len: u64) {
+        self.0.read_ahead(offset, len);
+    }
+
+    fn show_file(&self, offset: u64, len: u64) {
+        let page = page_size() as u64;
+        let start = offset / page * page;
+        let end = offset.saturating_add(len).next_multiple_of(page).min(self.0.len as u64);
+        if start < end {
+            // SAFETY: the range lies in the region. The memory stays readable, and shows the file
+            // again; of what is not in the file the engine has no references.
+            let _ = unsafe {
+                let base = self.0.base.as_ptr().add(start as usize).cast();
+                mm::madvise(base, (end - start) as usize, mm::Advice::LinuxDontNeed)
+            };
+        }
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the range was granted to this region alone, and whoever made a reference into
@@ -256,23 +295,47 @@ fn is_too_long(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL | libc::EOVERFLOW))
 }
 
-/// Maps a data file of `file_len` bytes for reading under `reserve` bytes of address space, or the
+/// What may be done with a map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Nothing but reading.
+    Read,
+    /// Also writing, of which the file and other processes learn nothing.
+    #[cfg(target_os = "linux")]
+    Private,
+}
+
+impl Access {
+    fn map(self, file: BorrowedFd<'_>, len: usize) -> io::Result<(*const u8, Arc<dyn Paging>)> {
+        let region = match self {
+            Self::Read => Region::file_read_only(file, len)?,
+            #[cfg(target_os = "linux")]
+            Self::Private => Region::file_private(file, len)?,
+        };
+        let base = region.base().cast_const();
+        Ok(match self {
+            Self::Read => (base, Arc::new(region)),
+            #[cfg(target_os = "linux")]
+            Self::Private => (base, Arc::new(Private(region))),
+        })
+    }
+}
+
+/// Maps a data file of `file_len` bytes under `reserve` bytes of address space, or the
 /// largest half, quarter, ... of it that the system grants. `None` if that is too little to be of
 /// use, or less than the file.
 pub(super) fn reserve(
     file: BorrowedFd<'_>,
     file_len: u64,
     reserve: u64,
+    access: Access,
 ) -> io::Result<Option<Map>> {
     let page = page_size() as u64;
     let largest = (usize::MAX / 2) as u64;
     let mut len = reserve.min(largest) / page * page;
     while len >= RESERVE_MIN && len >= file_len {
-        match Region::file_read_only(file, len as usize) {
-            Ok(region) => {
-                let base = region.base().cast_const();
-                return Ok(Some(Map { base, reserved: len, owner: Arc::new(region) }));
-            }
+        match access.map(file, len as usize) {
+            Ok((base, owner)) => return Ok(Some(Map { base, reserved: len, owner })),
             // A file system without maps.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
             Err(error) if is_too_long(&error) => len = len / 2 / page * page,
@@ -295,7 +358,7 @@ mod tests {
     fn a_file_grows_under_its_map() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 4096]).unwrap();
-        let map = reserve(file.as_fd(), 4096, RESERVE_MIN).unwrap().unwrap();
+        let map = reserve(file.as_fd(), 4096, RESERVE_MIN, Access::Read).unwrap().unwrap();
         file.write_all(&[2; 4096]).unwrap();
         // SAFETY: the file holds 8,192 bytes.
         let bytes = unsafe { std::slice::from_raw_parts(map.base, 8192) };
@@ -303,11 +366,36 @@ mod tests {
         assert_eq!(map.reserved, RESERVE_MIN);
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_private_map_shows_the_file_until_it_is_written_and_again_when_asked() {
+        use std::os::unix::fs::FileExt as _;
+        let page = page_size();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![1; 2 * page]).unwrap();
+        let map = reserve(file.as_fd(), 0, RESERVE_MIN, Access::Private).unwrap().unwrap();
+        // SAFETY: both bytes lie in the file's two pages.
+        let seen = || unsafe { [map.base.read_volatile(), map.base.add(page).read_volatile()] };
+        assert_eq!(seen(), [1, 1]);
+        file.write_all_at(&[2], 0).unwrap();
+        assert_eq!(seen(), [2, 1]);
+        // SAFETY: the map may be written, and no reference into it is there.
+        unsafe { map.base.cast_mut().write_volatile(7) };
+        file.write_all_at(&[3], 0).unwrap();
+        file.write_all_at(&[3], page as u64).unwrap();
+        assert_eq!(seen(), [7, 3]);
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 0).unwrap();
+        assert_eq!(byte, [3], "the file has nothing of it");
+        map.owner.show_file(0, 1);
+        assert_eq!(seen(), [3, 3]);
+    }
+
     #[test]
     fn more_than_there_is_gets_halved() {
         let file = tempfile::tempfile().unwrap();
         let asked = (usize::MAX / 2) as u64;
-        if let Some(map) = reserve(file.as_fd(), 0, asked).unwrap() {
+        if let Some(map) = reserve(file.as_fd(), 0, asked, Access::Read).unwrap() {
             assert!(map.reserved < asked && map.reserved >= RESERVE_MIN);
         }
     }
@@ -330,7 +418,8 @@ mod tests {
     #[test]
     fn too_little_is_refused() {
         let file = tempfile::tempfile().unwrap();
-        assert!(reserve(file.as_fd(), 0, RESERVE_MIN / 2).unwrap().is_none());
-        assert!(reserve(file.as_fd(), 2 * RESERVE_MIN, RESERVE_MIN).unwrap().is_none());
+        let asked = |len, most| reserve(file.as_fd(), len, most, Access::Read).unwrap();
+        assert!(asked(0, RESERVE_MIN / 2).is_none());
+        assert!(asked(2 * RESERVE_MIN, RESERVE_MIN).is_none());
     }
 }

@@ -101,6 +101,12 @@ pub trait DataFile: Send + Sync {
     /// the largest half, quarter, ... of it that is granted), so that growth needs no remapping.
     /// `None` where the reservation would be too small to be of use: then `read_at` serves.
     fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
+    /// As [`DataFile::map`], but that whoever is given a part of the map may also write there: this
+    /// process alone sees that, and the file keeps what it had. Where there is no such map, one for
+    /// reading.
+    fn map_private(&self, reserve: u64) -> io::Result<Option<Map>> {
+        self.map(reserve)
+    }
     /// Shares the first `len` bytes, which must be there, with the system: what is stored in them
     /// is handed to it as by a write, but without a call. `None` where there is no such thing.
     fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
@@ -149,6 +155,10 @@ pub trait Paging: Send + Sync {
     fn expect_random(&self) {}
     /// Begins to read a part of the file that will soon be touched, and does not wait for it.
     fn read_ahead(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+    /// Shows the file again where something was written into a private map.
+    fn show_file(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
 }

@@ -432,7 +432,12 @@ impl DataFile for RealFile {
     }
 
     fn map(&self, reserve: u64) -> io::Result<Option<Map>> {
-        map::reserve(self.file.as_fd(), self.len()?, reserve)
+        map::reserve(self.file.as_fd(), self.len()?, reserve, map::Access::Read)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn map_private(&self, reserve: u64) -> io::Result<Option<Map>> {
+        map::reserve(self.file.as_fd(), self.len()?, reserve, map::Access::Private)
     }
 
     fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {

@@ -24,7 +24,9 @@ use super::meta::{FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
 use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
-use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
+use super::store::{
+    CLEAN, DIRTY, Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of,
+};
 use super::tree::Root;
 use crate::os::Shared;
 use crate::{Error, Result};
@@ -286,7 +288,7 @@ pub(crate) fn trim(store: &Inner) -> Result<()> {
 pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32, record: &mut Buffer) -> Result<()> {
     meta.encode_into(record.bytes_mut(), slot);
     store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
-    store.lock.word(WORD_DIRTY).store(1, SeqCst);
+    store.lock.word(WORD_DIRTY).store(DIRTY, SeqCst);
     let bytes = &record.bytes()[..META_LEN];
     let result = match meta.kind {
         Kind::Unsynced { .. } => locked(&store.hints.slots).put(store, bytes, slot),
@@ -349,14 +351,14 @@ pub(crate) fn announce(store: &Inner, snapshot: SnapshotMeta, durable: bool) -> 
     if durable {
         store.lock.word(WORD_DURABLE).store(word, SeqCst);
     }
-    store.lock.word(WORD_DIRTY).store(0, SeqCst);
+    store.lock.word(WORD_DIRTY).store(CLEAN, SeqCst);
     list
 }
 
 impl Inner {
     /// Removes meta records that were never published. The caller has the writer's lock.
     pub(crate) fn clean(&self) -> Result<()> {
-        if self.lock.word(WORD_DIRTY).load(SeqCst) == 0 {
+        if self.lock.word(WORD_DIRTY).load(SeqCst) != DIRTY {
             return Ok(());
         }
         // What the record of one flush refers to may be in the system's memory only, and so may the
@@ -377,7 +379,7 @@ impl Inner {
             self.flush()?;
         }
         self.lock.word(WORD_NUMBER).fetch_max(found.highest, SeqCst);
-        self.lock.word(WORD_DIRTY).store(0, SeqCst);
+        self.lock.word(WORD_DIRTY).store(CLEAN, SeqCst);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use super::group::{EndTurn, locked};
 use super::log;
 use super::meta::{Kind, Meta};
 use super::pages::Run;
-use super::store::{Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
+use super::store::{CLEAN, Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex};
@@ -41,7 +41,7 @@ impl Inner {
     pub(crate) fn checkpoint(&self, closing: bool) -> Result<()> {
         self.check_process()?;
         // A store that was opened and not written to since may hold what nobody flushed.
-        let is_clean = self.lock.word(WORD_DIRTY).load(SeqCst) == 0;
+        let is_clean = self.lock.word(WORD_DIRTY).load(SeqCst) == CLEAN;
         if (is_clean || self.options.read_only) && self.durable_number() >= self.latest_number() {
             return Ok(());
         }
@@ -77,6 +77,8 @@ impl Inner {
         self.check_writable()?;
         self.clean()?;
         if self.durable_number() >= flushed.meta.txn {
+            // Nobody else writes it now.
+            self.lock.word(WORD_DIRTY).store(CLEAN, SeqCst);
             return Ok(());
         }
         let mut meta = flushed.meta.clone();
@@ -93,7 +95,7 @@ impl Inner {
             announce(self, SnapshotMeta { meta, slot }, true);
         } else {
             self.lock.word(WORD_DURABLE).store(word_of(meta.txn, slot), SeqCst);
-            self.lock.word(WORD_DIRTY).store(0, SeqCst);
+            self.lock.word(WORD_DIRTY).store(CLEAN, SeqCst);
         }
         Ok(())
     }
@@ -123,7 +125,7 @@ impl Inner {
             self.flush()?;
             announce(self, SnapshotMeta { meta, slot }, true);
         } else {
-            self.lock.word(WORD_DIRTY).store(0, SeqCst);
+            self.lock.word(WORD_DIRTY).store(CLEAN, SeqCst);
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ use super::image::{Image, Pieces};
 use super::meta::{LogPlace, Meta};
 use super::pages::{Pages, Run};
 use super::state::WriteState;
-use super::store::{Inner, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, slot_of};
+use super::store::{DIRTY, Inner, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, slot_of};
 use crate::canary::{Bug, is_planted};
 use crate::checksum::Crc64;
 use crate::coding::{put_u32, put_u64};
@@ -107,7 +107,8 @@ pub(crate) fn way(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Way
     let WriteState { pages, free, .. } = state;
     let is_plain = !free.written_early && pages.space.lowest_first.is_none();
     let fits = pieces.len() <= PAGES_MAX && pages.extent_bytes <= EXTENT_BYTES_MAX;
-    let may = store.options.log_size != Some(0);
+    // Of a map that its user writes to, the page that another one replaces is not that of the file.
+    let may = store.options.log_size != Some(0) && !store.options.writable_map;
     if may && is_plain && fits && pieces.len() > 1 { Way::Log } else { Way::Flush }
 }
 
@@ -189,7 +190,7 @@ pub(crate) fn append(
     if let Some((offset, behind)) = behind {
         meta.log = Some(behind);
         store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
-        store.lock.word(WORD_DIRTY).store(1, SeqCst);
+        store.lock.word(WORD_DIRTY).store(DIRTY, SeqCst);
         store.write_durably(&bytes, offset)?;
     }
     let is_all_durable = store.is_newest_durable()?;

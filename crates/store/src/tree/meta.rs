@@ -46,7 +46,7 @@ use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 /// The bytes of a record.
 pub(crate) const META_LEN: usize = 4096;
 
-const MAGIC: &[u8; 8] = b"HEDGEROW";
+pub(crate) const MAGIC: &[u8; 8] = b"HEDGEROW";
 const VERSION: u32 = 1;
 /// No format has a greater number: a record that says so is damaged, and others may be sound.
 const VERSION_MAX: u32 = 0xffff;
@@ -64,7 +64,7 @@ pub(crate) const RECENT_MAX: usize = (LOG_OFFSET - RECENT_OFFSET) / RECENT_LEN;
 const ROOT_LEN: usize = 48;
 const _: () = assert!(ROOT_LEN == Root::LEN);
 
-const MAGIC_OFFSET: usize = 0;
+pub(crate) const MAGIC_OFFSET: usize = 0;
 const VERSION_OFFSET: usize = MAGIC_OFFSET + 8;
 const PAGE_SHIFT_OFFSET: usize = VERSION_OFFSET + 4;
 const KIND_OFFSET: usize = PAGE_SHIFT_OFFSET + 1;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::log::replay::replay;
-use super::meta::{META_LEN, Meta};
+use super::meta::{MAGIC, META_LEN, Meta};
 use super::options::Paths;
 use super::pages::PageFile;
 use super::recover::{Choice, Found, META_SLOTS, read_metas, recover};
 use super::registry::{agree, open_once};
 use super::store::{
-    Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
-    WORD_POISON, word_of,
+    CLEAN, DIRTY, Inner, NEW, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE,
+    WORD_NUMBER, WORD_POISON, word_of,
 };
-use super::{Builder, Store};
+use super::{Builder, Durability, Store};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::{Error, Result};
 
@@ -57,7 +57,9 @@ impl Paths {
 
 impl Builder {
     /// Creates a store: a file, or two files in a folder that exists. A file of that name must not
-    /// exist, or be empty.
+    /// exist, or be empty, or hold no more than what is left of a store whose making was cut off. With
+    /// [`Durability::None`] the store, too, is durable from the first flush on, and after a power
+    /// cut before it there may be none.
     ///
     /// # Errors
     /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size,
@@ -97,11 +99,12 @@ impl Builder {
     /// Those of [`Builder::open`] and [`Builder::create`].
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
         match self.open(&path) {
-            Err(Error::Path { .. }) if !self.read_only => {}
+            Err(Error::Path { .. } | Error::NotAStore { .. } | Error::Corrupt { .. })
+                if !self.read_only => {}
             other => return other,
         }
         match self.create(&path) {
-            // Another process was faster.
+            // Another process was faster, or it is a file of another kind.
             Err(Error::Path { .. }) => self.open(&path),
             other => other,
         }
@@ -135,7 +138,7 @@ impl Builder {
     fn create_files(&self, paths: &Paths) -> Result<Inner> {
         let system = self.system_in_use();
         match system.open_data(&paths.data, Open::Read, self.file_mode) {
-            Ok(file) if !is_empty(&*file) => return Err(exists(paths)),
+            Ok(file) if !self.is_vacant(&*file, &paths.data) => return Err(exists(paths)),
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io("create", &paths.data, e)),
@@ -147,22 +150,43 @@ impl Builder {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => self.take_empty(&*system, paths)?,
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         };
-        let written = write_new(&*file, self.page_size, store_id())
-            .and_then(|()| system.sync_directory(&paths.data));
+        let flushed = self.durability != Durability::None;
+        let written = write_new(&*file, self.page_size, store_id());
+        let written = written.and_then(|()| match flushed {
+            true => file.sync().and_then(|()| system.sync_directory(&paths.data)),
+            false => Ok(()),
+        });
         if let Err(e) = written {
             // Half a store is worse than none; if even this fails, opening says what is wrong.
             let _ = system.remove(&paths.data);
             return Err(Error::io("create", &paths.data, e));
         }
-        let store = self.start(paths, file, lock, true)?;
-        store.flusher.name_flushed.store(true, SeqCst);
+        let state = if flushed { CLEAN } else { NEW };
+        let store = self.start(paths, file, lock, state)?;
+        store.flusher.name_flushed.store(flushed, SeqCst);
         Ok(store)
     }
 
-    /// An empty file that somebody made for the store.
+    /// Whether nothing is in a file: it is empty, or what is left of a store whose making was cut
+    /// off, which is no more than zeros and meta records that cannot be used.
+    fn is_vacant(&self, file: &dyn DataFile, path: &Path) -> bool {
+        let page_size = self.page_size as usize;
+        let most = META_SLOTS as usize * page_size;
+        let Some(len) = file.len().ok().filter(|&len| len <= most as u64) else { return false };
+        let mut bytes = vec![0; len as usize];
+        let is_left = |page: &[u8]| page.starts_with(MAGIC) || page.iter().all(|&byte| byte == 0);
+        file.read_at(&mut bytes, 0).is_ok()
+            && bytes.chunks(page_size).all(is_left)
+            && matches!(
+                read_metas(file, path),
+                Err(Error::NotAStore { .. } | Error::Corrupt { .. })
+            )
+    }
+
+    /// A file that somebody made for the store, with nothing in it.
     fn take_empty(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn DataFile>> {
         match system.open_data(&paths.data, Open::Write, self.file_mode) {
-            Ok(file) if is_empty(&*file) => Ok(file),
+            Ok(file) if self.is_vacant(&*file, &paths.data) => Ok(file),
             Ok(_) => Err(exists(paths)),
             Err(e) => Err(Error::io("open", &paths.data, e)),
         }
@@ -179,15 +203,15 @@ impl Builder {
             }
             Err(e) => return Err(Error::io("open", &paths.data, e)),
         };
-        // Refused before a lock file is made beside what is no store. An empty file may be a store
-        // that another process is creating: the lock waits for that process.
-        if file.len().is_ok_and(|len| len > 0)
+        // Refused before a lock file is made beside what is no store. A file with nothing in it may
+        // be a store that another process is creating: the lock waits for that process.
+        if !self.is_vacant(&*file, &paths.data)
             && let Err(error @ Error::NotAStore { .. }) = read_metas(&*file, &paths.data)
         {
             return Err(error);
         }
         let lock = self.lock(&*system, paths)?;
-        self.start(paths, file, lock, false)
+        self.start(paths, file, lock, DIRTY)
     }
 
     /// Chooses the newest commit, or learns it from those who have the store open, and maps the
@@ -197,12 +221,12 @@ impl Builder {
         paths: &Paths,
         file: Arc<dyn DataFile>,
         lock: Arc<dyn SharedLock>,
-        is_new: bool,
+        state: u64,
     ) -> Result<Inner> {
         let mut found = read_metas(&*file, &paths.data)?;
         let slot = if lock.is_first() {
             let choice = choose_newest(&*file, &mut found, &paths.data, self.read_only)?;
-            set_words(&*lock, &found, choice, is_new);
+            set_words(&*lock, &found, choice, state);
             choice.latest
         } else {
             (lock.word(WORD_LATEST).load(SeqCst) & 3) as u32
@@ -215,7 +239,11 @@ impl Builder {
             // makes the first transaction read it again.
             None => SnapshotMeta { meta: Meta::empty(found.page_size, [0; 16]), slot },
         };
-        let map = if self.map { file.map(RESERVE_BYTES) } else { Ok(None) };
+        let map = match (self.map, self.writable_map) {
+            (false, _) => Ok(None),
+            (true, false) => file.map(RESERVE_BYTES),
+            (true, true) => file.map_private(RESERVE_BYTES),
+        };
         let map = map.map_err(|e| Error::io("map", &paths.data, e))?;
         let map = map.filter(|map| map.reserved >= len);
         let pages = PageFile::new(
@@ -229,10 +257,6 @@ impl Builder {
         .verify_values_up_to(self.verified_max);
         Ok(Inner::new(self.clone(), paths.clone(), Arc::new(pages), lock, newest))
     }
-}
-
-fn is_empty(file: &dyn DataFile) -> bool {
-    file.len().is_ok_and(|len| len == 0)
 }
 
 pub(crate) fn exists(paths: &Paths) -> Error {
@@ -258,16 +282,16 @@ fn choose_newest(
     Ok(Choice { latest: slot, durable: slot })
 }
 
-/// Sets the shared words. Unless the store is new and was flushed a moment ago, what was found may
-/// be in the system's memory only, and records that were refused may be in the way: the first
-/// writer sees to that.
-fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, is_new: bool) {
+/// Sets the shared words, [`WORD_DIRTY`] to `state`: unless this opener made the file a moment ago,
+/// what it found may be in the system's memory only, and records that were refused may be in the
+/// way; the first writer sees to that.
+fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, state: u64) {
     let word = |slot: u32| {
         let number = found.metas[slot as usize].as_ref().map_or(0, |meta| meta.txn);
         word_of(number, slot)
     };
     lock.word(WORD_DURABLE).store(word(choice.durable), SeqCst);
-    lock.word(WORD_DIRTY).store(u64::from(!is_new), SeqCst);
+    lock.word(WORD_DIRTY).store(state, SeqCst);
     lock.word(WORD_NUMBER).store(found.highest, SeqCst);
     lock.word(WORD_POISON).store(0, SeqCst);
     lock.word(WORD_MAX_SIZE).store(0, SeqCst);
@@ -278,8 +302,7 @@ fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, is_new: bool)
 /// Writes the meta pages of an empty store.
 fn write_new(file: &dyn DataFile, page_size: u32, id: [u8; 16]) -> io::Result<()> {
     let empty = Meta { txn: 1, ..Meta::empty(page_size, id) };
-    write_metas(file, empty)?;
-    file.sync()
+    write_metas(file, empty)
 }
 
 /// Writes the meta pages of a new file. All three are valid, with different numbers from that of

@@ -15,7 +15,7 @@ pub enum Durability {
     /// it soon. After a power loss a prefix of the commits survives.
     Eventual,
     /// As `Eventual`, but nothing is flushed before [`Store::sync`](crate::tree::Store::sync), a
-    /// durable commit, or the store is closed.
+    /// durable commit, or the store is closed. Not even a store that is made so.
     None,
 }
 
@@ -178,6 +178,7 @@ pub struct Builder {
     pub(crate) verified_max: u64,
     pub(crate) map: bool,
     pub(crate) log_size: Option<u64>,
+    pub(crate) writable_map: bool,
     pub(crate) system: Option<SystemHandle>,
 }
 
@@ -212,6 +213,7 @@ impl Builder {
             verified_max: u64::MAX,
             map: true,
             log_size: None,
+            writable_map: false,
             system: None,
         }
     }
@@ -288,6 +290,16 @@ impl Builder {
     /// to 64 MiB, and is made when several commits would have gained by it; 0 for none.
     pub fn log_size(mut self, bytes: u64) -> Self {
         self.log_size = Some(bytes);
+        self
+    }
+
+    /// Maps the file so that writing where a value was handed out does no harm, as long as it stays
+    /// inside of the value: this process alone sees what was written, until the page is used anew,
+    /// or another process has committed. A write transaction that changes the same page may take it
+    /// over. For C programs that do so; in Rust nothing that is handed out can be written. Each page
+    /// that a commit writes costs a system call more.
+    pub fn writable_map(mut self, yes: bool) -> Self {
+        self.writable_map = yes;
         self
     }
 

@@ -217,6 +217,18 @@ impl PageFile {
         for word in self.checked.pages[..end].iter().chain(&self.checked.extents[..end]) {
             word.store(0, Ordering::Relaxed);
         }
+        // What somebody has changed in a private map is not what the file has there now.
+        let pages = (end as u64 * 64).min(u64::from(PAGE_NO_END));
+        self.show_file(Run { start: 0, len: pages as u32 });
+    }
+
+    /// Has a private map show the file again. Bytes that were handed out and changed there are
+    /// dropped before other bytes come to stand in their place.
+    fn show_file(&self, run: Run) {
+        if let Some(map) = &self.map {
+            let (start, len) = (u64::from(run.start), u64::from(run.len));
+            map.owner.show_file(start << self.shift, len << self.shift);
+        }
     }
 
     #[inline(always)]
@@ -412,6 +424,7 @@ impl ReadPages {
         for no in run.start..run.start + run.len {
             self.file.forget(no);
         }
+        self.file.show_file(run);
     }
 
     #[inline(always)]

@@ -29,7 +29,8 @@ use crate::{Error, Result};
 pub(crate) const WORD_LATEST: usize = 0;
 /// Shared word: number and meta page of the newest commit on stable storage.
 pub(crate) const WORD_DURABLE: usize = 1;
-/// Shared word: 1 while a meta page may hold a record that was not published.
+/// Shared word: [`DIRTY`] while a meta page may hold a record that was not published, [`NEW`] or
+/// [`CLEAN`].
 pub(crate) const WORD_DIRTY: usize = 2;
 /// Shared word: the greatest number that any commit was ever given.
 pub(crate) const WORD_NUMBER: usize = 3;
@@ -37,6 +38,14 @@ pub(crate) const WORD_NUMBER: usize = 3;
 pub(crate) const WORD_POISON: usize = 4;
 /// Shared word: the greatest size that [`Store::share_max_size`] was given; 0 for none.
 pub(crate) const WORD_MAX_SIZE: usize = 5;
+
+/// In the dirty word: every meta page that holds no published record may be written over.
+pub(crate) const CLEAN: u64 = 0;
+/// In the dirty word: the file is to be flushed, and the meta pages looked at, before it is written.
+pub(crate) const DIRTY: u64 = 1;
+/// In the dirty word: as [`CLEAN`], but what its maker wrote was not flushed, and there is nothing
+/// else in the store. Its empty commit counts as durable; until the first flush it is not.
+pub(crate) const NEW: u64 = 2;
 
 /// A commit in a shared word: its number and its meta page.
 pub(crate) fn word_of(number: u64, slot: u32) -> u64 {

@@ -29,9 +29,11 @@ use crate::{Error, Result};
 /// The longest key in bytes.
 pub(crate) const KEY_MAX: usize = 65_535;
 
-/// So many pages of the room in the file are left to deletes and to the commit itself: a store that
-/// is full can be emptied, and it is a put that finds it full, not the commit.
+/// So many pages of the room in the file, but no more than this part of it, are left to deletes and
+/// to the commit itself: a store that is full can be emptied, and it is a put that finds it full,
+/// not the commit.
 const KEPT_PAGES: u64 = 16;
+const KEPT_PART: u64 = 32;
 
 /// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
 ///
@@ -127,8 +129,8 @@ impl WriteTxn {
     }
 
     /// The file may not grow beyond `bytes` in this transaction, whatever the store's own maximum;
-    /// `None`: as far as pages have numbers. The newest call counts. Puts leave the last few pages
-    /// to deletes and to the commit.
+    /// `None`: as far as pages have numbers. The newest call counts. Puts leave the last few pages,
+    /// at most 16 and a 32nd of them, to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
         let page_size = self.pages().page_size() as u64;
         let most = bytes.map_or(u64::MAX, |bytes| bytes / page_size);
@@ -150,10 +152,15 @@ impl WriteTxn {
             && state.free.held_pages() > state.free.room_pages(&state.pages)
     }
 
+    /// How many pages of the room in the file puts leave.
+    fn kept_pages(&self) -> u64 {
+        KEPT_PAGES.min(u64::from(self.turn.state().pages.space.max_pages) / KEPT_PART)
+    }
+
     fn set_limit(&mut self) {
         let budget = self.turn.store.options.write_budget;
         let state = self.turn.state();
-        let room = state.room_for(budget as u64, KEPT_PAGES);
+        let room = state.room_for(budget as u64, self.kept_pages());
         let next = state.pages.changed_bytes() + spill::behind_bytes(budget);
         self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget).min(next);
     }
@@ -163,20 +170,26 @@ impl WriteTxn {
         self.turn.state().pages.txn
     }
 
+    /// Pages of the store up to the end of the last one, of every kind and free, as at its beginning
+    /// or after what it has made since.
+    pub fn page_count(&self) -> u64 {
+        u64::from(self.turn.state().pages.base.end)
+    }
+
     /// What every write begins with that may add something.
     #[inline(always)]
     fn begin_change(&mut self) -> Result<()> {
-        self.begin(KEPT_PAGES)
+        self.begin(true)
     }
 
     /// What every delete begins with.
     #[inline(always)]
     fn begin_delete(&mut self) -> Result<()> {
-        self.begin(0)
+        self.begin(false)
     }
 
     #[inline(always)]
-    fn begin(&mut self, kept: u64) -> Result<()> {
+    fn begin(&mut self, adds: bool) -> Result<()> {
         if self.failed.is_some() || self.reserved.is_some() {
             self.begin_change_slow()?;
         }
@@ -184,7 +197,7 @@ impl WriteTxn {
         let state = self.turn.state_mut();
         state.pages.interrupted()?;
         if state.pages.changed_bytes() >= self.limit {
-            self.make_space(kept)?;
+            self.make_space(adds)?;
         }
         Ok(())
     }
@@ -205,13 +218,14 @@ impl WriteTxn {
     /// Much is changed: some of it is written early, or there is no room for it in the file. That
     /// is said now, and not by the commit, so that the caller knows which write was too much.
     #[cold]
-    fn make_space(&mut self, kept: u64) -> Result<()> {
+    fn make_space(&mut self, adds: bool) -> Result<()> {
         let budget = self.turn.store.options.write_budget;
         let result = spill::behind(self.turn.state_mut(), budget);
         self.note(result)?;
         if self.turn.state().pages.changed_bytes() > budget {
             self.spill()?;
         }
+        let kept = if adds { self.kept_pages() } else { 0 };
         let state = self.turn.state_mut();
         // Extents have their place in the file already.
         let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;
@@ -346,7 +360,7 @@ impl WriteTxn {
             return Err(size("key", name.len(), 0, KEY_MAX as u64));
         }
         // It may be there already, which a full store must be able to say.
-        self.begin(0)?;
+        self.begin(false)?;
         let result = self.turn.state_mut().create_table(name, options);
         let index = match result {
             Err(error @ (Error::TableOptions { .. } | Error::Argument { .. })) => {
@@ -540,12 +554,17 @@ impl WriteTxn {
         })
     }
 
-    /// Makes room for a value of `len` bytes and returns it (zeros or old bytes) for writing.
+    /// Makes room for a value of `len` bytes and returns it (zeros or old bytes) for writing. In a
+    /// table with duplicates this is the first value of a key; a second one is put when its bytes
+    /// are known, since they decide where it stands.
     ///
     /// # Errors
-    /// [`Error::WrongTable`] for a table with duplicates.
+    /// [`Error::WrongTable`] in a table with duplicates for a key that is there, and for a value
+    /// that is too long to stand beside others.
     pub fn reserve(&mut self, table: Table, key: &[u8], len: usize) -> Result<&mut [u8]> {
-        self.check_single(table)?;
+        if self.check_single(table).is_err() {
+            return self.reserve_first(table, key, len);
+        }
         check_key(self.open_table(table)?, key)?;
         check_plain_len(len as u64)?;
         self.begin_change()?;
@@ -563,6 +582,23 @@ impl WriteTxn {
         }
         let (pages, open) = self.turn.state_mut().change(index)?;
         let place = locate(pages, &open.tree, key, &[])?;
+        let leaf = place.path.steps[0].page;
+        pages.value_to_fill(leaf, place.slot, len)
+    }
+
+    /// [`WriteTxn::reserve`] in a table with duplicates.
+    fn reserve_first(&mut self, table: Table, key: &[u8], len: usize) -> Result<&mut [u8]> {
+        if !fits_inline(self.pages().page_size(), key.len(), len) || self.get(table, key)?.is_some()
+        {
+            let reason = "the table has duplicates: reserve only the first value of a key, and no \
+                          long one";
+            return Err(Error::WrongTable { reason });
+        }
+        let zeros = vec![0; len];
+        self.put(table, key, &zeros)?;
+        let (pages, open) = self.turn.state_mut().change(table.index as usize)?;
+        open.tail = None;
+        let place = locate(pages, &open.tree, key, &zeros)?;
         let leaf = place.path.steps[0].page;
         pages.value_to_fill(leaf, place.slot, len)
     }

@@ -91,6 +91,83 @@ fn a_power_cut_at_any_time() {
     }
 }
 
+/// A store that is made without a flush costs none before its first commit, and a durable commit
+/// costs one of the file and one of its name; another process' commit does, too.
+#[test]
+fn a_store_is_made_without_a_flush() {
+    let flushes =
+        |disk: &SimSystem| [Operation::Sync, Operation::SyncDirectory].map(|op| disk.calls(op));
+    let lazily = |disk: &SimSystem| {
+        let builder = Store::builder().durability(Durability::None);
+        builder.system(Arc::new(disk.clone())).create(PATH).unwrap()
+    };
+    let disk = SimSystem::new(3, Config::default());
+    drop(lazily(&disk));
+    assert_eq!(flushes(&disk), [0, 0], "made and closed");
+    for first in [Durability::Durable, Durability::None] {
+        let disk = SimSystem::new(3, Config::default());
+        let store = lazily(&disk);
+        commit(&store, 1, first).unwrap();
+        let expected = if first == Durability::Durable { [1, 1] } else { [0, 0] };
+        assert_eq!(flushes(&disk), expected, "{first:?}");
+        let other = open(&disk.process()).unwrap();
+        commit(&other, 2, Durability::Durable).unwrap();
+        drop(store);
+        assert_eq!(last(&open(&disk.crash(1, CrashMode::ALL[0])).unwrap()), 2);
+    }
+    for by_another in [false, true] {
+        let disk = SimSystem::new(3, Config::default());
+        let store = lazily(&disk);
+        let other = by_another.then(|| open(&disk.process()).unwrap());
+        for _ in 0..2 {
+            other.as_ref().unwrap_or(&store).sync().unwrap();
+            assert_eq!(flushes(&disk), [1, 1], "flushed once");
+        }
+        assert_eq!(last(&open(&disk.crash(1, CrashMode::ALL[0])).unwrap()), 0);
+    }
+}
+
+/// After a power cut there is such a store, or none and one can be made, or what is there is
+/// refused; never once a durable commit or a flush has returned.
+#[test]
+fn a_store_made_without_a_flush_is_there_from_the_first_one_on() {
+    let mut outcomes = [0; 4];
+    for seed in 0..40 {
+        let disk = SimSystem::new(seed, Config::default());
+        disk.record(true);
+        let builder = || Store::builder().durability(Durability::None);
+        let store = builder().system(Arc::new(disk.clone())).create(PATH).unwrap();
+        let durability = [Durability::None, Durability::Durable];
+        for number in 1..=3 {
+            disk.mark(u64::from(number) << 32);
+            commit(&store, number, durability[(seed >> (number - 1) & 1) as usize]).unwrap();
+        }
+        store.sync().unwrap();
+        disk.mark(3 << 32 | 3);
+        for (cut, n) in (0..=disk.recorded()).zip(numbers(seed + 100)) {
+            let image = disk.image_at(cut, CrashMode::ALL[(n % 5) as usize], n);
+            let mark = disk.last_mark(cut).unwrap_or(0);
+            let made = builder().system(Arc::new(image.clone())).open_or_create(PATH);
+            let outcome = match (made, mark as u32) {
+                (Ok(store), least) => {
+                    let found = last(&store);
+                    assert!(
+                        found >= least && u64::from(found) <= mark >> 32,
+                        "seed {seed}, cut {cut}"
+                    );
+                    commit(&store, found + 1, Durability::Durable).unwrap();
+                    usize::from(found > 0)
+                }
+                (Err(Error::NotAStore { .. }), 0) => 2,
+                (Err(Error::Corrupt { .. }), 0) => 3,
+                (Err(error), _) => panic!("seed {seed}, cut {cut}: {error:?}"),
+            };
+            outcomes[outcome] += 1;
+        }
+    }
+    assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
+}
+
 /// A value that was written in parts is in the file before its commit is: a power cut during that
 /// commit must not leave the commit without the value.
 #[test]

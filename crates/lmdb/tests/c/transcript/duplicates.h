@@ -165,6 +165,45 @@ static void duplicate_deletes(void)
 	end();
 }
 
+/* Room for the first value of a key. A second one is undefined in the original. */
+static void reserved_values(void)
+{
+	static const unsigned kinds[] = { MDB_DUPSORT, MDB_DUPSORT | MDB_DUPFIXED };
+	static const char *const names[] = { "reserved", "reservedfixed" };
+	for (int i = 0; i < 2; i++) {
+		title(names[i]);
+		begin_with(names[i], kinds[i]);
+		MDB_val d = *value(NULL, 8);
+		CALL(mdb_put(txn, dbi, S("b"), &d, MDB_RESERVE));
+		memcpy(d.mv_data, "12345678", 8);
+		GET(mdb_get(txn, dbi, S("b"), &data));
+		d = *value(NULL, 512);
+		CALL(mdb_put(txn, dbi, S("c"), &d, MDB_RESERVE));
+		d = *value(NULL, 8);
+		CALL(mdb_put(txn, dbi, S("b"), &d, MDB_RESERVE | MDB_NOOVERWRITE));
+		printf("     after KEYEXIST:");
+		say_bytes("data", &d);
+		printf("\n");
+		CALL(mdb_put(txn, dbi, S("b"), S("00000000"), 0));
+		CALL(mdb_put(txn, dbi, S("b"), S("99999999"), 0));
+		CALL(mdb_cursor_open(txn, dbi, &cur));
+		d = *value(NULL, 8);
+		CALL(mdb_cursor_put(cur, S("d"), &d, MDB_RESERVE | MDB_APPEND));
+		memcpy(d.mv_data, "dddddddd", 8);
+		STEP(cur, MDB_GET_CURRENT);
+		d = *value(NULL, 8);
+		CALL(mdb_cursor_put(cur, S("c"), &d, MDB_RESERVE));
+		memcpy(d.mv_data, "cccccccc", 8);
+		CALL(mdb_cursor_put(cur, S("c"), S("aaaaaaaa"), 0));
+		while (!mdb_cursor_get(cur, &key, &data, MDB_PREV))
+			;
+		do
+			STEP(cur, MDB_NEXT);
+		while (!mdb_cursor_get(cur, &key, &data, MDB_GET_CURRENT) && *(char *)key.mv_data != 'd');
+		end();
+	}
+}
+
 /* A key with so many values that they need a tree of their own in the original. */
 static void many_values(void)
 {

@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, ftruncate};
 use super::super::unix::{self, bytes};
 use super::process::{self, Identity, Token};
 use super::{
-    Backing, Care, FIXED_LEN, FULL_LEN, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
+    Backing, Care, FIXED_LEN, FULL_LEN, Fixed, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
 };
 use crate::sync::Mutex;
 
@@ -110,9 +110,9 @@ fn identity() -> [u8; 16] {
     bytes
 }
 
-/// True if the file has to be initialised, false if it is a lock file. One whose making was cut
-/// off by a crash holds zeros, and perhaps the identity already. LMDB's is emptied if nobody uses
-/// it: it stands where an LMDB store was before, or where LMDB has tried to open this one.
+/// True if the file has to be initialised, false if it is a lock file. One that nobody uses and
+/// that is no whole one is emptied: a power cut came before all of it was on the disk, or it is
+/// LMDB's, and stands where an LMDB store was before, or where LMDB has tried to open this one.
 fn file_is_new(file: &OwnedFd, is_unused: bool) -> io::Result<bool> {
     let len = unix::file_len(file)?;
     let mut head = [0; 16];
@@ -122,15 +122,12 @@ fn file_is_new(file: &OwnedFd, is_unused: bool) -> io::Result<bool> {
     if ours && len >= NEW_LEN as u64 {
         return Ok(false);
     }
-    if (ours || head == [0; 16]) && len <= FULL_LEN as u64 {
-        let mut rest = vec![0; (len as usize).saturating_sub(16)];
-        unix::read_all(file, &mut rest, 16)?;
-        if rest.iter().all(|&byte| byte == 0) {
-            return Ok(true);
-        }
+    if len == 0 {
+        return Ok(true);
     }
     let is_lmdb = head[..4] == LMDB_MAGIC.to_ne_bytes();
-    if is_lmdb && is_unused {
+    let is_torn = || Ok::<_, io::Error>(ours || head == [0; 16] && lacks_its_head(file, len)?);
+    if is_unused && (is_lmdb || is_torn()?) {
         ftruncate(file, 0)?;
         return Ok(true);
     }
@@ -147,12 +144,26 @@ fn file_is_new(file: &OwnedFd, is_unused: bool) -> io::Result<bool> {
     Err(io::Error::new(io::ErrorKind::InvalidData, format!("{found}; {advice}")))
 }
 
-/// Writes a new lock file. The flush is so that, after a crash, what is found is either complete
-/// or not begun, but for zeros.
+/// Whether a file that begins with zeros holds nothing else that a lock file may not: the part
+/// before the processes is zeros, and so is the second half of every process and reader.
+fn lacks_its_head(file: &OwnedFd, len: u64) -> io::Result<bool> {
+    const HEAD: usize = std::mem::offset_of!(Fixed, processes);
+    if len > FULL_LEN as u64 {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; len as usize];
+    unix::read_all(file, &mut bytes, 0)?;
+    let (head, entries) = bytes.split_at(bytes.len().min(HEAD));
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    let unused = |entry: &[u8]| is_zero(entry.get(size_of::<Reader>() / 2..).unwrap_or(&[]));
+    Ok(is_zero(head) && entries.chunks(size_of::<Reader>()).all(unused))
+}
+
+/// Writes a new lock file. It is not flushed: whoever opens it after a power cut is alone, and
+/// needs nothing of what is in it.
 fn initialise(file: &OwnedFd) -> io::Result<()> {
-    unix::write_zeros(file, 0, (NEW_LEN as u64).max(unix::file_len(file)?))?;
-    unix::write_all(file, &[io::IoSlice::new(&identity())], 0)?;
-    unix::sync(file)
+    unix::write_zeros(file, 0, NEW_LEN as u64)?;
+    unix::write_all(file, &[io::IoSlice::new(&identity())], 0)
 }
 
 /// A free slot that pins nothing: its first word is the pin.

@@ -341,15 +341,55 @@ fn other_files_are_refused_and_half_made_ones_completed() {
     std::fs::remove_file(&path).unwrap();
     drop(opened(&path));
     let whole = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &whole[..5000]).unwrap();
-    let error = open(&path, false, 0o600).err().unwrap();
-    assert!(error.to_string().contains("shorter"), "{error}");
     for blank in [0, 3, 5000, whole.len()] {
         std::fs::write(&path, vec![0; blank]).unwrap();
         assert!(opened(&path).take_slot().is_ok());
     }
     std::fs::write(&path, &whole[..16]).unwrap();
     assert!(opened(&path).take_slot().is_ok());
+    // Zeros at the beginning alone do not make a lock file.
+    let mut other = vec![0; 8192];
+    other[4096..].fill(b'x');
+    std::fs::write(&path, &other).unwrap();
+    assert!(open(&path, false, 0o600).is_err());
+    assert!(std::fs::read(&path).unwrap() == other);
+}
+
+/// Nothing of a lock file need be on the disk when the power is cut: any part of it may be missing.
+#[test]
+fn what_a_power_cut_leaves_of_a_lock_file_is_made_anew() {
+    let (_folder, path) = folder();
+    let lock = opened(&path);
+    use_everything(&lock);
+    let whole = std::fs::read(&path).unwrap();
+    drop(lock);
+    let mut state = 1_u64;
+    let mut chance = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        state >> 33
+    };
+    for round in 0..300 {
+        let mut left = whole.clone();
+        for sector in left.chunks_mut(512) {
+            if chance() % 2 == 0 {
+                sector.fill(0);
+            }
+        }
+        left.truncate(if round % 2 == 0 { whole.len() } else { chance() as usize % whole.len() });
+        // Children that other tests start have the old file open for a moment.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, &left).unwrap();
+        let lock = opened(&path);
+        assert!((0..100).all(|_| lock.take_slot().is_ok()), "round {round}");
+        assert!(lock.lock_writer(TRY).unwrap());
+    }
+    // As long as somebody has it open it is not for others to say what is in it.
+    let lock = opened(&path);
+    std::fs::write(&path, &whole[..5000]).unwrap();
+    let error = open(&path, false, 0o600).err().unwrap();
+    assert!(error.to_string().contains("shorter"), "{error}");
+    std::fs::write(&path, &whole).unwrap();
+    drop(lock);
 }
 
 /// LMDB writes its own table into a lock file of which it can lock the first byte.

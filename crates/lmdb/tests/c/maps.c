@@ -1,0 +1,90 @@
+/* Map sizes: what is told of them, how full small maps become, and a size that others have raised.
+ * The numbers of pages are those of LMDB, within two. Run it in an empty folder. */
+#include "check.h"
+
+static MDB_envinfo info_of(MDB_env *env)
+{
+	MDB_envinfo info;
+	OK(mdb_env_info(env, &info));
+	return info;
+}
+
+/* Puts entries in transactions of their own, or in one, until the map is full. */
+static void fills_map(const char *name, size_t size, int is_one)
+{
+	static char room[1500];
+	MDB_env *env = open_env(folder(name), MDB_NOSYNC, size);
+	MDB_envinfo info = info_of(env);
+	HOLDS(info.me_mapsize == size && info.me_last_pgno == 1 && info.me_last_txnid == 0);
+	MDB_txn *txn = begin(env, 0);
+	MDB_dbi dbi = open_dbi(txn, NULL, 0);
+	int code = 0, i = 0;
+	uint64_t state = 7;
+	for (; !code; i++) {
+		uint32_t number = chance(&state);
+		MDB_val key = bytes(&number, sizeof number), data = bytes(room, sizeof room);
+		code = mdb_put(txn, dbi, &key, &data, 0);
+		if (!code && !is_one) {
+			/* As in LMDB it may be the commit for which there is no room. */
+			code = mdb_txn_commit(txn);
+			txn = begin(env, 0);
+		}
+	}
+	HOLDS(code == MDB_MAP_FULL);
+	mdb_txn_abort(txn);
+	info = info_of(env);
+	size_t pages = size / 4096;
+	HOLDS(info.me_mapsize == size);
+	if (is_one) {
+		/* Two entries a page, but for the last. */
+		HOLDS(info.me_last_pgno == 1 && i >= (int)pages && i <= 2 * (int)pages);
+	} else {
+		HOLDS(info.me_last_pgno <= pages + 1 && info.me_last_pgno + 4 >= pages);
+	}
+	mdb_env_close(env);
+}
+
+/* One who has set less than another one learns so when the store has grown beyond. */
+static void outgrown(void)
+{
+	const size_t size = 1 << 20;
+	static char room[4000];
+	MDB_env *small = open_env(folder("outgrown"), MDB_NOSYNC, size);
+	MDB_txn *txn = begin(small, 0);
+	MDB_dbi dbi = open_dbi(txn, NULL, 0);
+	put(txn, dbi, "a", "1");
+	OK(mdb_txn_commit(txn));
+	pid_t child = fork();
+	if (!child) {
+		MDB_env *large = open_env("outgrown", MDB_NOSYNC, 4 * size);
+		txn = begin(large, 0);
+		for (int i = 0; i < 500; i++) {
+			MDB_val key = bytes(&i, sizeof i), data = bytes(room, sizeof room);
+			OK(mdb_put(txn, dbi, &key, &data, 0));
+		}
+		OK(mdb_txn_commit(txn));
+		mdb_env_close(large);
+		_exit(0);
+	}
+	ends_well(child);
+	GIVES(MDB_MAP_RESIZED, mdb_txn_begin(small, NULL, 0, &txn));
+	OK(mdb_env_set_mapsize(small, 0));
+	HOLDS(info_of(small).me_mapsize == 4 * size);
+	txn = begin(small, 0);
+	put(txn, dbi, "a", "2");
+	OK(mdb_txn_commit(txn));
+	mdb_env_close(small);
+}
+
+int main(void)
+{
+	fills_map("tiny", 50000, 0);
+	fills_map("tiny-one", 50000, 1);
+	fills_map("small", 65536, 0);
+	fills_map("odd", 123456, 0);
+	fills_map("odd-one", 123456, 1);
+	fills_map("usual", 262144, 0);
+	outgrown();
+	puts("map sizes hold");
+	return 0;
+}
