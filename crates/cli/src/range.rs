@@ -8,7 +8,7 @@ use hedgerow::tree::{Order, Snapshot, Table};
 
 use crate::codec::Format;
 use crate::exit::Failure;
-use crate::open::argument;
+use crate::open::{argument, check_key};
 
 /// Two ends, or a prefix.
 #[derive(Args, Clone, Debug, Default)]
@@ -57,7 +57,13 @@ impl RangeArgs {
                  are no range",
             ));
         }
-        self.bytewise_keys(format)
+        let keys = self.bytewise_keys(format)?;
+        for end in [&keys.low, &keys.high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = end {
+                check_key(txn, table, key)?;
+            }
+        }
+        Ok(keys)
     }
 
     /// The range of keys of a table in bytewise order.

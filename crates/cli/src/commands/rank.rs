@@ -38,6 +38,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.table.store.read()?;
     let txn = store.begin_read()?;
     let table = open::table(&txn, &args.table.table)?;
+    open::check_key(&txn, table, &key)?;
     let rank = match &value {
         Some(value) => txn.rank_pair(table, &key, value)?,
         None => txn.rank(table, &key)?,

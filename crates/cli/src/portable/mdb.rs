@@ -27,7 +27,7 @@ use std::io::Read;
 
 use super::text_lines::TextLines;
 use super::{BadInput, DuplicatesHeader, Event, TableHeader};
-use crate::codec::Format;
+use crate::codec::{Format, escape_to, hex_to, shown};
 use crate::lmdb_flags::Flags;
 use crate::open::{MAIN, OrderName};
 
@@ -263,7 +263,7 @@ impl Writer {
                 line(out, format_args!("database={plain}"));
             }
             _ => {
-                let shown = Format::Text.encode(name);
+                let shown = shown(name);
                 line(out, format_args!("database={shown}"));
                 line(out, format_args!("hedgerow_table={shown}"));
             }
@@ -272,10 +272,10 @@ impl Writer {
 
     /// Writes one entry.
     pub(crate) fn entry(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        let format = if self.print { Format::Text } else { Format::Hex };
+        let write = if self.print { escape_to } else { hex_to };
         for datum in [key, value] {
             out.push(b' ');
-            format.encode_to(datum, out);
+            write(datum, out);
             out.push(b'\n');
         }
     }
@@ -308,10 +308,10 @@ fn option_lines(header: &TableHeader) -> Vec<String> {
     when(integer_dup, "integerdup=1");
     when(value_order == Some(&OrderName::Reverse), "reversedup=1");
     if let OrderName::Custom(name) = &header.order {
-        own.push(format!("hedgerow_order={}", Format::Text.encode(name.as_bytes())));
+        own.push(format!("hedgerow_order={}", shown(name.as_bytes())));
     }
     if let Some(OrderName::Custom(name)) = value_order {
-        own.push(format!("hedgerow_value_order={}", Format::Text.encode(name.as_bytes())));
+        own.push(format!("hedgerow_value_order={}", shown(name.as_bytes())));
     }
     if let Some(size) = duplicates.and_then(|duplicates| duplicates.size) {
         own.push(format!("hedgerow_value_size={size}"));

@@ -43,6 +43,7 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
 
 /// `load`.
 pub(super) fn load(args: &load::Args, json: bool) -> Result<Exit, Failure> {
+    args.check()?;
     if args.flags.need_tree() {
         return Err(only_plain(args.table.as_ref().map(|name| name.0.as_slice())));
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use hedgerow::tree::{LevelShape, Reader};
 
 use super::{Picture, TablePicture};
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::commands::tables::kind;
 use crate::numbers::{self, bytes, grouped};
 
@@ -126,7 +126,7 @@ fn trees(out: &mut String, picture: &Picture) {
 
 fn tree(out: &mut String, table: &TablePicture, widest: u64) {
     let stat = &table.stat;
-    let name = escape(&Format::Text.encode(&table.info.name));
+    let name = escape(&shown(&table.info.name));
     put(out, format_args!("<div class=\"panel\"><h3>{name}</h3>"));
     put(
         out,

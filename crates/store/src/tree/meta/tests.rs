@@ -13,6 +13,7 @@ fn sample(kind: Kind) -> Meta {
         id: *b"0123456789abcdef",
         txn: 0x0102_0304,
         end: 4711,
+        max_pages: 0x0506_0708,
         catalog: root(17),
         ready: root(18),
         pending: Root::EMPTY,
