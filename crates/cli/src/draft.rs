@@ -31,14 +31,7 @@ impl Draft {
 
     /// For the directory of a store of the engine lsm, which does not exist or is empty.
     pub(crate) fn lsm(to: &Path) -> Result<Self, Failure> {
-        let is_free = match to.read_dir() {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
-        };
-        if !is_free {
-            let reason = "there is a file or a store of that name already";
-            return Err(hedgerow::Error::Path { path: to.to_path_buf(), reason }.into());
-        }
+        check_vacant(to)?;
         Self::beside(to.to_path_buf())
     }
 
@@ -76,6 +69,19 @@ impl Drop for Draft {
             false => remove_tree(&self.path),
         }
     }
+}
+
+/// Whether a directory can be made at a path: nothing is there, or an empty folder.
+pub(crate) fn check_vacant(path: &Path) -> Result<(), Failure> {
+    let is_vacant = match path.read_dir() {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if is_vacant {
+        return Ok(());
+    }
+    let reason = "there is a file, or a folder that is not empty, already";
+    Err(hedgerow::Error::Path { path: path.to_path_buf(), reason }.into())
 }
 
 /// Removes a store that nobody has open.

@@ -38,9 +38,23 @@ pub fn main() -> ExitCode {
     if let Some(exit) = run_as_tool() {
         return exit;
     }
-    let cli = Cli::parse();
-    let exit = run(cli).unwrap_or_else(|failure| failure.report());
-    exit.into()
+    let exit = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(answer) if answer.use_stderr() => answer.exit(),
+        Err(help) => print_help(&help),
+    };
+    exit.unwrap_or_else(|failure| failure.report()).into()
+}
+
+/// Prints what `--help` or `--version` ask for.
+fn print_help(help: &clap::Error) -> Result<Exit, Failure> {
+    let mut out = output::Output::stdout();
+    match out.is_terminal() {
+        true => write!(out, "{}", help.render().ansi())?,
+        false => write!(out, "{}", help.render())?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
 }
 
 /// Under the name of one of LMDB's tools the command is that tool.

@@ -55,8 +55,13 @@ pub(crate) fn parse_small_size(written: &str) -> Result<u32, String> {
 
 /// A time in the unit that suits it.
 pub(crate) fn time(time: Duration) -> String {
+    time_as(time, time)
+}
+
+/// A time in the unit that suits another one.
+pub(crate) fn time_as(time: Duration, like: Duration) -> String {
     let seconds = time.as_secs_f64();
-    match time.as_nanos() {
+    match like.as_nanos() {
         0..=9_999 => format!("{} ns", time.as_nanos()),
         10_000..=9_999_999 => format!("{:.1} us", seconds * 1e6),
         10_000_000..=9_999_999_999 => format!("{:.1} ms", seconds * 1e3),
@@ -93,5 +98,6 @@ mod tests {
         assert_eq!(time(Duration::from_micros(850)), "850.0 us");
         assert_eq!(time(Duration::from_millis(850)), "850.0 ms");
         assert_eq!(time(Duration::from_secs(85)), "85.0 s");
+        assert_eq!(time_as(Duration::from_nanos(850), Duration::from_millis(1)), "0.8 us");
     }
 }

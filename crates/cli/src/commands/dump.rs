@@ -57,7 +57,13 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     };
     // Where a dump gives no name, mdb_load goes on in the database before: so ours comes first.
     tables.sort_by_key(|info| info.name != MAIN.as_bytes());
-    let mdb = mdb_writer(&store, &tables, args.print)?;
+    let bytes = if portable == Portable::Mdb { bytes(&txn, &tables) } else { Ok(0) };
+    // Where not all can be read, the file's length is more than enough.
+    let bytes = match bytes {
+        Err(Error::Corrupt { .. }) => store.stat()?.file_bytes.saturating_mul(2),
+        bytes => bytes?,
+    };
+    let mdb = mdb_writer(&store, &tables, args.print, bytes);
     let mut dump = args.begin(portable, mdb)?;
     let mut missing = 0;
     for info in &tables {
@@ -95,13 +101,25 @@ impl Args {
     }
 }
 
-fn mdb_writer(store: &Store, tables: &[TableInfo], print: bool) -> Result<mdb::Writer, Failure> {
-    let stat = store.stat()?;
+/// How much LMDB would have to take: equal stores say the same, whatever their files are like.
+fn bytes(txn: &ReadTxn, tables: &[TableInfo]) -> hedgerow::Result<u64> {
+    let mut bytes = 0;
+    for info in tables {
+        let table = open::table_to_walk(txn, info)?;
+        let mut cursor = txn.cursor(table)?;
+        while let Some(entry) = cursor.next(txn)? {
+            bytes += mdb::entry_bytes(entry.key.len(), entry.value.len());
+        }
+    }
+    Ok(bytes)
+}
+
+fn mdb_writer(store: &Store, tables: &[TableInfo], print: bool, bytes: u64) -> mdb::Writer {
     // LMDB's main database cannot hold others while it has duplicates or an order of its own.
     let plain =
         |info: &TableInfo| !info.duplicates && OrderName::of(&info.order) == OrderName::Bytewise;
     let name_main = tables.len() > 1 && !tables.first().is_some_and(plain);
-    Ok(mdb::Writer::new(print, stat.file_bytes, stat.page_size, name_main))
+    mdb::Writer::new(print, bytes, store.page_size(), name_main)
 }
 
 /// Writes a table. Returns how many of its entries are damaged, where these are skipped.

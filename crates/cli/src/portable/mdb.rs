@@ -220,6 +220,11 @@ fn number(value: &[u8]) -> Result<u32, String> {
     digits.ok_or_else(|| format!("\"{}\" is not a number", value.escape_ascii()))
 }
 
+/// What an entry takes of LMDB's pages, beside their free space.
+pub(crate) fn entry_bytes(key: usize, value: usize) -> u64 {
+    key as u64 + value as u64 + 16
+}
+
 /// Writes the format.
 pub(crate) struct Writer {
     print: bool,
@@ -230,10 +235,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// With printable bytes as they are, or all as hexadecimal digits. The map size is what LMDB
-    /// needs to take the dump of a file of `file_bytes`: it stores shared prefixes again and again.
+    /// needs to take keys and values of so many bytes ([`entry_bytes`]), its pages being half full.
     /// The table "main" becomes LMDB's main database unless `name_main`.
-    pub(crate) fn new(print: bool, file_bytes: u64, page_size: u32, name_main: bool) -> Self {
-        let map_size = file_bytes.saturating_mul(8).next_multiple_of(1 << 20).max(64 << 20);
+    pub(crate) fn new(print: bool, bytes: u64, page_size: u32, name_main: bool) -> Self {
+        let map_size = bytes.saturating_mul(4).max(64 << 20).next_multiple_of(1 << 20);
         Self { print, map_size, page_size, name_main }
     }
 

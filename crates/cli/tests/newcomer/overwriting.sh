@@ -19,21 +19,28 @@ printf 'notes of mine\n' >stores/notes.csv
 # What an LMDB data file begins with.
 { head -c 16 /dev/zero && printf '\336\300\357\276' && head -c 8172 /dev/zero; } >stores/lmdb
 
-# Every byte of every file, but for lock files, which each opening changes.
+# Every name, and every byte of every file, but for lock files, which each opening changes.
 state() {
-    find stores -type f ! -name '*-lock' ! -name lock.hdg ! -name LOCK -exec sha256sum {} + | sort
-    find stores \( -name '*-lock' -o -name lock.hdg \) -exec head -c 8 {} \; -exec printf '%s\n' {} \;
+    find stores | sort
+    find stores -type f ! -name '*-lock' ! -name lock.hdg ! -name LOCK -print0 | sort -z |
+        xargs -0 cat | cksum
+    head -qc8 stores/*-lock stores/folder/lock.hdg
 }
 
-# refused ARGUMENTS...: the command ends with 2 or 3, and all is as before.
+# refused ARGUMENTS...: the command ends with 2 or 3.
 refused() {
     local got
     said=$("$hedgerow" "$@" 2>&1 </dev/null)
     got=$?
     done=$((done + 1))
     [ $got -eq 2 ] || [ $got -eq 3 ] || fail "hedgerow $*: exit code $got: $said"
+}
+
+# unchanged TARGET: all is as it was.
+unchanged() {
+    done=$((done + 1))
     if [ "$(state)" != "$before" ]; then
-        fail "hedgerow $*: changed what was there: $said"
+        fail "what was there has changed after commands to $1"
         before=$(state)
     fi
 }
@@ -52,6 +59,7 @@ for target in "${targets[@]}" stores/lsm/00000099.table stores/lsm/new; do
     refused stat stores/s --html "$target"
     [ "$target" = stores/notes ] || refused dump stores/s "$target" --force
     [ "$target" = stores/notes ] || refused stat stores/s --html "$target" --force
+    unchanged "$target"
 done
 for target in "${targets[@]}"; do
     refused copy stores/s "$target"
@@ -61,6 +69,7 @@ for target in "${targets[@]}"; do
     refused create "$target"
     refused create --engine lsm "$target"
     refused demo tiny --store "$target"
+    unchanged "$target"
 done
 
 # What writes to a store, given what is none.
@@ -72,6 +81,7 @@ for target in stores/s-lock stores/folder/lock.hdg stores/lsm/MANIFEST stores/ls
     refused load "$target" lines --as lines
     refused compact "$target"
     refused create "$target" -t new
+    unchanged "$target"
 done
 
 # Pages of the manual that would lie in place of a store.

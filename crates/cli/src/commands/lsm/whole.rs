@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::{check, compact, copy, create, stat, tables};
 use super::{keyspace, only_plain, open};
 use crate::codec::shown;
+use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Array};
 use crate::open::{Engine, Name};
@@ -53,10 +54,7 @@ pub(super) fn create(args: &create::Args, json: bool) -> Result<Exit, Failure> {
 
 /// A store in a directory that does not exist or is empty.
 pub(in super::super) fn new_store(path: &Path) -> Result<Db, Failure> {
-    if path.is_file() || Engine::of(path) == Engine::Lsm {
-        let reason = "there is a file or a store of that name already";
-        return Err(Error::Path { path: path.to_path_buf(), reason }.into());
-    }
+    check_vacant(path)?;
     Ok(Options::new().create(true).open(path)?)
 }
 
