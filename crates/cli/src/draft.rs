@@ -16,7 +16,7 @@ pub(crate) struct Draft {
     /// Where it is made: a file, or the directory of a store of the engine lsm.
     path: PathBuf,
     wanted: PathBuf,
-    _left: Left,
+    _left: [Left; 2],
 }
 
 impl Draft {
@@ -39,7 +39,7 @@ impl Draft {
         let mut path = wanted.clone().into_os_string();
         path.push(format!(".{}.part", std::process::id()));
         let path = PathBuf::from(path);
-        let _left = Left::new(path.clone());
+        let _left = [Left::new(path.clone()), Left::new(Paths::of(&path).lock)];
         Ok(Self { path, wanted, _left })
     }
 

@@ -70,8 +70,9 @@ fn to_stdout(store: &Store, args: &Args) -> Result<(), Failure> {
 fn copy(store: &Store, to: &Path, args: &Args) -> Result<(), Failure> {
     let progress = Progress::new("copying", Unit::Bytes, Some(0));
     let mut told = |done, total| progress.at_of(done, total);
-    Ok(match args.even_damaged {
-        true => store.copy_even_damaged(to, &mut told)?,
-        false => store.copy_to(to, CopyOptions { compact: args.compact }, &mut told)?,
-    })
+    let copied = match args.even_damaged {
+        true => store.copy_even_damaged(to, &mut told),
+        false => store.copy_to(to, CopyOptions { compact: args.compact }, &mut told),
+    };
+    Ok(copied?)
 }

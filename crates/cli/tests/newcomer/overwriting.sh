@@ -84,6 +84,14 @@ for target in stores/s-lock stores/folder/lock.hdg stores/lsm/MANIFEST stores/ls
     unchanged "$target"
 done
 
+# The same under the names of LMDB's tools.
+ln -s "$hedgerow" mdb_dump
+for target in stores/s stores/other stores/s-lock stores/folder/data.hdg stores/lsm/MANIFEST; do
+    done=$((done + 1))
+    ! ./mdb_dump -n -f "$target" stores/s 2>/dev/null || fail "mdb_dump -f $target ends with 0"
+    unchanged "$target"
+done
+
 # Pages of the manual that would lie in place of a store.
 mkdir man && cp stores/s man/hedgerow-scan.1
 is 3 "it is a store" man --folder man --force
