@@ -43,6 +43,9 @@ is 3 "" dump d file --as lines
 gone file
 is 1 "were skipped" dump d file --as lines --skip-damaged
 holds "a dump with gaps in a file" cmp file dumped
+cp lines keep
+is 3 "" dump d keep --as lines --force
+holds "the file that was to be replaced" cmp keep lines
 grep -q zzz dumped || fail "what lies behind the damage is not dumped"
 
 # What fails leaves nothing half-made.
@@ -59,6 +62,21 @@ ok convert --from m empty
 is 0 "lsm" stat empty
 is 3 "already" convert --from m empty
 is 3 "exists already" convert --from empty m
+# Whenever a conversion is stopped: the new store is complete, or it is not there.
+for when in 0.01 0.03 0.06 0.1 0.2; do
+    for engine in tree lsm; do
+        from=m
+        [ $engine = tree ] && from=empty
+        timeout -s TERM $when "$hedgerow" convert --from $from stopped >/dev/null 2>&1
+        same "nothing is left beside" "$(ls -A | grep -c part)" 0
+        timeout -s KILL $when "$hedgerow" convert --from $from killed >/dev/null 2>&1
+        rm -rf killed.*.part*
+        for store in stopped killed; do
+            [ ! -e $store ] || holds "a whole store" cmp <("$hedgerow" scan $store) <("$hedgerow" scan m)
+            rm -rf $store $store-lock
+        done
+    done
+done 2>/dev/null
 mkfifo pipe
 "$hedgerow" load late pipe --as lines 2>/dev/null &
 loader=$!
