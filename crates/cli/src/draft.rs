@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hedgerow::tree::{Builder, Paths, Store};
+use hedgerow::{FileKind, identify};
 
 use crate::exit::Failure;
 use crate::open;
@@ -22,11 +23,15 @@ pub(crate) struct Draft {
 impl Draft {
     /// For a store that will be at `to`, where a folder holds its data file.
     pub(crate) fn tree(to: &Path) -> Result<Self, Failure> {
-        let wanted = Paths::of(to).data;
-        // What would be refused at the end is refused now.
-        drop(open::create(Builder::new(), to)?);
-        remove_tree(&wanted);
-        Self::beside(wanted)
+        let Paths { data, lock } = Paths::of(to);
+        if !is_free(&data) {
+            return Err(exists(&data, "it exists already; choose another path"));
+        }
+        let is_lock = || matches!(identify(&lock), Ok(Some(FileKind::Lock | FileKind::Lmdb)));
+        if !is_free(&lock) && !is_lock() {
+            return Err(exists(&lock, "it is in the way of the store's lock file"));
+        }
+        Self::beside(data)
     }
 
     /// For the directory of a store of the engine lsm, which does not exist or is empty.
@@ -51,7 +56,7 @@ impl Draft {
     /// Gives it its name. Nobody may have it open.
     pub(crate) fn publish(self) -> Result<(), Failure> {
         let refused = |error| Failure::io("give a name to", self.wanted.display(), &error);
-        if self.wanted.is_file() {
+        if !self.wanted.is_dir() && !is_free(&self.wanted) {
             return Err(refused(io::ErrorKind::AlreadyExists.into()));
         }
         fs::rename(&self.path, &self.wanted).map_err(refused)?;
@@ -80,8 +85,19 @@ pub(crate) fn check_vacant(path: &Path) -> Result<(), Failure> {
     if is_vacant {
         return Ok(());
     }
-    let reason = "there is a file, or a folder that is not empty, already";
-    Err(hedgerow::Error::Path { path: path.to_path_buf(), reason }.into())
+    Err(exists(path, "there is a file, or a folder that is not empty, already"))
+}
+
+/// Whether a file can be made at a path: nothing is there, or an empty file.
+fn is_free(path: &Path) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => meta.is_file() && meta.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn exists(path: &Path, reason: &'static str) -> Failure {
+    hedgerow::Error::Path { path: path.to_path_buf(), reason }.into()
 }
 
 /// Removes a store that nobody has open.

@@ -14,19 +14,19 @@ use crate::open::{argument, check_key};
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct RangeArgs {
     /// Keys at or after this one
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY")]
     from: Option<OsString>,
     /// Keys after this one
-    #[arg(long, value_name = "KEY", conflicts_with = "from")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY", conflicts_with = "from")]
     after: Option<OsString>,
     /// Keys at or before this one
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY")]
     to: Option<OsString>,
     /// Keys before this one
-    #[arg(long, value_name = "KEY", conflicts_with = "to")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY", conflicts_with = "to")]
     before: Option<OsString>,
     /// Keys that begin with this (tables in bytewise order only)
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "after", "to", "before"])]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY", conflicts_with_all = ["from", "after", "to", "before"])]
     prefix: Option<OsString>,
 }
 

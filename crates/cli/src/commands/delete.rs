@@ -21,7 +21,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
-    #[arg(conflicts_with_all = ["from", "after", "to", "before", "prefix"])]
+    #[arg(allow_negative_numbers = true,
+        conflicts_with_all = ["from", "after", "to", "before", "prefix"])]
     pub(super) key: Option<OsString>,
     /// Only this value of the key
     #[arg(requires = "key")]

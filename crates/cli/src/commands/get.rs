@@ -17,6 +17,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     pub(super) key: OsString,
     /// Print the bytes of the (first) value as they are, without a line end
     #[arg(long, conflicts_with = "json")]

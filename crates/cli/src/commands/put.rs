@@ -22,6 +22,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     pub(super) key: OsString,
     /// The value; `-` takes the bytes of standard input as they are
     #[arg(allow_negative_numbers = true)]

@@ -19,6 +19,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     pub(super) key: OsString,
     /// One of its values
     pub(super) value: Option<OsString>,

@@ -87,10 +87,11 @@ is 2 "for --as lines" load j2 in.csv --as csv -0
 
 # Numbers by hand: typed tables' encodings, and tables in integer order.
 ok create t
-ok put t --key-format i64 -- -5 minus
+ok put t --key-format i64 -5 minus
 ok put t --key-format i64 3 three
 same "in order" "$("$hedgerow" scan t --key-format i64 --keys-only | tr '\n' ' ')" "-5 3 "
-is 0 minus get t --key-format i64 -- -5
+is 0 minus get t --key-format i64 -5
+is 0 minus scan t --key-format i64 --from -7 --to -5
 is 2 "no i64" get t --key-format i64 abc
 is 3 "that are no u32" scan t --key-format u32
 ok create int --order integer

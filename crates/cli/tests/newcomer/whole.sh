@@ -62,6 +62,10 @@ ok convert --from m empty
 is 0 "lsm" stat empty
 is 3 "already" convert --from m empty
 is 3 "exists already" convert --from empty m
+echo notes >mine-lock
+is 3 "in the way" convert --from empty mine
+is 3 "" create mine
+holds "notes beside a new store" grep -q notes mine-lock
 # Whenever a conversion is stopped: the new store is complete, or it is not there.
 for when in 0.01 0.03 0.06 0.1 0.2; do
     for engine in tree lsm; do

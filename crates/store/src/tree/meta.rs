@@ -332,7 +332,10 @@ impl Meta {
             id,
             txn,
             end,
-            max_pages: u32_at(bytes, MAX_PAGES_OFFSET),
+            max_pages: match u64_at(bytes, FEATURES_OFFSET) & FEATURE_MAX_PAGES {
+                0 => 0,
+                _ => u32_at(bytes, MAX_PAGES_OFFSET),
+            },
             catalog: root_at(bytes, CATALOG_OFFSET, end)?,
             ready: root_at(bytes, READY_OFFSET, end)?,
             pending: root_at(bytes, PENDING_OFFSET, end)?,

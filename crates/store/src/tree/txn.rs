@@ -756,6 +756,8 @@ impl WriteTxn {
         }
         let kept = &mut self.turn.state_mut().kept;
         (kept.max_pages, kept.is_changed) = (max_pages, true);
+        // Also those who go on in this commit keep it.
+        self.set_max_size(self.turn.store.options.max_size);
         Ok(())
     }
 
