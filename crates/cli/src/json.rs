@@ -41,6 +41,7 @@ pub(crate) fn table(info: &TableInfo) -> Map<String, Value> {
     map.insert("duplicates".into(), info.duplicates.into());
     map.insert("value_size".into(), info.value_size.into());
     map.insert("value_order".into(), info.value_order.clone().into());
+    map.insert("prefix_compression".into(), info.prefix_compression.into());
     map.insert("user_flags".into(), info.user_flags.into());
     map
 }

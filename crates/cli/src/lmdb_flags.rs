@@ -42,6 +42,15 @@ impl Flags {
 
     /// Those that a dump's header tells of.
     pub(crate) fn of_header(header: &TableHeader) -> Self {
+        let Self(flags) = Self::of_orders(header);
+        Self(match header.prefix_compression {
+            None => flags,
+            Some(true) => flags | PREFIX_COMPRESSION,
+            Some(false) => flags & !PREFIX_COMPRESSION,
+        })
+    }
+
+    fn of_orders(header: &TableHeader) -> Self {
         if let Some(signed) = Self::signed(header.user_flags) {
             return signed;
         }
@@ -97,7 +106,10 @@ impl Flags {
             _ => Order::Bytewise,
         };
         let keys = order(REVERSE_KEY, INTEGER_KEY);
-        let options = TableOptions::new().order(keys).user_flags(self.user_flags());
+        let options = TableOptions::new()
+            .order(keys)
+            .prefix_compression(self.0 & PREFIX_COMPRESSION != 0)
+            .user_flags(self.user_flags());
         if !self.has_duplicates() {
             return options;
         }
@@ -137,13 +149,15 @@ mod tests {
             duplicates: true,
             value_size: Some(8),
             value_order: "integer".to_owned(),
+            prefix_compression: true,
             user_flags: 7,
             count: hedgerow::tree::Count::default(),
         };
-        let expected = ["reversekey", "dupsort", "dupfixed", "integerdup"];
+        let expected = ["reversekey", "dupsort", "dupfixed", "integerdup", "prefix_compression"];
         assert_eq!(Flags::of(&info).words().collect::<Vec<_>>(), expected);
         assert_eq!(Flags::of_header(&TableHeader::of(&info)), Flags::of(&info));
-        let signed = TableInfo { user_flags: Flags(COUNTED).user_flags(), ..info };
+        let (user_flags, prefix_compression) = (Flags(COUNTED).user_flags(), false);
+        let signed = TableInfo { user_flags, prefix_compression, ..info };
         assert_eq!(Flags::of(&signed), Flags(COUNTED));
     }
 }

@@ -32,6 +32,10 @@ pub(crate) struct TableFlags {
     /// How the values of a key are ordered (bytewise, unless said otherwise)
     #[arg(long, value_enum, requires = "duplicates", value_name = "ORDER")]
     pub(crate) value_order: Option<OrderFlag>,
+    /// Keys, and the values of a key, do not share what they begin with, so that each stands in its
+    /// page in one piece
+    #[arg(long)]
+    pub(crate) no_prefix_compression: bool,
 }
 
 impl OrderFlag {
@@ -59,18 +63,20 @@ impl OrderFlag {
 impl TableFlags {
     /// Whether they ask for what only tables of the tree can be.
     pub(crate) fn need_tree(&self) -> bool {
-        self.duplicates || !matches!(self.order, None | Some(OrderFlag::Bytewise))
+        let is_bytewise = matches!(self.order, None | Some(OrderFlag::Bytewise));
+        self.duplicates || self.no_prefix_compression || !is_bytewise
     }
 
     /// Whether any of them was given.
     pub(crate) fn any(&self) -> bool {
-        self.order.is_some() || self.duplicates
+        self.order.is_some() || self.duplicates || self.no_prefix_compression
     }
 
     /// The table's options.
     pub(crate) fn options(&self) -> TableOptions {
         let order = self.order.map_or(Order::Bytewise, OrderFlag::order);
-        let options = TableOptions::new().order(order);
+        let shares = !self.no_prefix_compression;
+        let options = TableOptions::new().order(order).prefix_compression(shares);
         if !self.duplicates {
             return options;
         }

@@ -15,6 +15,8 @@ pub struct TableSpec {
     pub order: OrderKind,
     /// How it keeps duplicates.
     pub duplicates: DuplicateSpec,
+    /// Whether its leaves share nothing, so that keys and values are handed out in one piece.
+    pub whole: bool,
     /// The keys that operations choose from.
     pub keys: Pool,
     /// The values that operations choose from; sorted by their order, if the table has duplicates.
@@ -54,6 +56,7 @@ impl TableSpec {
         TableOptions::new()
             .order(self.order.option())
             .duplicates_in(duplicates)
+            .prefix_compression(!self.whole)
             .user_flags(user_flags)
     }
 
@@ -122,7 +125,7 @@ impl Config {
             map: rng.chance(3, 4),
             always_check: rng.chance(1, 5),
             durability: rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]),
-            tables: (0..tables).map(|_| table(&mut rng, page_size)).collect(),
+            tables: whole(seed, (0..tables).map(|_| table(&mut rng, page_size)).collect()),
             without: Vec::new(),
         }
     }
@@ -140,7 +143,7 @@ impl Config {
             map: rng.chance(2, 3),
             always_check: rng.chance(1, 8),
             durability: rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]),
-            tables: (0..tables).map(|_| small_table(&mut rng, page_size)).collect(),
+            tables: whole(seed, (0..tables).map(|_| small_table(&mut rng, page_size)).collect()),
             without: vec![Part::Stat],
         }
     }
@@ -167,17 +170,25 @@ impl Config {
         );
         for (i, table) in self.tables.iter().enumerate() {
             text.push_str(&format!(
-                "\n  table {i}: keys {:?} {:?} x {}, duplicates {:?}, values {:?} x {}",
+                "\n  table {i}: keys {:?} {:?} x {}, duplicates {:?}, values {:?} x {}{}",
                 table.order,
                 table.key_shape,
                 table.keys.len(),
                 table.duplicates,
                 table.value_shape,
                 table.values.len(),
+                if table.whole { ", nothing shared" } else { "" },
             ));
         }
         text
     }
+}
+
+/// Lets the leaves of every third table share nothing. Chosen apart from everything else.
+fn whole(seed: u64, mut tables: Vec<TableSpec>) -> Vec<TableSpec> {
+    let mut rng = Rng::new(seed, 9);
+    tables.iter_mut().for_each(|table| table.whole = rng.chance(1, 3));
+    tables
 }
 
 fn table(rng: &mut Rng, page: u32) -> TableSpec {
@@ -209,6 +220,7 @@ fn table(rng: &mut Rng, page: u32) -> TableSpec {
     TableSpec {
         order,
         duplicates,
+        whole: false,
         keys: Pool::new(rng, key_shape, order, keys.min(most_keys)),
         values: Pool::new(rng, value_shape, value_order, values),
         key_shape,
@@ -245,6 +257,7 @@ fn small_table(rng: &mut Rng, page: u32) -> TableSpec {
     TableSpec {
         order,
         duplicates,
+        whole: false,
         keys: Pool::new(rng, key_shape, order, keys),
         values: Pool::new(rng, value_shape, OrderKind::Bytewise, values),
         key_shape,
@@ -337,6 +350,7 @@ mod tests {
         }
         assert!(tables.iter().any(|t| matches!(t.duplicates, DuplicateSpec::Any(_))));
         assert!(tables.iter().any(|t| matches!(t.duplicates, DuplicateSpec::Fixed(..))));
+        assert!(tables.iter().any(|t| t.whole && t.has_duplicates()));
         assert!(tables.iter().any(|t| matches!(t.key_shape, Shape::Long { most: MAX_KEY })));
     }
 }

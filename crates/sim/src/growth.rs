@@ -19,7 +19,7 @@ use hedgerow::tree::{Durability, ReadTxn, Store, StoreStat, Table, TableOptions,
 use crate::rng::Rng;
 
 /// The page size of all stores here.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Pages besides those that the law multiplies: free-space trees, growth ahead of need.
 const MORE_PAGES: u64 = 96;
 /// The longest value.
@@ -29,7 +29,7 @@ const KEYS: u64 = 100;
 /// After so many transactions the store is looked at.
 const LOOK: u64 = 8;
 /// How often the curve is drawn.
-const POINTS: u64 = 20;
+pub(crate) const POINTS: u64 = 20;
 
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,11 @@ impl Kind {
         Self::Short,
         Self::LongKeys,
     ];
+
+    /// That of a seed.
+    pub fn of_seed(seed: u64) -> Self {
+        Self::ALL[(seed % Self::ALL.len() as u64) as usize]
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -295,23 +300,22 @@ pub struct GrowthReport {
     pub violations: Vec<String>,
 }
 
+impl GrowthReport {
+    /// Of a seed that has not begun.
+    pub(crate) fn new(seed: u64, kind: Kind, has_readers: bool) -> Self {
+        Self { seed, kind, has_readers, curve: Vec::new(), percent: 0, violations: Vec::new() }
+    }
+}
+
 /// Runs a seed for so many transactions: the kind of work, durability and readers are the seed's.
 pub fn growth_seed(seed: u64, kind: Option<Kind>, transactions: u64) -> GrowthReport {
     let mut rng = Rng::new(seed, 58);
-    let kind = kind.unwrap_or(Kind::ALL[(seed % Kind::ALL.len() as u64) as usize]);
-    let has_readers = rng.chance(1, 3);
-    let report = GrowthReport {
-        seed,
-        kind,
-        has_readers,
-        curve: Vec::new(),
-        percent: 0,
-        violations: Vec::new(),
-    };
-    match churn(rng, report.clone(), transactions) {
-        Ok(report) => report,
-        Err(error) => GrowthReport { violations: vec![error.to_string()], ..report },
+    let kind = kind.unwrap_or(Kind::of_seed(seed));
+    let mut report = GrowthReport::new(seed, kind, rng.chance(1, 3));
+    if let Err(error) = churn(rng, &mut report, transactions) {
+        report.violations.push(error.to_string());
     }
+    report
 }
 
 /// What the store needs, as the law has it.
@@ -345,11 +349,7 @@ impl Needed {
     }
 }
 
-fn churn(
-    mut rng: Rng,
-    mut report: GrowthReport,
-    transactions: u64,
-) -> hedgerow::Result<GrowthReport> {
+fn churn(mut rng: Rng, report: &mut GrowthReport, transactions: u64) -> hedgerow::Result<()> {
     let config = sim::Config { reserve: 1 << 30, ..sim::Config::default() };
     let disk = SimSystem::new(report.seed, config);
     let store = Store::builder().system(Arc::new(disk)).create("/disk/store")?;
@@ -375,12 +375,12 @@ fn churn(
             }
         }
         if transaction.is_multiple_of(LOOK) || transaction == transactions {
-            look(&store.stat()?, transaction, transactions, &mut needed, &mut report);
+            look(&store.stat()?, transaction, transactions, &mut needed, report);
         }
     }
     drop(held);
     report.violations.extend(store.check(&mut |_, _| {})?.problems);
-    Ok(report)
+    Ok(())
 }
 
 /// Holds the store against the law.

@@ -13,8 +13,6 @@ use crate::engine::{Engine, Result, Unsupported};
 use crate::engines::fjall;
 use crate::engines::level::{LevelDb, Of, RocksDb};
 use crate::engines::lmdb::Environment;
-#[cfg(feature = "mdbx")]
-use crate::engines::mdbx;
 use crate::engines::sqlite;
 
 /// An engine by name.
@@ -30,10 +28,6 @@ pub(crate) enum Peer {
     Limit,
     #[cfg(feature = "fjall")]
     Fjall,
-    #[cfg(feature = "sanakirja")]
-    Sanakirja,
-    #[cfg(feature = "mdbx")]
-    Mdbx,
 }
 
 /// Calls a generic function with the engine's type.
@@ -49,10 +43,6 @@ macro_rules! with_engine {
             Peer::Limit => Err(Unsupported("store").into()),
             #[cfg(feature = "fjall")]
             Peer::Fjall => $call::<fjall::Store>($($argument),*),
-            #[cfg(feature = "sanakirja")]
-            Peer::Sanakirja => $call::<sanakirja::Env>($($argument),*),
-            #[cfg(feature = "mdbx")]
-            Peer::Mdbx => $call::<mdbx::Environment>($($argument),*),
         }
     };
 }
@@ -78,10 +68,6 @@ impl Peer {
             Self::Limit => "limit",
             #[cfg(feature = "fjall")]
             Self::Fjall => "fjall",
-            #[cfg(feature = "sanakirja")]
-            Self::Sanakirja => "sanakirja",
-            #[cfg(feature = "mdbx")]
-            Self::Mdbx => "mdbx",
         }
     }
 

@@ -144,7 +144,7 @@ fn number(value: Option<f64>) -> Value {
     value.filter(|value| value.is_finite()).map_or(Value::Null, |value| json!(value))
 }
 
-/// One object: the machine, and a list of rows, one for each engine in each step.
+/// One object: the machine, and a list of rows, one for each engine in each step, a line each.
 pub(crate) fn to_json(rows: &[Row], machine: &Value) -> String {
     let of_row = |row: &Row| {
         let answer = |answer: &Answer| {
@@ -166,8 +166,8 @@ pub(crate) fn to_json(rows: &[Row], machine: &Value) -> String {
         };
         row.answers.iter().map(answer).collect::<Vec<_>>()
     };
-    let all: Vec<Value> = rows.iter().flat_map(of_row).collect();
-    format!("{:#}\n", json!({ "machine": machine, "rows": all }))
+    let all: Vec<String> = rows.iter().flat_map(of_row).map(|row| row.to_string()).collect();
+    format!("{{\n\"machine\": {machine},\n\"rows\": [\n{}\n]\n}}\n", all.join(",\n"))
 }
 
 /// A Markdown table for each workload.

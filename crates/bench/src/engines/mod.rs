@@ -7,10 +7,6 @@ pub(crate) mod hollow;
 pub(crate) mod level;
 pub(crate) mod library;
 pub(crate) mod lmdb;
-#[cfg(feature = "mdbx")]
-pub(crate) mod mdbx;
 mod redb;
-#[cfg(feature = "sanakirja")]
-mod sanakirja;
 pub(crate) mod sqlite;
 mod tree;

@@ -25,6 +25,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = crate::open::MAIN, value_name = "NAME",
         value_parser = crate::open::parse_name)]
     main_table: crate::open::Name,
+    /// Share what keys, and the values of a key, begin with: a smaller store, but programs that use
+    /// it through LMDB's interface are then handed copies
+    #[arg(long, requires = "from_lmdb")]
+    prefix_compression: bool,
 }
 
 /// Runs the subcommand.
@@ -47,7 +51,7 @@ mod from_lmdb {
     use crate::exit::{Exit, Failure};
 
     pub(super) fn run(from: &Path, args: &Args, _json: bool) -> Result<Exit, Failure> {
-        let Args { store, main_table: _, .. } = args;
+        let Args { store, main_table: _, prefix_compression: _, .. } = args;
         let (from, store) = (from.display(), store.display());
         Err(Failure::other(format!(
             "this build of hedgerow cannot read {from}: it was made without the feature \"lmdb\"; \
@@ -86,7 +90,10 @@ mod from_lmdb {
         let progress = Progress::new("converting", Unit::Items, Some(total));
         let mut loader = Loader::new(store.clone(), false);
         for database in &databases {
-            convert(&environment, database, table_name(database, args), &mut loader, &progress)?;
+            let (name, header) = (table_name(database, args), header(database, args));
+            let options = header.options(&TableFlags::default()).map_err(Failure::Other)?;
+            loader.begin_table(name.clone(), &Target::Exactly(&options))?;
+            convert(&environment, database, &name, &mut loader, &progress)?;
         }
         loader.finish()?;
         drop((progress, loader));
@@ -117,13 +124,11 @@ mod from_lmdb {
     fn convert(
         environment: &Environment,
         database: &Database,
-        name: Name,
+        name: &Name,
         loader: &mut Loader,
         progress: &Progress,
     ) -> Result<(), Failure> {
         progress.message(shown(&name.0));
-        let options = header(database).options(&TableFlags::default()).map_err(Failure::Other)?;
-        loader.begin_table(name, &Target::Exactly(&options))?;
         environment.for_each(database, &mut |key, value| {
             loader.put(key, value)?;
             let put = loader.loaded().put;
@@ -135,8 +140,9 @@ mod from_lmdb {
         })
     }
 
-    /// LMDB's flags in our words.
-    fn header(database: &Database) -> TableHeader {
+    /// LMDB's flags in our words. As in LMDB, keys and values stand in one piece unless told
+    /// otherwise.
+    fn header(database: &Database, args: &Args) -> TableHeader {
         let order = |integer: bool, reverse: bool| match (integer, reverse) {
             (true, _) => OrderName::Integer,
             (false, true) => OrderName::Reverse,
@@ -148,7 +154,8 @@ mod from_lmdb {
             size: None,
         });
         let order = order(database.integer_keys, database.reverse_keys);
-        TableHeader { name: None, order, duplicates, user_flags: 0 }
+        let prefix_compression = Some(args.prefix_compression);
+        TableHeader { name: None, order, duplicates, prefix_compression, user_flags: 0 }
     }
 
     /// Every table must have the entries that its database says it has.

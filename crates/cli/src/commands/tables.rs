@@ -49,6 +49,9 @@ pub(crate) fn kind(info: &TableInfo) -> String {
         });
         words.push(format!("values {}", info.value_order));
     }
+    if !info.prefix_compression {
+        words.push("no prefix compression".to_owned());
+    }
     if info.user_flags != 0 {
         words.push(format!("flags {:#x}", info.user_flags));
     }

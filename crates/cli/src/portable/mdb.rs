@@ -16,6 +16,7 @@
 //! hedgerow_value_order=NAME    the same for values
 //! hedgerow_value_size=BYTES    of tables whose values have one size
 //! hedgerow_duplicates=any      where the flags above say dupfixed but the sizes are free
+//! hedgerow_prefix_compression=0  of tables that keep keys and values whole
 //! hedgerow_user_flags=NUMBER
 //! HEADER=END
 //!  key                         one blank before each
@@ -127,6 +128,7 @@ struct OwnLines {
     order: Option<String>,
     value_order: Option<String>,
     value_size: Option<u32>,
+    prefix_compression: Option<bool>,
     user_flags: u32,
 }
 
@@ -163,6 +165,9 @@ impl Header {
             b"dupfixed" => self.dup_fixed = flag(value),
             b"integerdup" => self.integer_dup = flag(value),
             b"reversedup" => self.reverse_dup = flag(value),
+            b"prefix_compression" | b"hedgerow_prefix_compression" => {
+                self.own.prefix_compression = Some(flag(value));
+            }
             _ => return self.own_line(word, value),
         }
         Ok(())
@@ -198,7 +203,9 @@ impl Header {
             0 if self.flags.has_dlmdb() => self.flags.user_flags(),
             user_flags => user_flags,
         };
-        TableHeader { name: self.escaped_name.or(self.name), order, duplicates, user_flags }
+        let prefix_compression = self.own.prefix_compression;
+        let name = self.escaped_name.or(self.name);
+        TableHeader { name, order, duplicates, prefix_compression, user_flags }
     }
 }
 
@@ -323,6 +330,9 @@ fn option_lines(header: &TableHeader) -> Vec<String> {
     }
     if integer_dup && !fixed {
         own.push("hedgerow_duplicates=any".to_owned());
+    }
+    if header.prefix_compression == Some(false) {
+        own.push("hedgerow_prefix_compression=0".to_owned());
     }
     if header.user_flags != 0 {
         own.push(format!("hedgerow_user_flags={}", header.user_flags));

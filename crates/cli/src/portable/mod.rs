@@ -44,6 +44,8 @@ pub(crate) struct TableHeader {
     pub(crate) order: OrderName,
     /// How it keeps several values of a key, if it does.
     pub(crate) duplicates: Option<DuplicatesHeader>,
+    /// Whether its leaves keep once what keys share, where the dump says.
+    pub(crate) prefix_compression: Option<bool>,
     /// The caller's own bits.
     pub(crate) user_flags: u32,
 }
@@ -71,6 +73,7 @@ impl TableHeader {
             name: Some(info.name.clone()),
             order: OrderName::of(&info.order),
             duplicates,
+            prefix_compression: Some(info.prefix_compression),
             user_flags: info.user_flags,
         }
     }
@@ -88,7 +91,9 @@ impl TableHeader {
             Some(flag) => flag.order(),
             None => self.order.order()?,
         };
-        let options = TableOptions::new().order(order).user_flags(self.user_flags);
+        let shares = self.prefix_compression.unwrap_or(true) && !flags.no_prefix_compression;
+        let options =
+            TableOptions::new().order(order).prefix_compression(shares).user_flags(self.user_flags);
         let Some(duplicates) = &self.duplicates else { return Ok(options) };
         let order = match flags.value_order {
             Some(flag) => flag.order(),

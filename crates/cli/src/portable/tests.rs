@@ -93,6 +93,7 @@ fn tables_and_their_options_survive_mdb() {
                 let header = TableHeader {
                     name: Some(name.to_vec()),
                     order: order.clone(),
+                    prefix_compression: duplicates.is_some().then_some(false),
                     duplicates,
                     user_flags: 7,
                 };

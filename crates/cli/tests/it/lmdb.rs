@@ -92,6 +92,9 @@ fn all_databases_come_over_with_their_options() {
     let fixed = tables.as_array().unwrap().iter().find(|table| table["name"] == "fixed").unwrap();
     assert_eq!(fixed["value_size"], 4);
     assert_eq!(fixed["value_order"], "integer");
+    assert_eq!(fixed["prefix_compression"], false);
+    sandbox.ok(&["convert", "--from-lmdb", "old", "shared", "--prefix-compression"]);
+    assert_eq!(sandbox.json(&["tables", "shared"])[0]["prefix_compression"], true);
     sandbox.check("s");
     let left: Vec<_> = std::fs::read_dir(sandbox.path("old")).unwrap().collect();
     assert_eq!(left.len(), 2, "data.mdb and lock.mdb, as LMDB left them");

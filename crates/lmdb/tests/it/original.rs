@@ -105,3 +105,18 @@ fn random_calls_are_answered_as_by_the_original() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("no difference"), "{text}");
 }
+
+#[test]
+fn files_get_no_longer_than_those_of_the_original() {
+    let Some(original) = original() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("growth", folder.path(), &["-ldl"]);
+    let output = Command::new(program)
+        .args([original.as_path(), &library(), &folder.path().join("work")])
+        .arg("10")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.lines().count() >= 14, "{text}");
+}

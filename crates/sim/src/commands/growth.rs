@@ -5,12 +5,16 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use sim::growth::{GrowthReport, Kind, growth_seed};
+use sim::lsm;
 
-use super::{Seeds, over_seeds, seeds};
+use super::{Engine, Seeds, over_seeds, seeds};
 
 /// Replaces and deletes values of all lengths: the file must stay within a bound of what it needs.
 #[derive(Args)]
 pub(crate) struct Growth {
+    /// The engine to test.
+    #[arg(long, value_enum, default_value = "tree")]
+    engine: Engine,
     /// Seeds, both ends included: `7` or `1..20`.
     #[arg(long, default_value = "1..22", value_parser = seeds)]
     seeds: Seeds,
@@ -39,12 +43,19 @@ fn kind(name: &str) -> Result<Kind, String> {
 
 impl Growth {
     pub(crate) fn run(&self) -> ExitCode {
-        let run = |seed| growth_seed(seed, self.kind, self.transactions);
+        let run = match self.engine {
+            Engine::Tree => growth_seed,
+            Engine::Lsm => lsm::growth::growth_seed,
+        };
+        let run = |seed| run(seed, self.kind, self.transactions);
         let mut reports = over_seeds(&self.seeds, self.jobs, run);
         reports.sort_by_key(|r| r.seed);
         if self.json {
             let all: Vec<_> = reports.iter().map(as_json).collect();
-            println!("{}", json!({"command": "growth", "seeds": all}));
+            println!(
+                "{}",
+                json!({"command": "growth", "engine": self.engine.name(), "seeds": all})
+            );
         } else {
             reports.iter().for_each(|report| self.print(report));
         }

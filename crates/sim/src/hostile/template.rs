@@ -29,11 +29,15 @@ pub enum Kind {
     ReverseValues,
     /// Many values of a key that stands in an extent.
     LongDuplicates,
+    /// Leaves that share nothing.
+    Whole,
+    /// Many values a key, in leaves and groups that share nothing.
+    WholeDuplicates,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Plain,
         Self::Reverse,
         Self::Integer,
@@ -43,6 +47,8 @@ impl Kind {
         Self::Fixed,
         Self::ReverseValues,
         Self::LongDuplicates,
+        Self::Whole,
+        Self::WholeDuplicates,
     ];
 
     /// The name of its table.
@@ -60,6 +66,8 @@ impl Kind {
             Self::Integer => options.order(Order::Integer),
             Self::Custom => options.order(Order::custom("down", |a, b| b.cmp(a))),
             Self::Duplicates | Self::LongDuplicates => options.duplicates(),
+            Self::Whole => options.prefix_compression(false),
+            Self::WholeDuplicates => options.duplicates().prefix_compression(false),
             Self::Fixed => options.fixed_duplicates(8),
             Self::ReverseValues => options.duplicates_in(any(Order::Reverse)),
         }
@@ -83,7 +91,7 @@ impl Kind {
                 key.extend_from_slice(&r.to_be_bytes());
                 (key, vec![1; (r % 2000) as usize])
             }
-            Self::Duplicates | Self::ReverseValues => {
+            Self::Duplicates | Self::ReverseValues | Self::WholeDuplicates => {
                 (few, format!("value {}", r % 1000).into_bytes())
             }
             Self::Fixed => (few, r.to_le_bytes().to_vec()),
@@ -92,11 +100,19 @@ impl Kind {
                 key.resize(page_size / 4, b'd');
                 (key, format!("some value {:09}", r % 1_000_000).into_bytes())
             }
-            Self::Plain | Self::Reverse if n.is_multiple_of(60) => {
+            Self::Plain | Self::Reverse | Self::Whole if n.is_multiple_of(60) => {
                 (spread, vec![b'v'; (r % 20_000) as usize])
             }
-            Self::Plain | Self::Reverse => (spread, format!("value {n}").into_bytes()),
+            Self::Plain | Self::Reverse | Self::Whole => {
+                (spread, format!("value {n}").into_bytes())
+            }
         }
+    }
+
+    /// Whether its entries are values of a few keys, which a delete would take all.
+    fn has_few_keys(self) -> bool {
+        use Kind::{Duplicates, Fixed, LongDuplicates, ReverseValues, WholeDuplicates};
+        matches!(self, Duplicates | Fixed | ReverseValues | LongDuplicates | WholeDuplicates)
     }
 
     /// How many entries its table gets in each round.
@@ -152,8 +168,7 @@ fn fill(store: &Store, round: u64, part: u64, page_size: usize) -> hedgerow::Res
             put(&mut txn, table, kind, n, page_size)?;
             if n % 5 == 0 {
                 let (key, _) = kind.entry(n / 2, page_size);
-                let few = matches!(kind, Kind::Duplicates | Kind::Fixed | Kind::ReverseValues);
-                if !few && kind != Kind::LongDuplicates {
+                if !kind.has_few_keys() {
                     txn.delete(table, &key)?;
                 }
             }

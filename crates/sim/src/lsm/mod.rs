@@ -1,13 +1,15 @@
 //! The log-structured engine beside a model: what a seed chooses, and the operations.
 //!
 //! `run` drives engine and model side by side, `crash` cuts the power around every write of such a
-//! run, `faults` lets every call of it fail, `processes` kills it. `flips` and `hostile` damage the
-//! files of a store, which `template` makes and `format` reads a second time.
+//! run, `faults` lets every call of it fail, `processes` kills it; `growth` watches how long its
+//! files get. `flips` and `hostile` damage the files of a store, which `template` makes and `format`
+//! reads a second time.
 
 pub mod crash;
 pub mod faults;
 pub mod flips;
 pub mod format;
+pub mod growth;
 pub mod hostile;
 pub mod processes;
 pub mod run;

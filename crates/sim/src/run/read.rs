@@ -301,6 +301,7 @@ fn info<S: Snapshot>(txn: &S, handle: Table, spec: &TableSpec, model: &TableMode
     let count = count_of(model, 0..model.len());
     same("count of table_info", info.count, count)?;
     same("duplicates of table_info", info.duplicates, spec.has_duplicates())?;
+    same("compression of table_info", info.prefix_compression, !spec.whole)?;
     same("user flags of table_info", info.user_flags, model.user_flags)?;
     if let DuplicateSpec::Fixed(_, size, told) = spec.duplicates
         && (told || !model.is_empty())

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sim::crash::{CrashSettings, crash_seed};
 use sim::faults::{FaultSettings, faults_seed};
+use sim::growth;
 use sim::job::{Failure, Settings, run_seed};
 use sim::lsm;
 use sim::readers::readers_seed;
@@ -49,6 +50,18 @@ fn a_few_seeds_survive_power_cuts() {
         }
     }
     assert!(images > 1000, "{images} images");
+}
+
+/// Hunts for free space that is not found again: with it the files would only ever grow.
+#[test]
+fn files_stay_within_what_they_need() {
+    let engines = [growth::growth_seed, lsm::growth::growth_seed];
+    for (engine, seed) in engines.into_iter().flat_map(|engine| (1..=11).map(move |s| (engine, s)))
+    {
+        let report = engine(seed, None, 600);
+        assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}, {:?}", report.kind);
+        assert!(report.percent > 10 && report.curve.len() > 10, "{report:?}");
+    }
 }
 
 /// The same two hunts in the log-structured engine.

@@ -6,7 +6,7 @@
 //! |     48 |    1 | order of keys: 0 bytewise, 1 reverse, 2 integer, 3 custom     |
 //! |     49 |    1 | duplicates: 0 none, 1 any, 2 of fixed size                    |
 //! |     50 |    1 | order of values, as above                                     |
-//! |     51 |    1 | zero                                                          |
+//! |     51 |    1 | how leaves keep them: 0 shared beginnings once, 1 whole       |
 //! |     52 |    4 | size of every key (integer order), 0: not known yet           |
 //! |     56 |    4 | size of every value (fixed size, integer order), 0: not yet   |
 //! |     60 |    4 | the caller's flags                                            |
@@ -42,6 +42,7 @@ pub(crate) struct Stored {
     order: u8,
     duplicates: u8,
     value_order: u8,
+    is_whole: bool,
     pub(crate) key_size: u32,
     pub(crate) value_size: u32,
     pub(crate) user_flags: u32,
@@ -86,6 +87,7 @@ impl Stored {
             order,
             duplicates,
             value_order,
+            is_whole: !options.prefix_compression,
             key_size: 0,
             value_size: size,
             user_flags: options.user_flags,
@@ -104,7 +106,7 @@ impl Stored {
             _ => KeyOrder::Custom(std::sync::Arc::new(|a: &[u8], b: &[u8]| a.cmp(b))),
         };
         let values = self.has_duplicates().then(|| order(self.value_order));
-        Form { keys: order(self.order), values }
+        Form { keys: order(self.order), values, whole: self.is_whole }
     }
 
     /// Options under which the table's entries can be put in the order in which they are stored:
@@ -123,6 +125,7 @@ impl Stored {
         let size = (self.value_size != 0).then_some(self.value_size);
         let options = TableOptions::new()
             .order(order(self.order, &self.order_name))
+            .prefix_compression(!self.is_whole)
             .user_flags(self.user_flags);
         match self.duplicates {
             0 => options,
@@ -133,12 +136,13 @@ impl Stored {
 
     /// A table of which only the flags of its pages are known. `values`: it has duplicates, which
     /// are ordered from the back or not.
-    pub(crate) fn guessed(reverse: bool, values: Option<bool>) -> Self {
+    pub(crate) fn guessed(reverse: bool, values: Option<bool>, is_whole: bool) -> Self {
         let order = |reverse: bool| if reverse { REVERSE } else { BYTEWISE };
         Self {
             order: order(reverse),
             duplicates: u8::from(values.is_some()),
             value_order: order(values.unwrap_or_default()),
+            is_whole,
             key_size: 0,
             value_size: 0,
             user_flags: 0,
@@ -159,6 +163,7 @@ impl Stored {
         out.resize(NAMES_AT, 0);
         root.encode(out);
         (out[48], out[49], out[50]) = (self.order, self.duplicates, self.value_order);
+        out[51] = self.is_whole.into();
         put_u32(out, 52, self.key_size);
         put_u32(out, 56, self.value_size);
         put_u32(out, 60, self.user_flags);
@@ -173,10 +178,11 @@ impl Stored {
         let root = Root::decode(record)?;
         let names = record.get(NAMES_AT..)?;
         let (first, second) = (usize::from(record[64]), usize::from(record[65]));
-        let known = record[48] <= CUSTOM && record[49] <= 2 && record[50] <= CUSTOM;
+        let known =
+            record[48] <= CUSTOM && record[49] <= 2 && record[50] <= CUSTOM && record[51] <= 1;
         // Only custom orders have names.
         let named = |order: u8, len: usize| order == CUSTOM || len == 0;
-        let fits = named(record[48], first) && named(record[50], second) && record[51] == 0;
+        let fits = named(record[48], first) && named(record[50], second);
         if !known || !fits || names.len() != first + second {
             return None;
         }
@@ -184,6 +190,7 @@ impl Stored {
             order: record[48],
             duplicates: record[49],
             value_order: record[50],
+            is_whole: record[51] == 1,
             key_size: u32_at(record, 52),
             value_size: u32_at(record, 56),
             user_flags: u32_at(record, 60),
@@ -214,6 +221,10 @@ impl Stored {
         if asked.value_size != 0 && self.value_size != 0 && self.value_size != asked.value_size {
             let (has, wants) = (self.value_size, asked.value_size);
             return Some(format!("its values take {has} bytes, not {wants}"));
+        }
+        // Who is content with keys in two pieces is so with keys in one.
+        if asked.is_whole && !self.is_whole {
+            return Some("its keys and values share what they begin with".to_owned());
         }
         if self.user_flags != asked.user_flags {
             let (has, wants) = (self.user_flags, asked.user_flags);
@@ -249,6 +260,7 @@ impl Stored {
             duplicates: self.has_duplicates(),
             value_size: self.is_fixed().then_some(self.value_size),
             value_order: name_of(self.value_order, &self.value_order_name),
+            prefix_compression: !self.is_whole,
             user_flags: self.user_flags,
             count: root.count,
         }
@@ -353,7 +365,7 @@ impl OpenTable {
             (true, Some(order)) => Some(key_order(&order)),
             (true, None) => return Err(missing()),
         };
-        let form = Form { keys: key_order(&order), values };
+        let form = Form { keys: key_order(&order), values, whole: stored.is_whole };
         let tree = Tree::new(root, form);
         let name = name.to_vec();
         let (changed, gone, saved_in, tail) = (false, false, 0, None);

@@ -90,7 +90,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     }
 
     // 5. Publish. From here on readers and the next writer see the commit.
-    store.hints.free.store(state.free.hint, Relaxed);
+    store.hints.free.store(state.free.ready.hint, Relaxed);
     store.hints.written.store(pieces.end(), Relaxed);
     state.end = meta.end;
     state.recent = announce(store, SnapshotMeta { meta, slot }, durable);
@@ -142,7 +142,7 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
     numbers.give_back(pages);
     free.settle(pages)?;
     let mut numbers = Numbers::take(pages, pages.changed_pages());
-    for tree in [&mut state.catalog, &mut free.ready, &mut free.pending] {
+    for tree in [&mut state.catalog, &mut free.ready.tree, &mut free.pending.tree] {
         image.add_tree(pages, tree, &mut numbers);
     }
     numbers.give_back(pages);
@@ -158,10 +158,10 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
         end: pages.base.end,
         max_pages: state.kept.max_pages,
         catalog: state.catalog.root,
-        ready: free.ready.root,
-        pending: free.pending.root,
-        ready_pages: free.ready_pages,
-        pending_pages: free.pending_pages,
+        ready: free.ready.tree.root,
+        pending: free.pending.tree.root,
+        ready_pages: free.ready.pages,
+        pending_pages: free.pending.pages,
         kind: Kind::Flushed,
         recent,
     };

@@ -104,14 +104,15 @@ impl Leaf {
     /// On the only or last value of a group.
     #[inline(always)]
     fn at(page: Page<'_>, slot: usize) -> Self {
-        let end = page.offset_address(page.len());
+        let (shared, end) = (page.shared().len(), page.offset_address(page.len()));
+        let share_ends = shared > 0 && page.is_reversed();
         Self {
             base: page.address(),
             size: page.bytes().len(),
             next: page.offset_address(slot + 1),
             end,
-            usual_end: if page.is_reversed() { std::ptr::null() } else { end },
-            shared: page.shared().len(),
+            usual_end: if share_ends { std::ptr::null() } else { end },
+            shared,
         }
     }
 

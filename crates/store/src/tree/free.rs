@@ -21,15 +21,13 @@
 //! # The trees that describe free space use it
 //!
 //! Changing one of the two trees copies pages of it: pages are needed and pages are freed. Two
-//! rules keep that in bounds. The trees change only inside a commit, or, if no savepoint is open,
-//! before pages are written early or a long value finds its place ([`FreeState::release_early`]);
-//! what a running transaction takes from the ready tree is remembered in `taken` and removed from
-//! the tree then, so that rolling back to a savepoint never has to undo a change of free space. And
-//! [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is left
-//! to do: a page of the trees is copied at most once a transaction, so each round has less to do
-//! than the one before.
-
-use std::collections::BTreeSet;
+//! rules keep that in bounds. The trees change only inside a commit, and in compaction, which has
+//! no savepoints; what a running transaction takes from the ready tree is remembered in
+//! [`Ready::taken`], what it releases of the pending tree in [`Released`], and both are removed from
+//! the trees then, so that rolling back to a savepoint never has to undo a change of free space.
+//! And [`FreeState::settle`] repeats "take what is needed, note what was freed" until nothing is
+//! left to do: a page of the trees is copied at most once a transaction, so each round has less to
+//! do than the one before.
 
 use super::insert::put_plain;
 use super::meta::{FreeRun, Meta, RECENT_MAX};
@@ -40,12 +38,12 @@ use super::tree::{Form, Tree};
 use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 use freed::{join_freed, sort_freed};
-use pending::{PENDING_RUNS, Released};
+use pending::{PENDING_RUNS, Pending, Released};
 pub(crate) use pending::{pending_entry, pending_runs};
 use plan::{choose_runs, lowest_runs, numbering_runs, spare_runs};
+use ready::Ready;
 pub(crate) use ready::ready_entry;
 use recent::{Recent, join_neighbours, note_open};
-use runs::Lengths;
 pub(crate) use runs::Runs;
 
 /// A commit of so many pages is worth it that what was freed is joined with its neighbours first.
@@ -74,29 +72,15 @@ const LOWER_END_BYTES: u64 = 1 << 20;
 
 /// The free space of a write transaction.
 pub(crate) struct FreeState {
-    pub(crate) ready: Tree,
-    pub(crate) pending: Tree,
+    pub(crate) ready: Ready,
+    pub(crate) pending: Pending,
     pub(crate) recent: Recent,
-    /// Pages in the ready tree, not counting those in `taken`.
-    pub(crate) ready_pages: u64,
-    pub(crate) pending_pages: u64,
-    /// Where the next search of the ready tree begins.
-    pub(crate) hint: PageNo,
     /// Whether pages were written before the commit.
     pub(crate) written_early: bool,
-    /// Starts of runs that were taken from the ready tree and still stand in it.
-    taken: BTreeSet<PageNo>,
-    /// The other runs of the ready tree by their length, once a run was looked for by that.
-    lengths: Option<Lengths>,
-    /// What was released of the pending tree and still stands in it.
-    released: Released,
     /// Whether this transaction has looked for room for extents.
     has_looked: bool,
     /// The protected snapshots, ascending.
     protected: Vec<u64>,
-    /// The snapshots under which runs stand in the pending tree, if all of them were protected when
-    /// it was last looked through.
-    holders: Option<Vec<u64>>,
     /// The commit that this one follows, and the page behind the last one that it wrote.
     newest: u64,
     behind: PageNo,
@@ -122,19 +106,12 @@ impl FreeState {
     /// The free space as a commit left it; see [`Self::begin`].
     pub(crate) fn new(meta: &Meta) -> Self {
         Self {
-            ready: Tree::new(meta.ready, Form::PLAIN),
-            pending: Tree::new(meta.pending, Form::PLAIN),
+            ready: Ready::new(meta),
+            pending: Pending::new(meta),
             recent: Recent::new(&meta.recent),
-            ready_pages: meta.ready_pages,
-            pending_pages: meta.pending_pages,
-            hint: 0,
             written_early: false,
-            taken: BTreeSet::new(),
-            lengths: None,
-            released: Released::default(),
             has_looked: false,
             protected: Vec::new(),
-            holders: None,
             newest: meta.txn,
             behind: 0,
         }
@@ -149,10 +126,10 @@ impl FreeState {
         protect: impl FnOnce(&mut Vec<u64>),
     ) {
         let last = std::mem::replace(&mut self.newest, newest);
-        (self.hint, self.behind) = hints;
+        (self.ready.hint, self.behind) = hints;
         self.written_early = false;
-        self.taken.clear();
-        self.released = Released::default();
+        self.ready.taken.clear();
+        self.pending.released = Released::default();
         self.has_looked = false;
         self.protected.clear();
         protect(&mut self.protected);
@@ -166,9 +143,11 @@ impl FreeState {
         self.protected.len() > 1
     }
 
-    /// Puts at least `want` pages into the pool, for pages that are written early. Changes no tree.
+    /// Sees to it that at least `want` pages are open or in the pool, for pages that are written
+    /// early. Changes no tree.
     pub(crate) fn refill(&mut self, pages: &mut WritePages, want: u32) -> Result<()> {
-        self.refill_with(pages, want, want)
+        let open = pages.space.open.pages().min(u64::from(want)) as u32;
+        self.refill_with(pages, want - open, want - open)
     }
 
     /// As [`Self::refill`], where only `hot` of the pages need to lie side by side.
@@ -200,10 +179,10 @@ impl FreeState {
 
     /// Whether so many pages are free that they are used however scattered they are.
     fn is_scattered(&self, pages: &WritePages, missing: u32) -> bool {
-        let mut free = self.ready_pages + self.recent_ready_pages();
+        let mut free = self.ready.pages + self.recent_ready_pages();
         if missing <= SMALL_PAGES && !self.is_all_pending_held() {
             // A small commit looks at few of these; without them the store would grow for ever.
-            free += self.pending_pages;
+            free += self.pending.pages;
         }
         free > u64::from(pages.base.end) / 4 || end_after(pages, missing).is_err()
     }
@@ -224,7 +203,7 @@ impl FreeState {
     pub(crate) fn room_pages(&self, pages: &WritePages) -> u64 {
         let behind = pages.space.max_pages.saturating_sub(pages.base.end);
         let open = pool_pages(pages) + pages.space.open.pages();
-        let free = self.ready_pages + self.recent_ready_pages() + open;
+        let free = self.ready.pages + self.recent_ready_pages() + open;
         free + u64::from(behind)
     }
 
@@ -266,7 +245,7 @@ impl FreeState {
     /// Lowers the end of the store if many free pages stand there.
     fn lower_end(&mut self, pages: &mut WritePages) -> Result<()> {
         let old_end = pages.base.end;
-        let most = self.recent.pages() + self.ready_pages;
+        let most = self.recent.pages() + self.ready.pages;
         if most < u64::from(old_end) / 4 && pages.space.lowest_first.is_none() {
             return Ok(());
         }
@@ -298,7 +277,7 @@ impl FreeState {
         }
         self.recent.open.retain(|run| run.start < end);
         self.recent.held.retain(|free| free.run.start < end);
-        self.hint = self.hint.min(end);
+        self.ready.hint = self.ready.hint.min(end);
         pages.base.end = end;
         Ok(())
     }

@@ -377,11 +377,10 @@ fn add_value(
     value: &[u8],
     delta: Count,
 ) -> Result<()> {
-    let Some(order) = tree.form.values.clone() else { return Ok(()) };
     let leaf = place.path.steps[0].page;
     let mut scratch = std::mem::take(&mut pages.scratch);
     let edit = GroupEdit::Put(place.value, value);
-    let done = pages.change(leaf).edit_group(place.slot, edit, &order, &mut scratch);
+    let done = pages.change(leaf).edit_group(place.slot, edit, &tree.form, &mut scratch);
     if done {
         pages.scratch = scratch;
         add_above(pages, &place.path, 0, delta);

@@ -214,7 +214,6 @@ impl Meta {
         out[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(MAGIC);
         put_u32(out, VERSION_OFFSET, VERSION);
         out[PAGE_SHIFT_OFFSET] = self.page_size.trailing_zeros() as u8;
-        put_u64(out, FEATURES_OFFSET, KNOWN_FEATURES);
         put_u64(out, TXN_OFFSET, self.txn);
         put_u32(out, END_OFFSET, self.end);
         if self.max_pages > 0 {

@@ -94,15 +94,23 @@ pub enum Duplicates {
 /// let numbers = TableOptions::new().order(Order::Integer);
 /// # let _ = (options, numbers);
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TableOptions {
     pub(crate) order: Order,
     pub(crate) duplicates: Duplicates,
+    pub(crate) prefix_compression: bool,
     pub(crate) user_flags: u32,
 }
 
+impl Default for TableOptions {
+    fn default() -> Self {
+        let (order, duplicates) = (Order::default(), Duplicates::default());
+        Self { order, duplicates, prefix_compression: true, user_flags: 0 }
+    }
+}
+
 impl TableOptions {
-    /// Bytewise order, one value a key.
+    /// Bytewise order, one value a key, prefix compression.
     pub fn new() -> Self {
         Self::default()
     }
@@ -126,6 +134,17 @@ impl TableOptions {
     /// Sets how duplicates are kept.
     pub fn duplicates_in(mut self, duplicates: Duplicates) -> Self {
         self.duplicates = duplicates;
+        self
+    }
+
+    /// Whether a leaf keeps what its keys have in common once, and a group what its values have: so
+    /// it is unless this is called with `false`. A key is then usually in two pieces
+    /// ([`Bytes`](crate::tree::Bytes)). Without, every key and value stands in its page in one
+    /// piece ([`Bytes::as_slice`](crate::tree::Bytes::as_slice) gives it), for callers who hand
+    /// them on by address. A table that was made without opens either way; one that was made with
+    /// compression is refused where none is asked for.
+    pub fn prefix_compression(mut self, yes: bool) -> Self {
+        self.prefix_compression = yes;
         self
     }
 

@@ -114,7 +114,7 @@ fn may_share_more(
     let Change::Insert { pair, .. } = change else { return Ok(false) };
     let leaf = pages.page(path.steps[0].page, 0)?;
     let first = leaf.leaf_record(0).key_cell();
-    let shared = tree.form.keys.shared(&first.known, &pair.key.known);
+    let shared = tree.form.shared_of_keys(&first.known, &pair.key.known);
     Ok(shared.min(max_inline_key(pages.page_size())) > leaf.shared().len())
 }
 
@@ -447,7 +447,7 @@ fn add_leaf(
     let separator = separate(pages, tree, &left, pair)?;
     // Keys to come will share about as much with this one as it does with those of the full leaf.
     let first = page.leaf_record(0).key_cell();
-    let most = tree.form.keys.shared(&first.known, &pair.key.known);
+    let most = tree.form.shared_of_keys(&first.known, &pair.key.known);
     let count = page.leaf_count(tree.form.values.is_some());
     let mut buffer = pages.new_buffer()?;
     let own = build_leaf_sharing(buffer.bytes_mut(), std::slice::from_ref(pair), &tree.form, most)

@@ -33,12 +33,10 @@ pub(crate) fn delete_at(pages: &mut WritePages, tree: &mut Tree, mut place: Plac
     touch_path(pages, tree, &mut place.path)?;
     let leaf = place.path.steps[0].page;
     let record = pages.changed(leaf).record(place.slot);
-    if record.value_count() > 1
-        && let Some(order) = tree.form.values.clone()
-    {
+    if record.value_count() > 1 && tree.form.values.is_some() {
         let mut scratch = std::mem::take(&mut pages.scratch);
         let edit = GroupEdit::Cut(place.value);
-        let fits = pages.change(leaf).edit_group(place.slot, edit, &order, &mut scratch);
+        let fits = pages.change(leaf).edit_group(place.slot, edit, &tree.form, &mut scratch);
         pages.scratch = scratch;
         if !fits {
             return Err(pages.corrupt(leaf, "a group of values that grows by losing one"));

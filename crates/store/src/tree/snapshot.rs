@@ -60,6 +60,9 @@ pub struct TableInfo {
     pub value_size: Option<u32>,
     /// The order of the values of a key.
     pub value_order: String,
+    /// Whether its leaves keep what keys, and the values of a key, share once
+    /// ([`TableOptions::prefix_compression`](crate::tree::TableOptions::prefix_compression)).
+    pub prefix_compression: bool,
     /// The caller's own bits.
     pub user_flags: u32,
     /// Its entries.

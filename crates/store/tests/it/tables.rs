@@ -1,9 +1,11 @@
 //! Named tables: created, listed, renamed, cleared and dropped, their options kept and checked.
 
 use hedgerow::Error;
-use hedgerow::tree::{Duplicates, Durability, Order, Snapshot, Store, TableOptions};
+use hedgerow::tree::{
+    CopyOptions, Duplicates, Durability, Entry, Order, Snapshot, Store, Table, TableOptions,
+};
 
-use crate::{Scratch, all, pair};
+use crate::{Scratch, all, numbers, pair};
 
 #[test]
 fn tables_are_listed_in_the_order_of_their_names() {
@@ -224,4 +226,94 @@ fn compaction_between_transactions_moves_open_tables() {
         assert_eq!(keys, expected, "round {round}");
         scratch.check();
     }
+}
+
+/// Without prefix compression every key and value is one slice, whatever was done to the table, and
+/// so it stays in copies.
+#[test]
+fn keys_and_values_without_prefix_compression_stand_in_one_piece() {
+    let scratch = Scratch::new();
+    let options = |kind: usize| {
+        let options = TableOptions::new().prefix_compression(false);
+        match kind {
+            0 => options,
+            1 => options.order(Order::Integer),
+            2 => options.duplicates(),
+            _ => options.fixed_duplicates(24),
+        }
+    };
+    let entry = |kind: usize, n: u64| match kind {
+        0 => (format!("/usr/share/{n:08}").into_bytes(), vec![b'v'; n as usize % 300]),
+        1 => (n.to_le_bytes().to_vec(), vec![b'v'; n as usize % 9]),
+        _ => {
+            let key = format!("a common beginning {}", n % 7).into_bytes();
+            (key, format!("another beginning {:06}", n % 1_000_000).into_bytes())
+        }
+    };
+    let names = ["plain", "integer", "duplicates", "fixed"];
+    for round in 0..4 {
+        let mut txn = scratch.store.begin_write().unwrap();
+        for (kind, name) in names.iter().enumerate() {
+            let table = txn.create_table(name, &options(kind)).unwrap();
+            for n in numbers(round).take(2_000).chain(0..200) {
+                let (key, value) = entry(kind, n % 100_000);
+                txn.put(table, &key, &value).unwrap();
+                let (key, value) = entry(kind, n % 700);
+                txn.delete_pair(table, &key, &value).unwrap();
+            }
+            assert!(are_whole(&txn, table) > 200);
+        }
+        txn.commit().unwrap();
+        scratch.check();
+    }
+    let copy = scratch.beside("copy");
+    for compact in [false, true] {
+        scratch.store.copy_to(&copy, CopyOptions { compact }, &mut |_, _| {}).unwrap();
+        let store = Store::open(&copy).unwrap();
+        assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+        let (txn, old) = (store.begin_read().unwrap(), scratch.store.begin_read().unwrap());
+        for name in names {
+            let table = txn.table(name).unwrap();
+            assert!(!txn.table_info(table).unwrap().prefix_compression);
+            are_whole(&txn, table);
+            assert!(all(&txn, table) == all(&old, old.table(name).unwrap()));
+        }
+        drop((txn, store));
+        std::fs::remove_file(&copy).unwrap();
+    }
+}
+
+/// Fails unless all entries of a table, forwards and backwards, stand in one piece each.
+fn are_whole<S: Snapshot>(txn: &S, table: Table) -> usize {
+    let is_whole =
+        |entry: &Entry<'_>| entry.key.as_slice().is_some() && entry.value.as_slice().is_some();
+    let (mut cursor, mut seen) = (txn.cursor(table).unwrap(), 0);
+    while let Some(entry) = cursor.next(txn).unwrap() {
+        assert!(is_whole(&entry), "{entry:?}");
+        seen += 1;
+    }
+    let mut back = txn.cursor(table).unwrap();
+    while let Some(entry) = back.prev(txn).unwrap() {
+        assert!(is_whole(&entry), "{entry:?}");
+        seen -= 1;
+    }
+    assert_eq!(seen, 0);
+    txn.count(table).unwrap().values as usize
+}
+
+#[test]
+fn who_asks_for_keys_in_one_piece_is_told_where_there_are_none() {
+    let scratch = Scratch::new();
+    let whole = TableOptions::new().prefix_compression(false);
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.create_table("shared", &TableOptions::new()).unwrap();
+    txn.create_table("whole", &whole).unwrap();
+    txn.commit().unwrap();
+    let scratch = scratch.reopen(Store::builder());
+    let mut txn = scratch.store.begin_read().unwrap();
+    assert!(matches!(txn.table_with("shared", &whole), Err(Error::TableOptions { .. })));
+    txn.table_with("whole", &TableOptions::new()).unwrap();
+    txn.table_with("whole", &whole).unwrap();
+    assert!(txn.find_table("shared").unwrap().unwrap().prefix_compression);
+    assert!(!txn.find_table("whole").unwrap().unwrap().prefix_compression);
 }

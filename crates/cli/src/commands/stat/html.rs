@@ -297,6 +297,7 @@ mod tests {
             duplicates: true,
             value_size: Some(8),
             value_order: "integer".into(),
+            prefix_compression: true,
             user_flags: 3,
             count: stat.count,
         };

@@ -9,7 +9,7 @@ use super::*;
 use crate::coding::{put_u16, put_u32, put_u64, u16_at, u32_at};
 use crate::tree::page::{
     BIRTH_OFFSET, COUNT_OFFSET, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KIND_OFFSET, LEVEL_OFFSET,
-    Page, PageMut, SHARED_OFFSET, code,
+    Page, PageMut, SHARED_OFFSET, WHOLE, code,
 };
 
 /// A sound store to plant damage into, and the damages that check did not name.
@@ -83,6 +83,10 @@ fn flip(at: usize) -> impl Fn(&mut [u8]) {
     move |page| page[at] ^= 1
 }
 
+fn flip_flag(flag: u8) -> impl Fn(&mut [u8]) {
+    move |page| page[FLAGS_OFFSET] ^= flag
+}
+
 fn set_half(at: usize, change: impl Fn(u16) -> u16) -> impl Fn(&mut [u8]) {
     move |page| {
         let old = u16_at(page, at);
@@ -115,6 +119,12 @@ fn fields_of_headers() {
         page("greatest heap", "overlap", &set_half(HEAP_OFFSET, |_| u16::MAX));
         page("zeros after the heap", "bytes that must be zero", &flip(HEAP_OFFSET + 3));
     }
+    let no = field.page_of("plain", 0, 1);
+    field.page(("a flag of whole keys", "says that they do not"), no, flip_flag(WHOLE));
+    let no = field.page_of("whole", 0, 1);
+    field.page(("no such flag", "are not those of the table"), no, flip_flag(WHOLE));
+    let share = set_half(SHARED_OFFSET, |_| 4);
+    field.page(("shared bytes of whole keys", "says that they do not"), no, share);
     field.harvest();
 }
 
@@ -247,6 +257,10 @@ fn groups() {
         let (first, second) = page[values..values + 2 * stride].split_at_mut(stride);
         first.swap_with_slice(second);
     });
+    let whole = field.page_of("whole duplicates", 0, 1);
+    let group = record_with(&mut field, whole, code::GROUP).unwrap();
+    let share = set_half(group + 2, |_| 1);
+    field.page(("shared bytes of whole values", "says that they do not"), whole, share);
     field.harvest();
 }
 
@@ -326,7 +340,8 @@ fn records_of_the_catalog() {
     page("duplicates", "are not those of the table", &|page| page[plain + 49] = 1);
     page("an unknown kind", "none that this version", &|page| page[plain + 49] = 3);
     page("an unknown order of values", "none that this version", &|page| page[plain + 50] = 9);
-    page("the zero byte", "none that this version", &|page| page[plain + 51] = 1);
+    page("whole keys", "are not those of the table", &|page| page[plain + 51] = 1);
+    page("an unknown way of keeping", "none that this version", &|page| page[plain + 51] = 2);
     page("a name's length", "none that this version", &|page| page[plain + 64] = 1);
     let integer = at(b"integer");
     page("size of keys", "has 8 bytes", &|page| put_u32(page, integer + 52, 4));

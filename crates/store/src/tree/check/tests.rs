@@ -36,6 +36,8 @@ pub(crate) fn kinds() -> Vec<(&'static str, TableOptions)> {
         ("integer values", TableOptions::new().duplicates_in(any(Order::Integer))),
         ("custom values", TableOptions::new().duplicates_in(any(by_length()))),
         ("long duplicates", TableOptions::new().duplicates()),
+        ("whole", TableOptions::new().prefix_compression(false)),
+        ("whole duplicates", TableOptions::new().duplicates().prefix_compression(false)),
     ]
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
             (key, vec![1; (r % 9000) as usize])
         }
         "fixed" | "integer values" => (few, r.to_le_bytes().to_vec()),
-        "duplicates" | "reversed values" | "custom values" => {
+        "duplicates" | "reversed values" | "custom values" | "whole duplicates" => {
             (few, format!("value {}", r % 10_000).into_bytes())
         }
         "long duplicates" => {

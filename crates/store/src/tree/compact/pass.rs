@@ -129,12 +129,12 @@ impl Pass {
     fn own_trees(&mut self, state: &mut WriteState, mover: &mut Mover) -> Result<()> {
         let (pages, free) = (&mut state.pages, &mut state.free);
         mover.tree(pages, free, &mut state.catalog.root)?;
-        let mut ready = free.ready.root;
+        let mut ready = free.ready.tree.root;
         mover.tree(pages, free, &mut ready)?;
-        free.ready.root = ready;
-        let mut pending = free.pending.root;
+        free.ready.tree.root = ready;
+        let mut pending = free.pending.tree.root;
         mover.tree(pages, free, &mut pending)?;
-        free.pending.root = pending;
+        free.pending.tree.root = pending;
         self.next = Next::Nowhere;
         Ok(())
     }

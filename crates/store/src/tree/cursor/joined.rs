@@ -202,8 +202,9 @@ impl Cursor {
         if self.value + 1 < self.values {
             self.leaf.bar();
         } else {
-            let usual_end = if page.is_reversed() { std::ptr::null() } else { end };
-            (self.leaf.end, self.leaf.usual_end) = (end, usual_end);
+            self.leaf.end = end;
+            let share_ends = self.leaf.shared > 0 && page.is_reversed();
+            self.leaf.usual_end = if share_ends { std::ptr::null() } else { end };
         }
         Some(key)
     }

@@ -30,8 +30,8 @@ impl FreeState {
         taken.into_iter().try_for_each(|run| pages.open_run(run))
     }
 
-    /// Opens a run of at least `len` pages: the lowest of those that are free, else one that is made
-    /// of neighbours, else one that was held until now. If there is none, the store grows.
+    /// Opens a run of at least `len` pages: the lowest of those that are free, else one that is
+    /// made of neighbours, else one that was held until now. If there is none, the store grows.
     fn open_run_of(&mut self, pages: &mut WritePages, len: u32) -> Result<()> {
         let mut work = RELEASED_FIRST;
         while !self.open_lowest(pages, len)? {
@@ -66,12 +66,12 @@ impl FreeState {
         Ok(lowest.is_some())
     }
 
-    /// Opens the recent list and what of the ready tree touches it, so that neighbours that stand in
-    /// different places are one run.
+    /// Opens the recent list and what of the ready tree touches it, so that neighbours that stand
+    /// in different places are one run.
     fn open_neighbours(&mut self, pages: &mut WritePages) -> Result<()> {
         for run in std::mem::take(&mut self.recent.open) {
             pages.open_run(run)?;
-            if self.ready_pages == 0 {
+            if self.ready.pages == 0 {
                 continue;
             }
             let end = run.start + run.len;
@@ -79,7 +79,7 @@ impl FreeState {
             let before = before.filter(|before| before.start + before.len == run.start);
             let after = self.ready_from(pages, end)?.filter(|after| after.start == end);
             for touching in before.into_iter().chain(after) {
-                if !self.taken.contains(&touching.start) {
+                if !self.ready.taken.contains(&touching.start) {
                     self.take_run(touching);
                     pages.open_run(touching)?;
                 }

@@ -27,7 +27,7 @@ impl FreeState {
             if run.start >= limit {
                 return false;
             }
-            if !self.taken.contains(&run.start) {
+            if !self.ready.taken.contains(&run.start) {
                 sum = sum.saturating_add(run.len.min(limit - run.start));
             }
             sum < most
@@ -45,7 +45,7 @@ impl FreeState {
         let mut left = missing;
         for avoided in [false, true] {
             let mut found = Vec::new();
-            let taken = &self.taken;
+            let taken = &self.ready.taken;
             self.scan_ready(pages, 0, &mut |run| {
                 if left == 0 {
                     return false;
@@ -76,7 +76,7 @@ impl FreeState {
         let place = |run: Run| place_in(run, len, limit, &avoid);
         let in_pool =
             pages.space.pool.iter().filter_map(|run| Some((place(*run)?, *run))).min_by_key(key);
-        let taken = &self.taken;
+        let taken = &self.ready.taken;
         let mut in_tree = None;
         self.scan_ready(pages, 0, &mut |run| {
             if run.start >= limit {

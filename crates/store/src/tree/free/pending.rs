@@ -19,22 +19,46 @@ pub(super) struct Released {
     is_all: bool,
 }
 
+/// The pending tree, and what a transaction knows of it.
+pub(crate) struct Pending {
+    pub(crate) tree: Tree,
+    /// Its pages, not counting what was released.
+    pub(crate) pages: u64,
+    /// What was released and still stands in the tree.
+    pub(super) released: Released,
+    /// The snapshots under which runs stand in the tree, if all of them were protected when it was
+    /// last looked through.
+    holders: Option<Vec<u64>>,
+}
+
+impl Pending {
+    /// As a commit left it.
+    pub(super) fn new(meta: &Meta) -> Self {
+        Self {
+            tree: Tree::new(meta.pending, Form::PLAIN),
+            pages: meta.pending_pages,
+            released: Released::default(),
+            holders: None,
+        }
+    }
+}
+
 impl FreeState {
     /// Looks at pending runs whose holder is no longer protected, at least `work` of them if there
     /// are so many; false if there were none. Changes no tree: what is free then goes to the recent
     /// list, so that a commit that needs pages now takes them without a detour through the ready
     /// tree, and what others hold is noted for the commit ([`Self::file_released`]).
     pub(crate) fn release_pending(&mut self, pages: &WritePages, work: usize) -> Result<bool> {
-        if self.pending_pages == 0 || self.is_all_pending_held() {
+        if self.pending.pages == 0 || self.is_all_pending_held() {
             return Ok(false);
         }
         let entries = self.released_entries(pages, work)?;
         for (holder, runs) in &entries {
-            self.released.keys.push((*holder, runs[0].run.start));
+            self.pending.released.keys.push((*holder, runs[0].run.start));
             for free in runs {
-                self.pending_pages = self.pending_pages.saturating_sub(u64::from(free.run.len));
+                self.pending.pages = self.pending.pages.saturating_sub(u64::from(free.run.len));
                 match newest_holder(&self.protected, free.birth, free.freed) {
-                    Some(holder) => self.released.moved.push((holder, *free)),
+                    Some(holder) => self.pending.released.moved.push((holder, *free)),
                     None => self.recent.open.push(free.run),
                 }
             }
@@ -46,9 +70,9 @@ impl FreeState {
     /// In a commit: takes the entries that were released out of the pending tree, and notes those
     /// of their runs that are held by older snapshots under these.
     pub(super) fn file_released(&mut self, pages: &mut WritePages) -> Result<()> {
-        let Released { keys, moved, .. } = std::mem::take(&mut self.released);
+        let Released { keys, moved, .. } = std::mem::take(&mut self.pending.released);
         for (holder, start) in keys {
-            delete_plain(pages, &mut self.pending, &pending_key(holder, start))?;
+            delete_plain(pages, &mut self.pending.tree, &pending_key(holder, start))?;
         }
         self.put_pending(pages, moved)
     }
@@ -56,8 +80,8 @@ impl FreeState {
     /// Whether all holders in the pending tree are known to be protected still.
     pub(super) fn is_all_pending_held(&self) -> bool {
         let held = |holder: &u64| self.protected.binary_search(holder).is_ok();
-        self.released.is_all
-            || self.holders.as_ref().is_some_and(|holders| holders.iter().all(held))
+        self.pending.released.is_all
+            || self.pending.holders.as_ref().is_some_and(|holders| holders.iter().all(held))
     }
 
     /// The next entries of the pending tree whose holders are no longer protected, with `work` runs
@@ -69,7 +93,7 @@ impl FreeState {
     ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
         let (mut released, mut count, mut holders) = (Vec::new(), 0, Vec::new());
         // Behind those that this transaction has released.
-        let first = self.released.keys.last().map(|(holder, start)| (*holder, start + 1));
+        let first = self.pending.released.keys.last().map(|(holder, start)| (*holder, start + 1));
         let mut next = Some(first.unwrap_or((0, 0)));
         while let Some((from, start)) = next.take() {
             let (mut damaged, end) = (None, pages.base.end);
@@ -77,7 +101,7 @@ impl FreeState {
             let fits = |(holder, runs): &(u64, Vec<FreeRun>)| {
                 *holder >= from && runs.iter().all(|free| free.run.start + free.run.len <= end)
             };
-            scan_plain(pages, &self.pending, &pending_key(from, start), &mut |key, value| {
+            scan_plain(pages, &self.pending.tree, &pending_key(from, start), &mut |key, value| {
                 let Some((holder, runs)) = pending_entry(key, value).filter(fits) else {
                     damaged = Some(());
                     return false;
@@ -92,11 +116,11 @@ impl FreeState {
                 count < work
             })?;
             if damaged.is_some() {
-                return Err(damaged_entry(pages, &self.pending));
+                return Err(damaged_entry(pages, &self.pending.tree));
             }
         }
-        self.released.is_all = count < work;
-        self.holders = (released.is_empty() && first.is_none()).then_some(holders);
+        self.pending.released.is_all = count < work;
+        self.pending.holders = (released.is_empty() && first.is_none()).then_some(holders);
         Ok(released)
     }
 
@@ -107,7 +131,7 @@ impl FreeState {
         mut held: Vec<(u64, FreeRun)>,
     ) -> Result<()> {
         if !held.is_empty() {
-            self.holders = None;
+            self.pending.holders = None;
         }
         held.sort_unstable_by_key(|(holder, free)| (*holder, free.run.start));
         for of_one in held.chunk_by(|(a, _), (b, _)| a == b) {
@@ -115,11 +139,11 @@ impl FreeState {
                 let (holder, first) = entry[0];
                 let mut value = Vec::with_capacity(entry.len() * PENDING_LEN);
                 for (_, free) in entry {
-                    self.pending_pages += u64::from(free.run.len);
+                    self.pending.pages += u64::from(free.run.len);
                     encode_pending(&mut value, free);
                 }
                 let key = pending_key(holder, first.run.start);
-                put_plain(pages, &mut self.pending, &key, &value)?;
+                put_plain(pages, &mut self.pending.tree, &key, &value)?;
             }
         }
         Ok(())

@@ -1,6 +1,8 @@
 //! The ready tree: free runs that nobody holds, by their start, neighbours joined; and in memory,
 //! once they are asked for, their lengths.
 
+use std::collections::BTreeSet;
+
 use super::runs::Lengths;
 use super::*;
 
@@ -14,6 +16,32 @@ const LEFT_PAGES: u32 = 256;
 /// A run of this many pages is as good as any longer one.
 const GOOD_RUN: u32 = 32;
 
+/// The ready tree, and what a transaction knows of it.
+pub(crate) struct Ready {
+    pub(crate) tree: Tree,
+    /// Its pages, not counting those in `taken`.
+    pub(crate) pages: u64,
+    /// Where the next search begins.
+    pub(crate) hint: PageNo,
+    /// Starts of runs that were taken and still stand in the tree.
+    pub(super) taken: BTreeSet<PageNo>,
+    /// The other runs by their length, once a run was looked for by that.
+    pub(super) lengths: Option<Lengths>,
+}
+
+impl Ready {
+    /// As a commit left it.
+    pub(super) fn new(meta: &Meta) -> Self {
+        Self {
+            tree: Tree::new(meta.ready, Form::PLAIN),
+            pages: meta.ready_pages,
+            hint: 0,
+            taken: BTreeSet::new(),
+            lengths: None,
+        }
+    }
+}
+
 impl FreeState {
     /// Takes runs of the ready tree, next fit; returns how many pages are still missing.
     pub(super) fn take_ready(
@@ -22,7 +50,7 @@ impl FreeState {
         missing: u32,
         scattered: bool,
     ) -> Result<u32> {
-        if self.ready_pages == 0 {
+        if self.ready.pages == 0 {
             return Ok(missing);
         }
         if let Some(avoid) = pages.space.lowest_first.clone() {
@@ -36,8 +64,8 @@ impl FreeState {
         let most = LOOKED_AT_MIN.max(missing as usize * each);
         let mut looked_at: Vec<Run> = Vec::new();
         let mut sum = 0;
-        for (from, upper) in [(self.hint, PageNo::MAX), (0, self.hint)] {
-            let taken = &self.taken;
+        for (from, upper) in [(self.ready.hint, PageNo::MAX), (0, self.ready.hint)] {
+            let taken = &self.ready.taken;
             self.scan_ready(pages, from, &mut |run| {
                 if run.start >= upper {
                     return false;
@@ -53,7 +81,7 @@ impl FreeState {
             }
         }
         if let Some(last) = looked_at.last() {
-            self.hint = last.start + last.len;
+            self.ready.hint = last.start + last.len;
         }
         if scattered && missing <= SMALL_PAGES {
             return Ok(self.take_best(pages, missing, &looked_at));
@@ -95,16 +123,16 @@ impl FreeState {
 
     /// Notes that a run of the ready tree is taken; it stands there until the commit.
     pub(super) fn take_run(&mut self, run: Run) {
-        if self.taken.insert(run.start) {
-            self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
+        if self.ready.taken.insert(run.start) {
+            self.ready.pages = self.ready.pages.saturating_sub(u64::from(run.len));
             self.note_length(run, false);
         }
     }
 
     /// Removes the runs that were taken from the ready tree.
     pub(super) fn remove_taken(&mut self, pages: &mut WritePages) -> Result<()> {
-        for start in std::mem::take(&mut self.taken) {
-            if !delete_plain(pages, &mut self.ready, &start.to_be_bytes())? {
+        for start in std::mem::take(&mut self.ready.taken) {
+            if !delete_plain(pages, &mut self.ready.tree, &start.to_be_bytes())? {
                 let what = "free pages that are not listed as free";
                 return Err(pages.base.file.corrupt(start, what));
             }
@@ -112,29 +140,29 @@ impl FreeState {
         Ok(())
     }
 
-    /// The lowest of the ready runs of at least `len` pages. The first time all of the tree is read;
-    /// from then on its lengths are known, also to the transactions that follow, until another
-    /// process commits.
+    /// The lowest of the ready runs of at least `len` pages. The first time all of the tree is
+    /// read; from then on its lengths are known, also to the transactions that follow, until
+    /// another process commits.
     pub(super) fn lowest_ready(&mut self, pages: &WritePages, len: u32) -> Result<Option<Run>> {
-        if self.ready_pages < u64::from(len) {
+        if self.ready.pages < u64::from(len) {
             return Ok(None);
         }
-        if self.lengths.is_none() {
-            let (mut lengths, taken) = (Lengths::default(), &self.taken);
+        if self.ready.lengths.is_none() {
+            let (mut lengths, taken) = (Lengths::default(), &self.ready.taken);
             self.scan_ready(pages, 0, &mut |run| {
                 if !taken.contains(&run.start) {
                     lengths.insert(run);
                 }
                 true
             })?;
-            self.lengths = Some(lengths);
+            self.ready.lengths = Some(lengths);
         }
-        Ok(self.lengths.as_ref().and_then(|lengths| lengths.lowest(len)))
+        Ok(self.ready.lengths.as_ref().and_then(|lengths| lengths.lowest(len)))
     }
 
     /// Keeps the lengths in step with the tree, if they are known.
     fn note_length(&mut self, run: Run, is_there: bool) {
-        if let Some(lengths) = &mut self.lengths {
+        if let Some(lengths) = &mut self.ready.lengths {
             match is_there {
                 true => lengths.insert(run),
                 false => lengths.remove(run),
@@ -144,8 +172,8 @@ impl FreeState {
 
     /// Removes a run from the ready tree for good.
     pub(super) fn delete_ready(&mut self, pages: &mut WritePages, run: Run) -> Result<()> {
-        delete_plain(pages, &mut self.ready, &run.start.to_be_bytes())?;
-        self.ready_pages = self.ready_pages.saturating_sub(u64::from(run.len));
+        delete_plain(pages, &mut self.ready.tree, &run.start.to_be_bytes())?;
+        self.ready.pages = self.ready.pages.saturating_sub(u64::from(run.len));
         self.note_length(run, false);
         Ok(())
     }
@@ -158,12 +186,12 @@ impl FreeState {
         f: &mut dyn FnMut(Run) -> bool,
     ) -> Result<()> {
         let (mut is_whole, end) = (true, pages.base.end);
-        scan_plain(pages, &self.ready, &from.to_be_bytes(), &mut |key, value| {
+        scan_plain(pages, &self.ready.tree, &from.to_be_bytes(), &mut |key, value| {
             let run = ready_entry(key, value).filter(|run| run.start + run.len <= end);
             is_whole = run.is_some();
             run.is_some_and(&mut *f)
         })?;
-        if is_whole { Ok(()) } else { Err(damaged_entry(pages, &self.ready)) }
+        if is_whole { Ok(()) } else { Err(damaged_entry(pages, &self.ready.tree)) }
     }
 
     /// Notes a run in the ready tree, joined with its neighbours there.
@@ -184,19 +212,19 @@ impl FreeState {
         if let Some(before) = before.filter(|before| before.start + before.len == run.start) {
             whole = Run { start: before.start, len: before.len + whole.len };
             // Its entry is written over.
-            self.ready_pages = self.ready_pages.saturating_sub(u64::from(before.len));
+            self.ready.pages = self.ready.pages.saturating_sub(u64::from(before.len));
             self.note_length(before, false);
         }
-        self.ready_pages += u64::from(whole.len);
+        self.ready.pages += u64::from(whole.len);
         self.note_length(whole, true);
         let len = whole.len.to_be_bytes();
-        put_plain(pages, &mut self.ready, &whole.start.to_be_bytes(), &len)
+        put_plain(pages, &mut self.ready.tree, &whole.start.to_be_bytes(), &len)
     }
 
     /// The last ready run that starts before `start`.
     pub(super) fn ready_before(&self, pages: &WritePages, start: PageNo) -> Result<Option<Run>> {
         let mut found = None;
-        scan_plain_back(pages, &self.ready, &(start - 1).to_be_bytes(), &mut |key, value| {
+        scan_plain_back(pages, &self.ready.tree, &(start - 1).to_be_bytes(), &mut |key, value| {
             found = ready_entry(key, value);
             false
         })?;

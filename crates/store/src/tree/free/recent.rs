@@ -122,7 +122,7 @@ impl FreeState {
     /// Pages that are free, but for a protected snapshot that uses them.
     pub(crate) fn held_pages(&self) -> u64 {
         let held = self.recent.held.iter().filter(|free| self.holds(free));
-        self.pending_pages + held.map(|free| u64::from(free.run.len)).sum::<u64>()
+        self.pending.pages + held.map(|free| u64::from(free.run.len)).sum::<u64>()
     }
 
     /// Takes the pages of a small commit from the recent list: `hot` of them from one run, the

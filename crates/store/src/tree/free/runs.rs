@@ -16,8 +16,8 @@ const LOOKS: usize = 64;
 /// A request is served by *address-ordered first fit*: from the front of the lowest run that is
 /// long enough. What is used gathers at the front of the store, so that its end can be cut off.
 /// (Wilson, Johnstone, Neely, Boles: *Dynamic Storage Allocation, A Survey and Critical Review*,
-/// 1995, find this and best fit the two policies that waste least in real programs. Best fit needed
-/// files of the same length at their longest, but they stayed that long: docs/decisions/0022.)
+/// 1995, find this and best fit the two policies that waste least in real programs; here they
+/// hardly differ: docs/decisions/0022.)
 #[derive(Clone, Default)]
 pub(crate) struct Lengths(BTreeMap<(u8, PageNo), u32>);
 

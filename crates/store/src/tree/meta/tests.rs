@@ -58,6 +58,15 @@ fn the_layout_is_the_one_described() {
 }
 
 #[test]
+fn a_store_without_a_maximum_size_uses_no_feature() {
+    let features = |meta: &Meta| u64_at(&meta.encode(0), FEATURES_OFFSET);
+    let bounded = sample(Kind::Flushed);
+    let free = Meta { max_pages: 0, ..bounded.clone() };
+    assert_eq!((features(&bounded), features(&free)), (FEATURE_MAX_PAGES, 0));
+    assert_eq!(Meta::decode(&free.encode(0), 0), Ok(free));
+}
+
+#[test]
 fn every_kind_comes_back() {
     for kind in kinds() {
         let meta = sample(kind);

@@ -6,7 +6,7 @@ use super::leaf::{RestCell, single_len};
 use super::search::head_in;
 use super::{
     CONTINUES, Count, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
-    code, length_len, max_inline_key, pad4, put_length, slot_len,
+    WHOLE, code, length_len, max_inline_key, pad4, put_length, slot_len,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
@@ -25,7 +25,7 @@ pub(crate) struct Pair<'a> {
 
 /// The flags of a leaf or branch of a tree of this form.
 pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
-    let mut flags = 0;
+    let mut flags = if form.whole && level == 0 { WHOLE } else { 0 };
     if form.keys.is_reverse() {
         flags |= REVERSED;
     }
@@ -40,15 +40,16 @@ pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
     flags
 }
 
-/// How many bytes all of a sorted list of keys share: what its ends share, no more than is known of
-/// any, and no more than a key in a page can have.
-fn shared_by(
-    order: &KeyOrder,
+/// How many bytes a leaf of a sorted list of keys keeps once: what its ends share, no more than is
+/// known of any, and no more than a key in a page can have.
+fn leaf_shared(
+    form: &Form,
     (first, last): (&KeyCell<'_>, &KeyCell<'_>),
     known_min: usize,
     page_size: usize,
 ) -> usize {
-    order.shared(&first.known, &last.known).min(known_min).min(max_inline_key(page_size))
+    let shared = form.shared_of_keys(&first.known, &last.known);
+    shared.min(known_min).min(max_inline_key(page_size))
 }
 
 /// The size of a leaf, fed pair by pair.
@@ -99,12 +100,12 @@ impl<'a> LeafSize<'a> {
             self.last = Some(pair.key);
             self.single = single_len(&pair.value);
         }
-        if let (Some(order), ValueCell::Inline(value)) = (&form.values, &pair.value) {
+        if let (Some(_), ValueCell::Inline(value)) = (&form.values, &pair.value) {
             let shared = if self.group.count == 0 {
                 self.first_value = *value;
                 value.len()
             } else {
-                order.shared(&self.first_value, value)
+                form.shared_of_values(&self.first_value, value)
             };
             self.group.push(value.len(), shared);
         }
@@ -117,7 +118,7 @@ impl<'a> LeafSize<'a> {
     /// The size in bytes of a page of all pairs so far; an upper bound.
     pub(crate) fn len(&self, form: &Form, page_size: usize) -> usize {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return HEADER_LEN };
-        let shared = shared_by(&form.keys, (first, last), self.known_min, page_size);
+        let shared = leaf_shared(form, (first, last), self.known_min, page_size);
         // Of long keys only the known part is kept, so nothing is saved on them.
         let saved = if self.known_min == usize::MAX { self.groups * shared } else { 0 };
         HEADER_LEN
@@ -240,7 +241,7 @@ pub(crate) fn build_leaf_sharing(
     };
     page.set_flag(CONTINUES, !first.starts);
     let known_min = known_min(pairs.iter().map(|pair| &pair.key)).min(most);
-    let shared = shared_by(&form.keys, (&first.key, &last.key), known_min, page.bytes.len());
+    let shared = leaf_shared(form, (&first.key, &last.key), known_min, page.bytes.len());
     put_shared(page.bytes, &form.keys, &first.key, shared);
     // Records stand in key order, the first one at the lowest address: scans run forward.
     let groups = match form.values {
@@ -439,10 +440,8 @@ fn group_size(pairs: &[Pair<'_>], form: &Form) -> GroupSize {
         ValueCell::Inline(bytes) => bytes.len(),
         ValueCell::Extent(_) => 0,
     };
-    let ends = match (pairs.first().map(|p| p.value), pairs.last().map(|p| p.value), &form.values) {
-        (Some(ValueCell::Inline(a)), Some(ValueCell::Inline(b)), Some(order)) => {
-            order.shared(&a, &b)
-        }
+    let ends = match (pairs.first().map(|p| p.value), pairs.last().map(|p| p.value)) {
+        (Some(ValueCell::Inline(a)), Some(ValueCell::Inline(b))) => form.shared_of_values(&a, &b),
         _ => 0,
     };
     for pair in pairs {
@@ -513,7 +512,8 @@ fn branch_shared(children: &[Child<'_>], form: &Form, page_size: usize) -> usize
     match children {
         [_, first, .., last] => {
             let known = known_min(children[1..].iter().map(|child| &child.separator));
-            shared_by(&form.keys, (&first.separator, &last.separator), known, page_size)
+            let shared = form.keys.shared(&first.separator.known, &last.separator.known);
+            shared.min(known).min(max_inline_key(page_size))
         }
         [_, only] => match form.keys {
             KeyOrder::Custom(_) => 0,

@@ -10,6 +10,7 @@ use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
 use crate::tree::order::KeyOrder;
 use crate::tree::pages::ExtentRef;
+use crate::tree::tree::Form;
 
 impl<'a> Page<'a> {
     /// Whether the first group of the leaf goes on with the last key of the leaf before it.
@@ -317,9 +318,10 @@ impl<'a> PageMut<'a> {
         &mut self,
         i: usize,
         edit: GroupEdit<'_>,
-        order: &KeyOrder,
+        form: &Form,
         aside: &mut Vec<u8>,
     ) -> bool {
+        let Some(order) = &form.values else { return false };
         if let GroupEdit::Put(at, value) = edit
             && self.put_in_group(i, at, value, order)
         {
@@ -330,7 +332,7 @@ impl<'a> PageMut<'a> {
         let len = {
             let record = self.view().record(i);
             let key = RestCell { rest: Bytes::from(record.rest()), extent: record.key_extent() };
-            let size = edit.size(&record, order);
+            let size = edit.size(&record, form);
             let len = if size.count == 1 {
                 key.len() + length_len(size.single()) + size.single()
             } else {
@@ -388,7 +390,7 @@ impl<'v> GroupEdit<'v> {
         })
     }
 
-    fn size(self, record: &Record<'_>, order: &KeyOrder) -> GroupSize {
+    fn size(self, record: &Record<'_>, form: &Form) -> GroupSize {
         let mut size = GroupSize::default();
         let mut first: Option<Bytes<'_>> = None;
         let n = record.value_count();
@@ -403,7 +405,7 @@ impl<'v> GroupEdit<'v> {
                     first = Some(value);
                     value.len()
                 }
-                Some(first) if i + 1 == total => order.shared(first, &value),
+                Some(first) if i + 1 == total => form.shared_of_values(first, &value),
                 Some(_) => usize::MAX,
             };
             size.push(value.len(), shared);
@@ -424,7 +426,6 @@ mod tests {
     use super::super::build::{Pair, build_leaf};
     use super::super::{checked, seal};
     use super::*;
-    use crate::tree::tree::Form;
 
     const PAGE_SIZE: usize = 4096;
     const PAGE: u32 = 5;
@@ -477,7 +478,8 @@ mod tests {
         let (mut in_place, mut aside) = (0, Vec::new());
         for round in 0..400 {
             let order = if round % 2 == 0 { KeyOrder::Bytewise } else { KeyOrder::Reverse };
-            let form = Form { keys: KeyOrder::Bytewise, values: Some(order.clone()) };
+            let (keys, values) = (KeyOrder::Bytewise, Some(order.clone()));
+            let form = Form { keys, values, whole: round % 5 == 0 };
             let mut pairs: Entries = (0..2 + random(20))
                 .map(|_| (vec![b'k', random(4) as u8], value(&mut random, round / 2)))
                 .collect();
@@ -502,7 +504,7 @@ mod tests {
                 in_place += usize::from(page.put_in_group(slot, at, &new, &order));
                 let is_done = read(page.view()).len() > pairs.len();
                 if !is_done {
-                    assert!(page.edit_group(slot, GroupEdit::Put(at, &new), &order, &mut aside));
+                    assert!(page.edit_group(slot, GroupEdit::Put(at, &new), &form, &mut aside));
                 }
                 pairs.push((key, new));
                 sort(&mut pairs);

@@ -5,7 +5,7 @@
 //! |      0 |    4 | CHECKSUM_OFFSET | CRC-32C of the rest, started from the page's number  |
 //! |      4 |    1 | KIND_OFFSET     | 1 leaf, 2 branch                                     |
 //! |      5 |    1 | LEVEL_OFFSET    | 0 leaf, else distance to the leaves                  |
-//! |      6 |    1 | FLAGS_OFFSET    | CONTINUES, REVERSED, VALUES_REVERSED, PAIRED         |
+//! |      6 |    1 | FLAGS_OFFSET    | CONTINUES, REVERSED, VALUES_REVERSED, PAIRED, WHOLE  |
 //! |      7 |    1 |                 | zero                                                 |
 //! |      8 |    8 | BIRTH_OFFSET    | number of the commit that wrote the page             |
 //! |     16 |    2 | COUNT_OFFSET    | n: groups of a leaf, children of a branch            |
@@ -28,7 +28,8 @@
 //! the key stands in an extent, the value does, or a group of values follows.
 //!
 //! Shared bytes are the front of every key (or its tail, in a table ordered from the back:
-//! REVERSED). Where the order is a caller's function nothing is shared and heads are zero.
+//! REVERSED). Where the order is a caller's function nothing is shared and heads are zero. In a WHOLE
+//! leaf nothing is shared either, by keys and by the values of a group.
 
 #![expect(unsafe_code, reason = "views of validated pages read without bounds checks")]
 
@@ -72,6 +73,8 @@ pub(crate) const REVERSED: u8 = 2;
 pub(crate) const VALUES_REVERSED: u8 = 4;
 /// A branch counts keys and values apart (the table has duplicates).
 pub(crate) const PAIRED: u8 = 8;
+/// A leaf whose keys and values stand in one piece: neither shares anything.
+pub(crate) const WHOLE: u8 = 16;
 
 /// Codes that stand where a record has a length.
 pub(crate) mod code {
@@ -318,7 +321,7 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(crate) fn joining(self) -> Option<Joining> {
         let shared = self.half(SHARED_OFFSET);
-        if self.is_reversed() || shared > Joining::SHARED * BLOCK {
+        if shared > Joining::SHARED * BLOCK || shared > 0 && self.is_reversed() {
             return None;
         }
         Some(match shared {

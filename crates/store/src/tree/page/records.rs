@@ -128,7 +128,7 @@ impl<'a> Records<'a> {
     /// How many bytes the keys of some records share.
     fn shared(&self, range: &Range<usize>) -> usize {
         let (first, last) = (self.key(range.start), self.key(range.end - 1));
-        self.form.keys.shared(&first, &last).min(max_inline_key(self.page_size))
+        self.form.shared_of_keys(&first, &last).min(max_inline_key(self.page_size))
     }
 
     /// The size of a leaf of some records; an upper bound.
@@ -366,7 +366,7 @@ mod tests {
                 1 => KeyOrder::Reverse,
                 _ => KeyOrder::Custom(by.clone()),
             };
-            let form = Form { keys, values: None };
+            let form = Form { keys, values: None, whole: round % 5 == 0 };
             let entries = entries(&mut random, &form.keys);
             let pairs: Vec<_> = entries.iter().map(pair).collect();
             let leaves = leaves(&mut random, &pairs, &form);

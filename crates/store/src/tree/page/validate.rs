@@ -7,7 +7,7 @@ use super::group::{GROUP_HEADER, VARIED};
 use super::{
     CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KEY_EXTENT_CELL,
     KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, PAIRED, REVERSED, SHARED_OFFSET,
-    VALUES_REVERSED, code, is_sealed, pad4, slot_len,
+    VALUES_REVERSED, WHOLE, code, is_sealed, pad4, slot_len,
 };
 use crate::coding::{u16_at, u32_at};
 use crate::tree::pages::{FIRST_PAGE, PageNo};
@@ -29,12 +29,16 @@ fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
         return Err("not a tree page");
     }
     let flags = bytes[FLAGS_OFFSET];
-    let allowed = if level == 0 { CONTINUES } else { PAIRED } | REVERSED | VALUES_REVERSED;
+    let allowed = if level == 0 { CONTINUES | WHOLE } else { PAIRED } | REVERSED | VALUES_REVERSED;
     if flags & !allowed != 0 {
         return Err("unknown page flags");
     }
     let n = usize::from(u16_at(bytes, COUNT_OFFSET));
-    let heads = HEADER_LEN + pad4(usize::from(u16_at(bytes, SHARED_OFFSET)));
+    let shared = usize::from(u16_at(bytes, SHARED_OFFSET));
+    if flags & WHOLE != 0 && shared > 0 {
+        return Err(NOT_WHOLE);
+    }
+    let heads = HEADER_LEN + pad4(shared);
     let arrays_end = heads + n * slot_len(level, flags);
     let heap = usize::from(u16_at(bytes, HEAP_OFFSET));
     if n == 0 {
@@ -51,11 +55,11 @@ fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
             return Err("a child beyond the end of the store");
         }
     }
-    check_heap(bytes, offsets, bytes.len() - heap, level)
+    check_heap(bytes, offsets, bytes.len() - heap)
 }
 
 /// Every record is well formed and the records fill the heap without gap or overlap.
-fn check_heap(bytes: &[u8], offsets: &[u8], start: usize, level: u8) -> Result<(), &'static str> {
+fn check_heap(bytes: &[u8], offsets: &[u8], start: usize) -> Result<(), &'static str> {
     // A page that was built whole has its records in order; then one pass is enough.
     let mut expected = start;
     let mut in_order = true;
@@ -65,7 +69,7 @@ fn check_heap(bytes: &[u8], offsets: &[u8], start: usize, level: u8) -> Result<(
             return Err("a record outside of the page's heap");
         }
         in_order &= offset == expected;
-        expected = record_end(bytes, offset, level)?;
+        expected = record_end(bytes, offset)?;
     }
     if in_order {
         return if expected == bytes.len() { Ok(()) } else { Err("a gap between records") };
@@ -77,15 +81,17 @@ fn check_heap(bytes: &[u8], offsets: &[u8], start: usize, level: u8) -> Result<(
         if usize::from(offset) != expected {
             return Err("a gap or overlap between records");
         }
-        expected = record_end(bytes, expected, level)?;
+        expected = record_end(bytes, expected)?;
     }
     if expected == bytes.len() { Ok(()) } else { Err("a gap between records") }
 }
 
 const TOO_LONG: &str = "a record reaches beyond its page";
+const NOT_WHOLE: &str = "keys or values share bytes in a page that says that they do not";
 
 /// Where the record at `at` ends.
-fn record_end(bytes: &[u8], at: usize, level: u8) -> Result<usize, &'static str> {
+fn record_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
+    let level = bytes[LEVEL_OFFSET];
     let (key, at) = length(bytes, at)?;
     let (value, at) = length(bytes, at)?;
     let at = if key == code::EXTENT {
@@ -128,6 +134,9 @@ fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
     let (count, shared, stride) = (half(bytes, at)?, half(bytes, at + 2)?, half(bytes, at + 4)?);
     if count < 2 {
         return Err("a group of less than two values");
+    }
+    if shared > 0 && bytes[FLAGS_OFFSET] & WHOLE != 0 {
+        return Err(NOT_WHOLE);
     }
     let ends = at + GROUP_HEADER + shared;
     // Values of a key differ, so that they cannot all be empty; and a page holds no more values

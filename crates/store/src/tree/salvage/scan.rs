@@ -7,7 +7,7 @@ use super::Found;
 use super::walk::Walker;
 use crate::tree::catalog::Stored;
 use crate::tree::free::{pending_runs, ready_entry};
-use crate::tree::page::{self, CONTINUES, PAIRED, Page, REVERSED, VALUES_REVERSED, code};
+use crate::tree::page::{self, CONTINUES, PAIRED, Page, REVERSED, VALUES_REVERSED, WHOLE, code};
 use crate::tree::pages::{FIRST_PAGE, PageFile, PageNo, PageRef, Run};
 use crate::tree::tree::Root;
 use crate::{Error, Result};
@@ -33,6 +33,8 @@ struct Seen {
     is_free_space: bool,
     /// Whether a key of it has several values.
     has_groups: bool,
+    /// Whether it is a leaf whose keys and values stand in one piece.
+    is_whole: bool,
 }
 
 /// All sound tree pages of a file.
@@ -234,17 +236,17 @@ impl Scan {
         for (no, seen) in self.tree_roots() {
             let mut own = BTreeSet::new();
             self.gather(no, &mut own);
-            let is_free_space =
-                own.iter().any(|no| self.pages.get(no).is_some_and(|seen| seen.is_free_space));
-            if is_free_space || !own.is_disjoint(&known) {
+            let any =
+                |is: fn(&Seen) -> bool| own.iter().any(|no| self.pages.get(no).is_some_and(is));
+            if any(|seen| seen.is_free_space) || !own.is_disjoint(&known) {
                 continue;
             }
-            let has_groups =
-                own.iter().any(|no| self.pages.get(no).is_some_and(|seen| seen.has_groups));
+            let has_groups = any(|seen| seen.has_groups);
             let (reverse, values) = (seen.flags & REVERSED != 0, seen.flags & VALUES_REVERSED != 0);
             let duplicates = has_groups || values || seen.flags & PAIRED != 0;
             let name = format!("lost page {no}").into_bytes();
-            let stored = Stored::guessed(reverse, duplicates.then_some(values));
+            let is_whole = any(|seen| seen.is_whole);
+            let stored = Stored::guessed(reverse, duplicates.then_some(values), is_whole);
             tables.push(Found { name, root: self.root_of(no, seen), stored, newest: seen.birth });
             known.append(&mut own);
         }
@@ -288,6 +290,7 @@ impl Seen {
             records: table_records(page).unwrap_or_default(),
             is_free_space: is_leaf && is_free_space(page, end),
             has_groups,
+            is_whole: page.flags() & WHOLE != 0,
         }
     }
 }
