@@ -3,12 +3,27 @@
 use std::io;
 use std::process::ExitCode;
 
-/// The exit codes, as `--help` and the man page give them.
+/// The exit codes, as the man page gives them.
+pub(crate) const CODES: [(&str, &str); 5] = [
+    ("0", "done"),
+    (
+        "1",
+        "not found; the key of `put --new` is there already; `check` or `copy` found damage; \
+         `salvage` lost something, `dump --skip-damaged` left something out; an answer of `demo` \
+         differs",
+    ),
+    ("2", "wrong usage"),
+    ("3", "the store or the system refused"),
+    ("130", "interrupted (Ctrl-C); everything that was committed is kept"),
+];
+
+/// The same for `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
-    1  not found; the key of `put --new` is there already; `check` found damage;
-       `salvage` lost something; an answer of `demo` differs
+    1  not found; the key of `put --new` is there already; `check` or `copy` found damage;
+       `salvage` lost something, `dump --skip-damaged` left something out; an answer of
+       `demo` differs
     2  wrong usage
     3  the store or the system refused
   130  interrupted (Ctrl-C); everything that was committed is kept";

@@ -22,15 +22,22 @@ pub(crate) struct Input {
 impl Input {
     /// Opens a file; `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        Self::try_open(path).map_err(|error| Failure::io("open", path.display(), &error))
+    }
+
+    /// The same, with the system's error.
+    pub(crate) fn try_open(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             let name = "standard input".to_owned();
             return Ok(Self::new(Box::new(Stdin), name, None));
         }
-        let refused = |error| Failure::io("open", path.display(), &error);
-        let file = File::open(path).map_err(refused)?;
-        let meta = file.metadata().map_err(refused)?;
-        let length = meta.is_file().then_some(meta.len());
-        Ok(Self::new(Box::new(file), path.display().to_string(), length))
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        let name = path.display().to_string();
+        Ok(match meta.is_file() {
+            true => Self::new(Box::new(file), name, Some(meta.len())),
+            false => Self::new(Box::new(Waited(file)), name, None),
+        })
     }
 
     fn new(reader: Box<dyn Read>, name: String, length: Option<u64>) -> Self {
@@ -65,24 +72,33 @@ struct Stdin;
 
 impl Read for Stdin {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        wait_for_stdin()?;
+        wait_for(&io::stdin())?;
         io::stdin().lock().read(buffer)
+    }
+}
+
+/// A pipe, or the like, likewise.
+struct Waited(File);
+
+impl Read for Waited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        wait_for(&self.0)?;
+        self.0.read(buffer)
     }
 }
 
 /// A blocked `read` is resumed by the system after a signal, so we wait in short steps beside the
 /// flag instead.
 #[cfg(unix)]
-fn wait_for_stdin() -> io::Result<()> {
+fn wait_for(input: &impl std::os::fd::AsFd) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let step = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let stdin = io::stdin();
     loop {
         if signals::is_raised() {
             return Err(io::Error::other("interrupted"));
         }
-        let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+        let mut waiting = [PollFd::new(input, PollFlags::IN)];
         match poll(&mut waiting, Some(&step)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(()),
@@ -92,6 +108,6 @@ fn wait_for_stdin() -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn wait_for_stdin() -> io::Result<()> {
+fn wait_for<T>(_: &T) -> io::Result<()> {
     if signals::is_raised() { Err(io::Error::other("interrupted")) } else { Ok(()) }
 }

@@ -3,24 +3,38 @@
 use hedgerow::tree::{Count, Entry, TableInfo};
 use serde_json::{Map, Value, json};
 
-use crate::codec::{Format, FormatArgs};
+use crate::codec::{FormatArgs, shown};
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::portable::jsonl::field;
 
 /// One entry as an object.
-pub(crate) fn entry(entry: &Entry<'_>, formats: FormatArgs) -> Value {
+pub(crate) fn entry(entry: &Entry<'_>, formats: FormatArgs) -> Result<Value, Failure> {
     pair(&entry.key.to_cow(), &entry.value.to_cow(), formats)
 }
 
 /// A key and its value as an object.
-pub(crate) fn pair(key: &[u8], value: &[u8], formats: FormatArgs) -> Value {
-    json!({ "key": formats.key().encode(key), "value": formats.value().encode(value) })
+pub(crate) fn pair(key: &[u8], value: &[u8], formats: FormatArgs) -> Result<Value, Failure> {
+    let key = field("key", key, formats.key()).map_err(|error| unshown("key", &error))?;
+    let value = field("value", value, formats.value()).map_err(|error| unshown("value", &error))?;
+    Ok([key, value].into_iter().collect::<Map<_, _>>().into())
+}
+
+/// A key alone.
+pub(crate) fn key(key: &[u8], formats: FormatArgs) -> Result<Value, Failure> {
+    let key = field("key", key, formats.key()).map_err(|error| unshown("key", &error))?;
+    Ok([key].into_iter().collect::<Map<_, _>>().into())
+}
+
+/// A key or value that its format cannot show.
+pub(crate) fn unshown(what: &str, reason: &str) -> Failure {
+    Failure::other(format!("a {what} cannot be shown in the format that was asked for: {reason}"))
 }
 
 /// A table's name, options and size.
 pub(crate) fn table(info: &TableInfo) -> Map<String, Value> {
     let mut map = Map::new();
-    map.insert("name".into(), Format::Text.encode(&info.name).into());
+    map.insert("name".into(), shown(&info.name).into());
     map.insert("keys".into(), info.count.keys.into());
     map.insert("values".into(), info.count.values.into());
     map.insert("order".into(), info.order.clone().into());

@@ -4,6 +4,7 @@
 
 mod codec;
 mod commands;
+mod draft;
 mod exit;
 mod input;
 mod json;
@@ -22,6 +23,7 @@ mod progress;
 mod range;
 mod signals;
 mod table_flags;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -36,9 +38,23 @@ pub fn main() -> ExitCode {
     if let Some(exit) = run_as_tool() {
         return exit;
     }
-    let cli = Cli::parse();
-    let exit = run(cli).unwrap_or_else(|failure| failure.report());
-    exit.into()
+    let exit = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(answer) if answer.use_stderr() => answer.exit(),
+        Err(help) => print_help(&help),
+    };
+    exit.unwrap_or_else(|failure| failure.report()).into()
+}
+
+/// Prints what `--help` or `--version` ask for.
+fn print_help(help: &clap::Error) -> Result<Exit, Failure> {
+    let mut out = output::Output::stdout();
+    match out.is_terminal() {
+        true => write!(out, "{}", help.render().ansi())?,
+        false => write!(out, "{}", help.render())?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
 }
 
 /// Under the name of one of LMDB's tools the command is that tool.
@@ -49,7 +65,8 @@ fn run_as_tool() -> Option<ExitCode> {
     Some(mdb::Tool::of(&program)?.run(&program, arguments.collect()))
 }
 
-fn run(Cli { command, json }: Cli) -> Result<Exit, Failure> {
+fn run(Cli { command, json, timeout }: Cli) -> Result<Exit, Failure> {
+    wait::set_timeout(timeout);
     signals::catch()?;
     if command.engine() == open::Engine::Lsm {
         return commands::lsm::run(command, json);
@@ -70,6 +87,7 @@ fn run(Cli { command, json }: Cli) -> Result<Exit, Failure> {
         Command::Check(args) => commands::check::run(args, json),
         Command::Salvage(args) => commands::salvage::run(args, json),
         Command::Copy(args) => commands::copy::run(args, json),
+        Command::Limit(args) => commands::limit::run(args, json),
         Command::Compact(args) => commands::compact::run(args, json),
         Command::Dump(args) => commands::dump::run(args, json),
         Command::Load(args) => commands::load::run(args, json),

@@ -6,6 +6,7 @@ use hedgerow::tree::{Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::exit::Failure;
 use crate::open::{self, Name};
+use crate::wait;
 
 /// A batch is committed when its keys and values reach this many bytes: few enough to stay in
 /// memory, many enough that the flushes do not count.
@@ -76,7 +77,7 @@ impl Loader {
         let batch = match self.batch.take() {
             Some(batch) => batch,
             None => {
-                let txn = self.store.begin_write()?;
+                let txn = wait::begin_write(&self.store)?;
                 let table = self.name.as_ref().map(|name| open::table(&txn, name)).transpose()?;
                 Batch { txn, table, bytes: 0 }
             }

@@ -8,7 +8,7 @@ use clap::Args;
 use hedgerow::tree::{Builder, Order, Snapshot, Store, Table, TableInfo, TableOptions};
 use hedgerow::{Error, Result as StoreResult};
 
-use crate::codec::Format;
+use crate::codec::{Format, shown};
 use crate::exit::Failure;
 use crate::signals;
 
@@ -100,6 +100,24 @@ fn watched(store: Store) -> Store {
 /// Opens a table whose keys will be compared with keys of the caller's.
 pub(crate) fn table<S: Snapshot>(txn: &S, name: &Name) -> Result<Table, Failure> {
     txn.table(&name.0).map_err(|error| explained(txn, error))
+}
+
+/// Whether a table can have the key: those in integer order have keys of one size.
+pub(crate) fn check_key<S: Snapshot>(txn: &S, table: Table, key: &[u8]) -> Result<(), Failure> {
+    if !matches!(txn.order(table)?, Order::Integer) {
+        return Ok(());
+    }
+    let first = txn.nth(table, 0)?.map(|entry| entry.key.len());
+    let sizes = first.map_or(vec![4, 8], |size| vec![size]);
+    if sizes.contains(&key.len()) {
+        return Ok(());
+    }
+    let (sizes, given) = (sizes.iter().map(usize::to_string).collect::<Vec<_>>(), key.len());
+    Err(Failure::other(format!(
+        "a key of {given} bytes: the keys of this table are integers of {} bytes, which \
+         --key-format native32 and native64 write",
+        sizes.join(" or ")
+    )))
 }
 
 /// Opens a table that will only be walked and counted as a whole, which needs no comparison: so it
@@ -205,7 +223,7 @@ fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
 
 /// Which tables there are, for a person who asked for another one.
 pub(crate) fn hint(names: &[&[u8]]) -> String {
-    let shown: Vec<String> = names.iter().take(10).map(|name| Format::Text.encode(name)).collect();
+    let shown: Vec<String> = names.iter().take(10).map(|name| shown(name)).collect();
     let more = if names.len() > shown.len() { ", ..." } else { "" };
     match shown.len() {
         0 => "the store has no tables yet".to_owned(),

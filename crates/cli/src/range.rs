@@ -8,25 +8,25 @@ use hedgerow::tree::{Order, Snapshot, Table};
 
 use crate::codec::Format;
 use crate::exit::Failure;
-use crate::open::argument;
+use crate::open::{argument, check_key};
 
 /// Two ends, or a prefix.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct RangeArgs {
     /// Keys at or after this one
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY")]
     from: Option<OsString>,
     /// Keys after this one
-    #[arg(long, value_name = "KEY", conflicts_with = "from")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY", conflicts_with = "from")]
     after: Option<OsString>,
     /// Keys at or before this one
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY")]
     to: Option<OsString>,
     /// Keys before this one
-    #[arg(long, value_name = "KEY", conflicts_with = "to")]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY", conflicts_with = "to")]
     before: Option<OsString>,
     /// Keys that begin with this (tables in bytewise order only)
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "after", "to", "before"])]
+    #[arg(long, allow_negative_numbers = true, value_name = "KEY", conflicts_with_all = ["from", "after", "to", "before"])]
     prefix: Option<OsString>,
 }
 
@@ -57,7 +57,13 @@ impl RangeArgs {
                  are no range",
             ));
         }
-        self.bytewise_keys(format)
+        let keys = self.bytewise_keys(format)?;
+        for end in [&keys.low, &keys.high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = end {
+                check_key(txn, table, key)?;
+            }
+        }
+        Ok(keys)
     }
 
     /// The range of keys of a table in bytewise order.

@@ -2,6 +2,7 @@
 //! the work stops at the next safe point; asked a second time, the command leaves at once. Either
 //! way nothing that was committed is lost.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,6 +14,8 @@ static RAISED: AtomicBool = AtomicBool::new(false);
 /// The command waits for another process that opens the same store.
 static OPENING: AtomicBool = AtomicBool::new(false);
 static STORES: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
+/// What is half-made, and must not be left behind.
+static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Begins to catch the signals.
 pub(crate) fn catch() -> Result<(), Failure> {
@@ -37,6 +40,36 @@ pub(crate) fn attach(interrupt: Interrupt) {
     STORES.lock().unwrap_or_else(PoisonError::into_inner).push(interrupt);
 }
 
+/// A file or folder that is being made. It is removed where the command ends at once; who makes it
+/// removes it in all other cases.
+pub(crate) struct Left {
+    path: PathBuf,
+}
+
+impl Left {
+    /// Begins.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+        Self { path }
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        LEFT.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.path);
+    }
+}
+
+/// Removes what is half-made. Whoever ends here has no one to tell of a failure.
+fn remove_left() {
+    for path in LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let _ = match path.is_dir() {
+            true => std::fs::remove_dir_all(path),
+            false => std::fs::remove_file(path),
+        };
+    }
+}
+
 /// Whether the command was asked to stop.
 pub(crate) fn is_raised() -> bool {
     RAISED.load(Ordering::SeqCst)
@@ -52,6 +85,7 @@ fn on_signal() {
     let again = RAISED.swap(true, Ordering::SeqCst);
     if again || OPENING.load(Ordering::SeqCst) {
         eprintln!("interrupted");
+        remove_left();
         std::process::exit(Exit::Interrupted as i32);
     }
     for interrupt in STORES.lock().unwrap_or_else(PoisonError::into_inner).iter() {

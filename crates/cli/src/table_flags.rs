@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use hedgerow::tree::{Duplicates, Order, TableOptions};
 
+use crate::numbers::parse_small_size;
 use crate::open::OrderName;
 
 /// An order that needs no function of the caller's.
@@ -26,7 +27,7 @@ pub(crate) struct TableFlags {
     #[arg(long)]
     pub(crate) duplicates: bool,
     /// The values of a key all have this many bytes
-    #[arg(long, value_name = "BYTES", requires = "duplicates")]
+    #[arg(long, value_name = "BYTES", requires = "duplicates", value_parser = parse_small_size)]
     value_size: Option<u32>,
     /// How the values of a key are ordered (bytewise, unless said otherwise)
     #[arg(long, value_enum, requires = "duplicates", value_name = "ORDER")]

@@ -13,11 +13,13 @@ pub mod tree;
 mod canary;
 mod checksum;
 mod coding;
+mod identify;
 #[doc(hidden)]
 pub mod os;
 mod sync;
 
 pub use error::{Error, Result};
+pub use identify::{FileKind, identify};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -48,7 +48,14 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
             1 => "1 problem".to_owned(),
             many => format!("{many} problems"),
         };
-        writeln!(out, "{} pages, {} entries: {verdict}", report.pages, report.entries)?;
+        let (pages, entries) = (report.pages, report.entries);
+        match (sound, pages) {
+            (true, _) => writeln!(out, "{pages} pages, {entries} entries: {verdict}")?,
+            (false, 0) => writeln!(out, "nothing could be counted: {verdict}")?,
+            (false, _) => {
+                writeln!(out, "{pages} pages, {entries} entries could be read: {verdict}")?;
+            }
+        }
     }
     out.finish()?;
     Ok(if sound { Exit::Done } else { Exit::No })

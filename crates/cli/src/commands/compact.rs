@@ -7,6 +7,7 @@ use crate::json;
 use crate::open::StoreArg;
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
+use crate::wait;
 
 /// Move pages towards the front in small steps and cut the file, while others use it
 #[derive(clap::Args, Debug)]
@@ -18,6 +19,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.store.write()?;
+    drop(wait::begin_write(&store)?);
     let progress = Progress::new("compacting", Unit::Items, Some(0));
     let report = store.compact(&mut |done, total| progress.at_of(done, total))?;
     drop(progress);

@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// LMDB's folder (with its data.mdb) or data file
-    #[arg(long, value_name = "PATH", required_unless_present = "from")]
+    #[arg(long, value_name = "PATH")]
     from_lmdb: Option<PathBuf>,
     /// A store
     #[arg(long, value_name = "STORE", conflicts_with_all = ["from_lmdb", "main_table"])]
@@ -36,7 +36,10 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     match (&args.from, &args.from_lmdb) {
         (Some(from), _) => engines::run(from, &args.store, json),
         (None, Some(from_lmdb)) => from_lmdb::run(from_lmdb, &args, json),
-        (None, None) => Err(Failure::usage("give --from or --from-lmdb")),
+        (None, None) => Err(Failure::usage(
+            "say what is converted: --from STORE (a store of the other engine), or --from-lmdb \
+             PATH (a database of LMDB); text goes through `load`",
+        )),
     }
 }
 
@@ -65,7 +68,8 @@ mod from_lmdb {
     use serde_json::json;
 
     use super::Args;
-    use crate::codec::Format;
+    use crate::codec::shown;
+    use crate::draft::{self, Draft};
     use crate::exit::{Exit, Failure};
     use crate::json;
     use crate::lmdb::{Database, Environment};
@@ -80,27 +84,24 @@ mod from_lmdb {
         let environment = Environment::open(from).map_err(Failure::Other)?;
         let databases = environment.databases().map_err(Failure::Other)?;
         check_names(&databases, &args.main_table)?;
-        let store = open::create(Store::builder(), &args.store)?;
+        let draft = Draft::tree(&args.store)?;
+        let store = draft::create(&draft)?;
         let total = databases.iter().map(|database| database.entries).sum();
         let progress = Progress::new("converting", Unit::Items, Some(total));
         let mut loader = Loader::new(store.clone(), false);
         for database in &databases {
             let (name, header) = (table_name(database, args), header(database, args));
             let options = header.options(&TableFlags::default()).map_err(Failure::Other)?;
-            loader
-                .begin_table(name.clone(), &Target::Exactly(&options))
-                .and_then(|()| convert(&environment, database, &name, &mut loader, &progress))
-                .map_err(|failure| told(failure, args))?;
+            loader.begin_table(name.clone(), &Target::Exactly(&options))?;
+            convert(&environment, database, &name, &mut loader, &progress)?;
         }
-        loader.finish().map_err(|failure| told(failure, args))?;
-        drop(progress);
+        loader.finish()?;
+        drop((progress, loader));
         compare(&store, &databases, from, args)?;
+        drop(store);
+        draft.publish()?;
         report(&databases, args, json)?;
         Ok(Exit::Done)
-    }
-
-    fn told(failure: Failure, args: &Args) -> Failure {
-        failure.and(&format!("{} is incomplete; delete it", args.store.display()))
     }
 
     fn table_name(database: &Database, args: &Args) -> Name {
@@ -111,7 +112,7 @@ mod from_lmdb {
         let clash = databases.iter().any(|database| database.name.as_ref() == Some(&main.0));
         let has_main = databases.iter().any(|database| database.name.is_none());
         if clash && has_main {
-            let main = Format::Text.encode(&main.0);
+            let main = shown(&main.0);
             return Err(Failure::other(format!(
                 "there are both entries in the main database and a database named \"{main}\"; give \
                  the main one another table with --main-table"
@@ -127,7 +128,7 @@ mod from_lmdb {
         loader: &mut Loader,
         progress: &Progress,
     ) -> Result<(), Failure> {
-        progress.message(Format::Text.encode(&name.0));
+        progress.message(shown(&name.0));
         environment.for_each(database, &mut |key, value| {
             loader.put(key, value)?;
             let put = loader.loaded().put;
@@ -169,14 +170,13 @@ mod from_lmdb {
             let name = table_name(database, args);
             let count = open::info(&txn, &name)?.count.values;
             if count != database.entries {
-                let failure = Failure::Other(format!(
+                return Err(Failure::Other(format!(
                     "{}: LMDB counts {} entries in {}, but {count} came over; the file may be \
                      damaged, or written by a variant of LMDB with another page layout",
                     from.display(),
                     database.entries,
-                    Format::Text.encode(&name.0),
-                ));
-                return Err(told(failure, args));
+                    shown(&name.0),
+                )));
             }
         }
         Ok(())
@@ -188,14 +188,14 @@ mod from_lmdb {
             let tables: Vec<_> = databases
                 .iter()
                 .map(|database| {
-                    let name = Format::Text.encode(&table_name(database, args).0);
+                    let name = shown(&table_name(database, args).0);
                     json!({ "name": name, "values": database.entries })
                 })
                 .collect();
             json::print(&mut out, &json!({ "tables": tables }))?;
         } else {
             for database in databases {
-                let name = Format::Text.encode(&table_name(database, args).0);
+                let name = shown(&table_name(database, args).0);
                 writeln!(out, "{name}: {} entries", database.entries)?;
             }
         }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use hedgerow::Error;
 use hedgerow::tree::{CopyOptions, Store};
 use serde_json::json;
 
@@ -25,17 +26,27 @@ pub(crate) struct Args {
     /// Leave out free pages and fill the others anew
     #[arg(long)]
     pub(super) compact: bool,
+    /// Copy damaged pages as they are
+    #[arg(long, conflicts_with = "compact")]
+    pub(super) even_damaged: bool,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.store.read()?;
-    let options = CopyOptions { compact: args.compact };
-    if args.to == Path::new("-") {
-        return to_stdout(&store, options);
+    let copied = match args.to == Path::new("-") {
+        true => to_stdout(&store, &args),
+        false => copy(&store, &args.to, &args),
+    };
+    if let Err(Failure::Store(error @ Error::Corrupt { .. })) = copied {
+        eprintln!(
+            "error: {error}\nnothing was copied; `hedgerow salvage` brings over what is sound, \
+             --even-damaged copies pages as they are"
+        );
+        return Ok(Exit::No);
     }
-    copy(&store, &args.to, options)?;
-    if json {
+    copied?;
+    if json && args.to != Path::new("-") {
         let size = fs::metadata(&args.to).map(|meta| meta.len());
         let size = size.map_err(|error| Failure::io("look at", args.to.display(), &error))?;
         let mut out = Output::stdout();
@@ -46,18 +57,22 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 }
 
 /// A copy is not written from its first byte to its last, so it goes through a temporary file.
-fn to_stdout(store: &Store, options: CopyOptions) -> Result<Exit, Failure> {
+fn to_stdout(store: &Store, args: &Args) -> Result<(), Failure> {
     let refused = |error| Failure::io("use", "a temporary folder", &error);
     let folder = tempfile::tempdir().map_err(refused)?;
     let path = folder.path().join("copy");
-    copy(store, &path, options)?;
+    copy(store, &path, args)?;
     let mut out = Output::stdout();
     out.copy(&mut File::open(&path).map_err(refused)?)?;
-    out.finish()?;
-    Ok(Exit::Done)
+    out.finish()
 }
 
-fn copy(store: &Store, to: &Path, options: CopyOptions) -> Result<(), Failure> {
+fn copy(store: &Store, to: &Path, args: &Args) -> Result<(), Failure> {
     let progress = Progress::new("copying", Unit::Bytes, Some(0));
-    Ok(store.copy_to(to, options, &mut |done, total| progress.at_of(done, total))?)
+    let mut told = |done, total| progress.at_of(done, total);
+    let copied = match args.even_damaged {
+        true => store.copy_even_damaged(to, &mut told),
+        false => store.copy_to(to, CopyOptions { compact: args.compact }, &mut told),
+    };
+    Ok(copied?)
 }

@@ -4,12 +4,14 @@ use hedgerow::Error;
 use hedgerow::tree::{Snapshot, Store};
 use serde_json::json;
 
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::json;
+use crate::numbers::{parse_size, parse_small_size};
 use crate::open::{self, Engine, MAIN, Name, StoreArg};
 use crate::output::Output;
 use crate::table_flags::TableFlags;
+use crate::wait;
 
 /// Make a store; with --table, make a table, in a new store or in one that exists
 #[derive(clap::Args, Debug)]
@@ -20,13 +22,13 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub(super) engine: Option<Engine>,
     /// Values of at least so many bytes stay in the log (engine lsm; 4096 unless told)
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_small_size)]
     pub(super) separate_from: Option<u32>,
     /// Page size in bytes: a power of two from 4096 to 65536
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_small_size)]
     pub(super) page_size: Option<u32>,
-    /// The file never grows beyond this
-    #[arg(long, value_name = "BYTES")]
+    /// The file never grows beyond this, whoever opens it; `limit` changes it
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(super) max_size: Option<u64>,
     /// The table to make, in the text format [default, if another option says what it is: main]
     #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
@@ -55,7 +57,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         _ => new_store(&args)?,
     };
     if let Some(name) = &name {
-        let mut txn = store.begin_write()?;
+        let mut txn = wait::begin_write(&store)?;
         if txn.tables()?.iter().any(|info| info.name == name.0) {
             return Err(Error::TableExists { name: name.0.clone() }.into());
         }
@@ -64,7 +66,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     }
     if json {
         let mut out = Output::stdout();
-        let table = name.map(|name| Format::Text.encode(&name.0));
+        let table = name.map(|name| shown(&name.0));
         let path = store.path().display().to_string();
         let page_size = store.page_size();
         json::print(&mut out, &json!({ "store": path, "page_size": page_size, "table": table }))?;

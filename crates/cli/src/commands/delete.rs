@@ -11,6 +11,7 @@ use crate::json;
 use crate::open::{self, TableArg};
 use crate::output::Output;
 use crate::range::RangeArgs;
+use crate::wait;
 
 /// Delete a key with its values, one value of a key, or a range of keys
 #[derive(clap::Args, Debug)]
@@ -20,7 +21,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
-    #[arg(conflicts_with_all = ["from", "after", "to", "before", "prefix"])]
+    #[arg(allow_negative_numbers = true,
+        conflicts_with_all = ["from", "after", "to", "before", "prefix"])]
     pub(super) key: Option<OsString>,
     /// Only this value of the key
     #[arg(requires = "key")]
@@ -34,7 +36,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.table.store.write()?;
-    let mut txn = store.begin_write()?;
+    let mut txn = wait::begin_write(&store)?;
     let table = open::table(&txn, &args.table.table)?;
     let deleted = match &args.key {
         None => {
@@ -43,6 +45,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         }
         Some(key) => {
             let key = open::argument(key, args.formats.key(), "key")?;
+            open::check_key(&txn, table, &key)?;
             let values = txn.count_values(table, &key)?;
             match &args.value {
                 None => {

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
+use hedgerow::Error;
 use hedgerow::tree::{ReadTxn, Snapshot, Store, TableInfo};
 
-use crate::codec::{Format, FormatArgs};
+use crate::codec::{FormatArgs, shown};
 use crate::exit::{Exit, Failure};
 use crate::open::{self, MAIN, OrderName, TableArg};
-use crate::output::Output;
-use crate::portable::{Portable, TableHeader, Writer, csv, jsonl, lines, mdb};
+use crate::output::{ForceArg, Output};
+use crate::portable::{Layout, Portable, TableHeader, Writer, csv, jsonl, lines, mdb};
 use crate::progress::{Progress, Unit};
+use crate::signals;
 
 /// So much text is gathered before it is written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -33,6 +35,13 @@ pub(crate) struct Args {
     /// Printable bytes as they are instead of hexadecimal digits (mdb only)
     #[arg(short, long)]
     pub(super) print: bool,
+    /// Go on behind damage, and say how many entries are missing (engine tree)
+    #[arg(long)]
+    pub(super) skip_damaged: bool,
+    #[command(flatten)]
+    pub(super) force: ForceArg,
+    #[command(flatten)]
+    pub(super) layout: Layout,
     #[command(flatten)]
     pub(super) formats: FormatArgs,
 }
@@ -48,13 +57,23 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     };
     // Where a dump gives no name, mdb_load goes on in the database before: so ours comes first.
     tables.sort_by_key(|info| info.name != MAIN.as_bytes());
-    let mdb = mdb_writer(&store, &tables, args.print)?;
+    let bytes = if portable == Portable::Mdb { bytes(&txn, &tables) } else { Ok(0) };
+    // Where not all can be read, the file's length is more than enough.
+    let bytes = match bytes {
+        Err(Error::Corrupt { .. }) => store.stat()?.file_bytes.saturating_mul(2),
+        bytes => bytes?,
+    };
+    let mdb = mdb_writer(&store, &tables, args.print, bytes);
     let mut dump = args.begin(portable, mdb)?;
+    let mut missing = 0;
     for info in &tables {
-        table(&mut dump, &txn, info)?;
+        match table(&mut dump, &txn, info, args.skip_damaged) {
+            Ok(lost) => missing += lost,
+            Err(failure) => return Err(dump.stopped(failure)),
+        }
     }
     dump.finish()?;
-    Ok(Exit::Done)
+    Ok(if missing == 0 { Exit::Done } else { Exit::No })
 }
 
 impl Args {
@@ -62,43 +81,78 @@ impl Args {
     pub(super) fn portable(&self, json: bool) -> Result<Portable, Failure> {
         let default = if json { Portable::Jsonl } else { Portable::Mdb };
         let portable = self.portable.unwrap_or(default);
-        match portable != Portable::Mdb && (self.all || self.print) {
-            true => Err(Failure::usage("--all and --print are for --as mdb")),
-            false => Ok(portable),
+        if portable != Portable::Mdb && (self.all || self.print) {
+            return Err(Failure::usage("--all and --print are for --as mdb"));
         }
+        self.layout.check(portable).map_err(Failure::Usage)?;
+        Ok(portable)
     }
 
     /// Begins a dump; `mdb` writes it if that is the format.
     pub(super) fn begin(&self, portable: Portable, mdb: mdb::Writer) -> Result<Dump, Failure> {
         let writer = match portable {
             Portable::Mdb => Writer::Mdb(mdb),
-            Portable::Lines => Writer::Lines(lines::Writer::new(self.formats)),
-            Portable::Csv => Writer::Csv(csv::Writer::new(self.formats)),
+            Portable::Lines => Writer::Lines(lines::Writer::new(self.formats, self.layout)),
+            Portable::Csv => Writer::Csv(csv::Writer::new(self.formats, self.layout.delimiter)),
             Portable::Jsonl => Writer::Jsonl(jsonl::Writer::new(self.formats)),
         };
-        let (progress, out) = (Progress::silent(), Output::to(&self.to)?);
+        let (progress, out) = (Progress::silent(), Output::to(&self.to, self.force.existing())?);
         Ok(Dump { writer, buffer: Vec::new(), out, progress, done: 0 })
     }
 }
 
-fn mdb_writer(store: &Store, tables: &[TableInfo], print: bool) -> Result<mdb::Writer, Failure> {
-    let stat = store.stat()?;
+/// How much LMDB would have to take: equal stores say the same, whatever their files are like.
+fn bytes(txn: &ReadTxn, tables: &[TableInfo]) -> hedgerow::Result<u64> {
+    let mut bytes = 0;
+    for info in tables {
+        let table = open::table_to_walk(txn, info)?;
+        let mut cursor = txn.cursor(table)?;
+        while let Some(entry) = cursor.next(txn)? {
+            bytes += mdb::entry_bytes(entry.key.len(), entry.value.len());
+        }
+    }
+    Ok(bytes)
+}
+
+fn mdb_writer(store: &Store, tables: &[TableInfo], print: bool, bytes: u64) -> mdb::Writer {
     // LMDB's main database cannot hold others while it has duplicates or an order of its own.
     let plain =
         |info: &TableInfo| !info.duplicates && OrderName::of(&info.order) == OrderName::Bytewise;
     let name_main = tables.len() > 1 && !tables.first().is_some_and(plain);
-    Ok(mdb::Writer::new(print, stat.file_bytes, stat.page_size, name_main))
+    mdb::Writer::new(print, bytes, store.page_size(), name_main)
 }
 
-fn table(dump: &mut Dump, txn: &ReadTxn, info: &TableInfo) -> Result<(), Failure> {
+/// Writes a table. Returns how many of its entries are damaged, where these are skipped.
+fn table(dump: &mut Dump, txn: &ReadTxn, info: &TableInfo, skips: bool) -> Result<u64, Failure> {
     dump.begin(&TableHeader::of(info), Some(info.count.values));
     let table = open::table_to_walk(txn, info)?;
     let mut cursor = txn.cursor(table)?;
-    while let Some(entry) = cursor.next(txn)? {
-        dump.entry(&entry.key.to_cow(), &entry.value.to_cow())?;
+    let (mut at, mut missing) = (0, 0);
+    // Behind damage it is gone on by position; a cursor does not know what it could not read.
+    let mut is_astray = false;
+    while at < info.count.values {
+        let found = if is_astray { cursor.seek_nth(txn, at) } else { cursor.next(txn) };
+        is_astray = match found {
+            Ok(Some(entry)) => {
+                dump.entry(&entry.key.to_cow(), &entry.value.to_cow())?;
+                false
+            }
+            Ok(None) => break,
+            Err(Error::Corrupt { .. }) if skips => {
+                signals::check()?;
+                missing += 1;
+                true
+            }
+            Err(error) => return Err(error.into()),
+        };
+        at += 1;
     }
     dump.end();
-    Ok(())
+    if missing > 0 {
+        let (name, all) = (shown(&info.name), info.count.values);
+        eprintln!("table {name}: {missing} of {all} entries are damaged and were skipped");
+    }
+    Ok(missing)
 }
 
 /// A dump being written.
@@ -117,14 +171,18 @@ impl Dump {
         if !self.out.is_terminal() {
             self.progress = Progress::new("dumping", Unit::Items, entries);
         }
-        self.progress.message(Format::Text.encode(header.name.as_deref().unwrap_or_default()));
+        self.progress.message(shown(header.name.as_deref().unwrap_or_default()));
         self.done = 0;
         self.writer.table(header, &mut self.buffer);
     }
 
     /// Writes an entry of the table.
     pub(super) fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        self.writer.entry(key, value, &mut self.buffer);
+        let written = self.writer.entry(key, value, &mut self.buffer);
+        written.map_err(|reason| {
+            let number = self.done + 1;
+            Failure::other(format!("entry {number}, of the key {}: {reason}", shown(key)))
+        })?;
         self.done += 1;
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
@@ -136,6 +194,19 @@ impl Dump {
     /// Ends the table.
     pub(super) fn end(&mut self) {
         self.writer.end(&mut self.buffer);
+    }
+
+    /// Ends the dump early: standard output gets all that was read.
+    fn stopped(mut self, failure: Failure) -> Failure {
+        if !matches!(failure, Failure::ClosedPipe) {
+            let _ = self.flush().and_then(|()| self.out.flush());
+        }
+        match failure {
+            Failure::Store(Error::Corrupt { .. }) => {
+                failure.and("the dump ends there; --skip-damaged goes on behind the damage")
+            }
+            other => other,
+        }
     }
 
     /// Ends the dump.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use hedgerow::tree::Snapshot;
 use serde_json::json;
 
-use crate::codec::FormatArgs;
+use crate::codec::{Format, FormatArgs};
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{self, TableArg};
@@ -17,6 +17,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     pub(super) key: OsString,
     /// Print the bytes of the (first) value as they are, without a line end
     #[arg(long, conflicts_with = "json")]
@@ -31,6 +32,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.table.store.read()?;
     let txn = store.begin_read()?;
     let table = open::table(&txn, &args.table.table)?;
+    open::check_key(&txn, table, &key)?;
     let mut out = Output::stdout();
     let Some(first) = txn.get(table, &key)? else {
         if json {
@@ -48,14 +50,33 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     } else {
         let mut values = Vec::new();
         txn.for_each_value(table, &key, |value| {
-            values.push(args.formats.value().encode(&value.to_cow()));
+            values.push(value.to_vec());
         })?;
-        if json {
-            json::print(&mut out, &json!({ "found": true, "values": values }))?;
-        } else {
-            values.iter().try_for_each(|value| writeln!(out, "{value}"))?;
-        }
+        print_values(&values, args.formats.value(), json, &mut out)?;
     }
     out.finish()?;
     Ok(Exit::Done)
+}
+
+/// Prints the values of a key.
+pub(super) fn print_values(
+    values: &[Vec<u8>],
+    format: Format,
+    json: bool,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    if json {
+        let shown: Result<Vec<String>, String> =
+            values.iter().map(|value| format.encode(value)).collect();
+        let shown = shown.map_err(|error| json::unshown("value", &error))?;
+        return json::print(out, &json!({ "found": !values.is_empty(), "values": shown }));
+    }
+    for value in values {
+        let mut line = Vec::new();
+        let shown = format.encode_to(value, &mut line);
+        shown.map_err(|error| json::unshown("value", &error))?;
+        line.push(b'\n');
+        out.bytes(&line)?;
+    }
+    Ok(())
 }

@@ -1,20 +1,21 @@
 //! `load`: tables from portable text.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow::tree::Store;
+use hedgerow::tree::{Snapshot, Store};
 use serde_json::json;
 
-use crate::codec::{Format, FormatArgs};
+use crate::codec::{FormatArgs, shown};
+use crate::draft::remove_tree;
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::json;
 use crate::loader::{Fill, Loaded, Loader, Target};
 use crate::open::{self, MAIN, Name, StoreArg};
 use crate::output::Output;
-use crate::portable::{BadInput, Event, Portable, Reader, TableHeader};
+use crate::portable::{BadInput, Event, Fields, Portable, Reader, TableHeader};
 use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
@@ -45,21 +46,44 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) flags: TableFlags,
     #[command(flatten)]
+    pub(super) fields: Fields,
+    #[command(flatten)]
     pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
-    if args.portable == Portable::Mdb && args.flags.duplicates {
-        return Err(Failure::usage("a dump of --as mdb says itself which tables have duplicates"));
-    }
+    args.check()?;
     let input = Input::open(&args.from)?;
-    let store = match args.store.store.exists() {
-        true => args.store.write()?,
-        false => open::create(Store::builder(), &args.store.store)?,
+    let is_new = !args.store.store.exists();
+    let store = match is_new {
+        false => args.store.write()?,
+        true => open::create(Store::builder(), &args.store.store)?,
     };
-    let keep = args.keep;
-    load(&args, input, Box::new(Loader::new(store, keep)), json)
+    let loader = Loader::new(store.clone(), args.keep);
+    let loaded = load(&args, input, Box::new(loader), json);
+    let is_empty = || store.begin_read().and_then(|txn| txn.tables()).is_ok_and(|t| t.is_empty());
+    if loaded.is_err() && is_new && is_empty() {
+        drop(store);
+        remove_tree(&args.store.store);
+    }
+    loaded
+}
+
+impl Args {
+    /// Whether the arguments fit together.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.store.store == Path::new("-") {
+            return Err(Failure::usage(
+                "the store comes first; - for standard input comes behind it, or is left out",
+            ));
+        }
+        if self.portable == Portable::Mdb && self.flags.duplicates {
+            let what = "a dump of --as mdb says itself which tables have duplicates";
+            return Err(Failure::usage(what));
+        }
+        self.fields.check(self.portable).map_err(Failure::Usage)
+    }
 }
 
 /// Loads into a store of any engine.
@@ -97,7 +121,7 @@ impl<'a> Load<'a> {
             input_name: input.name.clone(),
             progress: Progress::new("loading", Unit::Bytes, input.length),
             bytes: input.counter(),
-            reader: Reader::new(Box::new(input), args.portable, args.formats),
+            reader: Reader::new(Box::new(input), args.portable, args.formats, &args.fields),
             loader,
             committed_line: 0,
         }
@@ -146,7 +170,7 @@ impl<'a> Load<'a> {
         let options = options.map_err(|failure| self.at_line(failure))?;
         let given = self.args.table.clone();
         let name = header.name.map(Name).or(given).unwrap_or_else(|| Name(MAIN.into()));
-        self.progress.message(Format::Text.encode(&name.0));
+        self.progress.message(shown(&name.0));
         let begun = self.loader.begin_table(name, &Target::Exactly(&options));
         begun.map_err(|failure| self.at_line(failure))
     }

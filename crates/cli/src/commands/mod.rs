@@ -11,6 +11,7 @@ pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod dump;
 pub(crate) mod get;
+pub(crate) mod limit;
 pub(crate) mod load;
 pub(crate) mod lsm;
 pub(crate) mod man;
@@ -23,10 +24,12 @@ pub(crate) mod scan;
 pub(crate) mod stat;
 pub(crate) mod tables;
 
+use std::time::Duration;
+
 use clap::{Parser, Subcommand};
 
-use crate::exit;
 use crate::open::Engine;
+use crate::{exit, wait};
 
 /// Makes, fills, asks, checks and moves Hedgerow stores
 #[derive(Parser, Debug)]
@@ -37,6 +40,9 @@ pub(crate) struct Cli {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Wait so many seconds at most for others that write
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = wait::parse_seconds)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -57,6 +63,7 @@ pub(crate) enum Command {
     Salvage(salvage::Args),
     Copy(copy::Args),
     Compact(compact::Args),
+    Limit(limit::Args),
     Dump(dump::Args),
     Load(load::Args),
     Convert(convert::Args),
@@ -85,6 +92,7 @@ impl Command {
             Self::Check(args) => &args.store.store,
             Self::Salvage(args) => &args.old,
             Self::Copy(args) => &args.store.store,
+            Self::Limit(args) => &args.store.store,
             Self::Compact(args) => &args.store.store,
             Self::Dump(args) => &args.table.store.store,
             Self::Load(args) => &args.store.store,

@@ -35,8 +35,8 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     };
     if json {
         let mut out = Output::stdout();
-        let value = entry.as_ref().map_or(Value::Null, |entry| json::entry(entry, args.formats));
-        json::print(&mut out, &value)?;
+        let value = entry.as_ref().map(|entry| json::entry(entry, args.formats)).transpose()?;
+        json::print(&mut out, &value.unwrap_or(Value::Null))?;
         out.finish()?;
     } else if let Some(entry) = &entry {
         let mut printer = Printer::new(false, args.formats, false);

@@ -12,6 +12,7 @@ use crate::input;
 use crate::json;
 use crate::open::{self, MAIN, Name, TableArg};
 use crate::output::Output;
+use crate::wait;
 
 /// Store a value under a key; in a table with duplicates, add it
 ///
@@ -21,6 +22,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     pub(super) key: OsString,
     /// The value; `-` takes the bytes of standard input as they are
     #[arg(allow_negative_numbers = true)]
@@ -43,7 +45,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         _ => open::argument(&args.value, args.formats.value(), "value")?,
     };
     let store = args.table.store.write()?;
-    let mut txn = store.begin_write()?;
+    let mut txn = wait::begin_write(&store)?;
     let create = args.create_table || args.table.table.0 == MAIN.as_bytes();
     let table = table(&mut txn, &args.table.table, create)?;
     let put = if !args.new {

@@ -19,6 +19,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
     /// The key
+    #[arg(allow_negative_numbers = true)]
     pub(super) key: OsString,
     /// One of its values
     pub(super) value: Option<OsString>,
@@ -38,6 +39,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.table.store.read()?;
     let txn = store.begin_read()?;
     let table = open::table(&txn, &args.table.table)?;
+    open::check_key(&txn, table, &key)?;
     let rank = match &value {
         Some(value) => txn.rank_pair(table, &key, value)?,
         None => txn.rank(table, &key)?,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hedgerow::tree::{Interrupt, Loss, SalvageReport, Store};
 use serde_json::{Value, json};
 
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::output::Output;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 }
 
 fn as_json(report: &SalvageReport) -> Value {
-    let text = |bytes: &Vec<u8>| Format::Text.encode(bytes);
+    let text = |bytes: &Vec<u8>| shown(bytes);
     let loss = |loss: &Loss| {
         json!({
             "table": text(&loss.table),
@@ -76,7 +76,7 @@ fn as_json(report: &SalvageReport) -> Value {
 
 /// What was lost, for a person.
 fn sentence(loss: &Loss) -> String {
-    let text = |bytes: &[u8]| Format::Text.encode(bytes);
+    let text = |bytes: &[u8]| shown(bytes);
     let whose = match &loss.table[..] {
         [] => "of the store itself".to_owned(),
         name => format!("of table {}", text(name)),

@@ -1,7 +1,6 @@
 //! `scan`: prints the entries of a table or of a range.
 
 use hedgerow::tree::{Entry, Snapshot, Table};
-use serde_json::json;
 
 use crate::codec::FormatArgs;
 use crate::exit::{Exit, Failure};
@@ -121,16 +120,19 @@ impl Printer {
         self.printed += 1;
         if let Some(array) = &mut self.array {
             let object = match self.keys_only {
-                true => json!({ "key": self.formats.key().encode(key) }),
-                false => json::pair(key, value, self.formats),
+                true => json::key(key, self.formats)?,
+                false => json::pair(key, value, self.formats)?,
             };
             return array.push(&mut self.out, &object);
         }
         self.line.clear();
-        self.formats.key().encode_to(key, &mut self.line);
+        let (key_format, value_format) = (self.formats.key(), self.formats.value());
+        let shown = key_format.encode_to(key, &mut self.line);
+        shown.map_err(|error| json::unshown("key", &error))?;
         if !self.keys_only {
             self.line.push(b'\t');
-            self.formats.value().encode_to(value, &mut self.line);
+            let shown = value_format.encode_to(value, &mut self.line);
+            shown.map_err(|error| json::unshown("value", &error))?;
         }
         self.line.push(b'\n');
         self.out.bytes(&self.line)

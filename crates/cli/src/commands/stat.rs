@@ -8,11 +8,11 @@ use hedgerow::tree::{LevelShape, ReadTxn, Snapshot, StoreStat, TableInfo, TableS
 use serde_json::{Value, json};
 
 use super::tables::kind;
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{self, StoreArg};
-use crate::output::Output;
+use crate::output::{ForceArg, Output};
 
 /// Show pages by kind, free space, readers and the shape of every table's tree
 ///
@@ -25,6 +25,8 @@ pub(crate) struct Args {
     /// Write one self-contained page with pictures; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) force: ForceArg,
 }
 
 /// Everything that is shown.
@@ -49,7 +51,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let path = store.path().display().to_string();
     let picture = Picture { path, store: stat, tables: tables(&txn)? };
     if let Some(file) = &args.html {
-        let mut out = Output::to(file)?;
+        let mut out = Output::to(file, args.force.existing())?;
         out.bytes(html::page(&picture).as_bytes())?;
         out.finish()?;
         if !json {
@@ -117,7 +119,7 @@ impl TablePicture {
     fn print(&self, out: &mut Output) -> Result<(), Failure> {
         let (info, stat) = (&self.info, &self.stat);
         let (leaf, branch, overflow) = (stat.leaf_pages, stat.branch_pages, stat.overflow_pages);
-        writeln!(out, "table           {}: {}", Format::Text.encode(&info.name), kind(info))?;
+        writeln!(out, "table           {}: {}", shown(&info.name), kind(info))?;
         writeln!(out, "  keys, values  {}, {}", stat.count.keys, stat.count.values)?;
         writeln!(
             out,
@@ -158,6 +160,7 @@ impl Picture {
             "commit": store.commit,
             "durable_commit": store.durable_commit,
             "file_bytes": store.file_bytes,
+            "max_size": store.max_size,
             "pages": store.pages,
             "branch_pages": store.table_pages.branch_pages,
             "leaf_pages": store.table_pages.leaf_pages,
@@ -177,6 +180,10 @@ impl Picture {
         writeln!(out, "page size       {}", store.page_size)?;
         writeln!(out, "commit          {} (durable: {})", store.commit, store.durable_commit)?;
         writeln!(out, "file            {} bytes", store.file_bytes)?;
+        match store.max_size {
+            Some(size) => writeln!(out, "maximum size    {size} bytes")?,
+            None => writeln!(out, "maximum size    none")?,
+        }
         writeln!(out, "pages           {}", store.pages)?;
         writeln!(out, "  leaf          {}", pages.leaf_pages)?;
         writeln!(out, "  branch        {}", pages.branch_pages)?;

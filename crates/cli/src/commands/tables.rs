@@ -3,7 +3,7 @@
 use hedgerow::tree::{Snapshot, TableInfo};
 use serde_json::Value;
 
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Array};
 use crate::open::StoreArg;
@@ -28,8 +28,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         }
         array.end(&mut out)?;
     } else {
-        let names: Vec<String> =
-            tables.iter().map(|info| Format::Text.encode(&info.name)).collect();
+        let names: Vec<String> = tables.iter().map(|info| shown(&info.name)).collect();
         let width = names.iter().map(String::len).max().unwrap_or(0);
         for (info, name) in tables.iter().zip(&names) {
             let (keys, values) = (info.count.keys, info.count.values);

@@ -1,7 +1,6 @@
 //! mdb_dump: databases as text, in the format that `portable::mdb` describes.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::Path;
 
 use hedgerow::tree::{ReadTxn, Snapshot, Store, TableInfo};
@@ -11,7 +10,7 @@ use super::environment::{self, Access, Databases, READERS_MAX};
 use super::error::{Code, Ending};
 use crate::lmdb_flags::Flags;
 use crate::open;
-use crate::output::Output;
+use crate::output::{Existing, Output};
 use crate::portable::mdb;
 
 pub(crate) const OPTIONS: &str = "af:lnps:V";
@@ -112,8 +111,8 @@ impl Dump {
             writer: mdb::Writer::new(print, stat.file_bytes, stat.page_size, true),
             out: match to {
                 None => Output::stdout(),
-                Some(path) => Output::to(path)
-                    .map_err(|failure| Ending::reopen(path, failure, File::create(path)))?,
+                Some(path) => Output::try_to(path, Existing::Replace)
+                    .map_err(|error| Ending::reopen(path, &error))?,
             },
         })
     }

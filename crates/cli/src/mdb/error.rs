@@ -2,7 +2,6 @@
 //! code that LMDB's interface gives for it, and its text.
 
 use std::fmt::Display;
-use std::fs::File;
 use std::path::Path;
 
 use hedgerow::Error;
@@ -30,16 +29,10 @@ impl Ending {
         Self::Usage(Some(complaint))
     }
 
-    /// A file that could not be opened in place of standard input or output; `again` is what the
-    /// system says to another try.
-    pub(crate) fn reopen(path: &Path, failure: Failure, again: std::io::Result<File>) -> Self {
-        match again {
-            Ok(_) => failure.into(),
-            Err(error) => {
-                let text = Code::of_io(&error).text;
-                Self::Complained(format!("{}: reopen: {text}", path.display()))
-            }
-        }
+    /// A file that could not be opened in place of standard input or output.
+    pub(crate) fn reopen(path: &Path, error: &std::io::Error) -> Self {
+        let text = Code::of_io(error).text;
+        Self::Complained(format!("{}: reopen: {text}", path.display()))
     }
 
     /// A failed call of LMDB's interface, or what stands for it here.

@@ -1,7 +1,6 @@
 //! mdb_load: databases from text.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::Path;
 
 use super::arguments::{Arguments, bytes};
@@ -52,8 +51,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<(), Ending> {
     let wanted = Wanted::of(&mut arguments)?;
     let path = arguments.only()?;
     let from = wanted.from.as_deref().map_or(Path::new("-"), Path::new);
-    let input =
-        Input::open(from).map_err(|failure| Ending::reopen(from, failure, File::open(from)))?;
+    let input = Input::try_open(from).map_err(|error| Ending::reopen(from, &error))?;
     let store = environment::open(&path, wanted.is_file, Access::Write)?;
     let mut load = Load {
         name: wanted.name.map_or_else(|| MAIN.to_vec(), |name| bytes(Some(&name))),

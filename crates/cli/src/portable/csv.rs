@@ -3,26 +3,34 @@
 
 use std::io::Read;
 
-use super::{BadInput, Event};
-use crate::codec::FormatArgs;
-
-/// The first line.
-pub(crate) const HEADING: &[u8] = b"key,value\n";
+use super::{BadInput, Event, Fields};
+use crate::codec::{Format, FormatArgs};
 
 /// Reads the format.
 pub(crate) struct Reader {
     records: csv::Reader<Box<dyn Read>>,
     record: csv::ByteRecord,
     formats: FormatArgs,
-    heading: bool,
+    fields: Fields,
+    /// Once the heading was read.
+    columns: Option<Columns>,
+}
+
+/// Where key and value stand.
+struct Columns {
+    key: usize,
+    /// `None`: the whole record is the value.
+    value: Option<usize>,
+    all: usize,
 }
 
 impl Reader {
     /// Over `input`.
-    pub(crate) fn new(input: Box<dyn Read>, formats: FormatArgs) -> Self {
-        let records =
-            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
-        Self { records, record: csv::ByteRecord::new(), formats, heading: false }
+    pub(crate) fn new(input: Box<dyn Read>, formats: FormatArgs, fields: Fields) -> Self {
+        let mut builder = csv::ReaderBuilder::new();
+        builder.has_headers(false).flexible(true).delimiter(fields.layout.delimiter);
+        let (records, record) = (builder.from_reader(input), csv::ByteRecord::new());
+        Self { records, record, formats: formats.or(Format::Utf8), fields, columns: None }
     }
 
     /// The next entry.
@@ -31,27 +39,51 @@ impl Reader {
         key: &mut Vec<u8>,
         value: &mut Vec<u8>,
     ) -> Result<Event, BadInput> {
-        if !self.heading {
-            self.heading = true;
+        if self.columns.is_none() {
             if !self.read()? {
                 return Ok(Event::End);
             }
-            if self.record.iter().ne([&b"key"[..], b"value"]) {
-                return Err(self.bad("the first line must be the heading: key,value"));
-            }
+            self.columns = Some(self.heading()?);
         }
         if !self.read()? {
             return Ok(Event::End);
         }
-        let (Some(first), Some(second), 2) =
-            (self.record.get(0), self.record.get(1), self.record.len())
-        else {
-            return Err(self.bad(format!("{} fields instead of 2", self.record.len())));
-        };
-        let decoded = (self.formats.key().decode_to(first, key))
-            .and_then(|()| self.formats.value().decode_to(second, value));
+        let Some(columns) = &self.columns else { return Ok(Event::End) };
+        if self.record.len() != columns.all {
+            let found = self.record.len();
+            return Err(self.bad(format!("{found} fields instead of {}", columns.all)));
+        }
+        let field = |column| self.record.get(column).unwrap_or_default();
+        let decoded = self.formats.key().decode_to(field(columns.key), key);
+        let decoded = decoded.and_then(|()| match columns.value {
+            Some(column) => self.formats.value().decode_to(field(column), value),
+            None => {
+                value.clear();
+                line(self.record.iter(), self.fields.layout.delimiter, value);
+                Ok(())
+            }
+        });
         decoded.map_err(|error| self.bad(error))?;
         Ok(Event::Entry)
+    }
+
+    fn heading(&self) -> Result<Columns, BadInput> {
+        let find = |name: &str| {
+            let found = self.record.iter().position(|field| field == name.as_bytes());
+            found.ok_or_else(|| {
+                let mut heading = Vec::new();
+                line(self.record.iter(), self.fields.layout.delimiter, &mut heading);
+                self.bad(format!(
+                    "the first line must be a heading with the columns {} and {}, not \"{}\"; \
+                     --key-field, --value-field and --whole say which ones are meant",
+                    self.fields.key,
+                    self.fields.value,
+                    heading.escape_ascii()
+                ))
+            })
+        };
+        let value = if self.fields.whole { None } else { Some(find(&self.fields.value)?) };
+        Ok(Columns { key: find(&self.fields.key)?, value, all: self.record.len() })
     }
 
     fn read(&mut self) -> Result<bool, BadInput> {
@@ -75,32 +107,55 @@ impl Reader {
 /// Writes the format.
 pub(crate) struct Writer {
     formats: FormatArgs,
+    delimiter: u8,
     field: Vec<u8>,
 }
 
 impl Writer {
     /// In these formats of keys and values.
-    pub(crate) fn new(formats: FormatArgs) -> Self {
-        Self { formats, field: Vec::new() }
+    pub(crate) fn new(formats: FormatArgs, delimiter: u8) -> Self {
+        Self { formats: formats.or(Format::Utf8), delimiter, field: Vec::new() }
+    }
+
+    /// Writes the first line.
+    pub(crate) fn heading(&self, out: &mut Vec<u8>) {
+        line([&b"key"[..], b"value"].into_iter(), self.delimiter, out);
+        out.push(b'\n');
     }
 
     /// Writes one entry.
-    pub(crate) fn entry(&mut self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn entry(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
         self.field.clear();
-        self.formats.key().encode_to(key, &mut self.field);
-        quote(&self.field, out);
-        out.push(b',');
+        self.formats.key().encode_to(key, &mut self.field)?;
+        quote(&self.field, self.delimiter, out);
+        out.push(self.delimiter);
         self.field.clear();
-        self.formats.value().encode_to(value, &mut self.field);
-        quote(&self.field, out);
+        self.formats.value().encode_to(value, &mut self.field)?;
+        quote(&self.field, self.delimiter, out);
         out.push(b'\n');
+        Ok(())
     }
 }
 
-/// Adds a field. Encoded ones have no line ends: only commas and quotation marks ask for
-/// quoting.
-fn quote(field: &[u8], out: &mut Vec<u8>) {
-    if !field.iter().any(|byte| matches!(byte, b',' | b'"')) {
+/// Adds the fields of a record.
+fn line<'f>(fields: impl Iterator<Item = &'f [u8]>, delimiter: u8, out: &mut Vec<u8>) {
+    for (index, field) in fields.enumerate() {
+        if index > 0 {
+            out.push(delimiter);
+        }
+        quote(field, delimiter, out);
+    }
+}
+
+/// Adds a field, in quotation marks where its bytes ask for them.
+fn quote(field: &[u8], delimiter: u8, out: &mut Vec<u8>) {
+    let asks = |byte: &u8| matches!(byte, b'"' | b'\r' | b'\n') || *byte == delimiter;
+    if !field.iter().any(asks) {
         out.extend_from_slice(field);
         return;
     }

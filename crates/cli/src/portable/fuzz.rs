@@ -2,7 +2,9 @@
 
 use clap::ValueEnum as _;
 
-use super::{BadInput, Event, Portable, Reader, TableHeader, Writer, csv, jsonl, lines, mdb};
+use super::{
+    BadInput, Event, Fields, Layout, Portable, Reader, TableHeader, Writer, csv, jsonl, lines, mdb,
+};
 use crate::codec::FormatArgs;
 
 /// A key and its value.
@@ -21,14 +23,15 @@ pub fn dump(bytes: &[u8]) {
             Portable::Mdb => {
                 Writer::Mdb(mdb::Writer::new(bytes.len().is_multiple_of(2), 0, 4096, true))
             }
-            Portable::Lines => Writer::Lines(lines::Writer::new(formats)),
-            Portable::Csv => Writer::Csv(csv::Writer::new(formats)),
+            Portable::Lines => Writer::Lines(lines::Writer::new(formats, Layout::default())),
+            Portable::Csv => Writer::Csv(csv::Writer::new(formats, b',')),
             Portable::Jsonl => Writer::Jsonl(jsonl::Writer::new(formats)),
         };
         let mut out = Vec::new();
         writer.table(&TableHeader::default(), &mut out);
         for (key, value) in &first {
-            writer.entry(key, value, &mut out);
+            let written = writer.entry(key, value, &mut out);
+            assert_eq!(written, Ok(()), "{portable:?}");
         }
         writer.end(&mut out);
         let again = entries(*portable, out);
@@ -39,7 +42,7 @@ pub fn dump(bytes: &[u8]) {
 /// The entries of a dump, of all its tables together.
 fn entries(portable: Portable, bytes: Vec<u8>) -> Result<Vec<Entry>, BadInput> {
     let input = Box::new(std::io::Cursor::new(bytes));
-    let mut reader = Reader::new(input, portable, FormatArgs::default());
+    let mut reader = Reader::new(input, portable, FormatArgs::default(), &Fields::default());
     let (mut all, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         match reader.next(&mut key, &mut value)? {

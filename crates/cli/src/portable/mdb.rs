@@ -28,7 +28,7 @@ use std::io::Read;
 
 use super::text_lines::TextLines;
 use super::{BadInput, DuplicatesHeader, Event, TableHeader};
-use crate::codec::Format;
+use crate::codec::{Format, escape_to, hex_to, shown};
 use crate::lmdb_flags::Flags;
 use crate::open::{MAIN, OrderName};
 
@@ -227,6 +227,11 @@ fn number(value: &[u8]) -> Result<u32, String> {
     digits.ok_or_else(|| format!("\"{}\" is not a number", value.escape_ascii()))
 }
 
+/// What an entry takes of LMDB's pages, beside their free space.
+pub(crate) fn entry_bytes(key: usize, value: usize) -> u64 {
+    key as u64 + value as u64 + 16
+}
+
 /// Writes the format.
 pub(crate) struct Writer {
     print: bool,
@@ -237,10 +242,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// With printable bytes as they are, or all as hexadecimal digits. The map size is what LMDB
-    /// needs to take the dump of a file of `file_bytes`: it stores shared prefixes again and again.
+    /// needs to take keys and values of so many bytes ([`entry_bytes`]), its pages being half full.
     /// The table "main" becomes LMDB's main database unless `name_main`.
-    pub(crate) fn new(print: bool, file_bytes: u64, page_size: u32, name_main: bool) -> Self {
-        let map_size = file_bytes.saturating_mul(8).next_multiple_of(1 << 20).max(64 << 20);
+    pub(crate) fn new(print: bool, bytes: u64, page_size: u32, name_main: bool) -> Self {
+        let map_size = bytes.saturating_mul(4).max(64 << 20).next_multiple_of(1 << 20);
         Self { print, map_size, page_size, name_main }
     }
 
@@ -270,7 +275,7 @@ impl Writer {
                 line(out, format_args!("database={plain}"));
             }
             _ => {
-                let shown = Format::Text.encode(name);
+                let shown = shown(name);
                 line(out, format_args!("database={shown}"));
                 line(out, format_args!("hedgerow_table={shown}"));
             }
@@ -279,10 +284,10 @@ impl Writer {
 
     /// Writes one entry.
     pub(crate) fn entry(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        let format = if self.print { Format::Text } else { Format::Hex };
+        let write = if self.print { escape_to } else { hex_to };
         for datum in [key, value] {
             out.push(b' ');
-            format.encode_to(datum, out);
+            write(datum, out);
             out.push(b'\n');
         }
     }
@@ -315,10 +320,10 @@ fn option_lines(header: &TableHeader) -> Vec<String> {
     when(integer_dup, "integerdup=1");
     when(value_order == Some(&OrderName::Reverse), "reversedup=1");
     if let OrderName::Custom(name) = &header.order {
-        own.push(format!("hedgerow_order={}", Format::Text.encode(name.as_bytes())));
+        own.push(format!("hedgerow_order={}", shown(name.as_bytes())));
     }
     if let Some(OrderName::Custom(name)) = value_order {
-        own.push(format!("hedgerow_value_order={}", Format::Text.encode(name.as_bytes())));
+        own.push(format!("hedgerow_value_order={}", shown(name.as_bytes())));
     }
     if let Some(size) = duplicates.and_then(|duplicates| duplicates.size) {
         own.push(format!("hedgerow_value_size={size}"));

@@ -4,6 +4,7 @@
 pub(crate) mod csv;
 pub mod fuzz;
 pub(crate) mod jsonl;
+mod layout;
 pub(crate) mod lines;
 pub(crate) mod mdb;
 pub(crate) mod text_lines;
@@ -12,6 +13,8 @@ use std::io::Read;
 
 use clap::ValueEnum;
 use hedgerow::tree::{Duplicates, TableInfo, TableOptions};
+
+pub(crate) use layout::{Fields, Layout};
 
 use crate::codec::FormatArgs;
 use crate::open::OrderName;
@@ -27,7 +30,8 @@ pub(crate) enum Portable {
     Lines,
     /// Comma-separated, with a heading: key,value.
     Csv,
-    /// One object a line: {"key": ..., "value": ...}.
+    /// One object a line: {"key": ..., "value": ...}; what is no UTF-8 under "key_base64" and
+    /// "value_base64".
     Jsonl,
 }
 
@@ -132,12 +136,18 @@ pub(crate) enum Reader {
 
 impl Reader {
     /// Reads `input`.
-    pub(crate) fn new(input: Box<dyn Read>, portable: Portable, formats: FormatArgs) -> Self {
+    pub(crate) fn new(
+        input: Box<dyn Read>,
+        portable: Portable,
+        formats: FormatArgs,
+        fields: &Fields,
+    ) -> Self {
+        let layout = fields.layout;
         match portable {
             Portable::Mdb => Self::Mdb(mdb::Reader::new(input)),
-            Portable::Lines => Self::Lines(lines::Reader::new(input, formats)),
-            Portable::Csv => Self::Csv(csv::Reader::new(input, formats)),
-            Portable::Jsonl => Self::Jsonl(jsonl::Reader::new(input, formats)),
+            Portable::Lines => Self::Lines(lines::Reader::new(input, formats, layout)),
+            Portable::Csv => Self::Csv(csv::Reader::new(input, formats, fields.clone())),
+            Portable::Jsonl => Self::Jsonl(jsonl::Reader::new(input, formats, fields.clone())),
         }
     }
 
@@ -179,15 +189,32 @@ impl Writer {
     pub(crate) fn table(&mut self, header: &TableHeader, out: &mut Vec<u8>) {
         match self {
             Self::Mdb(writer) => writer.table(header, out),
-            Self::Csv(_) => out.extend_from_slice(csv::HEADING),
+            Self::Csv(writer) => writer.heading(out),
             Self::Lines(_) | Self::Jsonl(_) => {}
         }
     }
 
-    /// An entry of the table that was begun.
-    pub(crate) fn entry(&mut self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    /// An entry of the table that was begun. One that the format cannot hold leaves no trace.
+    pub(crate) fn entry(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let end = out.len();
+        let written = self.try_entry(key, value, out);
+        if written.is_err() {
+            out.truncate(end);
+        }
+        written
+    }
+
+    fn try_entry(&mut self, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         match self {
-            Self::Mdb(writer) => writer.entry(key, value, out),
+            Self::Mdb(writer) => {
+                writer.entry(key, value, out);
+                Ok(())
+            }
             Self::Lines(writer) => writer.entry(key, value, out),
             Self::Csv(writer) => writer.entry(key, value, out),
             Self::Jsonl(writer) => writer.entry(key, value, out),

@@ -29,7 +29,7 @@ fn written(writer: &mut Writer, header: &TableHeader) -> Vec<u8> {
     let mut out = Vec::new();
     writer.table(header, &mut out);
     for (key, value) in ENTRIES {
-        writer.entry(key, value, &mut out);
+        writer.entry(key, value, &mut out).unwrap();
     }
     writer.end(&mut out);
     out
@@ -38,7 +38,8 @@ fn written(writer: &mut Writer, header: &TableHeader) -> Vec<u8> {
 type Dump = Result<(Vec<TableHeader>, Vec<(Vec<u8>, Vec<u8>)>), BadInput>;
 
 fn read(portable: Portable, formats: FormatArgs, input: &[u8]) -> Dump {
-    let mut reader = Reader::new(Box::new(std::io::Cursor::new(input.to_vec())), portable, formats);
+    let input = Box::new(std::io::Cursor::new(input.to_vec()));
+    let mut reader = Reader::new(input, portable, formats, &Fields::default());
     let (mut tables, mut entries) = (Vec::new(), Vec::new());
     let (mut key, mut value) = (Vec::new(), Vec::new());
     loop {
@@ -57,15 +58,15 @@ fn owned() -> Vec<(Vec<u8>, Vec<u8>)> {
 #[test]
 fn entries_survive_every_format() {
     for arguments in [
-        &[][..],
+        &["--format", "text"][..],
         &["--format", "hex"],
         &["--format", "base64"],
         &["--key-format", "base64", "--value-format", "hex"],
     ] {
         let formats = formats(arguments);
         for (portable, mut writer) in [
-            (Portable::Lines, Writer::Lines(lines::Writer::new(formats))),
-            (Portable::Csv, Writer::Csv(csv::Writer::new(formats))),
+            (Portable::Lines, Writer::Lines(lines::Writer::new(formats, Layout::default()))),
+            (Portable::Csv, Writer::Csv(csv::Writer::new(formats, b','))),
             (Portable::Jsonl, Writer::Jsonl(jsonl::Writer::new(formats))),
         ] {
             let out = written(&mut writer, &TableHeader::default());
@@ -117,7 +118,7 @@ fn mdb_is_what_mdb_dump_prints() {
     let mut out = Vec::new();
     let mut writer = Writer::Mdb(mdb::Writer::new(true, 0, 4096, false));
     writer.table(&header, &mut out);
-    writer.entry(b"a\\b", b"\x00z", &mut out);
+    writer.entry(b"a\\b", b"\x00z", &mut out).unwrap();
     writer.end(&mut out);
     let expected = "VERSION=3\nformat=print\ntype=btree\nmapsize=67108864\nmaxreaders=126\n\
                     duplicates=1\ndupsort=1\ndb_pagesize=4096\nHEADER=END\n a\\\\b\n \\00z\n\
@@ -162,13 +163,94 @@ fn nonsense_is_refused_with_its_line() {
         (Portable::Lines, "a\tb\\\n".to_owned(), 1),
         (Portable::Csv, "a,b\n".to_owned(), 1),
         (Portable::Csv, "key,value\na,b\nc\n".to_owned(), 3),
-        (Portable::Csv, "key,value\na,\\x\n".to_owned(), 2),
+        (Portable::Csv, "k,value\na,b\n".to_owned(), 1),
         (Portable::Jsonl, "{\"key\":\"a\",\"value\":\"b\"}\n{\"key\":\"a\"}\n".to_owned(), 2),
+        (Portable::Jsonl, "{\"key\":\"a\",\"value\":null}\n".to_owned(), 1),
+        (Portable::Jsonl, "{\"key_base64\":\"?\",\"value\":\"\"}\n".to_owned(), 1),
         (Portable::Jsonl, "[1]\n".to_owned(), 1),
         (Portable::Jsonl, "{\n".to_owned(), 1),
     ] {
         let result = read(portable, formats(&[]), input.as_bytes());
         assert_eq!(result.map_err(|bad| bad.line), Err(line), "{portable:?} {input}");
+    }
+}
+
+/// Random entries: of any bytes, of UTF-8, of bytes that formats treat in a way of their own.
+fn random(state: &mut u64) -> Vec<u8> {
+    let mut next = |below: u64| {
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    };
+    let (kind, length) = (next(4), next(12));
+    let special = "\\\",\t\r\n\0'{} ;dead\u{e9}\u{1f98a}key";
+    let mut bytes = Vec::new();
+    for _ in 0..length {
+        match kind {
+            0 => bytes.push(next(256) as u8),
+            1 => bytes.push(b"\\\",\t\r\n\0 41fF;"[next(13) as usize]),
+            _ => {
+                let at = next(special.chars().count() as u64) as usize;
+                let character = special.chars().nth(at).unwrap();
+                bytes.extend_from_slice(character.to_string().as_bytes());
+            }
+        }
+    }
+    bytes
+}
+
+/// What a writer takes comes back as it was; what it does not take leaves no trace.
+#[test]
+fn random_bytes_survive_every_format_and_option_or_are_refused() {
+    let options: [(Portable, &[&str], Layout); 12] = {
+        let plain = Layout::default();
+        let null = Layout { null: true, ..plain };
+        let keys = Layout { keys_only: true, ..plain };
+        let both = Layout { keys_only: true, ..null };
+        [
+            (Portable::Lines, &[], plain),
+            (Portable::Lines, &["--format", "raw"], plain),
+            (Portable::Lines, &[], null),
+            (Portable::Lines, &[], keys),
+            (Portable::Lines, &[], both),
+            (Portable::Csv, &[], plain),
+            (Portable::Csv, &["--format", "raw"], Layout { delimiter: b';', ..plain }),
+            (Portable::Csv, &["--format", "text"], Layout { delimiter: b'\t', ..plain }),
+            (Portable::Jsonl, &[], plain),
+            (Portable::Jsonl, &["--format", "text"], plain),
+            (Portable::Jsonl, &["--key-format", "base64"], plain),
+            (Portable::Csv, &["--key-format", "hex", "--value-format", "utf8"], plain),
+        ]
+    };
+    let mut state = 1;
+    for (portable, arguments, layout) in options {
+        let formats = formats(arguments);
+        let mut writer = match portable {
+            Portable::Lines => Writer::Lines(lines::Writer::new(formats, layout)),
+            Portable::Csv => Writer::Csv(csv::Writer::new(formats, layout.delimiter)),
+            _ => Writer::Jsonl(jsonl::Writer::new(formats)),
+        };
+        let (mut out, mut taken, mut refused) = (Vec::new(), Vec::new(), 0);
+        writer.table(&TableHeader::default(), &mut out);
+        for _ in 0..2_000 {
+            let key = random(&mut state);
+            let value = if layout.keys_only { Vec::new() } else { random(&mut state) };
+            match writer.entry(&key, &value, &mut out) {
+                Ok(()) => taken.push((key, value)),
+                Err(_) => refused += 1,
+            }
+        }
+        let fields = Fields { layout, ..Fields::default() };
+        let input = Box::new(std::io::Cursor::new(out));
+        let mut reader = Reader::new(input, portable, formats, &fields);
+        let (mut key, mut value, mut back) = (Vec::new(), Vec::new(), Vec::new());
+        while reader.next(&mut key, &mut value).unwrap() == Event::Entry {
+            back.push((key.clone(), value.clone()));
+        }
+        assert!(back == taken, "{portable:?} {arguments:?}");
+        assert!(taken.len() > 500, "{portable:?} {arguments:?}: {refused} refused");
+        let takes_all = portable == Portable::Jsonl || arguments == ["--format", "text"];
+        assert!(!takes_all || refused == 0, "{portable:?} {arguments:?}: {refused} refused");
     }
 }
 

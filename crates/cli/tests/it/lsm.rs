@@ -109,7 +109,7 @@ fn what_is_dumped_is_loaded() {
     let sandbox = fruits();
     sandbox.ok(&["put", "s", "-t", "other", "--create-table", "k\\00", "v\\ff"]);
     for portable in ["mdb", "lines", "csv", "jsonl"] {
-        sandbox.ok(&["dump", "s", "dump", "--as", portable]);
+        sandbox.ok(&["dump", "s", "dump", "--as", portable, "--force"]);
         sandbox.ok(&["create", "--engine", "lsm", portable]);
         let loaded = sandbox.json(&["load", portable, "dump", "--as", portable]);
         assert_eq!(loaded["entries"], 4);

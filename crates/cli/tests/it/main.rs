@@ -9,6 +9,8 @@ mod entries;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod lsm;
+#[cfg(unix)]
+mod newcomer;
 mod portable;
 mod salvage;
 mod sandbox;

@@ -2,14 +2,16 @@
 
 use crate::sandbox::Sandbox;
 
-const FORMATS: [&[&str]; 8] = [
+const FORMATS: [&[&str]; 10] = [
     &["--as", "mdb"],
     &["--as", "mdb", "--print"],
     &["--as", "lines"],
     &["--as", "lines", "--format", "hex"],
-    &["--as", "csv"],
-    &["--as", "csv", "--key-format", "base64"],
+    &["--as", "csv", "--format", "text"],
+    &["--as", "csv", "--format", "raw"],
+    &["--as", "csv", "--key-format", "base64", "--value-format", "hex"],
     &["--as", "jsonl"],
+    &["--as", "jsonl", "--format", "text"],
     &["--as", "jsonl", "--value-format", "hex"],
 ];
 

@@ -63,7 +63,7 @@ fn stat_shows_the_tree_level_by_level() {
     let row = format!("  level 0       pages {pages}, entries 20000, {fill} full\n");
     assert!(text.contains(&row), "{text}");
     let page = sandbox.ok(&["stat", "s", "--html", "-"]);
-    assert!(page.contains("keys, ") && page.contains(&format!("{fill} full</text>")), "{page}");
+    assert!(page.contains("keys, ") && page.contains(&format!("{fill} full</span>")), "{page}");
 }
 
 #[test]

@@ -499,6 +499,13 @@ impl SharedLock for Table {
         }
     }
 
+    fn writer(&self) -> Option<u32> {
+        let writer = self.fixed().writer.load(Ordering::SeqCst);
+        let entry = writer & ((1 << WRITER_ENTRY_BITS) - 1);
+        let process = self.fixed().processes.get((entry as usize).wrapping_sub(1))?;
+        (writer != 0 && self.writer_is_alive(writer)).then(|| process.id.load(Ordering::SeqCst))
+    }
+
     fn writer_is_wanted(&self) -> bool {
         let fixed = self.fixed();
         for (group, bits) in fixed.wanted.iter().enumerate() {

@@ -229,6 +229,8 @@ pub trait SharedLock: Send + Sync {
     fn lock_writer(&self, wait: Option<std::time::Duration>) -> io::Result<bool>;
     /// Gives the writer's lock back. Any thread of the process may do so.
     fn unlock_writer(&self);
+    /// The number of the process that has the writer's lock; 0: one in a table of its own.
+    fn writer(&self) -> Option<u32>;
     /// True if another process waits for the writer's lock.
     fn writer_is_wanted(&self) -> bool;
     /// Takes a reader slot (the table grows); the slot pins nothing yet.

@@ -15,7 +15,7 @@ use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
 use super::recover::META_SLOTS;
 use super::store::Inner;
 use super::tree::{Form, Root};
-use super::{CheckReport, Store};
+use super::{CheckReport, ReadTxn, Store};
 use crate::{Error, Result};
 use walk::{Walk, Wanted};
 
@@ -48,6 +48,19 @@ impl Store {
     }
 }
 
+/// An error that names the first damaged page of a snapshot, if there is one.
+pub(super) fn expect_sound(txn: &ReadTxn) -> Result<()> {
+    let file = &txn.pages.file;
+    let mut silent = |_: u64, _: u64| {};
+    let mut checker = Checker::new(file, &txn.meta.meta, &mut silent);
+    checker.trees(&txn.meta.meta)?;
+    let reason = "damaged, or of a damaged part; `check` names all that is wrong";
+    match checker.first_damaged {
+        Some(no) => Err(file.corrupt(no, reason)),
+        None => Ok(()),
+    }
+}
+
 /// What one check knows.
 struct Checker<'s> {
     file: &'s PageFile,
@@ -58,6 +71,7 @@ struct Checker<'s> {
     free: PageSet,
     /// Some pages could not be read or followed: what lies below them was not seen.
     has_gaps: bool,
+    first_damaged: Option<PageNo>,
     report: CheckReport,
     progress: &'s mut dyn FnMut(u64, u64),
 }
@@ -69,11 +83,13 @@ impl<'s> Checker<'s> {
         let free = PageSet::new(meta.end);
         let report = CheckReport::default();
         let (end, txn) = (meta.end, meta.txn);
-        Self { file, end, txn, used, free, has_gaps: false, report, progress }
+        let (has_gaps, first_damaged) = (false, None);
+        Self { file, end, txn, used, free, has_gaps, first_damaged, report, progress }
     }
 
     /// Notes what is wrong with a page.
     fn problem(&mut self, whose: &str, no: PageNo, what: impl std::fmt::Display) {
+        self.first_damaged.get_or_insert(no);
         if self.report.problems.len() < PROBLEMS_MAX {
             self.report.problems.push(format!("page {no} ({whose}): {what}"));
         }

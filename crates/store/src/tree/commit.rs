@@ -168,9 +168,10 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
     free.recent.copy_to(&mut recent);
     let meta = Meta {
         page_size: pages.page_size() as u32,
-        id: state.id,
+        id: state.kept.id,
         txn: pages.txn,
         end: pages.base.end,
+        max_pages: state.kept.max_pages,
         catalog: state.catalog.root,
         ready: free.ready.tree.root,
         pending: free.pending.tree.root,

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::catalog;
-use super::check::PageSet;
+use super::check::{self, PageSet};
 use super::free::{pending_runs, ready_entry};
 use super::meta::Meta;
 use super::open::{exists, meta_pages, store_id, write_metas};
+use super::page::is_sealed;
 use super::pages::{FIRST_PAGE, PageFile, PageNo, Run};
 use super::search::scan_plain;
 use super::snapshot::sealed::Sealed;
@@ -38,7 +39,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Path`] if something is there already, [`Error::Io`], [`Error::Interrupted`],
-    /// [`Error::Corrupt`] for a damaged page that is in the way.
+    /// [`Error::Corrupt`] for a damaged page: each one's checksum is looked at.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {
@@ -61,9 +62,26 @@ impl Store {
         let meta = if options.compact {
             load(&txn, &target.file, progress)?
         } else {
-            copy_pages(&txn, &target.file, progress)?
+            let is_sound = copy_pages(&txn, &target.file, progress)?;
+            check_copied(&txn, is_sound)?;
+            plain_meta(&txn)
         };
         target.finish(meta)
+    }
+
+    /// As [`Store::copy_to`], a plain copy, but for damaged pages: they are copied as they are.
+    ///
+    /// # Errors
+    /// As [`Store::copy_to`]; [`Error::Corrupt`] only where what is free cannot be read.
+    pub fn copy_even_damaged(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
+        let txn = self.begin_read()?;
+        let target = Target::create(&self.inner.options, path.as_ref(), &self.inner.pages)?;
+        copy_pages(&txn, &target.file, progress)?;
+        target.finish(plain_meta(&txn))
     }
 
     /// Writes a plain copy of the newest commit from front to back, while others read and write:
@@ -71,7 +89,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`] if writing fails, [`Error::Interrupted`], [`Error::Corrupt`] for a damaged
-    /// page that is in the way.
+    /// page, which is told at the end.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {
@@ -85,16 +103,17 @@ impl Store {
     /// ```
     pub fn copy_into(&self, out: &mut dyn Write) -> Result<()> {
         let txn = self.begin_read()?;
-        let meta = txn.meta.meta.without_log();
+        let meta = plain_meta(&txn);
         let (source, len) = (&txn.pages.file, meta.file_len());
         let mut stream = Stream { out, source, written: 0 };
         let (free, end) = (free_pages(&txn)?, meta.end);
         stream.write(&meta_pages(meta))?;
-        copy_runs(source, &free, end, &mut |start, bytes| {
+        let is_sound = copy_runs(source, &free, end, &mut |start, bytes| {
             stream.write_zeros_to(u64::from(start) * source.page_size() as u64)?;
             stream.write(bytes)
         })?;
-        stream.write_zeros_to(len)
+        stream.write_zeros_to(len)?;
+        check_copied(&txn, is_sound)
     }
 }
 
@@ -134,6 +153,7 @@ struct Target {
 impl Target {
     fn create(options: &Builder, path: &Path, source: &PageFile) -> Result<Self> {
         let paths = options.paths(path);
+        options.check_place(&paths)?;
         let system = options.system_in_use();
         if system.open_data(&paths.data, Open::Read, options.file_mode).is_ok() {
             return Err(exists(&paths));
@@ -184,12 +204,26 @@ impl Drop for Target {
     }
 }
 
-/// Copies all pages that are not free. Returns the record of the copy's commit.
+/// The record of a plain copy's commit.
+fn plain_meta(txn: &ReadTxn) -> Meta {
+    txn.meta.meta.without_log()
+}
+
+/// An error if what was copied is damaged. Where every page had the checksum of a page of a tree it
+/// is not; those of long values have none of their own, and are looked for from their trees.
+fn check_copied(txn: &ReadTxn, is_sound: bool) -> Result<()> {
+    match is_sound {
+        true => Ok(()),
+        false => check::expect_sound(txn),
+    }
+}
+
+/// Copies all pages that are not free. Returns whether each has a checksum that is right.
 fn copy_pages(
     txn: &ReadTxn,
     target: &PageFile,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Meta> {
+) -> Result<bool> {
     let meta = &txn.meta.meta;
     let source = &txn.pages.file;
     let page_size = source.page_size();
@@ -202,17 +236,18 @@ fn copy_pages(
         done += bytes.len() as u64;
         progress(done, all);
         Ok(())
-    })?;
-    Ok(meta.without_log())
+    })
 }
 
-/// Reads all pages that are not free, and gives them to `write` in order, many at a time.
+/// Reads all pages that are not free, and gives them to `write` in order, many at a time. Returns
+/// whether each has a checksum that is right.
 fn copy_runs(
     source: &PageFile,
     free: &PageSet,
     end: PageNo,
     write: &mut dyn FnMut(PageNo, &[u8]) -> Result<()>,
-) -> Result<()> {
+) -> Result<bool> {
+    let mut is_sound = true;
     let most = (PIECE_BYTES / source.page_size()) as u32;
     let mut piece = vec![0; PIECE_BYTES];
     let mut next = FIRST_PAGE;
@@ -220,10 +255,12 @@ fn copy_runs(
         source.interrupted()?;
         let bytes = &mut piece[..run.len as usize * source.page_size()];
         source.read_run(run, bytes)?;
+        let mut pages = bytes.chunks_exact(source.page_size()).zip(run.start..);
+        is_sound = is_sound && pages.all(|(page, no)| is_sealed(page, no));
         write(run.start, bytes)?;
         next = run.start + run.len;
     }
-    Ok(())
+    Ok(is_sound)
 }
 
 fn write_run(target: &PageFile, start: PageNo, bytes: &[u8]) -> Result<()> {
@@ -292,7 +329,8 @@ fn load(txn: &ReadTxn, target: &PageFile, progress: &mut dyn FnMut(u64, u64)) ->
     }
     let catalog = load_catalog(&txn.pages, &records, &mut sink)?;
     let empty = Meta::empty(page_size as u32, store_id());
-    Ok(Meta { txn: load::COMMIT, end: sink.finish()?, catalog, ..empty })
+    let max_pages = txn.meta.meta.max_pages;
+    Ok(Meta { txn: load::COMMIT, end: sink.finish()?, max_pages, catalog, ..empty })
 }
 
 #[cfg(test)]

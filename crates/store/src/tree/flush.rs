@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::commit::{announce, withdraw, write_meta, write_slot};
-use super::group::{EndTurn, locked};
+use super::group::{EndTurn, Wait, locked};
 use super::log;
 use super::meta::{Kind, Meta};
 use super::pages::Run;
@@ -66,7 +66,7 @@ impl Inner {
         drop(held);
         self.enter_alone()?;
         let mut end = EndTurn::new(self, false);
-        end.lock(true)?;
+        end.lock(Wait::Ever)?;
         let _held = locked(&self.meta_turn);
         self.note_durable(flushed, closing)
     }
@@ -113,7 +113,7 @@ impl Inner {
             return Ok(());
         }
         let mut end = EndTurn::new(self, false);
-        if !end.lock(false)? || self.latest_number() != newest.meta.txn {
+        if !end.lock(Wait::No)? || self.latest_number() != newest.meta.txn {
             return Ok(());
         }
         self.clean()?;

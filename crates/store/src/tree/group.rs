@@ -34,7 +34,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::commit::{give_back, publish};
 use super::state::WriteState;
@@ -109,6 +109,34 @@ impl Outcome {
     }
 }
 
+/// How long a thread waits for the writer's turn.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait {
+    No,
+    Until(Instant),
+    /// Until the store is interrupted.
+    Ever,
+}
+
+impl Wait {
+    fn left(self) -> Duration {
+        match self {
+            Self::No => Duration::ZERO,
+            Self::Until(end) => end.saturating_duration_since(Instant::now()),
+            Self::Ever => Duration::MAX,
+        }
+    }
+
+    /// Whether there is time left; an error if the store is interrupted.
+    fn goes_on(self, store: &Inner) -> Result<bool> {
+        if self.left().is_zero() {
+            return Ok(false);
+        }
+        store.pages.interrupted()?;
+        Ok(true)
+    }
+}
+
 /// The threads of this process that wait for the writer's turn.
 pub(crate) struct Queue<G> {
     seats: Mutex<Seats<G>>,
@@ -161,17 +189,17 @@ impl<G> Queue<G> {
         !std::mem::replace(&mut seats.taken, true)
     }
 
-    /// Waits for the turn as long as `patience` is no error. Only a thread that `joins` is handed a
-    /// group.
+    /// Waits for the turn as long as `patience` is true; `None` if it ends. Only a thread that
+    /// `joins` is handed a group.
     pub(crate) fn enter(
         &self,
         joins: bool,
-        mut patience: impl FnMut() -> Result<()>,
-    ) -> Result<Entry<G>> {
+        mut patience: impl FnMut() -> Result<bool>,
+    ) -> Result<Option<Entry<G>>> {
         let seat = {
             let mut seats = locked(&self.seats);
             if !std::mem::replace(&mut seats.taken, true) {
-                return Ok(Entry::Alone);
+                return Ok(Some(Entry::Alone));
             }
             let call = Mutex::new(Call::Nothing);
             let seat = Arc::new(Seat { joins, call, called: Condvar::new() });
@@ -180,14 +208,13 @@ impl<G> Queue<G> {
         };
         loop {
             match seat.wait() {
-                Call::Turn(entry) => return Ok(entry),
-                Call::Free if self.take_free(&seat) => return Ok(Entry::Alone),
+                Call::Turn(entry) => return Ok(Some(entry)),
+                Call::Free if self.take_free(&seat) => return Ok(Some(Entry::Alone)),
                 Call::Free | Call::Nothing => {}
             }
-            if let Err(error) = patience()
-                && self.give_up(&seat)
-            {
-                return Err(error);
+            let goes_on = patience();
+            if !matches!(goes_on, Ok(true)) && self.give_up(&seat) {
+                return goes_on.map(|_| None);
             }
         }
     }
@@ -310,17 +337,15 @@ impl<'s> EndTurn<'s> {
     }
 
     /// Takes the lock that all processes share, waiting for it until the store is interrupted;
-    /// without `wait` false if it is taken.
-    pub(crate) fn lock(&mut self, wait: bool) -> Result<bool> {
+    /// false if it is taken when there is no time left.
+    pub(crate) fn lock(&mut self, wait: Wait) -> Result<bool> {
         let store = self.store;
-        let round = if wait { ROUND } else { Duration::ZERO };
         loop {
-            let lock = store.lock.lock_writer(Some(round));
+            let lock = store.lock.lock_writer(Some(wait.left().min(ROUND)));
             self.locked = lock.map_err(|e| Error::io("lock", &store.paths.lock, e))?;
-            if self.locked || !wait {
+            if self.locked || !wait.goes_on(store)? {
                 break;
             }
-            store.pages.interrupted()?;
         }
         *locked(&store.meta_turn) = self.locked;
         Ok(self.locked)
@@ -347,20 +372,20 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Waits for the turn and begins; `None` if `wait` is false and another writer is at work.
-    pub(crate) fn begin(store: &Arc<Inner>, wait: bool) -> Result<Option<Self>> {
+    /// Waits for the turn and begins; `None` if another writer is at work and no time is left.
+    pub(crate) fn begin(store: &Arc<Inner>, wait: Wait) -> Result<Option<Self>> {
         store.check_writable()?;
         let entry = match wait {
-            true => store.queue.enter(true, || store.pages.interrupted())?,
-            false if store.queue.try_enter() => Entry::Alone,
-            false => return Ok(None),
+            Wait::No => store.queue.try_enter().then_some(Entry::Alone),
+            wait => store.queue.enter(true, || wait.goes_on(store))?,
         };
         match entry {
-            Entry::Joined(mut group) => {
+            Some(Entry::Joined(mut group)) => {
                 let mark = Some(group.state.savepoint());
                 Ok(Some(Self { group: Some(group), mark, store: Arc::clone(store) }))
             }
-            Entry::Alone => Self::first(store, wait),
+            Some(Entry::Alone) => Self::first(store, wait),
+            None => Ok(None),
         }
     }
 
@@ -368,14 +393,14 @@ impl Turn {
     pub(crate) fn begin_alone(store: &Arc<Inner>) -> Result<Self> {
         store.check_writable()?;
         store.enter_alone()?;
-        match Self::first(store, true)? {
+        match Self::first(store, Wait::Ever)? {
             Some(turn) => Ok(turn),
             None => unreachable!("a writer that waited came without its turn"),
         }
     }
 
     /// Begins; the calling thread has the turn.
-    fn first(store: &Arc<Inner>, wait: bool) -> Result<Option<Self>> {
+    fn first(store: &Arc<Inner>, wait: Wait) -> Result<Option<Self>> {
         let mut end = EndTurn::new(store, false);
         if !end.lock(wait)? {
             return Ok(None);
@@ -462,9 +487,12 @@ impl Drop for Turn {
 impl Inner {
     /// Waits for the turn, and for no group, until the store is interrupted.
     pub(crate) fn enter_alone(&self) -> Result<()> {
-        match self.queue.enter(false, || self.pages.interrupted())? {
-            Entry::Alone => Ok(()),
-            Entry::Joined(_) => unreachable!("a thread that does not join was handed a group"),
+        match self.queue.enter(false, || Wait::Ever.goes_on(self))? {
+            Some(Entry::Alone) => Ok(()),
+            Some(Entry::Joined(_)) => {
+                unreachable!("a thread that does not join was handed a group")
+            }
+            None => unreachable!("a thread that waits for ever came without its turn"),
         }
     }
 }
@@ -485,13 +513,10 @@ fn first_group(store: &Inner) -> Result<Box<Group>> {
         }
     };
     let number = store.lock.word(WORD_NUMBER).load(SeqCst);
-    let max_size = store.options.max_size;
-    let page_size = store.pages.page_size() as u64;
-    let most = max_size.map_or(u64::MAX, |bytes| bytes / page_size);
-    let max_pages = u64::from(store.pages.max_pages()).min(most) as u32;
     let hints = (store.hints.free.load(SeqCst), store.hints.written.load(SeqCst));
     let follows = group.follows;
-    let WriteState { end, pages, free, .. } = &mut group.state;
+    let WriteState { kept, end, pages, free, .. } = &mut group.state;
+    let (max_pages, max_size) = kept.limits(&store.pages, store.options.max_size);
     pages.begin(*end, number.max(follows) + 1, max_pages, max_size);
     free.begin(follows, hints, |protected| store.add_protected(protected));
     pages.space.has_snapshots = free.has_snapshots();
@@ -517,7 +542,7 @@ fn may_share(store: &Inner, group: &Group) -> bool {
 /// Whether there is anything to write. A table's record changes with its pages only; a delete that
 /// found nothing leaves a mark on the table and no page.
 fn is_changed(state: &WriteState) -> bool {
-    state.pages.changed_pages() > 0 || !state.pages.freed.is_empty()
+    state.pages.changed_pages() > 0 || !state.pages.freed.is_empty() || state.kept.is_changed
 }
 
 /// Writes a group, ends the turn and tells the members.
@@ -579,7 +604,7 @@ mod tests {
         joins: bool,
         n: usize,
     ) -> std::thread::ScopedJoinHandle<'s, Option<u32>> {
-        let thread = scope.spawn(move || match queue.enter(joins, || Ok(())).ok()? {
+        let thread = scope.spawn(move || match queue.enter(joins, || Ok(true)).ok()?? {
             Entry::Alone => None,
             Entry::Joined(group) => Some(group),
         });
@@ -624,7 +649,7 @@ mod tests {
             assert_eq!(queue.hand_over(2), None);
             Err(Error::Interrupted)
         });
-        assert!(matches!(called, Ok(Entry::Joined(2))));
+        assert!(matches!(called, Ok(Some(Entry::Joined(2)))));
         // The turn is left free at that moment: it stays so.
         let told = queue.enter(true, || {
             queue.leave();
@@ -660,12 +685,12 @@ mod tests {
             loop {
                 queue.leave();
                 if !queue.try_enter() {
-                    return Ok(());
+                    return Ok(true);
                 }
                 passed += 1;
             }
         });
-        assert!(matches!(entry, Ok(Entry::Alone)));
+        assert!(matches!(entry, Ok(Some(Entry::Alone))));
         assert_eq!(passed, PASSED_MAX);
     }
 

@@ -14,7 +14,7 @@
 //!     16      8  feature bits; a bit that is not known is refused
 //!     24      8  number of the commit
 //!     32      4  end: the first page number that was never used
-//!     36      4  zero
+//!     36      4  the most pages that the store may have; zero: no maximum (feature bit 0)
 //!     40     16  store id, random, the same for the life of the store
 //!     56     24  uptime evidence (unsynced commits)
 //!     80      8  pages in the ready tree
@@ -42,17 +42,19 @@ use super::pages::{FIRST_PAGE, PAGE_NO_END, Run};
 use super::tree::Root;
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
+use crate::identify::TREE as MAGIC;
 
 /// The bytes of a record.
 pub(crate) const META_LEN: usize = 4096;
 
-pub(crate) const MAGIC: &[u8; 8] = b"HEDGEROW";
 const VERSION: u32 = 1;
 /// No format has a greater number: a record that says so is damaged, and others may be sound.
 const VERSION_MAX: u32 = 0xffff;
-/// The store has a log, in which there may be commits.
-const FEATURE_LOG: u64 = 1;
-const KNOWN_FEATURES: u64 = FEATURE_LOG;
+/// The feature bit of a store that has a maximum size.
+const FEATURE_MAX_PAGES: u64 = 1;
+/// The feature bit of a store that has a log, in which there may be commits.
+const FEATURE_LOG: u64 = 2;
+const KNOWN_FEATURES: u64 = FEATURE_MAX_PAGES | FEATURE_LOG;
 
 /// The most runs that a commit of one flush may have written.
 pub(crate) const RUNS_MAX: usize = 64;
@@ -72,7 +74,8 @@ const EVIDENCE_FLAG_OFFSET: usize = KIND_OFFSET + 1;
 const FEATURES_OFFSET: usize = EVIDENCE_FLAG_OFFSET + 2;
 const TXN_OFFSET: usize = FEATURES_OFFSET + 8;
 const END_OFFSET: usize = TXN_OFFSET + 8;
-const ID_OFFSET: usize = END_OFFSET + 8;
+const MAX_PAGES_OFFSET: usize = END_OFFSET + 4;
+const ID_OFFSET: usize = MAX_PAGES_OFFSET + 4;
 const EVIDENCE_OFFSET: usize = ID_OFFSET + 16;
 const READY_PAGES_OFFSET: usize = EVIDENCE_OFFSET + 24;
 const PENDING_PAGES_OFFSET: usize = READY_PAGES_OFFSET + 8;
@@ -154,6 +157,8 @@ pub(crate) struct Meta {
     pub(crate) txn: u64,
     /// The first page number that was never used.
     pub(crate) end: u32,
+    /// The store may not end behind this page; 0: no such bound.
+    pub(crate) max_pages: u32,
     pub(crate) catalog: Root,
     /// Free pages that anyone may take.
     pub(crate) ready: Root,
@@ -192,6 +197,7 @@ impl Meta {
             id,
             txn: 0,
             end: FIRST_PAGE,
+            max_pages: 0,
             catalog: Root::EMPTY,
             ready: Root::EMPTY,
             pending: Root::EMPTY,
@@ -217,6 +223,12 @@ impl Meta {
         u64::from(self.end) * u64::from(self.page_size)
     }
 
+    /// The maximum size in bytes that the store was given.
+    pub(crate) fn max_size(&self) -> Option<u64> {
+        let bytes = u64::from(self.max_pages) * u64::from(self.page_size);
+        (bytes > 0).then_some(bytes)
+    }
+
     /// The record as it stands in meta page `slot`.
     pub(crate) fn encode(&self, slot: u32) -> Box<[u8]> {
         let mut bytes = vec![0; META_LEN].into_boxed_slice();
@@ -239,9 +251,12 @@ impl Meta {
         out[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(MAGIC);
         put_u32(out, VERSION_OFFSET, VERSION);
         out[PAGE_SHIFT_OFFSET] = self.page_size.trailing_zeros() as u8;
-        put_u64(out, FEATURES_OFFSET, if self.log.is_some() { FEATURE_LOG } else { 0 });
         put_u64(out, TXN_OFFSET, self.txn);
         put_u32(out, END_OFFSET, self.end);
+        let feature = |is_used: bool, bit: u64| if is_used { bit } else { 0 };
+        let features = feature(self.max_pages > 0, FEATURE_MAX_PAGES);
+        put_u64(out, FEATURES_OFFSET, features | feature(self.log.is_some(), FEATURE_LOG));
+        put_u32(out, MAX_PAGES_OFFSET, self.max_pages);
         out[ID_OFFSET..EVIDENCE_OFFSET].copy_from_slice(&self.id);
         put_u64(out, READY_PAGES_OFFSET, self.ready_pages);
         put_u64(out, PENDING_PAGES_OFFSET, self.pending_pages);
@@ -360,6 +375,10 @@ impl Meta {
             id,
             txn,
             end,
+            max_pages: match u64_at(bytes, FEATURES_OFFSET) & FEATURE_MAX_PAGES {
+                0 => 0,
+                _ => u32_at(bytes, MAX_PAGES_OFFSET),
+            },
             catalog: root_at(bytes, CATALOG_OFFSET, end)?,
             ready: root_at(bytes, READY_OFFSET, end)?,
             pending: root_at(bytes, PENDING_OFFSET, end)?,

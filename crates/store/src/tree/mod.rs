@@ -26,6 +26,7 @@ mod order;
 mod page;
 mod pages;
 mod path;
+mod range;
 mod rank;
 mod rebalance;
 mod recover;
@@ -49,7 +50,8 @@ pub use bytes::Bytes;
 pub use cursor::{Ahead, Cursor, Joined, KeyRoom, Step};
 pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
 pub use page::group::ValueRun;
-pub use snapshot::{Count, Entry, Range, Rank, Snapshot, Table, TableInfo, ValueReader};
+pub use range::Range;
+pub use snapshot::{Count, Entry, Rank, Snapshot, Table, TableInfo, ValueReader};
 pub use stat::{
     CheckReport, CompactReport, CopyOptions, LevelShape, Loss, Reader, SalvageReport, StoreStat,
     TableShape, TableStat,

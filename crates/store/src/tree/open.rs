@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::log::replay::replay;
-use super::meta::{MAGIC, META_LEN, Meta};
-use super::options::Paths;
+use super::meta::{META_LEN, Meta};
+use super::options::{Paths, max_pages};
 use super::pages::PageFile;
 use super::recover::{Choice, Found, META_SLOTS, read_metas, recover};
 use super::registry::{agree, open_once};
@@ -16,6 +16,7 @@ use super::store::{
     WORD_NUMBER, WORD_POISON, word_of,
 };
 use super::{Builder, Durability, Store};
+use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::{Error, Result};
 
@@ -137,6 +138,7 @@ impl Builder {
 
     fn create_files(&self, paths: &Paths) -> Result<Inner> {
         let system = self.system_in_use();
+        self.check_place(paths)?;
         match system.open_data(&paths.data, Open::Read, self.file_mode) {
             Ok(file) if !self.is_vacant(&*file, &paths.data) => return Err(exists(paths)),
             Ok(_) => {}
@@ -151,7 +153,7 @@ impl Builder {
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         };
         let flushed = self.durability != Durability::None;
-        let written = write_new(&*file, self.page_size, store_id());
+        let written = write_new(&*file, self);
         let written = written.and_then(|()| match flushed {
             true => file.sync().and_then(|()| system.sync_directory(&paths.data)),
             false => Ok(()),
@@ -192,21 +194,38 @@ impl Builder {
         }
     }
 
+    /// No store is made among the files of another one.
+    pub(crate) fn check_place(&self, paths: &Paths) -> Result<()> {
+        if self.system.is_none() && paths.data.parent().is_some_and(is_lsm) {
+            let reason = "it would lie in the directory of a store of the engine lsm; choose \
+                          another path";
+            return Err(Error::Path { path: paths.data.clone(), reason });
+        }
+        Ok(())
+    }
+
     fn open_files(&self, paths: &Paths) -> Result<Inner> {
         let system = self.system_in_use();
         let how = if self.read_only { Open::Read } else { Open::Write };
         let file = match system.open_data(&paths.data, how, self.file_mode) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                let reason = "there is no store here; create one first";
+                let is_lsm = self.system.is_none() && paths.data.parent().is_some_and(is_lsm);
+                let reason = match is_lsm {
+                    true => "this is the directory of a store of the engine lsm: open it as one",
+                    false => "there is no store here; create one first",
+                };
                 return Err(Error::Path { path: paths.data.clone(), reason });
             }
             Err(e) => return Err(Error::io("open", &paths.data, e)),
         };
+        let is_vacant = self.is_vacant(&*file, &paths.data);
+        if is_vacant {
+            self.check_place(paths)?;
+        }
         // Refused before a lock file is made beside what is no store. A file with nothing in it may
         // be a store that another process is creating: the lock waits for that process.
-        if !self.is_vacant(&*file, &paths.data)
-            && let Err(error @ Error::NotAStore { .. }) = read_metas(&*file, &paths.data)
+        if !is_vacant && let Err(error @ Error::NotAStore { .. }) = read_metas(&*file, &paths.data)
         {
             return Err(error);
         }
@@ -300,8 +319,10 @@ fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, state: u64) {
 }
 
 /// Writes the meta pages of an empty store.
-fn write_new(file: &dyn DataFile, page_size: u32, id: [u8; 16]) -> io::Result<()> {
-    let empty = Meta { txn: 1, ..Meta::empty(page_size, id) };
+fn write_new(file: &dyn DataFile, options: &Builder) -> io::Result<()> {
+    let page_size = options.page_size;
+    let max_pages = options.max_size.map_or(0, |bytes| max_pages(bytes, page_size));
+    let empty = Meta { txn: 1, max_pages, ..Meta::empty(page_size, store_id()) };
     write_metas(file, empty)
 }
 

@@ -182,6 +182,11 @@ pub struct Builder {
     pub(crate) system: Option<SystemHandle>,
 }
 
+/// The number of pages of a maximum size; 0 is none.
+pub(crate) fn max_pages(bytes: u64, page_size: u32) -> u32 {
+    u32::try_from(bytes / u64::from(page_size)).unwrap_or(u32::MAX).max(1)
+}
+
 /// The system a store runs on; only tests set another one than the real one.
 #[derive(Clone)]
 pub(crate) struct SystemHandle(pub(crate) Arc<dyn crate::os::System>);
@@ -232,7 +237,9 @@ impl Builder {
     }
 
     /// The file never grows beyond this many bytes: a write that would is refused with
-    /// [`Error::StoreFull`](crate::Error::StoreFull).
+    /// [`Error::StoreFull`](crate::Error::StoreFull). A store that is created keeps it, for all who
+    /// open it ([`Store::set_max_size`](crate::tree::Store::set_max_size) changes that); for one
+    /// that exists it holds as long as it is open, beside the one that is kept in it.
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.max_size = Some(bytes);
         self

@@ -75,11 +75,13 @@ impl Store {
         if RealSystem.open_data(&new.data, Open::Read, 0).is_ok() {
             return Err(exists(&new));
         }
+        Builder::new().check_place(&new)?;
         let (file, metas) = open_old(&old.data, interrupt)?;
         let end = page_count(&file)?;
         let mut walker = Walker::new(&file, end, progress);
         let plan = find_tables(&mut walker, &metas)?;
-        let builder = Builder::new().page_size(file.page_size() as u32);
+        let mut builder = Builder::new().page_size(file.page_size() as u32);
+        builder.max_size = metas.first().and_then(Meta::max_size);
         let store = builder.durability(Durability::None).create(&new.data)?;
         let rescued = rescue(&store, &mut walker, plan).and_then(|()| store.sync());
         drop(store);

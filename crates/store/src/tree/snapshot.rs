@@ -4,10 +4,10 @@ use std::ops::Bound;
 
 use super::catalog::{self, OpenTable};
 use super::page::ValueCell;
-use super::page::search::Side;
 use super::pages::{ExtentRef, Pages};
 use super::{
-    Bytes, Cursor, Order, ReadTxn, TableOptions, TableShape, TableStat, WriteTxn, rank, search,
+    Bytes, Cursor, Order, Range, ReadTxn, TableOptions, TableShape, TableStat, WriteTxn, rank,
+    search,
 };
 use crate::{Error, Result};
 
@@ -381,9 +381,6 @@ pub trait Snapshot: sealed::Sealed + Sized {
 }
 
 /// Where part `i` of `n` begins.
-/// A range promises at most so many entries, even if it has more.
-const PROMISED_MAX: usize = 1 << 16;
-
 fn part(total: u64, i: u64, n: u64) -> u64 {
     (u128::from(total) * u128::from(i) / u128::from(n)) as u64
 }
@@ -410,92 +407,6 @@ fn nth<S: Snapshot>(txn: &S, table: Table, n: u64, by_keys: bool) -> Result<Opti
 
 impl Snapshot for ReadTxn {}
 impl Snapshot for WriteTxn {}
-
-/// Iterates over a range of entries from both ends; knows how many are left.
-#[derive(Debug)]
-pub struct Range<'t, S> {
-    txn: &'t S,
-    front: Cursor,
-    back: Cursor,
-    low: Bound<Vec<u8>>,
-    high: Bound<Vec<u8>>,
-    left: u64,
-    front_began: bool,
-    back_began: bool,
-}
-
-impl<'t, S: Snapshot> Range<'t, S> {
-    fn new(txn: &'t S, table: Table, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<Self> {
-        Ok(Self {
-            txn,
-            front: txn.cursor(table)?,
-            back: txn.cursor(table)?,
-            low: low.map(<[u8]>::to_vec),
-            high: high.map(<[u8]>::to_vec),
-            left: txn.count_range(table, low, high)?.values,
-            front_began: false,
-            back_began: false,
-        })
-    }
-
-    fn step(&mut self) -> Result<Option<Entry<'t>>> {
-        if self.front_began {
-            return self.front.next(self.txn);
-        }
-        self.front_began = true;
-        match &self.low {
-            Bound::Unbounded => self.front.first(self.txn),
-            Bound::Included(key) => self.front.seek_and_give(self.txn, key, Side::First, false),
-            Bound::Excluded(key) => self.front.seek_and_give(self.txn, key, Side::Last, false),
-        }
-    }
-
-    fn step_back(&mut self) -> Result<Option<Entry<'t>>> {
-        if self.back_began {
-            return self.back.prev(self.txn);
-        }
-        self.back_began = true;
-        match &self.high {
-            Bound::Unbounded => self.back.last(self.txn),
-            Bound::Included(key) => self.back.seek_and_give(self.txn, key, Side::Last, true),
-            Bound::Excluded(key) => self.back.seek_and_give(self.txn, key, Side::First, true),
-        }
-    }
-
-    fn count_down(&mut self, step: Result<Option<Entry<'t>>>) -> Option<Result<Entry<'t>>> {
-        // An error ends the iteration.
-        self.left = if step.is_ok() { self.left - 1 } else { 0 };
-        step.transpose()
-    }
-}
-
-impl<'t, S: Snapshot> Iterator for Range<'t, S> {
-    type Item = Result<Entry<'t>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let step = self.step();
-        self.count_down(step)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        // The counters of a damaged table may promise anything: nobody is to reserve room for that.
-        let left = usize::try_from(self.left).ok();
-        (left.unwrap_or(usize::MAX).min(PROMISED_MAX), left)
-    }
-}
-
-impl<S: Snapshot> DoubleEndedIterator for Range<'_, S> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let step = self.step_back();
-        self.count_down(step)
-    }
-}
 
 /// Reads one large value in parts (`io::Read` and `io::Seek`), checking only the pages it touches.
 pub struct ValueReader<'t> {

@@ -106,6 +106,8 @@ pub struct StoreStat {
     pub table_pages: TableStat,
     /// Live read transactions.
     pub readers: Vec<Reader>,
+    /// The maximum size in bytes that is kept in the store ([`Store::set_max_size`]).
+    pub max_size: Option<u64>,
 }
 
 /// What [`Store::salvage`] brought over, and what it could not.
@@ -203,6 +205,7 @@ impl Store {
             tables,
             table_pages: all,
             readers,
+            max_size: meta.max_size(),
         })
     }
 }

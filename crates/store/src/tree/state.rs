@@ -35,10 +35,30 @@ struct Mark {
     catalog: Root,
 }
 
+/// What each commit takes over from the one before.
+pub(crate) struct Kept {
+    pub(crate) id: [u8; 16],
+    /// The maximum size of the store; 0: none.
+    pub(crate) max_pages: u32,
+    /// Whether the transaction has given it another one.
+    pub(crate) is_changed: bool,
+}
+
+impl Kept {
+    /// How many pages, and bytes, a transaction may use that is given `max_size` besides.
+    pub(crate) fn limits(&self, file: &PageFile, max_size: Option<u64>) -> (u32, Option<u64>) {
+        let page_size = file.page_size() as u64;
+        let own = (self.max_pages > 0).then(|| u64::from(self.max_pages) * page_size);
+        let max_size = own.into_iter().chain(max_size).min();
+        let most = max_size.map_or(u64::MAX, |bytes| bytes / page_size);
+        (u64::from(file.max_pages()).min(most) as u32, max_size)
+    }
+}
+
 /// The state of a write transaction, or of a group of them.
 pub(crate) struct WriteState {
-    /// The id of the store, and its end in the commit that the transaction follows.
-    pub(crate) id: [u8; 16],
+    pub(crate) kept: Kept,
+    /// The end of the store in the commit that the transaction follows.
     pub(crate) end: PageNo,
     pub(crate) pages: WritePages,
     pub(crate) free: FreeState,
@@ -59,7 +79,7 @@ impl WriteState {
     /// What a commit left; a transaction that follows it begins with that of `pages` and `free`.
     pub(crate) fn new(file: Arc<PageFile>, meta: &Meta) -> Self {
         Self {
-            id: meta.id,
+            kept: Kept { id: meta.id, max_pages: meta.max_pages, is_changed: false },
             end: meta.end,
             pages: WritePages::new(file),
             free: FreeState::new(meta),
@@ -83,6 +103,7 @@ impl WriteState {
             // Of tables that compaction has opened only the pages are known.
             Some(_) => self.forget_tables(),
         }
+        self.kept.is_changed = false;
         self.saved.clear();
         self.marks.clear();
         self.pages.rest()

@@ -10,15 +10,16 @@ use super::catalog::Opened;
 use super::combine::Combiner;
 use super::commit::SharedSlots;
 use super::flush::Flusher;
-use super::group::{Group, Queue, Turn, locked};
+use super::group::{Group, Queue, Turn, Wait, locked};
 use super::log::LogHints;
 use super::meta::{FreeRun, META_LEN, Meta};
 use super::options::Paths;
+use super::options::max_pages;
 use super::pages::PageFile;
 use super::recover::META_SLOTS;
 use super::registry::Registered;
 use super::txn_read::NOT_PINNED;
-use super::{Builder, ReadTxn, Reader, WriteTxn};
+use super::{Builder, Durability, ReadTxn, Reader, WriteTxn};
 use crate::canary::{Bug, is_planted};
 use crate::os::SharedLock;
 use crate::sync::Mutex;
@@ -422,6 +423,28 @@ impl Store {
         Some(self.inner.lock.word(WORD_MAX_SIZE).load(SeqCst)).filter(|bytes| *bytes > 0)
     }
 
+    /// Gives the store a maximum size, or takes it away: kept in the file, it holds for all who
+    /// have the store open now and later, beside what each of them was opened with
+    /// ([`Builder::max_size`]). Whole pages count. Durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if the store holds more than that; those of
+    /// [`Store::begin_write`] and [`WriteTxn::commit`].
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// store.set_max_size(Some(64 << 20))?;
+    /// assert_eq!(store.stat()?.max_size, Some(64 << 20));
+    /// # Ok(()) }
+    /// ```
+    pub fn set_max_size(&self, bytes: Option<u64>) -> Result<()> {
+        let mut txn = self.begin_write_alone()?;
+        txn.keep_max_pages(bytes.map_or(0, |bytes| max_pages(bytes, self.page_size())))?;
+        txn.commit_with(Durability::Durable)
+    }
+
     /// How to open or create a store with other options than the default ones.
     pub fn builder() -> Builder {
         Builder::new()
@@ -460,7 +483,7 @@ impl Store {
     /// [`Error::ReadOnly`], [`Error::Poisoned`] after a failed flush, or [`Error::Interrupted`]
     /// while it waits.
     pub fn begin_write(&self) -> Result<WriteTxn> {
-        match Turn::begin(&self.inner, true)? {
+        match Turn::begin(&self.inner, Wait::Ever)? {
             Some(turn) => Ok(WriteTxn::new(turn)),
             None => unreachable!("a writer that waited came without its turn"),
         }
@@ -471,7 +494,34 @@ impl Store {
     /// # Errors
     /// As [`Store::begin_write`].
     pub fn try_begin_write(&self) -> Result<Option<WriteTxn>> {
-        Ok(Turn::begin(&self.inner, false)?.map(WriteTxn::new))
+        Ok(Turn::begin(&self.inner, Wait::No)?.map(WriteTxn::new))
+    }
+
+    /// Begins a write transaction; `None` if other writers leave it no turn for so long.
+    ///
+    /// # Errors
+    /// As [`Store::begin_write`].
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use std::time::Duration;
+    /// match store.begin_write_within(Duration::from_secs(1))? {
+    ///     Some(txn) => txn.commit()?,
+    ///     None => eprintln!("process {:?} writes", store.writer()),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn begin_write_within(&self, time: Duration) -> Result<Option<WriteTxn>> {
+        let end = std::time::Instant::now().checked_add(time);
+        let wait = end.map_or(Wait::Ever, Wait::Until);
+        Ok(Turn::begin(&self.inner, wait)?.map(WriteTxn::new))
+    }
+
+    /// The number of the process that has a write transaction open now, which may be this one.
+    pub fn writer(&self) -> Option<u32> {
+        self.inner.lock.writer()
     }
 
     /// Begins a write transaction that is a commit of its own: it returns from committing without

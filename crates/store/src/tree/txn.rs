@@ -20,6 +20,7 @@ use super::pages::{ExtentRef, Pages, WritePages};
 use super::path::Path;
 use super::remove::{clear, delete_at, delete_key, delete_range};
 use super::snapshot::sealed::Sealed;
+use super::state::WriteState;
 use super::tail::Tail;
 use super::tree::{Tree, raise};
 use super::txn_read::unique;
@@ -128,16 +129,14 @@ impl WriteTxn {
         txn
     }
 
-    /// The file may not grow beyond `bytes` in this transaction, whatever the store's own maximum;
-    /// `None`: as far as pages have numbers. The newest call counts. Puts leave the last few pages,
-    /// at most 16 and a 32nd of them, to deletes and to the commit.
+    /// The file may not grow beyond `bytes` in this transaction, whatever the maximum that the
+    /// store was opened with; `None`: as far as pages have numbers. The maximum that is kept in the
+    /// store ([`Store::set_max_size`]) holds all the same. The newest call counts. Puts leave the
+    /// last few pages, at most 16 and a 32nd of them, to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
-        let page_size = self.pages().page_size() as u64;
-        let most = bytes.map_or(u64::MAX, |bytes| bytes / page_size);
-        let pages = &mut self.turn.state_mut().pages;
-        let numbers = u64::from(pages.base.file.max_pages());
-        pages.space.max_pages = numbers.min(most) as u32;
-        pages.space.max_size = bytes;
+        let WriteState { kept, pages, .. } = self.turn.state_mut();
+        let (max_pages, max_size) = kept.limits(&pages.base.file, bytes);
+        (pages.space.max_pages, pages.space.max_size) = (max_pages, max_size);
         self.set_limit();
     }
 
@@ -779,6 +778,23 @@ impl WriteTxn {
         self.finish_reserved()?;
         self.pages().interrupted()?;
         self.turn.commit(durability)
+    }
+
+    /// Has this commit say how many pages the store may have; 0: any number.
+    pub(crate) fn keep_max_pages(&mut self, max_pages: u32) -> Result<()> {
+        let end = self.pages().base.end;
+        if max_pages > 0 && max_pages < end {
+            let held = u64::from(end) * self.pages().page_size() as u64;
+            return Err(Error::argument(format!(
+                "the store holds {held} bytes, more than that maximum; `compact` may make it \
+                 smaller"
+            )));
+        }
+        let kept = &mut self.turn.state_mut().kept;
+        (kept.max_pages, kept.is_changed) = (max_pages, true);
+        // Also those who go on in this commit keep it.
+        self.set_max_size(self.turn.store.options.max_size);
+        Ok(())
     }
 
     /// Drops the transaction; it leaves no trace.

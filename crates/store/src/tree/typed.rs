@@ -7,6 +7,7 @@
 mod multimap;
 mod table;
 
+use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
@@ -20,7 +21,8 @@ use crate::{Error, Result};
 
 /// Iterates over the entries of a typed table from both ends.
 ///
-/// Made by [`TypedTable::range`] and [`TypedMultimap::range`].
+/// Made by [`TypedTable::range`] and [`TypedMultimap::range`]. What it passes by it does not walk,
+/// as [`Range`].
 pub struct TypedRange<'t, S, K, V> {
     entries: Range<'t, S>,
     types: PhantomData<fn() -> (K, V)>,
@@ -38,14 +40,41 @@ impl<S: Snapshot, K: KeyCode, V: ValueCode> Iterator for TypedRange<'_, S, K, V>
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.entries.next().map(|entry| entry.and_then(decode_entry))
+        self.entries.next().map(decode)
+    }
+
+    fn nth(&mut self, n: usize) -> Option<Self::Item> {
+        self.entries.nth(n).map(decode)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entries.size_hint()
+    }
+
+    fn count(self) -> usize {
+        self.entries.count()
+    }
+
+    fn last(self) -> Option<Self::Item> {
+        self.entries.last().map(decode)
     }
 }
 
 impl<S: Snapshot, K: KeyCode, V: ValueCode> DoubleEndedIterator for TypedRange<'_, S, K, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.entries.next_back().map(|entry| entry.and_then(decode_entry))
+        self.entries.next_back().map(decode)
     }
+
+    fn nth_back(&mut self, n: usize) -> Option<Self::Item> {
+        self.entries.nth_back(n).map(decode)
+    }
+}
+
+impl<S: Snapshot, K: KeyCode, V: ValueCode> ExactSizeIterator for TypedRange<'_, S, K, V> {}
+impl<S: Snapshot, K: KeyCode, V: ValueCode> FusedIterator for TypedRange<'_, S, K, V> {}
+
+fn decode<K: KeyCode, V: ValueCode>(entry: Result<Entry<'_>>) -> Result<(K, V)> {
+    entry.and_then(decode_entry)
 }
 
 /// The bytes of a key or value.

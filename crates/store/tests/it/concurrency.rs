@@ -192,3 +192,23 @@ fn a_transaction_of_its_own_waits_for_nobody() {
     });
     assert_eq!(store.clear_dead_readers().unwrap(), 0);
 }
+
+#[test]
+fn who_waits_for_a_writer_learns_which_and_gives_up_in_time() {
+    use std::time::Instant;
+    let scratch = Scratch::new();
+    assert_eq!(scratch.store.writer(), None);
+    let txn = scratch.store.begin_write().unwrap();
+    assert_eq!(scratch.store.writer(), Some(std::process::id()));
+    let begun = Instant::now();
+    let waited = std::thread::scope(|scope| {
+        let wait = || scratch.store.begin_write_within(Duration::from_millis(300));
+        scope.spawn(move || wait().unwrap().is_none()).join().unwrap()
+    });
+    assert!(waited, "the turn was had beside another writer");
+    assert!((Duration::from_millis(290)..Duration::from_secs(20)).contains(&begun.elapsed()));
+    drop(txn);
+    assert!(scratch.store.begin_write_within(Duration::from_secs(20)).unwrap().is_some());
+    assert!(scratch.store.begin_write_within(Duration::ZERO).unwrap().is_some());
+    assert!(scratch.store.begin_write_within(Duration::MAX).unwrap().is_some());
+}

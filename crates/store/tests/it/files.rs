@@ -365,6 +365,97 @@ fn a_full_store_can_be_emptied() {
     txn.commit().unwrap();
 }
 
+/// Puts until the store is full; the maximum size that the error tells of.
+fn fill_up(store: &Store) -> u64 {
+    for n in 0..10_000_u32 {
+        let mut txn = store.begin_write().unwrap();
+        let table = match txn.table("t") {
+            Ok(table) => table,
+            Err(_) => txn.create_table("t", &TableOptions::new()).unwrap(),
+        };
+        match txn.put(table, &n.to_be_bytes(), &[1; 2000]).and_then(|()| txn.commit()) {
+            Ok(()) => {}
+            Err(Error::StoreFull { max_size }) => return max_size,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    panic!("the store has no maximum size");
+}
+
+#[test]
+fn a_maximum_size_lasts_and_is_kept_by_all() {
+    let limit = 64 * 4096;
+    let scratch = Scratch::with(Store::builder().max_size(limit)).reopen(Store::builder());
+    assert_eq!(scratch.store.stat().unwrap().max_size, Some(limit));
+    assert_eq!(fill_up(&scratch.store), limit);
+    // Also by one that was opened with another one, or sets one of its own.
+    let scratch = scratch.reopen(Store::builder().max_size(1 << 30));
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.set_max_size(None);
+    let table = txn.table("t").unwrap();
+    let put = txn.put(table, b"long", &[1; 1 << 20]);
+    assert!(matches!(put, Err(Error::StoreFull { max_size }) if max_size == limit));
+    drop(txn);
+    // And by copies of every kind.
+    for (name, compact) in [("plain", false), ("compact", true)] {
+        let copy = scratch.beside(name);
+        let options = hedgerow::tree::CopyOptions { compact };
+        scratch.store.copy_to(&copy, options, &mut |_, _| {}).unwrap();
+        assert_eq!(Store::open(copy).unwrap().stat().unwrap().max_size, Some(limit), "{name}");
+    }
+    let (new, interrupt) = (scratch.beside("new"), scratch.store.interrupt());
+    Store::salvage(scratch.path(), &new, &interrupt, &mut |_, _| {}).unwrap();
+    assert_eq!(Store::open(new).unwrap().stat().unwrap().max_size, Some(limit));
+}
+
+#[test]
+fn a_maximum_size_is_changed_and_never_below_what_is_there() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.store.stat().unwrap().max_size, None);
+    let before = scratch.store.stat().unwrap().commit;
+    scratch.store.set_max_size(Some(100 * 4096 + 17)).unwrap();
+    assert_eq!(scratch.store.stat().unwrap().max_size, Some(100 * 4096));
+    assert!(scratch.store.stat().unwrap().commit > before);
+    assert_eq!(fill_up(&scratch.store), 100 * 4096);
+    let refused = scratch.store.set_max_size(Some(8 * 4096));
+    assert!(matches!(refused, Err(Error::Argument { .. })), "{refused:?}");
+    scratch.store.set_max_size(Some(200 * 4096)).unwrap();
+    let scratch = scratch.reopen(Store::builder());
+    assert_eq!(fill_up(&scratch.store), 200 * 4096);
+    scratch.store.set_max_size(None).unwrap();
+    let scratch = scratch.reopen(Store::builder());
+    assert_eq!(scratch.store.stat().unwrap().max_size, None);
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    txn.put(table, b"long", &vec![1; 4 << 20]).unwrap();
+    txn.commit().unwrap();
+    scratch.check();
+}
+
+#[test]
+fn no_store_is_made_among_the_files_of_another_engine() {
+    let scratch = Scratch::new();
+    let lsm = scratch.beside("lsm");
+    drop(hedgerow::lsm::Options::new().create(true).open(&lsm).unwrap());
+    let names = || fs::read_dir(&lsm).unwrap().count();
+    let before = names();
+    let copy = hedgerow::tree::CopyOptions::default();
+    for path in [lsm.clone(), lsm.join("LOCK"), lsm.join("new")] {
+        let refused = [
+            Store::create(&path).map(drop),
+            scratch.store.copy_to(&path, copy, &mut |_, _| {}),
+            Store::salvage(scratch.path(), &path, &scratch.store.interrupt(), &mut |_, _| {})
+                .map(drop),
+        ];
+        for error in refused.map(Result::unwrap_err) {
+            assert!(error.to_string().contains("of the engine lsm") || path.exists(), "{error}");
+        }
+    }
+    assert_eq!(names(), before);
+    let error = Store::open(&lsm).unwrap_err().to_string();
+    assert!(error.contains("a store of the engine lsm"), "{error}");
+}
+
 #[cfg(unix)]
 #[test]
 fn new_files_are_private_and_follow_no_links() {

@@ -17,6 +17,7 @@ mod cursors;
 mod duplicates;
 mod examples;
 mod files;
+mod identify;
 mod large;
 mod lsm;
 mod lsm_keyspaces;
@@ -24,6 +25,7 @@ mod lsm_transactions;
 mod memory;
 mod orders;
 mod processes;
+mod ranges;
 mod recovery;
 mod savepoints;
 #[cfg(shuttle)]

@@ -6,7 +6,8 @@ use hedgerow::tree::{Snapshot, Store, TableInfo, TableOptions};
 use serde_json::json;
 
 use super::super::lsm::{self, Filler};
-use crate::codec::Format;
+use crate::codec::shown;
+use crate::draft::{self, Draft};
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::loader::{Fill, Loader, Target};
@@ -31,20 +32,17 @@ pub(super) fn run(from: &Path, to: &Path, json: bool) -> Result<Exit, Failure> {
     };
     let mut out = Output::stdout();
     if json {
-        let table = |(name, entries): &(Name, u64)| json!({ "name": Format::Text.encode(&name.0), "values": entries });
+        let table =
+            |(name, entries): &(Name, u64)| json!({ "name": shown(&name.0), "values": entries });
         let tables: Vec<_> = tables.iter().map(table).collect();
         json::print(&mut out, &json!({ "tables": tables }))?;
     } else {
         for (name, entries) in &tables {
-            writeln!(out, "{}: {entries} entries", Format::Text.encode(&name.0))?;
+            writeln!(out, "{}: {entries} entries", shown(&name.0))?;
         }
     }
     out.finish()?;
     Ok(Exit::Done)
-}
-
-fn told(failure: Failure, to: &Path) -> Failure {
-    failure.and(&format!("{} is incomplete; delete it", to.display()))
 }
 
 /// Puts an entry, and now and then says how far it is.
@@ -72,15 +70,17 @@ fn to_lsm(from: &Path, to: &Path) -> Result<Tables, Failure> {
     }
     let total = tables.iter().map(|info| info.count.values).sum();
     let progress = Progress::new("converting", Unit::Items, Some(total));
-    let mut filler = Filler::new(lsm::new_store(to)?, false);
+    let draft = Draft::lsm(to)?;
+    let mut filler = Filler::new(lsm::new_store(draft.path())?, false);
     let mut done = 0;
     for info in &tables {
-        let copied = copy_table(&txn, info, &mut filler, &progress);
-        copied.map_err(|failure| told(failure, to))?;
-        expect(info, filler.loaded().put - done).map_err(|failure| told(failure, to))?;
+        copy_table(&txn, info, &mut filler, &progress)?;
+        expect(info, filler.loaded().put - done)?;
         done = filler.loaded().put;
     }
-    filler.finish().map_err(|failure| told(failure, to))?;
+    filler.finish()?;
+    drop(filler);
+    draft.publish()?;
     Ok(tables.into_iter().map(|info| (Name(info.name), info.count.values)).collect())
 }
 
@@ -90,7 +90,7 @@ fn copy_table<S: Snapshot>(
     filler: &mut Filler,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    progress.message(Format::Text.encode(&info.name));
+    progress.message(shown(&info.name));
     filler.begin_table(Name(info.name.clone()), &Target::AsItIs)?;
     let table = open::table_to_walk(txn, info)?;
     let mut cursor = txn.cursor(table)?;
@@ -106,7 +106,7 @@ fn expect(info: &TableInfo, came: u64) -> Result<(), Failure> {
         false => Err(Failure::other(format!(
             "the table {} counts {} entries, but {came} came over; `hedgerow check` looks for \
              damage",
-            Format::Text.encode(&info.name),
+            shown(&info.name),
             info.count.values
         ))),
     }
@@ -123,25 +123,24 @@ fn to_tree(from: &Path, to: &Path) -> Result<Tables, Failure> {
         }
     }
     let progress = Progress::new("converting", Unit::Items, Some(total));
-    let store = open::create(Store::builder(), to)?;
+    let draft = Draft::tree(to)?;
+    let store = draft::create(&draft)?;
     let mut loader = Loader::new(store.clone(), false);
     let mut tables = Tables::new();
     for space in &spaces {
-        progress.message(Format::Text.encode(space.name()));
+        progress.message(shown(space.name()));
         let (name, before) = (Name(space.name().to_vec()), loader.loaded().put);
-        let mut copy = || {
-            loader.begin_table(name.clone(), &Target::Exactly(&TableOptions::new()))?;
-            for entry in lsm::while_wanted(snapshot.scan(space)?) {
-                let (key, value) = entry?;
-                put(&mut loader, &progress, (&key, &value))?;
-            }
-            Ok(())
-        };
-        copy().map_err(|failure| told(failure, to))?;
+        loader.begin_table(name.clone(), &Target::Exactly(&TableOptions::new()))?;
+        for entry in lsm::while_wanted(snapshot.scan(space)?) {
+            let (key, value) = entry?;
+            put(&mut loader, &progress, (&key, &value))?;
+        }
         tables.push((name, loader.loaded().put - before));
     }
-    loader.finish().map_err(|failure| told(failure, to))?;
-    compare(&store, &tables).map_err(|failure| told(failure, to))?;
+    loader.finish()?;
+    compare(&store, &tables)?;
+    drop((loader, store));
+    draft.publish()?;
     Ok(tables)
 }
 
@@ -153,7 +152,7 @@ fn compare(store: &Store, tables: &Tables) -> Result<(), Failure> {
         if count != *came {
             return Err(Failure::other(format!(
                 "{came} entries of {} were read, but the new store counts {count}",
-                Format::Text.encode(&name.0)
+                shown(&name.0)
             )));
         }
     }

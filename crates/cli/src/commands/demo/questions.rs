@@ -9,7 +9,7 @@ use hedgerow::tree::{Entry, ReadTxn, Snapshot, Store, Table};
 use serde_json::{Value, json};
 
 use super::index::{EXTENSIONS, FILES, Indexed};
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::exit::Failure;
 use crate::numbers::grouped;
 use crate::range::Keys;
@@ -93,7 +93,7 @@ impl Asker {
             }
             Ok(files)
         };
-        let name = format!("files under {}", Format::Text.encode(folder));
+        let name = format!("files under {}", shown(folder));
         pair(&name, fast, slow, number)
     }
 
@@ -124,7 +124,7 @@ impl Asker {
         };
         let name = format!("file at rank {}", grouped(position));
         pair(&name, fast, slow, |path| match path {
-            Some(path) => text(Format::Text.encode(path)),
+            Some(path) => text(shown(path)),
             None => ("none".into(), Value::Null),
         })
     }
@@ -141,7 +141,7 @@ impl Asker {
             })?;
             Ok(before)
         };
-        let name = format!("rank of {}", Format::Text.encode(&path));
+        let name = format!("rank of {}", shown(&path));
         pair(&name, fast, slow, number)
     }
 
@@ -170,7 +170,7 @@ impl Asker {
         };
         let name = format!("{} samples at even distances", grouped(SAMPLES as u64));
         pair(&name, fast, slow, |samples| {
-            let end = |path: Option<&Vec<u8>>| path.map(|path| Format::Text.encode(path));
+            let end = |path: Option<&Vec<u8>>| path.map(|path| shown(path));
             let (first, last) = (end(samples.first()), end(samples.last()));
             let value = json!({ "samples": samples.len(), "first": first, "last": last });
             (format!("{} paths", grouped(samples.len() as u64)), value)
@@ -203,12 +203,12 @@ impl Asker {
         };
         let name = format!("the {EXTENSIONS_LISTED} most frequent extensions");
         pair(&name, fast, slow, |counts| {
-            let words = counts.iter().map(|(extension, files)| {
-                format!("{} {}", Format::Text.encode(extension), grouped(*files))
-            });
-            let value = counts.iter().map(|(extension, files)| {
-                json!({ "extension": Format::Text.encode(extension), "files": files })
-            });
+            let words = counts
+                .iter()
+                .map(|(extension, files)| format!("{} {}", shown(extension), grouped(*files)));
+            let value = counts
+                .iter()
+                .map(|(extension, files)| json!({ "extension": shown(extension), "files": files }));
             (words.collect::<Vec<_>>().join(", "), value.collect())
         })
     }

@@ -9,7 +9,7 @@ use super::index::{FILES, Indexed};
 use super::questions::Answer;
 use crate::exit::Failure;
 use crate::json;
-use crate::numbers::{grouped, time};
+use crate::numbers::{grouped, time, time_as};
 use crate::output::Output;
 
 /// Longer questions and answers are cut in the table.
@@ -71,6 +71,10 @@ impl Report<'_> {
         let names = width(&|answer| cut(&answer.name));
         let texts = width(&|answer| short(answer));
         let heads = ["counted", "walked"];
+        let longest = |time: &dyn Fn(&Answer) -> Duration| {
+            self.answers.iter().map(time).max().unwrap_or_default()
+        };
+        let (fast_max, slow_max) = (longest(&|answer| answer.fast), longest(&|answer| answer.slow));
         writeln!(
             out,
             "{:names$}  {:texts$}  {:>10}  {:>10}  faster by",
@@ -78,10 +82,9 @@ impl Report<'_> {
         )?;
         for answer in self.answers {
             let (name, text) = (cut(&answer.name), short(answer));
-            let (fast, slow) = (time(answer.fast), time(answer.slow));
-            let times = answer.slow.as_secs_f64() / answer.fast.as_secs_f64().max(1e-9);
+            let (fast, slow) = (time_as(answer.fast, fast_max), time_as(answer.slow, slow_max));
             let verdict = if answer.agree { "" } else { "  DIFFERS" };
-            let times = grouped(times.round() as u64);
+            let times = faster_by(answer.fast, answer.slow);
             writeln!(
                 out,
                 "{name:names$}  {text:texts$}  {fast:>10}  {slow:>10}  {times:>9}{verdict}"
@@ -108,6 +111,12 @@ impl Report<'_> {
     }
 }
 
+/// How many times faster, if it is.
+fn faster_by(fast: Duration, slow: Duration) -> String {
+    let times = slow.as_secs_f64() / fast.as_secs_f64().max(1e-9);
+    if times < 1.5 { "-".to_owned() } else { grouped(times.round() as u64) }
+}
+
 /// An answer that fits into the table.
 fn short(answer: &Answer) -> String {
     if answer.value.is_array() { "(below)".into() } else { cut_middle(&answer.text, COLUMN_MAX) }
@@ -131,6 +140,14 @@ fn nanoseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_faster_is_not_praised() {
+        let time = Duration::from_micros;
+        assert_eq!(faster_by(time(10), time(10)), "-");
+        assert_eq!(faster_by(time(10), time(3)), "-");
+        assert_eq!(faster_by(time(1), time(2_000)), "2,000");
+    }
 
     #[test]
     fn long_texts_keep_both_ends() {

@@ -46,13 +46,8 @@ pub(super) fn get(args: &get::Args, json: bool) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
     match &value {
         Some(value) if args.raw => out.bytes(value)?,
-        _ if json => {
-            let values = value.iter().map(|value| args.formats.value().encode(value));
-            let values: Vec<String> = values.collect();
-            json::print(&mut out, &json!({ "found": value.is_some(), "values": values }))?;
-        }
-        Some(value) => writeln!(out, "{}", args.formats.value().encode(value))?,
-        None => eprintln!("not found"),
+        None if !json => eprintln!("not found"),
+        _ => get::print_values(value.as_slice(), args.formats.value(), json, &mut out)?,
     }
     out.finish()?;
     Ok(if value.is_some() { Exit::Done } else { Exit::No })

@@ -14,7 +14,7 @@ use hedgerow::lsm::{Db, Keyspace, Options};
 use hedgerow::{Error, Result as StoreResult};
 
 use super::Command;
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::open::{self, Name, StoreArg};
 use crate::signals;
@@ -36,6 +36,9 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
         Command::Check(args) => whole::check(&args, json),
         Command::Salvage(args) => Err(nothing_to_salvage(&args.old)),
         Command::Copy(args) => whole::copy(&args, json),
+        Command::Limit(_) => Err(Failure::usage(
+            "a maximum size is for stores of the engine tree; this one is of the engine lsm",
+        )),
         Command::Compact(args) => whole::compact(&args, json),
         Command::Dump(args) => portable::dump(&args, json),
         Command::Load(args) => portable::load(&args, json),
@@ -64,7 +67,7 @@ fn nothing_to_salvage(store: &Path) -> Failure {
 
 /// The message for a table that this engine cannot have.
 pub(super) fn only_plain(name: Option<&[u8]>) -> Failure {
-    let name = name.map_or_else(String::new, |name| format!(" {}", Format::Text.encode(name)));
+    let name = name.map_or_else(String::new, |name| format!(" {}", shown(name)));
     Failure::other(format!(
         "a store of the engine lsm has tables in bytewise order with one value a key; the table\
          {name} is another kind"

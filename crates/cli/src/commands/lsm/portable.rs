@@ -5,7 +5,7 @@ use super::{Filler, keyspace, only_plain, open, while_wanted};
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::open::{MAIN, Name};
-use crate::portable::{TableHeader, mdb};
+use crate::portable::{Portable, TableHeader, mdb};
 
 /// What LMDB's tools are told about pages; this engine has none.
 const PAGE_SIZE: u32 = 4096;
@@ -21,12 +21,19 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     // Where a dump gives no name, mdb_load goes on in the database before: so ours comes first.
     names.sort_by_key(|name| name != MAIN.as_bytes());
     let name_main = names.len() > 1 && names.first().is_none_or(|name| name != MAIN.as_bytes());
-    let mdb = mdb::Writer::new(args.print, db.stat().bytes(), PAGE_SIZE, name_main);
     let spaces: Result<Vec<_>, Failure> =
         names.into_iter().map(|name| keyspace(&db, &Name(name))).collect();
     let spaces = spaces?;
-    let mut dump = args.begin(portable, mdb)?;
     let snapshot = db.snapshot();
+    let mut bytes = 0;
+    for space in spaces.iter().filter(|_| portable == Portable::Mdb) {
+        for entry in while_wanted(snapshot.scan(space)?) {
+            let (key, value) = entry?;
+            bytes += mdb::entry_bytes(key.len(), value.len());
+        }
+    }
+    let mdb = mdb::Writer::new(args.print, bytes, PAGE_SIZE, name_main);
+    let mut dump = args.begin(portable, mdb)?;
     for space in &spaces {
         let name = Some(space.name().to_vec());
         let about = db.estimate_count(space, &[], None)?;
@@ -43,6 +50,7 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
 
 /// `load`.
 pub(super) fn load(args: &load::Args, json: bool) -> Result<Exit, Failure> {
+    args.check()?;
     if args.flags.need_tree() {
         return Err(only_plain(args.table.as_ref().map(|name| name.0.as_slice())));
     }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::super::{check, compact, copy, create, stat, tables};
 use super::{keyspace, only_plain, open};
-use crate::codec::Format;
+use crate::codec::shown;
+use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Array};
 use crate::open::{Engine, Name};
@@ -43,7 +44,7 @@ pub(super) fn create(args: &create::Args, json: bool) -> Result<Exit, Failure> {
     db.close()?;
     if json {
         let mut out = Output::stdout();
-        let table = args.table.as_ref().map(|name| Format::Text.encode(&name.0));
+        let table = args.table.as_ref().map(|name| shown(&name.0));
         let path = path.display().to_string();
         json::print(&mut out, &json!({ "store": path, "engine": "lsm", "table": table }))?;
         out.finish()?;
@@ -53,10 +54,7 @@ pub(super) fn create(args: &create::Args, json: bool) -> Result<Exit, Failure> {
 
 /// A store in a directory that does not exist or is empty.
 pub(in super::super) fn new_store(path: &Path) -> Result<Db, Failure> {
-    if path.is_file() || Engine::of(path) == Engine::Lsm {
-        let reason = "there is a file or a store of that name already";
-        return Err(Error::Path { path: path.to_path_buf(), reason }.into());
-    }
+    check_vacant(path)?;
     Ok(Options::new().create(true).open(path)?)
 }
 
@@ -86,7 +84,7 @@ fn spaces(db: &Db) -> Result<Vec<Value>, Failure> {
     let describe = |name: Vec<u8>| {
         let space = keyspace(db, &Name(name))?;
         Ok(json!({
-            "name": Format::Text.encode(space.name()),
+            "name": shown(space.name()),
             "about_keys": db.estimate_count(&space, &[], None)?,
             "separate_from": space.separation_threshold(),
         }))

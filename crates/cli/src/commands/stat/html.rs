@@ -6,7 +6,7 @@ use std::fmt::Write;
 use hedgerow::tree::{LevelShape, Reader};
 
 use super::{Picture, TablePicture};
-use crate::codec::Format;
+use crate::codec::shown;
 use crate::commands::tables::kind;
 use crate::numbers::{self, bytes, grouped};
 
@@ -30,7 +30,7 @@ svg{display:block;width:100%;height:auto;margin:.6rem 0}\
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}\
 td,th{text-align:right;padding:.3rem .6rem;border-bottom:1px solid var(--line)}\
 td:first-child,th:first-child{text-align:left}\
-text{font:13px system-ui,sans-serif;fill:var(--ink)}text.soft{fill:var(--soft)}";
+.row{margin:.6rem 0}.row svg{margin:.15rem 0 0}.row span{font-size:.9rem}";
 
 /// The width of every picture in its own units.
 const WIDTH: f64 = 900.0;
@@ -126,7 +126,7 @@ fn trees(out: &mut String, picture: &Picture) {
 
 fn tree(out: &mut String, table: &TablePicture, widest: u64) {
     let stat = &table.stat;
-    let name = escape(&Format::Text.encode(&table.info.name));
+    let name = escape(&shown(&table.info.name));
     put(out, format_args!("<div class=\"panel\"><h3>{name}</h3>"));
     put(
         out,
@@ -138,18 +138,10 @@ fn tree(out: &mut String, table: &TablePicture, widest: u64) {
             stat.depth
         ),
     );
-    let levels = levels(table);
-    let height = levels.len() * 34;
-    put(
-        out,
-        format_args!(
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"tree of {name}\">"
-        ),
-    );
-    for (index, level) in levels.iter().enumerate() {
-        level.draw(out, index, widest);
+    for level in levels(table) {
+        level.draw(out, widest);
     }
-    put(out, format_args!("</svg><p>{}</p></div>", per_page(table)));
+    put(out, format_args!("<p>{}</p></div>", per_page(table)));
 }
 
 /// What a leaf holds on average, and what an entry takes.
@@ -180,14 +172,15 @@ struct Row {
 /// From the root down.
 fn levels(table: &TablePicture) -> Vec<Row> {
     let row = |(number, level, fill): (usize, &LevelShape, f64)| {
-        let (color, name, entries) = match number {
-            0 => ("leaf", "leaves".to_owned(), "keys"),
+        // A key whose values fill several leaves stands in each of them, and is one.
+        let (color, name, count, entries) = match number {
+            0 => ("leaf", "leaves".to_owned(), table.stat.count.keys, "keys"),
             _ if number + 1 == table.shape.levels.len() => {
-                ("branch", "root".to_owned(), "children")
+                ("branch", "root".to_owned(), level.entries, "children")
             }
-            _ => ("branch", format!("level {number}"), "children"),
+            _ => ("branch", format!("level {number}"), level.entries, "children"),
         };
-        let (pages, count) = (numbers::pages(level.pages), grouped(level.entries));
+        let (pages, count) = (numbers::pages(level.pages), grouped(count));
         let label = format!("{name}: {pages}, {count} {entries}, {fill:.1} % full");
         Row { color, label, pages: level.pages, fill: Some(fill) }
     };
@@ -201,38 +194,36 @@ fn levels(table: &TablePicture) -> Vec<Row> {
 }
 
 impl Row {
-    /// Three columns: pages, as a bar in the middle whose width goes with the logarithm (or the
-    /// root would be invisible); fill, as a bar on a scale of 100 percent; both in words.
-    fn draw(&self, out: &mut String, index: usize, widest: u64) {
-        const PAGES: f64 = 360.0;
-        const FILL: f64 = 120.0;
-        const GAP: f64 = 16.0;
-        let color = self.color;
+    /// In words, which stay readable on a small screen; below them pages, as a bar in the middle
+    /// whose width goes with the logarithm (or the root would be invisible), and fill, as a bar on
+    /// a scale of 100 percent.
+    fn draw(&self, out: &mut String, widest: u64) {
+        const PAGES: f64 = 600.0;
+        const FILL: f64 = 240.0;
+        let (color, label) = (self.color, &self.label);
         let log = |pages: u64| (pages as f64 + 1.0).ln();
         let width = (PAGES * log(self.pages) / log(widest.max(1))).max(4.0);
         let x = (PAGES - width) / 2.0;
-        let y = index * 34 + 4;
+        put(out, format_args!("<div class=\"row\"><span>{label}</span>"));
         put(
             out,
             format_args!(
-                "<rect x=\"{x:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"26\" rx=\"4\" \
+                "<svg viewBox=\"0 0 {WIDTH} 22\" role=\"img\" aria-label=\"{label}\"><rect \
+                 x=\"{x:.1}\" width=\"{width:.1}\" height=\"22\" rx=\"4\" \
                  fill=\"var(--{color})\"/>"
             ),
         );
-        let x = PAGES + GAP;
         if let Some(fill) = self.fill {
-            let width = FILL * (fill / 100.0).clamp(0.0, 1.0);
+            let (x, width) = (WIDTH - FILL, FILL * (fill / 100.0).clamp(0.0, 1.0));
             put(
                 out,
                 format_args!(
-                    "<rect x=\"{x}\" y=\"{y}\" width=\"{FILL}\" height=\"26\" \
-                     fill=\"var(--free)\"/><rect x=\"{x}\" y=\"{y}\" width=\"{width:.1}\" \
-                     height=\"26\" fill=\"var(--{color})\"/>"
+                    "<rect x=\"{x}\" width=\"{FILL}\" height=\"22\" fill=\"var(--free)\"/><rect \
+                     x=\"{x}\" width=\"{width:.1}\" height=\"22\" fill=\"var(--{color})\"/>"
                 ),
             );
         }
-        let (x, y) = (x + FILL + GAP, y + 18);
-        put(out, format_args!("<text x=\"{x}\" y=\"{y}\">{}</text>", self.label));
+        put(out, format_args!("</svg></div>"));
     }
 }
 
@@ -356,19 +347,20 @@ mod tests {
             "root: 1 page, 2 children, 75.0 % full",
             "level 2: 2 pages, 89 children, 75.0 % full",
             "level 1: 89 pages, 12,345 children, 75.0 % full",
-            "leaves: 12,345 pages, 600,000 keys, 75.0 % full",
+            "leaves: 12,345 pages, 5 keys, 75.0 % full",
             "overflow: 3 pages",
         ] {
-            assert!(page.contains(&format!(">{row}</text>")), "{row}");
+            assert!(page.contains(&format!(">{row}</span>")), "{row}");
         }
-        // Three quarters of a scale of 120.
-        assert_eq!(page.matches("width=\"90.0\"").count(), 4, "{page}");
+        // Three quarters of a scale of 240.
+        assert_eq!(page.matches("width=\"180.0\"").count(), 4, "{page}");
+        assert!(!page.contains("<text"), "text in a picture shrinks with it");
     }
 
     #[test]
     fn every_element_that_is_opened_is_closed() {
         let page = page(&picture());
-        for element in ["svg", "div", "table", "tr", "td", "text", "p", "h1", "h2", "h3", "span"] {
+        for element in ["svg", "div", "table", "tr", "td", "p", "h1", "h2", "h3", "span"] {
             let opened = page.matches(&format!("<{element}>")).count()
                 + page.matches(&format!("<{element} ")).count();
             assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");

@@ -17,10 +17,9 @@ use super::process::{self, Identity, Token};
 use super::{
     Backing, Care, FIXED_LEN, FULL_LEN, Fixed, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
 };
+use crate::identify::LOCK as MAGIC;
 use crate::sync::Mutex;
 
-/// "hdg-lock".
-const MAGIC: [u8; 8] = *b"hdg-lock";
 /// What LMDB's lock files begin with.
 const LMDB_MAGIC: u32 = 0xbeef_c0de;
 /// Grows with every change of the layout or of what its parts mean.
@@ -104,7 +103,7 @@ fn is_denied(error: &io::Error) -> bool {
 /// The bytes that open a lock file.
 fn identity() -> [u8; 16] {
     let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[..8].copy_from_slice(MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_ne_bytes());
     bytes[12..].copy_from_slice(&(FULL_LEN as u32).to_ne_bytes());
     bytes
@@ -135,7 +134,7 @@ fn file_is_new(file: &OwnedFd, is_unused: bool) -> io::Result<bool> {
         "a program has it open as LMDB's".to_owned()
     } else if ours {
         "it is shorter than a lock file".to_owned()
-    } else if head[..8] == MAGIC {
+    } else if head[..8] == *MAGIC {
         "it belongs to another version".to_owned()
     } else {
         "it is a file of another kind".to_owned()

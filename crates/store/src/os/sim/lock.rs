@@ -132,6 +132,9 @@ impl SharedLock for SimLock {
     fn unlock_writer(&self) {
         self.table.unlock_writer();
     }
+    fn writer(&self) -> Option<u32> {
+        self.table.writer()
+    }
     fn writer_is_wanted(&self) -> bool {
         self.table.writer_is_wanted()
     }

@@ -190,3 +190,41 @@ fn a_stream_ends_where_it_cannot_be_written_or_is_interrupted() {
     store.interrupt().set(false);
     assert!(store.copy_into(&mut Vec::new()).is_ok());
 }
+
+/// Flips a bit in every kind of place; a plain copy finds it, and leaves nothing.
+#[test]
+fn what_is_damaged_is_not_copied_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path()));
+    let path = folder.path().join("store");
+    let sound = std::fs::read(&path).unwrap();
+    let (mut found, mut passed) = (0, 0);
+    for at in (3 * 4096..sound.len()).step_by(sound.len() / 24 | 1) {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 4;
+        std::fs::write(&path, bytes).unwrap();
+        let store = Store::open(&path).unwrap();
+        let copy = folder.path().join("copy");
+        match store.copy_to(&copy, PLAIN, &mut |_, _| {}) {
+            Ok(()) => {
+                passed += 1;
+                assert_clean(&store);
+                assert!(store.copy_into(&mut Vec::new()).is_ok());
+                std::fs::remove_file(&copy).unwrap();
+            }
+            Err(Error::Corrupt { page, .. }) => {
+                found += 1;
+                assert!(page < (sound.len() / 4096) as u64, "{page}");
+                assert!(store.copy_into(&mut Vec::new()).is_err());
+                let is_trace = |name: &String| name == "copy" || name.ends_with(".part");
+                assert!(!names_in(folder.path()).iter().any(is_trace));
+                store.copy_even_damaged(&copy, &mut |_, _| {}).unwrap();
+                let report = Store::open(&copy).unwrap().check(&mut |_, _| {}).unwrap();
+                assert!(!report.problems.is_empty());
+                std::fs::remove_file(&copy).unwrap();
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(found > 5, "{found} found, {passed} in free pages");
+}

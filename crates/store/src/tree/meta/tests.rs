@@ -13,6 +13,7 @@ fn sample(kind: Kind) -> Meta {
         id: *b"0123456789abcdef",
         txn: 0x0102_0304,
         end: 4711,
+        max_pages: 0x0506_0708,
         catalog: root(17),
         ready: root(18),
         pending: Root::EMPTY,
@@ -35,7 +36,7 @@ fn the_place_of_the_log_comes_back() {
         let meta = Meta { log, ..sample(Kind::Flushed) };
         let bytes = meta.encode(1);
         assert_eq!(Meta::decode(&bytes, 1), Ok(meta));
-        assert_eq!(bytes[16..24], 1_u64.to_le_bytes(), "older versions must refuse it");
+        assert_eq!(bytes[16..24], 2_u64.to_le_bytes(), "older versions must refuse it");
     }
 }
 
@@ -67,6 +68,15 @@ fn the_layout_is_the_one_described() {
     assert_eq!([CORE_SUM_OFFSET, RUNS_OFFSET, RECENT_OFFSET], [256, 264, 776]);
     let golden = include_str!("golden.txt");
     assert_eq!(dump(&sample(kinds()[1].clone()).encode(2)), golden);
+}
+
+#[test]
+fn a_store_without_a_maximum_size_uses_no_feature() {
+    let features = |meta: &Meta| u64_at(&meta.encode(0), FEATURES_OFFSET);
+    let bounded = sample(Kind::Flushed);
+    let free = Meta { max_pages: 0, ..bounded.clone() };
+    assert_eq!((features(&bounded), features(&free)), (FEATURE_MAX_PAGES, 0));
+    assert_eq!(Meta::decode(&free.encode(0), 0), Ok(free));
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn change(turn: &mut Turn, model: &mut Model, random: &mut Random, n: u64, keys:
 }
 
 fn begin(store: &Store) -> Turn {
-    Turn::begin(&store.inner, true).unwrap().unwrap()
+    Turn::begin(&store.inner, Wait::Ever).unwrap().unwrap()
 }
 
 fn content(txn: &ReadTxn) -> Model {
@@ -185,7 +185,7 @@ fn an_aborted_transaction_leaves_no_trace() {
     let mut turn = begin(&store);
     change(&mut turn, &mut model.clone(), &mut random, 100, 100);
     drop(turn);
-    assert!(Turn::begin(&store.inner, false).unwrap().is_some(), "the turn was given back");
+    assert!(Turn::begin(&store.inner, Wait::No).unwrap().is_some(), "the turn was given back");
     assert_eq!(store.inner.latest_number(), number);
     assert_eq!(newest_content(&store), model);
 }
@@ -384,7 +384,7 @@ fn a_failed_flush_ends_all_writing_until_the_store_is_opened_again() {
     let mut turn = begin(&store);
     change(&mut turn, &mut model.clone(), &mut random, 8, 500);
     assert!(matches!(turn.commit(Durability::Durable), Err(Error::Io { .. })));
-    assert!(matches!(Turn::begin(&store.inner, true), Err(Error::Poisoned { .. })));
+    assert!(matches!(Turn::begin(&store.inner, Wait::Ever), Err(Error::Poisoned { .. })));
     assert_eq!(newest_content(&store), model, "reading goes on");
     drop(store);
     let store = opened(&system);

@@ -4,7 +4,7 @@
 use super::source::{Source, body, closing, is_word};
 
 /// The modules that use nothing but each other.
-const LEAVES: &[&str] = &["coding", "checksum", "error", "canary", "sync"];
+const LEAVES: &[&str] = &["coding", "checksum", "error", "canary", "sync", "identify"];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
@@ -13,6 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("canary", &[]),
     ("sync", &[]),
+    ("identify", &[]),
     ("os", &[]),
     ("key", &[]),
     ("cursor", &["key"]),

@@ -1,0 +1,52 @@
+//! `limit`: the maximum size that is kept in a store.
+
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::numbers::parse_size;
+use crate::open::StoreArg;
+use crate::output::Output;
+
+/// Show or change the maximum size of a store, which all who open it keep
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(super) store: StoreArg,
+    /// The new one in bytes, or as 4k, 10M, 2G; `none` takes it away
+    #[arg(value_parser = parse)]
+    size: Option<MaxSize>,
+}
+
+/// A maximum size, or none.
+#[derive(Clone, Copy, Debug)]
+struct MaxSize(Option<u64>);
+
+fn parse(written: &str) -> Result<MaxSize, String> {
+    match written {
+        "none" => Ok(MaxSize(None)),
+        size => parse_size(size).map(|size| MaxSize(Some(size))),
+    }
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = match args.size {
+        Some(MaxSize(size)) => {
+            let store = args.store.write()?;
+            drop(crate::wait::begin_write(&store)?);
+            store.set_max_size(size)?;
+            store
+        }
+        None => args.store.read()?,
+    };
+    let size = store.stat()?.max_size;
+    let mut out = Output::stdout();
+    match (json, size) {
+        (true, _) => json::print(&mut out, &json!({ "max_size": size }))?,
+        (false, Some(size)) => writeln!(out, "{size}")?,
+        (false, None) => writeln!(out, "none")?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
