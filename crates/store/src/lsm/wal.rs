@@ -300,6 +300,12 @@ impl Groups {
         self.buffer.clear();
     }
 
+    /// Goes on at `at`: what stands before it in the log is known, and need not be here.
+    pub(crate) fn pass(&mut self, at: u64) {
+        self.extend(at);
+        self.at = at;
+    }
+
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.end
     }
@@ -430,6 +436,16 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
+    /// Whole groups of a segment, the first of which belongs at `offset`.
+    pub(crate) fn of(identity: &Identity, offset: u64, bytes: &[u8]) -> Self {
+        let (mut places, mut at) = (Vec::new(), 0);
+        while let Some(group) = identity.whole_group(offset + at as u64, &bytes[at..]) {
+            places.push((group.offset, group.end()));
+            at = (group.end() - offset) as usize;
+        }
+        Self { places, bytes: bytes.to_vec(), bytes_offset: offset }
+    }
+
     /// Their memory, to be used again.
     pub(crate) fn into_memory(self) -> Vec<u8> {
         self.bytes

@@ -10,7 +10,7 @@ pub(super) use whole::new_store;
 
 use std::path::Path;
 
-use hedgerow::lsm::{Db, Keyspace, Options};
+use hedgerow::lsm::{Db, Keyspace, Options, Reader};
 use hedgerow::{Error, Result as StoreResult};
 
 use super::Command;
@@ -81,12 +81,27 @@ pub(super) fn open_at(path: &Path) -> Result<Db, Failure> {
     Ok(signals::while_opening(|| Options::new().open(path))??)
 }
 
-/// A keyspace that must be there.
-fn keyspace(db: &Db, name: &Name) -> Result<Keyspace, Failure> {
-    if let Some(keyspace) = db.find_keyspace(&name.0)? {
-        return Ok(keyspace);
-    }
-    let names = db.keyspaces()?;
+/// Opens the store for reading: nothing is written for that.
+fn read(store: &StoreArg) -> Result<Reader, Failure> {
+    read_at(&store.store)
+}
+
+/// Opens the store at a path for reading.
+pub(super) fn read_at(path: &Path) -> Result<Reader, Failure> {
+    Ok(signals::while_opening(|| Options::new().open_read_only(path))??)
+}
+
+/// A keyspace of a store that is read, which must be there.
+fn keyspace(reader: &Reader, name: &Name) -> Result<Keyspace, Failure> {
+    reader.find_keyspace(&name.0)?.map_or_else(|| missing(name, &reader.keyspaces()?), Ok)
+}
+
+/// A keyspace to be written to, which must be there.
+fn keyspace_to_write(db: &Db, name: &Name) -> Result<Keyspace, Failure> {
+    db.find_keyspace(&name.0)?.map_or_else(|| missing(name, &db.keyspaces()?), Ok)
+}
+
+fn missing(name: &Name, names: &[Vec<u8>]) -> Result<Keyspace, Failure> {
     let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
     Err(Failure::from(Error::NoTable { name: name.0.clone() }).and(&open::hint(&names)))
 }
