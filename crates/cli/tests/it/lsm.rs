@@ -75,7 +75,6 @@ fn counts_are_estimates_and_only_when_asked_for() {
     for tree_only in [&["rank", "s", "apple"][..], &["nth", "s", "1"], &["sample", "s", "2"]] {
         sandbox.run(tree_only).is(3).says("hedgerow convert");
     }
-    sandbox.run(&["salvage", "s", "t"]).is(3).says("no salvage");
     sandbox.run(&["stat", "s", "--html", "x"]).is(2);
 }
 
@@ -288,4 +287,33 @@ fn a_full_disk_is_read() {
         return; // No mounts for us.
     }
     run.is(0).says("make room").says("Read-only file system");
+}
+
+#[test]
+fn a_damaged_store_is_salvaged() {
+    let sandbox = fruits();
+    let sound = sandbox.ok(&["salvage", "s", "sound"]);
+    assert!(sound.contains("1 tables, 4 entries brought over: nothing was lost"), "{sound}");
+    assert_eq!(sandbox.ok(&["scan", "sound"]), sandbox.ok(&["scan", "s"]));
+    sandbox.run(&["salvage", "s", "sound"]).is(3).says("something is there already");
+    sandbox.ok(&["compact", "s"]);
+    sandbox.ok(&["put", "s", "fig", "5"]);
+    let manifest = std::fs::read(sandbox.path("s/MANIFEST")).unwrap();
+    sandbox.write("s/MANIFEST", "");
+    sandbox.run(&["get", "s", "apple"]).is(3).says("hedgerow salvage");
+    std::fs::remove_file(sandbox.path("s/MANIFEST")).unwrap();
+    for arguments in [&["get", "s", "apple"][..], &["put", "s", "a", "1"], &["check", "s"]] {
+        let run = sandbox.run(arguments).is(3).says("hedgerow salvage");
+        assert!(!run.err.contains("hedgerow create"), "{}", run.err);
+    }
+    sandbox.run(&["create", "s", "--engine", "lsm"]).is(3);
+    let report = sandbox.run(&["salvage", "s", "new", "--json"]).is(1).json();
+    assert_eq!((&report["entries"], &report["complete"]), (&json!(5), &json!(false)));
+    let lost = &report["lost"][0];
+    assert!(lost["file"].as_str().unwrap().ends_with("MANIFEST"), "{report}");
+    sandbox.write("s/MANIFEST", manifest);
+    assert_eq!(sandbox.ok(&["scan", "new"]), sandbox.ok(&["scan", "s"]));
+    sandbox.check("new");
+    let told = sandbox.run(&["salvage", "none", "other"]).is(3);
+    assert!(!sandbox.path("other").exists(), "{}", told.err);
 }

@@ -178,7 +178,10 @@ fn header(salt: u64, store: u64, is_backup: bool) -> [u8; HEADER_BYTES] {
 fn read_header(path: &Path, bytes: &[u8]) -> Result<u64> {
     let magic = bytes.get(MAGIC_OFFSET..VERSION_OFFSET);
     if bytes.len() < HEADER_BYTES || magic != Some(&MAGIC[..]) {
-        let reason = "its manifest does not begin like one".to_string();
+        let reason =
+            "its manifest does not begin like one; if it was one, `hedgerow salvage` brings \
+                      over what can still be read"
+                .to_string();
         return Err(Error::NotAStore { path: path.to_path_buf(), reason });
     }
     if crc32c(0, &bytes[..HEADER_SUM_OFFSET]) != u32_at(bytes, HEADER_SUM_OFFSET) {

@@ -95,6 +95,7 @@ mod recover;
 mod replay;
 mod rotate;
 mod run;
+mod salvage;
 mod search;
 #[doc(hidden)]
 pub mod simulate;
@@ -120,6 +121,7 @@ pub use db::Db;
 pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use options::{Durability, Options};
 pub use reader::Reader;
+pub use salvage::{Loss, SalvageReport};
 pub use snapshot::Snapshot;
 pub use stat::{DbStat, LevelStat, MemoryStat, ReadStat};
 pub use transaction::{Transaction, TransactionScan};

@@ -194,6 +194,22 @@ impl Identity {
         header
     }
 
+    /// What the header of a segment says; `None` if it is damaged.
+    pub(crate) fn of(number: u32, bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let (salt, first_seq) = (u64_at(header, SALT_OFFSET), u64_at(header, FIRST_SEQ_OFFSET));
+        let identity = Self { number, salt, first_seq };
+        (identity.header() == *header).then_some(identity)
+    }
+
+    /// The length of the group with which these bytes may begin, which stand at `offset`; `None` if
+    /// they surely do not.
+    pub(crate) fn likely_group(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        let header = bytes.get(..GROUP_HEADER_BYTES)?;
+        let len = group_len(header, bytes.len() as u64)?;
+        (u64_at(header, GROUP_FLUSHED_OFFSET) <= offset).then_some(len as usize)
+    }
+
     /// The group that stands at `offset`, and with which these bytes begin, if it is whole.
     pub(crate) fn whole_group<'b>(&self, offset: u64, bytes: &'b [u8]) -> Option<Group<'b>> {
         let len = group_len(bytes.get(..GROUP_HEADER_BYTES)?, bytes.len() as u64)?;

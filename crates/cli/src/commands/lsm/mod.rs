@@ -3,6 +3,7 @@
 mod entries;
 mod fill;
 mod portable;
+mod salvage;
 mod whole;
 
 pub(super) use fill::Filler;
@@ -34,7 +35,7 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
         Command::Sample(_) => Err(counts_are_the_trees("sample")),
         Command::Stat(args) => whole::stat(&args, json),
         Command::Check(args) => whole::check(&args, json),
-        Command::Salvage(args) => Err(nothing_to_salvage(&args.old)),
+        Command::Salvage(args) => salvage::run(&args, json),
         Command::Copy(args) => whole::copy(&args, json),
         Command::Compact(args) => whole::compact(&args, json),
         Command::Dump(args) => portable::dump(&args, json),
@@ -50,15 +51,6 @@ fn counts_are_the_trees(subcommand: &str) -> Failure {
     Failure::other(format!(
         "a store of the engine lsm does not know where its entries stand, so there is no \
          {subcommand}; make one of the engine tree with: hedgerow convert --from OLD NEW"
-    ))
-}
-
-fn nothing_to_salvage(store: &Path) -> Failure {
-    let store = store.display();
-    Failure::other(format!(
-        "{store} is a store of the engine lsm, which there is no salvage for; `hedgerow check \
-         {store}` names the damaged files, and `hedgerow dump` reads each table up to the first \
-         damage"
     ))
 }
 
