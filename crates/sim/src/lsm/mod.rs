@@ -2,7 +2,8 @@
 //!
 //! `run` drives engine and model side by side, `crash` cuts the power around every write of such a
 //! run, `faults` lets every call of it fail, `processes` kills it. `flips` and `hostile` damage the
-//! files of a store, which `template` makes and `format` reads a second time.
+//! files of a store, which `template` makes and `format` reads a second time. `still` reads stores
+//! without writing to them, and salvages them.
 
 pub mod crash;
 pub mod faults;
@@ -11,6 +12,7 @@ pub mod format;
 pub mod hostile;
 pub mod processes;
 pub mod run;
+pub mod still;
 pub mod template;
 
 use std::collections::BTreeSet;

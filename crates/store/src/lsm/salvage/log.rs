@@ -33,6 +33,8 @@ pub(super) struct LogReader<'d> {
     /// which counts for keys between these only.
     gaps: &'d [Span],
     remains: Remains,
+    /// What the next group of the log must begin with.
+    next_seq: u64,
     read: Read,
 }
 
@@ -47,7 +49,7 @@ impl<'d> LogReader<'d> {
         let read = Read { items: Vec::new(), ranges: Vec::new(), values, lost: Vec::new() };
         // What cannot be read of it is not there.
         let remains = Remains::read(directory).unwrap_or_default();
-        Ok(Self { directory, version, flushed, gaps, remains, read })
+        Ok(Self { directory, version, flushed, gaps, remains, next_seq: 0, read })
     }
 
     /// Reads a segment.
@@ -78,6 +80,18 @@ impl<'d> LogReader<'d> {
         self.read.lost.push(Lost { path, offset, reason, count, keys: None });
     }
 
+    /// Notes what is missing between a group of the log and those before it.
+    fn follow(&mut self, path: &Path, group: &Group<'_>) {
+        // Without a manifest nobody knows with what the log begins.
+        let known = if self.version.is_some() { self.flushed + 1 } else { group.seq };
+        let next = if self.next_seq == 0 { known } else { self.next_seq.max(self.flushed + 1) };
+        if group.seq > next {
+            let reason = "groups of the log before this one are missing";
+            self.lose(path, group.offset, reason, Some(group.seq - next));
+        }
+        self.next_seq = self.next_seq.max(group.last_seq() + 1);
+    }
+
     /// Takes all whole groups of a segment; answers where values went that stand in it.
     fn groups(
         &mut self,
@@ -102,6 +116,10 @@ impl<'d> LogReader<'d> {
         let mut last_seq = None;
         while at < end {
             if let Some(group) = identity.whole_group(at as u64, &bytes[at..]) {
+                let is_log = self.version.is_some() || identity.first_seq != 0;
+                if !is_collected && is_log {
+                    self.follow(path, &group);
+                }
                 self.take(identity, &group, may_be_collected && remap.is_none());
                 (at, last_seq) = (group.end() as usize, Some(group.last_seq()));
                 continue;
@@ -123,6 +141,8 @@ impl<'d> LogReader<'d> {
             if !is_collected && last_lost.is_none_or(|seq| seq > self.flushed) {
                 self.lose(path, at as u64, reason, count);
             }
+            // That is told.
+            self.next_seq = self.next_seq.max(next.map_or(0, |(_, seq)| seq));
             at = next.map_or(end, |(at, _)| at);
         }
         if sealed.is_some_and(|s| s.len > at as u64 && s.last_seq > self.flushed) {
