@@ -25,9 +25,24 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// The engine of the store at a path, known by its files; where there is none: the tree.
+    /// The engine of the store at a path, known by its files, also where some are missing; where
+    /// there is none: the tree.
     pub(crate) fn of(path: &Path) -> Self {
-        if path.join("MANIFEST").is_file() { Self::Lsm } else { Self::Tree }
+        let kinds = ["table", "log"].map(OsStr::new);
+        let is_part = |name: &Path| name.extension().is_some_and(|kind| kinds.contains(&kind));
+        let has_part = || {
+            let entries = std::fs::read_dir(path).ok()?;
+            let mut names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+            names.find(|name| {
+                let digits = Path::new(name).file_stem().and_then(OsStr::to_str);
+                let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+                is_part(Path::new(name)) && digits.is_some_and(|d| d.len() >= 8 && is_number(d))
+            })
+        };
+        match path.join("MANIFEST").is_file() || has_part().is_some() {
+            true => Self::Lsm,
+            false => Self::Tree,
+        }
     }
 }
 

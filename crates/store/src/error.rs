@@ -188,7 +188,8 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Self::Damaged { path, offset, reason } => {
-                write!(f, "{} is damaged at byte {offset}: {reason}", path.display())
+                write!(f, "{} is damaged at byte {offset}: {reason}; ", path.display())?;
+                f.write_str("`hedgerow salvage` brings over what can still be read")
             }
             Self::Locked { path, reason } => write!(f, "{} is locked: {reason}", path.display()),
             Self::Path { path, reason } => write!(f, "{}: {reason}", path.display()),

@@ -1,6 +1,8 @@
 //! The subcommands over stores of the engine lsm, which they know by their files; what that engine
 //! does not have is said; and conversion between the engines.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use crate::sandbox::Sandbox;
@@ -73,7 +75,6 @@ fn counts_are_estimates_and_only_when_asked_for() {
     for tree_only in [&["rank", "s", "apple"][..], &["nth", "s", "1"], &["sample", "s", "2"]] {
         sandbox.run(tree_only).is(3).says("hedgerow convert");
     }
-    sandbox.run(&["salvage", "s", "t"]).is(3).says("no salvage");
     sandbox.run(&["stat", "s", "--html", "x"]).is(2);
 }
 
@@ -177,7 +178,142 @@ fn a_copy_takes_what_is_new() {
     assert!(again["copied_bytes"].as_u64() < again["bytes"].as_u64(), "{again}");
     assert_eq!(sandbox.ok(&["scan", "backup"]), sandbox.ok(&["scan", "s"]));
     sandbox.check("backup");
+    sandbox.ok(&["put", "backup", "date", "7"]);
     sandbox.run(&["copy", "s", "backup"]).is(3).says("opened as one since");
     sandbox.run(&["copy", "s", "-"]).is(2);
     sandbox.run(&["copy", "s", "t", "--compact"]).is(2);
+}
+
+/// Every subcommand that only reads, with what it needs besides.
+const READING: [&[&str]; 9] = [
+    &["get", "s", "apple"],
+    &["scan", "s"],
+    &["count", "s", "--estimate"],
+    &["tables", "s"],
+    &["stat", "s"],
+    &["check", "s"],
+    &["dump", "s", "-"],
+    &["copy", "s", "../copy"],
+    &["convert", "--from", "s", "../tree"],
+];
+
+/// What is in a folder, by name and content.
+fn files(folder: &std::path::Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let mut files: Vec<_> =
+        entries.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn reading_writes_nothing() {
+    let sandbox = fruits();
+    let before = files(&sandbox.path("s"));
+    for (number, arguments) in READING.into_iter().enumerate() {
+        let targets = [format!("copy{number}"), format!("tree{number}")];
+        let here = arguments.iter().map(|&argument| match argument {
+            "../copy" => targets[0].as_str(),
+            "../tree" => targets[1].as_str(),
+            other => other,
+        });
+        sandbox.ok(&here.collect::<Vec<_>>());
+        assert!(files(&sandbox.path("s")) == before, "{arguments:?} changed the store");
+    }
+    assert_eq!(sandbox.ok(&["scan", "copy7"]), sandbox.ok(&["scan", "s"]));
+    assert_eq!(sandbox.ok(&["scan", "tree8"]), sandbox.ok(&["scan", "s"]));
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_read() {
+    let sandbox = fruits();
+    let mode = |name: &str, bits| {
+        let bits = std::fs::Permissions::from_mode(bits);
+        std::fs::set_permissions(sandbox.path(name), bits).unwrap();
+    };
+    for file in std::fs::read_dir(sandbox.path("s")).unwrap() {
+        mode(&format!("s/{}", file.unwrap().file_name().to_str().unwrap()), 0o444);
+    }
+    mode("", 0o755);
+    for has_lock in [true, false] {
+        if !has_lock {
+            std::fs::remove_file(sandbox.path("s/LOCK")).unwrap();
+        }
+        mode("s", 0o555);
+        sandbox.guest(&["get", "s", "apple"]).is(0);
+        let check = sandbox.guest(&["check", "s"]).is(0).text();
+        assert!(check.contains("all is well"), "{check}");
+        let put = sandbox.guest(&["put", "s", "apple", "2"]);
+        put.is(3).says("ermission denied");
+        mode("s", 0o755);
+    }
+}
+
+/// A disk of its own, where the system lets us mount one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_read() {
+    let sandbox = fruits();
+    let script = r#"
+        h=$1; mkdir disk; mount -t tmpfs -o size=6m none disk || exit 77
+        cp -r s disk/s; cd disk
+        fill() { dd if=/dev/zero of=$1 bs=4k || dd if=/dev/zero of=$1+ bs=1 || true; } 2>/dev/null
+        long=$(printf %0100000d 1)
+        set -e
+        # An opening may find room in what it cuts off.
+        for n in $(seq 60); do fill fill$n; $h put s k $long || break; done
+        [ $n -lt 60 ]
+        for n in 1 2 3; do
+            ls s >../before
+            if $h put s k $long; then exit 4; fi
+            ls s >../behind; cmp ../before ../behind
+        done
+        mount -o remount,ro .
+        [ "$($h get s apple)" = 1 ]
+        $h scan s; $h count s --estimate; $h tables s; $h stat s; $h check s; $h dump s -
+        $h copy s ../copy; $h convert --from s ../tree
+        if $h put s k v; then exit 5; fi
+        mount -o remount,rw .
+        rm fill*
+        $h put s k v
+        [ "$($h get s k)" = v ]
+    "#;
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    shell.arg(env!("CARGO_BIN_EXE_hedgerow")).current_dir(sandbox.path(""));
+    let Ok(output) = shell.output() else { return };
+    let run = crate::sandbox::Run::from(output);
+    if run.code == 77 || run.err.contains("unshare") {
+        return; // No mounts for us.
+    }
+    run.is(0).says("make room").says("Read-only file system");
+}
+
+#[test]
+fn a_damaged_store_is_salvaged() {
+    let sandbox = fruits();
+    let sound = sandbox.ok(&["salvage", "s", "sound"]);
+    assert!(sound.contains("1 tables, 4 entries brought over: nothing was lost"), "{sound}");
+    assert_eq!(sandbox.ok(&["scan", "sound"]), sandbox.ok(&["scan", "s"]));
+    sandbox.run(&["salvage", "s", "sound"]).is(3).says("something is there already");
+    sandbox.ok(&["compact", "s"]);
+    sandbox.ok(&["put", "s", "fig", "5"]);
+    let manifest = std::fs::read(sandbox.path("s/MANIFEST")).unwrap();
+    sandbox.write("s/MANIFEST", "");
+    sandbox.run(&["get", "s", "apple"]).is(3).says("hedgerow salvage");
+    std::fs::remove_file(sandbox.path("s/MANIFEST")).unwrap();
+    for arguments in [&["get", "s", "apple"][..], &["put", "s", "a", "1"], &["check", "s"]] {
+        let run = sandbox.run(arguments).is(3).says("hedgerow salvage");
+        assert!(!run.err.contains("hedgerow create"), "{}", run.err);
+    }
+    sandbox.run(&["create", "s", "--engine", "lsm"]).is(3);
+    let report = sandbox.run(&["salvage", "s", "new", "--json"]).is(1).json();
+    assert_eq!((&report["entries"], &report["complete"]), (&json!(5), &json!(false)));
+    let lost = &report["lost"][0];
+    assert!(lost["file"].as_str().unwrap().ends_with("MANIFEST"), "{report}");
+    sandbox.write("s/MANIFEST", manifest);
+    assert_eq!(sandbox.ok(&["scan", "new"]), sandbox.ok(&["scan", "s"]));
+    sandbox.check("new");
+    let told = sandbox.run(&["salvage", "none", "other"]).is(3);
+    assert!(!sandbox.path("other").exists(), "{}", told.err);
 }

@@ -68,6 +68,22 @@ impl Sandbox {
         Run::from(command.output().unwrap())
     }
 
+    /// Runs a copy of the command as somebody who may read what all may, and write nothing.
+    #[cfg(unix)]
+    pub(crate) fn guest(&self, arguments: &[&str]) -> Run {
+        use std::os::unix::process::CommandExt;
+        let copy = self.path("command");
+        if !copy.exists() {
+            std::fs::copy(env!("CARGO_BIN_EXE_hedgerow"), &copy).unwrap();
+        }
+        let mut command = Command::new(copy);
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534).gid(65534);
+        }
+        Run::from(command.output().unwrap())
+    }
+
     /// Runs the command without input.
     pub(crate) fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Run {
         self.feed(arguments, b"")

@@ -4,8 +4,7 @@
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use hedgerow::tree::Store;
@@ -175,25 +174,15 @@ fn waiting_for_another_to_open_can_be_interrupted() {
     assert_eq!(sandbox.ok(&["scan", "s"]), "a\t1\n");
 }
 
-/// Runs a copy of the command as somebody who may read the store and not write it.
-fn as_guest(sandbox: &Sandbox, arguments: &[&str]) -> Run {
-    let mut command = Command::new(sandbox.path("command"));
-    command.args(arguments).current_dir(sandbox.path("")).stdin(Stdio::null());
-    if rustix::process::geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    Run::from(command.output().unwrap())
-}
-
 /// Nobody can keep the pages that a guest reads: it is refused where others may write them.
 #[test]
 fn who_may_only_read_does_not_read_beside_a_writer() {
     let sandbox = Sandbox::with(&[("a", "1")]);
-    std::fs::copy(env!("CARGO_BIN_EXE_hedgerow"), sandbox.path("command")).unwrap();
+    sandbox.guest(&["--version"]).is(0);
     let mode = |name: &str, bits| {
         std::fs::set_permissions(sandbox.path(name), Permissions::from_mode(bits)).unwrap();
     };
-    let get = || as_guest(&sandbox, &["get", "s", "a"]);
+    let get = || sandbox.guest(&["get", "s", "a"]);
     let writer = writer(&sandbox);
     for (name, bits) in [("s", 0o444), ("s-lock", 0o444), ("", 0o555)] {
         mode(name, bits);
@@ -204,7 +193,7 @@ fn who_may_only_read_does_not_read_beside_a_writer() {
     mode("s-lock", 0o444);
     assert!(writer.wait_with_output().unwrap().status.success());
     assert_eq!(get().is(0).text(), "1\n");
-    as_guest(&sandbox, &["put", "s", "b", "2"]).is(3).says("Permission denied");
+    sandbox.guest(&["put", "s", "b", "2"]).is(3).says("Permission denied");
     mode("", 0o755);
     mode("s-lock", 0o600);
     std::fs::remove_file(sandbox.path("s-lock")).unwrap();

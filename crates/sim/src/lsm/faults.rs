@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use hedgerow::os::sim::{self, CrashMode, Operation, SimSystem};
 
 use super::run::{Ledger, RESERVE_BYTES, Runner};
+use super::still;
 use super::{Config, Generator, Op};
 use crate::faults::{FaultReport, FaultSettings, Script, VIOLATIONS_MAX, scripts};
 use crate::job::caught;
@@ -37,6 +38,9 @@ pub fn faults_seed(seed: u64, settings: &FaultSettings) -> FaultReport {
     }
     hunt.report
 }
+
+/// One in so many stores is also read without writing to it, and salvaged.
+const STILL_EVERY: u64 = 3;
 
 struct Hunt<'c> {
     config: &'c Config,
@@ -165,6 +169,12 @@ impl<'c> Hunt<'c> {
         let disk = if is_power { disk.crash(seed, mode) } else { disk.killed_copy() };
         let lost = if is_power { "the power" } else { "the process" };
         let place = |d: Disagreement| d.in_the(format_args!("after {lost} was lost"));
+        if seed.is_multiple_of(STILL_EVERY) {
+            let options =
+                |disk: &SimSystem| self.config.options().system(std::sync::Arc::new(disk.clone()));
+            let agreed = still::agree(&disk, std::path::Path::new(PATH), options);
+            agreed.map_err(|text| place(text.into()))?;
+        }
         let few = self.few();
         let mark = (ledger.mark_of_failures(), is_power);
         let path = PathBuf::from(PATH);

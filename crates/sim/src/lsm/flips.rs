@@ -12,8 +12,8 @@ use hedgerow::os::sim::SimSystem;
 use hedgerow::os::{Open, System as _};
 use hedgerow::{Error, Result};
 
-use super::format;
 use super::template::{self, PATH, SPACES, Template};
+use super::{format, still};
 use crate::job::caught;
 use crate::rng::Rng;
 
@@ -76,7 +76,16 @@ fn flip_one(template: &Template, rng: &mut Rng, report: &mut FlipReport) {
     }
     // The last record of a manifest may be a torn one: what it said is missing then.
     let may_lose_edit = what == "record of the manifest" && is_last;
-    let damage = Damage { path, may_lose_edit, takes_one: what == "group" };
+    let salvage_max = match what {
+        "data block" => None,
+        // What deleted ranges of keys is lost: so they are back.
+        "range tombstones" => Some(40),
+        // What lies just before a list is a group.
+        "group" | "list of moved values" => Some(1),
+        _ if template::is_pending(path) => None,
+        _ => Some(0),
+    };
+    let damage = Damage { path, may_lose_edit, takes_one: what == "group", salvage_max };
     damage.judge(template, &disk, place, report);
 }
 
@@ -92,7 +101,7 @@ fn cut_one(template: &Template, rng: &mut Rng, report: &mut FlipReport) {
         return;
     }
     let may_lose_edit = template::name(path) == "MANIFEST";
-    let damage = Damage { path, may_lose_edit, takes_one: false };
+    let damage = Damage { path, may_lose_edit, takes_one: false, salvage_max: None };
     damage.judge(template, &disk, place, report);
 }
 
@@ -103,10 +112,16 @@ struct Damage<'d> {
     may_lose_edit: bool,
     /// Whether at most one key may be lost.
     takes_one: bool,
+    /// What salvage may leave behind, at most.
+    salvage_max: Option<usize>,
 }
 
 impl Damage<'_> {
     fn judge(&self, template: &Template, disk: &SimSystem, place: String, report: &mut FlipReport) {
+        let still = disk.killed_copy();
+        if let Err(d) = caught(|| self.salvage(template, &still).map_err(Into::into)) {
+            report.violations.push(format!("{place}, salvaged: {}", d.text));
+        }
         let looked = caught(|| self.look(template, disk).map_err(Into::into));
         let may_be_torn = template::ends_the_log(self.path) || self.may_lose_edit;
         let may_be_harmless = template::is_pending(self.path) || self.may_lose_edit;
@@ -116,6 +131,44 @@ impl Damage<'_> {
             Ok(Seen::Nothing) if may_be_harmless => report.harmless += 1,
             Ok(seen) => report.violations.push(format!("{place}: {seen:?}")),
             Err(disagreement) => report.violations.push(format!("{place}: {}", disagreement.text)),
+        }
+    }
+
+    /// Reads the store without writing to it, and salvages it: what the damage did not hit is there
+    /// with its value, and what is not is told of.
+    fn salvage(&self, template: &Template, disk: &SimSystem) -> std::result::Result<(), String> {
+        let before = still::files(disk, Path::new(PATH));
+        let options = template::options(disk);
+        if let Err(error) = options.open_read_only(PATH).and_then(|reader| still::read(&reader)) {
+            self.named(&error)?;
+        }
+        let saved = still::salvage(&options, Path::new(PATH));
+        let (report, found) = saved.map_err(|error| format!("salvage: {error}"))?;
+        if still::files(disk, Path::new(PATH)) != before {
+            return Err("a reader or salvage has written to the store".to_owned());
+        }
+        // A keyspace whose record was lost has another name.
+        let value = |space: usize, key: &[u8]| {
+            let other = format!("salvaged-{}", space + 1);
+            let names = [SPACES[space].0.as_bytes(), other.as_bytes()];
+            names.iter().find_map(|name| found.get(&(name.to_vec(), key.to_vec())))
+        };
+        let differs =
+            |(space, key, expected): &&template::Expected| value(*space, key) != expected.as_ref();
+        let count = template.expected.iter().filter(differs).count();
+        let tail = template.tail.iter().filter(|(key, expected)| value(0, key) != Some(expected));
+        let (tail, is_told) =
+            (tail.count(), report.losses.iter().any(|loss| loss.path == self.path));
+        let may_be_silent = template::is_pending(self.path);
+        if count + tail > 0 && !is_told && !(may_be_silent && count == 0) {
+            return Err(format!(
+                "{count} keys and {tail} commits are not what they were: {report:?}"
+            ));
+        }
+        let most = self.salvage_max.unwrap_or(template.expected.len());
+        match count + tail > most {
+            true => Err(format!("{count} keys and {tail} commits were left behind: {report:?}")),
+            false => Ok(()),
         }
     }
 

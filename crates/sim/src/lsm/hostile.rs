@@ -8,6 +8,7 @@ use hedgerow::Result;
 use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions};
 
 use super::format::{self, Piece};
+use super::still;
 use super::template::{self, PATH, SPACES, Template};
 use crate::hostile::{CaseReport, last_panic};
 use crate::rng::Rng;
@@ -111,7 +112,19 @@ impl Calls<'_> {
         }
     }
 
+    /// Reads without writing, and salvages.
+    fn still(&mut self, disk: &hedgerow::os::sim::SimSystem) {
+        let options = template::options(disk);
+        if let Some(reader) = self.count(options.open_read_only(PATH)) {
+            self.count(still::read(&reader));
+            self.count(reader.check());
+            self.count(reader.backup("/backup", &mut |_, _| {}));
+        }
+        self.count(still::salvage(&options, std::path::Path::new(PATH)));
+    }
+
     fn all(&mut self, template: &Template, disk: &hedgerow::os::sim::SimSystem) {
+        self.still(&disk.killed_copy());
         let Some(db) = self.count(template::options(disk).open(PATH)) else { return };
         for (name, _) in SPACES {
             let space = self.count(db.keyspace(name, KeyspaceOptions::default()));

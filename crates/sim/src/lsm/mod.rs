@@ -3,7 +3,7 @@
 //! `run` drives engine and model side by side, `crash` cuts the power around every write of such a
 //! run, `faults` lets every call of it fail, `processes` kills it; `growth` watches how long its
 //! files get. `flips` and `hostile` damage the files of a store, which `template` makes and
-//! `format` reads a second time.
+//! `format` reads a second time. `still` reads stores without writing to them, and salvages them.
 
 pub mod crash;
 pub mod faults;
@@ -13,6 +13,7 @@ pub mod growth;
 pub mod hostile;
 pub mod processes;
 pub mod run;
+pub mod still;
 pub mod template;
 
 use std::collections::BTreeSet;

@@ -13,6 +13,8 @@ use crate::{Error, Result};
 
 /// A file that is being written.
 pub(crate) struct Appender {
+    /// To remove the file, if nothing comes of it.
+    directory: Option<Arc<Directory>>,
     path: PathBuf,
     file: Arc<dyn DataFile>,
     /// What was not handed to the system yet.
@@ -149,7 +151,8 @@ impl Appender {
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let trail = Trail::new(0, budget.written_bytes());
         let (buffer, piece_bytes) = (Vec::new(), budget.piece_bytes());
-        Ok(Self { path, file, buffer, piece_bytes, trail, charge })
+        let directory = Some(Arc::clone(directory));
+        Ok(Self { directory, path, file, buffer, piece_bytes, trail, charge })
     }
 
     /// The length of the file, with what was not handed to the system yet.
@@ -191,7 +194,16 @@ impl Appender {
         self.write_out(0)?;
         self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
         self.trail.finish(&*self.file);
+        self.directory = None;
         Ok(self.trail.written())
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.directory {
+            directory.give_up(&self.path);
+        }
     }
 }
 

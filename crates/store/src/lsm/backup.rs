@@ -73,36 +73,45 @@ impl Db {
         path: impl AsRef<Path>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<BackupReport> {
-        let source = &self.inner.directory;
-        let target = Target::take(source, path.as_ref())?;
-        let before = backup_in(&target)?;
-        // What a backup that did not end left behind is of no use.
-        target.retain(|name| before.as_ref().is_some_and(|before| has(before, name)))?;
-        let moment = self.inner.moment()?;
-        let version = moment.version_in(&target.directory)?;
-        let (mut report, mut new) = (BackupReport::default(), Vec::new());
-        for part in moment.parts(&version) {
-            report.files += 1;
-            report.bytes += part.len;
-            if !is_there(source, &target.directory, before.as_ref(), &version, part)? {
-                report.copied_files += 1;
-                report.copied_bytes += part.len;
-                new.push(part);
-            }
-        }
-        let mut done = 0;
-        progress(done, report.copied_bytes);
-        for part in new {
-            verify(&moment, part)?;
-            target.copy(source, part)?;
-            done += part.len;
-            progress(done, report.copied_bytes);
-        }
-        target.directory.sync()?;
-        Manifest::create_backup(&version, random())?;
-        target.retain(|name| has(&version, name))?;
-        Ok(report)
+        back_up(&self.inner.directory, path.as_ref(), || self.inner.moment(), progress)
     }
+}
+
+/// Backs up a moment, which is taken when the place for it is there.
+pub(crate) fn back_up(
+    source: &Directory,
+    path: &Path,
+    moment: impl FnOnce() -> Result<Moment>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<BackupReport> {
+    let target = Target::take(source, path)?;
+    let before = backup_in(&target)?;
+    // What a backup that did not end left behind is of no use.
+    target.retain(|name| before.as_ref().is_some_and(|before| has(before, name)))?;
+    let moment = moment()?;
+    let version = moment.version_in(&target.directory)?;
+    let (mut report, mut new) = (BackupReport::default(), Vec::new());
+    for part in moment.parts(&version) {
+        report.files += 1;
+        report.bytes += part.len;
+        if !is_there(source, &target.directory, before.as_ref(), &version, part)? {
+            report.copied_files += 1;
+            report.copied_bytes += part.len;
+            new.push(part);
+        }
+    }
+    let mut done = 0;
+    progress(done, report.copied_bytes);
+    for part in new {
+        verify(&moment, part)?;
+        target.copy(source, part)?;
+        done += part.len;
+        progress(done, report.copied_bytes);
+    }
+    target.directory.sync()?;
+    Manifest::create_backup(&version, random())?;
+    target.retain(|name| has(&version, name))?;
+    Ok(report)
 }
 
 /// Whether a version has a table or segment.
@@ -183,7 +192,7 @@ fn is_long_enough(directory: &Directory, part: Part) -> bool {
 /// # Errors
 /// [`Error::Damaged`] with its name.
 fn verify(moment: &Moment, part: Part) -> Result<()> {
-    let number = part.number();
+    let (number, directory) = (part.number(), moment.version.directory());
     if let Name::Table(_) = part.name {
         let Some(file) = table(&moment.version, number) else { return Ok(()) };
         let mut cursor = TableCursor::new(file.open()?, Pace::Whole);
@@ -198,7 +207,7 @@ fn verify(moment: &Moment, part: Part) -> Result<()> {
         let (file, path) = (segment.handle().file()?, segment.handle().path());
         segment.identity.verify(&**file, path)?;
         segment.remap()?;
-        let end = segment.sealed.map_or(moment.tail_len, |sealed| sealed.len);
+        let end = segment.sealed.map_or(directory.held_of(part).0, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(file), path, end)?;
         while groups.next()?.is_some() {}
         if !groups.is_at_end() {

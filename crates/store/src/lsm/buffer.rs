@@ -145,6 +145,17 @@ impl Buffer {
         }
     }
 
+    /// How many entries a reader at `at` sees of it: of one key all versions.
+    pub(crate) fn count(&self, at: u64) -> u64 {
+        let (mut iter, mut count) = (self.points.iter(), 0);
+        iter.first();
+        while let Some(entry) = iter.entry() {
+            count += u64::from(entry.1 <= at);
+            iter.next();
+        }
+        count
+    }
+
     /// Its entries, none of which is copied.
     pub(crate) fn walk(&self) -> MemIter<'_> {
         self.points.iter()

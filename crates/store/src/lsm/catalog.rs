@@ -1,6 +1,7 @@
 //! The names of a store's keyspaces: finding, making and dropping them. They stand in keyspace 0.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::PoisonError;
 
 use super::batch::Batch;
@@ -68,8 +69,7 @@ impl Db {
     /// # Errors
     /// [`Error::Damaged`] or [`Error::Io`] if they cannot be read.
     pub fn keyspaces(&self) -> Result<Vec<Vec<u8>>> {
-        let names = Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?);
-        names.keys_only().map(|entry| entry.map(|(name, _)| name)).collect()
+        names(View::now(&self.inner))
     }
 
     /// Drops a keyspace: its name and all of its entries go in one commit. Answers whether there
@@ -118,17 +118,11 @@ impl Db {
         if let Some(keyspace) = names.known.get(name) {
             return Ok(Some(keyspace.clone()));
         }
-        let Some(bytes) = View::now(&self.inner).get(&full_key(CATALOG, name))? else {
-            return Ok(None);
-        };
-        let record = Record::decode(bytes.bytes()).ok_or_else(|| self.damaged())?;
-        let keyspace = Keyspace::new(self.inner.catalog.store, name, record);
-        names.known.insert(name.to_vec(), keyspace.clone());
-        Ok(Some(keyspace))
-    }
-
-    fn damaged(&self) -> Error {
-        Error::damaged(self.path(), 0, "the record of a keyspace makes no sense")
+        let found = find(&View::now(&self.inner), self.inner.catalog.store, name)?;
+        if let Some(keyspace) = &found {
+            names.known.insert(name.to_vec(), keyspace.clone());
+        }
+        Ok(found)
     }
 
     /// Writes a keyspace's record. Its number is above those of all that a reader can see.
@@ -144,7 +138,7 @@ impl Db {
         }
         let mut id = names.dropped;
         for entry in Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?) {
-            id = id.max(Record::decode(&entry?.1).ok_or_else(|| self.damaged())?.id);
+            id = id.max(Record::decode(&entry?.1).ok_or_else(|| damaged(self.path()))?.id);
         }
         if id >= KEYSPACES_MAX {
             return Err(Error::argument("the store has no number left for a keyspace"));
@@ -157,4 +151,28 @@ impl Db {
         self.inner.commit(batch, self.inner.options.durability)?;
         Ok(record)
     }
+}
+
+/// The names of all keyspaces, in order.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) fn names(view: View) -> Result<Vec<Vec<u8>>> {
+    let names = Scan::new(Cursor::new(view, CATALOG)?);
+    names.keys_only().map(|entry| entry.map(|(name, _)| name)).collect()
+}
+
+/// The keyspace of that name, as one of this open store.
+///
+/// # Errors
+/// If its record cannot be read.
+pub(crate) fn find(view: &View, store: u64, name: &[u8]) -> Result<Option<Keyspace>> {
+    let Some(bytes) = view.get(&full_key(CATALOG, name))? else { return Ok(None) };
+    let path = &view.version().directory().path;
+    let record = Record::decode(bytes.bytes()).ok_or_else(|| damaged(path))?;
+    Ok(Some(Keyspace::new(store, name, record)))
+}
+
+fn damaged(path: &Path) -> Error {
+    Error::damaged(path, 0, "the record of a keyspace makes no sense")
 }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub struct CheckReport {
     /// Tables that were read.
     pub tables: u64,
-    /// Their entries.
+    /// Their entries, and those that only the log holds.
     pub entries: u64,
     /// Segments that were read.
     pub segments: u64,
@@ -59,6 +59,8 @@ pub(crate) fn check(view: &View) -> Result<CheckReport> {
         let checked = check_segment(segment);
         report.note(checked)?;
     }
+    let buffers = view.current.buffers().map(|buffer| buffer.count(view.at));
+    report.entries += buffers.sum::<u64>();
     Ok(report)
 }
 

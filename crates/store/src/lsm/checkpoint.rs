@@ -15,9 +15,9 @@ use super::engine::Inner;
 use super::files::{self, Directory, Name, random};
 use super::manifest::{self, Manifest};
 use super::version::{Edit, Sealed, Version};
-use super::wal::{HEADER_BYTES, Identity};
+use super::wal::HEADER_BYTES;
 use crate::checksum::crc32c;
-use crate::os::{DataFile, Open};
+use crate::os::Open;
 use crate::{Error, Result};
 
 /// Permission bits of new directories.
@@ -28,11 +28,16 @@ const COPY_BYTES: usize = 1 << 20;
 /// The store at one moment. Its files stay while it is held.
 pub(crate) struct Moment {
     pub(crate) version: Arc<Version>,
-    /// The segment that was written to.
-    pub(crate) tail: Identity,
-    /// So much of it counts.
-    pub(crate) tail_len: u64,
-    last_seq: u64,
+    /// How the segments end of which the version does not say so, if they count.
+    pub(crate) tails: Vec<Tail>,
+}
+
+/// How a segment ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    pub(crate) number: u32,
+    pub(crate) len: u64,
+    pub(crate) last_seq: u64,
 }
 
 impl Inner {
@@ -42,9 +47,10 @@ impl Inner {
         self.health.check()?;
         self.write_out_log(&mut writer)?;
         self.seal_ended()?;
-        let (tail, tail_len) = (writer.log.identity(), writer.log.end());
+        let (number, len) = (writer.log.identity().number, writer.log.end());
+        let tail = Tail { number, len, last_seq: writer.next_seq - 1 };
         let version = Arc::clone(&self.current().version);
-        Ok(Moment { version, tail, tail_len, last_seq: writer.next_seq - 1 })
+        Ok(Moment { version, tails: vec![tail] })
     }
 }
 
@@ -53,7 +59,7 @@ impl Inner {
 pub(crate) struct Part {
     pub(crate) name: Name,
     pub(crate) len: u64,
-    /// Whether it is the segment that is written to.
+    /// Whether it is a segment that was written to.
     pub(crate) is_tail: bool,
 }
 
@@ -67,25 +73,40 @@ impl Part {
     }
 }
 
+impl Directory {
+    /// So much of a file is in it, and what is in memory behind that.
+    pub(crate) fn held_of(&self, part: Part) -> (u64, Vec<u8>) {
+        let Name::Segment(number) = part.name else { return (part.len, Vec::new()) };
+        let from = self.held.lock().begin_in(number).map_or(part.len, |at| at.min(part.len));
+        let held = self.held.get(number, from, (part.len - from) as usize);
+        held.map_or((part.len, Vec::new()), |held| (from, held))
+    }
+}
+
 impl Moment {
+    /// How a segment ends of which the version does not say so.
+    pub(crate) fn tail(&self, number: u32) -> Option<Tail> {
+        self.tails.iter().find(|tail| tail.number == number).copied()
+    }
+
     /// The version of the moment in another directory.
     ///
     /// # Errors
     /// If the moment makes no sense.
     pub(crate) fn version_in(&self, directory: &Arc<Directory>) -> Result<Version> {
-        let number = self.tail.number;
         let mut edits = self.version.edits();
-        edits.push(match self.tail_len > HEADER_BYTES as u64 {
-            true => {
-                let sealed = Sealed { len: self.tail_len, last_seq: self.last_seq, remap_len: 0 };
-                Edit::SealSegment { number, sealed }
+        let unsealed = self.version.segments().filter(|segment| segment.sealed.is_none());
+        edits.extend(unsealed.map(|segment| {
+            let number = segment.identity.number;
+            // Nothing was written yet to one that is made beforehand.
+            match self.tail(number).filter(|tail| tail.len > HEADER_BYTES as u64) {
+                Some(Tail { len, last_seq, .. }) => {
+                    let sealed = Sealed { len, last_seq, remap_len: 0 };
+                    Edit::SealSegment { number, sealed }
+                }
+                None => Edit::RemoveSegment { number },
             }
-            false => Edit::RemoveSegment { number },
-        });
-        // Nothing was written yet to one that is made beforehand.
-        let others = self.version.segments().filter(|segment| segment.sealed.is_none());
-        let others = others.map(|segment| segment.identity.number).filter(|&n| n != number);
-        edits.extend(others.map(|number| Edit::RemoveSegment { number }));
+        }));
         let mut version =
             Version::empty(Arc::clone(directory)).apply(&edits).map_err(|misfit| {
                 Error::argument(format!("an edit does not fit the store: {misfit}"))
@@ -103,7 +124,7 @@ impl Moment {
         });
         let segments = version.segments().map(|segment| {
             let number = segment.identity.number;
-            let is_tail = number == self.tail.number;
+            let is_tail = self.tail(number).is_some();
             Part { name: Name::Segment(number), len: segment.bytes(), is_tail }
         });
         tables.chain(segments).collect()
@@ -147,9 +168,7 @@ impl Target {
     /// # Errors
     /// If the system refuses.
     pub(crate) fn names(&self) -> Result<Vec<Name>> {
-        let path = &self.directory.path;
-        let names = self.directory.system.list(path).map_err(|e| Error::io("list", path, e))?;
-        Ok(names.iter().filter_map(|name| files::parse(name)).collect())
+        self.directory.names()
     }
 
     /// Removes the tables, segments and copies that are not to be kept.
@@ -188,12 +207,22 @@ impl Target {
         let read = source.system.open_data(&from, Open::Read, 0);
         let read = read.map_err(|e| Error::io("open", &from, e))?;
         let (path, written) = self.directory.create(Name::Copy(part.number()))?;
-        let sum = each_piece(&*read, &from, part.len, |bytes, offset| {
+        let (len, held) = source.held_of(part);
+        let from_both = |piece: &mut [u8], offset: u64| {
+            let stored = len.saturating_sub(offset).min(piece.len() as u64) as usize;
+            let (stored, rest) = piece.split_at_mut(stored);
+            read.read_at(stored, offset)?;
+            let behind = offset.saturating_sub(len) as usize;
+            rest.copy_from_slice(&held[behind..behind + rest.len()]);
+            Ok(())
+        };
+        let sum = each_piece(from_both, &from, part.len, |bytes, offset| {
             let result = written.write_at(&[IoSlice::new(bytes)], offset);
             result.map_err(|e| Error::io("write to", &path, e))
         })?;
         written.sync().map_err(|e| Error::io("flush", &path, e))?;
-        if each_piece(&*written, &path, part.len, |_, _| Ok(()))? != sum {
+        let again = |piece: &mut [u8], offset| written.read_at(piece, offset);
+        if each_piece(again, &path, part.len, |_, _| Ok(()))? != sum {
             let what = "a copy reads otherwise than what was written to it";
             return Err(Error::damaged(&path, 0, what));
         }
@@ -205,7 +234,7 @@ impl Target {
 
 /// Reads the first `len` bytes of a file piece by piece; their checksum.
 fn each_piece(
-    file: &dyn DataFile,
+    read: impl Fn(&mut [u8], u64) -> std::io::Result<()>,
     path: &Path,
     len: u64,
     mut f: impl FnMut(&[u8], u64) -> Result<()>,
@@ -213,7 +242,7 @@ fn each_piece(
     let (mut buffer, mut offset, mut sum) = (vec![0; COPY_BYTES], 0, 0);
     while offset < len {
         let piece = &mut buffer[..(len - offset).min(COPY_BYTES as u64) as usize];
-        file.read_at(piece, offset).map_err(|e| Error::io("read", path, e))?;
+        read(piece, offset).map_err(|e| Error::io("read", path, e))?;
         sum = crc32c(u64::from(sum), piece);
         f(piece, offset)?;
         offset += piece.len() as u64;

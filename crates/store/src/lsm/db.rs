@@ -215,10 +215,7 @@ impl Db {
         end: Option<&[u8]>,
     ) -> Result<u64> {
         self.inner.check(keyspace)?;
-        let from = full_key(keyspace.id(), start);
-        let to = end
-            .map_or_else(|| full_key(keyspace.id() + 1, &[]), |end| full_key(keyspace.id(), end));
-        estimate::keys(&View::now(&self.inner), &from, &to)
+        estimate::keys_of_space(&View::now(&self.inner), keyspace.id(), start, end)
     }
 
     /// The store as it is now, to be read later.

@@ -82,6 +82,13 @@ pub(crate) struct Current {
     pub(crate) version: Arc<Version>,
 }
 
+impl Current {
+    /// What is in memory, the newest first.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+        std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.buffer))
+    }
+}
+
 /// What a commit writes to.
 pub(crate) struct Writer {
     pub(crate) log: Log,
@@ -580,8 +587,9 @@ pub(crate) fn new_segment(
     first_seq: u64,
 ) -> Result<NewSegment> {
     let (identity, file, path) = begin_segment(directory, number, first_seq)?;
-    file.sync().map_err(|e| Error::io("flush", &path, e))?;
-    directory.sync()?;
+    let flushed = file.sync().map_err(|e| Error::io("flush", &path, e));
+    let flushed = flushed.and_then(|()| directory.sync());
+    flushed.inspect_err(|_| directory.give_up(&path))?;
     Ok((identity, file, path))
 }
 
@@ -594,7 +602,10 @@ pub(crate) fn begin_segment(
     let identity = Identity { number, salt: random(), first_seq };
     let (path, file) = directory.create(Name::Segment(number))?;
     let written = file.write_at(&[std::io::IoSlice::new(&identity.header())], 0);
-    written.map_err(|e| Error::io("write to", &path, e))?;
+    written.map_err(|e| {
+        directory.give_up(&path);
+        Error::io("write to", &path, e)
+    })?;
     Ok((identity, file, path))
 }
 

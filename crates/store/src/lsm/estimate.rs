@@ -1,10 +1,26 @@
 //! About how many keys lie in a range: from the indexes of tables and the upper levels of
 //! memtables.
 
+use super::entry::full_key;
 use super::snapshot::View;
 use super::tombstones::{Pieces, Tombstone};
 use super::version::TableFile;
 use crate::Result;
+
+/// About how many keys of a keyspace there are from `start` on and before `end`; `None` means up to
+/// the last one.
+///
+/// # Errors
+/// If a table cannot be read.
+pub(crate) fn keys_of_space(
+    view: &View,
+    keyspace: u32,
+    start: &[u8],
+    end: Option<&[u8]>,
+) -> Result<u64> {
+    let to = end.map_or_else(|| full_key(keyspace + 1, &[]), |end| full_key(keyspace, end));
+    keys(view, &full_key(keyspace, start), &to)
+}
 
 /// About how many keys there are from the full key `from` on and before `to`.
 ///
@@ -15,9 +31,8 @@ pub(crate) fn keys(view: &View, from: &[u8], to: &[u8]) -> Result<u64> {
         return Ok(0);
     }
     let current = &view.current;
-    let buffers = std::iter::once(&current.active).chain(current.frozen.iter().map(|f| &f.buffer));
     let (mut sum, mut deleted) = (0.0, Vec::new());
-    for buffer in buffers {
+    for buffer in current.buffers() {
         sum += buffer.estimate(from, to) as f64;
         deleted.extend(buffer.pieces().within(from, Some(to), newest));
     }

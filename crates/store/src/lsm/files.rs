@@ -54,6 +54,13 @@ pub(crate) enum Name {
     Copy(u32),
 }
 
+impl Name {
+    /// Whether what is in it makes up a store.
+    pub(crate) fn is_data(self) -> bool {
+        matches!(self, Self::Segment(_) | Self::Table(_))
+    }
+}
+
 /// The meaning of a name; `None` if it is none of ours.
 pub(crate) fn parse(name: &OsStr) -> Option<Name> {
     let name = name.to_str()?;
@@ -126,6 +133,21 @@ impl Directory {
         };
         let file = made.map_err(|e| Error::io("create", &path, e))?;
         Ok((path, file))
+    }
+
+    /// Removes a file of which nothing came: on a full disk it would stand in the way. What cannot
+    /// be removed now is an orphan, which the next opening removes.
+    pub(crate) fn give_up(&self, path: &Path) {
+        let _ = self.system.remove(path);
+    }
+
+    /// The names of what is in it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn names(&self) -> Result<Vec<Name>> {
+        let names = self.system.list(&self.path).map_err(|e| Error::io("list", &self.path, e))?;
+        Ok(names.iter().filter_map(|name| parse(name)).collect())
     }
 
     /// Makes the names of new files durable.

@@ -35,6 +35,11 @@ impl Held {
 }
 
 impl Tail {
+    /// Where what is held of a segment begins.
+    pub(crate) fn begin_in(&self, segment: u32) -> Option<u64> {
+        (self.segment == segment).then_some(self.offset)
+    }
+
     /// Nothing is held from there on.
     pub(crate) fn begin(&mut self, segment: u32, offset: u64) {
         (self.segment, self.offset) = (segment, offset);

@@ -9,7 +9,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{self, Directory, Name};
+use super::files::{Directory, Name};
 use super::table::TableMeta;
 use super::varint::{self, Reader};
 use super::version::{Edit, Sealed, Version};
@@ -178,7 +178,10 @@ fn header(salt: u64, store: u64, is_backup: bool) -> [u8; HEADER_BYTES] {
 fn read_header(path: &Path, bytes: &[u8]) -> Result<u64> {
     let magic = bytes.get(MAGIC_OFFSET..VERSION_OFFSET);
     if bytes.len() < HEADER_BYTES || magic != Some(&MAGIC[..]) {
-        let reason = "its manifest does not begin like one".to_string();
+        let reason =
+            "its manifest does not begin like one; if it was one, `hedgerow salvage` brings \
+                      over what can still be read"
+                .to_string();
         return Err(Error::NotAStore { path: path.to_path_buf(), reason });
     }
     if crc32c(0, &bytes[..HEADER_SUM_OFFSET]) != u32_at(bytes, HEADER_SUM_OFFSET) {
@@ -262,7 +265,7 @@ impl Manifest {
     /// # Errors
     /// If the system refuses; then the one before is still there, or this one, which says the same.
     pub(crate) fn create(version: &Version, salt: u64) -> Result<Self> {
-        Draft::write(version, salt, false)?.take_place()
+        Draft::write(version, salt, false)?.flushed()?.take_place()
     }
 
     /// The same for a backup: it stays one until it is opened as a store.
@@ -270,7 +273,7 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::create`].
     pub(crate) fn create_backup(version: &Version, salt: u64) -> Result<()> {
-        Draft::write(version, salt, true)?.take_place().map(drop)
+        Draft::write(version, salt, true)?.flushed()?.take_place().map(drop)
     }
 
     /// Adds edits; when this returns they are on stable storage.
@@ -323,23 +326,26 @@ impl Draft {
         &self.file
     }
 
-    /// Flushes it and lets it take the place of the one before.
+    /// Flushes it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn flushed(self) -> Result<Self> {
+        self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
+        Ok(self)
+    }
+
+    /// Lets it take the place of the one before, when it is flushed.
     ///
     /// # Errors
     /// As [`Manifest::create`].
     pub(crate) fn take_place(self) -> Result<Manifest> {
         let Self { directory, path: new, file, salt, len } = self;
-        file.sync().map_err(|e| Error::io("flush", &new, e))?;
         let path = directory.file(Name::Manifest);
         directory.system.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         directory.sync()?;
         Ok(Manifest { path, file, salt, end: len, begun: len })
     }
-}
-
-/// Whether a directory holds nothing but what a creation that did not end leaves.
-pub(crate) fn is_unborn(names: &[std::ffi::OsString]) -> bool {
-    names.iter().all(|name| files::parse(name).is_some_and(|name| name != Name::Manifest))
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@
 //!
 //! # Limits
 //!
-//! - One process has a store open, once.
+//! - One process has a store open, once; or any number of them have it open for reading only
+//!   ([`Options::open_read_only`]).
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
@@ -89,9 +90,12 @@ mod pace;
 mod pending;
 mod pool;
 mod queue;
+mod reader;
+mod recover;
 mod replay;
 mod rotate;
 mod run;
+mod salvage;
 mod search;
 #[doc(hidden)]
 pub mod simulate;
@@ -116,6 +120,8 @@ pub use cursor::{Cursor, Scan};
 pub use db::Db;
 pub use keyspace::{Keyspace, KeyspaceOptions};
 pub use options::{Durability, Options};
+pub use reader::Reader;
+pub use salvage::{Loss, SalvageReport};
 pub use snapshot::Snapshot;
 pub use stat::{DbStat, LevelStat, MemoryStat, ReadStat};
 pub use transaction::{Transaction, TransactionScan};

@@ -113,7 +113,7 @@ impl Remains {
 
     /// Where the groups of a segment would stand in it, and behind them what is there; `None` if it
     /// is of another segment.
-    fn of(&self, identity: &Identity) -> Option<(u64, &[u8])> {
+    pub(crate) fn of(&self, identity: &Identity) -> Option<(u64, &[u8])> {
         let header = self.0.get(..GROUPS_OFFSET)?;
         let is_ours = u32_at(header, SEGMENT_OFFSET) == identity.number;
         is_ours.then(|| (u64_at(header, OFFSET_OFFSET), &self.0[GROUPS_OFFSET..]))

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::engine::Inner;
 use super::fetch::Kept;
 use super::files::Directory;
+use super::snapshot::View;
 use super::version::LEVELS;
 use crate::sync::atomic::AtomicU64;
 
@@ -119,9 +120,17 @@ impl DbStat {
 }
 
 pub(crate) fn stat(inner: &Inner) -> DbStat {
-    let current = inner.current();
-    let version = &current.version;
-    let mut stat = DbStat::default();
+    DbStat {
+        snapshots: inner.clock.snapshots() as u64,
+        failure: inner.background.failure(),
+        ..of_view(&View::now(inner))
+    }
+}
+
+/// What is known to whoever reads.
+pub(crate) fn of_view(view: &View) -> DbStat {
+    let (current, version) = (&view.current, view.version());
+    let mut stat = DbStat { last_seq: view.at, ..DbStat::default() };
     for (level, table) in version.tables() {
         let of_level = &mut stat.levels[level];
         of_level.tables += 1;
@@ -134,13 +143,9 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
         stat.segment_bytes += segment.bytes();
         stat.live_segment_bytes += version.live(segment.identity.number);
     }
-    let buffers = std::iter::once(&current.active).chain(current.frozen.iter().map(|f| &f.buffer));
-    let memtables = buffers.map(|buffer| buffer.memory() as u64).sum();
-    stat.memory = memory(&inner.directory, memtables);
-    stat.reads = reads(&inner.directory);
-    stat.snapshots = inner.clock.snapshots() as u64;
-    stat.last_seq = inner.clock.visible.load(Ordering::Acquire);
-    stat.failure = inner.background.failure();
+    let memtables = current.buffers().map(|buffer| buffer.memory() as u64).sum();
+    stat.memory = memory(version.directory(), memtables);
+    stat.reads = reads(version.directory());
     stat
 }
 

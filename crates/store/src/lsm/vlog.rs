@@ -45,7 +45,8 @@ impl Remap {
         bytes
     }
 
-    fn decode(salt: u64, bytes: &[u8]) -> Option<Self> {
+    /// The remap of these bytes, all of which it is; `None` if it is none.
+    pub(crate) fn decode(salt: u64, bytes: &[u8]) -> Option<Self> {
         let (content, _) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
         if crc32c(salt, content) != u32_at(bytes, content.len()) {
             return None;

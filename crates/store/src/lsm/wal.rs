@@ -194,6 +194,22 @@ impl Identity {
         header
     }
 
+    /// What the header of a segment says; `None` if it is damaged.
+    pub(crate) fn of(number: u32, bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let (salt, first_seq) = (u64_at(header, SALT_OFFSET), u64_at(header, FIRST_SEQ_OFFSET));
+        let identity = Self { number, salt, first_seq };
+        (identity.header() == *header).then_some(identity)
+    }
+
+    /// The length of the group with which these bytes may begin, which stand at `offset`; `None` if
+    /// they surely do not.
+    pub(crate) fn likely_group(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        let header = bytes.get(..GROUP_HEADER_BYTES)?;
+        let len = group_len(header, bytes.len() as u64)?;
+        (u64_at(header, GROUP_FLUSHED_OFFSET) <= offset).then_some(len as usize)
+    }
+
     /// The group that stands at `offset`, and with which these bytes begin, if it is whole.
     pub(crate) fn whole_group<'b>(&self, offset: u64, bytes: &'b [u8]) -> Option<Group<'b>> {
         let len = group_len(bytes.get(..GROUP_HEADER_BYTES)?, bytes.len() as u64)?;
@@ -298,6 +314,12 @@ impl Groups {
     pub(crate) fn extend(&mut self, end: u64) {
         self.end = self.end.max(end);
         self.buffer.clear();
+    }
+
+    /// Goes on at `at`: what stands before it in the log is known, and need not be here.
+    pub(crate) fn pass(&mut self, at: u64) {
+        self.extend(at);
+        self.at = at;
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
@@ -430,6 +452,16 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
+    /// Whole groups of a segment, the first of which belongs at `offset`.
+    pub(crate) fn of(identity: &Identity, offset: u64, bytes: &[u8]) -> Self {
+        let (mut places, mut at) = (Vec::new(), 0);
+        while let Some(group) = identity.whole_group(offset + at as u64, &bytes[at..]) {
+            places.push((group.offset, group.end()));
+            at = (group.end() - offset) as usize;
+        }
+        Self { places, bytes: bytes.to_vec(), bytes_offset: offset }
+    }
+
     /// Their memory, to be used again.
     pub(crate) fn into_memory(self) -> Vec<u8> {
         self.bytes

@@ -186,6 +186,9 @@ pub trait System: Send + Sync {
     /// Opens or makes a file and locks it for this opener alone, until the answer is dropped or the
     /// process dies. `None` if somebody else has it, another opener in this process included.
     fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>>;
+    /// Locks a file that is there together with others who do the same, until the answer is dropped
+    /// or the process dies. `None` if somebody has it alone. Writes nothing, and needs no right to.
+    fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
     /// Where queues of reads and writes of its files come from. Unless a system has better ones
     /// they are served in order, in the calling thread.
     #[cfg(unix)]

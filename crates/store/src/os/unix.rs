@@ -92,6 +92,11 @@ impl System for RealSystem {
         Ok(bytes::try_lock(&file, 0)?.then(|| Box::new(file) as Box<dyn Send + Sync>))
     }
 
+    fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let file = open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0)?;
+        Ok(bytes::try_share(&file, 0)?.then(|| Box::new(file) as Box<dyn Send + Sync>))
+    }
+
     fn aio(&self, choice: aio::Choice) -> Arc<dyn aio::Io> {
         aio::open(choice)
     }
@@ -548,7 +553,17 @@ pub(super) mod bytes {
 
     /// Locks one byte if nobody has it.
     pub(in super::super) fn try_lock(file: &impl AsFd, byte: u64) -> io::Result<bool> {
-        match call(file, command::SET, libc::F_WRLCK as _, byte, 1) {
+        attempt(file, libc::F_WRLCK as _, byte)
+    }
+
+    /// Locks one byte together with others who do the same, if nobody has it alone. It takes no
+    /// right to write the file.
+    pub(in super::super) fn try_share(file: &impl AsFd, byte: u64) -> io::Result<bool> {
+        attempt(file, libc::F_RDLCK as _, byte)
+    }
+
+    fn attempt(file: &impl AsFd, kind: libc::c_short, byte: u64) -> io::Result<bool> {
+        match call(file, command::SET, kind, byte, 1) {
             Ok(_) => Ok(true),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
                 Ok(false)

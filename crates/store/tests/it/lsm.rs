@@ -528,3 +528,53 @@ fn a_long_scan_reads_early_and_tells_late() {
         assert!(first.filter(Result::is_ok).count() as u64 == entries);
     }
 }
+
+/// Everything that is in a folder: names, content, and when it was changed.
+fn picture(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>, std::time::SystemTime)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries
+        .map(|path| {
+            let changed = path.metadata().unwrap().modified().unwrap();
+            (path.clone(), std::fs::read(&path).unwrap(), changed)
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn readers_change_nothing_and_need_no_lock_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (db, space) = open(&path);
+    for n in 0..5000_u64 {
+        db.put(&space, &n.to_be_bytes(), &value(n)).unwrap();
+    }
+    assert!(matches!(options().open_read_only(&path), Err(Error::Locked { .. })));
+    db.close().unwrap();
+    let before = picture(&path);
+    let readers = [0; 3].map(|_| options().open_read_only(&path).unwrap());
+    for reader in &readers {
+        let space = reader.find_keyspace("space").unwrap().unwrap();
+        assert_eq!(reader.scan(&space).unwrap().count(), 5000);
+        assert!(reader.check().unwrap().is_sound());
+        assert_eq!(reader.get(&space, &7_u64.to_be_bytes()).unwrap(), Some(value(7)));
+    }
+    assert!(matches!(options().open(&path), Err(Error::Locked { .. })), "readers have it");
+    drop(readers);
+    assert!(picture(&path) == before);
+    // Without a lock file nobody is kept out, and what the reader needs stays his.
+    std::fs::remove_file(path.join("LOCK")).unwrap();
+    let reader = options().open_read_only(&path).unwrap();
+    assert!(!path.join("LOCK").exists());
+    let (db, space) = open(&path);
+    db.delete_range(&space, &[], None).unwrap();
+    db.compact().unwrap();
+    db.close().unwrap();
+    let space = reader.find_keyspace("space").unwrap().unwrap();
+    for entry in reader.scan(&space).unwrap() {
+        let (key, found) = entry.unwrap();
+        assert_eq!(found, value(u64::from_be_bytes(key.try_into().unwrap())));
+    }
+    assert_eq!(reader.scan(&space).unwrap().count(), 5000);
+}

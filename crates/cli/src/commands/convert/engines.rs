@@ -113,8 +113,7 @@ fn expect(info: &TableInfo, came: u64) -> Result<(), Failure> {
 }
 
 fn to_tree(from: &Path, to: &Path) -> Result<Tables, Failure> {
-    let db = lsm::open_at(from)?;
-    let snapshot = db.snapshot();
+    let db = lsm::read_at(from)?;
     let (mut spaces, mut total) = (Vec::new(), 0);
     for name in db.keyspaces()? {
         if let Some(space) = db.find_keyspace(&name)? {
@@ -131,7 +130,7 @@ fn to_tree(from: &Path, to: &Path) -> Result<Tables, Failure> {
         progress.message(shown(space.name()));
         let (name, before) = (Name(space.name().to_vec()), loader.loaded().put);
         loader.begin_table(name.clone(), &Target::Exactly(&TableOptions::new()))?;
-        for entry in lsm::while_wanted(snapshot.scan(space)?) {
+        for entry in lsm::while_wanted(db.scan(space)?) {
             let (key, value) = entry?;
             put(&mut loader, &progress, (&key, &value))?;
         }

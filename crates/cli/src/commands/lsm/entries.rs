@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::{count, delete, get, put, scan};
-use super::{keyspace, open, while_wanted};
+use super::{keyspace, keyspace_to_write, open, read, while_wanted};
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{MAIN, argument};
@@ -21,7 +21,7 @@ pub(super) fn put(args: &put::Args, json: bool) -> Result<Exit, Failure> {
     let name = &args.table.table;
     let space = match args.create_table || name.0 == MAIN.as_bytes() {
         true => db.keyspace(&name.0, Default::default())?,
-        false => keyspace(&db, name)?,
+        false => keyspace_to_write(&db, name)?,
     };
     let is_put = !args.new || db.get(&space, &key)?.is_none();
     if is_put {
@@ -41,7 +41,7 @@ pub(super) fn put(args: &put::Args, json: bool) -> Result<Exit, Failure> {
 /// `get`.
 pub(super) fn get(args: &get::Args, json: bool) -> Result<Exit, Failure> {
     let key = argument(&args.key, args.formats.key(), "key")?;
-    let db = open(&args.table.store)?;
+    let db = read(&args.table.store)?;
     let value = db.get(&keyspace(&db, &args.table.table)?, &key)?;
     let mut out = Output::stdout();
     match &value {
@@ -59,7 +59,7 @@ pub(super) fn delete(args: &delete::Args, json: bool) -> Result<Exit, Failure> {
         return Err(Failure::usage("a table of the engine lsm has one value a key: give no value"));
     }
     let db = open(&args.table.store)?;
-    let space = keyspace(&db, &args.table.table)?;
+    let space = keyspace_to_write(&db, &args.table.table)?;
     let (is_found, about) = match &args.key {
         Some(key) => {
             let key = argument(key, args.formats.key(), "key")?;
@@ -93,7 +93,7 @@ pub(super) fn delete(args: &delete::Args, json: bool) -> Result<Exit, Failure> {
 
 /// `scan`.
 pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
-    let db = open(&args.table.store)?;
+    let db = read(&args.table.store)?;
     let space = keyspace(&db, &args.table.table)?;
     let keys = args.range.bytewise_keys(args.formats.key())?;
     let mut scan = db.scan(&space)?.from(&keys.start());
@@ -125,7 +125,7 @@ pub(super) fn count(args: &count::Args, json: bool) -> Result<Exit, Failure> {
              (hedgerow convert)",
         ));
     }
-    let db = open(&args.table.store)?;
+    let db = read(&args.table.store)?;
     let space = keyspace(&db, &args.table.table)?;
     let keys = args.range.bytewise_keys(args.formats.key())?;
     signals::check()?;

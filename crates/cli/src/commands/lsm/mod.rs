@@ -3,6 +3,7 @@
 mod entries;
 mod fill;
 mod portable;
+mod salvage;
 mod whole;
 
 pub(super) use fill::Filler;
@@ -10,7 +11,7 @@ pub(super) use whole::new_store;
 
 use std::path::Path;
 
-use hedgerow::lsm::{Db, Keyspace, Options};
+use hedgerow::lsm::{Db, Keyspace, Options, Reader};
 use hedgerow::{Error, Result as StoreResult};
 
 use super::Command;
@@ -34,7 +35,7 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
         Command::Sample(_) => Err(counts_are_the_trees("sample")),
         Command::Stat(args) => whole::stat(&args, json),
         Command::Check(args) => whole::check(&args, json),
-        Command::Salvage(args) => Err(nothing_to_salvage(&args.old)),
+        Command::Salvage(args) => salvage::run(&args, json),
         Command::Copy(args) => whole::copy(&args, json),
         Command::Limit(_) => Err(Failure::usage(
             "a maximum size is for stores of the engine tree; this one is of the engine lsm",
@@ -53,15 +54,6 @@ fn counts_are_the_trees(subcommand: &str) -> Failure {
     Failure::other(format!(
         "a store of the engine lsm does not know where its entries stand, so there is no \
          {subcommand}; make one of the engine tree with: hedgerow convert --from OLD NEW"
-    ))
-}
-
-fn nothing_to_salvage(store: &Path) -> Failure {
-    let store = store.display();
-    Failure::other(format!(
-        "{store} is a store of the engine lsm, which there is no salvage for; `hedgerow check \
-         {store}` names the damaged files, and `hedgerow dump` reads each table up to the first \
-         damage"
     ))
 }
 
@@ -84,12 +76,27 @@ pub(super) fn open_at(path: &Path) -> Result<Db, Failure> {
     Ok(signals::while_opening(|| Options::new().open(path))??)
 }
 
-/// A keyspace that must be there.
-fn keyspace(db: &Db, name: &Name) -> Result<Keyspace, Failure> {
-    if let Some(keyspace) = db.find_keyspace(&name.0)? {
-        return Ok(keyspace);
-    }
-    let names = db.keyspaces()?;
+/// Opens the store for reading: nothing is written for that.
+fn read(store: &StoreArg) -> Result<Reader, Failure> {
+    read_at(&store.store)
+}
+
+/// Opens the store at a path for reading.
+pub(super) fn read_at(path: &Path) -> Result<Reader, Failure> {
+    Ok(signals::while_opening(|| Options::new().open_read_only(path))??)
+}
+
+/// A keyspace of a store that is read, which must be there.
+fn keyspace(reader: &Reader, name: &Name) -> Result<Keyspace, Failure> {
+    reader.find_keyspace(&name.0)?.map_or_else(|| missing(name, &reader.keyspaces()?), Ok)
+}
+
+/// A keyspace to be written to, which must be there.
+fn keyspace_to_write(db: &Db, name: &Name) -> Result<Keyspace, Failure> {
+    db.find_keyspace(&name.0)?.map_or_else(|| missing(name, &db.keyspaces()?), Ok)
+}
+
+fn missing(name: &Name, names: &[Vec<u8>]) -> Result<Keyspace, Failure> {
     let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
     Err(Failure::from(Error::NoTable { name: name.0.clone() }).and(&open::hint(&names)))
 }

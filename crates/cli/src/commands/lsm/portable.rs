@@ -1,7 +1,7 @@
 //! Portable text: dump, load.
 
 use super::super::{dump, load};
-use super::{Filler, keyspace, only_plain, open, while_wanted};
+use super::{Filler, keyspace, only_plain, open, read, while_wanted};
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::open::{MAIN, Name};
@@ -13,7 +13,7 @@ const PAGE_SIZE: u32 = 4096;
 /// `dump`.
 pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     let portable = args.portable(json)?;
-    let db = open(&args.table.store)?;
+    let db = read(&args.table.store)?;
     let mut names = match args.all {
         true => db.keyspaces()?,
         false => vec![args.table.table.0.clone()],
@@ -24,10 +24,9 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     let spaces: Result<Vec<_>, Failure> =
         names.into_iter().map(|name| keyspace(&db, &Name(name))).collect();
     let spaces = spaces?;
-    let snapshot = db.snapshot();
     let mut bytes = 0;
     for space in spaces.iter().filter(|_| portable == Portable::Mdb) {
-        for entry in while_wanted(snapshot.scan(space)?) {
+        for entry in while_wanted(db.scan(space)?) {
             let (key, value) = entry?;
             bytes += mdb::entry_bytes(key.len(), value.len());
         }
@@ -38,7 +37,7 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
         let name = Some(space.name().to_vec());
         let about = db.estimate_count(space, &[], None)?;
         dump.begin(&TableHeader { name, ..TableHeader::default() }, Some(about));
-        for entry in while_wanted(snapshot.scan(space)?) {
+        for entry in while_wanted(db.scan(space)?) {
             let (key, value) = entry?;
             dump.entry(&key, &value)?;
         }

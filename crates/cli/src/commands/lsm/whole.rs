@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use hedgerow::Error;
-use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options};
+use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options, Reader};
 use serde_json::{Value, json};
 
 use super::super::{check, compact, copy, create, stat, tables};
-use super::{keyspace, only_plain, open};
+use super::{keyspace, only_plain, open, read};
 use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
@@ -60,7 +60,7 @@ pub(in super::super) fn new_store(path: &Path) -> Result<Db, Failure> {
 
 /// `tables`.
 pub(super) fn tables(args: &tables::Args, json: bool) -> Result<Exit, Failure> {
-    let db = open(&args.store)?;
+    let db = read(&args.store)?;
     let tables = spaces(&db)?;
     let mut out = Output::stdout();
     if json {
@@ -80,7 +80,7 @@ pub(super) fn tables(args: &tables::Args, json: bool) -> Result<Exit, Failure> {
 }
 
 /// The keyspaces as objects.
-fn spaces(db: &Db) -> Result<Vec<Value>, Failure> {
+fn spaces(db: &Reader) -> Result<Vec<Value>, Failure> {
     let describe = |name: Vec<u8>| {
         let space = keyspace(db, &Name(name))?;
         Ok(json!({
@@ -97,7 +97,7 @@ pub(super) fn stat(args: &stat::Args, json: bool) -> Result<Exit, Failure> {
     if args.html.is_some() {
         return Err(Failure::usage("--html draws trees; a store of the engine lsm has none"));
     }
-    let db = open(&args.store)?;
+    let db = read(&args.store)?;
     let (stat, tables) = (db.stat(), spaces(&db)?);
     let mut out = Output::stdout();
     match json {
@@ -199,7 +199,7 @@ pub(super) fn check(args: &check::Args, json: bool) -> Result<Exit, Failure> {
 }
 
 fn verify(args: &check::Args) -> Result<CheckReport, Failure> {
-    let db = open(&args.store)?;
+    let db = read(&args.store)?;
     let _progress = Progress::new("checking", Unit::Items, None);
     Ok(signals::while_opening(|| db.check())??)
 }
@@ -231,7 +231,7 @@ pub(super) fn copy(args: &copy::Args, json: bool) -> Result<Exit, Failure> {
     if args.to == Path::new("-") {
         return Err(Failure::usage("a store of the engine lsm is a directory: give one"));
     }
-    let db = open(&args.store)?;
+    let db = read(&args.store)?;
     let progress = Progress::new("copying", Unit::Bytes, Some(0));
     let copied = signals::while_opening(|| {
         db.backup(&args.to, &mut |done, total| progress.at_of(done, total))

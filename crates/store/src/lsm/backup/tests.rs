@@ -300,12 +300,16 @@ fn a_stop_anywhere_leaves_whole_stores() {
                     // A segment that grew since the last backup is read as far as it is named.
                     assert!(is_known, "{}: the backup is neither", place());
                 }
+                // The first one did not end: nothing of it is taken for a store, or removed.
+                Err(Error::NotAStore { .. }) if done == 0 => {}
                 Err(error) => panic!("{}: {error}", place()),
             }
             let without = Options { create: false, ..on(&image) };
             match read(&without, twin) {
                 Ok(found) => assert!(twins.contains(&found), "{}: the twin differs", place()),
-                Err(Error::Path { .. }) => assert!(done < 2, "{}: the twin is gone", place()),
+                Err(Error::Path { .. } | Error::NotAStore { .. }) => {
+                    assert!(done < 2, "{}: the twin is gone", place())
+                }
                 Err(error) => panic!("{}: {error}", place()),
             }
             let found = read(&on(&image), store);

@@ -15,9 +15,9 @@ use crate::checksum::crc32c;
 use crate::coding::u32_at;
 
 /// An entry with a whole key after so many others.
-const RESTART_EVERY: u32 = 16;
+pub(super) const RESTART_EVERY: u32 = 16;
 /// Number of restarts, number of entries, codec, checksum.
-const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
+pub(super) const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
 /// The entries are stored as they are.
 const CODEC_PLAIN: u8 = 0;
 

@@ -10,11 +10,13 @@ mod block;
 mod build;
 mod meta;
 mod read;
+mod survey;
 
-pub(crate) use block::Block;
+pub(crate) use block::{Block, Place};
 pub(crate) use build::TableBuilder;
 pub(crate) use meta::{Bounds, Reference, TableMeta};
 pub(crate) use read::{Finder, Found, Look, Pace, Site, Table, TableCursor};
+pub(crate) use survey::survey;
 
 use super::varint::{self, Reader};
 use crate::checksum::crc32c;
@@ -46,6 +48,11 @@ pub(crate) struct BlockPlace {
 }
 
 impl BlockPlace {
+    /// The first byte behind it.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.len))
+    }
+
     fn encode(self, bytes: &mut Vec<u8>) {
         varint::push(bytes, self.offset);
         varint::push(bytes, u64::from(self.len));

@@ -147,8 +147,8 @@ struct State {
     names: BTreeMap<PathBuf, usize>,
     folders: BTreeSet<PathBuf>,
     locks: BTreeMap<PathBuf, Arc<lock::LockFile>>,
-    /// Files that a process has for itself.
-    held: BTreeMap<PathBuf, Arc<Process>>,
+    /// Who has locked which files, alone or together with others.
+    held: BTreeMap<PathBuf, Vec<Arc<Holder>>>,
     faults: Faults,
     capacity: Option<u64>,
     events: u64,
@@ -492,6 +492,19 @@ impl SimSystem {
         self.state().names.keys().cloned().collect()
     }
 
+    /// Locks a file, alone or together with others; `None` if others are against it.
+    fn hold(&self, path: &Path, is_alone: bool) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let mut state = self.begin(Operation::Lock)?;
+        let holders = state.held.entry(path.to_path_buf()).or_default();
+        holders.retain(|holder| !holder.process.is_dead());
+        if holders.iter().any(|holder| is_alone || holder.is_alone) {
+            return Ok(None);
+        }
+        let holder = Arc::new(Holder { process: Arc::clone(&self.process), is_alone });
+        holders.push(Arc::clone(&holder));
+        Ok(Some(Box::new(Held { system: self.clone(), path: path.to_path_buf(), holder })))
+    }
+
     /// Begins an operation: takes the machine, unless the process is dead or a fault is due.
     fn begin(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state();
@@ -503,17 +516,23 @@ impl SimSystem {
     }
 }
 
-/// A file that its process has for itself.
+/// Who has locked a file.
+struct Holder {
+    process: Arc<Process>,
+    is_alone: bool,
+}
+
+/// A file that its process has locked.
 struct Held {
     system: SimSystem,
     path: PathBuf,
+    holder: Arc<Holder>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let held = &mut self.system.state().held;
-        if held.get(&self.path).is_some_and(|by| Arc::ptr_eq(by, &self.system.process)) {
-            held.remove(&self.path);
+        if let Some(holders) = self.system.state().held.get_mut(&self.path) {
+            holders.retain(|holder| !Arc::ptr_eq(holder, &self.holder));
         }
     }
 }
@@ -606,12 +625,12 @@ impl System for SimSystem {
     }
 
     fn lock_exclusive(&self, path: &Path, _mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        let mut state = self.begin(Operation::Lock)?;
-        if state.held.get(path).is_some_and(|holder| !holder.is_dead()) {
-            return Ok(None);
-        }
-        state.held.insert(path.to_path_buf(), Arc::clone(&self.process));
-        Ok(Some(Box::new(Held { system: self.clone(), path: path.to_path_buf() })))
+        self.hold(path, true)
+    }
+
+    /// Files that are locked take no room, and are always there.
+    fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        self.hold(path, false)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
