@@ -199,7 +199,7 @@ fn what_is_damaged_is_not_copied_without_a_word() {
     let path = folder.path().join("store");
     let sound = std::fs::read(&path).unwrap();
     let (mut found, mut passed) = (0, 0);
-    for at in (3 * 4096..sound.len()).step_by(sound.len() / 7 | 1) {
+    for at in (3 * 4096..sound.len()).step_by((sound.len() / 7) | 1) {
         let mut bytes = sound.clone();
         bytes[at] ^= 4;
         std::fs::write(&path, bytes).unwrap();
