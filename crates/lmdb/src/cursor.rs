@@ -65,8 +65,8 @@ impl Cursor {
         self.ahead.is_stored()
     }
 
-    /// MDB_NEXT to such a key, by as few steps as that takes. `None`, and nothing done, for all that
-    /// [`Cursor::next_ahead`] has to see to. `txn` is the cursor's.
+    /// MDB_NEXT to such a key, by as few steps as that takes. `None`, and nothing done, for all
+    /// that [`Cursor::next_ahead`] has to see to. `txn` is the cursor's.
     #[inline(always)]
     pub(crate) fn next_stored(&mut self, txn: &Txn) -> Option<(Val, Val)> {
         if !txn.goes_on() {
@@ -277,6 +277,22 @@ impl Txn {
         match &self.body {
             Body::Write(txn) if !cursor.is_brief && self.may_step(&cursor.place) => {
                 let (place, arena) = (&mut cursor.place, &mut self.arena);
+                Some(Here { txn, place, arena, changes: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same in a write transaction, of a cursor with its own memory.
+    #[inline(always)]
+    pub(crate) fn writing_briefly<'a>(
+        &'a mut self,
+        cursor: &'a mut Cursor,
+    ) -> Option<Here<'a, WriteTxn>> {
+        match &self.body {
+            Body::Write(txn) if cursor.is_brief && self.may_step(&cursor.place) => {
+                self.arena.note_given(true);
+                let (place, arena) = (&mut cursor.place, cursor.own.rewound());
                 Some(Here { txn, place, arena, changes: true })
             }
             _ => None,

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Reads whole databases with this library beside LMDB as Debian packages it, each time in a process
-# of its own over a file that is in memory: nanoseconds an entry of the first pass and of later ones
-# (the best of the rounds, in turns), and the private memory that a pass leaves. Fails where a pass
+# of its own over a file that is in memory: nanoseconds of processor time an entry, for the first
+# pass and later ones (the best of the rounds, in turns), and the private memory that a pass leaves;
+# and gets in one transaction, and a scan in a write transaction. Fails where a pass
 # leaves more than 1 MiB, whatever the number of entries, and, from 1,000,000 entries on, where it
 # takes more than its share of LMDB's time. Prints a table, or with --json an object with `rows`. The
 # stores are made in WORK_FOLDER.

@@ -186,6 +186,10 @@ stepping! {
     get_current: reading current, otherwise get_usual;
     "MDB_NEXT in a write transaction."
     get_next_writing: writing next, otherwise get_next_value_writing;
+    "MDB_NEXT in a write transaction, of a cursor with its own memory."
+    get_next_writing_briefly: writing_briefly next, otherwise get_usual;
+    "MDB_PREV in a write transaction, of a cursor with its own memory."
+    get_prev_writing_briefly: writing_briefly prev, otherwise get_usual;
     "MDB_PREV in a write transaction."
     get_prev_writing: writing prev, otherwise get_prev_value_writing;
     "MDB_NEXT_DUP in a write transaction, and MDB_NEXT where the key may have more values."
@@ -222,6 +226,8 @@ parts! {
     /// Any call in a write transaction.
     fn get_writing(cursor, key, data, op) {
         match op {
+            op::NEXT if (*cursor).is_brief() => get_next_writing_briefly(cursor, key, data, op),
+            op::PREV if (*cursor).is_brief() => get_prev_writing_briefly(cursor, key, data, op),
             op::NEXT => get_next_writing(cursor, key, data, op),
             op::PREV => get_prev_writing(cursor, key, data, op),
             op::NEXT_DUP => get_next_value_writing(cursor, key, data, op),

@@ -368,7 +368,7 @@ static void overwrite(MDB_env *small, MDB_dbi dbi, int first, int count)
  * the last flushed commit had where it needs the room. */
 static void no_room_for_the_flushed(unsigned flags)
 {
-	enum { KEYS = 1400 };
+	enum { KEYS = 1500 };
 	MDB_env *small = open_env(folder(flags & MDB_NOSYNC ? "lazy" : "async"), flags, 1 << 20);
 	MDB_txn *txn = begin(small, 0);
 	MDB_dbi dbi = open_dbi(txn, NULL, 0);

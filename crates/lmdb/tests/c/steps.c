@@ -347,7 +347,7 @@ static const struct work {
 	{ "reset, renew, get", 92, renew_get, fill_plain, 0, MDB_RDONLY },
 	{ "NEXT", 56, next, fill_plain, 0, MDB_RDONLY },
 	{ "PREV", 107, prev, fill_plain, 0, MDB_RDONLY },
-	{ "GET_CURRENT", 112, current, fill_plain, 0, MDB_RDONLY },
+	{ "GET_CURRENT", 104, current, fill_plain, 0, MDB_RDONLY },
 	{ "FIRST, LAST", 108, first_and_last, fill_plain, 0, MDB_RDONLY },
 	{ "SET", 100, set, fill_plain, 0, MDB_RDONLY },
 	{ "SET_KEY", 100, set_key, fill_plain, 0, MDB_RDONLY },
@@ -359,7 +359,7 @@ static const struct work {
 	{ "NEXT_NODUP", 130, next_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "PREV_NODUP", 127, prev_nodup, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "SET, 20 NEXT_DUP", 100, values_of_each, fill_values, MDB_DUPSORT, MDB_RDONLY },
-	{ "SET, LAST_DUP, 20 PREV_DUP", 109, values_of_each_back, fill_values, MDB_DUPSORT, MDB_RDONLY },
+	{ "SET, LAST_DUP, 20 PREV_DUP", 118, values_of_each_back, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "GET_BOTH", 100, get_both, fill_values, MDB_DUPSORT, MDB_RDONLY },
 	{ "NEXT, integers", 126, next_of_integers, fill_fixed, MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP,
 		MDB_RDONLY },
@@ -371,7 +371,7 @@ static const struct work {
 	{ "put", 109, put_new, fill_plain, 0, 0 },
 	{ "put, same key", 100, put_same, fill_plain, 0, 0 },
 	{ "cursor_put APPEND", 106, append, nothing, 0, 0 },
-	{ "cursor_put APPENDDUP", 100, append_values, nothing, MDB_DUPSORT, 0 },
+	{ "cursor_put APPENDDUP", 118, append_values, nothing, MDB_DUPSORT, 0 },
 };
 
 static int writes(const struct work *work)

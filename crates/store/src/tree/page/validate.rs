@@ -90,8 +90,21 @@ const TOO_LONG: &str = "a record reaches beyond its page";
 const NOT_WHOLE: &str = "keys or values share bytes in a page that says that they do not";
 
 /// Where the record at `at` ends.
+#[inline(always)]
 fn record_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
     let level = bytes[LEVEL_OFFSET];
+    // The usual record of a leaf: short, with one value.
+    if let Some([key @ 0..0x80, value @ 0..0x80, ..]) = bytes.get(at..)
+        && level == 0
+    {
+        let end = at + 2 + usize::from(*key) + usize::from(*value);
+        return if end > bytes.len() { Err(TOO_LONG) } else { Ok(end) };
+    }
+    other_record_end(bytes, at, level)
+}
+
+#[inline(never)]
+fn other_record_end(bytes: &[u8], at: usize, level: u8) -> Result<usize, &'static str> {
     let (key, at) = length(bytes, at)?;
     let (value, at) = length(bytes, at)?;
     let at = if key == code::EXTENT {
