@@ -277,7 +277,15 @@ impl Env {
     /// because the store keeps the last pages for deletes and for the commit.
     pub(crate) fn limit(&self) -> Option<u64> {
         let bytes = self.shared_map_size() as u64;
-        (bytes > 0).then_some(bytes.saturating_add(KEPT_BYTES.min(bytes / KEPT_PART)))
+        (bytes > 0).then_some(bytes.saturating_add(self.kept()))
+    }
+
+    /// How much of the room in the file puts leave.
+    fn kept(&self) -> u64 {
+        match self.shared_map_size() as u64 {
+            0 => KEPT_BYTES,
+            bytes => KEPT_BYTES.min(bytes / KEPT_PART),
+        }
     }
 
     /// How durable a commit is, with the flags of its transaction on top.
@@ -307,6 +315,7 @@ impl Env {
             if limit.is_some_and(|limit| self.is_outgrown(&txn, limit)) {
                 return Err(MDB_MAP_RESIZED);
             }
+            txn.leave_pages(self.kept() / u64::from(store.page_size()));
             txn.set_max_size(limit);
             Ok(txn)
         };

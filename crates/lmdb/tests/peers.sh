@@ -8,7 +8,7 @@
 # Needs liblmdb-dev, python3-lmdb, liblmdb-file-perl, postfix-lmdb, dpkg-dev, a C compiler, and
 # either Debian's source packages or the crate lmdb-master-sys in cargo's registry. Runs also what is
 # there of liblmdb++-dev, php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9,
-# cfengine3 and ncbi-blast+.
+# cfengine3, ncbi-blast+ and mapcache-tools.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -95,5 +95,6 @@ optional "pdnsutil" pdnsutil sh "$here/peers/pdnsutil.sh"
 optional "named" named sh "$here/peers/named.sh"
 optional "cfengine" cf-check sh "$here/peers/cfengine.sh"
 optional "blast" makeblastdb sh "$here/peers/blast.sh"
+optional "mapcache" mapcache_seed sh "$here/peers/mapcache.sh"
 echo "$((count - failures)) passed, $failures failed"
 [ "$failures" = 0 ]

@@ -443,6 +443,93 @@ static void refusals(void)
 	mdb_env_close(env);
 }
 
+/* Every counting call with keys and values that are not there, that are empty and that are not
+ * given, in a database with three keys: b, d with one value or three, and f. */
+static void what_is_not_there(unsigned kind)
+{
+	MDB_env *env = open_env(folder(kind ? "absent-dups" : "absent"), MDB_NOSYNC, 0);
+	MDB_txn *txn = begin(env, 0);
+	MDB_dbi dbi = open_dbi(txn, "table", MDB_CREATE | kind);
+	MDB_val none = bytes("", 0), nowhere = { 0, NULL }, b = text("b"), c = text("c"), d = text("d");
+	MDB_val z = text("z"), two = text("2"), four = text("4"), key, data;
+	const MDB_val *list = &none;
+	const unsigned both = MDB_COUNT_LOWER_INCL | MDB_COUNT_UPPER_INCL;
+	const uint64_t values = kind ? 5 : 3, of_d = kind ? 3 : 1;
+	int ranges = kind ? MDB_INCOMPATIBLE : 0, pairs = kind ? 0 : MDB_INCOMPATIBLE;
+	size_t length;
+	uint64_t count = 9;
+	MDB_cursor *cursor;
+	/* Nothing is there. */
+	OK(mdb_count_all(txn, dbi, 0, &count));
+	HOLDS(count == 0);
+	OK(mdb_range_count_keys(txn, dbi, NULL, NULL, 0, &count));
+	HOLDS(count == 0);
+	GIVES(MDB_NOTFOUND, mdb_get_rank(txn, dbi, 0, &key, &data));
+	GIVES(MDB_NOTFOUND, mdb_get_key_rank(txn, dbi, &b, NULL, &count));
+	put(txn, dbi, "b", "1");
+	put(txn, dbi, "f", "1");
+	for (const char *value = "1\0002\0003"; *value && (kind || *value == '1'); value += 2)
+		put(txn, dbi, "d", value);
+	OK(mdb_count_all(txn, dbi, both, &count));
+	HOLDS(count == values);
+	/* Bounds: open, not there, empty, without an address. */
+	OK(mdb_range_count_keys(txn, dbi, NULL, NULL, 0, &count));
+	HOLDS(count == 3);
+	OK(mdb_range_count_keys(txn, dbi, &c, &z, 0, &count));
+	HOLDS(count == 2);
+	OK(mdb_range_count_keys(txn, dbi, &z, &b, both, &count));
+	HOLDS(count == 0);
+	OK(mdb_range_count_keys(txn, dbi, &d, &d, MDB_COUNT_UPPER_INCL, &count));
+	HOLDS(count == 0);
+	OK(mdb_range_count_keys(txn, dbi, &d, &d, both, &count));
+	HOLDS(count == 1);
+	GIVES(MDB_BAD_VALSIZE, mdb_range_count_keys(txn, dbi, &none, NULL, 0, &count));
+	GIVES(MDB_BAD_VALSIZE, mdb_range_count_keys(txn, dbi, NULL, &nowhere, 0, &count));
+	GIVES(EINVAL, mdb_range_count_keys(txn, dbi, NULL, NULL, 0x10, &count));
+	GIVES(ranges, mdb_count_range(txn, dbi, &c, &z, 0, &count));
+	HOLDS(kind || count == 2);
+	GIVES(ranges, mdb_count_range(txn, dbi, NULL, NULL, 0, &count));
+	HOLDS(kind || count == 3);
+	GIVES(pairs, mdb_range_count_values(txn, dbi, NULL, NULL, 0, &count));
+	HOLDS(!kind || count == 5);
+	GIVES(pairs, mdb_range_count_values(txn, dbi, &d, &d, both, &count));
+	HOLDS(!kind || count == 3);
+	GIVES(pairs, mdb_range_count_values(txn, dbi, &c, &c, both, &count));
+	HOLDS(!kind || count == 0);
+	if (kind)
+		GIVES(MDB_BAD_VALSIZE, mdb_range_count_values(txn, dbi, &none, NULL, 0, &count));
+	/* Ranks: of a key, with a value of it or another one, of keys that are none. */
+	OK(mdb_get_key_rank(txn, dbi, &d, NULL, &count));
+	HOLDS(count == 1);
+	GIVES(MDB_NOTFOUND, mdb_get_key_rank(txn, dbi, &c, NULL, &count));
+	GIVES(MDB_NOTFOUND, mdb_get_key_rank(txn, dbi, &c, &two, &count));
+	GIVES(MDB_BAD_VALSIZE, mdb_get_key_rank(txn, dbi, &none, NULL, &count));
+	GIVES(MDB_BAD_VALSIZE, mdb_get_key_rank(txn, dbi, &nowhere, NULL, &count));
+	OK(mdb_get_key_rank(txn, dbi, &d, &two, &count));
+	HOLDS(count == (kind ? 2 : 1));
+	/* A database without duplicates looks at no value, be it another one. */
+	GIVES(kind ? MDB_NOTFOUND : 0, mdb_get_key_rank(txn, dbi, &d, &four, &count));
+	OK(mdb_cursor_open(txn, dbi, &cursor));
+	GIVES(kind ? MDB_NOTFOUND : 0, mdb_cursor_key_rank(cursor, &d, &four, 0, &count));
+	GIVES(MDB_NOTFOUND, mdb_cursor_key_rank(cursor, &c, NULL, 0, &count));
+	GIVES(MDB_BAD_VALSIZE, mdb_cursor_key_rank(cursor, &none, NULL, 0, &count));
+	OK(mdb_get_rank(txn, dbi, values - 1, NULL, NULL));
+	GIVES(MDB_NOTFOUND, mdb_get_rank(txn, dbi, values, NULL, NULL));
+	/* A place that is no place yet; then one, which a rank that is none does not move. */
+	GIVES(kind ? EINVAL : MDB_INCOMPATIBLE, mdb_cursor_list_dup(cursor, &list, &length));
+	OK(mdb_cursor_get(cursor, &d, &data, MDB_SET));
+	GIVES(MDB_NOTFOUND, mdb_cursor_key_rank(cursor, &z, NULL, 0, &count));
+	OK(mdb_cursor_get(cursor, &key, &data, MDB_GET_CURRENT));
+	HOLDS(same(&key, &d));
+	GIVES(kind ? 0 : MDB_INCOMPATIBLE, mdb_cursor_list_dup(cursor, &list, &length));
+	HOLDS(!kind || (length == of_d && same(&list[1], &two)));
+	GIVES(EINVAL, mdb_cursor_list_dup(cursor, NULL, &length));
+	GIVES(EINVAL, mdb_cursor_list_dup(cursor, &list, NULL));
+	mdb_cursor_close(cursor);
+	mdb_txn_abort(txn);
+	mdb_env_close(env);
+}
+
 int main(void)
 {
 	static const struct { const char *name; unsigned flags; } kinds[] = {
@@ -460,6 +547,8 @@ int main(void)
 	long_lists();
 	interruption();
 	refusals();
+	what_is_not_there(0);
+	what_is_not_there(MDB_DUPSORT);
 	free(rows);
 	puts("counts hold");
 	return 0;

@@ -326,8 +326,9 @@ impl<'c> Runner<'c> {
         Ok(())
     }
 
-    /// Notes that the store was closed, which flushes what was committed. Where a call to the system
-    /// failed the flush may have failed too, of which nobody can be told: the run ends there.
+    /// Notes that the store was closed, which flushes what was committed. Where a call to the
+    /// system failed the flush may have failed too, of which nobody can be told: the run ends
+    /// there.
     pub(super) fn note_closed(&mut self) -> Outcome {
         if self.disk.as_ref().is_some_and(|disk| !disk.system.failed().is_empty()) {
             let text = "closed after a call to the system failed".to_owned();

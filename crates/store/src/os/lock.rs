@@ -59,6 +59,8 @@ const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
 const ROUND: Duration = Duration::from_millis(20);
 /// The state of a process entry in use; any other value is a free one.
 const LIVE: u32 = 1;
+/// Of a process that has the store open for reading only.
+const ONLY_READS: u32 = 1;
 /// A slot's pin while it pins nothing.
 const NOTHING: u64 = u64::MAX;
 /// Bits of the writer's word that name the process entry, plus one; the rest is its generation.
@@ -80,7 +82,8 @@ pub(super) struct Process {
     state: AtomicU32,
     generation: AtomicU32,
     id: AtomicU32,
-    rest: AtomicU32,
+    /// [`ONLY_READS`], or that it may write.
+    access: AtomicU32,
     start: AtomicU64,
     namespace: AtomicU64,
     more: [AtomicU64; 4],
@@ -223,6 +226,11 @@ fn writer_name(entry: usize, generation: u32) -> u32 {
 impl Table {
     /// Joins the processes that share a table. Nobody else may be joining at the same time.
     pub(super) fn join(memory: Arc<Memory>, backing: Box<dyn Backing>) -> io::Result<Self> {
+        Self::join_for(memory, backing, 0)
+    }
+
+    /// The same; `access` says whether this opener only reads.
+    fn join_for(memory: Arc<Memory>, backing: Box<dyn Backing>, access: u32) -> io::Result<Self> {
         let known = AtomicU32::new(backing.slots().min(SLOTS_MAX));
         let mut table = Self {
             memory,
@@ -239,7 +247,7 @@ impl Table {
             table.reset();
             table.first = AtomicBool::new(true);
         }
-        table.take_entry()?;
+        table.take_entry(access)?;
         if !table.is_first() {
             table.backing.end_opening();
         }
@@ -266,7 +274,7 @@ impl Table {
     }
 
     /// Takes a process entry that is free, or whose process is dead.
-    fn take_entry(&mut self) -> io::Result<()> {
+    fn take_entry(&mut self, access: u32) -> io::Result<()> {
         for index in 0..PROCESSES {
             let process = &self.fixed().processes[index];
             if self.entry_is_alive(index, process, Care::Full) || !self.backing.try_join(index)? {
@@ -278,6 +286,7 @@ impl Table {
             process.state.store(0, Ordering::SeqCst);
             process.generation.store(generation, Ordering::SeqCst);
             process.id.store(this.id, Ordering::Relaxed);
+            process.access.store(access, Ordering::Relaxed);
             process.start.store(this.start, Ordering::Relaxed);
             process.namespace.store(this.namespace, Ordering::Relaxed);
             self.lower_wanted(index);

@@ -303,8 +303,8 @@ impl Builder {
     /// Maps the file so that writing where a value was handed out does no harm, as long as it stays
     /// inside of the value: this process alone sees what was written, until the page is used anew,
     /// or another process has committed. A write transaction that changes the same page may take it
-    /// over. For C programs that do so; in Rust nothing that is handed out can be written. Each page
-    /// that a commit writes costs a system call more.
+    /// over. For C programs that do so; in Rust nothing that is handed out can be written. Each
+    /// page that a commit writes costs a system call more.
     pub fn writable_map(mut self, yes: bool) -> Self {
         self.writable_map = yes;
         self

@@ -42,7 +42,7 @@ pub(crate) const WORD_MAX_SIZE: usize = 5;
 
 /// In the dirty word: every meta page that holds no published record may be written over.
 pub(crate) const CLEAN: u64 = 0;
-/// In the dirty word: the file is to be flushed, and the meta pages looked at, before it is written.
+/// In the dirty word: before it is written the file is to be flushed, the meta pages looked at.
 pub(crate) const DIRTY: u64 = 1;
 /// In the dirty word: as [`CLEAN`], but what its maker wrote was not flushed, and there is nothing
 /// else in the store. Its empty commit counts as durable; until the first flush it is not.

@@ -30,11 +30,9 @@ use crate::{Error, Result};
 /// The longest key in bytes.
 pub(crate) const KEY_MAX: usize = 65_535;
 
-/// So many pages of the room in the file, but no more than this part of it, are left to deletes and
-/// to the commit itself: a store that is full can be emptied, and it is a put that finds it full,
-/// not the commit.
+/// So many pages of the room in the file are left to deletes and to the commit itself: a store that
+/// is full can be emptied, and it is a put that finds it full, not the commit.
 const KEPT_PAGES: u64 = 16;
-const KEPT_PART: u64 = 32;
 
 /// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
 ///
@@ -53,6 +51,8 @@ pub struct WriteTxn {
     limit: usize,
     /// A long value whose bytes the caller may still be writing.
     reserved: Option<Reserved>,
+    /// How many pages of the room in the file puts leave.
+    kept: u64,
 }
 
 struct Reserved {
@@ -123,8 +123,15 @@ impl Sealed for WriteTxn {
 
 impl WriteTxn {
     pub(crate) fn new(turn: Turn) -> Self {
-        let mut txn =
-            Self { turn, unique: unique(), changes: 0, failed: None, limit: 0, reserved: None };
+        let mut txn = Self {
+            turn,
+            unique: unique(),
+            changes: 0,
+            failed: None,
+            limit: 0,
+            reserved: None,
+            kept: KEPT_PAGES,
+        };
         txn.set_limit();
         txn
     }
@@ -132,11 +139,18 @@ impl WriteTxn {
     /// The file may not grow beyond `bytes` in this transaction, whatever the maximum that the
     /// store was opened with; `None`: as far as pages have numbers. The maximum that is kept in the
     /// store ([`Store::set_max_size`]) holds all the same. The newest call counts. Puts leave the
-    /// last few pages, at most 16 and a 32nd of them, to deletes and to the commit.
+    /// last few pages to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
         let WriteState { kept, pages, .. } = self.turn.state_mut();
         let (max_pages, max_size) = kept.limits(&pages.base.file, bytes);
         (pages.space.max_pages, pages.space.max_size) = (max_pages, max_size);
+        self.set_limit();
+    }
+
+    /// How many pages below the maximum size puts leave to deletes and to the commit: 16, unless
+    /// this says otherwise. With fewer, it may be a commit that finds the store full, and a delete.
+    pub fn leave_pages(&mut self, pages: u64) {
+        self.kept = pages;
         self.set_limit();
     }
 
@@ -151,15 +165,10 @@ impl WriteTxn {
             && state.free.held_pages() > state.free.room_pages(&state.pages)
     }
 
-    /// How many pages of the room in the file puts leave.
-    fn kept_pages(&self) -> u64 {
-        KEPT_PAGES.min(u64::from(self.turn.state().pages.space.max_pages) / KEPT_PART)
-    }
-
     fn set_limit(&mut self) {
         let budget = self.turn.store.options.write_budget;
         let state = self.turn.state();
-        let room = state.room_for(budget as u64, self.kept_pages());
+        let room = state.room_for(budget as u64, self.kept);
         let next = state.pages.changed_bytes() + spill::behind_bytes(budget);
         self.limit = usize::try_from(room).unwrap_or(usize::MAX).min(budget).min(next);
     }
@@ -169,8 +178,8 @@ impl WriteTxn {
         self.turn.state().pages.txn
     }
 
-    /// Pages of the store up to the end of the last one, of every kind and free, as at its beginning
-    /// or after what it has made since.
+    /// Pages of the store up to the end of the last one, of every kind and free, with what it has
+    /// added so far.
     pub fn page_count(&self) -> u64 {
         u64::from(self.turn.state().pages.base.end)
     }
@@ -224,7 +233,7 @@ impl WriteTxn {
         if self.turn.state().pages.changed_bytes() > budget {
             self.spill()?;
         }
-        let kept = if adds { self.kept_pages() } else { 0 };
+        let kept = if adds { self.kept } else { 0 };
         let state = self.turn.state_mut();
         // Extents have their place in the file already.
         let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;

@@ -108,9 +108,15 @@ fn calls_that_do_not_fit_the_kind_of_table() {
     let many = txn.create_table("many", &TableOptions::new().duplicates_in(many)).unwrap();
     assert!(matches!(txn.put_pair(plain, b"k", b"v"), Err(Error::WrongTable { .. })));
     assert!(matches!(txn.replace(many, b"k", b"v"), Err(Error::WrongTable { .. })));
-    assert!(matches!(txn.reserve(many, b"k", 4), Err(Error::WrongTable { .. })));
     assert!(txn.value_writer(many, b"k", 4).is_err_and(|e| matches!(e, Error::WrongTable { .. })));
+    assert!(matches!(txn.reserve(many, b"k", 60_000), Err(Error::WrongTable { .. })));
     assert_eq!(txn.count(many).unwrap().values, 0);
+    // The first value of a key may be reserved, a second one has to show its bytes.
+    txn.reserve(many, b"k", 4).unwrap().copy_from_slice(b"some");
+    assert!(matches!(txn.reserve(many, b"k", 4), Err(Error::WrongTable { .. })));
+    txn.put(many, b"k", b"more").unwrap();
+    assert!(txn.contains_pair(many, b"k", b"some").unwrap());
+    assert_eq!(txn.count(many).unwrap().values, 2);
 }
 
 #[test]

@@ -15,7 +15,8 @@ use rustix::fs::{OFlags, ftruncate};
 use super::super::unix::{self, bytes};
 use super::process::{self, Identity, Token};
 use super::{
-    Backing, Care, FIXED_LEN, FULL_LEN, Fixed, Memory, PROCESSES, Process, Reader, SLOTS_MAX, Table,
+    Backing, Care, FIXED_LEN, FULL_LEN, Fixed, Memory, ONLY_READS, PROCESSES, Process, Reader,
+    SLOTS_MAX, Table,
 };
 use crate::identify::LOCK as MAGIC;
 use crate::sync::Mutex;
@@ -42,14 +43,24 @@ const ALIVE: u64 = 1 << 30;
 
 /// Opens or makes the lock file and joins those that share it.
 ///
-/// A read-only opener that may not write the file, or not make it, is a [`guest`].
+/// A read-only opener that may not write the file, or not make it, is a [`guest`], and so is one
+/// that finds guests there.
 pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
     let file = match unix::open_regular(path, flags, mode) {
         Err(error) if read_only && is_denied(&error) => return guest(path),
         other => other?,
     };
-    bytes::lock(&file, OPENING)?;
+    if read_only && !bytes::try_lock(&file, OPENING)? {
+        // Guests have it, whom a reader joins; or one who opens, and perhaps is to write.
+        match guest(path) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+            other => return other,
+        }
+        bytes::lock(&file, OPENING)?;
+    } else if !read_only {
+        bytes::lock(&file, OPENING)?;
+    }
     let is_unused = bytes::try_lock(&file, LMDB)?;
     if !is_unused {
         bytes::share(&file, LMDB)?;
@@ -63,12 +74,14 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     bytes::share(&file, LMDB)?;
     let memory = Memory::of_file(file.as_fd())?;
     let (this, token) = (process::this(), Token::of_this());
-    Table::join(memory, Box::new(LockFile { file, growing: Mutex::new(()), this, token }))
+    let backing = Box::new(LockFile { file, growing: Mutex::new(()), this, token });
+    Table::join_for(memory, backing, if read_only { ONLY_READS } else { 0 })
 }
 
 /// Joins with a table in memory that nobody shares: this opener sees no other process, and none
 /// sees it, so that a writer would reuse the pages it reads. Therefore it is refused while others
-/// have the store open, and they wait, as for one that is opening, as long as it has. Where there
+/// have the store open that may write, and whoever opens the store then waits, as for one that is
+/// opening, as long as it has. Where there
 /// is no lock file nobody is known; a store in such a place is taken for one that nobody writes.
 pub(super) fn guest(path: &Path) -> io::Result<Table> {
     let file = match unix::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0) {
@@ -83,16 +96,34 @@ pub(super) fn guest(path: &Path) -> io::Result<Table> {
     // A file system without locks is taken for one that nobody writes, too.
     let guard = file.filter(|file| bytes::share(file, OPENING).is_ok());
     if let Some(file) = &guard
-        && bytes::is_locked(file, ALIVE, PROCESSES as u64)?
+        && somebody_may_write(file)?
     {
-        let message = "another process has the store open, and this one may not write the lock \
-                       file, so that nobody would keep the pages that it reads; get the right to \
-                       write the file, or read a copy of the store";
+        let message = "another process has the store open and may write, and this one may not \
+                       write the lock file, so that nobody would keep the pages that it reads; get \
+                       the right to write the file, or read a copy of the store";
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     }
     let (memory, slots) = (Memory::private()?, Mutex::new(SLOTS_NEW));
     let alone = Alone { memory: memory.clone(), slots, token: Token::of_this(), _guard: guard };
     Table::join(memory, Box::new(alone))
+}
+
+/// Whether one of those who have the store open may write.
+fn somebody_may_write(file: &OwnedFd) -> io::Result<bool> {
+    if !bytes::is_locked(file, ALIVE, PROCESSES as u64)? {
+        return Ok(false);
+    }
+    let at = std::mem::offset_of!(Fixed, processes) + std::mem::offset_of!(Process, access);
+    for index in 0..PROCESSES {
+        let mut access = [0; 4];
+        unix::read_all(file, &mut access, (at + index * size_of::<Process>()) as u64)?;
+        if u32::from_ne_bytes(access) != ONLY_READS
+            && bytes::is_locked(file, ALIVE + index as u64, 1)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn is_denied(error: &io::Error) -> bool {

@@ -479,11 +479,24 @@ fn guests_and_others_keep_apart() {
     let refused = file::guest(&path).err().unwrap();
     assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
     drop(other);
+    // Those who only read do not exclude each other, whoever may write the lock file.
+    let reader = open(&path, true, 0o600).unwrap();
+    reader.publish_opened();
+    drop(file::guest(&path).unwrap());
+    let writer = opened(&path);
+    assert!(file::guest(&path).is_err());
+    drop(writer);
+    drop(file::guest(&path).unwrap());
+    drop(reader);
     let guests = [file::guest(&path).unwrap(), file::guest(&path).unwrap()];
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| opened(&path));
         std::thread::sleep(Duration::from_millis(50));
         assert!(!waits.is_finished());
+        // One who only reads does not wait for guests.
+        let reader = open(&path, true, 0o600).unwrap();
+        reader.publish_opened();
+        drop(reader);
         drop(guests);
         let other = waits.join().unwrap();
         assert!(file::guest(&path).is_err());
