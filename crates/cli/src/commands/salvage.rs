@@ -16,7 +16,8 @@ use crate::signals;
 ///
 /// The old store is only read; nobody may write to it meanwhile. What cannot be read is listed:
 /// table, first key, key behind the last one, and how many entries the counters above say were
-/// there. Of a store of the engine lsm: file, byte, and the keys between which something is missing.
+/// there. Of a store of the engine lsm: file, byte, and the keys between which something is
+/// missing.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The damaged store: a file, a folder that holds one, or the folder of the engine lsm

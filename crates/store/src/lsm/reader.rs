@@ -27,8 +27,8 @@ use crate::{Error, Result};
 ///
 /// Nothing is written for it: not to the store, and nowhere else. So it works where the disk is
 /// full, where the store lies on a mount or in a folder that cannot be written, and for whoever may
-/// not write. What only the log holds is put into memory, all of it: about as much as the writer had
-/// there.
+/// not write. What only the log holds is put into memory, all of it: about as much as the writer
+/// had there.
 ///
 /// Any number of readers have a store open at a time, in any number of processes, and none while a
 /// [`Db`](super::Db) has it. They see nothing that was committed after they were opened, since

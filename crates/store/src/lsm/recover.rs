@@ -1,5 +1,5 @@
-//! What the log says that no table does: steps 3 and 4 of `open`, and what a reader makes of them who
-//! may write nothing. He keeps in memory what an opener would put into tables or add to a segment,
+//! What the log says that no table does: steps 3 and 4 of `open`, and what a reader makes of them
+//! who may write nothing. He keeps in memory what an opener would put into tables or add to a segment,
 //! and cuts nothing.
 
 use std::collections::BTreeSet;
@@ -259,8 +259,8 @@ impl<'o> Recovery<'o> {
             flushed = flushed.max(group.flushed);
         }
         if flushed > HEADER_BYTES as u64 {
-            let what = "the log is damaged: groups are missing before this segment, which says that \
-                        they were whole";
+            let what = "the log is damaged: groups are missing before this segment, which says \
+                        that they were whole";
             return Err(Error::damaged(segment.handle().path(), HEADER_BYTES as u64, what));
         }
         self.edits.push(Edit::RemoveSegment { number: segment.identity.number });

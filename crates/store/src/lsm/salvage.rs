@@ -310,8 +310,8 @@ fn read_manifest(directory: &Arc<Directory>, lost: &mut Vec<Lost>) -> Result<Opt
     Ok(None)
 }
 
-/// Whether a manifest seems to be whole: where it names files that are not there, and newer ones are
-/// there that it does not name, its last records are missing.
+/// Whether a manifest seems to be whole: where it names files that are not there, and newer ones
+/// are there that it does not name, its last records are missing.
 fn is_current(version: &Version, there: &BTreeSet<Name>, lost: &mut Vec<Lost>) -> bool {
     let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
     let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
