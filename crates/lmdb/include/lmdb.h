@@ -102,7 +102,7 @@ typedef int(MDB_msg_func)(const char *msg, void *ctx);
 #define MDB_NOSYNC 0x10000      /* commits are durable from mdb_env_sync or closing on */
 #define MDB_RDONLY 0x20000      /* for reading only */
 #define MDB_NOMETASYNC 0x40000  /* accepted; commits stay durable */
-#define MDB_WRITEMAP 0x80000    /* accepted; the map is never written through */
+#define MDB_WRITEMAP 0x80000    /* a private map: what is written in place stays in the process */
 #define MDB_MAPASYNC 0x100000   /* with MDB_WRITEMAP: flushed in the background */
 #define MDB_NOTLS 0x200000      /* readers belong to transactions, not to threads */
 #define MDB_NOLOCK 0x400000     /* no limit of readers; the store still locks for itself */

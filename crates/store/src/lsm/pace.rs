@@ -134,10 +134,7 @@ impl Standing {
     pub(crate) fn new(version: &Version, segment_bytes: u64, before: &Self) -> Self {
         let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
         let is_unflushed = |sealed: &Sealed| sealed.last_seq > version.flushed;
-        let unflushed =
-            || version.segments().filter(|s| s.sealed.as_ref().is_some_and(is_unflushed));
-        let last = unflushed().filter_map(|s| Some(s.sealed.as_ref()?.last_seq)).max();
-        let unflushed: u64 = unflushed().map(Segment::bytes).sum();
+        let unflushed = version.segments().filter(|s| s.sealed.as_ref().is_some_and(is_unflushed));
         let looked = || version.level(0).iter().filter(|table| table.is_estimated());
         let entries: u64 = looked().map(|table| table.meta.entries).sum();
         let hiding = looked().map(|table| table.hidden().min(table.meta.entries)).sum::<u64>();
@@ -145,17 +142,11 @@ impl Standing {
         let unlooked = version.level(0).iter().filter(|table| !table.is_estimated());
         let unlooked: u64 = unlooked.map(|table| table.meta.entries).sum();
         let unlooked = unlooked.saturating_mul(hiding.unwrap_or(0)) / 100;
-        let needed = Survey::new(version).needed_bytes();
-        // Before the first table, what an entry takes in the log.
-        let in_log = last.map_or(0, |last| unflushed / (last - version.flushed));
-        let entry_bytes = match version.entry_bytes() {
-            0 => in_log,
-            known => known,
-        };
+        let (needed, entry_bytes) = (Survey::new(version).needed_bytes(), version.entry_bytes());
         Self {
             level0: compact::level0_behind(version),
             space: tables + version.segments().map(Segment::bytes).sum::<u64>(),
-            unflushed,
+            unflushed: unflushed.map(Segment::bytes).sum(),
             needed: needed - unlooked.saturating_mul(entry_bytes).min(needed / 2),
             entry_bytes,
             hiding,

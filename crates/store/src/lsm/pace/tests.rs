@@ -84,16 +84,6 @@ fn behind_is_what_waits_for_merges_and_what_takes_too_much_space() {
 }
 
 #[test]
-fn before_the_first_table_the_log_says_what_an_entry_takes() {
-    let identity = Identity { number: 500, salt: 0, first_seq: 1 };
-    let sealed = Sealed { len: 20_000, last_seq: 20, remap_len: 0 };
-    let edits = [Edit::AddSegment(identity), Edit::SealSegment { number: 500, sealed }];
-    let version = version(&[]).apply(&edits).unwrap();
-    let standing = Standing::new(&version, 10_000, &Standing::default());
-    assert!(standing.may_hide_much(30) && !standing.may_hide_much(29));
-}
-
-#[test]
 fn what_is_in_no_table_hides_as_much_as_what_came_before_it() {
     let standing = |hidden| {
         let version = version(&[(6, 1, 100_000, "a", "z"), (0, 2, 1000, "a", "m")]);
