@@ -73,7 +73,7 @@ static int remove_one(const char *path, const struct stat *stat, int type, struc
 	return remove(path);
 }
 
-static void open_env(struct side *side, unsigned flags)
+__attribute__((unused)) static void open_env(struct side *side, unsigned flags)
 {
 	MUST(side, side->env_create(&side->env));
 	MUST(side, side->env_set_mapsize(side->env, (size_t)1 << 32));
@@ -81,7 +81,7 @@ static void open_env(struct side *side, unsigned flags)
 }
 
 /* A new environment in the place of what stands in its folder. */
-static void open_new(struct side *side, unsigned flags)
+__attribute__((unused)) static void open_new(struct side *side, unsigned flags)
 {
 	nftw(side->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	if (mkdir(side->folder, 0755))
@@ -90,7 +90,7 @@ static void open_new(struct side *side, unsigned flags)
 }
 
 /* The part of a workload that counts; a tool can find it by its name. */
-__attribute__((noinline, noclone)) size_t measured(struct side *side, size_t (*work)(struct side *))
+__attribute__((noinline, noclone, unused)) size_t measured(struct side *side, size_t (*work)(struct side *))
 {
 	size_t calls = work(side);
 	__asm__ volatile("" ::: "memory");

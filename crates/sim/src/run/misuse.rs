@@ -53,8 +53,9 @@ impl Runner<'_> {
             Misuse::WrongKind if spec.has_duplicates() => {
                 let result = txn.replace(handle, key, value);
                 refused("replace with duplicates", result, Kind::WrongTable)?;
-                let result = txn.reserve(handle, key, 10);
-                refused("reserve with duplicates", result, Kind::WrongTable)?;
+                let long = self.store().page_size() as usize;
+                let result = txn.reserve(handle, key, long);
+                refused("reserve of a long value with duplicates", result, Kind::WrongTable)?;
                 let result = txn.value_writer(handle, key, 10);
                 refused("value_writer with duplicates", result, Kind::WrongTable)
             }

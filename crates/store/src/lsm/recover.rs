@@ -1,6 +1,6 @@
-//! What the log says that no table does: steps 3 and 4 of `open`, and what a reader makes of them
-//! who may write nothing. He keeps in memory what an opener would put into tables or add to a segment,
-//! and cuts nothing.
+//! What the log says that no table does: steps 3 and 4 of `open`, and what a reader that may write
+//! nothing makes of them. It keeps in memory what an opener would put into tables or add to a
+//! segment, and cuts nothing.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;

@@ -196,9 +196,9 @@ impl<'s> Checker<'s> {
         self.own_tree("the table of pages that will be free", &meta.pending, &mut |key, value| {
             pending_entry(key, value).map(|(_, runs)| pending.extend(runs)).is_some()
         })?;
-        self.free_total("ready", &ready, meta.ready_pages);
+        self.free_total("ready", &ready, meta.free.ready);
         let runs: Vec<Run> = pending.iter().map(|free| free.run).collect();
-        self.free_total("pending", &runs, meta.pending_pages);
+        self.free_total("pending", &runs, meta.free.pending);
         for run in ready.into_iter().chain(meta.recent.iter().map(|free| free.run)) {
             self.free_run(run);
         }

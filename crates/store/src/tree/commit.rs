@@ -20,7 +20,7 @@ use super::Durability;
 use super::group::locked;
 use super::image::{Flush, Image, Numbers, Pieces};
 use super::log::{self, Ring, Way};
-use super::meta::{FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
+use super::meta::{FreePages, FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
 use super::pages::{Buffer, PageRef, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
@@ -175,8 +175,7 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
         catalog: state.catalog.root,
         ready: free.ready.tree.root,
         pending: free.pending.tree.root,
-        ready_pages: free.ready.pages,
-        pending_pages: free.pending.pages,
+        free: FreePages { ready: free.ready.pages, pending: free.pending.pages },
         kind: Kind::Flushed,
         recent,
         log: None,

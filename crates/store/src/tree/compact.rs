@@ -108,7 +108,7 @@ impl Store {
         protected.sort_unstable();
         let ready = meta.recent.iter().filter(|f| !is_held(&protected, f.birth, f.freed));
         let recent: u64 = ready.map(|free| u64::from(free.run.len)).sum();
-        let free = meta.ready_pages.saturating_add(recent).min(u64::from(meta.end));
+        let free = meta.free.ready.saturating_add(recent).min(u64::from(meta.end));
         Ok((meta.end, meta.end - free as u32))
     }
 

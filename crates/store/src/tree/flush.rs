@@ -100,10 +100,11 @@ impl Inner {
         Ok(())
     }
 
-    /// When the store is closed: notes that the pages of the newest commit are on the disk, and that
-    /// no record of the log follows it, so that the next opening need not read them. The copy of
-    /// the record is published where there is a log, because others may have the store open and go
-    /// on with that; else it needs no flush: if it does not reach the disk, the original is there.
+    /// When the store is closed: notes that the pages of the newest commit are on the disk, and
+    /// that no record of the log follows it, so that the next opening need not read them. The copy
+    /// of the record is published where there is a log, because others may have the store open and
+    /// go on with that; else it needs no flush: if it does not reach the disk, the original is
+    /// there.
     pub(crate) fn note_clean_close(&self) -> Result<()> {
         let newest = self.newest()?;
         let flushed = newest.meta.txn == self.durable_number();

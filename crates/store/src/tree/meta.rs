@@ -148,6 +148,13 @@ pub(crate) struct LogPlace {
     pub(crate) open: bool,
 }
 
+/// How many pages the two trees of free space hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FreePages {
+    pub(crate) ready: u64,
+    pub(crate) pending: u64,
+}
+
 /// One commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
@@ -164,8 +171,7 @@ pub(crate) struct Meta {
     pub(crate) ready: Root,
     /// Free pages that some snapshot may still use.
     pub(crate) pending: Root,
-    pub(crate) ready_pages: u64,
-    pub(crate) pending_pages: u64,
+    pub(crate) free: FreePages,
     pub(crate) kind: Kind,
     /// Free runs that are in neither tree.
     pub(crate) recent: Vec<FreeRun>,
@@ -201,8 +207,7 @@ impl Meta {
             catalog: Root::EMPTY,
             ready: Root::EMPTY,
             pending: Root::EMPTY,
-            ready_pages: 0,
-            pending_pages: 0,
+            free: FreePages::default(),
             kind: Kind::Flushed,
             recent: Vec::new(),
             log: None,
@@ -258,8 +263,8 @@ impl Meta {
         put_u64(out, FEATURES_OFFSET, features | feature(self.log.is_some(), FEATURE_LOG));
         put_u32(out, MAX_PAGES_OFFSET, self.max_pages);
         out[ID_OFFSET..EVIDENCE_OFFSET].copy_from_slice(&self.id);
-        put_u64(out, READY_PAGES_OFFSET, self.ready_pages);
-        put_u64(out, PENDING_PAGES_OFFSET, self.pending_pages);
+        put_u64(out, READY_PAGES_OFFSET, self.free.ready);
+        put_u64(out, PENDING_PAGES_OFFSET, self.free.pending);
         self.catalog.encode(&mut out[CATALOG_OFFSET..READY_OFFSET]);
         self.ready.encode(&mut out[READY_OFFSET..PENDING_OFFSET]);
         self.pending.encode(&mut out[PENDING_OFFSET..RUN_COUNT_OFFSET]);
@@ -363,9 +368,11 @@ impl Meta {
             }
             recent.push(FreeRun { run, birth, freed });
         }
-        let (ready_pages, pending_pages) =
-            (u64_at(bytes, READY_PAGES_OFFSET), u64_at(bytes, PENDING_PAGES_OFFSET));
-        if ready_pages.max(pending_pages) > u64::from(end) {
+        let free = FreePages {
+            ready: u64_at(bytes, READY_PAGES_OFFSET),
+            pending: u64_at(bytes, PENDING_PAGES_OFFSET),
+        };
+        if free.ready.max(free.pending) > u64::from(end) {
             return None;
         }
         let mut id = [0; 16];
@@ -382,8 +389,7 @@ impl Meta {
             catalog: root_at(bytes, CATALOG_OFFSET, end)?,
             ready: root_at(bytes, READY_OFFSET, end)?,
             pending: root_at(bytes, PENDING_OFFSET, end)?,
-            ready_pages,
-            pending_pages,
+            free,
             kind: decode_kind(bytes, end)?,
             recent,
             log: decode_log(bytes, end)?,

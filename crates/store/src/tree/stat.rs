@@ -166,7 +166,7 @@ impl Store {
         let meta = &txn.meta.meta;
         let mut protected = self.inner.protected();
         protected.sort_unstable();
-        let (mut free, mut pinned) = (meta.ready_pages, 0_u64);
+        let (mut free, mut pinned) = (meta.free.ready, 0_u64);
         let mut note = |freed: &FreeRun| {
             let held = is_held(&protected, freed.birth, freed.freed);
             let sum = if held { &mut pinned } else { &mut free };

@@ -360,8 +360,8 @@ fn free_space() {
     let mut edit = |what: &str, wanted, edit: &dyn Fn(&mut Meta)| {
         field.plant(what, wanted, |bytes| edit_meta(bytes, edit));
     };
-    edit("ready pages", "ready free pages", &|meta| meta.ready_pages ^= 1);
-    edit("pending pages", "pending free pages", &|meta| meta.pending_pages ^= 1);
+    edit("ready pages", "ready free pages", &|meta| meta.free.ready ^= 1);
+    edit("pending pages", "pending free pages", &|meta| meta.free.pending ^= 1);
     edit("a used page as free", "but in use", &|meta| meta.recent.push(recent(used, 1)));
     if let Some(free) = meta.recent.first().map(|free| free.run) {
         edit("a page free twice", "free twice", &|meta| {

@@ -316,7 +316,7 @@ fn wrong_use_of_pages_is_named() {
     });
     assert_named(&birth, "written by commit");
 
-    let ready = with(&clean, |bytes| edit_meta(bytes, |meta| meta.ready_pages += 1));
+    let ready = with(&clean, |bytes| edit_meta(bytes, |meta| meta.free.ready += 1));
     assert_named(&ready, "ready free pages");
     let catalog = with(&clean, |bytes| edit_meta(bytes, |meta| meta.catalog.count.keys += 1));
     assert_named(&catalog, "the catalog is said to have");

@@ -36,7 +36,7 @@ impl Pending {
     pub(super) fn new(meta: &Meta) -> Self {
         Self {
             tree: Tree::new(meta.pending, Form::PLAIN),
-            pages: meta.pending_pages,
+            pages: meta.free.pending,
             released: Released::default(),
             holders: None,
         }

@@ -34,7 +34,7 @@ impl Ready {
     pub(super) fn new(meta: &Meta) -> Self {
         Self {
             tree: Tree::new(meta.ready, Form::PLAIN),
-            pages: meta.ready_pages,
+            pages: meta.free.ready,
             hint: 0,
             taken: BTreeSet::new(),
             lengths: None,

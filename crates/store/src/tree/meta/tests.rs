@@ -17,8 +17,7 @@ fn sample(kind: Kind) -> Meta {
         catalog: root(17),
         ready: root(18),
         pending: Root::EMPTY,
-        ready_pages: 5,
-        pending_pages: 6,
+        free: FreePages { ready: 5, pending: 6 },
         kind,
         recent: vec![
             FreeRun { run: Run { start: 20, len: 3 }, birth: 0, freed: 0 },

@@ -121,7 +121,7 @@ fn check_space(store: &Store) {
         true
     })
     .unwrap();
-    assert_eq!((meta.ready_pages, meta.pending_pages), (ready_pages, pending_pages));
+    assert_eq!((meta.free.ready, meta.free.pending), (ready_pages, pending_pages));
     found.extend(free.iter().flat_map(|run| run.start..run.start + run.len));
     found.sort_unstable();
     assert!(found.iter().copied().eq(0..meta.end), "pages {found:?} of {}", meta.end);
