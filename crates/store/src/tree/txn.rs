@@ -138,7 +138,7 @@ impl WriteTxn {
 
     /// The file may not grow beyond `bytes` in this transaction, whatever the maximum that the
     /// store was opened with; `None`: as far as pages have numbers. The maximum that is kept in the
-    /// store ([`Store::set_max_size`]) holds all the same. The newest call counts. Puts leave the
+    /// store ([`Store::set_max_size`](crate::tree::Store::set_max_size)) holds all the same. The newest call counts. Puts leave the
     /// last few pages to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
         let WriteState { kept, pages, .. } = self.turn.state_mut();
