@@ -2,9 +2,9 @@
 //! deleted again and again: the steps of [`crate::growth`], held to a law of its own.
 //!
 //! Files are 1.4 times the live bytes at most, as the engine paces its writers, and as much more as
-//! stands in what is not finished: see [`bound`]. That holds from the first table on: until then it
-//! is not known what the buffer hides, and the log stays whole until a buffer is full. Snapshots
-//! that readers hold keep whole segments and tables, so that here there are none.
+//! stands in what is not finished. That holds from the first table on: until then it is not known
+//! what the buffer hides, and the log stays whole until a buffer is full. Snapshots that readers
+//! hold keep whole segments and tables, so that here there are none.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -138,8 +138,8 @@ impl WriteTxn {
 
     /// The file may not grow beyond `bytes` in this transaction, whatever the maximum that the
     /// store was opened with; `None`: as far as pages have numbers. The maximum that is kept in the
-    /// store ([`Store::set_max_size`](crate::tree::Store::set_max_size)) holds all the same. The newest call counts. Puts leave the
-    /// last few pages to deletes and to the commit.
+    /// store ([`Store::set_max_size`](crate::tree::Store::set_max_size)) holds all the same. The
+    /// newest call counts. Puts leave the last few pages to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
         let WriteState { kept, pages, .. } = self.turn.state_mut();
         let (max_pages, max_size) = kept.limits(&pages.base.file, bytes);
