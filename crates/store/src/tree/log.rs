@@ -221,8 +221,7 @@ fn prepare(
     if 2 * len > image.bytes() as u64 + state.pages.extent_bytes as u64 {
         return Ok(None);
     }
-    let first = if is_planted(Bug::LogFreedEarly) { place.at } else { durable.at };
-    let Some(at) = place.room_for(len, first, page_size) else { return Ok(None) };
+    let Some(at) = place.room_for(len, durable.at, page_size) else { return Ok(None) };
     let sum = finish(bytes, at);
     let behind = LogPlace { at: (at + len).next_multiple_of(RECORD_ALIGN), sum, ..place };
     Ok(Some((place.offset(at, page_size), behind)))
