@@ -82,7 +82,7 @@ pub(crate) const PLANS: [Plan; 13] = [
     plan(Workload::PutRandom, "put_random", [0, 20_000], Some(3270.0)),
     plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(5310.0)),
     plan(Workload::Append, "append", [0, 100_000], Some(555.0)),
-    plan(Workload::CommitOne, "commit_one", [1_000, 6_000], Some(29_200.0)),
+    plan(Workload::CommitOne, "commit_one", [1_000, 6_000], Some(29_800.0)),
     plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(985.0)),
 ];
 

@@ -335,12 +335,15 @@ impl Ring {
 /// Before a commit: lets the ring go in a compaction; where the pages will be flushed anyway, makes
 /// one, or a longer one, if it is time to. The caller writes the place in the meta record.
 pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) -> Result<Ring> {
-    let newest = store.newest()?;
-    let old = newest.meta.log;
-    let run = if state.pages.space.lowest_first.is_some() {
+    let compacts = state.pages.space.lowest_first.is_some();
+    if !durable && !compacts {
+        return Ok(Ring::Stays);
+    }
+    let old = store.newest()?.meta.log;
+    let run = if compacts {
         None
     } else {
-        match wanted_pages(store, state, old).filter(|_| durable) {
+        match wanted_pages(store, state, old) {
             None => return Ok(Ring::Stays),
             Some(pages) => match state.pages.take_run(pages) {
                 Ok(run) => Some(run),
