@@ -152,11 +152,11 @@ impl Inner {
         }
     }
 
-    /// Whether the newest commit is durable, be it in the log only.
-    pub(crate) fn is_newest_durable(&self) -> Result<bool> {
+    /// Whether the newest commit is durable because the log has it.
+    pub(crate) fn is_newest_in_log(&self) -> Result<bool> {
         let newest = self.newest()?;
-        let logged = newest.meta.log.is_some_and(|place| place.chained);
-        Ok(logged || self.durable_number() >= newest.meta.txn)
+        let is_logged = newest.meta.log.is_some_and(|place| place.chained);
+        Ok(is_logged && self.durable_number() < newest.meta.txn)
     }
 
     fn flushes_in_background(&self) -> bool {

@@ -563,13 +563,11 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
     drop(end);
     // A durable commit makes those before it durable, also if it changed nothing itself.
     let result = match result {
-        Ok(()) if !changed && durability == Durability::Durable => {
-            match store.is_newest_durable() {
-                Ok(true) => Ok(()),
-                Ok(false) => store.sync(),
-                Err(error) => Err(error),
-            }
-        }
+        Ok(()) if !changed && durability == Durability::Durable => match store.is_newest_in_log() {
+            Ok(true) => Ok(()),
+            Ok(false) => store.sync(),
+            Err(error) => Err(error),
+        },
         other => other,
     };
     members.tell(&result);

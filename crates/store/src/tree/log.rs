@@ -193,7 +193,8 @@ pub(crate) fn append(
         store.lock.word(WORD_DIRTY).store(DIRTY, SeqCst);
         store.write_durably(&bytes, offset)?;
     }
-    let is_all_durable = store.is_newest_durable()?;
+    let is_flushed = store.durable_number() == store.latest_number();
+    let is_all_durable = is_flushed || store.is_newest_in_log()?;
     let mut hints = locked(&store.hints.log);
     hints.bytes = bytes;
     // Behind commits that are not durable a log is of no use.
