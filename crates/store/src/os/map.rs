@@ -11,8 +11,8 @@ use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
@@ -59,29 +59,30 @@ unsafe impl Sync for Region {}
 impl Region {
     /// Maps the first `len` bytes of a file, whether or not it is that long, for reading.
     fn file_read_only(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::of_file(file, len, ProtFlags::READ, MapFlags::SHARED)
+        Self::of_file(file, 0, len, ProtFlags::READ, MapFlags::SHARED)
     }
 
     /// The same, but that what is written there is seen by this process alone.
     fn file_private(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::of_file(file, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        Self::of_file(file, 0, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     }
 
     /// Maps the first `len` bytes of a file, whether or not it is that long, to share them with
     /// other processes.
     pub(super) fn file_shared(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Self::of_file(file, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
+        Self::of_file(file, 0, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
     }
 
     fn of_file(
         file: BorrowedFd<'_>,
+        offset: u64,
         len: usize,
         access: ProtFlags,
         kind: MapFlags,
     ) -> io::Result<Self> {
         let flags = kind | MapFlags::NORESERVE;
         // SAFETY: the address is left to the system, so that no other mapping is touched.
-        let base = unsafe { mm::mmap(ptr::null_mut(), len, access, flags, file, 0)? };
+        let base = unsafe { mm::mmap(ptr::null_mut(), len, access, flags, file, offset)? };
         Self::granted(base, len)
     }
 
@@ -212,6 +213,46 @@ impl Drop for Region {
         // it promised that the reference does not outlive the region.
         // A failure would leave the range mapped, which harms nobody.
         let _ = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Flushes ranges of a file. The system has a call for that which takes an address, so a window of
+/// the file is mapped. It stays: mapping and unmapping would wait for a flush of the whole file.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+pub(super) struct RangeFlusher {
+    window: Mutex<Option<(u64, Region)>>,
+}
+
+#[cfg(target_os = "linux")]
+impl RangeFlusher {
+    /// Windows begin at multiples of this, and are twice as long.
+    const STEP: u64 = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 4 << 20 };
+
+    /// Returns when the pages of a range are on stable storage; they are not read or written.
+    ///
+    /// # Errors
+    /// Also where there is no address space for a window, or the range is longer than that.
+    pub(super) fn flush(&self, file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<()> {
+        let start = offset - offset % Self::STEP;
+        let into = (offset - start) as usize;
+        let whole = 2 * Self::STEP as usize;
+        if into + len > whole {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        if window.as_ref().is_none_or(|(first, _)| *first != start) {
+            let (access, kind) = (ProtFlags::READ, MapFlags::SHARED);
+            *window = Some((start, Region::of_file(file, start, whole, access, kind)?));
+        }
+        let Some((_, region)) = &*window else { return Ok(()) };
+        let in_page = into % page_size();
+        // SAFETY: the range is the region's own; flushing it changes no memory.
+        unsafe {
+            let base = region.base().add(into - in_page);
+            mm::msync(base.cast(), in_page + len, mm::MsyncFlags::SYNC)?;
+        }
+        Ok(())
     }
 }
 

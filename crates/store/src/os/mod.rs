@@ -65,9 +65,16 @@ pub trait DataFile: Send + Sync {
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Writes `bytes`, which must lie inside of the file, and returns when they are on stable
-    /// storage: they, and not what else was written before.
-    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+    /// storage: they, and not what else was written. While the disk works on them, `meanwhile` is
+    /// called, if the write did not fail.
+    fn write_durably(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> io::Result<()> {
         self.write_at(&[io::IoSlice::new(bytes)], offset)?;
+        meanwhile();
         self.sync()
     }
     /// The same for bytes that are not written a second time: in long calls.

@@ -44,7 +44,13 @@ impl System for RealSystem {
             Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
         };
         let file = open_regular(path, flags, mode)?;
-        Ok(Arc::new(RealFile { file, evidence: OnceLock::new(), within_limit: AtomicU64::new(0) }))
+        Ok(Arc::new(RealFile {
+            file,
+            evidence: OnceLock::new(),
+            within_limit: AtomicU64::new(0),
+            #[cfg(target_os = "linux")]
+            ranges: super::map::RangeFlusher::default(),
+        }))
     }
 
     fn open_lock(
@@ -319,6 +325,8 @@ struct RealFile {
     evidence: OnceLock<Option<[u8; 24]>>,
     /// Writes that end here, or before, were within the limit of the process.
     within_limit: AtomicU64,
+    #[cfg(target_os = "linux")]
+    ranges: super::map::RangeFlusher,
 }
 
 impl RealFile {
@@ -354,18 +362,21 @@ impl DataFile for RealFile {
         self.write(parts, offset, WRITE_MAX)
     }
 
-    /// One call that flushes what it writes, where the system has it.
     #[cfg(target_os = "linux")]
-    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        use rustix::io::{ReadWriteFlags, pwritev2};
-        let part = [io::IoSlice::new(bytes)];
-        match again(|| pwritev2(&self.file, &part, offset, ReadWriteFlags::DSYNC)) {
-            Ok(written) if written == bytes.len() => return Ok(()),
-            Err(e) if !unsupported(&e) => return Err(e),
-            _ => {}
+    fn write_durably(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> io::Result<()> {
+        self.write_at(&[io::IoSlice::new(bytes)], offset)?;
+        self.start_writeback(offset, bytes.len() as u64);
+        meanwhile();
+        match self.ranges.flush(self.file.as_fd(), offset, bytes.len()) {
+            // Where there is no address space, or no such call.
+            Err(e) if e.kind() == io::ErrorKind::OutOfMemory || unsupported(&e) => self.sync(),
+            other => other,
         }
-        self.write_at(&part, offset)?;
-        self.sync()
     }
 
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {

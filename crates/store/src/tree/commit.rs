@@ -51,19 +51,28 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     let ring = log::change_ring(store, state, durable)?;
     let (mut image, mut meta) = number(state)?;
 
-    // 2. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
-    //    and L untouched.
+    // 2. Make the file longer, ahead of the pages, if small commits are likely to follow.
     let mut record = state.pages.take_frame()?;
     let pieces = Pieces::new(&image, &state.pages);
     let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
     // The file is long enough for every commit that was published.
     let grows = meta.end > state.end;
     let logs = durable && ring == Ring::Stays && log::way(store, state, &pieces) == Way::Log;
-    let is_ahead = durable && small && grows;
+    let is_ahead = durable && grows && (small || logs);
     if is_ahead {
         grow_ahead(store, &meta, state.pages.space.max_size)?;
     }
-    pieces.write(&store.pages, if durable && !logs { Flush::Next } else { Flush::Later })?;
+
+    // 3. Write pages and extents, to pages that no protected snapshot uses: a crash here leaves D
+    //    and L untouched. If the commit goes that way, the log is written first, and the pages
+    //    while the disk works on it: once the record is there, it can be replayed from D.
+    let turn = logs.then(|| locked(&store.meta_turn));
+    let mut write = || pieces.write(&store.pages, Flush::Later);
+    let is_logged = logs && log::append(store, state, &image, &mut meta, &mut write)?;
+    let flushes = durable && !is_logged;
+    if !is_logged {
+        pieces.write(&store.pages, if flushes { Flush::Next } else { Flush::Later })?;
+    }
     if meta.end >= state.end {
         // Below a lowered end a damaged store may have children beyond it, which validation finds.
         image.note_written(&store.pages);
@@ -71,22 +80,17 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     if grows && !is_ahead {
         grow(store, meta.file_len())?;
     }
-
-    let _turn = locked(&store.meta_turn);
-
-    // 3. If it goes that way, write a record to the log and wait for it. A crash before its end
-    //    leaves D and what the log held before; after it the commit can be replayed from D.
-    let place = ring.place(store.newest()?.meta.log);
-    let is_logged = logs && log::append(store, state, &image, &mut meta)?;
-    let flushes = durable && !is_logged;
+    let _turn = turn.unwrap_or_else(|| locked(&store.meta_turn));
     if !is_logged {
+        let place = ring.place(store.newest()?.meta.log);
         meta.log = log::place_of(place, durable, &meta);
     }
 
     // 4. Write the meta record. Its kind says what recovery has to make sure before it takes it.
-    meta.kind = match flushes {
-        false => Kind::Unsynced { evidence: store.pages.file.uptime_evidence() },
-        true => one_flush(store, state, &pieces).map_or_else(|| flushed(store), Ok)?,
+    meta.kind = if flushes {
+        one_flush(store, state, &pieces).map_or_else(|| flushed(store), Ok)?
+    } else {
+        Kind::Unsynced { evidence: store.pages.file.uptime_evidence() }
     };
     let slot = store.free_slot();
     write_meta(store, &meta, slot, &mut record)?;

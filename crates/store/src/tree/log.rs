@@ -33,6 +33,7 @@
 //!    ([`cut_tail`]): a commit that nobody saw must not come back after others were made.
 
 pub(crate) mod delta;
+mod moved;
 pub(crate) mod replay;
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -48,11 +49,12 @@ use crate::checksum::Crc64;
 use crate::coding::{put_u32, put_u64};
 use crate::{Error, Result};
 use delta::put_delta;
+use moved::Index;
 
 /// Records begin at multiples of this, so that writing one never touches a sector of another.
 pub(crate) const RECORD_ALIGN: u64 = 4096;
 /// The ring is this part of the store, within bounds.
-const RING_PART: u64 = 8;
+const RING_PART: u64 = 16;
 pub(crate) const RING_BYTES_MIN: u64 = 512 << 10;
 /// ... and a multiple of this, which is one of every page size.
 const RING_UNIT: u64 = 64 << 10;
@@ -64,6 +66,11 @@ const STORE_BYTES_MIN: u64 = 4 << 20;
 /// A commit of more pages, or of more bytes in long values, flushes its pages.
 const PAGES_MAX: usize = 4096;
 const EXTENT_BYTES_MAX: usize = 64 << 10;
+/// A page of which more than this part differs from the one that it was copied from is looked for
+/// in its neighbours as well.
+const DELTA_PART: usize = 4;
+/// At most this many neighbouring pages are looked for together.
+const LAID_OUT_MAX: usize = 16;
 
 /// The head of a record, and of each of its entries: the meta record, made from zeros, and pages.
 pub(crate) mod header {
@@ -79,6 +86,8 @@ pub(crate) mod header {
     pub(crate) const ENTRIES_OFFSET: usize = 56;
     /// Before each delta: the page, the one that it is made from (0: zeros), the delta's length.
     pub(crate) const ENTRY_LEN: usize = 12;
+    /// A bit of that length: it is not a delta that follows but a list of parts of old pages.
+    pub(crate) const MOVED: u32 = 1 << 31;
 }
 
 /// What this process knows of the log.
@@ -174,32 +183,40 @@ pub(crate) fn place_at_checkpoint(meta: &Meta, closing: bool) -> Option<LogPlace
     Some(LogPlace { open: !closing, ..place })
 }
 
-/// Writes the record of a commit and waits until it is on stable storage; false, and nothing is
-/// written, if the log cannot take it. The caller has the turn of the meta pages.
+/// Writes the record of a commit, calls `write_pages` while the disk works on it, and waits until
+/// it is on stable storage. False, and nothing is written, if the log cannot take it. The caller
+/// has the turn of the meta pages.
 ///
 /// # Errors
-/// A failed write poisons the store: what the log holds then is not known.
+/// Where `write_pages` fails, the record is taken back. A failed write of the log poisons the
+/// store: what the log holds then is not known.
 pub(crate) fn append(
     store: &Inner,
     state: &WriteState,
     image: &Image,
     meta: &mut Meta,
+    write_pages: &mut dyn FnMut() -> Result<()>,
 ) -> Result<bool> {
     let mut bytes = std::mem::take(&mut locked(&store.hints.log).bytes);
-    let behind = prepare(store, state, image, meta, &mut bytes)?;
-    if let Some((offset, behind)) = behind {
-        meta.log = Some(behind);
+    let prepared = prepare(store, state, image, meta, &mut bytes)?;
+    if let Some((offset, after)) = prepared {
+        meta.log = Some(after);
         store.lock.word(WORD_NUMBER).fetch_max(meta.txn, SeqCst);
         store.lock.word(WORD_DIRTY).store(DIRTY, SeqCst);
-        store.write_durably(&bytes, offset)?;
+        let mut pages = Ok(());
+        store.write_durably(&bytes, offset, &mut || pages = write_pages())?;
+        if let Err(error) = pages {
+            store.write_durably(&[0; RECORD_ALIGN as usize], offset, &mut || ())?;
+            return Err(error);
+        }
     }
     let is_flushed = store.durable_number() == store.latest_number();
     let is_all_durable = is_flushed || store.is_newest_in_log()?;
     let mut hints = locked(&store.hints.log);
     hints.bytes = bytes;
-    // Behind commits that are not durable a log is of no use.
-    hints.gained += u32::from(behind.is_none() && is_all_durable);
-    Ok(behind.is_some())
+    // After commits that are not durable a log is of no use.
+    hints.gained += u32::from(prepared.is_none() && is_all_durable);
+    Ok(prepared.is_some())
 }
 
 /// Builds the record of a commit; where it goes in the file, and the place behind it. `None` if the
@@ -228,6 +245,14 @@ fn prepare(
     Ok(Some((place.offset(at, page_size), behind)))
 }
 
+/// A page of a record.
+struct Entry<'p> {
+    no: u32,
+    /// The page that it was copied from and that page's bytes, if there is one.
+    source: Option<(u32, &'p [u8])>,
+    new: &'p [u8],
+}
+
 /// Puts a record together, but for its place and its sum.
 fn build(
     out: &mut Vec<u8>,
@@ -237,41 +262,83 @@ fn build(
     image: &Image,
     state: &WriteState,
 ) {
+    let entries = entries(image, state);
     out.clear();
     out.resize(header::ENTRIES_OFFSET, 0);
     put_u64(out, header::MAGIC_OFFSET, header::MAGIC);
+    put_u32(out, header::PAGES_OFFSET, 1 + entries.len() as u32);
     put_u64(out, header::COMMIT_OFFSET, meta.txn);
     put_u64(out, header::FOLLOWS_OFFSET, follows);
     put_u64(out, header::BEFORE_OFFSET, place.sum);
-    put_entry(out, (0, 0), None, &meta.encode(0));
-    let page_size = state.pages.page_size();
-    let mut pages = 1;
-    for (no, source, page) in image.pages() {
-        let old = Run { start: source, len: 1 };
-        let old = if source == 0 { None } else { state.pages.base.run(old).ok() };
-        put_entry(out, (no, if old.is_some() { source } else { 0 }), old, page);
-        pages += 1;
-    }
-    for (first, whole) in &state.pages.extents {
-        for (no, page) in (*first..).zip(whole.chunks(page_size)) {
-            put_entry(out, (no, 0), None, page);
-            pages += 1;
-        }
-    }
-    put_u32(out, header::PAGES_OFFSET, pages);
+    put_delta_entry(out, &Entry { no: 0, source: None, new: &meta.encode(0) });
+    put_entries(out, &entries);
     let len = out.len() as u32;
     put_u32(out, header::LENGTH_OFFSET, len);
 }
 
-fn put_entry(out: &mut Vec<u8>, (no, source): (u32, u32), old: Option<&[u8]>, new: &[u8]) {
+/// The pages of a commit: those of its trees from left to right, and its long values.
+fn entries<'p>(image: &'p Image, state: &'p WriteState) -> Vec<Entry<'p>> {
+    let old = |no| state.pages.base.run(Run { start: no, len: 1 }).ok();
+    let pages = image.pages().map(|(no, source, new)| {
+        let source = if source == 0 { None } else { old(source).map(|page| (source, page)) };
+        Entry { no, source, new }
+    });
+    let page_size = state.pages.page_size();
+    let long = state.pages.extents.iter().flat_map(|(first, whole)| {
+        let pages = (*first..).zip(whole.chunks(page_size));
+        pages.map(|(no, new)| Entry { no, source: None, new })
+    });
+    pages.chain(long).collect()
+}
+
+/// Adds entries: by what tells each page apart from the one that it was copied from, if that is
+/// little, else by where its parts stood before.
+fn put_entries(out: &mut Vec<u8>, entries: &[Entry<'_>]) {
+    let mut laid_out = 0..0;
+    for (i, entry) in entries.iter().enumerate() {
+        let start = out.len();
+        put_delta_entry(out, entry);
+        let is_short = out.len() - start <= entry.new.len() / DELTA_PART;
+        if is_short || laid_out.len() == LAID_OUT_MAX {
+            put_laid_out(out, entries, &laid_out);
+            laid_out = i + 1..i + 1;
+        } else {
+            out.truncate(start);
+            laid_out.end = i + 1;
+        }
+    }
+    put_laid_out(out, entries, &laid_out);
+}
+
+/// Adds pages whose records were laid out anew: these stood in the old pages of the same leaves.
+fn put_laid_out(out: &mut Vec<u8>, entries: &[Entry<'_>], range: &std::ops::Range<usize>) {
+    if range.is_empty() {
+        return;
+    }
+    let entries = &entries[range.clone()];
+    let index = Index::new(entries.iter().filter_map(|entry| entry.source).collect());
+    for entry in entries {
+        let start = out.len();
+        out.resize(start + header::ENTRY_LEN, 0);
+        index.put_parts(out, entry.new);
+        finish_entry(out, start, (entry.no, 0), header::MOVED);
+    }
+}
+
+fn put_delta_entry(out: &mut Vec<u8>, entry: &Entry<'_>) {
     let start = out.len();
     out.resize(start + header::ENTRY_LEN, 0);
-    put_delta(out, old, new);
+    put_delta(out, entry.source.map(|(_, old)| old), entry.new);
+    finish_entry(out, start, (entry.no, entry.source.map_or(0, |(source, _)| source)), 0);
+}
+
+/// Fills in the head of an entry that is the last one so far.
+fn finish_entry(out: &mut [u8], start: usize, (no, source): (u32, u32), kind: u32) {
     let len = (out.len() - start - header::ENTRY_LEN) as u32;
     let entry = &mut out[start..];
     put_u32(entry, 0, no);
     put_u32(entry, 4, source);
-    put_u32(entry, 8, len);
+    put_u32(entry, 8, len | kind);
 }
 
 /// Fills in the place and the sum.
@@ -411,19 +478,21 @@ pub(crate) fn cut_tail(store: &Inner) -> Result<()> {
     for at in [place.at, place.next_round(page_size)] {
         let is_free = at + RECORD_ALIGN - first.min(at) <= place.ring_bytes(page_size);
         if is_free {
-            store.write_durably(&zeros, place.offset(at, page_size))?;
+            store.write_durably(&zeros, place.offset(at, page_size), &mut || ())?;
         }
     }
     Ok(())
 }
 
 impl Inner {
-    /// Writes bytes and waits until they are on stable storage; a failure poisons the store.
-    fn write_durably(&self, bytes: &[u8], offset: u64) -> Result<()> {
+    /// Writes bytes, calls `meanwhile`, and waits until the bytes are on stable storage; a failure
+    /// poisons the store.
+    fn write_durably(&self, bytes: &[u8], offset: u64, meanwhile: &mut dyn FnMut()) -> Result<()> {
         let file = &self.pages.file;
-        let written = match is_planted(Bug::SkippedFlush) {
-            true => file.write_at(&[std::io::IoSlice::new(bytes)], offset),
-            false => file.write_durably(bytes, offset),
+        let written = if is_planted(Bug::SkippedFlush) {
+            file.write_at(&[std::io::IoSlice::new(bytes)], offset).map(|()| meanwhile())
+        } else {
+            file.write_durably(bytes, offset, meanwhile)
         };
         written.map_err(|e| self.poison(Error::io("write the log of", &self.pages.path, e)))
     }

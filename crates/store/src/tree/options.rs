@@ -293,7 +293,7 @@ impl Builder {
 
     /// How long the redo log in the file is that a store gets: a multiple of 64 KiB. With one,
     /// durable commits of scattered pages wait for one short write instead of all their pages;
-    /// after a power cut an opening replays what is in it. Unless told it is an eighth of the
+    /// after a power cut an opening replays what is in it. Unless told it is a sixteenth of the
     /// store, from 512 KiB to 64 MiB, and is made when several commits would have gained by it; 0
     /// for none.
     pub fn log_size(mut self, bytes: u64) -> Self {

@@ -98,8 +98,14 @@ impl DataFile for SimFile {
     }
 
     /// A write, and then a flush of nothing but its bytes.
-    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+    fn write_durably(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        meanwhile: &mut dyn FnMut(),
+    ) -> io::Result<()> {
         self.write_at(&[io::IoSlice::new(bytes)], offset)?;
+        meanwhile();
         let len = bytes.len() as u64;
         self.flush(Event::SyncRange { file: self.file, offset, len })
     }

@@ -13,6 +13,7 @@ use std::path::Path;
 use super::super::meta::{Kind, LogPlace, META_LEN, Meta};
 use super::super::pages::FIRST_PAGE;
 use super::delta::apply_delta;
+use super::moved::{apply_parts, sources};
 use super::{RECORD_ALIGN, header, sum_of};
 use crate::canary::{Bug, is_planted};
 use crate::coding::{u32_at, u64_at};
@@ -135,12 +136,15 @@ impl Replay<'_> {
         for _ in 0..u32_at(record, header::PAGES_OFFSET) {
             let (head, rest) = entries.split_at_checked(header::ENTRY_LEN).ok_or_else(damaged)?;
             let (no, source) = (u32_at(head, 0), u32_at(head, 4));
-            let len = u32_at(head, 8) as usize;
-            let (delta, rest) = rest.split_at_checked(len).ok_or_else(damaged)?;
+            let (len, kind) = (u32_at(head, 8) & !header::MOVED, u32_at(head, 8) & header::MOVED);
+            let (delta, rest) = rest.split_at_checked(len as usize).ok_or_else(damaged)?;
             entries = rest;
             match &meta {
                 None => meta = Some(self.meta_of(record, delta)?),
-                Some(meta) => self.redo_page(meta, (no, source), delta)?,
+                Some(meta) => {
+                    let page = self.page_of(source, kind, delta)?;
+                    self.write_page(meta, no, &page)?;
+                }
             }
         }
         let at = u64_at(record, header::PLACE_OFFSET);
@@ -162,19 +166,36 @@ impl Replay<'_> {
         made.filter(fits).ok_or_else(|| self.damaged("a record of the log without its commit"))
     }
 
-    /// Makes a page of the one that it replaces, and writes it.
-    fn redo_page(&self, meta: &Meta, (no, source): (u32, u32), delta: &[u8]) -> Result<()> {
-        let ring = self.place.run.start..self.place.run.start + self.place.run.len;
-        let is_page = |no: u32| no >= FIRST_PAGE && no < meta.end && !ring.contains(&no);
+    /// Makes a page of the one that it replaces, or of parts of several.
+    fn page_of(&self, source: u32, kind: u32, delta: &[u8]) -> Result<Vec<u8>> {
+        let damaged = || self.damaged("a page in a record of the log that no store wrote");
         let mut page = vec![0; self.page_size as usize];
-        if source != 0 {
-            let read = self.file.read_at(&mut page, u64::from(source) * self.page_size);
-            read.map_err(|e| Error::io("read", self.path, e))?;
-        }
-        if !is_page(no) || !apply_delta(&mut page, delta) {
+        let made = if kind == header::MOVED {
+            let (from, parts) = sources(delta).ok_or_else(damaged)?;
+            let old = from.iter().map(|no| self.old_page(*no)).collect::<Result<Vec<_>>>()?;
+            apply_parts(&mut page, &old, parts)
+        } else {
+            if source != 0 {
+                page = self.old_page(source)?;
+            }
+            apply_delta(&mut page, delta)
+        };
+        made.then_some(page).ok_or_else(damaged)
+    }
+
+    fn old_page(&self, no: u32) -> Result<Vec<u8>> {
+        let mut page = vec![0; self.page_size as usize];
+        let read = self.file.read_at(&mut page, u64::from(no) * self.page_size);
+        read.map_err(|e| Error::io("read", self.path, e))?;
+        Ok(page)
+    }
+
+    fn write_page(&self, meta: &Meta, no: u32, page: &[u8]) -> Result<()> {
+        let ring = self.place.run.start..self.place.run.start + self.place.run.len;
+        if no < FIRST_PAGE || no >= meta.end || ring.contains(&no) {
             return Err(self.damaged("a page in a record of the log that no store wrote"));
         }
-        let written = self.file.write_at(&[IoSlice::new(&page)], u64::from(no) * self.page_size);
+        let written = self.file.write_at(&[IoSlice::new(page)], u64::from(no) * self.page_size);
         written.map_err(|e| Error::io("write", self.path, e))
     }
 

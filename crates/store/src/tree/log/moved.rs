@@ -1,0 +1,274 @@
+//! What a page is made of whose records were laid out anew: parts of older pages, and what is new
+//! in it. Pure functions over bytes.
+//!
+//! When a leaf is full, its records are spread over its neighbours. Compared word by word with the
+//! leaf that it replaces, nearly all of such a page differs; but nearly all of it stands in one of
+//! the old leaves, at another place. So the old pages are indexed by strings of [`STRING`] bytes at
+//! every [`STEP`]-th place, the new page is searched for these strings at every place, and each one
+//! found is extended to both sides (as `rsync` and the compressors of the LZ77 family do it).
+//!
+//! The list of parts makes the page from left to right: how many bytes follow that are new (u16),
+//! how many are then copied (u16), from which old page (u16: its place in the list of pages that
+//! comes first), from where in it (u16), and the new bytes.
+
+use crate::coding::{put_u16, put_u32, u16_at, u32_at, u64_at};
+
+/// The length of the strings that are looked for.
+const STRING: usize = 8;
+/// An old page is indexed at multiples of this: each part of `STRING + STEP - 1` bytes is found.
+const STEP: usize = 32;
+/// The head of a part.
+const PART_LEN: usize = 8;
+/// Shorter parts are not worth their heads.
+const COPY_MIN: usize = 2 * PART_LEN;
+/// The largest number that a u16 holds.
+const MOST: usize = u16::MAX as usize;
+/// The list of old pages has at most this many.
+pub(crate) const SOURCES_MAX: usize = 32;
+/// The largest number of a place: there are at most 32 times 2,048.
+const NUMBER_MAX: u32 = (1 << 17) - 1;
+
+/// Where strings stand in old pages.
+pub(crate) struct Index<'p> {
+    sources: Vec<(u32, &'p [u8])>,
+    /// By a string's hash: more of the hash, and 1 + the number of its place, counted in steps over
+    /// all pages; 0: none.
+    places: Vec<u32>,
+    /// How many steps a page has, as a power of two.
+    steps: u32,
+}
+
+impl<'p> Index<'p> {
+    /// Indexes pages of one length; those beyond [`SOURCES_MAX`] are left out.
+    pub(crate) fn new(mut sources: Vec<(u32, &'p [u8])>) -> Self {
+        sources.truncate(SOURCES_MAX);
+        let page_len = sources.first().map_or(STEP, |(_, page)| page.len());
+        let steps = (page_len / STEP).trailing_zeros();
+        let places = vec![0; (2 * sources.len()).next_power_of_two() << steps];
+        let mut index = Self { sources, places, steps };
+        let strings = index.sources.iter().flat_map(|(_, page)| page.chunks_exact(STEP));
+        for (number, string) in (1..).zip(strings) {
+            let (slot, tag) = hash(string, index.places.len());
+            // Of equal strings the first: what follows it is the longest.
+            if index.places[slot] == 0 {
+                index.places[slot] = tag | number;
+            }
+        }
+        index
+    }
+
+    /// An older page with the string that `new` has at `at`: which one, and where.
+    fn find(&self, new: &[u8], at: usize) -> Option<(usize, usize)> {
+        let (slot, tag) = hash(&new[at..], self.places.len());
+        let place = self.places[slot];
+        if place & !NUMBER_MAX != tag {
+            return None;
+        }
+        let number = (place & NUMBER_MAX).checked_sub(1)? as usize;
+        let (source, from) = (number >> self.steps, number % (1 << self.steps) * STEP);
+        let found = self.sources[source].1[from..from + STRING] == new[at..at + STRING];
+        found.then_some((source, from))
+    }
+
+    /// Adds the list of parts that makes `new`, which is as long as the old pages.
+    pub(crate) fn put_parts(&self, out: &mut Vec<u8>, new: &[u8]) {
+        let start = out.len();
+        out.resize(start + 4 + 4 * self.sources.len(), 0);
+        put_u32(&mut out[start..], 0, self.sources.len() as u32);
+        for (i, (no, _)) in self.sources.iter().enumerate() {
+            put_u32(&mut out[start..], 4 + 4 * i, *no);
+        }
+        let mut done = 0;
+        let mut at = 0;
+        while at + STRING <= new.len() {
+            match self.find(new, at).map(|found| self.extend(new, done, at, found)) {
+                Some(copy) if copy.len >= COPY_MIN => {
+                    put_new(out, &new[done..copy.at], &copy);
+                    done = copy.at + copy.len;
+                    at = done;
+                }
+                _ => at += 1,
+            }
+        }
+        if done < new.len() {
+            put_new(out, &new[done..], &Copy::default());
+        }
+    }
+
+    /// Extends a string that was found to both sides, but not to before `done`.
+    fn extend(&self, new: &[u8], done: usize, at: usize, found: (usize, usize)) -> Copy {
+        let (source, from) = found;
+        let old = self.sources[source].1;
+        let before = new[done..at].iter().rev().zip(old[..from].iter().rev());
+        let back = before.take_while(|(a, b)| a == b).count();
+        let after = STRING + same_len(&new[at + STRING..], &old[from + STRING..]);
+        let len = (back + after).min(MOST);
+        Copy { source, from: from - back, at: at - back, len }
+    }
+}
+
+/// A part that is copied.
+#[derive(Default)]
+struct Copy {
+    source: usize,
+    from: usize,
+    /// Where it stands in the new page.
+    at: usize,
+    len: usize,
+}
+
+/// The slot of a string, and what of its hash stands there.
+fn hash(string: &[u8], slots: usize) -> (usize, u32) {
+    let hash = u64_at(string, 0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((hash >> 32) as usize & (slots - 1), (hash >> 24) as u32 & !NUMBER_MAX)
+}
+
+/// How many bytes two strings have in common at their beginning.
+fn same_len(a: &[u8], b: &[u8]) -> usize {
+    let words = a.chunks_exact(8).zip(b.chunks_exact(8));
+    let same = 8 * words.take_while(|(a, b)| a == b).count();
+    same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
+}
+
+/// Adds bytes that are new, and what is copied after them.
+fn put_new(out: &mut Vec<u8>, mut new: &[u8], copy: &Copy) {
+    // A page of 64 KiB may be new as a whole.
+    while new.len() > MOST {
+        put_part(out, &new[..MOST], &Copy::default());
+        new = &new[MOST..];
+    }
+    put_part(out, new, copy);
+}
+
+fn put_part(out: &mut Vec<u8>, new: &[u8], copy: &Copy) {
+    let at = out.len();
+    out.resize(at + PART_LEN, 0);
+    let head = &mut out[at..];
+    put_u16(head, 0, new.len() as u16);
+    put_u16(head, 2, copy.len as u16);
+    put_u16(head, 4, copy.source as u16);
+    put_u16(head, 6, copy.from as u16);
+    out.extend_from_slice(new);
+}
+
+/// The old pages that a list of parts takes from, and the parts; `None` if it is no such list.
+pub(crate) fn sources(list: &[u8]) -> Option<(Vec<u32>, &[u8])> {
+    let (head, rest) = list.split_at_checked(4)?;
+    let count = u32_at(head, 0) as usize;
+    let (pages, parts) = rest.split_at_checked(4 * count.min(SOURCES_MAX + 1))?;
+    let pages: Vec<u32> = pages.chunks_exact(4).map(|no| u32_at(no, 0)).collect();
+    (pages.len() <= SOURCES_MAX).then_some((pages, parts))
+}
+
+/// Makes a page of old ones. False if the parts are none of a page of that length.
+pub(crate) fn apply_parts(page: &mut [u8], sources: &[Vec<u8>], parts: &[u8]) -> bool {
+    filled(page, sources, parts).is_some_and(|rest| rest.is_empty())
+}
+
+/// Fills a page from left to right; what is left of it.
+fn filled<'p>(
+    mut page: &'p mut [u8],
+    sources: &[Vec<u8>],
+    mut parts: &[u8],
+) -> Option<&'p mut [u8]> {
+    while !parts.is_empty() {
+        let (head, rest) = parts.split_at_checked(PART_LEN)?;
+        let field = |i: usize| usize::from(u16_at(head, 2 * i));
+        let (new, rest) = rest.split_at_checked(field(0))?;
+        let (place, behind) = page.split_at_mut_checked(new.len())?;
+        place.copy_from_slice(new);
+        let (place, behind) = behind.split_at_mut_checked(field(1))?;
+        if !place.is_empty() {
+            let from = field(3);
+            place.copy_from_slice(sources.get(field(2))?.get(from..from + place.len())?);
+        }
+        (page, parts) = (behind, rest);
+    }
+    Some(page)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Parts make the page that they were taken from, they are short where records were moved, and
+    //! no bytes make them panic.
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn random(seed: u64, len: usize) -> Vec<u8> {
+        let mut number = seed | 1;
+        let mut next = || {
+            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (number >> 56) as u8
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    fn is_made_of(old: &[Vec<u8>], new: &[u8]) -> usize {
+        let pages = (7..).zip(old).map(|(no, page)| (no, &page[..])).collect();
+        let mut list = vec![];
+        Index::new(pages).put_parts(&mut list, new);
+        let (found, parts) = sources(&list).unwrap();
+        let kept = &old[..old.len().min(SOURCES_MAX)];
+        assert!(found.iter().copied().eq((7..).take(kept.len())));
+        let mut page = vec![0; new.len()];
+        assert!(apply_parts(&mut page, kept, parts));
+        assert_eq!(page, new);
+        parts.len()
+    }
+
+    #[test]
+    fn records_that_moved_cost_a_few_bytes_each() {
+        let old = [random(1, 4096), random(2, 4096)];
+        // Every second record of 170 bytes of each page.
+        let records =
+            |page: &[u8]| page.chunks(170).step_by(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let moved: Vec<Vec<u8>> = old.iter().flat_map(|page| records(page)).collect();
+        let new = &moved.concat()[..4096];
+        // The last one of the first page is too short to be found.
+        assert!(is_made_of(&old, new) <= 25 * PART_LEN + 16 + 170);
+    }
+
+    #[test]
+    fn pages_of_all_lengths_that_are_new_or_equal() {
+        for len in [256, 4096, 65_536] {
+            let old = [random(1, len)];
+            assert!(is_made_of(&old, &old[0]) <= 2 * PART_LEN + 1);
+            assert!(is_made_of(&old, &random(3, len)) <= len + 2 * PART_LEN);
+            assert!(is_made_of(&[], &random(3, len)) <= len + 2 * PART_LEN);
+            assert!(is_made_of(&[vec![0; len]], &vec![0; len]) <= 2 * PART_LEN + 1);
+        }
+        is_made_of(&vec![random(5, 256); SOURCES_MAX + 3], &random(5, 256));
+    }
+
+    proptest! {
+        #[test]
+        fn parts_make_the_new_page(
+            seed in any::<u64>(),
+            cuts in prop::collection::vec((0..3_usize, 0..4096_usize, 0..600_usize), 0..40),
+        ) {
+            let old = [random(seed, 4096), random(!seed, 4096)];
+            let mut new = vec![];
+            for (source, at, len) in cuts {
+                let end = (at + len).min(4096);
+                match old.get(source) {
+                    Some(page) => new.extend_from_slice(&page[at..end]),
+                    None => new.extend(random(at as u64, len)),
+                }
+            }
+            new.resize(4096, 0);
+            is_made_of(&old, &new);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(list in prop::collection::vec(any::<u8>(), 0..200)) {
+            let old = [random(1, 256)];
+            let mut page = vec![0; 256];
+            if let Some((_, parts)) = sources(&list) {
+                apply_parts(&mut page, &old, parts);
+            }
+            apply_parts(&mut page, &old, &list);
+        }
+    }
+}
