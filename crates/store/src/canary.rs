@@ -55,8 +55,7 @@ pub(crate) fn is_planted(bug: Bug) -> bool {
     *PLANTED == Some(bug)
 }
 
-/// The bug that the variable names. Whoever sets it to something else meant a bug and gets none:
-/// that is the end of the process.
+/// The bug that the variable names. Any other value is a mistake of the user, and ends the process.
 #[cfg(feature = "canary")]
 fn named() -> Option<Bug> {
     let name = std::env::var(VARIABLE).ok()?;

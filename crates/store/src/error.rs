@@ -57,7 +57,7 @@ pub enum Error {
     Locked {
         /// The lock file or store.
         path: PathBuf,
-        /// By whom, and in which way.
+        /// Which process uses it, and in which way.
         reason: String,
     },
     /// A path that should be created exists already, or one that should be opened does not.

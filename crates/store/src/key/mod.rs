@@ -16,7 +16,7 @@
 //! | `[u8; N]` | its bytes | N |
 //! | `Option<T>` | `00`, or `01` and the value | 1 and more |
 //! | `Reverse<T>` | every bit of `T`'s encoding in a tuple inverted | as `T` |
-//! | tuples of 2 to 6 | the parts one behind the other | sum |
+//! | tuples of 2 to 6 | the parts one after the other | sum |
 //! | `Duration`, `SystemTime` | seconds (`u64`, `i64`), nanoseconds (`u32`) | 12 |
 //!
 //! `usize` and `isize` are left out: a store moves between machines where they differ.

@@ -61,7 +61,7 @@ pub trait DataFile: Send + Sync {
         }
         Ok(len)
     }
-    /// Writes all of `parts`, one behind the other, from `offset` on. Short writes and EINTR are
+    /// Writes all of `parts`, one after the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Writes `bytes`, which must lie inside of the file, and returns when they are on stable
@@ -84,8 +84,9 @@ pub trait DataFile: Send + Sync {
     fn prefetch(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// Asks the system to find room on the disk for a range behind the end, which stays the end: so
-    /// writes there need not wait for that. A hint: it never fails. Cutting the file gives it back.
+    /// Asks the system to reserve room on the disk for a range beyond the end, without moving the
+    /// end, so that writes there need not wait for it. A hint: it never fails. Cutting the file
+    /// gives it back.
     fn reserve(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -101,8 +102,8 @@ pub trait DataFile: Send + Sync {
     /// the largest half, quarter, ... of it that is granted), so that growth needs no remapping.
     /// `None` where the reservation would be too small to be of use: then `read_at` serves.
     fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
-    /// As [`DataFile::map`], but that whoever is given a part of the map may also write there: this
-    /// process alone sees that, and the file keeps what it had. Where there is no such map, one for
+    /// As [`DataFile::map`], but the map may also be written to: only this process sees such
+    /// writes, and the file is not changed. Where the system has no such map, this gives one for
     /// reading.
     fn map_private(&self, reserve: u64) -> io::Result<Option<Map>> {
         self.map(reserve)
@@ -134,8 +135,8 @@ pub trait DataFile: Send + Sync {
 
 /// The first bytes of a file, which the process and the system share.
 pub trait Shared: Send + Sync {
-    /// Stores bytes, all of which must lie inside, or it panics. Who dies meanwhile may have stored
-    /// some of them.
+    /// Stores bytes; panics unless all of them lie inside. If the process dies mid-store, only part
+    /// of them may have been written.
     fn store(&mut self, offset: usize, bytes: &[u8]);
 }
 
@@ -184,10 +185,11 @@ pub trait System: Send + Sync {
     /// The names of what is in a directory, in no particular order.
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>>;
     /// Opens or makes a file and locks it for this opener alone, until the answer is dropped or the
-    /// process dies. `None` if somebody else has it, another opener in this process included.
+    /// process dies. `None` if another opener has it, in this process or another one.
     fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>>;
-    /// Locks a file that is there together with others who do the same, until the answer is dropped
-    /// or the process dies. `None` if somebody has it alone. Writes nothing, and needs no right to.
+    /// Locks an existing file, shared with other openers that do the same, until the answer is
+    /// dropped or the process dies. `None` if it is locked exclusively. Writes nothing, and needs
+    /// no right to write.
     fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
     /// Where queues of reads and writes of its files come from. Unless a system has better ones
     /// they are served in order, in the calling thread.
@@ -196,8 +198,8 @@ pub trait System: Send + Sync {
         let _ = choice;
         Arc::new(aio::InOrder)
     }
-    /// Whether a thread may flush soon after a commit that was not flushed. Where it may not, each
-    /// flush is one that somebody asked for.
+    /// Whether a thread may flush soon after a commit that was not flushed. If not, a flush happens
+    /// only when a caller asks for it.
     fn flushes_in_background(&self) -> bool {
         true
     }

@@ -545,19 +545,19 @@ pub(super) mod bytes {
         call(file, command::SET_WAIT, libc::F_WRLCK as _, byte, 1).map(drop)
     }
 
-    /// Locks one byte together with others who do the same, waiting until nobody has it alone. It
-    /// takes no right to write the file.
+    /// Takes a shared lock on one byte, waiting while it is locked exclusively. This needs no right
+    /// to write the file.
     pub(in super::super) fn share(file: &impl AsFd, byte: u64) -> io::Result<()> {
         call(file, command::SET_WAIT, libc::F_RDLCK as _, byte, 1).map(drop)
     }
 
-    /// Locks one byte if nobody has it.
+    /// Locks one byte exclusively if it is not locked.
     pub(in super::super) fn try_lock(file: &impl AsFd, byte: u64) -> io::Result<bool> {
         attempt(file, libc::F_WRLCK as _, byte)
     }
 
-    /// Locks one byte together with others who do the same, if nobody has it alone. It takes no
-    /// right to write the file.
+    /// Takes a shared lock on one byte, unless it is locked exclusively. This needs no right to
+    /// write the file.
     pub(in super::super) fn try_share(file: &impl AsFd, byte: u64) -> io::Result<bool> {
         attempt(file, libc::F_RDLCK as _, byte)
     }

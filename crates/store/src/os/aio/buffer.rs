@@ -43,7 +43,7 @@ impl Drop for Memory {
 struct Shared {
     memory: Memory,
     len: usize,
-    /// The numbers of the buffers that nobody has.
+    /// The numbers of the unused buffers.
     free: Mutex<Vec<u32>>,
 }
 

@@ -13,11 +13,11 @@
 //! Whether rings are granted is found out by making one. If not, threads serve and
 //! [`Queue::back`] says so: nothing fails for it.
 //!
-//! A single request that somebody waits for much later, maybe on another thread, is [`Begun`].
+//! A single request that is waited for much later, perhaps by another thread, is [`Begun`].
 //!
 //! A request's buffer belongs to the queue until it comes back with its [`Completion`], so that the
-//! system never writes into memory that somebody else has. This module knows neither what is read
-//! nor why.
+//! system never writes into memory that is used for something else. This module knows neither what
+//! is read nor why.
 
 use std::io;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub struct Request {
 pub struct Completion {
     /// The request's.
     pub token: u64,
-    /// The request's; behind what was read its bytes are anything.
+    /// The request's buffer; after the bytes that were read its content is undefined.
     pub buffer: Buffer,
     /// How many bytes were read or written: less than the buffer's length only where the file ends,
     /// since backs go on after a short transfer.

@@ -20,7 +20,8 @@ use io_uring::{IoUring, opcode, squeue, types};
 use super::{Action, Begun, Buffer, Completion, Io, Pool, Queue, Request, Threads, complete};
 use crate::os::{DataFile, unix};
 
-/// So many files a ring is told about once. It keeps them open, so they are not all that there are.
+/// At most this many files are registered with a ring. It keeps them open, so the number is
+/// limited.
 const FILES_MAX: u32 = 64;
 /// One call moves at most this much; the rest follows by another one.
 const CALL_MAX: usize = 1 << 30;
@@ -249,8 +250,8 @@ impl Drop for Ring {
     }
 }
 
-/// The files that the ring knows by place. A file that is known stays open, also when nobody else
-/// has it any more; whenever a place is needed, those of such files are emptied.
+/// The files that the ring knows by place. A registered file stays open, also when the rest of the
+/// process has let go of it; when a place is needed, the places of such files are emptied.
 struct Files {
     /// By address.
     places: HashMap<usize, Place, BuildHasherDefault<AddressHasher>>,
@@ -259,8 +260,8 @@ struct Files {
     last: Option<(usize, u32)>,
 }
 
-/// Addresses are their own hash but for a product that spreads them: nobody chooses them to do
-/// harm.
+/// The hash of an address is a product that spreads it; that is enough, since an attacker cannot
+/// choose addresses.
 #[derive(Default)]
 struct AddressHasher(u64);
 
@@ -316,7 +317,7 @@ impl Files {
         Some(number)
     }
 
-    /// Lets go of files that nobody else has.
+    /// Lets go of files that only the ring still holds.
     fn empty(&mut self, ring: &IoUring) {
         let free = &mut self.free;
         self.places.retain(|_, place| {

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use super::{Begun, Completion, Io, Pool, Queue, Request, complete};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// So many reads at a time fill the queue of most devices.
+/// This many reads at a time fill the queue of most devices.
 const THREADS_MAX: usize = 32;
 
 /// A pool of threads and the queues that they serve.

@@ -1,4 +1,5 @@
-//! Who this process and thread are, whether another one lives, and how one waits for another.
+//! The identity of this process and thread, whether another one lives, and how one waits for
+//! another.
 //!
 //! Nothing here touches a lock file.
 
@@ -198,7 +199,7 @@ pub(super) fn wait(_word: &AtomicU32, _seen: u32, most: Duration) {
 #[cfg(all(target_os = "linux", not(shuttle)))]
 pub(super) fn wake_one(word: &AtomicU32) {
     use rustix::thread::futex;
-    // Who is not woken looks again by itself before long.
+    // A waiter that is not woken looks again by itself before long.
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
 
