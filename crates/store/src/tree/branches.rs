@@ -295,8 +295,8 @@ fn free_extents(pages: &mut WritePages, extents: &[ExtentRef]) -> Result<()> {
     extents.iter().try_for_each(|gone| extent::free(pages, gone))
 }
 
-/// Where to cut the children of a branch that is too full: in the middle, or behind all but the
-/// last where the tree grows at its end.
+/// Where to cut the children of a branch that is too full: in the middle, or before the last child
+/// where the tree grows at its end.
 fn cut_branch(
     children: &[Child<'_>],
     tree: &Tree,

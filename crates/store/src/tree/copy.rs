@@ -1,7 +1,7 @@
 //! Copies of a store while it is in use: page by page, or filled anew (`load`).
 //!
-//! A copy is written under a name that nobody can guess, flushed, and then given the name that was
-//! asked for: whoever finds it there finds all of it.
+//! A copy is written under an unguessable name, flushed, and then given the name that was asked
+//! for: a file under that name is always complete.
 
 mod load;
 
@@ -280,7 +280,7 @@ fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run>
 type RunsOf = fn(&[u8], &[u8]) -> Option<Vec<Run>>;
 
 /// The pages that are free in a snapshot: they may be written while it is copied, and may lie
-/// behind the end of the file.
+/// beyond the end of the file.
 fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     let meta = &txn.meta.meta;
     let mut free = PageSet::new(meta.end);

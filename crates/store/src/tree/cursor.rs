@@ -35,7 +35,7 @@ enum State {
 /// Every call names the transaction; a cursor used with another one answers
 /// [`Error::WrongTransaction`](crate::Error::WrongTransaction). A cursor of a write transaction
 /// stays right when the table is changed through the transaction or another cursor: if its entry is
-/// deleted it stands between the neighbours, [`Cursor::next`] giving the one behind.
+/// deleted it stands between the neighbours, [`Cursor::next`] giving the one after it.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -155,8 +155,8 @@ impl Cursor {
         self.table
     }
 
-    /// The key of the entry on which a cursor of a write transaction was put last, also if that was
-    /// deleted meanwhile. Of no meaning in a read transaction.
+    /// The key of the entry on which a cursor of a write transaction was placed last, even if the
+    /// entry has been deleted since. It has no meaning in a read transaction.
     pub fn last_key(&self) -> &[u8] {
         &self.key
     }
@@ -199,8 +199,7 @@ impl Cursor {
     fn keep(kept: &mut Vec<u8>, page: Page<'_>, first: &[u8], second: &[u8]) {
         kept.clear();
         match page.join(first, second, kept.spare_capacity_mut()) {
-            // SAFETY: so many bytes were written to the room behind the vector's end, which is its
-            // beginning.
+            // SAFETY: `len` bytes were written to the spare room of the vector, which is empty.
             Some(len) => unsafe { kept.set_len(len) },
             None => Self::keep_long(Bytes::new(first, second), kept),
         }

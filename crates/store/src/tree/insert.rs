@@ -342,7 +342,7 @@ fn add_pair(
     insert_group(pages, tree, place, key, key_cell, cell, !continues, delta)
 }
 
-/// Follows the path's slots down again: pages on it may have been copied meanwhile.
+/// Follows the path's slots down again: pages on it may have been copied since.
 fn refresh(pages: &WritePages, tree: &Tree, path: &mut Path) -> Result<()> {
     let mut at = tree.root.page;
     for level in (0..path.depth).rev() {
@@ -361,7 +361,7 @@ fn ends_before(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Resu
     Ok(leaf_slot(pages, &tree.form.keys, page, key)? == (page.len() - 1, true))
 }
 
-/// The way to the leaf behind the path's, if that begins with `key`.
+/// The path to the leaf after the path's leaf, if that begins with `key`.
 fn begins_behind(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<Option<Path>> {
     let mut path = *path;
     let Some(page) = path.next_leaf(pages)? else { return Ok(None) };

@@ -145,7 +145,7 @@ impl Builder {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         }
-        // Locked first: whoever finds the data file then waits until it is complete.
+        // Locked first: a process that finds the data file then waits until it is complete.
         let lock = self.lock(&*system, paths)?;
         let file = match system.open_data(&paths.data, Open::Create, self.file_mode) {
             Ok(file) => file,
@@ -185,7 +185,7 @@ impl Builder {
             )
     }
 
-    /// A file that somebody made for the store, with nothing in it.
+    /// An empty file that was made for the store in advance.
     fn take_empty(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn DataFile>> {
         match system.open_data(&paths.data, Open::Write, self.file_mode) {
             Ok(file) if self.is_vacant(&*file, &paths.data) => Ok(file),
@@ -233,8 +233,8 @@ impl Builder {
         self.start(paths, file, lock, DIRTY)
     }
 
-    /// Chooses the newest commit, or learns it from those who have the store open, and maps the
-    /// file.
+    /// Chooses the newest commit, or learns it from the processes that have the store open, and
+    /// maps the file.
     fn start(
         &self,
         paths: &Paths,
@@ -332,7 +332,7 @@ pub(crate) fn write_metas(file: &dyn DataFile, meta: Meta) -> io::Result<()> {
     file.write_at(&[IoSlice::new(&meta_pages(meta))], 0)
 }
 
-/// The meta pages of a new file, one behind the other.
+/// The meta pages of a new file, one after the other.
 pub(crate) fn meta_pages(mut meta: Meta) -> Vec<u8> {
     let page_size = meta.page_size as usize;
     let mut bytes = vec![0; META_SLOTS as usize * page_size];

@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// What a commit promises when it returns. No mode can damage the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// The commit is on stable storage when it returns. One flush, shared by all who commit at
-    /// the same time.
+    /// The commit is on stable storage when it returns. It costs one flush, shared by all threads
+    /// that commit at the same time.
     #[default]
     Durable,
     /// The commit is visible and survives the death of the process; a background thread flushes
@@ -137,12 +137,12 @@ impl TableOptions {
         self
     }
 
-    /// Whether a leaf keeps what its keys have in common once, and a group what its values have: so
-    /// it is unless this is called with `false`. A key is then usually in two pieces
-    /// ([`Bytes`](crate::tree::Bytes)). Without, every key and value stands in its page in one
-    /// piece ([`Bytes::as_slice`](crate::tree::Bytes::as_slice) gives it), for callers who hand
-    /// them on by address. A table that was made without opens either way; one that was made with
-    /// compression is refused where none is asked for.
+    /// Whether the common beginning of a leaf's keys, and of a key's values, is stored once. The
+    /// default is `true`. A key is then usually in two pieces ([`Bytes`](crate::tree::Bytes)).
+    /// Without compression every key and value is in one piece in its page
+    /// ([`Bytes::as_slice`](crate::tree::Bytes::as_slice) gives it), for callers that pass them on
+    /// by address. A table that was made without compression opens either way; one that was made
+    /// with compression is refused if `false` is asked for.
     pub fn prefix_compression(mut self, yes: bool) -> Self {
         self.prefix_compression = yes;
         self
@@ -237,9 +237,10 @@ impl Builder {
     }
 
     /// The file never grows beyond this many bytes: a write that would is refused with
-    /// [`Error::StoreFull`](crate::Error::StoreFull). A store that is created keeps it, for all who
-    /// open it ([`Store::set_max_size`](crate::tree::Store::set_max_size) changes that); for one
-    /// that exists it holds as long as it is open, beside the one that is kept in it.
+    /// [`Error::StoreFull`](crate::Error::StoreFull). A store that is created keeps it, for every
+    /// opening ([`Store::set_max_size`](crate::tree::Store::set_max_size) changes that); for a
+    /// store that exists it holds as long as it is open, in addition to the one that the store
+    /// keeps.
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.max_size = Some(bytes);
         self
@@ -254,7 +255,7 @@ impl Builder {
     /// How many bytes of changed pages a write transaction keeps in memory before it writes some
     /// of them to the file early. One that appends much keeps a few MiB whatever this is.
     ///
-    /// On Linux up to 256 MiB of that memory stay with the process behind large transactions, for
+    /// On Linux up to 256 MiB of that memory stay with the process after a large transaction, for
     /// the next one: the system counts them as the process's until it needs them, and then takes
     /// them.
     pub fn write_budget(mut self, bytes: usize) -> Self {
@@ -274,11 +275,11 @@ impl Builder {
         self
     }
 
-    /// A value longer than this is handed out without being read first: of its checksums only the
-    /// one over the others is verified, and the end of its last page. So the first look at a value
-    /// of a GiB costs no GiB; what is damaged in its middle is found by who reads it in parts
-    /// ([`Snapshot::value_reader`](crate::tree::Snapshot::value_reader)) and by `check`, and not by
-    /// who reads the slice. By default every value is verified.
+    /// A value longer than this is handed out without being read first: only the checksum over its
+    /// checksums and the end of its last page are verified. So the first access to a value of a GiB
+    /// does not read a GiB. Damage in its middle is found when it is read in parts
+    /// ([`Snapshot::value_reader`](crate::tree::Snapshot::value_reader)) and by `check`, but not
+    /// when the slice is read. By default every value is verified.
     pub fn verify_values_up_to(mut self, bytes: u64) -> Self {
         self.verified_max = bytes;
         self

@@ -131,7 +131,7 @@ pub(crate) fn rank_key<P: Pages>(pages: &P, tree: &Tree, key: &[u8]) -> Result<R
     Ok(rank)
 }
 
-/// An end of a range: what stands before this key, or before what stands behind it, is counted.
+/// An end of a range: entries before this key, or before the next key after it, are counted.
 type End<'k> = (&'k [u8], Side<'k>);
 
 /// The entries of the tree whose keys lie in a range.

@@ -106,7 +106,7 @@ fn free_extents(
     Ok(())
 }
 
-/// One end of a range of keys: all pairs at or behind `key`, `side` of its values.
+/// One end of a range of keys: all pairs at or after `key`, `side` of its values.
 type End<'k> = Option<(&'k [u8], Side<'k>)>;
 
 /// Deletes all entries whose keys lie in a range. Whole pages inside it are not read where the

@@ -30,8 +30,8 @@ use crate::{Error, Result};
 /// The longest key in bytes.
 pub(crate) const KEY_MAX: usize = 65_535;
 
-/// So many pages of the room in the file are left to deletes and to the commit itself: a store that
-/// is full can be emptied, and it is a put that finds it full, not the commit.
+/// This many pages of the room in the file are reserved for deletes and for the commit itself: a
+/// full store can be emptied, and it is a put that finds the store full, not the commit.
 const KEPT_PAGES: u64 = 16;
 
 /// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
@@ -44,7 +44,7 @@ pub struct WriteTxn {
     unique: u64,
     changes: u64,
     /// Why only dropping the transaction, or rolling it back, is left; and its number, which is 0
-    /// meanwhile so that nothing is read that is half done.
+    /// until then so that nothing half done is read.
     failed: Option<(String, u64)>,
     /// Fewer bytes of changed pages than these are looked at no closer: the budget of memory, the
     /// room in the file, or what may be worth writing early.
@@ -801,7 +801,7 @@ impl WriteTxn {
         }
         let kept = &mut self.turn.state_mut().kept;
         (kept.max_pages, kept.is_changed) = (max_pages, true);
-        // Also those who go on in this commit keep it.
+        // Later members of this commit keep it, too.
         self.set_max_size(self.turn.store.options.max_size);
         Ok(())
     }
@@ -810,7 +810,7 @@ impl WriteTxn {
     pub fn abort(self) {}
 }
 
-/// Whether a place is behind all entries of the tree.
+/// Whether a place is after all entries of the tree.
 #[inline(always)]
 fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
     if place.path.depth == 0 || place.key_found {

@@ -116,7 +116,7 @@ impl Pass {
             }
             let mut name = name;
             if !mover.is_full {
-                // The least name behind it.
+                // The least name after it.
                 name.push(0);
                 mover.begin();
             }
@@ -140,7 +140,7 @@ impl Pass {
     }
 }
 
-/// The first entry of the catalog at or behind a name.
+/// The first entry of the catalog at or after a name.
 fn next_record(state: &WriteState, from: Option<&[u8]>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let from = from.unwrap_or_default();
     let mut found = None;
@@ -161,7 +161,7 @@ fn next_record(state: &WriteState, from: Option<&[u8]>) -> Result<Option<(Vec<u8
 /// Moves pages of trees within one step.
 struct Mover {
     plan: Plan,
-    /// So many pages may be changed.
+    /// At most this many pages may be changed.
     most: u32,
     /// Pages taken for extents.
     taken: u32,
@@ -174,8 +174,8 @@ struct Mover {
     goes_on: bool,
     /// The step is over.
     is_full: bool,
-    /// So many pages may still be looked at: a bound where a page of a damaged tree is the child of
-    /// several.
+    /// At most this many more pages may be visited: a bound for damaged trees, in which a page may
+    /// be the child of several.
     left: u64,
 }
 

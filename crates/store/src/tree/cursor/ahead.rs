@@ -1,4 +1,4 @@
-//! What lies ahead of a cursor in its leaf, for callers who cannot afford to ask at each step
+//! The entries ahead of a cursor in its leaf, for callers that cannot afford to check at each step
 //! whether the cursor still stands where it did.
 
 #![expect(unsafe_code, reason = "it keeps the address of a leaf that it borrows")]
@@ -13,8 +13,8 @@ use crate::tree::page::{Joinable, Joining, Page};
 /// Room for the key that [`Step::joined`] gives.
 pub type KeyRoom = [MaybeUninit<u8>; Joining::ROOM];
 
-/// The entries behind a [`Cursor`] in its leaf. It borrows the transaction, which so neither ends
-/// nor is renewed, and steps on by itself; [`Cursor::follow`] then leads the cursor to where it is.
+/// The entries after a [`Cursor`] in its leaf. It borrows the transaction, which therefore neither
+/// ends nor is renewed, and steps by itself; [`Cursor::follow`] then moves the cursor to its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'t> {
     /// Where the offset of the next entry stands, and the end of the offsets; null, with nothing
@@ -125,8 +125,8 @@ impl Cursor {
         Some(Ahead { next, end, stored_end, base, size, joining, borrowed: PhantomData })
     }
 
-    /// Goes to where steps ahead have led. No effect if the cursor was moved meanwhile to another
-    /// leaf or further.
+    /// Goes to where steps ahead have led. No effect if the cursor has been moved to another leaf,
+    /// or further, since.
     #[inline(always)]
     pub fn follow(&mut self, ahead: &Ahead<'_>) {
         let leaf = &mut self.leaf;
@@ -144,8 +144,8 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// Entries whose keys begin with so many bytes alike and go on with `rests` others, their
-    /// values of 0 to 200 bytes.
+    /// Entries whose keys share their first `front` bytes and have `rests` more, with values of 0
+    /// to 200 bytes.
     fn entries(front: usize, rests: std::ops::Range<usize>) -> Vec<Pair> {
         let key = |i: usize| {
             let mut key = vec![b'='; front];

@@ -17,7 +17,7 @@ impl Cursor {
             let mut path = self.path;
             match path.next_leaf(txn.pages())? {
                 None => return Ok(None),
-                // Where the key goes on, the next one comes behind that.
+                // If the key continues in the next leaf, the next key comes after that.
                 Some(page) if !page.continues() || page.len() > 1 => {
                     self.path = path;
                     self.stand(txn, page, usize::from(page.continues()), false);

@@ -9,8 +9,8 @@ const RELEASED_FIRST: usize = 256;
 const RELEASED_MOST: usize = 4096;
 
 impl FreeState {
-    /// Sees to it that the runs that are open have room for extents of so many pages, in this
-    /// order, if there are such free runs at all.
+    /// Ensures that the open runs have room for extents of these lengths, in this order, if there
+    /// are such free runs at all.
     pub(crate) fn open_room(&mut self, pages: &mut WritePages, wanted: &[u32]) -> Result<()> {
         if !std::mem::replace(&mut self.has_looked, true) {
             self.release_recent();

@@ -6,9 +6,9 @@ use crate::tree::pages::{PageNo, Run};
 
 /// Lengths below this are classes of their own.
 const EXACT: u32 = 16;
-/// Above, each power of two has so many classes, as a power of two.
+/// Above, each power of two has this many classes, as a power of two.
 const STEPS: u32 = 3;
-/// So many runs of about the right length are looked at before longer ones are.
+/// At most this many runs of about the right length are examined before longer ones are.
 const LOOKS: usize = 64;
 
 /// Runs by the class of their length, and in each by their place.
@@ -110,7 +110,7 @@ impl Runs {
         self.by_length.lowest(len)
     }
 
-    /// Takes `len` pages side by side, if there are so many.
+    /// Takes `len` pages side by side, if there are that many.
     pub(crate) fn take(&mut self, len: u32) -> Option<Run> {
         let run = self.lowest(len)?;
         self.drop_run(run);

@@ -81,7 +81,7 @@ impl<'a> LeafSize<'a> {
         }
     }
 
-    /// Adds a pair behind the ones before.
+    /// Adds a pair after the ones before.
     pub(crate) fn push(&mut self, pair: &Pair<'a>, form: &Form) {
         if pair.starts || self.first.is_none() {
             self.closed += self.open_group();

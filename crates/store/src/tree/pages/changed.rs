@@ -413,7 +413,8 @@ impl WritePages {
     }
 
     /// Frees pages of the file. Those that this transaction made may be written again at once,
-    /// unless a savepoint is open that was there before them: nobody else has ever seen them.
+    /// unless a savepoint is open that was there before them: no other transaction has ever seen
+    /// them.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if they are free already.
@@ -521,8 +522,8 @@ impl WritePages {
         mark
     }
 
-    /// Forgets all savepoints but the first so many. What was made and let go of since the last one
-    /// that stays may be written again; if none stays, the undo log is dropped.
+    /// Forgets all but the first `savepoints` savepoints. Pages made and let go of since the last
+    /// one that stays may be written again; if none stays, the undo log is dropped.
     pub(crate) fn release_mark(&mut self, savepoints: u32) -> Result<()> {
         self.log.savepoints.truncate(savepoints as usize);
         if self.log.savepoints.is_empty() {

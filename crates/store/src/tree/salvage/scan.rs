@@ -14,11 +14,11 @@ use crate::{Error, Result};
 
 /// How much is read at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Pages of so many bytes tell the page size.
+/// The page size is first guessed from a sample of this many bytes.
 const PROBED_BYTES: u64 = 4 << 20;
-/// So many of the newest trees are looked at for a later version of another one.
+/// At most this many of the newest trees are examined for a later version of another one.
 const VERSIONS_MAX: usize = 64;
-/// So many catalogs of the newest ones are compared.
+/// At most this many of the newest catalogs are compared.
 const CATALOGS_MAX: usize = 16;
 
 /// What of a sound tree page is kept.

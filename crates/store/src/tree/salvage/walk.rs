@@ -14,7 +14,7 @@ use crate::tree::txn::KEY_MAX;
 use crate::tree::{Bytes, Loss, SalvageReport, extent};
 use crate::{Error, Result};
 
-/// Progress is told after each so many pages.
+/// Progress is reported after every this many pages.
 const PROGRESS_PAGES: u64 = 256;
 
 /// Takes an entry; says why it is not wanted, if so.
