@@ -1,5 +1,5 @@
-//! Asking without waiting: callbacks and futures. They need no runtime: an answer wakes whoever
-//! polls, wherever that is.
+//! Asking without waiting: callbacks and futures. They need no runtime: an answer wakes the task
+//! that polls, in any executor.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -71,7 +71,7 @@ fn pending<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Pending<T> {
 ///
 /// Each of these comes in two forms. Those that end in `_async` answer a future, which needs no
 /// particular runtime. Those that end in `_then` call a function with the answer, on a thread of
-/// the store or of whoever commits at that moment: it should be quick, and must not wait for
+/// the store or on one that commits at that moment: it should be quick, and must not wait for
 /// something else of the same store. Where a store has no threads, on a simulated disk, everything
 /// is done before they return.
 ///

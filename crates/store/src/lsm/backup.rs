@@ -12,8 +12,8 @@
 //! 3. The names are flushed, and the new manifest takes the place of the old one by a rename.
 //! 4. Files that it does not name are removed.
 //!
-//! A stop at any point leaves the old backup or the new one; what else is there, the next backup
-//! removes, or whoever opens the backup as a store.
+//! A stop at any point leaves the old backup or the new one; other files that are left are removed
+//! by the next backup, or when the backup is opened as a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub(crate) fn back_up(
 ) -> Result<BackupReport> {
     let target = Target::take(source, path)?;
     let before = backup_in(&target)?;
-    // What a backup that did not end left behind is of no use.
+    // Files of an interrupted backup are of no use.
     target.retain(|name| before.as_ref().is_some_and(|before| has(before, name)))?;
     let moment = moment()?;
     let version = moment.version_in(&target.directory)?;

@@ -5,7 +5,7 @@ use super::keyspace::Keyspace;
 use super::wal::{OpKind, push_op};
 use crate::{Error, Result};
 
-/// So many bytes one batch may have.
+/// A batch may have at most this many bytes.
 const BATCH_BYTES_MAX: usize = if cfg!(target_pointer_width = "64") { 4 << 30 } else { 1 << 30 };
 
 /// Operations on any number of keyspaces that apply together or not at all, in the order in which

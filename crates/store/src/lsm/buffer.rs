@@ -19,7 +19,7 @@ const TOMBSTONES_MAX: usize = 256;
 pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
-/// A cursor copies so many entries at once.
+/// A cursor copies this many entries at once.
 const CHUNK: usize = 32;
 
 /// The newest entries and range tombstones.
@@ -132,7 +132,7 @@ impl Buffer {
         self.points.estimate(from, to)
     }
 
-    /// Whether it should be written to a table, if it may take so many bytes.
+    /// Whether it should be written to a table, if it may take at most `bytes_max` bytes.
     pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
         self.ranges() >= TOMBSTONES_MAX || self.bytes() >= bytes_max
     }
@@ -207,7 +207,7 @@ struct Owned {
 }
 
 /// A place among the entries of a buffer that keeps the buffer. It looks at a few neighbours at a
-/// time; entries that are added meanwhile are newer than what its reader sees.
+/// time; entries that are added later are newer than what its reader sees.
 pub(crate) struct BufferCursor {
     buffer: Arc<Buffer>,
     chunk: Vec<Owned>,

@@ -75,10 +75,10 @@ impl Db {
     /// Drops a keyspace: its name and all of its entries go in one commit. Answers whether there
     /// was one. Costs the same however much is in it.
     ///
-    /// Snapshots from before still see it, and keep what it takes on the disk. Else tables of which
-    /// it fills everything are removed at once, and what it has in others goes when these are next
-    /// merged, at the latest with [`Db::compact`]. Who still has the handle reads nothing, and
-    /// [`Error::NoKeyspace`] is what becomes of a batch that names it.
+    /// Earlier snapshots still see it, and keep its files on the disk. Otherwise tables that hold
+    /// nothing else are removed at once, and its entries in other tables go when these are next
+    /// merged, at the latest with [`Db::compact`]. A handle that is still held reads nothing, and a
+    /// batch that names the keyspace fails with [`Error::NoKeyspace`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -102,7 +102,7 @@ impl Db {
         push_op(&mut batch.body, OpKind::DeleteRange, [&start, &[]], [&end, &[]]);
         push_op(&mut batch.body, OpKind::Delete, [&CATALOG.to_be_bytes(), name], [&[], &[]]);
         batch.count = 2;
-        // From here on batches that name it are refused, so that none can come behind this one.
+        // From here on batches that name it are refused, so that none can come after this one.
         keyspace.set_dropped(true);
         let committed = self.inner.commit(batch, self.inner.options.durability);
         committed.inspect_err(|_| keyspace.set_dropped(false))?;

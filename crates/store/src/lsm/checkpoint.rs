@@ -22,7 +22,7 @@ use crate::{Error, Result};
 
 /// Permission bits of new directories.
 const DIRECTORY_MODE: u32 = 0o700;
-/// So much is copied at once.
+/// This many bytes are copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
 /// The store at one moment. Its files stay while it is held.
@@ -74,7 +74,7 @@ impl Part {
 }
 
 impl Directory {
-    /// So much of a file is in it, and what is in memory behind that.
+    /// How much of a file is part of it, and the bytes after that, which are in memory.
     pub(crate) fn held_of(&self, part: Part) -> (u64, Vec<u8>) {
         let Name::Segment(number) = part.name else { return (part.len, Vec::new()) };
         let from = self.held.lock().begin_in(number).map_or(part.len, |at| at.min(part.len));
@@ -131,7 +131,7 @@ impl Moment {
     }
 }
 
-/// A directory that a store is put into. Nobody else has it meanwhile.
+/// A directory that a store is put into. It is locked against other processes.
 pub(crate) struct Target {
     pub(crate) directory: Arc<Directory>,
     _lock: Box<dyn Send + Sync>,

@@ -95,7 +95,7 @@ impl Cursor {
         Ok(Self { view, keyspace, merge, covers, here: None, forward: true })
     }
 
-    /// To the first key that is not before `key`.
+    /// Moves to the first key that is not before `key`.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) or [`Error::Io`](crate::Error::Io) if entries
@@ -105,7 +105,7 @@ impl Cursor {
         self.settle_forward(None)
     }
 
-    /// To the last key before `key`.
+    /// Moves to the last key before `key`.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -131,7 +131,7 @@ impl Cursor {
         self.settle_back()
     }
 
-    /// To the next key; behind the last one, and from no key, to no key.
+    /// Moves to the next key; after the last key, and from no key, to no key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -250,7 +250,7 @@ pub struct Scan {
     reverse: bool,
     with_values: bool,
     state: State,
-    /// What is handed out, and what comes behind it.
+    /// The entries that are being handed out, and those after them.
     window: Window,
     coming: Window,
 }
@@ -277,7 +277,7 @@ impl Scan {
         self
     }
 
-    /// Leaves out `key` and what comes behind it.
+    /// Leaves out `key` and all keys after it.
     pub fn to(mut self, key: &[u8]) -> Self {
         self.to = Some(key.to_vec());
         self
@@ -312,7 +312,7 @@ impl Scan {
         }
     }
 
-    /// The next entry as it stands in its source, with the user's key; `None` behind the last one.
+    /// The next entry as it stands in its source, with the user's key; `None` after the last one.
     fn advance(&mut self) -> Result<Option<Here>> {
         if self.state == State::Over {
             return Ok(None);
@@ -364,7 +364,7 @@ impl Scan {
             self.coming.add(key, kind, value);
             next = if self.coming.is_full() { Ok(None) } else { self.advance() };
         }
-        // Told behind the entries that were found before it.
+        // Reported after the entries that were found before it.
         if let Err(error) = next {
             self.coming.end(error);
         }

@@ -240,10 +240,9 @@ impl Db {
     }
 
     /// Merges all tables into one level and collects values: afterwards little is on the disk that
-    /// neither a reader who begins now nor a held snapshot sees. Where a sixteenth of the log
-    /// segments or more is garbage, separated values are brought into the order of keys on the way,
-    /// so that scans read them in large pieces; else they stay where they are, since every value
-    /// would be written anew for that.
+    /// neither a new reader nor a held snapshot sees. If a sixteenth of the log segments or more is
+    /// garbage, separated values are also put in key order, so that scans read them in large
+    /// pieces; otherwise they stay where they are, since every value would have to be written anew.
     ///
     /// # Errors
     /// As [`Db::write`]; what was merged before stays merged.
@@ -277,7 +276,7 @@ impl Db {
 impl Drop for Db {
     fn drop(&mut self) {
         self.threads.stop(&self.inner);
-        // Who wants to know of a failure calls `close`.
+        // A caller that wants to know of a failure calls `close`.
         let _ = self.inner.settle(Durability::Durable);
     }
 }

@@ -13,7 +13,7 @@ use super::table::{Pace, TableCursor};
 use super::version::{TableFile, Version};
 use crate::Result;
 
-/// So many blocks of a table are looked at, and so many entries of each.
+/// This many blocks of a table are sampled, and this many entries of each.
 const SAMPLE_BLOCKS: u32 = 12;
 const SAMPLE_ENTRIES: usize = 16;
 
@@ -39,8 +39,8 @@ impl Survey {
     }
 }
 
-/// Estimates for tables that were not looked at yet. One that cannot be read hides nothing: who
-/// needs it learns why.
+/// Estimates for tables that were not looked at yet. A table that cannot be read hides nothing: a
+/// reader that needs it learns why.
 pub(crate) fn estimate(version: &Version) {
     for (level, table) in version.tables() {
         if level < BOTTOM && !table.is_estimated() {

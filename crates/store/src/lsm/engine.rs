@@ -1,4 +1,4 @@
-//! The store: what its threads share, how the next version is made, and the work behind commits
+//! The store: what its threads share, how the next version is made, and the background work
 //! (flushing buffers, compacting, collecting values).
 
 use std::collections::BTreeMap;
@@ -113,8 +113,8 @@ pub(crate) struct Clock {
     risen: Condvar,
 }
 
-/// Who waits for another commit looks so often before it sleeps: the other one needs a few
-/// microseconds for a short write, or to put its entries in.
+/// A thread that waits for another commit spins this often before it sleeps: the other one needs a
+/// few microseconds for a short write, or to put its entries in.
 const SPINS: usize = 200;
 
 impl Clock {
@@ -147,7 +147,7 @@ impl Clock {
         self.wait_for(first - 1);
         self.visible.store(end - 1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // Who is about to wait either has the lock, or sees the new number.
+            // A thread that is about to wait either has the lock, or sees the new number.
             drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner));
             self.risen.notify_all();
         }
@@ -171,7 +171,7 @@ impl Clock {
         }
     }
 
-    /// All readers that a merge must serve, in ascending order: held snapshots, and who begins now.
+    /// All readers that a merge must serve, in ascending order: held snapshots, and new readers.
     fn readers(&self) -> Vec<u64> {
         let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let mut readers: Vec<u64> = snapshots.keys().copied().collect();
@@ -185,7 +185,7 @@ impl Clock {
     }
 }
 
-/// Whether something failed after which nobody knows what is on the disk.
+/// Whether something failed after which the content of the disk is unknown.
 #[derive(Default)]
 pub(crate) struct Health {
     is_poisoned: AtomicBool,
@@ -211,7 +211,7 @@ impl Health {
     }
 }
 
-/// Who works: at most one thread at each of them.
+/// The kinds of work: at most one thread does each of them.
 #[derive(Default)]
 pub(crate) struct Turns {
     flushing: Mutex<()>,
@@ -254,7 +254,7 @@ impl Inner {
         f(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The writer, looked for a while before this thread sleeps: who has it needs it for the time
+    /// The writer. This thread spins for a while before it sleeps: the holder needs it for the time
     /// of a short write, which is less than it takes to sleep and be woken.
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         for _ in 0..SPINS {
@@ -292,7 +292,7 @@ impl Inner {
         let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
         change(&mut changed);
         *current = Arc::new(changed);
-        // Nobody waits while `before` goes, maybe with its files.
+        // No thread waits while `before` is dropped, perhaps with its files.
         drop((current, manifest));
         Ok(())
     }
@@ -335,7 +335,7 @@ impl Inner {
     }
 
     fn look_for_room(&self, writer: &mut Writer) -> Result<()> {
-        // Borrowed, not held: whoever lets a version go last removes files.
+        // Borrowed, not held: dropping the last reference to a version removes files.
         let (begun, flushed) = self.with_current(|current| {
             let flushed = current.version.flushed;
             (current.frozen.first().map_or(flushed, |frozen| frozen.last_seq), flushed)
@@ -500,7 +500,7 @@ impl Inner {
     /// place is shorter.
     fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<bool> {
         let needed = Needed::find(&version, &victims)?;
-        // Whoever holds a version holds its files: each is let go before the next one is made.
+        // A held version holds its files: each is let go before the next one is made.
         drop(version);
         let (mut before, mut after) = (0, 0);
         while !victims.is_empty() && !self.background.is_stopped() {
@@ -539,7 +539,7 @@ impl Inner {
                 meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
             };
             let Some(plan) = compact::choose_full(&version, may_forget) else { break };
-            // Whoever waits for it has the processors for it.
+            // The caller waits for it, so it may use the processors.
             self.run_plan(&version, &plan, Moves::NONE, self.background.is_on())?;
         }
         self.arrange()
@@ -548,7 +548,7 @@ impl Inner {
     /// Writes segments anew until they hold little else than what is needed, and values stand in
     /// the order of keys where much is written for it.
     fn arrange(&self) -> Result<()> {
-        // Whoever holds a version holds its files: each is let go before the next one is made.
+        // A held version holds its files: each is let go before the next one is made.
         let now = || Arc::clone(&self.current().version);
         let chosen = |version: Arc<Version>| -> Result<Vec<u32>> {
             Ok(arrange::choose(&version, &arrange::sample(&version)?))

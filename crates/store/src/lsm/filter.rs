@@ -22,7 +22,7 @@ pub(crate) const BITS_PER_KEY: u32 = 10;
 
 /// The bytes of a block: a cache line.
 const BLOCK: usize = 64;
-/// The bytes behind the blocks.
+/// The bytes after the blocks.
 const FOOTER: usize = 4;
 /// The layout on this page.
 const KIND: u8 = 1;

@@ -20,20 +20,20 @@ use crate::{Error, Result};
 /// When to collect, and how far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Segments may hold so many hundredths of what is needed in them, and
+    /// Segments may hold this percentage of the bytes needed in them, and
     pub(crate) percent_max: u64,
-    /// so many bytes more.
+    /// this many bytes more.
     pub(crate) slack_bytes: u64,
-    /// At most so many needed bytes are collected in a round; where each value stands is held in
+    /// At most this many needed bytes are collected in a round; the place of each value is held in
     /// memory.
     pub(crate) round_bytes: u64,
 }
 
-/// All files together may hold so many hundredths of what is needed in them; what surrounds keys
+/// All files together may hold this percentage of the bytes needed in them; the overhead of keys
 /// and values of a kibibyte takes eight more.
 const PERCENT: u64 = 126;
-/// Segments may hold so many hundredths of what is needed in them at least, since collecting what
-/// is hardly garbage writes much.
+/// The lower bound of the percentage that segments may hold, since collecting segments with little
+/// garbage writes much.
 const PERCENT_MIN: u64 = 107;
 /// While writers wait for space it is worth it.
 const PERCENT_PRESSED: u64 = 103;
@@ -42,7 +42,7 @@ const PERCENT_PRESSED: u64 = 103;
 const SEGMENTS_BESIDES: u64 = 3;
 /// Small amounts are not worth a new segment.
 const SLACK_BYTES_MIN: u64 = 4096;
-/// What is collected in a round is worth one pass over the tables: so many segments, or so many
+/// A round collects enough to be worth one pass over the tables: this many segments, or this many
 /// times the bytes of the tables.
 const ROUND_SEGMENTS: u64 = 6;
 const ROUND_TABLES: u64 = 2;
@@ -125,7 +125,7 @@ struct Candidate {
     seq: u64,
     /// Where it stands as a table says it.
     origin: (u32, u64),
-    /// Its key and behind it the value, in the bytes of the chunk.
+    /// Its key, followed by the value, in the bytes of the chunk.
     at: usize,
     key_len: usize,
     len: usize,

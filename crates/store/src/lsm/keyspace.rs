@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use super::varint::Reader;
 use crate::sync::atomic::AtomicBool;
 
-/// The keyspace of the names. The user's begin behind it.
+/// The keyspace of the names. The user's begin after it.
 pub(crate) const CATALOG: u32 = 0;
-/// Keyspace numbers end here, so that each has one behind it.
+/// Keyspace numbers end here, so that each has a successor.
 pub(crate) const KEYSPACES_MAX: u32 = u32::MAX - 1;
 /// The longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
@@ -17,8 +17,8 @@ pub(crate) const NAME_BYTES_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
     /// Values of at least this many bytes are written once, to the log, and stay there; tables
-    /// point to them. A smaller threshold makes writing cheaper and scans dearer. 4 KiB unless
-    /// told.
+    /// point to them. A smaller threshold makes writing cheaper and scans dearer. The default is 4
+    /// KiB.
     pub separation_threshold: u32,
 }
 

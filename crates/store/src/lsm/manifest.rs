@@ -279,8 +279,8 @@ impl Manifest {
     /// Adds edits; when this returns they are on stable storage.
     ///
     /// # Errors
-    /// If the system refuses: then nobody knows whether they are there, and nothing may be added to
-    /// this manifest any more; a new one has to take its place.
+    /// If the system refuses: then it is unknown whether they are there, and nothing may be added
+    /// to this manifest any more; a new one has to take its place.
     pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {
         let record = record(self.salt, self.end, edits)?;
         let written = self.file.write_at(&[IoSlice::new(&record)], self.end);

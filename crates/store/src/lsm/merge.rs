@@ -5,14 +5,14 @@ use crate::Result;
 
 /// A place among sorted entries. Two sources never hold the same key with the same sequence number.
 pub(crate) trait Source: Send {
-    /// To the first entry that is not before (`key`, `seq`): the newest one of `key` that a reader
-    /// at `seq` sees, or one of a key behind it.
+    /// Moves to the first entry that is not before (`key`, `seq`): the newest one of `key` that a
+    /// reader at `seq` sees, or one of a later key.
     fn seek(&mut self, key: &[u8], seq: u64) -> Result<()>;
     fn first(&mut self) -> Result<()>;
     fn last(&mut self) -> Result<()>;
     fn next(&mut self) -> Result<()>;
     fn prev(&mut self) -> Result<()>;
-    /// The entry here; `None` before the first and behind the last one.
+    /// The entry here; `None` before the first and after the last one.
     fn entry(&self) -> Option<Entry<'_>>;
 
     /// To the last entry before (`key`, `seq`).
@@ -28,7 +28,7 @@ pub(crate) struct Merge {
     /// Those that stand on an entry, in the order of these on the way: the first one's is the one
     /// here.
     order: Vec<Standing>,
-    /// Whether all other sources stand behind the entry here, or before it.
+    /// Whether all other sources stand after the entry here, or before it.
     forward: bool,
 }
 

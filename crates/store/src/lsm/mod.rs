@@ -32,12 +32,12 @@
 //!
 //! # Memory
 //!
-//! [`Options::memory_limit`] is one number for all of it, and [`Db::stat`] says who has how much
-//! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache where
-//! the file system takes that. Once what finds a separated value is in the store's own cache, a get
-//! is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one thread. What
-//! the store's cache leaves free keeps the end of the log in the system's, so that a store whose
-//! process was killed opens without reading that from the disk.
+//! [`Options::memory_limit`] is one number for all of it. [`Db::stat`] says what it is used for
+//! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache if the
+//! file system supports that. Once the blocks that lead to a separated value are in the store's own
+//! cache, a get is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one
+//! thread. Memory that the store's cache leaves free keeps the end of the log in the system's
+//! cache, so that a store whose process was killed opens without reading it from the disk.
 //!
 //! # Limits
 //!
@@ -47,9 +47,9 @@
 //!   is handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A scan steps over each deleted entry that was not merged away yet.
-//! - Files take at most about 1.4 times what is there, work in progress included, where that is
-//!   some dozens of segments; writers wait where collections fall behind. A log segment is kept as
-//!   long as anything in it is needed, so small stores can take a multiple of their size.
+//! - Files of a store of some dozens of segments or more take at most about 1.4 times its keys and
+//!   values, work in progress included; writers wait if collections are late. A log segment is kept
+//!   as long as anything in it is needed, so small stores can take a multiple of their size.
 
 mod append;
 mod arrange;

@@ -13,7 +13,7 @@ use super::vlog;
 use super::wal::Identity;
 use crate::Result;
 
-/// So many entries wait at most.
+/// At most this many entries wait.
 const ENTRIES_MAX: usize = 4096;
 /// What one of them takes besides key and value, about.
 const ENTRY_BYTES: usize = 128;
@@ -76,7 +76,7 @@ impl<'o> Moving<'o> {
         self.bytes >= self.bytes_max || self.held.len() >= ENTRIES_MAX
     }
 
-    /// Takes an entry, behind those that wait.
+    /// Takes an entry, after those that wait.
     ///
     /// # Errors
     /// If its pointer leads nowhere.

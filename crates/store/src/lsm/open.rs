@@ -1,8 +1,8 @@
 //! Opening a store, as one recipe, which is also how it recovers.
 //!
-//! 1. The lock file keeps everybody else out.
-//! 2. The manifest says which files are the store. A torn last record is the edit of somebody who
-//!    never learned that it was made; what it would have named is an orphan.
+//! 1. The lock file keeps all other processes out.
+//! 2. The manifest says which files are the store. A torn last record is an edit that was never
+//!    acknowledged; files that only it names are orphans.
 //! 3. Log segments with anything that is not in tables are replayed into buffers. One of which the
 //!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
 //!    that was being written: it is cut at the first group that is not whole, unless a later one

@@ -46,13 +46,13 @@ fn beginning() -> [u8; SEGMENT_OFFSET] {
 /// The file, as the writer of the log has it.
 pub(crate) struct Pending {
     shared: Box<dyn Shared>,
-    /// So many bytes of what is held back are in it.
+    /// How many of the bytes that are held back are in it.
     count: usize,
 }
 
 impl Pending {
-    /// `None` where it cannot be had, or is somebody else's: then the log is written to for each
-    /// commit. What was in it must be in the log.
+    /// `None` if it is not available, or belongs to something else: then each commit is written to
+    /// the log. Its former content must be in the log.
     pub(crate) fn open(directory: &Directory) -> Option<Self> {
         let path = directory.file(Name::Pending);
         let file = match directory.system.open_data(&path, Open::Write, 0) {
@@ -111,8 +111,8 @@ impl Remains {
         Ok(if is_ours { Self(bytes) } else { Self::default() })
     }
 
-    /// Where the groups of a segment would stand in it, and behind them what is there; `None` if it
-    /// is of another segment.
+    /// Where the groups of a segment would stand in it, and the bytes there; `None` if it is of
+    /// another segment.
     pub(crate) fn of(&self, identity: &Identity) -> Option<(u64, &[u8])> {
         let header = self.0.get(..GROUPS_OFFSET)?;
         let is_ours = u32_at(header, SEGMENT_OFFSET) == identity.number;
@@ -133,7 +133,7 @@ impl Remains {
         &rest[..count]
     }
 
-    /// So much of a segment was on stable storage, as far as the first group knew.
+    /// How much of a segment was on stable storage, according to the first group.
     pub(crate) fn flushed(&self, identity: &Identity) -> u64 {
         let first = self.of(identity).and_then(|(offset, bytes)| {
             identity.whole_group(offset, bytes).map(|group| group.flushed.min(offset))

@@ -18,12 +18,12 @@ use crate::os::aio::{self, Action, Buffer, Completion, Pool, Request};
 
 /// Most blocks and small values fit, wherever they begin.
 const BUFFER_BYTES: usize = 16 << 10;
-/// Longer ones have a multiple of this, so that they are of use again; as long a one is kept for
-/// that, and so many of them.
+/// Longer buffers have a multiple of this length, so that they can be reused; buffers up to this
+/// length are kept for that, and at most this many.
 const LARGE_UNIT: usize = 64 << 10;
 const LARGE_MAX: usize = 2 << 20;
 const LARGE_COUNT: usize = 8;
-/// A turn waits until one in so many reads is back: fewer calls, while the rest keeps the device
+/// A turn waits until one in this many reads is back: fewer calls, while the rest keeps the device
 /// busy.
 const TURN_PART: usize = 8;
 
@@ -139,7 +139,7 @@ impl Queue {
         Ok(token)
     }
 
-    /// A buffer for so many bytes.
+    /// A buffer for `len` bytes.
     fn buffer(&mut self, len: usize) -> Buffer {
         if len <= BUFFER_BYTES {
             return self.buffers.pop().unwrap_or_else(|| Buffer::new(len));
@@ -164,7 +164,7 @@ impl Queue {
     /// is back, the offset at which it began, and its bytes or why there are none.
     ///
     /// # Errors
-    /// If the system refuses to serve the queue: then nobody knows what becomes of the reads.
+    /// If the system refuses to serve the queue: then the outcome of the reads is unknown.
     pub(crate) fn turn(
         &mut self,
         has_more: bool,

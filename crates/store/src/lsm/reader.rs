@@ -25,10 +25,9 @@ use crate::{Error, Result};
 
 /// A store that is only read, as it was when it was opened.
 ///
-/// Nothing is written for it: not to the store, and nowhere else. So it works where the disk is
-/// full, where the store lies on a mount or in a folder that cannot be written, and for whoever may
-/// not write. What only the log holds is put into memory, all of it: about as much as the writer
-/// had there.
+/// Nothing is written for it: not to the store, and nowhere else. So it works on a full disk, on a
+/// read-only mount or folder, and for a process that may not write. Everything that only the log
+/// holds is put into memory: about as much as the writer had there.
 ///
 /// Any number of readers have a store open at a time, in any number of processes, and none while a
 /// [`Db`](super::Db) has it. They see nothing that was committed after they were opened, since
@@ -65,9 +64,8 @@ pub struct Reader {
 impl Options {
     /// Opens the store in a directory for reading only: see [`Reader`].
     ///
-    /// Where somebody may write to the folder, a lock keeps writers out. Where the lock file is
-    /// missing none is made: then every file is opened at once, so that one who begins to write
-    /// later takes nothing away.
+    /// If the folder can be written to, a lock keeps writers out. If the lock file is missing, none
+    /// is made: then every file is opened at once, so that a later writer takes nothing away.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open for writing, here or in another process; else as
@@ -87,7 +85,7 @@ impl Options {
         let reader = options.read(version, lock)?;
         if reader._lock.is_none() {
             keep_open(reader.view.version())?;
-            // Nobody has begun to write meanwhile.
+            // No writer has begun in the meantime.
             if join(&directory)?.is_some() {
                 return Err(locked(&directory));
             }
@@ -111,7 +109,7 @@ impl Options {
     }
 }
 
-/// Joins those who read; `None` where nobody has ever locked the store.
+/// Joins the readers; `None` if the store has never been locked.
 pub(crate) fn join(directory: &Directory) -> Result<Option<Box<dyn Send + Sync>>> {
     let path = directory.file(Name::Lock);
     match directory.system.lock_shared(&path) {

@@ -13,7 +13,7 @@ use super::wal::Stretch;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
-/// With more stretches waiting than this, who brings one puts it in himself.
+/// If more stretches than this are waiting, a thread that brings one puts it in itself.
 const WAITING_MAX: usize = 2;
 /// Memory of longer stretches is not kept for others.
 const SPARE_BYTES_MAX: usize = 1 << 20;
@@ -144,7 +144,7 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// Whoever puts groups into buffers.
+/// The part of recovery that puts groups into buffers.
 pub(crate) struct Replay {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,

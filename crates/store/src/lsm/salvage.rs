@@ -5,8 +5,8 @@
 //!    that is there counts.
 //! 2. Tables are surveyed (`table/survey`): whole blocks and range tombstones, and gaps between
 //!    them.
-//! 3. The log is read up to the damage and behind it (`log`): what no table holds; and of what
-//!    tables hold, or held, the keys that lie in gaps.
+//! 3. The log is read up to the damage and after it (`log`): entries that no table holds, and, of
+//!    those that tables hold or held, the keys that lie in gaps.
 //! 4. All of that is merged: of each key the newest counts, by its sequence number, unless it or a
 //!    newer range says that the key was deleted. Separated values are found by what their pointers
 //!    say of them (`values`), wherever they stand now.
@@ -36,9 +36,9 @@ use crate::{Error, Result};
 use log::LogReader;
 use values::Values;
 
-/// A batch is committed when it has so many bytes.
+/// A batch is committed when it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// After so many entries it is asked whether to go on.
+/// After this many entries the caller is asked whether to go on.
 const STRIDE: u64 = 1 << 12;
 /// What can be read of a file that cannot be read as a whole is found in pieces of this.
 const SECTOR: usize = 4096;
@@ -67,12 +67,12 @@ pub struct Loss {
     pub reason: &'static str,
     /// How many entries or operations of the log are missing, where that is known.
     pub count: Option<u64>,
-    /// Keyspace and key behind which something is missing; `None`: from the first one on.
+    /// Keyspace and key after which something is missing; `None`: from the first one on.
     pub after: Option<(Vec<u8>, Vec<u8>)>,
     /// Keyspace and key before which something is missing; `None`: up to the last one. The same as
     /// `after`: that key itself.
     pub before: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether `after` and `before` say something: of damage in the log nobody knows the keys.
+    /// Whether `after` and `before` say something: the keys lost by damage in the log are unknown.
     pub has_keys: bool,
 }
 
@@ -421,7 +421,7 @@ fn before_key(key: &[u8]) -> Option<Vec<u8>> {
     Some(before)
 }
 
-/// The first key behind another one.
+/// The first key after another one.
 fn behind_key(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }

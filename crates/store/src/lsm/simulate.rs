@@ -3,7 +3,7 @@
 //! take seconds, so that curves of write and space amplification can be drawn and held to bounds.
 //!
 //! What is decided, `compact` and `gc` decide, for versions as a real store has them; only the
-//! doing is replaced. Work behind commits is done at once, one step at a time.
+//! doing is replaced. Background work is done at once, one step at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ const POINTER_BYTES: u64 = 20;
 const NODE_BYTES: u64 = 40;
 /// The memory of a store in memtables.
 const MEMTABLES: u64 = 16;
-/// A store with less in it than so many segments may take more space than the bound says.
+/// A store with fewer segments than this may take more space than the bound says.
 const SEGMENTS_MIN: u64 = 16;
 
 /// What a simulated store is like.
@@ -470,8 +470,8 @@ impl Simulation {
         tables + segments + self.active.1
     }
 
-    /// Notes how much is on the disk while so many bytes more are, if the store is not small beside
-    /// a segment.
+    /// Notes how much is on the disk together with `more` temporary bytes, unless the store is
+    /// small compared with a segment.
     fn note_space(&mut self, more: u64) {
         if self.tally.live_bytes < SEGMENTS_MIN * self.shape.segment_bytes {
             return;

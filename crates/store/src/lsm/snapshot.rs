@@ -104,7 +104,7 @@ impl View {
     }
 }
 
-/// The full keys of several keys, one behind the other in their order, each with its number.
+/// The full keys of several keys, one after the other in their order, each with its number.
 struct FullKeys {
     bytes: Vec<u8>,
     /// The number of a key, and where it ends.

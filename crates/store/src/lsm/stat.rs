@@ -55,7 +55,7 @@ impl MemoryStat {
     }
 }
 
-/// What readers read since a store was opened: gets, scans and the work behind commits.
+/// What readers read since a store was opened: gets, scans and background work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadStat {
     /// What serves queues of reads: "ring", "threads" or "in order".
@@ -127,7 +127,7 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
     }
 }
 
-/// What is known to whoever reads.
+/// The part that a read-only store knows.
 pub(crate) fn of_view(view: &View) -> DbStat {
     let (current, version) = (&view.current, view.version());
     let mut stat = DbStat { last_seq: view.at, ..DbStat::default() };

@@ -9,7 +9,7 @@ use super::varint::{self, Reader};
 pub(crate) struct Tombstone {
     /// The first key that is deleted.
     pub(crate) start: Vec<u8>,
-    /// The first key behind it that is not.
+    /// The first key after it that is not.
     pub(crate) end: Vec<u8>,
     /// Its sequence number.
     pub(crate) seq: u64,

@@ -1,5 +1,5 @@
 //! Separated values in bulk: read together, in the order in which they stand on the disk,
-//! neighbours by one read; and written one behind the other to a segment of their own.
+//! neighbours by one read; and written one after the other to a segment of their own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::os::aio::{Action, Begun, Buffer, Completion, Request};
 
 /// Values with no more than this between them are read together.
 const GAP_BYTES: u64 = 16 << 10;
-/// So many reads are begun early, by threads: what takes more of them stands scattered, and a queue
-/// that has many in flight at a time is quicker.
+/// At most this many reads are begun early, by threads: values that need more reads are scattered,
+/// and a queue with many reads in flight is quicker for them.
 const EARLY_MAX: usize = 64;
 
 /// A value that has to be read.

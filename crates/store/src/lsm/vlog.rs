@@ -28,7 +28,7 @@ pub(crate) struct Remap {
 }
 
 impl Remap {
-    /// The bytes behind the groups of a segment that say so.
+    /// The bytes after the groups of a segment that say so.
     pub(crate) fn encode(salt: u64, lines: &mut [(u32, u64, u64)]) -> Vec<u8> {
         lines.sort_unstable();
         let mut bytes = Vec::with_capacity(lines.len() * LINE_BYTES + 4);

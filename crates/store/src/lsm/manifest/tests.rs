@@ -26,7 +26,7 @@ fn shape(version: &Version) -> Vec<Edit> {
     version.edits()
 }
 
-/// A manifest with three records behind the first one, and the versions after each.
+/// A manifest with three records after the first one, and the versions after each.
 fn manifest() -> (SimSystem, Arc<Directory>, Vec<Vec<Edit>>, Vec<u64>) {
     let (system, directory) = directory();
     let mut version = Version::empty(Arc::clone(&directory));

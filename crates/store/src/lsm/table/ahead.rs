@@ -16,7 +16,7 @@ use super::BlockPlace;
 use crate::os::aio::{Action, Begun, Buffer, Request};
 use crate::{Error, Result};
 
-/// So much is read ahead at first.
+/// This much is read ahead at first.
 const BYTES_MIN: usize = 32 << 10;
 
 /// What was read ahead of a table.
@@ -26,7 +26,7 @@ pub(super) struct Ahead {
     end: u64,
     /// Whether everything is read from front to back.
     is_whole: bool,
-    /// Whether the piece behind the next one will be needed, too, as far as one can tell.
+    /// Whether the piece after the next one will probably be needed, too.
     is_steady: bool,
     here: Option<Here>,
     next: Option<Next>,
@@ -43,7 +43,7 @@ struct Here {
     at: Range<u64>,
 }
 
-/// The piece behind it, which is on its way.
+/// The piece after it, which is on its way.
 struct Next {
     read: Begun,
     /// Where it stands in the file, as far as that goes.
@@ -77,7 +77,7 @@ impl Ahead {
         ahead
     }
 
-    /// Goes on as another one did, in a table behind its.
+    /// Takes over how far the cursor of the previous table has read ahead.
     pub(super) fn follow(&mut self, before: &Self) {
         (self.bytes, self.is_steady) = (before.bytes, before.is_steady);
     }

@@ -12,7 +12,7 @@ use super::block::{BlockBuilder, seal_raw};
 use super::{BlockPlace, Bounds, Footer, Reference, TableMeta};
 use crate::{Error, Result};
 
-/// A data block is closed when it has so many bytes.
+/// A data block is closed when it has this many bytes.
 const BLOCK_BYTES: usize = 8 << 10;
 /// What surrounds a separated value in a segment of collected ones, at most: the headers of its
 /// group and of the operation, and its line in the remap.
@@ -24,7 +24,7 @@ pub(crate) struct TableBuilder {
     out: Appender,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// The last data block, whose line in the index waits for the first key behind it.
+    /// The last data block, whose line in the index waits for the first key after it.
     closed: Option<BlockPlace>,
     references: NumberMap<u64>,
     /// Of all keys, for the filter.

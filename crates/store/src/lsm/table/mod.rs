@@ -48,7 +48,7 @@ pub(crate) struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// The first byte behind it.
+    /// The first byte after it.
     pub(crate) fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
     }

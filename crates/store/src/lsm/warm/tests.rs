@@ -6,7 +6,7 @@ use super::super::fetch::Cached as Block;
 use super::*;
 use crate::os::Map;
 
-/// Files have so many bytes.
+/// Files have this many bytes.
 const LEN: u64 = 1 << 20;
 
 /// Notes the ranges that are let go of.
