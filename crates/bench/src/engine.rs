@@ -116,7 +116,7 @@ pub(crate) trait Engine: Sized + Sync {
         Err(Unsupported("compaction").into())
     }
 
-    /// Waits for what the engine does in the background, so that it disturbs nobody.
+    /// Waits for what the engine does in the background, so that it disturbs no measurement.
     fn settle(&self) -> Result<()> {
         Ok(())
     }

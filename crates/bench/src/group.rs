@@ -19,7 +19,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A new group whose processes get at most so many bytes, the cache of their files included.
+    /// A new group whose processes get at most `bytes` bytes, the cache of their files included.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         static GROUPS: AtomicU64 = AtomicU64::new(0);
         let number = GROUPS.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group that cannot be removed harms nobody, and nothing can be done about it here.
+        // A group that cannot be removed does no harm, and nothing can be done about it here.
         let _ = fs::remove_dir(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The engines whose pages and instructions are counted: their names, and the adapters behind.
+//! The engines whose pages and instructions are counted: their names and their adapters.
 
 use std::path::Path;
 

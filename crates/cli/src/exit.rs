@@ -60,7 +60,7 @@ pub(crate) enum Failure {
     Other(String),
     /// Ctrl-C, and what is worth saying about it.
     Interrupted(Option<String>),
-    /// Whoever read our standard output has had enough.
+    /// The reader of our standard output has closed it.
     ClosedPipe,
 }
 

@@ -18,7 +18,7 @@ pub(crate) const MAIN: &str = "main";
 /// The engines that a store may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Engine {
-    /// One file that counts: the engine of a store unless told
+    /// One file that counts: the default engine
     Tree,
     /// A directory, log-structured: for writing much, and for more than fits in memory
     Lsm,
@@ -236,7 +236,7 @@ fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
     Failure::from(error).and(&hint(&names))
 }
 
-/// Which tables there are, for a person who asked for another one.
+/// Which tables there are, for a user who asked for another one.
 pub(crate) fn hint(names: &[&[u8]]) -> String {
     let shown: Vec<String> = names.iter().take(10).map(|name| shown(name)).collect();
     let more = if names.len() > shown.len() { ", ..." } else { "" };

@@ -1,4 +1,4 @@
-//! Where results go: standard output or a file, buffered. A reader of our output who leaves early
+//! Where results go: standard output or a file, buffered. A reader of our output that stops early
 //! (`| head`) is no error. A file appears under its name when all of it is on stable storage, and
 //! never in place of a store, or of another file unless that was asked for.
 

@@ -49,12 +49,12 @@ impl Progress {
         Self { bar: ProgressBar::hidden() }
     }
 
-    /// So much is done.
+    /// Shows that `done` is done.
     pub(crate) fn at(&self, done: u64) {
         self.bar.set_position(done);
     }
 
-    /// So much is done of so much, where the total may still change.
+    /// Shows that `done` of `total` is done, where the total may still change.
     pub(crate) fn at_of(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);

@@ -15,7 +15,7 @@ const CHUNK_MIN: usize = 4 << 10;
 /// What the system gives at once where it has pages of this size, as it is asked for in chunks of
 /// it: a scan that fills chunk after chunk stops for one of them, and not for 512 small ones.
 const CHUNK_MAX: usize = 2 << 20;
-/// So much may be in use when a write begins without being let go.
+/// If at most this much is in use when a write begins, it is not freed.
 const KEPT: usize = 64 << 10;
 
 /// The memory.
@@ -63,7 +63,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: `Chunk::new` allocated it with this layout; nobody else lets it go.
+        // SAFETY: `Chunk::new` allocated it with this layout; it is freed only here.
         unsafe { dealloc(self.base, self.layout) };
     }
 }
@@ -140,8 +140,8 @@ impl Arena {
         self.has_given = true;
         let len = first.len() + second.len();
         let to = self.take(len);
-        // SAFETY: `take` answers `len` bytes that nobody else has; the sources are slices, and not
-        // in them, since those are handed out only once.
+        // SAFETY: `take` gives `len` bytes that are not used elsewhere; the sources are slices, and
+        // not in them, since those are handed out only once.
         unsafe {
             std::ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
             std::ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
@@ -165,13 +165,13 @@ impl Arena {
     /// [`Arena::joined`].
     #[inline(always)]
     pub(crate) fn room(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: `left` bytes from `free` on are in the newest chunk, and nobody else has them.
-        // Without a chunk there are none, and `free` is not null.
+        // SAFETY: `left` bytes from `free` on are in the newest chunk, and not in use. Without a
+        // chunk there are none, and `free` is not null.
         unsafe { std::slice::from_raw_parts_mut(self.free.cast(), self.left) }
     }
 
     /// A string that is stored in one piece, or was written to the beginning of the room, which
-    /// then ends behind it.
+    /// then ends after it.
     #[inline(always)]
     pub(crate) fn joined(&mut self, string: Joined<'_>) -> Val {
         self.has_given = true;
@@ -184,7 +184,7 @@ impl Arena {
         if self.left < size_of::<KeyRoom>() {
             return None;
         }
-        // SAFETY: so many bytes from `free` on are in the newest chunk, and nobody else has them.
+        // SAFETY: this many bytes from `free` on are in the newest chunk, and not in use.
         Some(unsafe { &mut *self.free.cast() })
     }
 

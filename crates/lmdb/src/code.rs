@@ -68,7 +68,7 @@ pub(crate) fn is_harmless(error: &Error) -> bool {
 /// Keeps a text for [`last_error`].
 pub(crate) fn note(text: &str) {
     let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
-    // While the thread ends there is nobody left to ask.
+    // While the thread ends, no caller is left to ask.
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
 }
 

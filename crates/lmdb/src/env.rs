@@ -1,4 +1,5 @@
-//! Environments: settings before and after opening, which file is meant, what is told of them.
+//! Environments: settings before and after opening, which file is meant, and information about
+//! them.
 
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::fs::File;
@@ -28,10 +29,11 @@ const CHANGELESS: u32 = MDB_FIXEDMAP
     | MDB_NOTLS
     | MDB_NOLOCK
     | MDB_NORDAHEAD;
-/// What the store keeps from puts when the file is full: so much, but no more than this part.
+/// What the store reserves from puts when the file is full: this many bytes, but no more than this
+/// part.
 const KEPT_BYTES: u64 = 16 * 4096;
 const KEPT_PART: u64 = 32;
-/// What LMDB says of an environment whose map size nobody set.
+/// What LMDB reports for an environment without a map size.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
 const DEFAULT_READERS: u32 = 126;
 /// See [`Env::flushes_rest`].
@@ -67,7 +69,7 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) interrupt: Interrupt,
     pub(crate) readers: Arc<Readers>,
-    /// For those who ask for a descriptor.
+    /// For callers that ask for a descriptor.
     file: OnceLock<File>,
     /// In a child process: the same file, opened anew after the fork.
     in_child: OnceLock<Box<Opened>>,
@@ -206,8 +208,8 @@ impl Env {
         Ok(())
     }
 
-    /// Tells others who have the store open of the map size: those who set none go by it, as those
-    /// do with LMDB, which keeps it in the file.
+    /// Tells other processes that have the store open of the map size: those that set none use it,
+    /// as with LMDB, which keeps it in the file.
     fn share_map_size(&self) {
         let bytes = self.map_size.load(Ordering::Relaxed);
         if let Some(opened) = self.open.get()
@@ -449,7 +451,7 @@ impl Env {
             match made {
                 Ok(()) => {
                     let file = File::open(&path).map_err(|e| code_of_io(&e));
-                    // Whoever has it open keeps it; without a name it leaves nothing behind.
+                    // An open file stays usable; without a name nothing is left of it.
                     let removed = std::fs::remove_file(&path).map_err(|e| code_of_io(&e));
                     return removed.and(file);
                 }

@@ -1,6 +1,6 @@
 //! The reader slots of an environment as LMDB gives them out: one a thread, kept until the thread
 //! ends, or (MDB_NOTLS) one a transaction; and the limit on their number. The store's own table of
-//! readers, which protects snapshots, stands behind this and has no limit.
+//! readers, which protects snapshots, is separate and has no limit.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -40,8 +40,8 @@ struct Slots {
     peak: usize,
 }
 
-/// How often one who closes the environment asks for the list of slots, which is held for a moment
-/// only; but in a child process after a fork perhaps by a thread that is not there.
+/// How often closing the environment tries to lock the list of slots. It is held for a moment only,
+/// but in a child process after a fork perhaps by a thread that does not exist there.
 const TRIES: u32 = 10_000;
 
 /// The slot of a thread, given back when the thread ends.

@@ -316,7 +316,7 @@ impl Txn {
         self.leave_reader();
     }
 
-    /// Its slot is at rest. A thread's may be another transaction's meanwhile.
+    /// Its slot is at rest. A thread's slot may belong to another transaction by now.
     fn leave_reader(&mut self) {
         if let Some(reader) = &self.reader {
             reader.rest(None);

@@ -28,7 +28,7 @@ const MORE_PAGES: u64 = 96;
 const LONGEST: usize = 64 * PAGE as usize;
 /// How many keys a kind of work has, where they are replaced.
 const KEYS: u64 = 100;
-/// After so many transactions the store is looked at.
+/// After every this many transactions the store is checked.
 const LOOK: u64 = 8;
 /// How often the curve is drawn.
 pub(crate) const POINTS: u64 = 20;
@@ -197,7 +197,7 @@ impl Work {
         }
     }
 
-    /// Replaces so many values, and deletes one now and then.
+    /// Replaces `count` values, and deletes one now and then.
     fn replace(&mut self, count: usize, len: impl Fn(&mut Rng) -> usize) -> Vec<Step> {
         let rng = &mut self.rng;
         let step = |rng: &mut Rng| match rng.chance(1, 8) {
@@ -244,7 +244,7 @@ impl From<usize> for Step {
     }
 }
 
-/// A length that takes so many pages.
+/// A length that takes `pages` pages.
 fn pages_long(pages: usize) -> usize {
     pages * PAGE as usize - 256
 }
@@ -270,7 +270,7 @@ pub fn changed_pages(steps: &[Step]) -> u64 {
     4 + steps.iter().map(pages).sum::<u64>()
 }
 
-/// What the store was like after so many transactions.
+/// What the store was like after a number of transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Point {
     /// The transactions.
@@ -309,7 +309,8 @@ impl GrowthReport {
     }
 }
 
-/// Runs a seed for so many transactions: the kind of work, durability and readers are the seed's.
+/// Runs a seed for a number of transactions: the kind of work, durability and readers are the
+/// seed's.
 pub fn growth_seed(seed: u64, kind: Option<Kind>, transactions: u64) -> GrowthReport {
     let mut rng = Rng::new(seed, 58);
     let kind = kind.unwrap_or(Kind::of_seed(seed));

@@ -20,7 +20,8 @@ use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
 
 use crate::rng::Rng;
 
-/// How long a part may take to do something while nobody stops it, before a lock counts as stuck.
+/// How long a process may take to do something while it is not stopped, before a lock counts as
+/// stuck.
 const STUCK: Duration = Duration::from_secs(30);
 /// The least keys of a writer's table before old ones are deleted.
 const KEPT: u64 = 200;
@@ -256,7 +257,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nobody is stopped now: everybody must get on, or a lock is stuck.
+    /// No process is stopped now: each must make progress, or a lock is stuck.
     fn wait_for_everybody(&mut self) -> std::io::Result<()> {
         let lines = |player: &Player| player.heard.lines.load(Ordering::SeqCst);
         for player in self.players.iter_mut().flatten() {

@@ -1,10 +1,10 @@
 //! Long readers while writers churn: how long the file gets.
 //!
-//! The bound that is stated and held: a page stays in use only for a snapshot that somebody can
+//! The bound that is stated and held: a page stays in use only for a snapshot that a reader can
 //! still see. So with at most `r` read transactions held at a time, of a store whose live data take
 //! `n` pages, the file holds the newest and the newest durable commit and at most `r` older ones,
 //! whole: `(r + 2) × n` pages, and what the free space itself and growth ahead of need take,
-//! however many commits are made meanwhile. And each reader that holds pages is named.
+//! however many commits are made. And each reader that holds pages is named.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub struct ReadersReport {
     pub violations: Vec<String>,
 }
 
-/// Runs one seed for so many commits, with at most so many read transactions at a time.
+/// Runs one seed for `commits` commits, with at most `held_max` read transactions at a time.
 pub fn readers_seed(seed: u64, commits: u64, held_max: usize) -> ReadersReport {
     let mut report = ReadersReport { seed, ..ReadersReport::default() };
     if let Err(error) = churn(seed, commits, held_max, &mut report) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::engine::Result;
 
-/// The first line of a file that begins with a word, behind its colon.
+/// The first line of a file that begins with a word, after its colon.
 fn line(file: &str, word: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(word))?;

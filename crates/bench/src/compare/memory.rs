@@ -47,7 +47,7 @@ pub(crate) fn answer(output: &Output) -> Result<f64> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
 }
 
-/// Loads, and prints the most MiB that this process had for itself meanwhile.
+/// Loads, and prints the most MiB that this process had for itself during the load.
 pub(crate) fn main(options: &Options) -> Result<()> {
     let done = AtomicBool::new(false);
     let peak = thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn watch(done: &AtomicBool) -> Result<u64> {
     Ok(peak.max(private()?))
 }
 
-/// KiB of memory that no file stands behind.
+/// KiB of memory that no file backs.
 fn private() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

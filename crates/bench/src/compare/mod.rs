@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// How often everything is done, in place of what the workload says
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Where the stores lie meanwhile; the system's folder for temporary files if not said
+    /// Where the stores lie during the run; by default the system's folder for temporary files
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Print one JSON object

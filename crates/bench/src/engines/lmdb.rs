@@ -213,8 +213,8 @@ fn room() -> ffi::MDB_val {
 /// end of its transaction.
 #[inline(always)]
 unsafe fn handed_out<'t>(value: ffi::MDB_val) -> Bytes<'t> {
-    // SAFETY: as the caller says, LMDB points to `mv_size` bytes of a mapped page that nobody
-    // changes during `'t`.
+    // SAFETY: as the caller says, LMDB points to `mv_size` bytes of a mapped page that is not
+    // changed during `'t`.
     Bytes::from(unsafe { std::slice::from_raw_parts(value.mv_data.cast::<u8>(), value.mv_size) })
 }
 

@@ -16,7 +16,7 @@ use hedgerow::tree::Bytes;
 use super::library::{self, functions};
 use crate::engine::{Cursor, Engine, Promise, Reader, Result, Table, Unsupported, Writer};
 
-/// Bytes of the cache where nobody says otherwise.
+/// The default size of the cache in bytes.
 const CACHE: usize = 4 << 30;
 const ROW: c_int = 100;
 const DONE: c_int = 101;
@@ -155,7 +155,7 @@ impl Database {
     }
 
     fn close(&self, connection: &Connection) {
-        // SAFETY: the handles are live, and nobody else has them.
+        // SAFETY: the handles are live, and not used elsewhere.
         unsafe {
             for statement in &connection.statements {
                 (self.functions.finalize)(*statement);

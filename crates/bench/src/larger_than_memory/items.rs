@@ -9,7 +9,7 @@ use crate::engines::beyond::Key;
 pub(super) const VALUE: usize = 1024;
 /// The bytes of an item.
 pub(super) const ITEM: u64 = 16 + VALUE as u64;
-/// Values are pieces of so much noise, with the number of the item in front.
+/// Values are pieces of this much noise, with the number of the item in front.
 const NOISE: usize = 1 << 20;
 /// The number of the item and the version of its value.
 const STAMP: usize = 16;

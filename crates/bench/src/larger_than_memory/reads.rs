@@ -50,7 +50,7 @@ const LOADS: [(usize, usize, Option<f64>); 6] = [
     (64, 2, Some(0.85)),
 ];
 
-/// Who reads, fio first.
+/// The readers, fio first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Fio,

@@ -21,17 +21,17 @@ use crate::engine::Result;
 use crate::engines::beyond::{Kind, Store};
 use crate::group;
 
-/// Puts, overwrites and deletions are made by so many threads.
+/// Puts, overwrites and deletions are made by this many threads.
 const WRITERS: u64 = 2;
-/// Engines that cannot read several keys at once from one thread read with so many threads.
+/// Engines that cannot read several keys at once from one thread read with this many threads.
 const READERS: u64 = 64;
 /// Keys of one call that reads several.
 const GETS: usize = 1024;
-/// Latencies are taken for so many times the time of other measurements: work behind the writers
-/// comes round about once a second.
+/// Latencies are taken for this many times the time of other measurements: background work comes
+/// round about once a second.
 const STEADY_TIMES: u32 = 4;
-/// So often each step that reads is done, but no further scan is begun after so many times the time
-/// of other measurements.
+/// Each step that reads is done this often, but no further scan is begun after this many times the
+/// time of other measurements.
 const TURNS: usize = 3;
 const SCANS: f64 = 2.0;
 /// How often the space is looked at.
@@ -73,7 +73,7 @@ pub(super) enum Step {
     Overwrite,
     /// Half of the items.
     Delete,
-    /// All items in order, behind another compaction: a place of its own in the report.
+    /// All items in order, after another compaction: a place of its own in the report.
     CompactAgain,
     ScanAgain,
     /// Durable puts from one thread, and from 64.
@@ -98,7 +98,7 @@ pub(super) struct Taken {
     pub(super) written: u64,
     /// Bytes that the store takes at the end.
     pub(super) space: u64,
-    /// The most that it took meanwhile for each byte of what was live then.
+    /// The most space that it took during the step for each byte that was live at the time.
     pub(super) space_ratio: f64,
     /// Of a latency.
     pub(super) slowness: Slowness,
@@ -109,7 +109,7 @@ pub(super) struct Taken {
 pub(super) struct Slowness {
     /// The 99.9th percentile in seconds,
     pub(super) percentile: f64,
-    /// at 70 % of so many a second.
+    /// at 70 % of this many a second.
     pub(super) kept_up: f64,
 }
 
@@ -319,7 +319,7 @@ impl Run<'_> {
         })
     }
 
-    /// Random items for a while: by so many threads the best way, or by many threads.
+    /// Random items for a while: by `threads` threads the best way, or by many threads.
     fn get_many(&self, threads: u64, gets: Gets) -> Result<u64> {
         let has_batches = self.store.get_many(&[], &mut |_, _| {}).is_some();
         if !has_batches {

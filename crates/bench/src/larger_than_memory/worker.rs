@@ -70,7 +70,7 @@ fn follow(
                 (step, Some(taken)) => done.push(Done { step, taken, beside: beside.take() }),
                 (step, None) => {
                     beside = Some(probe(step)?);
-                    // A process that has ended meanwhile says so below.
+                    // A process that has ended by now is reported below.
                     let _ = writeln!(stdin);
                 }
             },

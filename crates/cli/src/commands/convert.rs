@@ -140,8 +140,7 @@ mod from_lmdb {
         })
     }
 
-    /// LMDB's flags in our words. As in LMDB, keys and values stand in one piece unless told
-    /// otherwise.
+    /// LMDB's flags in our words. As in LMDB, keys and values are kept in one piece by default.
     fn header(database: &Database, args: &Args) -> TableHeader {
         let order = |integer: bool, reverse: bool| match (integer, reverse) {
             (true, _) => OrderName::Integer,

@@ -8,7 +8,7 @@ use crate::numbers::parse_size;
 use crate::open::StoreArg;
 use crate::output::Output;
 
-/// Show or change the maximum size of a store, which all who open it keep
+/// Show or change the maximum size of a store, which holds for all processes
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

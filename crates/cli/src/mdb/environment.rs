@@ -13,9 +13,9 @@ use crate::signals;
 pub(crate) const MAIN: &[u8] = b"";
 /// The longest key, and the longest of several values of a key, that LMDB takes.
 pub(crate) const KEY_MAX: usize = 511;
-/// What LMDB says of an environment whose map size nobody set.
+/// What LMDB reports for an environment without a map size.
 const MAP_SIZE_DEFAULT: u64 = 1 << 20;
-/// How many readers LMDB has room for where nobody said otherwise. Ours grows.
+/// How many readers LMDB has room for by default. Our table grows.
 pub(crate) const READERS_MAX: u32 = 126;
 
 /// What a tool will do.

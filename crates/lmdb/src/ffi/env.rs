@@ -124,7 +124,8 @@ unsafe extern "C" fn mdb_env_copyfd(env: *const Env, fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_copyfd2(env: *const Env, fd: c_int, flags: c_uint) -> c_int {
-    // SAFETY: the promises of `ffi`; the descriptor is the caller's, and stays open meanwhile.
+    // SAFETY: the promises of `ffi`; the descriptor is the caller's, and stays open during the
+    // call.
     unsafe {
         on_env(env, |env| {
             if fd < 0 {

@@ -34,7 +34,7 @@ mod txn;
 
 /// The bytes that a value names; none for a null pointer.
 ///
-/// A `Val` is made of a slice, or comes from a caller who promises (3); it is not kept beyond the
+/// A `Val` is made of a slice, or comes from a caller that promises (3); it is not kept beyond the
 /// call.
 #[inline(always)]
 pub(crate) fn bytes_of(val: &Val) -> &[u8] {
@@ -72,7 +72,7 @@ fn guard(run: impl FnOnce() -> Answer) -> c_int {
 /// Promises 1 and 2.
 #[inline(always)]
 unsafe fn on_txn(txn: *mut Txn, run: impl FnOnce(&mut Txn) -> Answer) -> c_int {
-    // SAFETY: it is null or a transaction that lives (1) and that nobody else uses (2).
+    // SAFETY: it is null or a transaction that lives (1) and that is not used elsewhere (2).
     let Some(txn) = (unsafe { txn.as_mut() }) else { return libc::EINVAL };
     match catch_unwind(AssertUnwindSafe(|| code(run(txn)))) {
         Ok(code) => code,
@@ -94,7 +94,7 @@ unsafe fn on_cursor(
     ended: c_int,
     run: impl FnOnce(&mut Txn, &mut Cursor) -> Answer,
 ) -> c_int {
-    // SAFETY: it is null or a cursor that lives (1) and that nobody else uses (2), like its
+    // SAFETY: it is null or a cursor that lives (1) and that is not used elsewhere (2), like its
     // transaction.
     unsafe {
         match cursor.as_mut() {

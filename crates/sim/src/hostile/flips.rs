@@ -65,7 +65,7 @@ pub fn run(
     Ok(report)
 }
 
-/// So many flips are made in one store before another one is taken.
+/// This many flips are made in one store before another one is taken.
 const SHARE: u64 = 1000;
 
 /// Whether opening or checking the store says that something is wrong.

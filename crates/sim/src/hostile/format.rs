@@ -412,7 +412,7 @@ impl Fields {
         Self { start, all: Vec::new() }
     }
 
-    /// Numbers of these widths, one behind the other from `offset` on.
+    /// Numbers of these widths, one after the other from `offset` on.
     fn rows(&mut self, offset: usize, widths: &[usize]) {
         let mut at = self.start + offset;
         for width in widths {

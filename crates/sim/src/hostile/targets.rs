@@ -49,7 +49,7 @@ pub fn file(bytes: &[u8]) {
 }
 
 /// A tree page of a sound store, replaced: the first two bytes choose which one, the others are its
-/// content behind the checksum.
+/// content after the checksum.
 pub fn pages(bytes: &[u8]) {
     let [a, b, content @ ..] = bytes else { return };
     let (image, pieces) = small_store();

@@ -21,7 +21,7 @@ use crate::job::caught;
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
 
-/// A step of the run, which is repeated with each of its calls failing, has so many operations.
+/// A step of the run, which is repeated with each of its calls failing, has this many operations.
 const STEP_OPS: usize = 8;
 /// A disk with less room than this is tried.
 const ROOM_BYTES: u64 = 4000;
@@ -39,7 +39,7 @@ pub fn faults_seed(seed: u64, settings: &FaultSettings) -> FaultReport {
     hunt.report
 }
 
-/// One in so many stores is also read without writing to it, and salvaged.
+/// One in this many stores is also read without writing to it, and salvaged.
 const STILL_EVERY: u64 = 3;
 
 struct Hunt<'c> {

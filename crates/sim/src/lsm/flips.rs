@@ -35,7 +35,7 @@ pub struct FlipReport {
     pub violations: Vec<String>,
 }
 
-/// What somebody who opens and reads the store learns.
+/// What opening and reading the store tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Told,
@@ -112,7 +112,7 @@ struct Damage<'d> {
     may_lose_edit: bool,
     /// Whether at most one key may be lost.
     takes_one: bool,
-    /// What salvage may leave behind, at most.
+    /// The most that salvage may lose.
     salvage_max: Option<usize>,
 }
 

@@ -132,7 +132,7 @@ fn segment(bytes: &[u8], pieces: &mut Vec<Piece>) -> Option<()> {
     Some(())
 }
 
-/// Where the pending groups end: behind the last one that follows the one before it. Others stand
+/// Where the pending groups end: after the last one that follows the one before it. Others stand
 /// there from earlier.
 pub fn pending_end(bytes: &[u8]) -> usize {
     let (mut at, mut next) = (HEADER_BYTES, None);

@@ -50,7 +50,7 @@ fn bound(live: &Live) -> u64 {
     live.most * 14 / 10 + 2 * 3 * MEMTABLE + 3 * SEGMENT
 }
 
-/// Runs a seed for so many transactions: the kind of work is the seed's, unless it is given.
+/// Runs a seed for a number of transactions: the kind of work is the seed's, unless it is given.
 pub fn growth_seed(seed: u64, kind: Option<Kind>, transactions: u64) -> GrowthReport {
     let kind = kind.unwrap_or(Kind::of_seed(seed));
     let mut report = GrowthReport::new(seed, kind, false);

@@ -13,7 +13,7 @@ use super::template::{self, PATH, SPACES, Template};
 use crate::hostile::{CaseReport, last_panic};
 use crate::rng::Rng;
 
-/// At most so many pieces are changed.
+/// At most this many pieces are changed.
 const CHANGES_MAX: u32 = 3;
 
 /// Sound stores, read once.

@@ -43,7 +43,7 @@ pub fn salvage(options: &Options, path: &Path) -> Result<(SalvageReport, State)>
     Ok((report, read(&reader)?))
 }
 
-/// The files of a store, which nobody may change.
+/// The files of a store, which must not change.
 pub fn files(disk: &SimSystem, path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let inside = disk.files().into_iter().filter(|file| file.starts_with(path));
     inside.filter_map(|file| disk.content(&file).ok().map(|bytes| (file, bytes))).collect()

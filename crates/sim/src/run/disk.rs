@@ -127,7 +127,7 @@ impl Ledger {
         self.last() as u64
     }
 
-    /// The mark of this place, with so many commits about to be written.
+    /// The mark of this place, with `begun` commits about to be written.
     pub fn mark(&self, begun: usize) -> Mark {
         let last = self.last();
         let [begun, finished] = [last + begun, last].map(|at| at as u64);
@@ -295,7 +295,7 @@ impl<'c> Runner<'c> {
         self.note_begun(1);
     }
 
-    /// Notes that so many commits are about to be written.
+    /// Notes that `count` commits are about to be written.
     pub(super) fn note_begun(&self, count: usize) {
         if let Some(disk) = &self.disk {
             disk.system.mark(disk.ledger.mark(count).pack());
@@ -326,9 +326,8 @@ impl<'c> Runner<'c> {
         Ok(())
     }
 
-    /// Notes that the store was closed, which flushes what was committed. Where a call to the
-    /// system failed the flush may have failed too, of which nobody can be told: the run ends
-    /// there.
+    /// Notes that the store was closed, which flushes what was committed. If a call to the system
+    /// failed, the flush may have failed too, which cannot be reported: the run ends there.
     pub(super) fn note_closed(&mut self) -> Outcome {
         if self.disk.as_ref().is_some_and(|disk| !disk.system.failed().is_empty()) {
             let text = "closed after a call to the system failed".to_owned();

@@ -89,7 +89,7 @@ pub struct Runner<'c> {
     config: &'c Config,
     folder: PathBuf,
     store: Option<Store>,
-    /// What the store holds for who begins now.
+    /// What the store holds for a transaction that begins now.
     committed: State,
     readers: Vec<Option<Reader>>,
     /// A handle and a cursor of a transaction that is over.

@@ -111,8 +111,8 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Appends behind the last entry; with duplicates a new value of the last key, where its
-    /// values allow and half of the time.
+    /// Appends after the last entry; with duplicates a new value of the last key, where its values
+    /// allow and half of the time.
     fn append_next(&mut self, step: u32, value: u32) -> Outcome {
         let pair = match self.model.pairs().last() {
             None => Pair { key: step - 1, value },

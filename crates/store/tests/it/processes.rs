@@ -152,7 +152,7 @@ fn killed_writers_lose_no_commit() {
     }
 }
 
-/// As above, nobody else holding the store: the next opener recovers it alone.
+/// As above, but no other process has the store open: the next opener recovers it alone.
 #[test]
 fn a_store_opens_after_its_only_process_was_killed() {
     let scratch = Scratch::new();

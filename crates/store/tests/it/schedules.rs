@@ -145,7 +145,7 @@ fn is_sound(store: &Store) {
     assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
 }
 
-/// Threads of one process: nobody sees half a commit, pages that are read are not reused.
+/// Threads of one process: no reader sees half a commit, pages that are read are not reused.
 #[test]
 fn readers_beside_writers() {
     explore(|| {

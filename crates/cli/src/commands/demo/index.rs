@@ -17,9 +17,9 @@ pub(super) const FILES: &str = "files";
 /// extension -> paths.
 pub(super) const EXTENSIONS: &str = "extensions";
 
-/// So many files are committed together: few enough for bounded memory.
+/// This many files are committed together: few enough for bounded memory.
 const BATCH_FILES: u64 = 200_000;
-/// So many warnings are shown one by one.
+/// At most this many warnings are shown one by one.
 const WARNINGS_MAX: u64 = 10;
 
 /// What was indexed.

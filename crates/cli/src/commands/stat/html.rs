@@ -165,7 +165,7 @@ struct Row {
     color: &'static str,
     label: String,
     pages: u64,
-    /// In percent; not known of overflow pages, which nobody reads for this.
+    /// In percent; not known of overflow pages, which are not read for this.
     fill: Option<f64>,
 }
 
