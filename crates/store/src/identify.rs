@@ -1,5 +1,5 @@
-//! What a file is, by what it begins or ends with: for programs that are about to write over one.
-//! Opens nothing as a store, takes no lock, decides nothing.
+//! Identifies a file by its first and last bytes, for programs that are about to overwrite it. It
+//! opens nothing as a store, takes no lock, and decides nothing.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};

@@ -1,9 +1,9 @@
 //! Hedgerow: an embedded, ordered, transactional key-value store that counts.
 //!
-//! This crate is the library. [`tree`] is the engine: one file, a memory-mapped copy-on-write
-//! B+tree with many readers and one writer, in many threads and processes. [`lsm`] is another one,
-//! for writing much: a directory with a write-ahead log and sorted tables. [`key`] holds
-//! order-preserving encodings for typed keys.
+//! The library has two engines. [`tree`] keeps a store in one file: a memory-mapped copy-on-write
+//! B+tree with many readers and one writer, in many threads and processes, which counts. [`lsm`] is
+//! for many writes: it keeps a store in a directory with a write-ahead log and sorted tables.
+//! [`key`] holds order-preserving encodings for typed keys.
 
 pub mod error;
 pub mod key;

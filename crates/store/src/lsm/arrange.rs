@@ -1,6 +1,6 @@
-//! What a full compaction does with values: which segments it writes anew, so that nothing else is
-//! left in them and, where much moves anyway, a scan finds values in the order of keys. Choosing is
-//! a pure function of the version and of a sample of it; moving is `moving`'s.
+//! Which segments a full compaction writes anew, so that no garbage is left and, if much moves
+//! anyway, a scan finds values in key order. The choice is a pure function of the version and of a
+//! sample of it; `moving` moves the values.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Asking without waiting: callbacks and futures. They need no runtime: an answer wakes the task
-//! that polls, in any executor.
+//! Asynchronous calls: callbacks and futures. They need no runtime: an answer wakes the task that
+//! polls, in any executor.
 
 use std::future::Future;
 use std::pin::Pin;

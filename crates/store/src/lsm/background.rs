@@ -1,5 +1,5 @@
 //! The background threads: one writes buffers to tables, one compacts and collects, one seals
-//! segments of the log and makes the next one. What they do is `engine`'s and `rotate`'s.
+//! segments of the log and makes the next one. The work itself is in `engine` and `rotate`.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;

@@ -1,14 +1,15 @@
-//! Backups: the store at one moment in another directory, of which only what is new is copied.
+//! Backups: a copy of the store at one moment in another directory. A later backup copies only what
+//! is new.
 //!
 //! # How a backup is made
 //!
-//! 1. The moment is taken, and the backup that is there already is read: a file that both name is
-//!    kept if it is the same one, by its number, length and the random salt that it was made with.
-//!    A number that means another file there makes it a backup of another store: refused.
+//! 1. The moment is taken, and the existing backup is read. A file that both name is kept if its
+//!    number, its length and the random salt that it was made with are the same. If a number names
+//!    a different file there, it is a backup of another store, and is refused.
 //! 2. Every other file is read and its checksums are verified, then it is copied, flushed, read
-//!    again, and only then gets its name. The one name that may be taken is that of the segment
-//!    that was written to at the last backup: it is longer now, and the backup that is there reads
-//!    of it what it read before.
+//!    again, and only then gets its name. Only one name may already be taken: that of the segment
+//!    that was being written to at the last backup. The segment is longer now, and the existing
+//!    backup reads the same part of it as before.
 //! 3. The names are flushed, and the new manifest takes the place of the old one by a rename.
 //! 4. Files that it does not name are removed.
 //!

@@ -1,4 +1,4 @@
-//! What was written last, in memory: a memtable and the range tombstones beside it. Knows no file.
+//! The newest entries, in memory: a memtable and its range tombstones. This module knows no file.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,19 +1,20 @@
-//! What was read, up to a number of bytes, and each piece of it read only once at a time.
+//! The block cache: it holds what was read, up to a number of bytes, and makes sure that each piece
+//! is read by only one thread at a time.
 //!
 //! # What is kept
 //!
 //! A *block* here is anything that is read as one: it says itself what it weighs. Blocks are dealt
-//! to shards by the hash of their key, each with a lock and an equal part of the
-//! capacity. A shard is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on
-//! a block, and where room is needed a hand goes round, takes one off each count and puts out the
-//! first block that it finds at zero. So a block that was needed once goes before one that is
-//! needed often, and a hit changes nothing but a count. Blocks by which others are found begin with
-//! a count above zero ([`Item::credit`]). What a shard keeps never weighs more than
-//! its part; a block that weighs more by itself is handed through and not kept. What was handed out
-//! lives on until its user lets go of it, whether it is kept or not.
+//! to shards by the hash of their key, each with a lock and an equal part of the capacity. A shard
+//! is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on a block, and when
+//! room is needed a hand goes round, takes one off each count and evicts the first block that it
+//! finds at zero. So a block that was needed once goes before one that is needed often, and a hit
+//! changes nothing but a count. Blocks by which others are found begin with a count above zero
+//! ([`Item::credit`]). What a shard keeps never weighs more than its part; a block that weighs more
+//! by itself is passed on and not kept. A block that was handed out lives until its user lets go of
+//! it, whether it is kept or not.
 //!
-//! Room that no block takes can be lent to guests. They are the first to go where a block needs it,
-//! and no block is put out or not kept for them.
+//! Room that no block takes can be lent to guests. They are the first to go when a block needs the
+//! room, and no block is evicted or refused for them.
 //!
 //! # Which thread reads
 //!

@@ -1,4 +1,5 @@
-//! The names of a store's keyspaces: finding, making and dropping them. They stand in keyspace 0.
+//! The names of a store's keyspaces: finding, making and dropping them. The names are stored in
+//! keyspace 0.
 
 use std::collections::BTreeMap;
 use std::path::Path;

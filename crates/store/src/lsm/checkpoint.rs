@@ -1,5 +1,5 @@
-//! The store at one moment as files, and putting these into another directory: checkpoints, and
-//! what they have in common with backups.
+//! The files of a store at one moment, and how they get into another directory: checkpoints, and
+//! what backups share with them.
 //!
 //! Tables and segments that have ended never change, so their names are all that a moment needs to
 //! take; of the segment that is written to, it takes what is in it so far. The manifest of the
@@ -251,15 +251,15 @@ fn each_piece(
 }
 
 impl Db {
-    /// Makes a store out of this one as it is now, in a directory that does not exist yet or is
-    /// empty: fast, and at first nearly without space, since files that never change get a second
-    /// name there. Only what was written to the log last is copied. On another file system, or one
-    /// without second names, everything is.
+    /// Makes a second store with the present content, in a directory that does not exist yet or is
+    /// empty. This is fast and at first takes nearly no space, since files that never change are
+    /// hard-linked. Only the newest part of the log is copied. On another file system, or one
+    /// without hard links, everything is copied.
     ///
     /// Writers wait while the moment is taken, but not while files are linked and copied.
     /// Everything that was committed before the call is in it. It is on stable storage when this
     /// returns; if this fails, or the machine stops before, the directory holds no store, and may
-    /// be given again. The two stores do not depend on each other: neither changes a file that both
+    /// be used again. The two stores do not depend on each other: neither changes a file that both
     /// have.
     ///
     /// ```

@@ -1,11 +1,11 @@
-//! Committing: several threads at the same time, each its own batch; those that are to be durable
-//! share a flush.
+//! Committing. Several threads commit at the same time, each its own batch; durable batches share a
+//! flush.
 //!
 //! # How a commit is made
 //!
-//! 1. The writer's lock is taken. A batch that names a dropped keyspace is refused, and that of a
-//!    transaction under which others changed something, also in front of it in the same group. Room
-//!    is made: a full buffer is frozen, and a full segment of the log is left for the next one.
+//! 1. The writer's lock is taken. A batch that names a dropped keyspace is refused, and so is that
+//!    of a transaction with a conflict, also with a batch in front of it in the same group. Room is
+//!    made: a full buffer is frozen, and a full segment of the log is left for the next one.
 //! 2. The batch is appended to the log as a group, with the next sequence numbers. If it need not
 //!    be durable it is written with later ones; until then it is in the pending file if it is to
 //!    outlive the process. A crash before its end leaves a tail that is cut; commits that returned
@@ -15,9 +15,9 @@
 //!    is unknown, and nothing more is written until the store is opened anew.
 //! 4. The lock is given back. The operations go into the buffer that was the newest in step 2,
 //!    beside those of other threads; nothing can fail any more.
-//! 5. When all commits before it have been published, its last sequence number is: readers see a
-//!    batch wholly or not at all, and commits in the order of the log. A buffer becomes a table
-//!    only when all that is to be in it was published.
+//! 5. When all commits before it have been published, its last sequence number is published:
+//!    readers see all of a batch or nothing, and commits in the order of the log. A buffer becomes
+//!    a table only when all that is to be in it was published.
 //!
 //! A durable batch queues, and so does an asynchronous one; all others queue while the queue is not
 //! empty. If there is no leader, the batch's thread becomes the leader: it takes batches from the

@@ -1,4 +1,4 @@
-//! What to compact next: a pure function of the version. Doing it is `run`'s.
+//! What to compact next: a pure function of the version. `run` does the work.
 
 use std::sync::Arc;
 

@@ -48,8 +48,8 @@ impl Covers {
     }
 }
 
-/// A place among the entries of a keyspace. It sees the moment at which it was made, and keeps what
-/// it sees on the disk.
+/// A place among the entries of a keyspace. It sees the store as of the moment at which it was
+/// made, and keeps those files on the disk.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -114,7 +114,7 @@ impl Cursor {
         self.settle_back()
     }
 
-    /// To the first key.
+    /// Moves to the first key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -122,7 +122,7 @@ impl Cursor {
         self.seek(&[])
     }
 
-    /// To the last key.
+    /// Moves to the last key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -144,7 +144,7 @@ impl Cursor {
         self.settle_forward(Some(here.key))
     }
 
-    /// To the key before; before the first one, and from no key, to no key.
+    /// Moves to the previous key; before the first one, and from no key, to no key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -161,7 +161,7 @@ impl Cursor {
         self.here.as_ref().map(|here| &here.key[KEYSPACE_BYTES..])
     }
 
-    /// The value here; `None` if the cursor is at no key. A separated one is read now.
+    /// The value here; `None` if the cursor is at no key. A separated value is read now.
     ///
     /// # Errors
     /// As [`Cursor::seek`].

@@ -1,6 +1,5 @@
-//! Garbage that no file says of itself: entries of which a newer table has another version of the
-//! key. Until a merge brings the two together, the older one counts as needed, and so does its
-//! value.
+//! Hidden garbage: entries of which a newer table has another version of the key. Until a merge
+//! brings the two together, the older one counts as needed, and so does its value.
 //!
 //! How many older entries a table hides is estimated from a sample of its blocks, once. The sum
 //! over a version is a pure function.

@@ -1,5 +1,5 @@
-//! The store: what its threads share, how the next version is made, and the background work
-//! (flushing buffers, compacting, collecting values).
+//! The inside of a store: what its threads share, how the next version is made, and the background
+//! work (flushing buffers, compacting, collecting values).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! What an entry of the engine is: a full key, a sequence number, a kind and what belongs to it.
-//! Pure data; knows no file.
+//! An entry of the engine: a full key, a sequence number, a kind and its data. This module is pure
+//! and knows no file.
 //!
 //! A *full key* is the number of the keyspace, four bytes big-endian, followed by the user's key:
 //! so all keyspaces share one order, each as a range of it. Entries are ordered by full key

@@ -1,4 +1,4 @@
-//! About how many keys lie in a range: from the indexes of tables and the upper levels of
+//! Estimates how many keys lie in a range, from the indexes of tables and the upper levels of
 //! memtables.
 
 use super::entry::full_key;

@@ -1,8 +1,8 @@
-//! Collecting values: which segments hold too little that is needed (a pure function of the
-//! version), and bringing what is needed together, sorted by key.
+//! Collecting values: choosing segments with too few needed bytes (a pure function of the version),
+//! and copying the needed values together, sorted by key.
 //!
-//! A round chooses segments, finds what is needed of all of them by one pass over the tables, and
-//! collects them step by step, so that only the values of one step are on the disk twice.
+//! A round chooses segments, finds the needed values of all of them by one pass over the tables,
+//! and collects them step by step, so that only the values of one step are on the disk twice.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The end of the log that was not written yet: readers find here what will stand in a segment and
-//! does not yet. Knows bytes and places only.
+//! The end of the log that is not written yet: readers find here the bytes that do not stand in a
+//! segment yet. This module knows bytes and places only.
 
 use std::sync::{Arc, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Keyspaces: named ranges of the one order of full keys. The names stand in keyspace 0.
+//! Keyspaces: named ranges of the one order of full keys. The names are stored in keyspace 0.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ pub(crate) const KEYSPACES_MAX: u32 = u32::MAX - 1;
 /// The longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
 
-/// What a keyspace is created with.
+/// The options of a new keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
     /// Values of at least this many bytes are written once, to the log, and stay there; tables
@@ -30,8 +30,8 @@ impl Default for KeyspaceOptions {
 
 /// A named set of keys of a [`Db`](super::Db), with an order of its own.
 ///
-/// It may be used after the keyspace was [dropped](super::Db::drop_keyspace): then it reads as
-/// empty, but in snapshots from before, and writing to it is an error.
+/// The handle stays usable after the keyspace was [dropped](super::Db::drop_keyspace): it then
+/// reads as empty, except in earlier snapshots, and writing to it is an error.
 #[derive(Clone, Debug)]
 pub struct Keyspace(Arc<Inner>);
 
@@ -59,7 +59,7 @@ impl Keyspace {
         &self.0.name
     }
 
-    /// From which length on values stay in the log.
+    /// Values of at least this many bytes stay in the log.
     pub fn separation_threshold(&self) -> u32 {
         self.0.options.separation_threshold
     }

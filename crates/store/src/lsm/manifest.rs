@@ -1,5 +1,5 @@
-//! The manifest: an append-only log of edits. What it says is the store; a file that it does not
-//! name is an orphan. It is never changed in place: a new one takes its place by a rename.
+//! The manifest: an append-only log of edits. It defines the store; a file that it does not name is
+//! an orphan. It is never changed in place: a new one takes its place by a rename.
 //!
 //! A record is `checksum u32, length u32, edits`. Its checksum starts from the manifest's random
 //! salt and the record's place. Each record is flushed before the next one is written; so a record

@@ -1,4 +1,5 @@
-//! Several sorted sources as one. Knows no file: a source may be a memtable, a table, a level.
+//! Merging several sorted sources into one. This module knows no file: a source may be a memtable,
+//! a table or a level.
 
 use super::entry::{Entry, compare, head};
 use crate::Result;

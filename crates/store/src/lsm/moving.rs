@@ -1,6 +1,6 @@
 //! Moving values while tables that point to them are written anew. Entries wait in a window until
-//! the values of those that move are read together; these go to a segment of their own, in the
-//! order of keys, and the entries to the tables with their new places.
+//! the moving values of the window have been read together. The values go to a segment of their
+//! own, in key order, and the entries go to the tables with the new places.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Which values of some segments are needed: those that tables point to. One pass over all pointers
-//! finds them, in the order in which the tables stand on the disk; no key is looked up.
+//! Finds the values of some segments that are needed: those that tables point to. One pass over all
+//! pointers finds them, in the order in which the tables stand on the disk; no key is looked up.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The pending file: what commits have handed to the system and the log does not hold yet. A commit
-//! of [`Durability::Buffered`](super::Durability) has to outlive its process; to store it in memory
-//! that is shared with the system does that as well as a write to the log, for a tenth of the time.
-//! The log gets many commits by one write.
+//! The pending file: commits that were handed to the system and that the log does not hold yet. A
+//! commit of [`Durability::Buffered`](super::Durability) has to outlive its process. Storing it in
+//! memory that is shared with the system achieves that as well as a write to the log, in a tenth of
+//! the time. The log then gets many commits by one write.
 //!
 //! ```text
 //!   0   magic (8), version (4)
@@ -10,10 +10,10 @@
 //!   64  groups        one behind the other, as they will stand there
 //! ```
 //!
-//! Nothing here is ever flushed, and nothing says how many groups there are, or whether the first
-//! lines are of the same moment as the groups: the checksum of a group starts from its segment's
-//! salt and its place there, so that one that passes is what its writer wanted in this place. Only
-//! groups of commits that succeed are put here, and only as long as the log does not hold them.
+//! The file is never flushed, and it does not say how many groups there are, or whether its header
+//! is as new as the groups. The checksum of a group starts from its segment's salt and its place
+//! there, so a group that passes is the one that its writer wanted in this place. Only groups of
+//! commits that succeed are put here, and only as long as the log does not hold them.
 
 use std::io::ErrorKind;
 

@@ -1,5 +1,5 @@
 //! Queues of reads, one for each thread that reads much at once, with the buffers that they fill;
-//! and the buffer of a thread that reads one thing after the other.
+//! and the buffer of a thread that reads one piece after the other.
 //!
 //! A thread makes its queue when it first needs one and keeps it for the next time: a ring belongs
 //! to the thread that made it. A queue is given back with nothing in flight, so that a store that

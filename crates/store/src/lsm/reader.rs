@@ -30,8 +30,7 @@ use crate::{Error, Result};
 /// holds is put into memory: about as much as the writer had there.
 ///
 /// Any number of readers have a store open at a time, in any number of processes, and none while a
-/// [`Db`](super::Db) has it. They see nothing that was committed after they were opened, since
-/// nothing is.
+/// [`Db`](super::Db) has it. Nothing is committed while they have it open.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -176,8 +175,7 @@ impl Reader {
         Ok(self.view.get(&full_key(keyspace.id(), key))?.map(Value::into_vec))
     }
 
-    /// Calls `see` with the value of a key, which need not be copied for it, and answers what it
-    /// answers.
+    /// Calls `see` with the value of a key, without copying the value, and returns its result.
     ///
     /// # Errors
     /// As [`Reader::get`].
@@ -191,7 +189,7 @@ impl Reader {
         Ok(search::show(self.view.get(&full_key(keyspace.id(), key))?, see))
     }
 
-    /// The values of several keys, in their order.
+    /// The values of several keys, in the order of `keys`.
     ///
     /// # Errors
     /// As [`Reader::get`].
@@ -204,8 +202,8 @@ impl Reader {
         self.view.values(keyspace, keys)
     }
 
-    /// Calls `see` with the number of each key and its value, which need not be copied for it: as
-    /// they come, in no particular order.
+    /// Calls `see` with the index of each key and its value, without copying the value: as they
+    /// arrive, in no particular order.
     ///
     /// # Errors
     /// As [`Reader::get`]; `see` may have been called for some of them.
@@ -219,7 +217,7 @@ impl Reader {
         self.view.show(keyspace, keys, see)
     }
 
-    /// A place in a keyspace that moves both ways.
+    /// A cursor, which moves both ways.
     ///
     /// # Errors
     /// As [`Reader::get`].
@@ -228,7 +226,7 @@ impl Reader {
         Cursor::new(self.view.clone(), keyspace.id())
     }
 
-    /// The entries of a keyspace in order.
+    /// An iterator over the entries of a keyspace in order.
     ///
     /// # Errors
     /// As [`Reader::get`].

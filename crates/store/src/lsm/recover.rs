@@ -1,6 +1,6 @@
-//! What the log says that no table does: steps 3 and 4 of `open`, and what a reader that may write
-//! nothing makes of them. It keeps in memory what an opener would put into tables or add to a
-//! segment, and cuts nothing.
+//! Recovering from the log what no table holds: steps 3 and 4 of `open`, and their form for a
+//! reader that may not write. The reader keeps in memory what an opener would put into tables or
+//! add to a segment, and cuts nothing.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;

@@ -1,7 +1,7 @@
-//! Putting what was read of the log into a buffer: a second thread does that while the first one
-//! reads and verifies what follows. Neither waits for the other before there is nothing else to do:
-//! where the second one is late, the first one does its work. Entries are set aside as they come,
-//! and a buffer that gets no more is put in order at once.
+//! Putting groups of the log into a buffer: a second thread does that while the first one reads and
+//! verifies the next groups. Neither waits for the other as long as there is other work: if the
+//! second thread is late, the first one does its work. Entries are set aside as they come, and a
+//! buffer that gets no more is put in order at once.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Writing tables from sorted entries: what a flush of a buffer and a compaction have in common,
-//! and which entries no reader can see any more.
+//! Writing tables from sorted entries, which flushing a buffer and compacting have in common, and
+//! leaving out entries that no reader can see any more.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Bringing over what is still readable of a damaged store, and saying what is not. The old files
-//! are only read; nothing in them is trusted.
+//! Copying what is still readable of a damaged store to a new one, and reporting what is not. The
+//! old files are only read; nothing in them is trusted.
 //!
 //! 1. The manifest says which files are the store. Where it cannot be read, every table and segment
 //!    that is there counts.
@@ -8,8 +8,8 @@
 //! 3. The log is read up to the damage and after it (`log`): entries that no table holds, and, of
 //!    those that tables hold or held, the keys that lie in gaps.
 //! 4. All of that is merged: of each key the newest counts, by its sequence number, unless it or a
-//!    newer range says that the key was deleted. Separated values are found by what their pointers
-//!    say of them (`values`), wherever they stand now.
+//!    newer range says that the key was deleted. Separated values are found by length and checksum,
+//!    which their pointers hold (`values`), wherever they stand now.
 //!
 //! Where a gap held a deletion, or a newer value, an older one may come back: gaps are named.
 

@@ -1,5 +1,5 @@
 //! Looking up a key: a walk from the newest source to the oldest, in steps between which a block or
-//! a value is read. Reads nothing itself but what finds the blocks of a table.
+//! a value is read. This module itself reads only the indexes and filters of tables.
 
 use std::cell::RefCell;
 use std::sync::Arc;

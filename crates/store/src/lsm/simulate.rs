@@ -1,9 +1,9 @@
-//! The planners at work on a store that is not there: tables are lists of numbers, segments are
-//! lengths, and nothing is read or written but what would be is counted. Millions of operations
-//! take seconds, so that curves of write and space amplification can be drawn and held to bounds.
+//! The planners at work on a store that does not exist: tables are lists of numbers, segments are
+//! lengths, and reads and writes are only counted. Millions of operations take seconds, so that
+//! curves of write and space amplification can be drawn and compared with bounds.
 //!
-//! What is decided, `compact` and `gc` decide, for versions as a real store has them; only the
-//! doing is replaced. Background work is done at once, one step at a time.
+//! `compact` and `gc` make all decisions, for versions as a real store has them; only their
+//! execution is replaced. Background work is done at once, one step at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Range tombstones: which keys a set of deleted ranges covers, and since when. Pure; knows no
-//! file.
+//! Range tombstones: which keys a set of deleted ranges covers, and since when. This module is pure
+//! and knows no file.
 
 use super::table::Bounds;
 use super::varint::{self, Reader};

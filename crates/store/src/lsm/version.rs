@@ -1,5 +1,5 @@
-//! A version: which tables and segments a store consists of. Immutable; an edit makes the next one.
-//! Pure but for the handles of its files.
+//! A version: which tables and segments a store consists of. It is immutable; an edit makes the
+//! next version. This module is pure except for the handles of files.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

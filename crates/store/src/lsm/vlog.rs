@@ -1,4 +1,5 @@
-//! Values that stand in segments: reading one, and where collected ones went. Knows no tables.
+//! Values in segments: reading one, and finding where collected ones went. This module knows no
+//! tables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

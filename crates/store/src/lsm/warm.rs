@@ -1,8 +1,8 @@
-//! What the system's cache keeps of the log until tables hold it. A store whose process has ended
-//! without warning then opens without reading that from the disk.
+//! The part of the log that the system's cache keeps until tables hold it. A store whose process
+//! was killed then opens without reading that part from the disk.
 //!
-//! It takes no memory from anybody: the cache of blocks lends what it has no use for, a piece at a
-//! time, and takes it back when a block needs the room. A piece that gets none is let go at once.
+//! It takes no memory from other uses: the block cache lends its unused memory, a piece at a time,
+//! and takes it back when a block needs the room. A piece that gets no memory is dropped at once.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};

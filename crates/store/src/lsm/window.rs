@@ -2,7 +2,7 @@
 //! which they stand on the disk, neighbours by one read.
 //!
 //! A window begins small, since most scans are short, and grows with the scan up to what the memory
-//! limit has for it. Where few reads bring all values of one, these are begun while the window
+//! limit has for it. If a few reads bring all values of a window, they are begun while the window
 //! before it is handed out.
 
 use std::collections::VecDeque;

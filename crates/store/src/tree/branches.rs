@@ -1,5 +1,5 @@
-//! The branches above pages that were laid out anew: new children in the place of old ones,
-//! splits, merges and the removal of branches on the way up, and the counters.
+//! Updating the branches above pages that were laid out anew: replacing children, splitting,
+//! merging and removing branches on the way up, and the counters.
 
 use super::Count;
 use super::page::build::{Child, branch_len, build_branch};

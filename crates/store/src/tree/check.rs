@@ -30,7 +30,7 @@ impl Store {
     /// The order of a table with custom orders is not checked, since their functions are not known
     /// here.
     ///
-    /// `progress(done_pages, all_pages)` is called now and then.
+    /// `progress(done_pages, all_pages)` is called from time to time.
     ///
     /// # Errors
     /// [`Error::Interrupted`]; damage is no error but stands in the report.

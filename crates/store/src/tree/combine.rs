@@ -272,8 +272,8 @@ impl Store {
         self.write_with(self.inner.options.durability, work)
     }
 
-    /// Runs `work` in a write transaction and commits it, unless it answers with an error: then
-    /// what it did is taken back.
+    /// Runs `work` in a write transaction and commits it. If `work` returns an error, its changes
+    /// are rolled back.
     ///
     /// **For many threads that commit a little each, durably, this is the fast way**: calls that
     /// come at the same time are run one after the other by one of the threads, and become one
@@ -282,12 +282,13 @@ impl Store {
     /// fails, none; every caller is told. A call that is not durable is a transaction of its own.
     ///
     /// `work` may run on another thread. It must not wait for another thread that writes to this
-    /// store, and not write to it but through the transaction: it would wait for itself for ever.
-    /// If it panics, what it did is taken back, and the panic goes on in the calling thread.
+    /// store, and must write to the store only through the transaction: otherwise it would wait for
+    /// itself for ever. If it panics, its changes are rolled back, and the panic continues in the
+    /// calling thread.
     ///
     /// # Errors
-    /// What `work` answers; and those of [`Store::begin_write`] and [`WriteTxn::commit`], as
-    /// [`Error::CommitFailed`] in threads that another one committed for.
+    /// The error of `work`; those of [`Store::begin_write`] and [`WriteTxn::commit`], as
+    /// [`Error::CommitFailed`] in threads for which another thread committed.
     ///
     /// ```
     /// # use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};

@@ -35,7 +35,7 @@ impl Store {
     /// A compact one is filled anew, table by table in order, with full pages and without free
     /// ones.
     ///
-    /// `progress(done_bytes, all_bytes)` is called now and then.
+    /// `progress(done_bytes, all_bytes)` is called from time to time.
     ///
     /// # Errors
     /// [`Error::Path`] if something is there already, [`Error::Io`], [`Error::Interrupted`],

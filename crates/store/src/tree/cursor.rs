@@ -256,8 +256,8 @@ impl Cursor {
         self.leaf.bar();
     }
 
-    /// Next pair; the first one if the cursor stands nowhere. At the end: `None`, and the cursor
-    /// stays on the last pair.
+    /// Moves to the next pair, or to the first one if the cursor stands nowhere. At the end it
+    /// gives `None`, and the cursor stays on the last pair.
     ///
     /// # Errors
     /// A damaged page, the interruption flag, another transaction.
@@ -269,9 +269,9 @@ impl Cursor {
         }
     }
 
-    /// The next pair, where that is a step inside a leaf of a read transaction: the part of
-    /// [`Cursor::next`] that reads no page, fails in no way and is short enough for a caller's own
-    /// code. `None` says nothing about the table, and the cursor has not moved.
+    /// The next pair, if it is in the same leaf of a read transaction: the part of [`Cursor::next`]
+    /// that reads no page, cannot fail and is short enough to be inlined. `None` says nothing about
+    /// the table, and the cursor has not moved.
     #[inline(always)]
     pub fn next_here<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
         let next = self.leaf.next;
@@ -357,8 +357,8 @@ impl Cursor {
         self.give(txn)
     }
 
-    /// Previous pair; the last one if the cursor stands nowhere. At the beginning: `None`, and the
-    /// cursor stays on the first pair.
+    /// Moves to the previous pair, or to the last one if the cursor stands nowhere. At the
+    /// beginning it gives `None`, and the cursor stays on the first pair.
     #[inline]
     pub fn prev<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         // In a write transaction the leaf may be gone: `settle` finds the place again first.
@@ -407,8 +407,8 @@ impl Cursor {
         txn.open_table(self.table)
     }
 
-    /// The pair under the cursor. Where it was deleted the cursor moves on to the next one; `None`
-    /// if there is none, or if the cursor stands nowhere.
+    /// The pair under the cursor. If it was deleted the cursor moves on to the next one; `None` if
+    /// there is none, or if the cursor stands nowhere.
     pub fn current<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         match self.settle(txn)? {
             State::Nowhere => Ok(None),
@@ -429,8 +429,8 @@ impl Cursor {
         })
     }
 
-    /// Copies the key under the cursor and, where keys may have several values, the value: what
-    /// finds the place again in another transaction. False if the cursor is on no entry.
+    /// Copies the key under the cursor and, if keys may have several values, the value: enough to
+    /// find the place again in another transaction. False if the cursor is on no entry.
     ///
     /// # Errors
     /// A damaged page, the interruption flag, another transaction.

@@ -1,4 +1,5 @@
-//! Putting one entry in: find its place, make the path writable, change the leaf, count.
+//! Inserting one entry: find its place, make the path writable, change the leaf, update the
+//! counters.
 
 use super::Count;
 use super::branches::add_above;

@@ -58,9 +58,9 @@ impl Paths {
 
 impl Builder {
     /// Creates a store: a file, or two files in a folder that exists. A file of that name must not
-    /// exist, or be empty, or hold no more than what is left of a store whose making was cut off.
-    /// With [`Durability::None`] the store, too, is durable from the first flush on, and after a
-    /// power cut before it there may be none.
+    /// exist, or must be empty, or the remains of a store whose creation was interrupted. With
+    /// [`Durability::None`] the store itself is durable only from the first flush on; after an
+    /// earlier power cut there may be none.
     ///
     /// # Errors
     /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size,

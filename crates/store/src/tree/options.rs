@@ -15,7 +15,7 @@ pub enum Durability {
     /// it soon. After a power loss a prefix of the commits survives.
     Eventual,
     /// As `Eventual`, but nothing is flushed before [`Store::sync`](crate::tree::Store::sync), a
-    /// durable commit, or the store is closed. Not even a store that is made so.
+    /// durable commit, or the closing of the store. This holds for the creation of a store, too.
     None,
 }
 
@@ -86,7 +86,7 @@ pub enum Duplicates {
     },
 }
 
-/// What a table is; stored when it is created and checked at each opening.
+/// The options of a table, which are stored when it is created and checked whenever it is opened.
 ///
 /// ```
 /// use hedgerow::tree::{Order, TableOptions};
@@ -246,14 +246,14 @@ impl Builder {
         self
     }
 
-    /// Opens for reading only.
+    /// Opens the store for reading only.
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
         self
     }
 
-    /// How many bytes of changed pages a write transaction keeps in memory before it writes some
-    /// of them to the file early. One that appends much keeps a few MiB whatever this is.
+    /// How many bytes of changed pages a write transaction keeps in memory before it writes some of
+    /// them to the file early. A transaction that appends much keeps a few MiB in any case.
     ///
     /// On Linux up to 256 MiB of that memory stay with the process after a large transaction, for
     /// the next one: the system counts them as the process's until it needs them, and then takes
@@ -292,21 +292,20 @@ impl Builder {
         self
     }
 
-    /// How long the redo log in the file is that a store gets: a multiple of 64 KiB. With one,
+    /// The length of the redo log in the file: a multiple of 64 KiB, or 0 for no log. With a log,
     /// durable commits of scattered pages wait for one short write instead of all their pages;
-    /// after a power cut an opening replays what is in it. Unless told it is an eighth of the
-    /// store, from 512 KiB to 64 MiB, and is made when several commits would have gained by it; 0
-    /// for none.
+    /// after a power cut the next opening replays it. By default it is an eighth of the store, from
+    /// 512 KiB to 64 MiB, and is made when several commits would have gained by it.
     pub fn log_size(mut self, bytes: u64) -> Self {
         self.log_size = Some(bytes);
         self
     }
 
-    /// Maps the file so that writing where a value was handed out does no harm, as long as it stays
-    /// inside of the value: this process alone sees what was written, until the page is used anew,
-    /// or another process has committed. A write transaction that changes the same page may take it
-    /// over. For C programs that do so; in Rust nothing that is handed out can be written. Each
-    /// page that a commit writes costs a system call more.
+    /// Maps the file privately, so that a program may write into a value that it was handed, inside
+    /// the value's bounds, without harm: only this process sees such writes, until the page is
+    /// reused or another process has committed. A write transaction that changes the same page may
+    /// take them over. This is for C programs that do so; in Rust, values that are handed out
+    /// cannot be written. Each page that a commit writes costs one more system call.
     pub fn writable_map(mut self, yes: bool) -> Self {
         self.writable_map = yes;
         self

@@ -1,5 +1,5 @@
-//! Iterating over a range of entries from both ends. What is skipped or only counted is not walked:
-//! going down the tree once finds any entry by its position.
+//! Iterating over a range of entries from both ends. Skipped or counted entries are not walked: one
+//! descent finds any entry by its position.
 
 use std::iter::FusedIterator;
 use std::ops::Bound;
@@ -14,8 +14,8 @@ const STEPS_MAX: usize = 24;
 
 /// Iterates over a range of entries from both ends; knows how many are left.
 ///
-/// `nth`, `nth_back`, `last` and `count`, and with them `skip` and `step_by`, cost as much as going
-/// down the tree once, however many entries they pass by. An error ends the iteration.
+/// `nth`, `nth_back`, `last` and `count`, and with them `skip` and `step_by`, cost one descent,
+/// however many entries they pass. An error ends the iteration.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {

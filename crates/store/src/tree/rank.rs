@@ -1,5 +1,5 @@
-//! Order statistics: two counters a child and one descent answer where a key stands, which entry
-//! is the n-th, and (two descents) how many entries lie in a range.
+//! Order statistics. With two counters for each child, one descent finds the rank of a key or the
+//! n-th entry, and two descents count the entries of a range.
 
 use std::ops::Bound;
 

@@ -43,12 +43,12 @@ struct Found {
 }
 
 impl Store {
-    /// Brings every entry of the store at `old` that can still be read over to a new store at
-    /// `new`, and says what was lost. The old file is never written, and no lock file is made
-    /// beside it: no process may write to it at the same time. A table of a custom order keeps the
-    /// order of its entries.
+    /// Copies every entry of the store at `old` that can still be read to a new store at `new`, and
+    /// reports what was lost. The old file is never written, and no lock file is made beside it: no
+    /// process may write to it at the same time. A table of a custom order keeps the order of its
+    /// entries.
     ///
-    /// `progress(done_pages, all_pages)` is called now and then; `interrupt` stops the work.
+    /// `progress(done_pages, all_pages)` is called from time to time; `interrupt` stops the work.
     ///
     /// # Errors
     /// [`Error::Path`] if there is nothing at `old` or something at `new`, [`Error::NotAStore`] if

@@ -417,8 +417,8 @@ impl Store {
         self.inner.lock.word(WORD_MAX_SIZE).fetch_max(bytes, SeqCst);
     }
 
-    /// The greatest size that any process told of, for one that has none of its own to set with
-    /// [`WriteTxn::set_max_size`](crate::tree::WriteTxn::set_max_size).
+    /// The greatest size that any process has shared, for a process that has no size of its own to
+    /// set with [`WriteTxn::set_max_size`](crate::tree::WriteTxn::set_max_size).
     pub fn shared_max_size(&self) -> Option<u64> {
         Some(self.inner.lock.word(WORD_MAX_SIZE).load(SeqCst)).filter(|bytes| *bytes > 0)
     }
@@ -470,14 +470,14 @@ impl Store {
     /// Takes a snapshot of the newest commit.
     ///
     /// # Errors
-    /// Rare ones of the system: no memory for the table of readers, a fork.
+    /// Rare errors of the system: no memory for the table of readers, a fork.
     pub fn begin_read(&self) -> Result<ReadTxn> {
         ReadTxn::begin(&self.inner)
     }
 
-    /// Begins a write transaction. Waits for other writers, of this process and of others, until
-    /// the [interruption flag](Store::interrupt) is raised; a thread that has one already waits for
-    /// ever otherwise.
+    /// Begins a write transaction. Waits for other writers, of this process and of others, until it
+    /// gets its turn or the [interruption flag](Store::interrupt) is raised. A thread that already
+    /// has a write transaction would wait for ever.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::Poisoned`] after a failed flush, or [`Error::Interrupted`]
@@ -524,10 +524,10 @@ impl Store {
         self.inner.lock.writer()
     }
 
-    /// Begins a write transaction that is a commit of its own: it returns from committing without
-    /// waiting for a transaction of another thread, and does not see what another one has handed
-    /// over. For callers whose threads may, inside of a transaction, wait for another thread's
-    /// commit to return.
+    /// Begins a write transaction that becomes a commit of its own: committing does not wait for a
+    /// transaction of another thread, and the transaction does not see changes that another one has
+    /// handed over. For callers whose threads may, inside of a transaction, wait for another
+    /// thread's commit to return.
     ///
     /// # Errors
     /// As [`Store::begin_write`].
@@ -535,8 +535,8 @@ impl Store {
         Turn::begin_alone(&self.inner).map(WriteTxn::new)
     }
 
-    /// Frees the reader slots of processes that died, which writers do now and then by themselves;
-    /// returns how many there were.
+    /// Frees the reader slots of processes that died, and returns how many there were. Writers do
+    /// this from time to time by themselves.
     ///
     /// # Errors
     /// [`Error::Locked`] after a fork.

@@ -136,10 +136,10 @@ impl WriteTxn {
         txn
     }
 
-    /// The file may not grow beyond `bytes` in this transaction, whatever the maximum that the
-    /// store was opened with; `None`: as far as pages have numbers. The maximum that is kept in the
-    /// store ([`Store::set_max_size`](crate::tree::Store::set_max_size)) holds all the same. The
-    /// newest call counts. Puts leave the last few pages to deletes and to the commit.
+    /// Sets a maximum size of the file for this transaction, in place of the one that the store was
+    /// opened with; `None` sets no maximum. The maximum that is kept in the store
+    /// ([`Store::set_max_size`](crate::tree::Store::set_max_size)) still holds. The last call
+    /// counts. Puts leave the last few pages to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
         let WriteState { kept, pages, .. } = self.turn.state_mut();
         let (max_pages, max_size) = kept.limits(&pages.base.file, bytes);
@@ -147,17 +147,17 @@ impl WriteTxn {
         self.set_limit();
     }
 
-    /// How many pages below the maximum size puts leave to deletes and to the commit: 16, unless
-    /// this says otherwise. With fewer, it may be a commit that finds the store full, and a delete.
+    /// Sets how many pages below the maximum size puts leave to deletes and to the commit; the
+    /// default is 16. With fewer, a commit or a delete may find the store full.
     pub fn leave_pages(&mut self, pages: u64) {
         self.kept = pages;
         self.set_limit();
     }
 
     /// Whether more free pages are held, by the durable commit or by readers, than are left to this
-    /// transaction below its maximum size. After commits that were not flushed a
-    /// [`Store::sync`](crate::tree::Store::sync) gives those of the durable one to the next
-    /// transaction, which else may find the store full.
+    /// transaction below its maximum size. After unflushed commits, a
+    /// [`Store::sync`](crate::tree::Store::sync) gives the pages of the durable commit to the next
+    /// transaction, which may otherwise find the store full.
     pub fn is_short_of_pages(&self) -> bool {
         let state = self.turn.state();
         let behind = state.pages.space.max_pages.saturating_sub(state.pages.base.end);
@@ -340,7 +340,8 @@ impl WriteTxn {
         self.note(result)
     }
 
-    /// Opens the table, creating it if it is not there; options are checked if it is.
+    /// Opens the table, or creates it if it does not exist; the options of an existing table are
+    /// checked.
     ///
     /// # Errors
     /// [`Error::TableOptions`] if it exists with other options.
@@ -380,7 +381,7 @@ impl WriteTxn {
     }
 
     /// Removes a table with all its entries, whatever its orders; false if there is none of that
-    /// name. Costs the pages freed.
+    /// name. The cost is proportional to the pages freed.
     pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
         self.begin_delete()?;
         let result = self.turn.state_mut().drop_table(name.as_ref());
@@ -408,7 +409,7 @@ impl WriteTxn {
         self.note(result)
     }
 
-    /// Deletes all entries; costs the pages freed.
+    /// Deletes all entries. The cost is proportional to the pages freed.
     pub fn clear_table(&mut self, table: Table) -> Result<()> {
         self.open_table(table)?;
         self.begin_delete()?;
@@ -435,9 +436,9 @@ impl WriteTxn {
         pushed
     }
 
-    /// Stores a value (replacing the old one), or adds a pair to a table with duplicates (which
-    /// has no effect if it is there; where a function of the caller's takes another value for equal
-    /// to this one, it is replaced).
+    /// Stores a value, replacing the old one. In a table with duplicates it adds a pair; if the
+    /// pair is there already this has no effect, and if the caller's function takes another value
+    /// for equal to this one, that value is replaced.
     ///
     /// # Errors
     /// [`Error::Size`]; [`Error::StoreFull`] and [`Error::Io`] when the file cannot grow.
@@ -484,8 +485,8 @@ impl WriteTxn {
         self.put(table, &key, value)
     }
 
-    /// Stores only if the key is absent; else changes nothing and returns the (first) value that
-    /// is there.
+    /// Stores a value only if the key is absent; otherwise changes nothing and returns the (first)
+    /// value of the key.
     pub fn put_new(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Bytes<'_>>> {
         self.check_entry(table, key, value)?;
         if self.get(table, key)?.is_some() {
@@ -508,7 +509,7 @@ impl WriteTxn {
         Ok(self.count(table)?.values > before)
     }
 
-    /// Stores and returns a copy of the value that was there.
+    /// Stores a value and returns a copy of the old one.
     ///
     /// # Errors
     /// [`Error::WrongTable`] for a table with duplicates.
@@ -697,8 +698,9 @@ impl WriteTxn {
         })
     }
 
-    /// Deletes all entries whose keys lie in a range; costs the pages touched, whole ones inside
-    /// the range go unread (where the table has no long values).
+    /// Deletes all entries whose keys lie in a range. The cost is proportional to the pages
+    /// touched; pages that lie wholly inside the range are not read, if the table has no long
+    /// values.
     pub fn delete_range(
         &mut self,
         table: Table,

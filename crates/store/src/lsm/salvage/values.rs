@@ -1,5 +1,5 @@
-//! Separated values of a damaged store, found by what their pointers say of them. A pointer holds
-//! the length and a checksum of its value: what stands at a place is that value, or it is not.
+//! Separated values of a damaged store, found through their pointers. A pointer holds the length
+//! and a checksum of its value, so it can be decided whether the bytes at a place are that value.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

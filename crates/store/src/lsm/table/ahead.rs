@@ -1,9 +1,9 @@
-//! What a cursor reads of a table ahead of itself: the piece that it is in and, once it has gone on
-//! for long enough, the next one, which is read while the entries of this one are handed out.
+//! Reading ahead of a cursor in a table: the piece that the cursor is in and, once it has gone on
+//! for long enough, the next piece, which is read while the entries of this one are handed out.
 //!
-//! Pieces follow each other without a gap, so that a block may begin in one and end in the next. An
-//! early read that fails is told when the cursor comes to what it was to bring, and not if it never
-//! does. This module knows no entries.
+//! Pieces follow each other without a gap, so that a block may begin in one and end in the next.
+//! The error of a failed early read is reported when the cursor comes to that piece, and not if it
+//! never does. This module knows no entries.
 
 use std::ops::Range;
 use std::sync::Arc;

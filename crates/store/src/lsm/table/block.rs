@@ -1,5 +1,5 @@
-//! A block as bytes: entries whose keys share what they have in common with the one before, whole
-//! keys at restarts, a tail with checksum and count. Knows no file.
+//! A block as bytes: entries that omit the bytes that their key shares with the key before, whole
+//! keys at restarts, a tail with checksum and count. This module knows no file.
 //!
 //! ```text
 //! entry:  shared, rest length, value length, sequence * 4 + kind (numbers), rest of key, value

@@ -1,4 +1,4 @@
-//! What is known of a table without opening it: its line in the manifest. Pure data.
+//! What is known of a table without opening it: its line in the manifest. This module is pure data.
 
 use super::super::varint::{self, Reader};
 

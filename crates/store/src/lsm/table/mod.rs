@@ -1,5 +1,5 @@
 //! Tables: sorted files that never change. `block` is one block as bytes, `build` writes a table,
-//! `read` reads one, `ahead` what a cursor needs next, `meta` is what the manifest says of it.
+//! `read` reads one, `ahead` reads ahead of a cursor, `meta` is what the manifest says of a table.
 //!
 //! ```text
 //! data block | ... | range tombstones | filter | index block | footer

@@ -1,5 +1,5 @@
-//! What is still whole in the bytes of a table of which nothing else is known: its blocks tell
-//! themselves, by a checksum that covers their place. Pure; trusts no byte.
+//! Finding what is still whole in the bytes of a table of which nothing else is known: blocks are
+//! recognised by a checksum that covers their place. This module is pure and trusts no byte.
 
 use super::super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, Kind};
 use super::super::tombstones::Tombstone;

@@ -164,7 +164,7 @@ impl fmt::Debug for Buffer {
 
 #[cfg(test)]
 mod tests {
-    //! Buffers are aligned, apart from each other, and come back.
+    //! Buffers are aligned, do not overlap, and come back.
 
     use super::*;
 

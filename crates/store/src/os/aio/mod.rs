@@ -10,8 +10,8 @@
 //! - *in order*: one after the other in the calling thread, in the order in which they were pushed.
 //!   The simulated disk is served so, since its order of calls is that of a seed.
 //!
-//! Whether rings are granted is found out by making one. If not, threads serve and
-//! [`Queue::back`] says so: nothing fails for it.
+//! Making a ring shows whether the system grants rings. If not, threads serve the queue and
+//! [`Queue::back`] says so; this is no error.
 //!
 //! A single request that is waited for much later, perhaps by another thread, is [`Begun`].
 //!

@@ -1,12 +1,11 @@
 //! Requests served by an io_uring, one for each queue.
 //!
-//! A request stands in a slot of the queue from its push until it comes back; the number of the
-//! slot is what the ring is told. Nothing is allocated for a request. What the system would do with
-//! a turn is one call: it takes what was pushed, and waits if that is wanted.
+//! A request stands in a slot of the queue from its push until it comes back; the ring is given the
+//! number of the slot. Nothing is allocated for a request. A turn is one system call: it takes the
+//! pushed requests, and waits if that is wanted.
 //!
-//! Of what kernels differ in, this takes what is granted: rings that defer their work to the thread
-//! that waits for it (6.1), the memory of a pool registered once, files registered when they are
-//! first used.
+//! Kernels differ; this uses what is granted: rings that defer their work to the thread that waits
+//! for it (6.1), the memory of a pool registered once, files registered when they are first used.
 #![expect(unsafe_code, reason = "memory and descriptors that the system uses on its own")]
 
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! Requests served by a pool of threads, which all queues of the pool share.
 //!
-//! Threads are started when there is more to do than threads that have nothing to do, and end with
-//! the pool. A queue whose one request is all that its owner waits for serves it itself: to wake a
-//! thread for it takes longer than to read what lies in the system's cache.
+//! A thread is started when there are more requests than idle threads; all threads end with the
+//! pool. If a queue has a single request and its owner waits for it, the owner serves it: waking a
+//! thread takes longer than reading from the system's cache.
 
 use std::collections::VecDeque;
 use std::io;

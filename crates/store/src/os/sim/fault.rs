@@ -1,4 +1,4 @@
-//! Faults by script: which operation fails, how, and what it did nevertheless.
+//! Scripted faults: which operation fails, how, and what it did nevertheless.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What is on the simulated disk, what is on its way there, and what a power cut makes of both.
+//! What is on the simulated disk, what is on its way there, and what a power cut leaves of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The recent list: free runs that stand in the meta record. Small commits live from it.
+//! The recent list: free runs that stand in the meta record. Small commits take their pages from
+//! it.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Free runs in memory, found by their place and by their length. Pure: no file, no transaction.
+//! Free runs in memory, found by their place and by their length. This module is pure: it knows no
+//! file and no transaction.
 
 use std::collections::BTreeMap;
 
