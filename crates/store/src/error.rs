@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong. Every message says what and where; none loses data.
+/// What can go wrong. Every message says what went wrong and where; no error means that data was
+/// lost.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -33,9 +33,9 @@ use std::fmt;
 
 /// A type that is encoded as a byte string of the same order.
 ///
-/// There are two encodings. A key *alone* ends where its byte string ends. A *part* of a tuple says
-/// itself where it ends: no part is the beginning of another one, which is what makes the order of
-/// a tuple the order of its parts. For types of a fixed width the two are the same.
+/// There are two encodings. A key *alone* ends where its byte string ends. A *part* of a tuple
+/// shows by its own bytes where it ends: no part is the beginning of another one, so tuples are
+/// ordered by their parts, one after the other. For types of a fixed width the two are the same.
 ///
 /// ```
 /// use hedgerow::key::KeyCode;
@@ -94,8 +94,8 @@ pub trait KeyCode: Sized {
 
 /// A type that is encoded as a byte string, in no particular order: the values of a table.
 ///
-/// Every [`KeyCode`] is one. Implement this trait, and not `KeyCode`, for types whose order does
-/// not matter.
+/// Every [`KeyCode`] type is also a `ValueCode`. Implement this trait, and not `KeyCode`, for types
+/// whose order does not matter.
 ///
 /// ```
 /// use hedgerow::key::{DecodeError, ValueCode};

@@ -17,10 +17,10 @@ use super::transaction::Transaction;
 use crate::sync::Mutex;
 use crate::{Error, Result};
 
-/// An answer that is to come: a future, which any executor can poll, also several of them.
+/// A pending answer: a future that any executor can poll, or several executors.
 ///
-/// What was asked for is done whether it is polled or not, also if this is dropped. It answers
-/// once.
+/// The request is carried out whether or not the future is polled, even if the future is dropped.
+/// It gives its answer once.
 #[must_use = "the answer says whether it was done"]
 pub struct Pending<T>(Arc<Mutex<Answer<T>>>);
 

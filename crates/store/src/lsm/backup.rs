@@ -37,23 +37,24 @@ pub struct BackupReport {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Of these, files that were not there yet.
+    /// Of these, files that were copied because they were not there yet.
     pub copied_files: u64,
     /// Their bytes.
     pub copied_bytes: u64,
 }
 
 impl Db {
-    /// Backs the store up as it is now to a directory, while it is in use: at first everything is
-    /// copied, later only what is new. What is copied is verified against its checksums, and read
-    /// again from the copy. `progress` is told the bytes that are copied, and how many there are
-    /// to copy.
+    /// Backs the store up to a directory, as it is now, while it is in use. The first backup copies
+    /// everything, later ones only what is new. Copied bytes are verified against their checksums,
+    /// and read again from the copy. `progress` gets the number of copied bytes, and how many there
+    /// are to copy.
     ///
     /// A directory holds one backup, the newest. To restore it, copy the directory and open the
-    /// copy; or open it itself, and it is a store from then on, to which no backup goes any more.
+    /// copy; or open the directory itself: it is then a store of its own, and no further backup can
+    /// go there.
     ///
-    /// It is on stable storage when this returns; if this fails, or the machine stops before, the
-    /// backup of before is there.
+    /// The backup is on stable storage when this returns. If this fails, or the machine stops
+    /// before, the previous backup is still there.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

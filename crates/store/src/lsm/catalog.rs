@@ -73,8 +73,8 @@ impl Db {
         names(View::now(&self.inner))
     }
 
-    /// Drops a keyspace: its name and all of its entries go in one commit. Answers whether there
-    /// was one. Costs the same however much is in it.
+    /// Drops a keyspace: its name and all of its entries go in one commit. Returns whether there
+    /// was one. The cost does not depend on the number of its entries.
     ///
     /// Earlier snapshots still see it, and keep its files on the disk. Otherwise tables that hold
     /// nothing else are removed at once, and its entries in other tables go when these are next

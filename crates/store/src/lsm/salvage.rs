@@ -43,7 +43,7 @@ const STRIDE: u64 = 1 << 12;
 /// What can be read of a file that cannot be read as a whole is found in pieces of this.
 const SECTOR: usize = 4096;
 
-/// What came over, and what did not.
+/// What was copied, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
@@ -61,7 +61,7 @@ pub struct SalvageReport {
 pub struct Loss {
     /// The file.
     pub path: PathBuf,
-    /// The byte in it from which on it cannot be read.
+    /// The offset in it from which on it cannot be read.
     pub offset: u64,
     /// What is wrong.
     pub reason: &'static str,
@@ -121,14 +121,14 @@ struct Found {
 }
 
 impl Options {
-    /// Brings everything that can still be read of the store at `old` over to a new store at `new`,
-    /// and says what was lost. Files of the old one are never written, and none is made there.
+    /// Copies everything that can still be read of the store at `old` to a new store at `new`, and
+    /// reports what was lost. Files of the old store are never written, and none is made there.
     ///
-    /// Where only one file is damaged, everything else comes over. Entries that can be read and
-    /// cannot be told which keyspace they are of come to one of a made-up name. A deletion that
-    /// cannot be read deletes nothing: what it deleted comes back, if it is still there.
+    /// If only one file is damaged, everything else is copied. Readable entries whose keyspace
+    /// cannot be determined go to a keyspace with a made-up name. A deletion that cannot be read
+    /// deletes nothing: the deleted entry comes back, if it is still there.
     ///
-    /// `progress(done, total)` is told bytes of files; an error from it ends the work.
+    /// `progress(done, total)` gets bytes of files; an error from it ends the work.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -57,7 +57,7 @@ pub struct Shape {
     pub table_bytes: u64,
 }
 
-/// What a store has come to.
+/// The state of a store, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Bytes of keys and values that were put and deleted.
@@ -100,7 +100,7 @@ struct Line {
     segment: u32,
 }
 
-/// A store that is not there.
+/// A simulated store.
 pub struct Simulation {
     shape: Shape,
     version: Version,
@@ -480,7 +480,7 @@ impl Simulation {
         self.tally.space_percent_max = self.tally.space_percent_max.max(percent);
     }
 
-    /// Begins to look for the most space anew.
+    /// Starts measuring the peak of space anew.
     pub fn forget_peak(&mut self) {
         self.tally.space_percent_max = 0;
     }

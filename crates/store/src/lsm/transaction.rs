@@ -30,12 +30,12 @@ use crate::{Error, Result};
 /// does so by itself. So committed transactions are serializable, in the order of their commits.
 /// Plain [batches](Batch) are not checked, but transactions notice them.
 ///
-/// A transaction that only read never fails at its commit: it saw one moment.
+/// A transaction that only read never fails at its commit: it saw the store at one moment.
 ///
-/// Its writes, and the keys that it read, are kept in memory; while it lives it holds what it sees
-/// on the disk, as a [`Snapshot`](super::Snapshot) does. At the commit, looking for conflicts costs
-/// a search in memory for each key; a range costs a walk through what is in memory of it, and
-/// through those tables that were written since.
+/// Its writes, and the keys that it read, are kept in memory. While it lives it keeps what it sees
+/// on the disk, as a [`Snapshot`](super::Snapshot) does. At the commit, checking for conflicts
+/// costs a search in memory for each key; a range costs a walk through its entries in memory, and
+/// in the tables that were written since.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -107,8 +107,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// What `run` answers, and as [`Transaction::commit`]; [`Error::Conflict`] if every attempt did
-    /// conflict.
+    /// The error of `run`, and those of [`Transaction::commit`]; [`Error::Conflict`] if every
+    /// attempt conflicted.
     pub fn transact<T>(
         &self,
         attempts: u32,
@@ -154,7 +154,7 @@ impl Transaction {
     }
 
     /// The entries of a keyspace in order, with the changes of this transaction. Only the part of
-    /// the range that the scan went through is watched for changes of others.
+    /// the range that the scan went through is checked for conflicts.
     ///
     /// # Errors
     /// As [`Transaction::get`].

@@ -150,7 +150,7 @@ pub struct Map {
     pub owner: Arc<dyn Paging>,
 }
 
-/// What the system can be told about a map. It may take no notice.
+/// Hints that the system can be given about a map. It may ignore them.
 pub trait Paging: Send + Sync {
     /// Pages will be touched in no order, so that their neighbours are not worth reading.
     fn expect_random(&self) {}
@@ -217,8 +217,8 @@ pub enum Open {
 }
 
 /// What processes that have the same store open share: a few words, a table of readers, the
-/// writer's lock. Lives in the lock file; every part of it survives the death of any process at
-/// any instruction.
+/// writer's lock. It is stored in the lock file; every part of it survives the death of any process
+/// at any instruction.
 #[cfg_attr(shuttle, expect(private_interfaces, reason = "nobody else implements it there"))]
 pub trait SharedLock: Send + Sync {
     /// True if no other live process had the file open when this one opened it: then this process
@@ -268,6 +268,6 @@ pub struct ReaderSlot {
     pub thread: u64,
     /// The snapshot.
     pub snapshot: u64,
-    /// Since when, in nanoseconds of the wall clock since 1970.
+    /// When it began, in nanoseconds of the wall clock since 1970.
     pub since_unix_ns: u64,
 }

@@ -60,8 +60,8 @@ struct Reserved {
     key: Vec<u8>,
 }
 
-/// A mark in a write transaction to roll back to. It is of no use once it was released or an
-/// earlier one was rolled back to.
+/// A mark in a write transaction to roll back to. It becomes invalid when it is released or an
+/// earlier one is rolled back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
     pub(crate) id: u64,
@@ -644,8 +644,8 @@ impl WriteTxn {
         Ok(ValueWriter { txn: self, table, key: key.to_vec(), len, sink: Some(sink) })
     }
 
-    /// Reads, decides and writes one entry, finding its place once. With duplicates the first value
-    /// is shown, `Put` adds a value and `Delete` removes the first one.
+    /// Reads one entry, lets `f` decide, and writes the entry. With duplicates `f` gets the first
+    /// value, `Put` adds a value and `Delete` removes the first one.
     pub fn update(
         &mut self,
         table: Table,
@@ -680,7 +680,8 @@ impl WriteTxn {
         })
     }
 
-    /// Deletes one value of a key; in a table without duplicates the entry, if its value is equal.
+    /// Deletes one value of a key. In a table without duplicates it deletes the entry if its value
+    /// is equal.
     pub fn delete_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.open_table(table)?.tree.form.values.is_none() {
             let equal = self.contains_pair(table, key, value)?;
@@ -715,7 +716,7 @@ impl WriteTxn {
         })
     }
 
-    /// Opens a savepoint: O(1).
+    /// Opens a savepoint, in O(1).
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {
@@ -736,7 +737,8 @@ impl WriteTxn {
         Ok(self.turn.state_mut().savepoint())
     }
 
-    /// Undoes everything since the savepoint, which stays open. Costs the pages touched since.
+    /// Undoes everything since the savepoint, which stays open. The cost is proportional to the
+    /// pages touched since.
     ///
     /// # Errors
     /// [`Error::Argument`] if the savepoint was released.
@@ -763,7 +765,7 @@ impl WriteTxn {
         self.turn.state_mut().release(savepoint)
     }
 
-    /// Begins a nested transaction: all of this one's calls, and gone without trace unless
+    /// Begins a nested transaction. It has all calls of this one, and leaves no trace unless it is
     /// committed.
     pub fn begin_nested(&mut self) -> Result<Nested<'_>> {
         let savepoint = self.savepoint()?;

@@ -38,14 +38,14 @@ pub use buffer::{Buffer, Pool};
 pub use in_order::InOrder;
 pub use threads::Threads;
 
-/// What an address in memory, an offset and a length must be multiples of where a file is read past
-/// the system's cache ([`DataFile::set_direct`]).
+/// When a file is read past the system's cache ([`DataFile::set_direct`]), addresses in memory,
+/// offsets and lengths must be multiples of this.
 pub const ALIGN: usize = 4096;
 
 /// The most requests that a queue takes at once.
 pub const DEPTH_MAX: usize = 1024;
 
-/// To read into a buffer or to write it.
+/// Whether to read into the buffer or to write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Fill the buffer from the file.
@@ -56,9 +56,9 @@ pub enum Action {
 
 /// One read or write.
 pub struct Request {
-    /// What the caller knows it by.
+    /// The caller's name for the request.
     pub token: u64,
-    /// Which of the two.
+    /// Whether it reads or writes.
     pub action: Action,
     /// The file; it stays open until the request is done.
     pub file: Arc<dyn DataFile>,
@@ -132,7 +132,7 @@ pub trait Queue {
     fn turn(&mut self, want: usize, done: &mut Vec<Completion>) -> io::Result<()>;
 }
 
-/// The queues of the real system. Never fails: see [`Io::back`] for what was granted.
+/// The queues of the real system. This never fails: see [`Io::back`] for what was granted.
 pub fn open(choice: Choice) -> Arc<dyn Io> {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     if choice != Choice::Threads

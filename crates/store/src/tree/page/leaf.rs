@@ -113,7 +113,7 @@ impl<'a> RestCell<'a> {
         }
     }
 
-    /// Writes length, code and rest. Returns where the behind begins.
+    /// Writes length, code and rest. Returns where `behind` begins.
     pub(crate) fn put(&self, out: &mut [u8], at: usize, behind: u32) -> usize {
         let key = self.extent.map_or(self.rest.len() as u32, |_| code::EXTENT);
         let mut at = at + put_length(out, at, key);

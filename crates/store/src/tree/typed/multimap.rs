@@ -73,7 +73,7 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         Ok(Self { table: check::<K, V>(txn, table, KIND)?, types: PhantomData })
     }
 
-    /// The table of bytes beneath, for what has no typed form: cursors, samples, statistics.
+    /// The underlying table of bytes, for what has no typed form: cursors, samples, statistics.
     pub fn table(&self) -> Table {
         self.table
     }
@@ -122,7 +122,7 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         txn.put_pair(self.table, &encode::<K>(key), &encode::<V>(value))
     }
 
-    /// Adds a value to a key only if the key is absent; else returns its first value.
+    /// Adds a value to a key only if the key is absent; otherwise returns its first value.
     pub fn put_new(
         &self,
         txn: &mut WriteTxn,

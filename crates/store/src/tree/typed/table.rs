@@ -99,7 +99,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         txn.put(self.table, &encode::<K>(key), &encode::<V>(value))
     }
 
-    /// Stores a value only if the key is absent; else returns the value that is there.
+    /// Stores a value only if the key is absent; otherwise returns the value that is there.
     pub fn put_new(
         &self,
         txn: &mut WriteTxn,
