@@ -1,5 +1,5 @@
-//! Hedgerow measured beside other engines: the command line. Exit codes: 0 measured, 1 a failure or
-//! a wrong answer, 2 wrong arguments, 3 a tool that is needed is not there.
+//! The command line of the benchmarks. Exit codes: 0 measured, 1 a failure or a wrong answer, 2
+//! wrong arguments, 3 a needed tool is missing.
 
 mod compare;
 mod data;

@@ -1,4 +1,4 @@
-//! How far long work has come: a line on standard error, only where that is a terminal.
+//! The progress of long work: a line on standard error, only if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

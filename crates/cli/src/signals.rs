@@ -1,6 +1,6 @@
-//! Ctrl-C (and a polite `kill`): raises the interruption flag of every open store once, so that
-//! the work stops at the next safe point; asked a second time, the command leaves at once. Either
-//! way nothing that was committed is lost.
+//! Ctrl-C (and a polite `kill`): raises the interruption flag of every open store once, so that the
+//! work stops at the next safe point; when asked a second time, the command ends at once. In both
+//! cases nothing that was committed is lost.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Memory for strings that the store does not hold in one piece: handed out by address, never
-//! moved. A transaction's is let go when that ends, a cursor's is used again by its next call.
+//! Memory for strings that the store does not hold in one piece: handed out by address and never
+//! moved. A transaction's memory is freed when it ends; a cursor's is reused by its next call.
 
 #![expect(unsafe_code, reason = "pieces are handed out by address")]
 

@@ -1,5 +1,5 @@
-//! The handles of an environment: which number stands for which database, with what functions. A
-//! transaction takes a copy of what it needs when it begins ([`View`]).
+//! The handles of an environment: which number stands for which database, and with which functions.
+//! A transaction takes a copy of what it needs when it begins ([`View`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

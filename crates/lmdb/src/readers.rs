@@ -1,6 +1,6 @@
-//! The reader slots of an environment as LMDB gives them out: one a thread, kept until the thread
-//! ends, or (MDB_NOTLS) one a transaction; and the limit on their number. The store's own table of
-//! readers, which protects snapshots, is separate and has no limit.
+//! The reader slots of an environment as LMDB gives them out: one for each thread, kept until the
+//! thread ends, or (MDB_NOTLS) one for each transaction; and the limit on their number. The store's
+//! own table of readers, which protects snapshots, is separate and has no limit.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
 //! Curves of write and space amplification: the planners of the log-structured engine over millions
-//! of operations on a store that is not there.
+//! of operations on a simulated store.
 
 use hedgerow::Result;
 pub use hedgerow::lsm::simulate::{Shape, Tally};

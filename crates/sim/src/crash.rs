@@ -1,5 +1,5 @@
 //! Power cuts and kills: random transactions of all kinds on the simulated disk, and around every
-//! single write and flush of theirs the images that a loss at that point may leave.
+//! single write and flush, the images that a loss at that point may leave.
 //!
 //! Each image must open, hold a prefix of the commits with every durable one in it (after the
 //! death of the process: every one that returned), and pass `check`. Then the run goes on on it

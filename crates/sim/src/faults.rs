@@ -1,9 +1,9 @@
 //! Every call to the system fails once: random transactions on the simulated disk, a few at a time,
 //! again and again, each time with another call failing, once or from there on for ever.
 //!
-//! An error must come back, or the call must have been one that the store can do without. Then
-//! readers must go on, writers too unless a flush or a write failed (the store may be poisoned
-//! then), and nothing must be left open or pinned. Then the store is opened again, on the same
+//! An error must come back, or the call must have been one that the store can do without. After
+//! that, readers must work, and writers too unless a flush or a write failed (the store may then be
+//! poisoned), and nothing may be left open or pinned. Then the store is opened again, on the same
 //! machine and after a power cut: it must hold every durable commit, pass `check`, and take more.
 
 use std::collections::BTreeMap;

@@ -1,13 +1,14 @@
 //! How long the file gets under values that are put, replaced and deleted again and again.
 //!
-//! The law that is held, after each transaction of each kind of work: the store is never longer
-//! than one and a half times what it needs, and a constant. It needs
+//! This bound is checked after each transaction of each kind of work: the store is never longer
+//! than one and a half times what it needs, plus a constant. It needs
 //! - the pages in use, at the time when they were most;
 //! - the pages that the two largest transactions changed, because a transaction writes beside what
 //!   it replaces, and what it replaces is free after the next commit only;
-//! - where there are readers, what older snapshots hold than the newest commit.
+//! - if there are readers, what snapshots older than the newest commit hold.
 //!
-//! The stores have no log: with one, what commits since the last checkpoint replaced comes on top.
+//! The stores have no log: with a log, pages that were replaced since the last checkpoint come on
+//! top.
 //!
 //! A kind of work ([`Kind`]) is data: a generator of steps. The same steps drive the
 //! log-structured engine in [`crate::lsm::growth`].

@@ -1,11 +1,11 @@
 //! Real processes on one store: writers and readers, killed, stopped and forked at random.
 //!
-//! Each writer counts in a table of its own name, now and then twice in one transaction, and tells
-//! after each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and lets
-//! it go, or holds it until it is killed. The parent signals them at random, at any instruction:
-//! so also in each phase of a commit. In between it kills all of them, opens the store as the only
-//! process, and demands every commit that a writer told of. There is no power cut here: what a
-//! commit without a flush promises to survive is exactly this.
+//! Each writer counts in a table of its own name, now and then twice in one transaction, and
+//! reports each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and
+//! lets it go, or holds it until it is killed. The parent signals them at random, at any
+//! instruction: so also in each phase of a commit. In between it kills all of them, opens the store
+//! as the only process, and demands every commit that a writer has reported. There is no power cut
+//! here: a commit without a flush promises to survive exactly this.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::Bound;

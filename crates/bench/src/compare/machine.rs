@@ -1,4 +1,4 @@
-//! What machine it is, and what day: what a record is filed under.
+//! The machine and the day, under which a record is filed.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Hedgerow timed beside other engines: workloads from files, rounds in which the engines take
+//! Benchmarks of Hedgerow and other engines: workloads from files, rounds in which the engines take
 //! turns step by step, every answer checked.
 //!
-//! `spec` is what to do, `model` what must come out, `reads` and `writes` do it with any engine,
-//! `session` is one engine's store in the course of it, `report` what is said afterwards.
+//! `spec` says what to do, `model` what the answers must be, `reads` and `writes` do it with any
+//! engine, `session` is one engine's store during the run, `report` prints the results.
 
 pub(crate) mod beyond;
 mod entry;

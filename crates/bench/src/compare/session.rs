@@ -1,5 +1,5 @@
-//! One engine's store in the course of a workload: does a step, checks its answers, and brings the
-//! value of its row.
+//! One engine's store during a workload: it does a step, checks the answers, and gives the value of
+//! the step's row.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! The measurements that change a store: what each does. The caller tells the model.
+//! The measurements that change a store: what each does. The caller updates the model.
 
 use std::ops::Range;
 use std::sync::Barrier;

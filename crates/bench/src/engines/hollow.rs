@@ -2,7 +2,7 @@
 //! its loop, to be subtracted.
 //!
 //! Every call hides its arguments from the optimiser, so that they are really made, and answers
-//! that nothing is there; but for a step of a scan, which answers the same entry without end.
+//! that nothing is there, except for a step of a scan, which gives the same entry without end.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The items that the stores hold: random keys, values that cannot be compressed, and how one
-//! knows of each whether it is there and with which value.
+//! The items that the stores hold: random keys, values that cannot be compressed, and how to tell
+//! whether an item is there and with which value.
 
 use crate::data::random_key;
 use crate::engine::Result;

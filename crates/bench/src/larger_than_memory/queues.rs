@@ -1,4 +1,4 @@
-//! The library's queues of reads and writes, as they are under an engine.
+//! The library's queues of reads and writes, measured without an engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What a process in the control group does with one store, step by step. It prints a line for each
-//! step: what it took of time, of the device and of space. Reads are done several times; before
-//! each of those that are held against the device the process says so and waits for a line, so that
-//! the device can be measured right then. All answers are checked.
+//! step: the time, the device's work and the space that it took. Reads are done several times;
+//! before each read that is compared with the device the process says so and waits for a line, so
+//! that the device can be measured at the same time. All answers are checked.
 
 use std::fs;
 use std::io::Write as _;

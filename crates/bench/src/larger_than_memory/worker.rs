@@ -1,4 +1,4 @@
-//! The processes that work on stores: started, watched, and what they say read.
+//! The processes that work on stores: starting and watching them, and reading what they report.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;

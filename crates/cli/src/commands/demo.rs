@@ -1,5 +1,5 @@
-//! `demo`: indexes a folder of the reader's own into a store, asks it what a store that does not
-//! count could only answer by walking, and holds each answer against such a walk.
+//! `demo`: indexes a folder of the user's into a store, asks questions that a store without
+//! counters could only answer by walking, and compares each answer with such a walk.
 
 mod index;
 mod questions;

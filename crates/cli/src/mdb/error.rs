@@ -1,5 +1,5 @@
-//! How a tool ends that does not end well, in the words of LMDB's tools: the call that failed, the
-//! code that LMDB's interface gives for it, and its text.
+//! How a failing tool ends, in the words of LMDB's tools: the call that failed, the code that
+//! LMDB's interface gives for it, and its text.
 
 use std::fmt::Display;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What stands at a path that output shall go to, and whether it may go there.
+//! What is at the path where output is to go, and whether it may be replaced.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata, Permissions};

@@ -1,5 +1,5 @@
-//! Every call that reads and writes, on a store that may be anything. Errors are welcome; a panic,
-//! a signal, a loop without end and memory without bound are not.
+//! Makes every call that reads and writes, on a store with any content. Errors are expected; a
+//! panic, a signal, an endless loop and unbounded memory are not allowed.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Bound;

@@ -1,5 +1,5 @@
-//! What fuzzers call: any bytes in, and no panic out. The corpus in `fuzz/corpus` runs through the
-//! same functions in the tests.
+//! The functions that fuzzers call: for any bytes, they must not panic. The corpus in `fuzz/corpus`
+//! runs through the same functions in the tests.
 
 use std::cmp::Reverse;
 use std::sync::OnceLock;

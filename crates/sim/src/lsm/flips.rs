@@ -1,9 +1,9 @@
 //! Single bits that flip in each kind of file of the log-structured engine, and files that are cut.
 //!
-//! Opening, reading or `check` must tell of each, by the name of the file; what can be read is what
-//! it was, whatever else cannot, and a flipped bit in a value takes no other value with it. Only
-//! where the log was written last, damage looks like a write that a loss of power tore: there the
-//! last commits may be missing, from some one on.
+//! Opening, reading or `check` must report each of them by the name of the file. What can still be
+//! read must be unchanged, and a flipped bit in a value must not affect another value. Only at the
+//! end of the log, damage looks like a write that was torn by a loss of power: there the last
+//! commits may be missing, from some commit on.
 
 use std::path::Path;
 

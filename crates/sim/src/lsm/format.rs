@@ -1,5 +1,5 @@
-//! The files of the log-structured engine read a second time: which bytes a checksum holds
-//! together, and how it is made right again after they were changed.
+//! A second reader of the log-structured engine's files: which bytes a checksum covers, and how it
+//! is made right again after a change.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Hostile files of the log-structured engine: what stands under a checksum is changed, that made
-//! right again, and then every call is made. What may come of it is an answer or an error.
+//! Hostile files of the log-structured engine: bytes under a checksum are changed, the checksum is
+//! made right again, and then every call is made. The outcome must be an answer or an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;

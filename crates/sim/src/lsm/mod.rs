@@ -1,4 +1,4 @@
-//! The log-structured engine beside a model: what a seed chooses, and the operations.
+//! The log-structured engine compared with a model: what a seed chooses, and the operations.
 //!
 //! `run` drives engine and model side by side, `crash` cuts the power around every write of such a
 //! run, `faults` lets every call of it fail, `processes` kills it; `growth` watches how long its

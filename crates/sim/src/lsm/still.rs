@@ -1,5 +1,5 @@
-//! What is read of a store of the log-structured engine without writing to it, beside what opening
-//! it makes of it: by a reader, and by `salvage`. Both leave every file as it was.
+//! Compares what a reader and `salvage` read from a store of the log-structured engine, without
+//! writing to it, with what opening it gives. Both leave every file as it was.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 //!   0   magic (8), version (4)
 //!   12  segment (4)   the segment of the log in which the bytes will stand
 //!   16  offset (8)    where the first one will stand
-//!   64  groups        one after the other , as they will stand there
+//!   64  groups        one after the other, as they will stand there
 //! ```
 //!
 //! The file is never flushed, and it does not say how many groups there are, or whether its header
