@@ -12,7 +12,7 @@ use crate::codec::{Format, shown};
 use crate::exit::Failure;
 use crate::signals;
 
-/// The table that is meant where none is named.
+/// The default table.
 pub(crate) const MAIN: &str = "main";
 
 /// The engines that a store may have.
@@ -20,13 +20,13 @@ pub(crate) const MAIN: &str = "main";
 pub(crate) enum Engine {
     /// One file that counts: the default engine
     Tree,
-    /// A directory, log-structured: for writing much, and for more than fits in memory
+    /// A directory, log-structured: for many writes, and for more data than fits in memory
     Lsm,
 }
 
 impl Engine {
-    /// The engine of the store at a path, known by its files, also where some are missing; where
-    /// there is none: the tree.
+    /// The engine of the store at a path, known by its files, even if some are missing; the tree if
+    /// there is no store.
     pub(crate) fn of(path: &Path) -> Self {
         let kinds = ["table", "log"].map(OsStr::new);
         let is_part = |name: &Path| name.extension().is_some_and(|kind| kinds.contains(&kind));
@@ -226,7 +226,7 @@ fn unescaped(shown: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Names the tables that there are, where the one asked for is not.
+/// Names the existing tables if the requested one does not exist.
 fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
     if !matches!(error, Error::NoTable { .. }) {
         return error.into();

@@ -1,10 +1,10 @@
 //! Long readers while writers churn: how long the file gets.
 //!
 //! The bound that is checked: a page stays in use only for a snapshot that a reader can still see.
-//! So with at most `r` read transactions held at a time, of a store whose live data take `n` pages,
-//! the file holds the newest and the newest durable commit and at most `r` older ones, whole: `(r +
-//! 2) × n` pages, and what the free space itself and growth ahead of need take, however many
-//! commits are made. And each reader that holds pages is named.
+//! So with at most `r` read transactions held at a time, and live data of `n` pages, the file holds
+//! the newest and the newest durable commit and at most `r` older ones, all of them whole. That
+//! takes `(r + 2) × n` pages, plus what the free space itself and growth ahead of need take,
+//! however many commits are made. And each reader that holds pages is named.
 
 use std::sync::Arc;
 

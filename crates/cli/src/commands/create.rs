@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// The file never grows beyond this, for any process; `limit` changes it
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(super) max_size: Option<u64>,
-    /// The table to make, in the text format [default, if another option says what it is: main]
+    /// The table to make, in the text format [default, if an option for tables is given: main]
     #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
     pub(super) table: Option<Name>,
     #[command(flatten)]

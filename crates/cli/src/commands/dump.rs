@@ -26,13 +26,13 @@ pub(crate) struct Args {
     /// The file to write; `-` is standard output
     #[arg(default_value = "-")]
     pub(super) to: PathBuf,
-    /// Which format [default: mdb, or jsonl with --json]
+    /// The format [default: mdb, or jsonl with --json]
     #[arg(long = "as", value_enum, value_name = "PORTABLE")]
     pub(super) portable: Option<Portable>,
     /// All tables (mdb only)
     #[arg(short, long, conflicts_with = "table")]
     pub(super) all: bool,
-    /// Printable bytes as they are instead of hexadecimal digits (mdb only)
+    /// Write printable bytes as they are instead of as hexadecimal digits (mdb only)
     #[arg(short, long)]
     pub(super) print: bool,
     /// Go on after damage, and say how many entries are missing (engine tree)
@@ -101,7 +101,7 @@ impl Args {
     }
 }
 
-/// How much LMDB would have to take: equal stores say the same, whatever their files are like.
+/// The size that LMDB would need: equal stores give the same, whatever their files are like.
 fn bytes(txn: &ReadTxn, tables: &[TableInfo]) -> hedgerow::Result<u64> {
     let mut bytes = 0;
     for info in tables {

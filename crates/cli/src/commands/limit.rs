@@ -13,7 +13,7 @@ use crate::output::Output;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) store: StoreArg,
-    /// The new one in bytes, or as 4k, 10M, 2G; `none` takes it away
+    /// The new maximum in bytes, or as 4k, 10M, 2G; `none` removes it
     #[arg(value_parser = parse)]
     size: Option<MaxSize>,
 }

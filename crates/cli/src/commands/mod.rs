@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 use crate::open::Engine;
 use crate::{exit, wait};
 
-/// Makes, fills, asks, checks and moves Hedgerow stores
+/// Make, fill, query, check and move Hedgerow stores
 #[derive(Parser, Debug)]
 #[command(name = "hedgerow", version, after_help = exit::HELP, propagate_version = true)]
 pub(crate) struct Cli {

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::progress::{Progress, Unit};
 use crate::signals;
 
-/// Bring what is still readable of a damaged store over to a new one
+/// Copy what is still readable of a damaged store to a new one
 ///
 /// The old store is only read; no process may write to it at the same time. What cannot be read is
 /// listed: table, first key, key after the last one, and how many entries were there according to

@@ -189,7 +189,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
         Self { shards }
     }
 
-    /// Changes the capacity; what does not fit any more is put out before this returns.
+    /// Changes the capacity; what does not fit any more is evicted before this returns.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -401,7 +401,7 @@ impl<V: Item, E: Clone> Load<'_, V, E> {
         read
     }
 
-    /// The same; answers a block that was put out for it, if there is one.
+    /// The same; gives a block that was evicted for it, if there is one.
     pub(crate) fn swap(mut self, read: &Result<V, E>) -> Option<V> {
         let mut shard = lock(self.cache.shard(self.key));
         let (flight, out) = match read {
