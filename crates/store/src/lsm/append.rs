@@ -80,7 +80,7 @@ impl Trail {
         self.written = end;
     }
 
-    /// What the system should be told by now.
+    /// The hints that the system should get by now.
     pub(crate) fn due(&mut self) -> Option<Advice> {
         let piece = WHOLE_BYTES.min(self.window / 4).max(1);
         let whole = self.written - self.written % piece;
@@ -131,7 +131,7 @@ impl Advice {
         }
     }
 
-    /// Tells all but what is not needed any more, and answers that.
+    /// Gives the system all hints except which bytes are not needed any more; returns that one.
     pub(crate) fn begin(&self, file: &dyn DataFile) -> Range<u64> {
         if !self.reserve.is_empty() {
             file.reserve(self.reserve.start, self.reserve.end - self.reserve.start);
@@ -187,7 +187,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Ends the file, which is on stable storage then, but for its name.
+    /// Ends the file, which is then on stable storage, except its name.
     ///
     /// # Errors
     /// If the system refuses.
@@ -214,7 +214,7 @@ mod tests {
 
     const WINDOW: u64 = 1 << 20;
 
-    /// Everything is told of once, in order, and nothing of a piece that is still written to.
+    /// Each byte is reported once, in order, and none of a piece that is still written to.
     #[test]
     fn only_whole_pieces_are_written_to_the_disk() {
         let (mut trail, mut told) = (Trail::new(64, WINDOW), 64);

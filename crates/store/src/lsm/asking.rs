@@ -75,9 +75,9 @@ fn pending<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Pending<T> {
 /// something else of the same store. Where a store has no threads, on a simulated disk, everything
 /// is done before they return.
 ///
-/// Reads are done by a few threads of the store, those that were asked for at the same time
-/// together. A commit holds no thread while it waits for its turn and the flush: any number of them
-/// shares one.
+/// Reads are done by a few threads of the store; reads that were requested at the same time are
+/// done together. A commit holds no thread while it waits for its turn and the flush: any number of
+/// them shares one.
 impl Db {
     /// The value of a key, as of some moment after the call: a future.
     ///

@@ -21,7 +21,7 @@ struct State {
     flush: bool,
     merge: bool,
     log: bool,
-    /// What the system is to be told of the log.
+    /// Hints about the log that the system is to get.
     notices: Vec<Notice>,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,

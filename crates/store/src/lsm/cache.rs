@@ -69,7 +69,7 @@ pub(crate) struct BlockKey {
 pub(crate) trait Item: Clone {
     /// The bytes that the block takes, always the same number for the same block.
     fn weight(&self) -> u64;
-    /// Which kind of block it is, below [`KINDS`]: their bytes are told apart.
+    /// The kind of the block, below [`KINDS`]: bytes are counted for each kind.
     fn kind(&self) -> usize;
     /// What its count of hits begins with, at most [`HITS_MAX`].
     fn credit(&self) -> u8;

@@ -15,7 +15,7 @@ use super::wal::{OpKind, push_op};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
-/// The names that were asked for, and which store they are of.
+/// The names that were looked up, and the store that they belong to.
 pub(crate) struct Catalog {
     /// Tells the open stores of a process apart.
     pub(crate) store: u64,

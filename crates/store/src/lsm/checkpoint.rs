@@ -28,7 +28,7 @@ const COPY_BYTES: usize = 1 << 20;
 /// The store at one moment. Its files stay while it is held.
 pub(crate) struct Moment {
     pub(crate) version: Arc<Version>,
-    /// How the segments end of which the version does not say so, if they count.
+    /// The ends of the segments that the version does not call ended, if they count.
     pub(crate) tails: Vec<Tail>,
 }
 
@@ -84,7 +84,7 @@ impl Directory {
 }
 
 impl Moment {
-    /// How a segment ends of which the version does not say so.
+    /// The end of a segment that the version does not call ended.
     pub(crate) fn tail(&self, number: u32) -> Option<Tail> {
         self.tails.iter().find(|tail| tail.number == number).copied()
     }

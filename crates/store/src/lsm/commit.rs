@@ -44,7 +44,7 @@ use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
-/// A leader takes no more than this, but for the first batch.
+/// A leader takes no more than this, except that it always takes one batch.
 const LEAD_BYTES_MAX: usize = 1 << 20;
 
 /// Why a batch was not committed, for its waiter.
@@ -103,7 +103,7 @@ impl Order {
     }
 }
 
-/// What a thread in line is told.
+/// The message to a waiter.
 enum Word {
     /// To lead.
     Lead,
@@ -217,7 +217,7 @@ impl Queue {
 /// waiters of the group learn the outcome then.
 struct Lead<'i> {
     inner: &'i Inner,
-    /// Of the thread that leads, which need not be told.
+    /// The waiter of the leader's own batch, which needs no message.
     ours: Option<&'i Arc<Waiter>>,
     /// Those that are committed.
     group: Vec<Arc<Waiter>>,
@@ -268,7 +268,7 @@ struct Appended<'i> {
     /// The sequence number of the first operation, and the one after the last.
     first: u64,
     end: u64,
-    /// What the system should be told of the log.
+    /// Hints about the log that the system should get.
     notice: Option<Notice>,
     is_done: bool,
 }
@@ -371,7 +371,7 @@ impl Inner {
         self.background.pace(order.batch.body.len(), u64::from(order.batch.count));
     }
 
-    /// Waits in line, and leads when it is told to.
+    /// Waits in the queue, and becomes the leader when it is told to.
     fn wait(&self, waiter: &Arc<Waiter>) -> Result<()> {
         let mut leads = self.queue.join(waiter);
         let result = loop {

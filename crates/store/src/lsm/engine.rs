@@ -31,7 +31,7 @@ use crate::{Error, Result};
 
 /// Work on tables and segments.
 enum Due {
-    /// To forget tables of which nothing is needed.
+    /// Forgetting tables of which nothing is needed.
     Forget(Vec<u32>),
     Merge(Plan),
     /// To collect values of segments.
@@ -153,7 +153,7 @@ impl Clock {
         }
     }
 
-    /// Holds what is visible now; answers its sequence number.
+    /// Pins what is visible now; returns its sequence number.
     pub(crate) fn pin(&self) -> u64 {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = self.visible.load(Ordering::Acquire);
@@ -426,7 +426,7 @@ impl Inner {
         }
     }
 
-    /// Does what is due, one thing; answers whether there was something.
+    /// Does one piece of due work; returns whether there was any.
     pub(crate) fn merge_once(&self) -> Result<bool> {
         let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let is_futile = *idle == Some(self.current().version.flushed);
@@ -496,7 +496,7 @@ impl Inner {
         self.install(run::compact(&output, plan, moves)?, |_| {})
     }
 
-    /// Collects segments, step by step, in one round; answers whether what was written in their
+    /// Collects segments, step by step, in one round; returns whether what was written in their
     /// place is shorter.
     fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<bool> {
         let needed = Needed::find(&version, &victims)?;

@@ -140,7 +140,7 @@ pub(crate) struct Piece<'h> {
     pub(crate) grows: bool,
 }
 
-/// How a piece is asked for.
+/// How a piece is requested.
 pub(crate) struct Span<'h> {
     pub(crate) file: &'h Arc<dyn DataFile>,
     pub(crate) offset: u64,
@@ -148,7 +148,7 @@ pub(crate) struct Span<'h> {
 }
 
 impl<'h> Piece<'h> {
-    /// What the disk is asked for.
+    /// The pieces requested from the disk.
     pub(crate) fn span(&self) -> Result<Span<'h>> {
         let direct = if self.grows { None } else { self.handle.direct()? };
         let Some(file) = direct else {

@@ -135,8 +135,8 @@ impl Directory {
         Ok((path, file))
     }
 
-    /// Removes a file of which nothing came: on a full disk it would stand in the way. What cannot
-    /// be removed now is an orphan, which the next opening removes.
+    /// Removes a file whose making failed: on a full disk it would take room. If it cannot be
+    /// removed now it is an orphan, which the next opening removes.
     pub(crate) fn give_up(&self, path: &Path) {
         let _ = self.system.remove(path);
     }
@@ -169,8 +169,8 @@ impl Directory {
         })
     }
 
-    /// Whether files of this directory are read past the system's cache: if that can be asked for,
-    /// and a read of `file` shows that it is meant.
+    /// Whether files of this directory are read past the system's cache: if the system accepts
+    /// that, and a read of `file` shows that it really works.
     fn takes_direct(&self, file: &dyn DataFile) -> bool {
         *self.is_direct.get_or_init(|| {
             file.set_direct(true) && {

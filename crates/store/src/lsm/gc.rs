@@ -165,8 +165,8 @@ impl Chunk {
     }
 }
 
-/// Collects segments into a new one, which is on stable storage then, name included; answers the
-/// edits that make it so. Which values are needed was found out before.
+/// Collects segments into a new one, which is then on stable storage, including its name; returns
+/// the edits for the manifest. The needed values were determined before.
 ///
 /// The segments are read once, from the front to the end, as much at a time as the memory limit has
 /// for it; of each such chunk the values that are needed are written in the order of keys.

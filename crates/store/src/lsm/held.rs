@@ -55,7 +55,7 @@ impl Tail {
         Arc::make_mut(&mut self.bytes).truncate(len);
     }
 
-    /// What is held. It is let go before something is added.
+    /// The held bytes. They are let go before something is added.
     pub(crate) fn bytes(&self) -> Arc<Vec<u8>> {
         Arc::clone(&self.bytes)
     }

@@ -35,8 +35,8 @@ impl Default for KeyspaceOptions {
 #[derive(Clone, Debug)]
 pub struct Keyspace(Arc<Inner>);
 
-/// What does not change, but for the last. Each batch counts itself among the users: what all
-/// threads read stands away from that count.
+/// Fields that do not change, except the last. Each batch counts itself as a user: the alignment
+/// keeps the fields that all threads read away from that count.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Inner {

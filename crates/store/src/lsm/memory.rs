@@ -80,7 +80,7 @@ impl Budget {
         (self.limit / 32 / buffer_bytes as u64).clamp(4, 128) as usize
     }
 
-    /// What is charged to buffers and to moved values, and what `f` answers at the same moment.
+    /// What is charged to buffers and to moved values, and the result of `f` at the same moment.
     pub(crate) fn charged<R>(&self, f: impl FnOnce() -> R) -> ([u64; PARTS], R) {
         let charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
         (*charged, f())

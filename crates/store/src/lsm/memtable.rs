@@ -181,8 +181,8 @@ impl Memtable {
         MemIter { memtable: self, at: None }
     }
 
-    /// Makes the list at least so high; answers how high it is then. It seldom changes, and all
-    /// threads read it.
+    /// Makes the list at least this high; returns its height. It seldom changes, and all threads
+    /// read it.
     fn raise(&self, height: usize) -> usize {
         let listed = self.height.load(Ordering::Relaxed) as usize;
         if listed >= height {

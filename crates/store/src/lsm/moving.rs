@@ -121,7 +121,7 @@ impl<'o> Moving<'o> {
         Ok(())
     }
 
-    /// Writes a value anew; answers the entry's new pointer.
+    /// Writes a value anew; returns the entry's new pointer.
     fn write(&mut self, key: &[u8], seq: u64, pointer: &[u8], value: &[u8]) -> Result<Vec<u8>> {
         let is_full = |open: &ValueWriter| open.len() >= self.moves.segment_bytes;
         if self.open.as_ref().is_some_and(is_full) {
@@ -149,8 +149,8 @@ impl<'o> Moving<'o> {
         Ok(())
     }
 
-    /// The edits that add the segments that were written, which are on stable storage then, but for
-    /// their names.
+    /// The edits that add the written segments, which are then on stable storage, except their
+    /// names.
     ///
     /// # Errors
     /// If the system refuses.

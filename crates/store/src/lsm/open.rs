@@ -147,7 +147,7 @@ pub(crate) fn new_store() -> u64 {
     STORES.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What is on stable storage before the manifest says so.
+/// What must be on stable storage before the manifest says so.
 struct Prepared<'o> {
     recovery: Recovery<'o>,
     version: Version,
@@ -157,7 +157,7 @@ struct Prepared<'o> {
     draft: Draft,
 }
 
-/// Steps 3 to 5, but for the rename.
+/// Steps 3 to 5, without the rename.
 fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     let directory = Arc::clone(recovery.version.directory());
     recovery.replay()?;
@@ -182,8 +182,7 @@ fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     Ok(Prepared { recovery, version, segment, next_seq, draft })
 }
 
-/// Whether a directory holds nothing but what a creation that did not end leaves: segments with
-/// nothing in them at most.
+/// Whether a directory holds only the remains of an unfinished creation: at most empty segments.
 fn is_unborn(directory: &Directory, names: &[std::ffi::OsString]) -> Result<bool> {
     for name in names {
         match files::parse(name) {

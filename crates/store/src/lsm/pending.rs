@@ -34,8 +34,8 @@ const VERSION: u32 = 1;
 /// The log lets no more than this gather, and one more commit of at most as much.
 const PENDING_BYTES: usize = GROUPS_OFFSET + 2 * GATHERED_BYTES_MAX;
 
-/// What the file begins with. A version that writes it otherwise is told from this one by the
-/// manifest, too.
+/// The beginning of the file: magic number and version. A version with another layout is recognised
+/// by the manifest, too.
 fn beginning() -> [u8; SEGMENT_OFFSET] {
     let mut bytes = [0; SEGMENT_OFFSET];
     bytes[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);

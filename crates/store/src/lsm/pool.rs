@@ -19,7 +19,7 @@ const READS_MAX: usize = 128;
 
 /// Something to do.
 pub(crate) enum Task {
-    /// Reading one key: those that are asked for at the same time are read together.
+    /// Reading one key: keys that are requested at the same time are read together.
     Get(Get),
     /// Anything else.
     Other(Box<dyn FnOnce(&Inner) + Send>),
@@ -127,7 +127,7 @@ fn take(tasks: &mut VecDeque<Task>) -> Vec<Task> {
 }
 
 impl Inner {
-    /// Has a task done by a thread of the pool. If there is none to be had: here and now.
+    /// Has a task done by a thread of the pool, or here and now if no thread is available.
     pub(crate) fn ask(self: &Arc<Self>, task: Task) {
         if let Some(task) = self.push(task, Some(self)) {
             self.run(vec![task]);

@@ -119,7 +119,7 @@ impl Queue {
         !self.free.is_empty()
     }
 
-    /// Adds a read to those of the next turn; answers its token. There is room for it.
+    /// Adds a read to those of the next turn; returns its token. There must be room for it.
     ///
     /// # Errors
     /// If the file cannot be opened.

@@ -134,7 +134,7 @@ impl<'o> Recovery<'o> {
         self.replay.settle()
     }
 
-    /// Reads a segment; answers what the next one must begin with, unless nothing of this one
+    /// Reads a segment; returns what the next one must begin with, unless nothing of this one
     /// counts.
     fn replay_segment(
         &mut self,

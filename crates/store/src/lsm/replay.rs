@@ -27,7 +27,7 @@ enum Work {
 }
 
 impl Work {
-    /// Does it; answers what it left of memory.
+    /// Does the work; returns the memory that can be used again.
     fn run(self) -> (Result<()>, Option<Vec<u8>>) {
         match self {
             Self::Groups(job) => (job.run(), Some(job.stretch.into_memory())),

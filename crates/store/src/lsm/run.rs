@@ -246,7 +246,7 @@ fn is_move(plan: &Plan, upper: &[Arc<TableFile>]) -> bool {
     plan.lower.is_empty() && plan.from != plan.to && !(plan.is_last && leftovers > 0)
 }
 
-/// Does what a plan says, and moves values on the way; answers the edits that make it so.
+/// Carries out a plan, and moves values on the way; returns the edits for the manifest.
 ///
 /// # Errors
 /// As [`write_tables`].

@@ -174,7 +174,7 @@ impl Options {
             Ok(report)
         });
         saved.inspect_err(|_| {
-            // The error is what the caller hears of; half a store is of no use.
+            // The caller gets the error; half a store is of no use.
             for name in target.names().unwrap_or_default() {
                 target.give_up(&target.file(name));
             }

@@ -328,7 +328,7 @@ impl Simulation {
         self.edit(&edits)
     }
 
-    /// Collects values in one round; answers whether there was something to collect.
+    /// Collects values in one round; returns whether there was something to collect.
     fn collect(&mut self, bounds: &gc::Bounds) -> Result<bool> {
         let mut victims = gc::choose(&self.version, bounds);
         let is_due = !victims.is_empty();

@@ -59,7 +59,7 @@ pub(crate) struct Early {
 }
 
 impl Early {
-    /// Waits for it, and hands out the values that are what they should be; answers its buffer.
+    /// Waits for the read, and hands out the values whose checksum is right; returns its buffer.
     pub(crate) fn finish(self, mut take: impl FnMut(usize, &[u8])) -> Buffer {
         let Completion { buffer, result, .. } = self.read.wait();
         let bytes = result.map_or(&[][..], |count| &buffer[..count]);
@@ -101,15 +101,15 @@ pub(crate) fn begin(
     begun
 }
 
-/// Sorts values as they stand on the disk; answers which ones are read together.
+/// Sorts values as they stand on the disk; returns which ones are read together.
 fn sort(directory: &Directory, missing: &mut [Missing<'_>]) -> Vec<Range<usize>> {
     missing.sort_by_key(|missing| missing.place.span());
     let spans: Vec<(u32, u64, u32)> = missing.iter().map(|missing| missing.place.span()).collect();
     runs(&spans, directory.budget.piece_bytes())
 }
 
-/// Which neighbours of a sorted list of segment, offset and length are read together: by no longer
-/// a read than `bytes_max`, but for a value that is longer by itself.
+/// Which neighbours of a sorted list of segment, offset and length are read together: by a read of
+/// at most `bytes_max`, unless a single value is longer.
 pub(crate) fn runs(spans: &[(u32, u64, u32)], bytes_max: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let end = |at: usize| spans[at].1 + u64::from(spans[at].2);
@@ -166,7 +166,7 @@ impl ValueWriter {
         self.out.len()
     }
 
-    /// Adds a value; answers where it begins.
+    /// Adds a value; returns where it begins.
     ///
     /// # Errors
     /// If the system refuses to write.
@@ -179,8 +179,8 @@ impl ValueWriter {
         Ok(self.out.len() - value.len() as u64)
     }
 
-    /// Ends the segment with where its values stood before as far as pointers say so; it is on
-    /// stable storage then, but for its name.
+    /// Ends the segment with the list of the former places of its values, as far as pointers use
+    /// them; the segment is then on stable storage, except its name.
     ///
     /// # Errors
     /// If the system refuses.

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// beyond those of the line before, new offsets whole.
 pub(crate) const LINE_BYTES: usize = 1 + 3 + 4;
 
-/// Where the values of a collected segment stood before: pointers of tables still say so.
+/// The former places of the values of a collected segment: pointers of tables still name them.
 #[derive(Debug)]
 pub(crate) struct Remap {
     /// (segment, offset) before, offset now; ascending.
@@ -29,7 +29,7 @@ pub(crate) struct Remap {
 }
 
 impl Remap {
-    /// The bytes after the groups of a segment that say so.
+    /// The bytes after the groups of a segment that hold this list.
     pub(crate) fn encode(salt: u64, lines: &mut [(u32, u64, u64)]) -> Vec<u8> {
         lines.sort_unstable();
         let mut bytes = Vec::with_capacity(lines.len() * LINE_BYTES + 4);
@@ -183,7 +183,7 @@ pub(crate) fn find(version: &Version, pointer: Pointer) -> Result<ValuePlace<'_>
         return Err(Error::damaged(&path, pointer.offset, "a table points to a value not there"));
     };
     let end = offset.checked_add(u64::from(pointer.len));
-    // Where the segment goes on, a read that finds too little says so.
+    // In a segment that is still written to, a read that finds too few bytes reports it.
     let limit = segment.sealed.map_or(u64::MAX, |sealed| sealed.len);
     if end.is_none_or(|end| end > limit) {
         let path = segment.handle().path();

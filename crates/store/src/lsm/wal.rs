@@ -326,7 +326,7 @@ impl Groups {
         self.at == self.end
     }
 
-    /// Sees to it that the bytes are in the buffer, which reaches beyond them; answers their place.
+    /// Ensures that the bytes are in the buffer, which reaches beyond them; returns their place.
     fn load(&mut self, offset: u64, len: usize) -> Result<usize> {
         let buffer_end = self.buffer_offset + self.buffer.len() as u64;
         if offset < self.buffer_offset || offset + len as u64 > buffer_end {
@@ -481,7 +481,7 @@ pub(crate) struct Bounds {
     pub(crate) segment_bytes: u64,
 }
 
-/// A segment that is not written to any more, and of which the manifest does not say so yet.
+/// A segment that is not written to any more, but that the manifest does not call ended yet.
 #[derive(Clone)]
 pub(crate) struct Ended {
     pub(crate) number: u32,
@@ -550,7 +550,8 @@ pub(crate) struct Log {
     is_ended: bool,
 }
 
-/// What the system should be told of a segment that is written to, which takes a while.
+/// Hints about a segment that is being written to, which the system should get; giving them takes a
+/// while.
 pub(crate) struct Notice {
     segment: u32,
     file: Arc<dyn DataFile>,
@@ -603,7 +604,7 @@ impl Log {
         self.pending.take()
     }
 
-    /// What the system should be told of the file by now, which takes a while.
+    /// Hints about the file that the system should get by now; giving them takes a while.
     pub(crate) fn notice(&mut self) -> Option<Notice> {
         let (segment, file) = (self.identity.number, Arc::clone(&self.file));
         self.trail.due().map(|advice| Notice { segment, file, advice })

@@ -14,7 +14,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// Pieces end at multiples of this.
 const PIECE_BYTES: u64 = 128 << 10;
-/// The system lets go of whole pages.
+/// The system drops whole pages.
 const PAGE_BYTES: u64 = 4096;
 /// Blocks of a file have its number; pieces of it have this, too.
 const PIECE_OF: u64 = 1 << 32;
@@ -84,8 +84,8 @@ impl Warm {
         }
     }
 
-    /// A segment was flushed. What was let go of before may not have been on the disk then, and
-    /// still be in the cache; what was not kept before, `rest`, is now.
+    /// A segment was flushed. Pieces that were let go of before may not have been on the disk at
+    /// that time, and so may still be in the cache; `rest`, which was not kept before, is kept now.
     pub(crate) fn finish(
         &self,
         blocks: &Blocks,

@@ -146,7 +146,8 @@ impl Window {
         }
     }
 
-    /// Reads the values that are missing. What cannot be read is told when the scan comes to it.
+    /// Reads the values that are missing. A value that cannot be read is reported when the scan
+    /// comes to it.
     pub(crate) fn read(&mut self, view: &View) {
         // The values, and the same once more as it was read.
         self.charge.set(2 * self.bytes);

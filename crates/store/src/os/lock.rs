@@ -640,8 +640,8 @@ impl Drop for Table {
     }
 }
 
-/// Which processes were found alive in one scan: each is asked for once. That one was dead is not
-/// remembered, since a living one may take its entry, and a slot, before the scan gets there.
+/// Which processes were found alive in one scan: each is checked once. That a process was dead is
+/// not remembered, since a living one may take its entry, and a slot, before the scan gets there.
 struct Seen {
     alive: [u64; PROCESSES / 64],
 }
@@ -718,7 +718,7 @@ mod fork_test {
 
     /// Makes a child that inherits all open files and sleeps for a while.
     pub(super) fn leave_a_child() {
-        // SAFETY: the child does nothing but sleep and end.
+        // SAFETY: the child only sleeps and ends.
         if unsafe { libc::fork() } == 0 {
             // SAFETY: both calls take a plain number and touch nothing of this process.
             unsafe {

@@ -53,7 +53,7 @@ pub(super) struct Region {
 // SAFETY: a region is a range of addresses that no thread owns; what is done with its memory is
 // `unsafe` at the place that does it.
 unsafe impl Send for Region {}
-// SAFETY: as above; `&Region` gives nothing but the address and the length.
+// SAFETY: as above; `&Region` gives only the address and the length.
 unsafe impl Sync for Region {}
 
 impl Region {

@@ -45,7 +45,7 @@ pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
 
 /// One open data file. All methods take `&self` and may be called from several threads.
 ///
-/// The engine reads either through [`DataFile::map`] or, where that answers `None`, through
+/// The engine reads either through [`DataFile::map`] or, if that returns `None`, through
 /// [`DataFile::read_at`]; it writes only through [`DataFile::write_at`].
 #[expect(clippy::len_without_is_empty, reason = "the length of a file, not of a collection")]
 pub trait DataFile: Send + Sync {
@@ -74,8 +74,8 @@ pub trait DataFile: Send + Sync {
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write_at(parts, offset)
     }
-    /// Lets the system's cache forget what it holds of a range, but for what is not on the disk
-    /// yet. A hint: it never waits and never fails.
+    /// Lets the system's cache forget a range, except what is not on the disk yet. This is a hint:
+    /// it never waits and never fails.
     fn release(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -253,7 +253,7 @@ pub trait SharedLock: Send + Sync {
     /// Calls `f` with every pinned snapshot of a live process, cheaply (no allocation). Slots of
     /// dead processes are freed on the way.
     fn for_each_pinned(&self, f: &mut dyn FnMut(u64));
-    /// False after a fork, in the child: its handles are of no use.
+    /// False in the child after a fork: its handles cannot be used.
     fn is_same_process(&self) -> bool;
 }
 

@@ -29,7 +29,7 @@ const READ_MAX: usize = 1 << 30;
 /// one unit, and a later write of one page costs by the size of the unit that it falls into: 2.1,
 /// 2.6, 6.4 and 21 microseconds for units of 4 KiB, 32 KiB, 512 KiB and 2 MiB (ext4, Linux 6.18).
 const WRITE_MAX: usize = 32 << 10;
-/// Whether the process may write so far is asked for this many bytes more than are written.
+/// Whether the process may write this far is checked for this many bytes more than are written.
 const LIMIT_AHEAD: u64 = 1 << 20;
 /// The smallest piece of a file that devices read.
 pub(super) const SECTOR: usize = 512;
@@ -234,7 +234,7 @@ pub(super) fn write_zeros(file: &impl AsFd, from: u64, to: u64) -> io::Result<()
 pub(super) fn fill_holes(file: &impl AsFd, len: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
-        // Where holes cannot be asked for, there are none.
+        // If the system cannot report holes, there are none.
         if fs::seek(file, fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < len) {
             return match again(|| fs::fallocate(file, fs::FallocateFlags::empty(), 0, len)) {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),

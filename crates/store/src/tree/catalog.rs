@@ -381,7 +381,7 @@ impl OpenTable {
         self.stored.info(&self.name, &self.tree.root)
     }
 
-    /// Checks that the table, open already, is what is asked for.
+    /// Checks that the table, which is open already, has the requested options.
     pub(crate) fn expect(&self, options: &TableOptions) -> Result<()> {
         match self.stored.differs_from(&Stored::of(options)?) {
             None => Ok(()),

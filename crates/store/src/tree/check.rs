@@ -102,7 +102,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// An error is a problem to report, but for an interruption.
+    /// An error is a problem to report, unless it is an interruption.
     fn failed(&mut self, whose: &str, no: PageNo, error: Error) -> Result<()> {
         match error {
             Error::Interrupted => return Err(error),

@@ -69,7 +69,7 @@ impl Store {
         target.finish(meta)
     }
 
-    /// As [`Store::copy_to`], a plain copy, but for damaged pages: they are copied as they are.
+    /// As [`Store::copy_to`], a plain copy, except that damaged pages are copied as they are.
     ///
     /// # Errors
     /// As [`Store::copy_to`]; [`Error::Corrupt`] only where what is free cannot be read.
@@ -89,7 +89,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`] if writing fails, [`Error::Interrupted`], [`Error::Corrupt`] for a damaged
-    /// page, which is told at the end.
+    /// page, which is reported at the end.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {

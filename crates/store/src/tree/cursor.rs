@@ -32,7 +32,7 @@ enum State {
 
 /// A place in one table of one transaction.
 ///
-/// Every call names the transaction; a cursor used with another one answers
+/// Every call names the transaction; a cursor that is used with another one returns
 /// [`Error::WrongTransaction`](crate::Error::WrongTransaction). A cursor of a write transaction
 /// stays right when the table is changed through the transaction or another cursor: if its entry is
 /// deleted it stands between the neighbours, [`Cursor::next`] giving the one after it.
@@ -86,7 +86,7 @@ struct Leaf {
     /// The end of the offsets; null unless the cursor is on the last value of its group: so one
     /// comparison decides whether a step leads to the next group of this leaf.
     end: *const u8,
-    /// The same, but null also where keys share their ends: the usual step need not ask for that.
+    /// The same, but also null if keys share their ends: the usual step need not check for that.
     usual_end: *const u8,
     shared: usize,
 }
@@ -128,7 +128,7 @@ unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
 
-/// What a step answers.
+/// The result of a step.
 type Answer<'t> = Result<Option<Entry<'t>>>;
 
 impl Cursor {

@@ -139,8 +139,8 @@ impl Inner {
         }
     }
 
-    /// After a commit that went to the log: sees to it that a checkpoint follows, soon if the log
-    /// is half full, else when no other commit comes for a while.
+    /// Called after a commit that went to the log: ensures that a checkpoint follows, soon if the
+    /// log is half full, otherwise when no other commit comes for a while.
     pub(crate) fn checkpoint_when_due(self: &Arc<Self>) {
         let Ok(newest) = self.newest() else { return };
         let logged = newest.meta.log.filter(|place| place.chained);
@@ -314,7 +314,7 @@ impl Shared {
     fn run(&self, store: &Weak<Inner>) {
         while self.next_flush() {
             let Some(store) = store.upgrade() else { return };
-            // Any other failure has poisoned the store; the next writer is told.
+            // Any other failure has poisoned the store; the next writer gets the error.
             if let Err(Error::Interrupted) = store.sync() {
                 locked(&self.wishes).flush = true;
             }

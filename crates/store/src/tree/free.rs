@@ -49,7 +49,8 @@ pub(crate) use runs::Runs;
 
 /// From this many pages on, a commit first joins what was freed with its neighbours.
 const JOINED_PAGES: u32 = 256;
-/// One of more pages takes runs as they come: it would leave nothing but single pages to others.
+/// A commit of more pages takes runs as they come: otherwise it would leave only single pages to
+/// others.
 const CHOOSY_PAGES: u32 = 4096;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
 const LEFTOVER_MAX: usize = 24;
@@ -214,9 +215,9 @@ impl FreeState {
     }
 
     /// The first part of a commit: frees what this transaction made and dropped, gives back what
-    /// holders let go, and puts about `need` pages into the pool, side by side if possible. That is
-    /// more than surely needed: where there is no room for it, what is there will be enough, or
-    /// [`FreeState::settle`] says that it is not.
+    /// holders let go, and puts about `need` pages into the pool, side by side if possible. `need`
+    /// is a generous estimate: if there is no room for it, less may be enough, and if not,
+    /// [`FreeState::settle`] reports it.
     pub(crate) fn begin_commit(
         &mut self,
         pages: &mut WritePages,
@@ -379,8 +380,9 @@ fn damaged_entry(pages: &WritePages, tree: &Tree) -> Error {
     pages.corrupt(tree.root.page, "an entry of the free-space trees that no store wrote")
 }
 
-/// Makes sure that nothing is free twice, and nothing that this transaction has just let go of:
-/// what a damaged file says of its free space may not cost pages that are known to be in use.
+/// Makes sure that no page is free twice, and that none of the pages freed by this transaction was
+/// free already: wrong free space in a damaged file must not cost pages that are known to be in
+/// use.
 fn check_pool(pages: &mut WritePages) -> Result<()> {
     let (pool, freed) = (&mut pages.space.pool, &mut pages.freed);
     pool.sort_unstable_by_key(|run| run.start);

@@ -161,7 +161,7 @@ struct Seat<G> {
     called: Condvar,
 }
 
-/// What a thread that waits is told.
+/// The message to a waiter.
 enum Call<G> {
     Nothing,
     /// The turn is free, unless another thread takes it.

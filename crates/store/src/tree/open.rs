@@ -20,7 +20,7 @@ use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::{Error, Result};
 
-/// How much address space is asked for: the file grows inside it without a new map.
+/// How much address space is reserved: the file grows inside it without a new map.
 const RESERVE_BYTES: u64 = 1 << 40;
 
 /// The names of data file and lock file in the folder of a store: those of this library, and those

@@ -478,7 +478,7 @@ impl Pages for ReadPages {
     #[inline(always)]
     fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>> {
         let base = self.locate(at.0)?;
-        // SAFETY: `locate` answers pages that passed `validate` only.
+        // SAFETY: `locate` only gives pages that passed `validate`.
         let page = unsafe { Page::new(base, self.file.page_size()) };
         if page.level() == level {
             Ok(page)

@@ -47,9 +47,9 @@ impl Path {
         self.descend_with(pages, tree, choose, |_, _, _| {})
     }
 
-    /// As [`Path::descend`], where `reach` is told of the last branch and of the leaf before they
-    /// are looked at, each by its parent, its slot there and its level; what is above them is in
-    /// the processor's cache.
+    /// As [`Path::descend`], but calls `reach` for the last branch and the leaf before they are
+    /// read, each with its parent, its slot there and its level; the pages above are in the
+    /// processor's cache.
     #[inline(always)]
     fn descend_with<'p, P: Pages>(
         &mut self,

@@ -44,7 +44,7 @@ pub struct Range<'t, S> {
     /// How many entries of the range were passed from the front.
     passed: u64,
     left: u64,
-    /// How many entries of the table stand before the range, where that was asked for.
+    /// How many entries of the table stand before the range, once that was needed.
     before: Option<u64>,
     front_began: bool,
     back_began: bool,

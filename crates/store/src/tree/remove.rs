@@ -184,7 +184,7 @@ fn cut(
     };
     let between: Vec<PageRef> = (first + 1..last).map(|i| page.child(i)).collect();
     let (first_page, last_page) = (page.child(first), page.child(last));
-    // The ends first: what they need is read before anything is let go.
+    // The ends come first: what they need is read before any page is freed.
     let kept_first = if first == last {
         cut(pages, tree, first_page, level - 1, from, to)?
     } else {

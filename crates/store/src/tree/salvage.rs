@@ -88,7 +88,7 @@ impl Store {
         match rescued {
             Ok(()) => Ok(walker.finish()),
             Err(error) => {
-                // The error is what the caller hears of; half a store is of no use.
+                // The caller gets the error; half a store is of no use.
                 for path in [&new.data, &new.lock] {
                     let _ = RealSystem.remove(path);
                 }

@@ -271,7 +271,7 @@ pub(crate) fn for_each_value<'p, P: Pages>(
     }
 }
 
-/// Calls `f` with the entries of a plain tree from `from` on, until it answers false.
+/// Calls `f` with the entries of a plain tree from `from` on, until it returns false.
 pub(crate) fn scan_plain<P: Pages>(
     pages: &P,
     tree: &Tree,
@@ -297,7 +297,7 @@ pub(crate) fn scan_plain<P: Pages>(
 }
 
 /// Calls `f` with the entries of a plain tree from the last one at or before `from` backwards,
-/// until it answers false.
+/// until it returns false.
 pub(crate) fn scan_plain_back<P: Pages>(
     pages: &P,
     tree: &Tree,

@@ -1,7 +1,7 @@
 //! Early writing: a write transaction that outgrows its budget of memory, or that appends much,
 //! writes changed pages to the file before its commit. They get their final numbers; if they are
 //! changed again, they are copied like any other page. No reader knows them before the commit, and
-//! nothing is flushed, but the disk is told to begin.
+//! nothing is flushed, but the system is asked to begin writing.
 
 use super::catalog::OpenTable;
 use super::free::FreeState;

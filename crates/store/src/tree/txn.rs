@@ -38,7 +38,7 @@ const KEPT_PAGES: u64 = 16;
 ///
 /// Keys and values that it hands out borrow it, so that they are gone before its next write. If a
 /// write fails half-way (a full disk, a damaged page) the transaction can only be dropped: every
-/// later call answers [`Error::CommitFailed`]. Errors about arguments change nothing.
+/// later call returns [`Error::CommitFailed`]. Errors about arguments change nothing.
 pub struct WriteTxn {
     turn: Turn,
     unique: u64,

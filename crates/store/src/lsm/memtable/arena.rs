@@ -25,7 +25,7 @@ struct Chunk {
     before: *mut Chunk,
     /// Of the whole chunk.
     len: usize,
-    /// How many bytes were asked for, the header's included; more than `len` once it is full.
+    /// How many bytes were requested, including the header's; more than `len` once it is full.
     used: AtomicU64,
 }
 

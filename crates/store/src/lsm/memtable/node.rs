@@ -5,9 +5,9 @@
 //!                           ^ a pointer to a node points here
 //! ```
 //!
-//! A node never changes but for its links. What nearly every step of a search needs stands side by
-//! side: links, height and the first eight bytes of the key as a number. This module knows the
-//! bytes of a node and not the list.
+//! A node never changes except its links. The fields that nearly every step of a search needs are
+//! side by side: links, height and the first eight bytes of the key as a number. This module knows
+//! the bytes of a node and not the list.
 #![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
 
 use std::marker::PhantomData;
@@ -47,9 +47,9 @@ pub(super) struct Nodes {
     aside: AtomicPtr<Node>,
 }
 
-// SAFETY: what threads share are nodes that do not change but for their links, which are atomic,
-// and the arena, which is made to be shared. `head` and `aside` point into the arena, which moves
-// along; `aside` is atomic.
+// SAFETY: threads share nodes that do not change except their links, which are atomic, and the
+// arena, which is made to be shared. `head` and `aside` point into the arena, which moves along;
+// `aside` is atomic.
 unsafe impl Send for Nodes {}
 // SAFETY: as above.
 unsafe impl Sync for Nodes {}
@@ -84,8 +84,8 @@ impl Nodes {
         NodeRef { at: make(&self.arena, height, key, seq, kind, value), arena: PhantomData }
     }
 
-    /// Links `node` between two neighbours of a level. False if they are neighbours no more. All
-    /// three are nodes of this list: others are not to be had, since each list knows its own only.
+    /// Links `node` between two neighbours of a level. False if they are not neighbours any more.
+    /// All three are nodes of this list: each list only knows its own nodes.
     pub(super) fn link<'m>(
         &'m self,
         level: usize,
@@ -167,8 +167,8 @@ pub(super) struct NodeRef<'m> {
     arena: PhantomData<&'m Arena>,
 }
 
-// SAFETY: it is what a shared reference to a node would be: nodes do not change but for their
-// links, which are atomic, and live as long as the arena, which is shared by threads.
+// SAFETY: it is what a shared reference to a node would be: nodes do not change except their links,
+// which are atomic, and live as long as the arena, which is shared by threads.
 unsafe impl Send for NodeRef<'_> {}
 
 impl<'m> NodeRef<'m> {

@@ -92,7 +92,7 @@ impl<'d> LogReader<'d> {
         self.next_seq = self.next_seq.max(group.last_seq() + 1);
     }
 
-    /// Takes all whole groups of a segment; answers where values went that stand in it.
+    /// Takes all whole groups of a segment; returns the list of moved values in it.
     fn groups(
         &mut self,
         identity: &Identity,

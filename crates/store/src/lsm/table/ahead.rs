@@ -153,7 +153,7 @@ impl Ahead {
     }
 
     /// Begins to read the piece that begins at `at`, beside another one; `None` if there is nothing
-    /// more, or if the file cannot be opened, which is told when that is needed.
+    /// more, or if the file cannot be opened, which is reported when the piece is needed.
     fn begin(&mut self, at: u64, beside: usize, spare: Option<Buffer>) -> Option<Next> {
         let most = usize::try_from(self.end.checked_sub(at)?).unwrap_or(usize::MAX);
         let len = self.bytes.min(most);

@@ -139,7 +139,7 @@ impl TableBuilder {
         self.hashes.capacity() * size_of::<u64>() + filter + 2 * self.index.len()
     }
 
-    /// Ends the table with its range tombstones; it is on stable storage then, but for its name.
+    /// Ends the table with its range tombstones; it is then on stable storage, except its name.
     ///
     /// # Errors
     /// If the system refuses.

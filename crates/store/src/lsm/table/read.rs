@@ -376,7 +376,7 @@ impl TableCursor {
 
     /// A block that others follow.
     fn block_ahead(&mut self, place: BlockPlace) -> Result<Arc<Block>> {
-        // What is outside of the table is told of the block alone.
+        // A place outside of the table is an error of this block alone.
         let site = self.table.site(place)?;
         if self.pace == Pace::Searching && !self.ahead.holds(place) {
             let blocks = &self.table.handle.directory().blocks;

@@ -17,7 +17,7 @@ struct Memory {
     layout: Layout,
 }
 
-// SAFETY: it owns its memory, which is nothing but bytes.
+// SAFETY: it owns its memory, which holds only bytes.
 unsafe impl Send for Memory {}
 // SAFETY: by itself it gives no access to the memory but the address.
 unsafe impl Sync for Memory {}

@@ -85,7 +85,7 @@ pub enum Choice {
     /// Rings where they are granted, else threads.
     #[default]
     Auto,
-    /// The same: to ask for rings fails nowhere.
+    /// The same: asking for rings never fails.
     Ring,
     /// Threads.
     Threads,
@@ -95,8 +95,8 @@ pub enum Choice {
 pub trait Io: Send + Sync {
     /// The back of its queues: "ring", "threads" or "in order".
     fn back(&self) -> &'static str;
-    /// A queue for at most `depth` requests at a time, at least 1 and at most [`DEPTH_MAX`]. For
-    /// buffers of `pool` the system is told once where they are, if it takes that.
+    /// A queue for at most `depth` requests at a time, at least 1 and at most [`DEPTH_MAX`]. The
+    /// buffers of `pool` are registered with the system once, if it supports that.
     ///
     /// A queue may be used by the thread that made it and no other: a ring refuses others, by an
     /// error.

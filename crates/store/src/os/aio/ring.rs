@@ -110,8 +110,8 @@ impl Ring {
         let Some(flight) = &mut self.slots[slot as usize] else { return };
         let entry = entry(flight, &mut self.files, &self.ring, self.pool.as_ref());
         let entry = entry.user_data(u64::from(slot));
-        // SAFETY: the entry tells of a buffer and a file that the flight in its slot owns. Both
-        // stay until the ring says that it is done, or for ever (see `drop`).
+        // SAFETY: the entry names a buffer and a file that the flight in its slot owns. Both stay
+        // until the ring says that it is done, or for ever (see `drop`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("as many entries as slots");
     }
@@ -159,7 +159,7 @@ impl Flight {
     }
 }
 
-/// What the ring is told of a request.
+/// A request as the ring gets it.
 fn entry(
     flight: &mut Flight,
     files: &mut Files,
@@ -255,7 +255,7 @@ struct Files {
     /// By address.
     places: HashMap<usize, Place, BuildHasherDefault<AddressHasher>>,
     free: Vec<u32>,
-    /// The file that was asked for last, since many requests go to the same one.
+    /// The file of the last request, since many requests go to the same one.
     last: Option<(usize, u32)>,
 }
 
@@ -290,7 +290,7 @@ impl Files {
         Self { places: HashMap::default(), free, last: None }
     }
 
-    /// Where the ring knows a file; `None` if it has to be told the descriptor.
+    /// The registered place of a file; `None` if the ring needs the descriptor.
     fn place(
         &mut self,
         file: &Arc<dyn DataFile>,

@@ -81,8 +81,8 @@ impl Io for Threads {
 }
 
 impl Owner {
-    /// Hands jobs over and sees to it that threads do them. If no thread at all can be had, the
-    /// caller does them.
+    /// Hands jobs over and ensures that threads do them. If no thread can be started, the caller
+    /// does them.
     fn hand_over(&self, pushed: &mut Vec<Request>, mailbox: &Arc<Mailbox>) {
         let count = pushed.len();
         let mut work = lock(&self.shared.work);

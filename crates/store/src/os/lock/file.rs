@@ -3,7 +3,7 @@
 //!
 //! Liveness is kept by the system: each opener holds a lock on one byte of the file, far beyond its
 //! contents, which vanishes with the process however it ends. A child that inherited the open file
-//! can keep that lock alive, so that the process number is asked for as well.
+//! can keep that lock alive, so the process number is checked as well.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -227,8 +227,8 @@ impl LockFile {
         }
         let more = (now + SLOTS_MORE).min(SLOTS_MAX);
         let at = |slots: u32| (FIXED_LEN + slots as usize * size_of::<Reader>()) as u64;
-        // Written, not only extended: a disk that is full says so here and not by a signal when
-        // the slot is touched.
+        // Written, not only extended: a full disk is then an error here, and not a signal when the
+        // slot is touched.
         let slots = FREE_SLOT.repeat((more - now) as usize);
         unix::write_all(&self.file, &[io::IoSlice::new(&slots)], at(now))?;
         Ok(more)
@@ -288,7 +288,7 @@ struct Alone {
     memory: Arc<Memory>,
     slots: Mutex<u32>,
     token: Token,
-    /// The lock file, with the lock that keeps others from opening; lets go when it is closed.
+    /// The lock file, with the lock that keeps others from opening; closing it releases the lock.
     _guard: Option<OwnedFd>,
 }
 

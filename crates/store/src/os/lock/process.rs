@@ -209,7 +209,8 @@ pub(super) fn wake_one(_word: &AtomicU32) {}
 
 #[cfg(test)]
 mod tests {
-    //! A process' line in /proc is read whatever its name, and the dead are told from the living.
+    //! A process' line in /proc is read whatever its name, and dead processes are distinguished
+    //! from living ones.
 
     use super::*;
 

@@ -97,7 +97,7 @@ impl DataFile for SimFile {
         self.put(&mut state, offset, &bytes)
     }
 
-    /// A write, and then a flush of nothing but its bytes.
+    /// A write, and then a flush of only its bytes.
     fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_at(&[io::IoSlice::new(bytes)], offset)?;
         let len = bytes.len() as u64;

@@ -257,7 +257,7 @@ impl File {
         seen
     }
 
-    /// Decides what reached the disk of what is pending, and forgets the rest, but for the length.
+    /// Decides which pending writes reached the disk, and forgets the rest, except the length.
     fn fail_sync(&mut self, kept: Kept, seed: u64) {
         let mut random = Random::new(seed);
         self.cached = Some(self.seen());

@@ -97,7 +97,7 @@ impl FreeState {
         let mut next = Some(first.unwrap_or((0, 0)));
         while let Some((from, start)) = next.take() {
             let (mut damaged, end) = (None, pages.base.end);
-            // Holders ascend: in a damaged tree the search could else go round for ever.
+            // Holders ascend: otherwise the search could run in circles in a damaged tree.
             let fits = |(holder, runs): &(u64, Vec<FreeRun>)| {
                 *holder >= from && runs.iter().all(|free| free.run.start + free.run.len <= end)
             };

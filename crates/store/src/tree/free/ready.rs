@@ -178,7 +178,7 @@ impl FreeState {
         Ok(())
     }
 
-    /// Calls `f` with the runs of the ready tree from `from` on, until it answers false.
+    /// Calls `f` with the runs of the ready tree from `from` on, until it returns false.
     pub(super) fn scan_ready(
         &self,
         pages: &WritePages,

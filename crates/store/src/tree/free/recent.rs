@@ -120,7 +120,7 @@ impl FreeState {
         ready.map(|run| u64::from(run.len)).sum()
     }
 
-    /// Pages that are free, but for a protected snapshot that uses them.
+    /// Free pages that a protected snapshot still uses.
     pub(crate) fn held_pages(&self) -> u64 {
         let held = self.recent.held.iter().filter(|free| self.holds(free));
         self.pending.pages + held.map(|free| u64::from(free.run.len)).sum::<u64>()
@@ -201,8 +201,9 @@ impl FreeState {
     /// Opens the runs of the recent list that no snapshot holds any more; of those that are free
     /// since the commit before, the longest.
     ///
-    /// Where no snapshot has gone but the one before the newest, only what the newest commit has
-    /// freed can have been let go: whatever else that one held, another one holds too.
+    /// If the only snapshot that has gone is the one before the newest, only pages that the newest
+    /// commit has freed can have become free: everything else that it held is held by another
+    /// snapshot, too.
     pub(super) fn release_recent(&mut self) -> Option<usize> {
         let (newest, protected) = (self.newest, &self.protected);
         let Recent { open, held, is_looked_at, looks_at_all, .. } = &mut self.recent;

@@ -22,7 +22,7 @@ const LIGHT_SLOTS: usize = 1024;
 const SPARE_FRAMES: usize = 16;
 
 impl PageFile {
-    /// A buffer of one page. What is in it is of no meaning.
+    /// A buffer of one page. Its content is undefined.
     pub(crate) fn new_buffer(&self) -> Result<Buffer> {
         self.frames.take()
     }
@@ -279,7 +279,7 @@ impl WritePages {
         Ok(self.place_for(copy, at.0))
     }
 
-    /// A frame; one of those that were given back if there is one. What is in it is of no meaning.
+    /// A frame; one of those that were given back if there is one. Its content is undefined.
     pub(crate) fn take_frame(&mut self) -> Result<Buffer> {
         match self.spare.pop() {
             Some(frame) => Ok(frame),
@@ -293,7 +293,7 @@ impl WritePages {
         self.spare.extend(frames.take(room));
     }
 
-    /// A buffer for a page that will be built whole. What is in it is of no meaning.
+    /// A buffer for a page that will be built completely. Its content is undefined.
     pub(crate) fn new_buffer(&self) -> Result<Buffer> {
         self.base.file.new_buffer()
     }
@@ -343,7 +343,8 @@ impl WritePages {
         PageRef::slot(slot as usize)
     }
 
-    /// Bounds what is let go of, in a damaged tree whose pages are the children of several others.
+    /// An upper bound of the pages freed, for a damaged tree in which a page may be the child of
+    /// several.
     pub(crate) fn check_freed(&self) -> Result<()> {
         if self.freed.len() as u64 + self.log.joined <= self.pages_max() {
             return Ok(());

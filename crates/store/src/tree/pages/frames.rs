@@ -6,7 +6,7 @@
 //! frames from the allocator. A small transaction does with the first, small slab, which stays.
 //!
 //! The slabs of a large transaction stay with the process for the next one, of whatever store, as
-//! memory that the system may take when it needs it. To ask for them anew costs clearing them, and
+//! memory that the system may take when it needs it. Requesting them anew costs clearing them, and
 //! far more on a virtual machine whose host takes large pages back that are free for a while.
 #![expect(unsafe_code, reason = "frames are parts of one allocation with an owner each")]
 
@@ -120,7 +120,7 @@ impl State {
     }
 }
 
-/// One allocation. What is in it is of no meaning, nor need it ever have been written.
+/// One allocation. Its content is undefined, and may be uninitialised.
 struct Slab {
     base: NonNull<u8>,
     layout: Layout,

@@ -175,7 +175,7 @@ impl Scan {
                 .is_some_and(|seen| seen.level == root.level && seen.birth <= newest)
     }
 
-    /// Pages that no other one refers to, the newest first, but for those of catalogs.
+    /// Pages that no other one refers to, the newest first, except those of catalogs.
     fn tree_roots(&self) -> Vec<(PageNo, &Seen)> {
         let mut roots: Vec<(PageNo, &Seen)> = self
             .pages

@@ -225,7 +225,7 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// The same; an error is told, but for an interruption.
+    /// The same; an error is returned as text, unless it is an interruption.
     fn try_extent(&self, reference: &ExtentRef, newest: u64) -> Result<Result<Vec<u8>, String>> {
         match self.extent(reference, newest) {
             Ok(bytes) => Ok(Ok(bytes)),
