@@ -161,8 +161,8 @@ impl Appender {
         self.trail.written() + self.buffer.len() as u64
     }
 
-    /// Adds bytes at the end. `beside` says how much memory the caller has for the file besides;
-    /// it is charged with the buffer.
+    /// Adds bytes at the end. `beside` is the further memory that the caller has for the file; it
+    /// is charged together with the buffer.
     ///
     /// # Errors
     /// If the system refuses to write.

@@ -28,7 +28,7 @@ const SAMPLE_ENTRIES: usize = 512;
 const BATCH_PART: u64 = 4;
 const BATCH_PART_MIN: u64 = 32;
 const PERCENT: u64 = 120;
-/// At most such a part of what is needed lies in tables that are written at a time.
+/// The tables that are written at a time hold at most this part of the needed bytes.
 const TABLES_PART: u64 = 16;
 
 /// How values stand in segments, by a sample: how many were looked at, and how many reads a scan

@@ -105,8 +105,8 @@ impl Buffer {
         Arc::clone(&self.pieces.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. Where
-    /// there are no range tombstones at all, threads that read share nothing that changes.
+    /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. If
+    /// there are no range tombstones at all, reading threads share nothing that changes.
     pub(crate) fn cover(&self, key: &[u8], at: u64) -> u64 {
         if self.ranges() == 0 { 0 } else { self.pieces().cover(key, at) }
     }

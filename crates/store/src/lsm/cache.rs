@@ -259,7 +259,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
-    /// Has a guest give back what it has; whether it had something.
+    /// Makes a guest give its memory back; returns whether it had any.
     pub(crate) fn take_back(&self, key: BlockKey) -> bool {
         let mut shard = lock(self.shard(key));
         let place = shard.guests.iter().position(|guest| guest.key == key);

@@ -98,7 +98,7 @@ impl Moment {
         let unsealed = self.version.segments().filter(|segment| segment.sealed.is_none());
         edits.extend(unsealed.map(|segment| {
             let number = segment.identity.number;
-            // Nothing was written yet to one that is made beforehand.
+            // A segment that was made in advance has no content yet.
             match self.tail(number).filter(|tail| tail.len > HEADER_BYTES as u64) {
                 Some(Tail { len, last_seq, .. }) => {
                     let sealed = Sealed { len, last_seq, remap_len: 0 };
@@ -187,8 +187,8 @@ impl Target {
         Ok(())
     }
 
-    /// Gives a file of the store that never changes a second name here; where the file system has
-    /// no such thing, copies it.
+    /// Makes a hard link to a file of the store that never changes; copies the file if the file
+    /// system has no hard links.
     fn link(&self, source: &Directory, part: Part) -> Result<()> {
         let (from, to) = (source.file(part.name), self.directory.file(part.name));
         match self.directory.system.link(&from, &to) {

@@ -215,8 +215,8 @@ impl Health {
 #[derive(Default)]
 pub(crate) struct Turns {
     flushing: Mutex<()>,
-    /// Where nothing is to be collected before something else has changed, because the last round
-    /// gained nothing: the last sequence number in tables then.
+    /// Set if the last round of collecting gained nothing, so that the next one waits for a change:
+    /// the last sequence number in tables at that time.
     merging: Mutex<Option<u64>>,
 }
 
@@ -415,7 +415,7 @@ impl Inner {
             self.install(edits, |current| {
                 current.frozen.pop();
             })?;
-            // Writers learn now what they hid, not only when a merge is over.
+            // Writers learn now how much they hid, not only when a merge is done.
             let version = Arc::clone(&self.current().version);
             debt::estimate(&version);
             self.note(&version);

@@ -37,8 +37,8 @@ const PERCENT: u64 = 126;
 const PERCENT_MIN: u64 = 107;
 /// While writers wait for space it is worth it.
 const PERCENT_PRESSED: u64 = 103;
-/// Segments that are there besides: the one that is written to, and what a collection writes before
-/// it removes.
+/// Additional segments: the one that is written to, and those that a collection writes before it
+/// removes others.
 const SEGMENTS_BESIDES: u64 = 3;
 /// Small amounts are not worth a new segment.
 const SLACK_BYTES_MIN: u64 = 4096;
@@ -117,13 +117,13 @@ pub(crate) fn next_step(version: &Version, victims: &mut Vec<u32>, most: u64) ->
     victims.drain(..count.min(victims.len())).collect()
 }
 
-/// What a value takes of memory besides its bytes and its key while it is collected.
+/// The memory that a value takes while it is collected, besides its bytes and its key.
 const VALUE_BYTES: usize = 96;
 
 /// A value that is needed. Its bytes are in the chunk.
 struct Candidate {
     seq: u64,
-    /// Where it stands as a table says it.
+    /// Its place according to the table.
     origin: (u32, u64),
     /// Its key, followed by the value, in the bytes of the chunk.
     at: usize,
@@ -169,7 +169,7 @@ impl Chunk {
 /// the edits for the manifest. The needed values were determined before.
 ///
 /// The segments are read once, from the front to the end, as much at a time as the memory limit has
-/// for it; of each such chunk the values that are needed are written in the order of keys.
+/// for it; the needed values of each such chunk are written in key order.
 ///
 /// # Errors
 /// If something cannot be read or written or is damaged; what was written is an orphan then.

@@ -15,7 +15,7 @@ use crate::Result;
 
 /// At most this many entries wait.
 const ENTRIES_MAX: usize = 4096;
-/// What one of them takes besides key and value, about.
+/// About how much memory an entry takes besides key and value.
 const ENTRY_BYTES: usize = 128;
 
 /// Which values move, and where to.

@@ -94,7 +94,7 @@ impl Behind {
     }
 }
 
-/// How long a writer of such a weight waits at such a price, in microseconds.
+/// How long a writer of this weight waits at this price, in microseconds.
 pub(crate) fn delay_us(price: u64, weight: u64) -> u64 {
     (weight.saturating_mul(price) / (1024 * 1000)).min(WAIT_US_MAX)
 }

@@ -239,7 +239,7 @@ fn pick(version: &Version, level: usize, numbers: &[u32]) -> Vec<Arc<TableFile>>
     tables.filter(|table| numbers.contains(&table.meta.number)).map(Arc::clone).collect()
 }
 
-/// Whether a plan only lets a table sink, as it is.
+/// Whether a plan only moves a table to a lower level, unchanged.
 fn is_move(plan: &Plan, upper: &[Arc<TableFile>]) -> bool {
     let [table] = upper else { return false };
     let leftovers = table.meta.tombstones + table.meta.ranges + table.meta.shadowed;

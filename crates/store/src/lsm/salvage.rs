@@ -1,8 +1,8 @@
 //! Copying what is still readable of a damaged store to a new one, and reporting what is not. The
 //! old files are only read; nothing in them is trusted.
 //!
-//! 1. The manifest says which files are the store. Where it cannot be read, every table and segment
-//!    that is there counts.
+//! 1. The manifest says which files are the store. If it cannot be read, every existing table and
+//!    segment counts.
 //! 2. Tables are surveyed (`table/survey`): whole blocks and range tombstones, and gaps between
 //!    them.
 //! 3. The log is read up to the damage and after it (`log`): entries that no table holds, and, of

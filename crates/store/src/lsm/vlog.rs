@@ -102,7 +102,7 @@ impl Remap {
     }
 }
 
-/// Where a value stands, and what it is known by.
+/// The place of a value, and its key in the cache.
 #[derive(Clone, Copy)]
 pub(crate) struct ValuePlace<'v> {
     handle: &'v Arc<Handle>,

@@ -766,7 +766,7 @@ impl Log {
     fn prepare(&mut self, written: u64) {
         let is_often = written - self.flushed <= OFTEN_BYTES;
         let end = (written + PREPARED_BYTES).min(self.bounds.segment_bytes);
-        // Where there is no room for them, flushes take longer, and that is all.
+        // If there is no room for them, flushes only take longer.
         if is_often && written >= self.prepared && written < end && self.file.set_len(end).is_ok() {
             self.prepared = end;
         }

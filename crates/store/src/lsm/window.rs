@@ -23,7 +23,7 @@ use crate::{Error, Result};
 const ENTRIES_MIN: usize = 8;
 /// And this many in the largest one.
 const ENTRIES_MAX: usize = 4096;
-/// What an entry of the window takes besides its value, about.
+/// About how much memory an entry of the window takes besides its value.
 const ENTRY_BYTES: usize = 128;
 
 /// The entries ahead of a scan.

@@ -660,7 +660,7 @@ impl Seen {
     }
 }
 
-/// A word that reads as 0 in a child after a fork, where the system has such memory.
+/// A word that reads as 0 in a child after a fork, if the system has memory of that kind.
 #[cfg(target_os = "linux")]
 fn wiped_word() -> Option<&'static std::sync::atomic::AtomicU64> {
     let region = Region::wiped_on_fork().ok()?;

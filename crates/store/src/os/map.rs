@@ -35,8 +35,8 @@ pub(crate) fn prefer_large_pages(memory: &mut [MaybeUninit<u8>]) {
     }
 }
 
-/// Lets the system have this memory when it needs it, and only then: what was in it is gone once it
-/// is zeros. To write to it takes it back. False where the system has no such thing.
+/// Lets the system take this memory when it needs it, and only then: its content is gone once it
+/// reads as zeros. Writing to it takes it back. False if the system does not support this.
 #[cfg(target_os = "linux")]
 pub(crate) fn lend(memory: &mut [MaybeUninit<u8>]) -> bool {
     let (base, len) = (memory.as_mut_ptr().cast(), memory.len());

@@ -37,7 +37,7 @@ pub(crate) const LARGE_PAGE: usize = 2 << 20;
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn prefer_large_pages(_: &mut [std::mem::MaybeUninit<u8>]) {}
 
-/// Lets the system have this memory when it needs it. False: it has no such thing.
+/// Lets the system take this memory when it needs it. False if the system does not support this.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
     false
@@ -109,13 +109,14 @@ pub trait DataFile: Send + Sync {
         self.map(reserve)
     }
     /// Shares the first `len` bytes, which must be there, with the system: what is stored in them
-    /// is handed to it as by a write, but without a call. `None` where there is no such thing.
+    /// is handed to the system as by a write, but without a call. `None` if the system does not
+    /// support this.
     fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
         let _ = len;
         Ok(None)
     }
     /// Evidence that what was written without a flush is still there: equal values mean that
-    /// neither the machine nor the mount was restarted in between. `None` where there is no such
+    /// neither the machine nor the mount was restarted in between. `None` if there is no such
     /// evidence.
     fn uptime_evidence(&self) -> Option<[u8; 24]>;
     /// From now on reads and writes go past the system's cache, or through it again: past it, the

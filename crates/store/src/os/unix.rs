@@ -247,8 +247,8 @@ pub(super) fn fill_holes(file: &impl AsFd, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file keeps its places on the disk when it is changed. Where it gets new ones (btrfs,
-/// zfs), or a server has it, storing into a map of it may fail, which ends the process.
+/// Whether a file keeps its places on the disk when it is changed. If it gets new ones (btrfs,
+/// zfs), or is on a server, storing into a map of it may fail, which ends the process.
 #[cfg(target_os = "linux")]
 fn writes_in_place(file: &impl AsFd) -> bool {
     /// ext2 to ext4, XFS, tmpfs.
@@ -276,8 +276,8 @@ pub(super) fn read_all(file: &impl AsFd, mut buffer: &mut [u8], mut offset: u64)
     Ok(())
 }
 
-/// Fills `buffer` from `offset` as far as the file goes. Where it ends inside of a sector the call
-/// has said so by its number: the next one would not be at a multiple of a sector.
+/// Fills `buffer` from `offset` as far as the file goes. If the file ends inside a sector, a short
+/// count shows it: the next call would not begin at a multiple of a sector.
 fn read_some(file: &impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -322,7 +322,7 @@ impl Store {
             let Some(work) = work.take() else { return false };
             let done = catch_unwind(AssertUnwindSafe(|| {
                 let value = work(txn)?;
-                // Where it has not looked at the error of a write that failed half-way.
+                // Needed if `work` ignored the error of a write that failed half-way.
                 txn.check_failed()?;
                 Ok(value)
             }));

@@ -237,8 +237,8 @@ impl Cursor {
         }
     }
 
-    /// Takes note of the steps that moved `leaf.next` only. Only to be called for the cursor's own
-    /// transaction, while the leaf is as it was.
+    /// Takes note of steps that moved only `leaf.next`. It may be called only for the cursor's own
+    /// transaction, while the leaf is unchanged.
     #[inline(always)]
     fn catch_up(&mut self) {
         if self.state == State::On {
@@ -286,7 +286,7 @@ impl Cursor {
         Some(Entry { key, value: value.into() })
     }
 
-    /// Whether the leaf, if the cursor has one, is as it was when `txn` handed it out.
+    /// Whether the leaf, if the cursor has one, is unchanged since `txn` handed it out.
     #[inline(always)]
     fn has_leaf<S: Sealed>(&self, txn: &S) -> bool {
         self.unique == txn.unique() && (!S::WRITES || self.changes == txn.changes())

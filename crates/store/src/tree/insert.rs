@@ -227,7 +227,7 @@ fn insert_group(
     spread_leaf(pages, tree, &mut place.path, change, rest.is_some(), delta)
 }
 
-/// Inserts a group of one value into a leaf, `rest` being what its key has besides the shared
+/// Inserts a group of one value into a leaf, where `rest` is what its key has besides the shared
 /// bytes. False, and no change, if there is no room.
 #[inline(always)]
 fn insert_in_leaf(

@@ -157,7 +157,8 @@ impl PageFile {
         1 << self.shift
     }
 
-    /// Where a page stands in the map. Of no meaning where there is no map, or no such page.
+    /// The address of a page in the map. It has no meaning without a map, or if there is no such
+    /// page.
     #[inline(always)]
     fn address(&self, no: PageNo) -> *const u8 {
         self.base.wrapping_add((no as usize) << self.shift)

@@ -14,7 +14,7 @@ use super::tree::Tree;
 use super::{Count, Rank};
 use crate::Result;
 
-/// A search on its way down, and what it has passed by.
+/// A search on its way down, and the counts of what it has passed.
 struct Descent<'k> {
     key: &'k [u8],
     side: Side<'k>,

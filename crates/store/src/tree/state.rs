@@ -45,7 +45,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// How many pages, and bytes, a transaction may use that is given `max_size` besides.
+    /// How many pages, and bytes, a transaction may use that also has its own `max_size`.
     pub(crate) fn limits(&self, file: &PageFile, max_size: Option<u64>) -> (u32, Option<u64>) {
         let page_size = file.page_size() as u64;
         let own = (self.max_pages > 0).then(|| u64::from(self.max_pages) * page_size);

@@ -1,4 +1,4 @@
-//! The write transaction: what it changes, and how that is taken back or committed.
+//! The write transaction: its changes, and how they are rolled back or committed.
 
 mod nested;
 mod sizes;

@@ -154,8 +154,9 @@ impl Drop for Arena {
         for list in [&self.filling, &self.single] {
             let mut next = list.load(Ordering::Relaxed);
             while let Some(chunk) = NonNull::new(next) {
-                // SAFETY: each chunk is in one list, once; pieces are used no longer than the arena
-                // lives, which ends here. The way on is read before the chunk is freed.
+                // SAFETY: each chunk is in one list, once; pieces are used only while the arena
+                // lives, and its life ends here. The link to the next chunk is read before the
+                // chunk is freed.
                 unsafe {
                     next = (*chunk.as_ptr()).before;
                     free(chunk);

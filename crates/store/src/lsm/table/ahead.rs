@@ -46,7 +46,7 @@ struct Here {
 /// The piece after it, which is on its way.
 struct Next {
     read: Begun,
-    /// Where it stands in the file, as far as that goes.
+    /// Its range in the file.
     at: Range<u64>,
 }
 
@@ -121,7 +121,7 @@ impl Ahead {
             self.is_steady = self.is_whole || before.at.end == at;
         }
         let mut spare = before.map(|here| here.buffer);
-        // One that the cursor leaves out is over here.
+        // A read of a piece that the cursor leaves out ends here.
         let here = match self.next.take().filter(|next| next.at.contains(&at)) {
             Some(next) => self.land(next)?,
             None => self.read(at, missing, spare.take())?,

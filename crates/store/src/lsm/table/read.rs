@@ -236,7 +236,7 @@ fn damaged(handle: &Handle, offset: u64, reason: &'static str) -> Error {
     Error::damaged(handle.path(), offset, reason)
 }
 
-/// Where a data block of a table stands, and what it is known by.
+/// The place of a data block of a table, and its key in the cache.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'h> {
     handle: &'h Arc<Handle>,

@@ -92,7 +92,7 @@ pub(super) fn is_dead(other: Identity, this: Identity, care: Care) -> bool {
 /// What tells a process from its children without a system call.
 #[derive(Clone, Copy)]
 pub(super) struct Token {
-    /// Where the number stands that is not the same in a child; `None`: it is the process' own.
+    /// A word that differs in a child after a fork; `None`: the process number is used.
     word: Option<&'static AtomicU64>,
     number: u64,
 }

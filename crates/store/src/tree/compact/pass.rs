@@ -172,7 +172,7 @@ struct Mover {
     position: [usize; MAX_LEVELS],
     /// Whether `position` is still to be followed.
     goes_on: bool,
-    /// The step is over.
+    /// The step is complete.
     is_full: bool,
     /// At most this many more pages may be visited: a bound for damaged trees, in which a page may
     /// be the child of several.

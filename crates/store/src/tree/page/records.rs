@@ -245,7 +245,7 @@ impl Source<'_> {
                 &self.bytes[value_at..start + usize::from(item.len)],
             );
             let key_len = self.shared.len() + old.len();
-            // A key of a damaged page need not have what it is said to share.
+            // A key of a damaged page may lack the bytes that it should share.
             let own = key_len - shared.min(key_len);
             let rest = match order {
                 KeyOrder::Reverse => Bytes::new(old, self.shared).sub(0, own),
