@@ -51,7 +51,7 @@ impl Group {
         fs::write(self.path.join("memory.max"), bytes.to_string())
     }
 
-    /// Where it is: what a process that is to join is told.
+    /// Its folder, which a joining process gets as an argument.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

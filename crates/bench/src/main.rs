@@ -16,8 +16,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Measures Hedgerow beside other engines: time, and, which do not depend on the load of the
-/// machine, pages and instructions. Every answer is checked; a wrong one fails the run.
+/// Benchmarks Hedgerow and other engines: time, and pages and instructions, which do not depend on
+/// the load of the machine. Every answer is checked; a wrong one fails the run.
 #[derive(Parser)]
 #[command(version)]
 enum Command {

@@ -33,7 +33,7 @@ Exit codes:
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// The answer is no: not found, there already, damaged, different.
+    /// The answer is no: not found, already there, damaged, different.
     No = 1,
     /// Wrong usage.
     Usage = 2,

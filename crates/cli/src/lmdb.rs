@@ -87,7 +87,7 @@ impl Environment {
         Ok(Self { txn, _env: env, main })
     }
 
-    /// All databases; the main one first, unless it has nothing but the records of named ones.
+    /// All databases; the main one first, unless it only has the records of named ones.
     pub(crate) fn databases(&self) -> Result<Vec<Database>, String> {
         let mut named = Vec::new();
         for name in self.txn.candidates(self.main)? {

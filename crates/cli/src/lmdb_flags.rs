@@ -40,7 +40,7 @@ impl Flags {
         Self::of_header(&TableHeader::of(info))
     }
 
-    /// Those that a dump's header tells of.
+    /// Those that a dump's header names.
     pub(crate) fn of_header(header: &TableHeader) -> Self {
         let Self(flags) = Self::of_orders(header);
         Self(match header.prefix_compression {

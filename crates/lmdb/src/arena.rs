@@ -24,8 +24,8 @@ pub(crate) struct Arena {
     free: *mut u8,
     left: usize,
     chunks: Vec<Chunk>,
-    /// Chunks that were in use when the newest one was rewound: what the caller was told then may
-    /// be what it asks by now.
+    /// Chunks that were in use when the newest one was rewound: the caller may pass strings that it
+    /// got then as arguments now.
     older: Vec<Chunk>,
     used: usize,
     /// Whether any address was handed out, of its own or of the store's.
@@ -111,7 +111,7 @@ impl Arena {
         self.has_given |= has_given;
     }
 
-    /// A string in one piece: where it stands, if it does, else a copy.
+    /// A string in one piece: in its place if it is stored so, otherwise a copy.
     #[inline(always)]
     pub(crate) fn val(&mut self, bytes: Bytes<'_>) -> Val {
         match bytes.as_slice() {
@@ -149,7 +149,7 @@ impl Arena {
         Val::new(to, len)
     }
 
-    /// `len` bytes. Their content is of no meaning.
+    /// `len` bytes. Their content is undefined.
     #[inline(always)]
     fn take(&mut self, len: usize) -> *mut u8 {
         if len > self.left {
@@ -222,7 +222,7 @@ impl Arena {
         self.chunks.push(chunk);
     }
 
-    /// Whatever was handed out is of no use from here on, or soon: the memory is taken back when
+    /// Everything that was handed out becomes invalid, now or soon: the memory is taken back when
     /// there is much of it.
     #[inline(always)]
     pub(crate) fn renew(&mut self) {

@@ -150,7 +150,7 @@ impl Env {
         }
     }
 
-    /// No transaction begins any more, and those that wait to be begun again are let go.
+    /// No transaction begins any more, and those that wait to be begun again are freed.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let mut next = self.open.get();
@@ -325,8 +325,8 @@ impl Env {
         if self.durability(flags) == Durability::Durable || !txn.is_short_of_pages() {
             return Ok(txn);
         }
-        // LMDB keeps no pages for a power loss. So that the same is enough here, they are given up
-        // where they are needed; but if readers hold them, that is of no use.
+        // LMDB keeps no pages for a power loss. So that the same size is enough here, such pages
+        // are given up when they are needed; but if readers hold them, that does not help.
         let rest = self.flushes_rest.load(Ordering::Relaxed);
         self.flushes_rest.store(rest.saturating_sub(1), Ordering::Relaxed);
         if rest > 0 {

@@ -240,7 +240,7 @@ pub(crate) fn options(flags: u32, functions: &Functions) -> TableOptions {
 }
 
 /// The options of the table of a new database whose values begin with an integer, by which alone
-/// LMDB orders them and tells them apart: MDB_INTEGERDUP and MDB_DUPFIXED with longer values.
+/// LMDB orders and distinguishes them: MDB_INTEGERDUP and MDB_DUPFIXED with longer values.
 pub(crate) fn leading_options(flags: u32, functions: &Functions) -> TableOptions {
     let order = Order::custom(LEADING, compare::leading);
     options(flags, functions).duplicates_in(Duplicates::Fixed { size: None, order })

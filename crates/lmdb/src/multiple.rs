@@ -36,7 +36,7 @@ impl Txn {
             place.attach(txn, view.table)?;
             go_to_block(txn, place, op)?;
             let data = block(txn, place, arena)?;
-            // Only a step tells the key.
+            // Only a step gives the key.
             let key = match op {
                 op::GET_MULTIPLE => None,
                 _ => Some(arena.val(place.current(txn)?.key)),

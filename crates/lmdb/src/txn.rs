@@ -230,7 +230,7 @@ impl Txn {
         Ok(())
     }
 
-    /// Commits a transaction without a parent; it is over, whatever the answer.
+    /// Commits a transaction without a parent; the transaction has ended, whatever the result.
     pub(crate) fn commit(&mut self) -> Answer {
         let refused = self.flags & (FINISHED | FAILED) != 0;
         match std::mem::replace(&mut self.body, Body::None) {

@@ -134,7 +134,8 @@ impl<'c> Generator<'c> {
         }
     }
 
-    /// A key: half of the time any, else near the last such one, so that neighbours meet.
+    /// A key: half of the time any key, otherwise one near the last such key, so that neighbours
+    /// meet.
     fn key(&mut self, table: u8) -> u32 {
         let keys = self.config.tables[usize::from(table)].keys.len() as u32;
         if table == self.table && self.rng.chance(1, 2) {

@@ -282,7 +282,7 @@ pub struct Point {
     pub pages: u64,
     /// Free pages.
     pub free: u64,
-    /// Pages that are free, but for a snapshot.
+    /// Free pages that a snapshot still holds.
     pub pinned: u64,
 }
 

@@ -19,7 +19,7 @@ use crate::data::Generator;
 use crate::engine::{Engine, Reader, Result, Table};
 use crate::group::{self, Group};
 
-/// What the process is told.
+/// The arguments of the process.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     engine: Peer,

@@ -14,7 +14,7 @@ use super::peer::Peer;
 use super::spec::Step;
 use crate::engine::{Engine, Promise, Result, Table, Writer};
 
-/// What the process is told.
+/// The arguments of the process.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     engine: Peer,
@@ -78,7 +78,7 @@ pub(crate) fn load<E: Engine>(options: &Options) -> Result<()> {
     })
 }
 
-/// Looks every few milliseconds until it is over; answers the most KiB seen.
+/// Looks every few milliseconds until the load is over; returns the most KiB seen.
 fn watch(done: &AtomicBool) -> Result<u64> {
     let mut peak = 0;
     while !done.load(Ordering::SeqCst) {

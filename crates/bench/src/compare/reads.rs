@@ -33,7 +33,7 @@ impl Run {
     }
 }
 
-/// The answer is wrong: what the benchmark must not go on with.
+/// The error for a wrong answer, which ends the benchmark.
 #[derive(Debug)]
 pub(crate) struct Wrong(pub(crate) String);
 

@@ -18,7 +18,7 @@ use crate::engine::{Engine, Reader, Result, Table};
 
 /// A store with the engine's type forgotten.
 pub(crate) trait Session {
-    /// Does a step that starts with what `model` says, and answers the row's value.
+    /// Does a step on a store with the content of `model`, and returns the row's value.
     fn run(&mut self, step: &Step, model: &Model) -> Result<f64>;
     /// Compares all entries with the model.
     fn verify(&self, model: &Model) -> Result<()>;

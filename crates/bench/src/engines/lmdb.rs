@@ -417,7 +417,7 @@ impl Reader for ReadTransaction<'_> {
 }
 
 impl Place<'_> {
-    /// Moves and answers key and value; false at the end.
+    /// Moves and returns key and value; false at the end.
     #[inline(always)]
     fn step(
         &mut self,
@@ -526,7 +526,7 @@ impl Writer for WriteTransaction<'_> {
             }
             // SAFETY: the cursor is live and stands on an entry.
             check("mdb_cursor_del", unsafe { (cursor.calls.cursor_del)(cursor.raw, 0) })?;
-            // After a deletion this answers the entry that followed.
+            // After a deletion this returns the entry that followed.
             operation = ffi::MDB_NEXT;
         }
         Ok(())

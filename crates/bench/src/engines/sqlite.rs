@@ -111,7 +111,7 @@ impl Database {
         Ok(statement)
     }
 
-    /// Runs a text once, whatever it answers.
+    /// Runs a statement once, whatever it returns.
     fn execute(&self, raw: Handle, text: &str) -> Result<()> {
         let statement = self.prepare(raw, &CString::new(text)?)?;
         // SAFETY: the statement is new and live.
@@ -261,7 +261,7 @@ impl On<'_> {
         unsafe { (self.database.functions.reset)(self.connection.statements[statement as usize]) };
     }
 
-    /// Does a statement that answers nothing.
+    /// Runs a statement without results.
     fn run(&self, statement: Statement, strings: &[&[u8]]) -> Result<()> {
         let done = self.start(statement, strings);
         self.reset(statement);

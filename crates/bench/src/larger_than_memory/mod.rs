@@ -164,7 +164,7 @@ impl Session<'_> {
         Ok(results)
     }
 
-    /// What the device does without a store right before a step that is held against it: random
+    /// What the device does without a store right before a step that is compared with it: random
     /// reads a second of a file as long as the items.
     fn probe(&self, step: Step) -> Result<f64> {
         let Some((depth, threads)) = step.beside() else { return Ok(0.0) };

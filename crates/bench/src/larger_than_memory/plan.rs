@@ -111,7 +111,7 @@ pub(super) fn scenarios(rows: &[Row]) -> Vec<&'static Scenario> {
 pub(super) struct Done {
     pub(super) step: Step,
     pub(super) taken: Taken,
-    /// Reads of the device a second right before, if it is held against these.
+    /// Reads of the device a second right before, if the step is compared with these.
     pub(super) beside: Option<f64>,
 }
 

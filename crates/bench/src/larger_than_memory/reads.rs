@@ -144,7 +144,7 @@ impl Row {
     }
 }
 
-/// Measures; answers an object and a table.
+/// Measures; returns an object and a table.
 pub(super) fn measured(folder: &Path, options: &Options) -> Result<(Value, String)> {
     fio::check()?;
     let device = Device::new(folder, options.bytes)?;

@@ -37,7 +37,7 @@ const SCANS: f64 = 2.0;
 /// How often the space is looked at.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// What the process is told.
+/// The arguments of the process.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     engine: Kind,
@@ -120,7 +120,7 @@ impl Taken {
 }
 
 impl Step {
-    /// What of the device this is held against: how many reads at a time, by how many threads.
+    /// The device's work that this is compared with: how many reads at a time, by how many threads.
     pub(super) fn beside(self) -> Option<(usize, usize)> {
         match self {
             Self::Get => Some((1, 1)),
@@ -394,8 +394,8 @@ impl Run<'_> {
         })
     }
 
-    /// Overwrites random items, by all writers, as long as `goes_on` says so of the count and the
-    /// time of one of them; answers how many it was a second.
+    /// Overwrites random items, by all writers, as long as `goes_on` returns true for the count and
+    /// the time of a writer; returns the rate a second.
     fn overwrite_while(
         &self,
         seed: u64,
@@ -493,8 +493,8 @@ fn disorder() -> crate::engine::Error {
     "a wrong answer: a scan is not in order".into()
 }
 
-/// Looks at the space until it is told to stop; the most that was there for each live byte, once
-/// there was a fair amount.
+/// Watches the space until it is told to stop; returns the most space for each live byte, once
+/// there was a fair amount of data.
 fn watch(folder: &Path, live: &AtomicU64, done: &AtomicBool) -> Result<f64> {
     let mut most = 0.0_f64;
     while !done.load(Ordering::SeqCst) {

@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::open;
 use crate::output::Output;
 
-/// Index a folder and show what counting trees can answer
+/// Index a folder and show which questions a counting store answers
 ///
 /// Every file under the folder goes into a table "files" (path -> size, time of change, kind) and a
 /// table "extensions" (extension -> paths). Each answer is shown beside the time that it took and

@@ -85,7 +85,7 @@ pub(crate) fn table_stat<S: Snapshot>(txn: &S, info: &TableInfo) -> hedgerow::Re
     txn.table_stat(table)
 }
 
-/// The map size that is told: there is none, so what LMDB would need at least.
+/// The map size to report: there is none, so this is the least that LMDB would need.
 pub(crate) fn map_size(used_bytes: u64) -> u64 {
     used_bytes.max(MAP_SIZE_DEFAULT)
 }

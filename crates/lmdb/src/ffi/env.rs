@@ -46,7 +46,7 @@ unsafe extern "C" fn mdb_version(
 unsafe extern "C" fn mdb_strerror(error: c_int) -> *const c_char {
     match code::text(error) {
         Some(text) => text.as_ptr(),
-        // SAFETY: takes any number; the answer is a string of the system's.
+        // SAFETY: takes any number; the result is a string of the system's.
         None => unsafe { libc::strerror(error) },
     }
 }

@@ -1,8 +1,8 @@
 //! The functions that the library exports, and nothing else that touches the caller's pointers.
 //!
-//! Each function does the same: it answers EINVAL where LMDB does for a null pointer, makes
-//! references of the pointers, calls a safe method that decides, and stores what that gives. A
-//! panic does not leave the library: it becomes MDB_PANIC, and the transaction is lost.
+//! Each function does the same: it returns EINVAL for a null pointer where LMDB does, makes
+//! references of the pointers, calls a safe method that decides, and stores its result. A panic
+//! does not leave the library: it becomes MDB_PANIC, and the transaction is lost.
 //!
 //! What the callers promise is what `lmdb.h` says, and every function here relies on it:
 //!
@@ -51,7 +51,7 @@ pub(crate) fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
-/// The code that says an answer.
+/// The code for a result.
 #[inline(always)]
 fn code(answer: Answer) -> c_int {
     match answer {
@@ -105,7 +105,7 @@ unsafe fn on_cursor(
     }
 }
 
-/// Answers a question where the caller wants it; a null address for the answer is EINVAL.
+/// Stores an answer at the caller's address; a null address is EINVAL.
 ///
 /// # Safety
 /// Promise 3.

@@ -38,8 +38,8 @@ unsafe fn close_with_txn(address: *mut Cursor) {
     if closed.len() > CLOSED_MAX
         && let Some(oldest) = closed.pop_front()
     {
-        // SAFETY: it was made by `Box::into_raw`, and is let go once: it leaves this list, which
-        // `mdb_cursor_close` leaves alone.
+        // SAFETY: it was made by `Box::into_raw`, and is freed once: it leaves this list, and
+        // `mdb_cursor_close` does not touch the list.
         drop(unsafe { Box::from_raw(oldest.load(Ordering::Relaxed)) });
     }
 }

@@ -32,7 +32,7 @@ fn hedgerow_error(source: std::io::Error) -> hedgerow::Error {
     hedgerow::Error::Io { doing: "make", path: std::env::temp_dir(), source }
 }
 
-/// A file of these bytes, its checksums made right: every call must answer or refuse.
+/// A file of these bytes, its checksums made right: every call must return a result or an error.
 pub fn file(bytes: &[u8]) {
     let page_size = 4096;
     let mut image = Image { bytes: bytes.to_vec(), page_size };

@@ -24,7 +24,7 @@ pub struct FlipReport {
     pub flips: u64,
     /// Files cut.
     pub cuts: u64,
-    /// Damage that was told of.
+    /// Damage that was reported.
     pub told: u64,
     /// Damage that looked like a torn write: the last commits were missing.
     pub torn: u64,
@@ -134,8 +134,8 @@ impl Damage<'_> {
         }
     }
 
-    /// Reads the store without writing to it, and salvages it: what the damage did not hit is there
-    /// with its value, and what is not is told of.
+    /// Reads the store without writing to it, and salvages it: undamaged entries must be there with
+    /// their values, and missing ones must be reported.
     fn salvage(&self, template: &Template, disk: &SimSystem) -> std::result::Result<(), String> {
         let before = still::files(disk, Path::new(PATH));
         let options = template::options(disk);
@@ -236,7 +236,7 @@ impl Damage<'_> {
         Ok(there)
     }
 
-    /// Whether `check` tells of damage.
+    /// Whether `check` reports damage.
     fn check(&self, db: &Db) -> std::result::Result<bool, String> {
         match db.check() {
             Ok(report) => {

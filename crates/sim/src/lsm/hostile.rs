@@ -68,7 +68,7 @@ impl Hostile {
     }
 }
 
-/// Changes what stands in a piece; answers how.
+/// Changes the content of a piece; returns how.
 fn change(piece: &Piece, bytes: &mut [u8], rng: &mut Rng) -> String {
     let content = piece.content.clone();
     let at = content.start + rng.index(content.len());

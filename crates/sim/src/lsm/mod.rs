@@ -39,7 +39,7 @@ pub struct Config {
     memtable_bytes: usize,
     segment_bytes: u64,
     table_bytes: u64,
-    /// On files of the system, with threads in the background; else on a simulated disk.
+    /// On files of the system, with background threads; otherwise on a simulated disk.
     pub is_real: bool,
 }
 

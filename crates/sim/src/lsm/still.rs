@@ -30,7 +30,7 @@ pub fn read(reader: &Reader) -> Result<State> {
     Ok(state)
 }
 
-/// Everything that salvage brings over, and what it says.
+/// Everything that salvage copies, and its report.
 ///
 /// # Errors
 /// If it fails, or what it made is no sound store.

@@ -80,7 +80,7 @@ impl Side {
 struct Reader {
     txn: ReadTxn,
     side: Side,
-    /// Its snapshot was let go.
+    /// Its snapshot was released.
     reset: bool,
 }
 

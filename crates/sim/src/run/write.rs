@@ -18,8 +18,8 @@ struct Target<'a> {
     model: &'a mut TableModel,
 }
 
-/// Writes to both and compares what they answer. Values of a table with duplicates are at most
-/// `longest` bytes long.
+/// Writes to both and compares the results. Values of a table with duplicates are at most `longest`
+/// bytes long.
 pub(super) fn write(
     txn: &mut WriteTxn,
     handle: Table,
