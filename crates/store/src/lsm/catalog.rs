@@ -93,8 +93,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::write`]: then it is still there. Or as [`Db::flush`], which follows: then it is
-    /// gone.
+    /// As [`Db::write`]: then the keyspace is still there. Or as [`Db::flush`], which follows: then
+    /// it is gone.
     pub fn drop_keyspace(&self, name: impl AsRef<[u8]>) -> Result<bool> {
         let (name, mut names) = (name.as_ref(), self.inner.catalog.lock());
         let Some(keyspace) = self.find(&mut names, name)? else { return Ok(false) };
@@ -103,7 +103,8 @@ impl Db {
         push_op(&mut batch.body, OpKind::DeleteRange, [&start, &[]], [&end, &[]]);
         push_op(&mut batch.body, OpKind::Delete, [&CATALOG.to_be_bytes(), name], [&[], &[]]);
         batch.count = 2;
-        // From here on batches that name it are refused, so that none can come after this one.
+        // From here on batches that name the keyspace are refused, so that none can follow the
+        // drop.
         keyspace.set_dropped(true);
         let committed = self.inner.commit(batch, self.inner.options.durability);
         committed.inspect_err(|_| keyspace.set_dropped(false))?;

@@ -306,7 +306,7 @@ impl Db {
 /// The version of a backup that is there already; `None` if there is none.
 ///
 /// # Errors
-/// [`Error::Path`] if what is there is a store, or was opened as one.
+/// [`Error::Path`] if the directory holds a store, or a backup that was opened as one.
 pub(crate) fn backup_in(target: &Target) -> Result<Option<Version>> {
     let Some(version) = manifest::read(&target.directory)? else { return Ok(None) };
     match manifest::is_backup(&target.directory)? {

@@ -39,7 +39,7 @@ enum Due {
 }
 
 impl Due {
-    /// How much garbage it removes; `None` if it is not for that.
+    /// How much garbage it removes; `None` if removing garbage is not its purpose.
     fn removed_bytes(&self, version: &Version) -> Option<u64> {
         match self {
             Self::Forget(_) => None,

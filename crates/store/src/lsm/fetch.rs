@@ -307,8 +307,8 @@ pub(crate) fn finder(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Arc<Finde
 
 /// Something that needs one piece after the other.
 pub(crate) trait Task<'v> {
-    /// Goes on with the piece that it wanted, first with none; what it wants next, `None` when it
-    /// is done.
+    /// Continues with the piece that it wanted (at first `None`); returns what it wants next, or
+    /// `None` when it is done.
     ///
     /// # Errors
     /// If what it got is damaged.

@@ -335,7 +335,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// Lets it take the place of the one before, when it is flushed.
+    /// Lets the flushed manifest take the place of the one before.
     ///
     /// # Errors
     /// As [`Manifest::create`].

@@ -75,7 +75,7 @@ impl Merge {
         }
     }
 
-    /// Puts the first source where it belongs now that it has moved.
+    /// Restores the order of the sources after the first one has moved.
     fn put_back(&mut self) {
         let Some((first, others)) = self.order.split_first() else { return };
         match self.standing(first.source) {

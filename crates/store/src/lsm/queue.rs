@@ -95,7 +95,7 @@ impl Queue {
         result
     }
 
-    /// One of that store that is not in use. Those of stores that are closed go on the way.
+    /// An unused queue of that store. Queues of closed stores are dropped on the way.
     fn take(directory: &Arc<Directory>) -> Option<Self> {
         let take = |queues: &RefCell<Vec<Self>>| {
             let mut queues = queues.borrow_mut();

@@ -125,7 +125,7 @@ fn locked(directory: &Directory) -> Error {
     Error::Locked { path: directory.file(Name::Lock), reason: reason.to_string() }
 }
 
-/// Opens every file, so that it is there also when it has lost its name.
+/// Opens every file, so that it stays readable even if its name is removed.
 fn keep_open(version: &Version) -> Result<()> {
     let tables = version.tables().map(|(_, table)| table.handle());
     let segments = version.segments().map(|segment| segment.handle());

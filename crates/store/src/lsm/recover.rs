@@ -178,7 +178,7 @@ impl<'o> Recovery<'o> {
         }
         let last_seq = seq.map(|seq| seq - 1);
         match segment.sealed {
-            // One that has ended without a group says nothing of what follows.
+            // A segment that has ended without a group says nothing about the next one.
             Some(sealed) => {
                 let follows = last_seq.is_none_or(|last_seq| last_seq == sealed.last_seq);
                 if !groups.is_at_end() || !follows {
@@ -242,7 +242,8 @@ impl<'o> Recovery<'o> {
         }
         self.edits.push(self.end_of(segment, cut, last_seq));
         if cut > HEADER_BYTES as u64 && self.access == Access::Write {
-            // Also where it ends there already: room may have been found for more.
+            // This is done even if the file ends there already: room may have been reserved for
+            // more.
             file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
             rewrite(&*file, flushed..cut).map_err(|e| Error::io("write to", path, e))?;
             self.unflushed.push((path.to_path_buf(), file));

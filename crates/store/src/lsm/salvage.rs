@@ -310,8 +310,8 @@ fn read_manifest(directory: &Arc<Directory>, lost: &mut Vec<Lost>) -> Result<Opt
     Ok(None)
 }
 
-/// Whether a manifest seems to be whole: where it names files that are not there, and newer ones
-/// are there that it does not name, its last records are missing.
+/// Whether a manifest seems to be whole: if it names missing files, and there are newer files that
+/// it does not name, its last records are missing.
 fn is_current(version: &Version, there: &BTreeSet<Name>, lost: &mut Vec<Lost>) -> bool {
     let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
     let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
@@ -385,7 +385,7 @@ impl Survey {
         self.gaps.push(span);
     }
 
-    /// Notes the files that the version names and that are not there.
+    /// Notes the missing files that the version names.
     fn missing(
         &mut self,
         directory: &Directory,

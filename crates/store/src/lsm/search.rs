@@ -117,7 +117,7 @@ impl<'v> Search<'v> {
         Self { view, open, key, tag, hash: None, asked: 0, table: None, value: None }
     }
 
-    /// What it found, when it is done: its tag and the value.
+    /// The result, when it is done: its tag and the value.
     pub(crate) fn into_value(self) -> (usize, Option<Value>) {
         (self.tag, self.value)
     }

@@ -32,7 +32,7 @@ pub(crate) struct Missing<'v> {
 /// knows a value by, and the value. `spare` is what earlier reads leave for later ones.
 ///
 /// # Errors
-/// If one cannot be read or is not what it should be, or `take` refuses it.
+/// If a value cannot be read or is damaged, or `take` refuses it.
 pub(crate) fn read(
     directory: &Arc<Directory>,
     mut missing: Vec<Missing<'_>>,

@@ -25,7 +25,7 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    /// How many entries below it hides, by estimate; 0 before there is one.
+    /// An estimate of how many entries below it hides; 0 before it was estimated.
     pub(crate) fn hidden(&self) -> u64 {
         self.hidden.get().copied().unwrap_or(0)
     }

@@ -205,7 +205,7 @@ pub(crate) fn place(
 /// The value that a pointer leads to, from the disk.
 ///
 /// # Errors
-/// If it cannot be read, or what stands there is not that value.
+/// If it cannot be read, or the bytes there are not that value.
 pub(crate) fn read_value(version: &Version, pointer: Pointer) -> Result<Vec<u8>> {
     let place = find(version, pointer)?;
     version.directory().reads.values.fetch_add(1, Relaxed);

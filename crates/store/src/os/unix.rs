@@ -354,7 +354,7 @@ impl DataFile for RealFile {
         self.write(parts, offset, WRITE_MAX)
     }
 
-    /// One call that flushes what it writes, where the system has it.
+    /// A single call that writes and flushes, if the system has one.
     #[cfg(target_os = "linux")]
     fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         use rustix::io::{ReadWriteFlags, pwritev2};

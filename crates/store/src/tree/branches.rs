@@ -61,7 +61,7 @@ impl Separator {
         Self { key: cell.known.to_vec(), extent: cell.extent, value }
     }
 
-    /// What it takes in a branch that shares `shared` bytes, at most.
+    /// The most bytes that it takes in a branch that shares `shared` bytes.
     fn cell_len(&self, shared: usize) -> usize {
         self.key.len().saturating_sub(shared) + 4 + self.value.as_ref().map_or(0, Vec::len)
     }

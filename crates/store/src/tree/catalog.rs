@@ -408,7 +408,7 @@ pub(crate) fn root_of<P: Pages>(pages: &P, catalog: &Tree, name: &[u8]) -> Resul
     Ok(record_of(pages, catalog, name)?.map(|(root, _)| root))
 }
 
-/// What the record of a table says of it; `None` if there is none of that name.
+/// The record of a table, decoded; `None` if there is no table of that name.
 pub(crate) fn info_of<P: Pages>(
     pages: &P,
     catalog: &Tree,

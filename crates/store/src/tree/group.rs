@@ -300,7 +300,7 @@ impl<G> Seats<G> {
         self.waiting.pop_front()
     }
 
-    /// Tells the first one that the turn is free; once, until it looks.
+    /// Tells the first waiter that the turn is free; only once, until it looks.
     fn tell_first(&mut self) {
         let Some(first) = self.waiting.front() else { return };
         self.passed += 1;

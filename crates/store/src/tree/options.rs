@@ -26,7 +26,7 @@ pub type Compare = Arc<dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync>;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Order {
-    /// As byte strings, the shorter one first where one begins with the other.
+    /// As byte strings; if one begins with the other, the shorter one comes first.
     #[default]
     Bytewise,
     /// As byte strings compared from their ends.

@@ -160,7 +160,7 @@ impl Store {
     /// [`Error::Corrupt`](crate::Error::Corrupt) if the catalog cannot be read,
     /// [`Error::Locked`](crate::Error::Locked) after a fork.
     pub fn stat(&self) -> Result<StoreStat> {
-        // Before the snapshot is taken, so that it is not among them.
+        // Listed before the snapshot is taken, so that the snapshot is not among them.
         let readers = self.readers()?;
         let txn = self.begin_read()?;
         let meta = &txn.meta.meta;

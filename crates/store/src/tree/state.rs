@@ -76,7 +76,8 @@ pub(crate) struct WriteState {
 }
 
 impl WriteState {
-    /// What a commit left; a transaction that follows it begins with that of `pages` and `free`.
+    /// State that a commit left; a transaction that follows it begins with that of `pages` and
+    /// `free`.
     pub(crate) fn new(file: Arc<PageFile>, meta: &Meta) -> Self {
         Self {
             kept: Kept { id: meta.id, max_pages: meta.max_pages, is_changed: false },

@@ -69,7 +69,7 @@ impl Values {
         })
     }
 
-    /// What stands at a place, if it is the value of that pointer.
+    /// The bytes at a place, if they are the value of that pointer.
     fn read(
         &self,
         segment: u32,

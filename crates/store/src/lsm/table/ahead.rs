@@ -96,7 +96,7 @@ impl Ahead {
         bytes.is_some_and(|bytes| bytes.len() >= place.len as usize)
     }
 
-    /// The bytes of a block, with those of the pieces that it takes.
+    /// The bytes of a block, from the pieces that it spans.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -176,8 +176,8 @@ impl Ahead {
     }
 }
 
-/// A buffer of that length beside others, which take `beside` bytes: the one that is left, if it is
-/// long enough. Room for it is made before it is there.
+/// A buffer of this length besides others, which take `beside` bytes: the spare one, if it is long
+/// enough. Memory for it is charged before it is allocated.
 fn buffer(charge: &mut Charge, beside: usize, len: usize, spare: Option<Buffer>) -> Buffer {
     let spare = spare.filter(|buffer| buffer.capacity() >= len);
     charge.set(beside + spare.as_ref().map_or(len, Buffer::capacity));

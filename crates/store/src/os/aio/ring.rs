@@ -135,7 +135,7 @@ impl Ring {
 }
 
 impl Flight {
-    /// What a call for it that returned `result` means: `None` if it is not done yet.
+    /// The meaning of the `result` of a call for it: `None` if it is not done yet.
     fn outcome(&mut self, result: i32) -> Option<io::Result<usize>> {
         let left = self.request.buffer.len() - self.moved;
         match result {

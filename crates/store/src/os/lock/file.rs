@@ -43,10 +43,10 @@ const OPENING: u64 = 2;
 /// The first of the bytes that openers hold, one for each process entry.
 const ALIVE: u64 = 1 << 30;
 
-/// Opens or makes the lock file and joins those that share it.
+/// Opens or makes the lock file and joins the processes that share it.
 ///
-/// A read-only opener that may not write the file, or not make it, is a [`guest`], and so is one
-/// that finds guests there.
+/// A read-only opener that may not write or make the file is a [`guest`], and so is one that finds
+/// guests there.
 pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
     let file = match unix::open_regular(path, flags, mode) {

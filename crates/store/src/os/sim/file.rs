@@ -104,7 +104,7 @@ impl DataFile for SimFile {
         self.flush(Event::SyncRange { file: self.file, offset, len })
     }
 
-    /// What it begins to write it may have written anyway; so this is counted and no more.
+    /// The system may write these bytes at any time anyway, so this call is only counted.
     fn start_writeback(&self, _offset: u64, _len: u64) {
         self.system.state().writebacks += 1;
     }

@@ -96,7 +96,8 @@ struct File {
     /// The length as processes see it.
     len: u64,
     pending: Vec<Change>,
-    /// What the cache shows, if a sync that failed made it forget what was to be written.
+    /// The bytes that the cache shows, after a failed sync has made it forget what was to be
+    /// written.
     cached: Option<Content>,
 }
 
@@ -196,7 +197,7 @@ impl Image {
         (self.files.iter().map(File::seen).collect(), names)
     }
 
-    /// How many files there were so far: the number of the next one.
+    /// How many files there have been: the number of the next one.
     pub(super) fn files_so_far(&self) -> usize {
         self.files.len()
     }

@@ -348,7 +348,7 @@ impl SimSystem {
         self.state().faults.add(operation, nth, times, fault);
     }
 
-    /// How many calls of all kinds there were so far, those that failed included.
+    /// How many calls of all kinds there have been, including those that failed.
     pub fn all_calls(&self) -> u64 {
         self.state().faults.all_calls()
     }

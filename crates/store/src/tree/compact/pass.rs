@@ -186,7 +186,7 @@ impl Mover {
         self.goes_on = false;
     }
 
-    /// Whether a page is one of those to be moved, and still where it was.
+    /// Whether a page is to be moved, and is still in its old place.
     fn is_due(&self, at: PageRef) -> bool {
         !at.is_changed() && self.plan.from.contains(&at.0)
     }
@@ -320,7 +320,7 @@ impl Mover {
         })
     }
 
-    /// Copies an extent to where there is room; `None` if there is no room for it.
+    /// Copies an extent to free pages; `None` if there is no room for it.
     fn extent(
         &mut self,
         pages: &mut WritePages,

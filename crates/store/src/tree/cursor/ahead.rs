@@ -59,14 +59,14 @@ impl<'t> Ahead<'t> {
         self.next >= self.end
     }
 
-    /// Whether what is ahead next is a key that stands in one piece.
+    /// Whether the next key ahead is stored in one piece.
     #[inline(always)]
     pub fn is_stored(&self) -> bool {
         self.next < self.stored_end
     }
 
-    /// Steps on to a key that stands in one piece, and gives that and the value. `None` where there
-    /// is none such ahead, or the step is not so simple.
+    /// Steps to the next key if that is stored in one piece, and gives key and value. `None` if
+    /// there is no such key ahead, or the step is not a simple one.
     #[inline(always)]
     pub fn step_stored(&mut self) -> Option<(&'t [u8], &'t [u8])> {
         if !self.is_stored() {
@@ -79,8 +79,8 @@ impl<'t> Ahead<'t> {
         Some(pair)
     }
 
-    /// Steps on, as [`Cursor::next_joined`] does. `None` where that is not so simple: the cursor
-    /// can do it once it has followed.
+    /// Steps on, as [`Cursor::next_joined`] does. `None` if the step is not a simple one: the
+    /// cursor can do it once it has followed.
     #[inline(always)]
     pub fn step(&mut self) -> Option<Step<'t>> {
         if self.is_done() {

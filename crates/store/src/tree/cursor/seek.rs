@@ -138,7 +138,7 @@ impl Cursor {
         }
     }
 
-    /// Seeks, and gives what is there; where there is nothing the cursor stands nowhere.
+    /// Seeks, and gives the entry found; if there is none the cursor stands nowhere.
     pub(crate) fn seek_and_give<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,

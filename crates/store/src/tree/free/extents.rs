@@ -66,8 +66,8 @@ impl FreeState {
         Ok(lowest.is_some())
     }
 
-    /// Opens the recent list and what of the ready tree touches it, so that neighbours that stand
-    /// in different places are one run.
+    /// Opens the recent list and the adjoining runs of the ready tree, so that neighbours that are
+    /// noted in different places become one run.
     fn open_neighbours(&mut self, pages: &mut WritePages) -> Result<()> {
         for run in std::mem::take(&mut self.recent.open) {
             pages.open_run(run)?;

@@ -357,7 +357,7 @@ impl WritePages {
     /// be as old as any would stay for as long as one of these does.
     pub(crate) fn release_unread(&mut self, leaves: impl Iterator<Item = PageRef>) -> Result<()> {
         self.check_freed()?;
-        // What was there before may be what a savepoint goes back to.
+        // The earlier content may be what a savepoint goes back to.
         let first = self.freed.len();
         for at in leaves {
             // A damaged one is as old as any.
@@ -467,8 +467,8 @@ impl WritePages {
         Ok(self.take_run(1)?.start)
     }
 
-    /// Takes neighbouring pages: free ones that serve best, else at the end of the store, where
-    /// those that are free just before it come first.
+    /// Takes neighbouring pages: the free run that fits best, otherwise pages at the end of the
+    /// store, beginning with free ones just before the end.
     pub(crate) fn take_run(&mut self, pages: u32) -> Result<Run> {
         if let Some(run) = self.space.open.take(pages) {
             return Ok(run);

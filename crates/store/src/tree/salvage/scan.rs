@@ -136,8 +136,8 @@ impl Scan {
         Root { page: PageRef(no), level: seen.level, ..Root::EMPTY }
     }
 
-    /// The newest catalog of which all tables can be found; if there is none, the one of which most
-    /// can. With the commit that wrote it.
+    /// The newest catalog whose tables can all be found, or else the one of which most tables can;
+    /// with the commit that wrote it.
     pub(super) fn newest_catalog(&self) -> Option<(Root, u64)> {
         let mut roots: Vec<(PageNo, &Seen)> = self
             .catalogs
@@ -262,7 +262,7 @@ impl Scan {
     }
 }
 
-/// Reads pages one by one; one that cannot be read is zeros, which no page is.
+/// Reads pages one by one; an unreadable page becomes zeros, which are no valid page.
 fn read_singly(file: &PageFile, start: PageNo, piece: &mut [u8]) {
     for (no, bytes) in (start..).zip(piece.chunks_exact_mut(file.page_size())) {
         if file.read_run(Run { start: no, len: 1 }, bytes).is_err() {

@@ -41,7 +41,7 @@ pub struct TypedMultimap<K, V> {
 }
 
 impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
-    /// Opens the table of that name, creating it if it is not there.
+    /// Opens the table of that name, or creates it if it does not exist.
     ///
     /// # Errors
     /// [`Error::TableOptions`] if it is there with other types.

@@ -43,7 +43,7 @@ pub struct TypedTable<K, V> {
 }
 
 impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
-    /// Opens the table of that name, creating it if it is not there.
+    /// Opens the table of that name, or creates it if it does not exist.
     ///
     /// # Errors
     /// [`Error::TableOptions`](crate::Error::TableOptions) if it is there with other types.
