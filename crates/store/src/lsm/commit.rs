@@ -222,7 +222,7 @@ struct Lead<'i> {
     /// Those that are committed.
     group: Vec<Arc<Waiter>>,
     outcome: Result<(), Refusal>,
-    /// Those of all that wait for a call, refused ones too.
+    /// All waiters with a callback, refused ones too.
     called: Vec<Arc<Waiter>>,
     is_passed_on: bool,
 }
@@ -263,7 +263,7 @@ struct Appended<'i> {
     /// The buffer they belong to.
     active: Arc<Buffer>,
     segment: u32,
-    /// Where the first one begins.
+    /// Where the first group begins.
     offset: u64,
     /// The sequence number of the first operation, and the one after the last.
     first: u64,

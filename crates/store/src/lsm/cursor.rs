@@ -176,7 +176,7 @@ impl Cursor {
         key.starts_with(&self.keyspace.to_be_bytes())
     }
 
-    /// To the next key that is there, from where the merge stands on, but not to `skipped`.
+    /// Moves to the next existing key, from the place of the merge on, but not to `skipped`.
     fn settle_forward(&mut self, mut skipped: Option<Vec<u8>>) -> Result<()> {
         (self.here, self.forward) = (None, true);
         while let Some(entry) = self.merge.entry() {
@@ -199,8 +199,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// To the last key that is there, from where the merge stands back. Versions of a key come the
-    /// oldest first on this way.
+    /// Moves to the last existing key, from the place of the merge backwards. In this direction the
+    /// oldest version of a key comes first.
     fn settle_back(&mut self) -> Result<()> {
         (self.here, self.forward) = (None, false);
         while let Some(entry) = self.merge.entry() {
@@ -283,14 +283,14 @@ impl Scan {
         self
     }
 
-    /// Only the keys that begin with `prefix`.
+    /// Gives only the keys that begin with `prefix`.
     pub fn prefix(mut self, prefix: &[u8]) -> Self {
         self.from = prefix.to_vec();
         self.to = end_of_prefix(prefix);
         self
     }
 
-    /// From the last key to the first.
+    /// Goes from the last key to the first.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self

@@ -376,9 +376,9 @@ struct Run<'b, 'q, 'v, T, F> {
     /// By their tokens.
     flights: Vec<Option<Flight<'b, 'v, T>>>,
     waiting: Vec<Joined<'v, T>>,
-    /// Those that need not wait any more.
+    /// The tasks that need not wait any more.
     ready: Vec<Joined<'v, T>>,
-    /// Those whose reads came back, empty between turns.
+    /// The tasks whose reads came back; empty between turns.
     landed: Vec<(T, Result<Cached>)>,
     finish: F,
     /// How many blocks and values were read.

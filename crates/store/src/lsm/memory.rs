@@ -25,7 +25,7 @@ const WRITERS: u64 = 3;
 /// What is charged as it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Of queues, of read-ahead and of files that are being written.
+    /// Buffers of queues, of read-ahead and of files that are being written.
     Buffers,
     /// Lists of where collected values went.
     Moved,

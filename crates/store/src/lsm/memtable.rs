@@ -254,12 +254,12 @@ impl<'m> MemIter<'m> {
         self.at.map(|node| (node.key(), node.seq(), node.kind(), node.value()))
     }
 
-    /// To the first entry that does not come before `(key, seq)`.
+    /// Moves to the first entry that does not come before `(key, seq)`.
     pub(crate) fn seek(&mut self, key: &[u8], seq: u64) {
         self.at = self.memtable.gap(&Target::new(key, seq)).1;
     }
 
-    /// To the last entry that comes before `(key, seq)`.
+    /// Moves to the last entry that comes before `(key, seq)`.
     pub(crate) fn seek_before(&mut self, key: &[u8], seq: u64) {
         self.at = self.not_head(self.memtable.gap(&Target::new(key, seq)).0);
     }
@@ -280,7 +280,7 @@ impl<'m> MemIter<'m> {
         self.at = self.not_head(node);
     }
 
-    /// To the next entry; from nowhere it does not move.
+    /// Moves to the next entry; from nowhere it does not move.
     pub(crate) fn next(&mut self) {
         self.at = self.at.and_then(|node| node.next(0));
         if let Some(behind) = self.at.and_then(|node| node.next(0)) {
@@ -288,7 +288,8 @@ impl<'m> MemIter<'m> {
         }
     }
 
-    /// To the entry before; from nowhere it does not move. Costs a search: nodes know no way back.
+    /// Moves to the previous entry; from nowhere it does not move. This costs a search: nodes have
+    /// no links backwards.
     pub(crate) fn prev(&mut self) {
         if let Some(node) = self.at {
             self.seek_before(node.key(), node.seq());

@@ -16,7 +16,7 @@ pub(crate) trait Source: Send {
     /// The entry here; `None` before the first and after the last one.
     fn entry(&self) -> Option<Entry<'_>>;
 
-    /// To the last entry before (`key`, `seq`).
+    /// Moves to the last entry before (`key`, `seq`).
     fn seek_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.seek(key, seq)?;
         if self.entry().is_some() { self.prev() } else { self.last() }
@@ -26,8 +26,8 @@ pub(crate) trait Source: Send {
 /// The entries of all sources in one order.
 pub(crate) struct Merge {
     sources: Vec<Box<dyn Source>>,
-    /// Those that stand on an entry, in the order of these on the way: the first one's is the one
-    /// here.
+    /// The sources that stand on an entry, in the order of these entries: the first one's entry is
+    /// the one here.
     order: Vec<Standing>,
     /// Whether all other sources stand after the entry here, or before it.
     forward: bool,

@@ -21,9 +21,9 @@ const ENTRY_BYTES: usize = 128;
 /// Which values move, and where to.
 #[derive(Clone, Copy)]
 pub(crate) struct Moves<'o> {
-    /// Those that stand in these segments.
+    /// The values in these segments move,
     pub(crate) segments: &'o [u32],
-    /// To segments of about this length.
+    /// to segments of about this length.
     pub(crate) segment_bytes: u64,
 }
 

@@ -82,7 +82,7 @@ impl Needed {
         Ok(())
     }
 
-    /// Those in a segment, ascending.
+    /// The needed values of a segment, ascending.
     pub(crate) fn of(&self, segment: u32) -> &[Stand] {
         let from = self.stands.partition_point(|stand| stand.segment < segment);
         let rest = &self.stands[from..];

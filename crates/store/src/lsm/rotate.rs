@@ -26,7 +26,7 @@ const ENDED_MAX: usize = 4;
 pub(crate) struct Logs {
     /// The segment that is written to, and the state of its writer.
     pub(crate) writer: Mutex<Writer>,
-    /// Those before it that the manifest does not say to have ended, in the order of the log.
+    /// The segments before it that the manifest does not call ended, in the order of the log.
     ended: Mutex<Vec<Ended>>,
     /// The one in which the log goes on. The lock is held while it is made, so that numbers ascend.
     spare: Mutex<Option<NewSegment>>,

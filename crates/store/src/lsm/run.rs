@@ -29,7 +29,8 @@ impl Rules {
         (at < self.snapshots.len()).then_some(at)
     }
 
-    /// Of tombstones over the same keys, newest first, those that some reader needs.
+    /// Selects the tombstones that some reader needs, from tombstones over the same keys, newest
+    /// first.
     fn needed(&self, seqs: &[u64]) -> Vec<u64> {
         let mut needed: Vec<u64> = Vec::new();
         let mut last = None;

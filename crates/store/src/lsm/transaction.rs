@@ -320,7 +320,7 @@ impl<'t> TransactionScan<'t> {
         self.change(|scan| scan.to(key))
     }
 
-    /// Only the keys that begin with `prefix`.
+    /// Gives only the keys that begin with `prefix`.
     pub fn prefix(mut self, prefix: &[u8]) -> Self {
         let full = self.full(prefix);
         // A keyspace's number has a successor: so its full keys have an end.

@@ -172,7 +172,7 @@ impl Expected {
     }
 }
 
-/// Where the value stands that a pointer leads to.
+/// The place of the value that a pointer leads to.
 ///
 /// # Errors
 /// If there is no such place.

@@ -146,7 +146,7 @@ impl<'a> Iterator for Ops<'a> {
 pub(crate) struct Identity {
     pub(crate) number: u32,
     pub(crate) salt: u64,
-    /// Of the first operation in it.
+    /// The sequence number of the first operation in it.
     pub(crate) first_seq: u64,
 }
 

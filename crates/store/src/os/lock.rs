@@ -60,7 +60,7 @@ const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
 const ROUND: Duration = Duration::from_millis(20);
 /// The state of a process entry in use; any other value is a free one.
 const LIVE: u32 = 1;
-/// Of a process that has the store open for reading only.
+/// The mark of a process that has the store open for reading only.
 const ONLY_READS: u32 = 1;
 /// A slot's pin while it pins nothing.
 const NOTHING: u64 = u64::MAX;

@@ -301,7 +301,7 @@ fn is_too_long(error: &io::Error) -> bool {
 pub(super) enum Access {
     /// Nothing but reading.
     Read,
-    /// Also writing, of which the file and other processes learn nothing.
+    /// Writing is allowed, too, but neither the file nor other processes see it.
     #[cfg(target_os = "linux")]
     Private,
 }

@@ -25,8 +25,8 @@ enum State {
     Nowhere,
     /// On an entry.
     On,
-    /// Where its entry was before it was deleted: between the neighbours. If the entry comes back
-    /// the cursor is on it again.
+    /// The cursor stands where its entry was before it was deleted, between the neighbours. If the
+    /// entry comes back the cursor is on it again.
     Gap,
 }
 

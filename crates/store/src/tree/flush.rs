@@ -179,7 +179,7 @@ impl Inner {
     /// - Commits that are not durable have written too much for that: the newest record loses its
     ///   evidence, and one that it has superseded is removed.
     ///
-    /// Where these writes fail too there is nothing left to try.
+    /// If these writes fail too, there is nothing left to try.
     fn retract(&self) {
         let _ = self.write_durable_again();
         let Ok(newest) = self.newest() else { return };

@@ -97,7 +97,7 @@ impl Builder {
     /// Opens a store, creating it if there is none.
     ///
     /// # Errors
-    /// Those of [`Builder::open`] and [`Builder::create`].
+    /// The errors of [`Builder::open`] and [`Builder::create`].
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
         match self.open(&path) {
             Err(Error::Path { .. } | Error::NotAStore { .. } | Error::Corrupt { .. })

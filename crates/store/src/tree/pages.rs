@@ -533,7 +533,7 @@ impl Pages for ReadPages {
 
     #[inline(always)]
     fn fetch_to_change(&self, at: PageRef, _: usize) {
-        // Of a large page the beginning is fetched.
+        // Only the beginning of a large page is prefetched.
         prefetch::<PAGE_BYTES_MIN>(self.file.address(at.0));
     }
 

@@ -160,7 +160,7 @@ pub(crate) fn count_range<P: Pages>(
         (None, Some((key, side))) => (Count::default(), rank(pages, tree, key, side)?.count()),
         (None, None) => (Count::default(), tree.root.count),
     };
-    // Where the bounds stand the wrong way round nothing is left by the saturating difference.
+    // If the bounds are reversed, the saturating difference leaves nothing.
     Ok(Count {
         keys: to.keys.saturating_sub(from.keys),
         values: to.values.saturating_sub(from.values),

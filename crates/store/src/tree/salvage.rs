@@ -167,7 +167,7 @@ fn newest_catalog(
     metas: &[Meta],
     scan: &mut Option<Scan>,
 ) -> Result<Option<(Root, u64)>> {
-    // Of the newest commits not everything may have reached the disk: the first one whose catalog
+    // The newest commits may not have reached the disk completely: the first one whose catalog
     // begins with a readable page is taken.
     for meta in metas {
         let root = meta.catalog;

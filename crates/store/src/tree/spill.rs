@@ -22,7 +22,7 @@ const BEHIND_BYTES: usize = 1 << 20;
 /// only pages with changed children are left. Roots stay.
 ///
 /// # Errors
-/// Those of the file; the transaction can only be dropped then.
+/// The errors of the file; the transaction can only be dropped then.
 pub(crate) fn spill(state: &mut WriteState, target: usize) -> Result<()> {
     let excess = state.pages.changed_bytes().saturating_sub(target) / state.pages.page_size();
     let pages = &mut state.pages;

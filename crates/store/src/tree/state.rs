@@ -101,7 +101,7 @@ impl WriteState {
     pub(crate) fn rest(&mut self) -> bool {
         match self.pages.space.lowest_first {
             None => self.tables.rest(),
-            // Of tables that compaction has opened only the pages are known.
+            // For tables that compaction has opened, only the pages are known.
             Some(_) => self.forget_tables(),
         }
         self.kept.is_changed = false;

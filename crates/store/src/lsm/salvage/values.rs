@@ -26,8 +26,8 @@ type Unread = (PathBuf, u64, &'static str);
 pub(super) struct Values {
     directory: Arc<Directory>,
     pub(super) homes: BTreeMap<u32, Home>,
-    /// Of collected values whose list of places is damaged: where that of a key with a sequence
-    /// number stands.
+    /// For collected values whose list of places is damaged: the place of the value, by key and
+    /// sequence number.
     pub(super) by_key: HashMap<(Vec<u8>, u64), (u32, u64)>,
     /// Bytes that were to stand in a segment: its number, and where the first of them belongs.
     pub(super) pending: Option<(u32, u64, Vec<u8>)>,

@@ -65,7 +65,7 @@ impl Next {
 }
 
 impl Ahead {
-    /// Of a file whose blocks end before `end`, and of which everything is read if `is_whole`.
+    /// For a file whose blocks end before `end`, and of which everything is read if `is_whole`.
     pub(super) fn new(handle: &Arc<Handle>, end: u64, is_whole: bool) -> Self {
         let directory = handle.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);

@@ -282,7 +282,7 @@ impl Block {
             return Ok(None);
         }
         let read = || {
-            // Of the key nothing is asked: any number of bytes may be shared.
+            // The key is not checked: any number of bytes may be shared.
             let Header { value, tag, .. } = self.header(next)?;
             let (kind, next) = (Kind::from_byte((tag & 3) as u8)?, value.end);
             Some(Spot { seq: tag >> 2, kind, is_key: false, value, next })
@@ -429,7 +429,7 @@ impl Place {
         Ok(())
     }
 
-    /// To the entry that begins at `at`, at a restart.
+    /// Moves to the entry that begins at `at`, at a restart.
     fn go_to(&mut self, block: &Block, at: usize) -> Result<(), &'static str> {
         self.key.clear();
         self.next = at;
@@ -503,7 +503,7 @@ impl Place {
         (0..steps).try_for_each(|_| self.next(block))
     }
 
-    /// To the first entry that is not before (`key`, `seq`).
+    /// Moves to the first entry that is not before (`key`, `seq`).
     pub(crate) fn seek(&mut self, block: &Block, key: &[u8], seq: u64) -> Result<(), &'static str> {
         self.go_to(block, block.restart_to(key, seq)?.map_or(0, |at| block.restart(at)))?;
         while self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt() {

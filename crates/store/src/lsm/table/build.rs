@@ -27,7 +27,7 @@ pub(crate) struct TableBuilder {
     /// The last data block, whose line in the index waits for the first key after it.
     closed: Option<BlockPlace>,
     references: NumberMap<u64>,
-    /// Of all keys, for the filter.
+    /// The hashes of all keys, for the filter.
     hashes: Vec<u64>,
     meta: TableMeta,
 }

@@ -65,7 +65,7 @@ impl BlockPlace {
     }
 }
 
-/// Where the blocks stand that are not data.
+/// The places of the blocks that are not data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) number: u32,

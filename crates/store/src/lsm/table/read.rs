@@ -25,7 +25,7 @@ pub(crate) type Found<'b> = (u64, Kind, &'b [u8]);
 /// What finds the entries of a table. The cache keeps it, so it does not keep the file.
 pub(crate) struct Finder {
     number: u32,
-    /// Of the file without its footer: blocks end before.
+    /// The length of the file without its footer: blocks end before.
     end: u64,
     /// Where the data blocks end and what finds them begins.
     data_end: u64,
@@ -443,7 +443,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// To the first entry, from the last one of a table before this one: both are read as one.
+    /// Moves to the first entry, from the last one of the table before this one: both are read as
+    /// one.
     ///
     /// # Errors
     /// If the table cannot be read or is damaged.

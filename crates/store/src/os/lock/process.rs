@@ -203,7 +203,7 @@ pub(super) fn wake_one(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
 
-/// Those that wait look by themselves.
+/// Waiters look again by themselves.
 #[cfg(not(all(target_os = "linux", not(shuttle))))]
 pub(super) fn wake_one(_word: &AtomicU32) {}
 

@@ -99,9 +99,9 @@ pub enum CrashMode {
     KeepAll,
     /// Each survives or not as a whole.
     Whole,
-    /// Of each, every sector of 512 bytes survives or not.
+    /// Each sector of 512 bytes of each write survives or not.
     Torn512,
-    /// Of each, every sector of 4,096 bytes survives or not.
+    /// Each sector of 4,096 bytes of each write survives or not.
     Torn4096,
 }
 

@@ -250,7 +250,7 @@ impl<'w, 's> Walk<'w, 's> {
         self.wanted.form.keys.compare_bytes(a, b)
     }
 
-    /// Where the order is not known, everything is after everything.
+    /// If the order is not known, everything counts as ascending.
     fn compare_values(&self, a: &Bytes<'_>, b: &[u8]) -> Ordering {
         match &self.wanted.form.values {
             Some(KeyOrder::Custom(_)) | None => Ordering::Less,

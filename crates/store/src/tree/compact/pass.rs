@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) from: Range<PageNo>,
     /// Before this page.
     pub(super) limit: PageNo,
-    /// Not into this range, if there is other room.
+    /// Extents do not go into this range if there is other room.
     pub(super) avoid: Range<PageNo>,
     /// Whether extents are moved.
     pub(super) extents: bool,

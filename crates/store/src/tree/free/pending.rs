@@ -13,7 +13,7 @@ const PENDING_LEN: usize = 24;
 pub(super) struct Released {
     /// The entries, ascending.
     keys: Vec<(u64, PageNo)>,
-    /// Those of their runs that an older snapshot holds, under it.
+    /// Their runs that an older snapshot holds, filed under it.
     moved: Vec<(u64, FreeRun)>,
     /// Whether all other entries are held.
     is_all: bool,

@@ -73,7 +73,7 @@ pub(crate) struct UndoMark {
 struct UndoLog {
     steps: Vec<Undo>,
     epoch: u32,
-    /// Of each open savepoint the epoch that began with it, and how long `own` was.
+    /// For each open savepoint the epoch that began with it, and the length of `own` at that time.
     savepoints: Vec<(u32, usize)>,
     /// How many pages were joined to a freed run as they were let go of.
     joined: u64,
@@ -128,7 +128,7 @@ pub struct WritePages {
 }
 
 impl WritePages {
-    /// Those of no transaction; see [`Self::begin`].
+    /// The pages of no transaction; see [`Self::begin`].
     pub(crate) fn new(file: Arc<PageFile>) -> Self {
         let (max_pages, max_size) = (0, None);
         Self {
@@ -649,7 +649,7 @@ impl Pages for WritePages {
 
     #[cold]
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error {
-        // Of a changed page only the file is known.
+        // For a changed page only the file is known.
         let page = if at.is_changed() { u64::MAX } else { u64::from(at.0) };
         Error::Corrupt { path: self.base.file.path.clone(), page, reason }
     }
