@@ -46,7 +46,7 @@ impl Group {
         if !self.is_second {
             return fs::write(self.path.join("memory.limit_in_bytes"), bytes.to_string());
         }
-        // Where there is no swap there is no such file.
+        // Without swap there is no such file.
         let _ = fs::write(self.path.join("memory.swap.max"), "0");
         fs::write(self.path.join("memory.max"), bytes.to_string())
     }

@@ -1,5 +1,5 @@
-//! A new store that appears under its name when it is complete: until then it stands beside it
-//! under another one, and is removed if it never is.
+//! A new store that appears under its name when it is complete. Until then it has another name
+//! beside it, and it is removed if it never gets complete.
 
 use std::fs::{self, File};
 use std::io;

@@ -30,7 +30,8 @@ pub(crate) struct Arena {
     used: usize,
     /// Whether any address was handed out, of its own or of the store's.
     has_given: bool,
-    /// Of a transaction: memory for what it hands out without a cursor, until the next time.
+    /// A transaction's memory for strings that it hands out without a cursor, valid until the next
+    /// such call.
     brief: Option<Box<Self>>,
 }
 
@@ -68,7 +69,7 @@ impl Drop for Chunk {
     }
 }
 
-// SAFETY: it is the only owner of what it was allocated; nothing is read through it.
+// SAFETY: it is the only owner of its allocation; nothing is read through it.
 unsafe impl Send for Chunk {}
 // SAFETY: the chunks belong to the arena alone; what was handed out is the C caller's to keep in
 // one thread at a time, as the interface says of transactions.
@@ -203,7 +204,7 @@ impl Arena {
         }
     }
 
-    /// Sees to it that there is room for a short string.
+    /// Ensures that there is room for a short string.
     #[inline(always)]
     pub(crate) fn make_room(&mut self) {
         if self.left < size_of::<KeyRoom>() {

@@ -22,7 +22,7 @@ pub(crate) enum Put {
     Done,
     /// Room was made for a value, to be filled at this address.
     Reserved(*mut u8),
-    /// It was refused, because of a value that is there.
+    /// It was refused because of an existing value.
     Exists(Option<Val>),
 }
 
@@ -276,7 +276,7 @@ pub(crate) fn is_led(flags: u32, size: usize) -> bool {
     flags & integers == integers && !matches!(size, 4 | 8)
 }
 
-/// What the caller gave, copied where a write might move it.
+/// The caller's arguments, copied if a write might move them.
 struct Copied<'s> {
     key: &'s [u8],
     value: Option<&'s [u8]>,

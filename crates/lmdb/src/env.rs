@@ -60,7 +60,7 @@ pub(crate) struct Env {
     /// How many transactions are still to begin before another flush is tried for free pages, since
     /// the last one did not help.
     flushes_rest: AtomicU32,
-    /// Where the newest strings stand that the transaction that ended last had copied.
+    /// The memory of the newest strings that the last ended transaction had copied.
     handed_out: Mutex<Option<Chunk>>,
 }
 

@@ -240,7 +240,7 @@ impl<S: Snapshot> Main<'_, S> {
         })
     }
 
-    /// How many names are before a bound: for a lower one those that it leaves out.
+    /// How many names are before a bound: for a lower bound, those that it excludes.
     fn names_before(
         &mut self,
         order: &Order,

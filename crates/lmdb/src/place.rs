@@ -20,7 +20,7 @@ pub(crate) struct Place {
     /// Where the cursor stands in a main database with named ones, or stood when its transaction
     /// was reset.
     pub(crate) key: Vec<u8>,
-    /// The value on which it stood then, where a key may have several.
+    /// The value on which it stood then, if a key may have several.
     value: Vec<u8>,
     /// The key that was handed out last with one of several values, and the group that has it: its
     /// other values are handed out with the same one.
@@ -148,7 +148,7 @@ impl Place {
         self.state & END != 0
     }
 
-    /// Whether its key was deleted, so that a step forward gives where it stands.
+    /// Whether its key was deleted, so that a step forward gives the entry on which it stands.
     pub(crate) fn is_key_gone(&self) -> bool {
         self.state & KEY_GONE != 0
     }
@@ -174,7 +174,7 @@ impl Place {
         self.state &= !KEY_GONE;
     }
 
-    /// Moves to a table, or makes sure that it is there.
+    /// Moves to a table, or makes sure that it is in that table.
     #[inline(always)]
     pub(crate) fn attach<S: Snapshot>(
         &mut self,
@@ -235,7 +235,7 @@ impl Place {
         Ok(())
     }
 
-    /// Moves the engine's cursor and stands where it is then.
+    /// Moves the engine's cursor and stands on its new place.
     fn go<'t>(
         &mut self,
         step: impl FnOnce(&mut Cursor) -> hedgerow::Result<Option<Entry<'t>>>,

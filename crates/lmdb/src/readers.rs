@@ -32,9 +32,9 @@ pub(crate) struct Readers {
 
 #[derive(Default)]
 struct Slots {
-    /// Those that a thread or a transaction has.
+    /// The slots that a thread or a transaction has.
     all: Vec<Arc<Slot>>,
-    /// Those that transactions have given back.
+    /// The slots that transactions have given back.
     free: Vec<Arc<Slot>>,
     /// The most there ever were at a time.
     peak: usize,
@@ -160,7 +160,7 @@ impl Slot {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// A transaction reads through it from now on; that which waits there.
+    /// A transaction reads through the slot from now on; returns the transaction that waits in it.
     pub(crate) fn wake(&self) -> Answer<Option<Box<Txn>>> {
         self.seat.enter().map_err(|()| MDB_BAD_RSLOT)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Txn {
     pub(crate) cursors: Tracked,
     pub(crate) family: Family,
     pub(crate) names: Names,
-    /// Copies of what a write was given, which may stand where it writes.
+    /// Copies of a write's arguments, which may lie where it writes.
     pub(crate) scratch: Vec<u8>,
     reader: Option<Arc<Slot>>,
 }

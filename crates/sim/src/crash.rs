@@ -48,7 +48,7 @@ pub struct CrashReport<O = Op> {
     pub images: u64,
     /// Of those, images of a run on another image.
     pub nested: u64,
-    /// Of all images, those of a killed process.
+    /// The number of images that are those of a killed process.
     pub killed: u64,
     /// Commits of the run.
     pub commits: u64,

@@ -43,7 +43,7 @@ pub enum Kind {
     Mixed,
     /// Put at the back, deleted at the front.
     Queue,
-    /// One value at a time, of one to three pages; it goes when the next one has come.
+    /// One value at a time, of one to three pages; it is deleted when the next one has been put.
     Ring,
     /// Values that nested transactions put, replace, and take back.
     Nested,
@@ -304,7 +304,7 @@ pub struct GrowthReport {
 }
 
 impl GrowthReport {
-    /// Of a seed that has not begun.
+    /// The state of a seed that has not begun.
     pub(crate) fn new(seed: u64, kind: Kind, has_readers: bool) -> Self {
         Self { seed, kind, has_readers, curve: Vec::new(), percent: 0, violations: Vec::new() }
     }

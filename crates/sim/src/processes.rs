@@ -182,7 +182,7 @@ struct Run<'r> {
 /// Runs for a while in a folder.
 ///
 /// # Errors
-/// Those of the system; what is wrong with the store stands in the report.
+/// Errors of the system; what is wrong with the store is in the report.
 pub fn run(folder: &Path, settings: ProcessSettings) -> Result<ProcessReport, String> {
     let path = folder.join("store");
     drop(told("create", Store::builder().create(&path))?);
@@ -381,7 +381,7 @@ fn write_some(store: &Store, place: usize, rng: &mut Rng) -> Result<(), String> 
     say(&format!("committed {number}"))
 }
 
-/// One snapshot of a reader, all of it, and a line about it.
+/// Verifies all of one snapshot of a reader, and reports it by a line.
 fn read_some(store: &Store, rng: &mut Rng) -> Result<(), String> {
     let txn = told("begin_read", store.begin_read())?;
     if rng.chance(1, 4) {

@@ -33,7 +33,7 @@ pub struct ReadersReport {
     pub file_pages: u64,
     /// The greatest part of the bound that the file took, in percent.
     pub percent_of_bound: u64,
-    /// Of those, free ones in the end, and such as some snapshot held.
+    /// Of those, pages that were free at the end, and pages that a snapshot held.
     pub free_and_pinned: (u64, u64),
     /// Commits that the longest reader outlived.
     pub longest: u64,

@@ -414,7 +414,7 @@ impl Writer for Batch<'_> {
         self.changed()
     }
 
-    /// One by one, the way that both have in common.
+    /// One by one, which is the way that both support.
     fn delete_range(&mut self, low: &[u8], high: &[u8]) -> Result<()> {
         self.database.read(|txn| {
             let mut cursor = txn.cursor()?;

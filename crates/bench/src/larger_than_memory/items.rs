@@ -90,7 +90,7 @@ impl Values {
             && value[STAMP..] == self.piece(index, version)[STAMP..]
     }
 
-    /// Holds what was read of an item against what there should be.
+    /// Compares what was read of an item with what there should be.
     pub(super) fn check(&self, state: State, index: u64, value: Option<&[u8]>) -> Result<()> {
         let is_right = match (state.version(index), value) {
             (None, None) => true,
@@ -103,7 +103,7 @@ impl Values {
         }
     }
 
-    /// Holds an entry that a scan found against what there should be.
+    /// Compares an entry that a scan found with what there should be.
     pub(super) fn check_entry(&self, state: State, key: &[u8], value: &[u8]) -> Result<()> {
         let index = value.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
         if *key != random_key(index) {

@@ -125,8 +125,8 @@ pub(super) struct Results {
     pub(super) flushes: Vec<f64>,
     /// Items a second put, merged and collected.
     pub(super) drained: BTreeMap<Kind, Vec<f64>>,
-    /// Of each engine: the most bytes that its processes had for themselves, the most with the
-    /// cache of files, and how often the kernel ended one.
+    /// For each engine: the most bytes that its processes had for themselves, the most with the
+    /// cache of files, and how often the kernel killed one.
     pub(super) memory: BTreeMap<Kind, (u64, u64, u64)>,
     /// Engines that failed, and at what.
     pub(super) failures: Vec<(Kind, String)>,

@@ -35,8 +35,8 @@ pub(super) struct Load {
 #[derive(Clone, Copy)]
 pub(super) struct Rate {
     pub(super) reads_per_second: f64,
-    /// Of all processors together, the kernel's work included; it depends less on what else the
-    /// machine does.
+    /// The time of all processors together, including the kernel's work; it depends less on what
+    /// else the machine does.
     pub(super) cpu_micros_per_read: f64,
 }
 

@@ -466,7 +466,7 @@ impl Run<'_> {
         Ok(0)
     }
 
-    /// The items that are there are a prefix of all that were put, with those that were durable.
+    /// The existing items are a prefix of all that were put, and include those that were durable.
     fn recovered(&self) -> Result<u64> {
         let state = State { items: u64::MAX, ..State::default() };
         let (mut count, mut last, mut answer) = (0, 0, Ok(()));

@@ -57,7 +57,7 @@ pub(crate) struct Databases {
 }
 
 impl Databases {
-    /// Those of a snapshot.
+    /// The databases of a snapshot.
     pub(crate) fn of<S: Snapshot>(txn: &S) -> hedgerow::Result<Self> {
         Ok(Self { all: txn.tables()? })
     }

@@ -155,7 +155,7 @@ impl Processes {
 enum Word {
     Writer,
     Reader,
-    /// Of the log-structured engine.
+    /// For the log-structured engine.
     Loader,
 }
 

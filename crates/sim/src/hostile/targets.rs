@@ -78,7 +78,7 @@ fn drive(bytes: &[u8], seed: u64) {
             .max_size(bytes.len() as u64 + (1 << 20));
         let mut rng = Rng::new(seed, 3);
         Driver::new(folder.path(), &mut rng).run_briefly(&builder, &path);
-        // If it cannot be removed, the next one joins it.
+        // If the lock file cannot be removed, the next store joins it.
         let _ = std::fs::remove_file(folder.path().join("store-lock"));
     }
 }

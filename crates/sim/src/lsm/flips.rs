@@ -74,7 +74,7 @@ fn flip_one(template: &Template, rng: &mut Rng, report: &mut FlipReport) {
         report.violations.push(format!("{place}: {error}"));
         return;
     }
-    // The last record of a manifest may be a torn one: what it said is missing then.
+    // The last record of a manifest may be torn: its edits are then missing.
     let may_lose_edit = what == "record of the manifest" && is_last;
     let salvage_max = match what {
         "data block" => None,

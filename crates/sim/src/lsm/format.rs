@@ -132,8 +132,8 @@ fn segment(bytes: &[u8], pieces: &mut Vec<Piece>) -> Option<()> {
     Some(())
 }
 
-/// Where the pending groups end: after the last one that follows the one before it. Others stand
-/// there from earlier.
+/// Where the pending groups end: after the last one that follows the one before it. Older groups
+/// may follow.
 pub fn pending_end(bytes: &[u8]) -> usize {
     let (mut at, mut next) = (HEADER_BYTES, None);
     loop {

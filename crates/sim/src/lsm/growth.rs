@@ -87,7 +87,7 @@ fn churn(report: &mut GrowthReport, transactions: u64) -> hedgerow::Result<()> {
     db.close()
 }
 
-/// The steps of a transaction without those that it takes back.
+/// The steps of a transaction without those that it rolls back.
 fn kept(steps: Vec<Step>) -> Vec<Step> {
     let (mut kept, mut begun) = (Vec::new(), Vec::new());
     for step in steps {

@@ -155,7 +155,7 @@ impl Heard {
 /// Runs for a while in a folder.
 ///
 /// # Errors
-/// Those of the system; what is wrong with a store stands in the report.
+/// Errors of the system; what is wrong with a store is in the report.
 pub fn run(folder: &Path, settings: LoadSettings) -> Result<LoadReport, String> {
     let mut report = LoadReport::default();
     let mut rng = Rng::new(settings.seed, 50);

@@ -33,7 +33,7 @@ pub fn read(reader: &Reader) -> Result<State> {
 /// Everything that salvage copies, and its report.
 ///
 /// # Errors
-/// If it fails, or what it made is no sound store.
+/// If salvage fails, or the store that it made is not sound.
 pub fn salvage(options: &Options, path: &Path) -> Result<(SalvageReport, State)> {
     let report = options.salvage(path, NEW, &mut |_, _| Ok(()))?;
     let reader = options.open_read_only(NEW)?;
@@ -49,7 +49,7 @@ pub fn files(disk: &SimSystem, path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     inside.filter_map(|file| disk.content(&file).ok().map(|bytes| (file, bytes))).collect()
 }
 
-/// A reader sees what an opener does, and salvage finds it where it says that nothing is lost.
+/// A reader sees the same as an opener, and so does salvage if it reports no loss.
 ///
 /// # Errors
 /// In words, if they do not agree.

@@ -29,7 +29,7 @@ pub type Expected = (usize, Vec<u8>, Option<Vec<u8>>);
 /// The store, of which copies are damaged.
 pub struct Template {
     disk: SimSystem,
-    /// Each key that ever was, with its value if it is there.
+    /// Each key that was ever put, with its value if it still exists.
     pub expected: Vec<Expected>,
     /// Keys and values of the last commits, in their order, which stand only in the log.
     pub tail: Vec<(Vec<u8>, Vec<u8>)>,

@@ -107,7 +107,8 @@ impl Mark {
 }
 
 impl Ledger {
-    /// Of a store that was just made, with its empty commit; `durable` if that was flushed.
+    /// The state of a store that was just made, with its empty commit; `durable` if that was
+    /// flushed.
     fn new(id: u64, state: State, durable: bool) -> Self {
         let durable = durable.then_some(0);
         Self { commits: vec![Committed { id, state }], durable, begun: None }
@@ -219,7 +220,7 @@ impl<'c> Runner<'c> {
         let id = newest(&store)?;
         let found = match (ledger.position(id), mark) {
             (Some(found), _) => found,
-            // Of a store whose creation was cut there may be any of its first, empty commits.
+            // A store whose creation was cut may have any of its first, empty commits.
             (None, mark) if mark.is_none_or(|mark| mark.durable.is_none()) => 0,
             (None, _) => return Err(format!("holds commit {id}, which is too old").into()),
         };

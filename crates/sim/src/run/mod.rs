@@ -37,7 +37,7 @@ enum End {
     Stream,
 }
 
-/// What one transaction sees: the model of it, and what was opened in it.
+/// What one transaction sees: its model, and what was opened in it.
 struct Side {
     state: State,
     handles: Vec<Option<(u32, Table)>>,

@@ -23,7 +23,7 @@ const BLOB_AHEAD_PART: u64 = 32;
 
 type Handle = *mut c_void;
 type Fault = *mut *mut c_char;
-/// Of a function whose name is none that a field may have.
+/// The type of a function whose name cannot be that of a field.
 type SetInt = unsafe extern "C" fn(Handle, c_int);
 
 functions! {
