@@ -72,7 +72,7 @@ fn pending<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Pending<T> {
 /// Each of these comes in two forms. Those that end in `_async` answer a future, which needs no
 /// particular runtime. Those that end in `_then` call a function with the answer, on a thread of
 /// the store or on one that commits at that moment: it should be quick, and must not wait for
-/// something else of the same store. Where a store has no threads, on a simulated disk, everything
+/// something else of the same store. If a store has no threads, as on a simulated disk, everything
 /// is done before they return.
 ///
 /// Reads are done by a few threads of the store; reads that were requested at the same time are

@@ -93,8 +93,8 @@ fn base(version: &Version, sizes: &Sizes) -> usize {
     (1..BOTTOM).find(is_used).unwrap_or(BOTTOM)
 }
 
-/// Where tables hold the values, merging level 0 with all of them takes their space once more while
-/// it is done: then the levels above the last one begin to be used earlier.
+/// If tables hold the values, merging level 0 with all of them temporarily takes their space once
+/// more: then the levels above the last one are used earlier.
 fn level_bytes_min(version: &Version, sizes: &Sizes) -> u64 {
     if is_inline(version) { sizes.level_bytes_min / 4 } else { sizes.level_bytes_min }
 }

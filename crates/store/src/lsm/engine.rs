@@ -303,8 +303,8 @@ impl Inner {
         self.background.update(|before| Standing::new(version, segment_bytes, before));
     }
 
-    /// Writes edits that lead to `next`. Where they cannot be added to the manifest, or could not
-    /// be the last time, a new one takes its place.
+    /// Writes edits that lead to `next`. If they cannot be added to the manifest, or could not be
+    /// the last time, a new manifest takes its place.
     ///
     /// That is safe: the edits of a failed write may be there or not, and all files of the store
     /// with them and without them are there until a manifest is written whole.

@@ -198,7 +198,7 @@ struct Collection<'v> {
     chunk_bytes: usize,
     /// Made for the first value that is needed.
     out: Option<ValueWriter>,
-    /// Where values stand as tables say it, and now.
+    /// The places of values according to tables, and their present places.
     lines: Vec<(u32, u64, u64)>,
     charge: Charge,
 }

@@ -230,7 +230,7 @@ fn walk<'m>(
     loop {
         let next = before.next(level);
         if let Some(below) = level.checked_sub(1).and_then(|below| before.next(below)) {
-            // Where `next` is too far, this one is looked at next.
+            // If `next` is too far, this one is looked at next.
             below.prefetch();
         }
         match next {

@@ -11,7 +11,7 @@
 //!    newer range says that the key was deleted. Separated values are found by length and checksum,
 //!    which their pointers hold (`values`), wherever they stand now.
 //!
-//! Where a gap held a deletion, or a newer value, an older one may come back: gaps are named.
+//! If a gap held a deletion or a newer value, an older one may come back: gaps are named.
 
 mod log;
 mod values;

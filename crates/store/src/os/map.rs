@@ -128,7 +128,7 @@ impl Region {
         self.len
     }
 
-    /// Where the pages that hold the first `old` bytes were readable and writable, makes exactly
+    /// The pages that hold the first `old` bytes were readable and writable; this makes exactly
     /// those that hold the first `new` bytes so. Pages that are opened hold zeros.
     ///
     /// # Safety

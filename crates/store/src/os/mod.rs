@@ -103,7 +103,7 @@ pub trait DataFile: Send + Sync {
     /// `None` where the reservation would be too small to be of use: then `read_at` serves.
     fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
     /// As [`DataFile::map`], but the map may also be written to: only this process sees such
-    /// writes, and the file is not changed. Where the system has no such map, this gives one for
+    /// writes, and the file is not changed. If the system has no such map, this gives one for
     /// reading.
     fn map_private(&self, reserve: u64) -> io::Result<Option<Map>> {
         self.map(reserve)

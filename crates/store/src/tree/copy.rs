@@ -198,7 +198,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if !self.is_finished {
-            // The failure that led here is what the caller hears of.
+            // The caller gets the failure that led here.
             let _ = self.system.remove(&self.file.path);
         }
     }
@@ -209,8 +209,9 @@ fn plain_meta(txn: &ReadTxn) -> Meta {
     txn.meta.meta.without_log()
 }
 
-/// An error if what was copied is damaged. Where every page had the checksum of a page of a tree it
-/// is not; those of long values have none of their own, and are looked for from their trees.
+/// An error if the copied pages are damaged. If each of them has the checksum of a tree page, they
+/// are sound. Pages of long values have no checksum of their own, so that then all trees are walked
+/// to check them.
 fn check_copied(txn: &ReadTxn, is_sound: bool) -> Result<()> {
     match is_sound {
         true => Ok(()),

@@ -117,7 +117,7 @@ impl Ahead {
     fn enter(&mut self, at: u64, missing: usize) -> Result<()> {
         let before = self.here.take();
         if let Some(before) = &before {
-            // Where blocks between the two came from the cache, the next ones may do so, too.
+            // If blocks between the two came from the cache, the next ones may do so, too.
             self.is_steady = self.is_whole || before.at.end == at;
         }
         let mut spare = before.map(|here| here.buffer);

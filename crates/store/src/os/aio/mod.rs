@@ -102,7 +102,7 @@ pub trait Io: Send + Sync {
     /// error.
     fn queue(&self, depth: usize, pool: Option<&Pool>) -> Box<dyn Queue>;
     /// Begins a single request, which any thread may wait for later. Rings leave it to threads,
-    /// too. Where requests are served in order, nothing happens before it is waited for.
+    /// too. If requests are served in order, nothing happens before it is waited for.
     fn begin(&self, request: Request) -> Begun {
         Begun::later(request)
     }

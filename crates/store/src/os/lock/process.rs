@@ -31,8 +31,8 @@ pub(in crate::os) fn this() -> Identity {
     Identity { id, start, namespace: namespace() }
 }
 
-/// Where /proc shows another namespace than this process lives in, its numbers say nothing about
-/// other processes; the namespace then counts as unknown.
+/// If /proc shows another namespace than that of this process, its numbers say nothing about other
+/// processes; the namespace then counts as unknown.
 #[cfg(target_os = "linux")]
 fn namespace() -> u64 {
     use std::os::unix::fs::MetadataExt as _;

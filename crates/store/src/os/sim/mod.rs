@@ -27,9 +27,9 @@
 //! not bring it to the disk. The length stays pending or was kept.
 //!
 //! A process that dies ([`SimSystem::kill`]) leaves the files as they are in the cache, and its
-//! entries in lock files as those of a dead process; nothing that it does afterwards has an
-//! effect. Where all processes die and the machine goes on ([`SimSystem::killed_at`]), the cache
-//! is as it was, and what is pending stays pending.
+//! entries in lock files as those of a dead process; nothing that it does afterwards has an effect.
+//! If all processes die and the machine goes on ([`SimSystem::killed_at`]), the cache is as it was,
+//! and what is pending stays pending.
 //!
 //! Every call through the seam that can fail can be made to fail, by its kind or by its number:
 //! opening, asking for a length, mapping, reading, writing, flushing, cutting and extending,
@@ -84,7 +84,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        // Where address space is short, many disks must still fit in it.
+        // Even if address space is short, many disks must fit in it.
         let reserve = if cfg!(target_pointer_width = "64") { 256 << 20 } else { 16 << 20 };
         Self { reserve, map: true, capacity: None, flushes_in_background: false }
     }

@@ -377,10 +377,10 @@ pub(crate) fn branch_slot<P: Pages>(
 /// How many bytes of a leaf are fetched where a record probably stands.
 pub(crate) const LIKELY_BYTES: usize = 12 * LINE;
 
-/// Where the [`LIKELY_BYTES`] of a leaf begin among which the record of a key probably stands, as
-/// far as the branch above it tells; `None` where it tells nothing. In most leaves records take the
-/// last seven eighths of the page after the `front`, in the order of their keys; in one that has
-/// only been appended to they stand the other way round, and are predicted in the middle only.
+/// The beginning of the [`LIKELY_BYTES`] of a leaf that probably contain the record of a key,
+/// judging by the branch above; `None` if that says nothing. In most leaves records take the last
+/// seven eighths of the page after the `front`, in the order of their keys; in one that has only
+/// been appended to they stand the other way round, and are predicted in the middle only.
 ///
 /// This is the step of an interpolation search (Peterson, 1957): a record is as far after the first
 /// one of its leaf as its key is after the leaf's separator, relative to the next separator. A

@@ -92,7 +92,7 @@ impl Scan {
         for start in (FIRST_PAGE..walker.end).step_by(at_once as usize) {
             let len = at_once.min(walker.end - start);
             let piece = &mut bytes[..len as usize * page_size];
-            // Where a part of the disk cannot be read, the pages around it still can.
+            // If a part of the disk cannot be read, the pages around it still can.
             if walker.file.read_run(Run { start, len }, piece).is_err() {
                 read_singly(walker.file, start, piece);
             }

@@ -15,7 +15,7 @@ const KIND: &str = "multimap";
 
 /// A table from keys of type `K` to sets of values of type `V`, as seen by one transaction.
 ///
-/// The values of a key are distinct and in order. Where all values have the same width, they are
+/// The values of a key are distinct and in order. If all values have the same width, they are
 /// stored packed.
 ///
 /// ```
