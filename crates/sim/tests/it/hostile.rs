@@ -45,7 +45,7 @@ fn a_few_hostile_files_of_the_log_structured_engine_do_no_harm() {
     }
 }
 
-/// Damage of each kind of file is told of by name, or is like a write that was torn.
+/// Damage of each kind of file is reported by name, or looks like a torn write.
 #[test]
 fn damage_of_the_log_structured_engine_is_noticed() {
     let report = lsm::flips::run(1, 400).unwrap();

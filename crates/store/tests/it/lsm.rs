@@ -185,8 +185,8 @@ fn space_stays_within_its_bound() {
     }
 }
 
-/// Flips bytes of every file of a closed store: opening and reading answer as before or name the
-/// file; nothing panics, and nothing answers otherwise.
+/// Flips bytes of every file of a closed store: opening and reading give the same results as before
+/// or an error that names the file; nothing panics.
 #[test]
 fn damage_is_told_by_name() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Optimistic transactions of the log-structured engine: what conflicts and what does not, held
-//! against a model; and that what threads commit at once is serializable.
+//! Optimistic transactions of the log-structured engine: what conflicts and what does not, compared
+//! with a model; and that concurrent commits of threads are serializable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -267,8 +267,8 @@ fn functions_that_share_commits() {
     });
 }
 
-/// A process dies at any access to what it shares, while it opens, reads, writes or commits:
-/// the others go on with every commit that it was told of, and get its lock and its reader slots.
+/// A process dies at any access to what it shares, while it opens, reads, writes or commits: the
+/// others go on with every commit that had returned, and get its lock and its reader slots.
 #[test]
 fn a_process_dies_anywhere() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! A manifest is read as it was written; what is torn at its end is cut, what is damaged is told.
+//! A manifest is read as it was written; a torn end is cut, damage is reported.
 
 use super::super::memory::Budget;
 use super::*;

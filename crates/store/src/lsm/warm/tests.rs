@@ -1,4 +1,4 @@
-//! What is kept of files that write down what is let go of.
+//! What is kept of files; the test files record what is let go of.
 
 use std::io;
 

@@ -110,7 +110,7 @@ fn who_fails_or_panics_leaves_no_trace_in_the_others() {
     for (i, answer) in answers.into_iter().enumerate() {
         match (i, answer) {
             (1, Ok(Err(Error::Argument { .. }))) | (2, Err(_)) => {}
-            // That it failed is told although it did not look.
+            // The failure is reported although the function did not look at it.
             (4, Ok(Err(_))) => {}
             (1 | 2 | 4, other) => panic!("{i}: {other:?}"),
             (_, answer) => answer.unwrap().unwrap(),

@@ -1,5 +1,5 @@
 //! Commit, recovery and free space on a simulated disk, seen from below: the catalog's tree serves
-//! as the data, so that nothing but the store side and the plain trees is at work.
+//! as the data, so that only the store side and the plain trees are at work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -496,7 +496,7 @@ fn put_one(mut turn: Turn, key: &[u8]) -> Result<()> {
     turn.commit(Durability::Durable)
 }
 
-/// Runs `second` in a transaction that joins the group of another one; answers both results and how
+/// Runs `second` in a transaction that joins the group of another one; returns both results and how
 /// many flushes they took.
 fn grouped(
     system: &SimSystem,
