@@ -74,7 +74,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The program's bytes from the front; zeros behind the end.
+/// The program's bytes from the front; zeros after the end.
 struct Program<'a>(&'a [u8]);
 
 impl Program<'_> {

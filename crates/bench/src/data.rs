@@ -49,7 +49,7 @@ pub(crate) fn random_key(index: u64) -> [u8; 16] {
     key
 }
 
-/// Keys of 16 bytes that ascend with `index` (below 2^20) and look random but for that: the first
+/// Keys of 16 bytes that ascend with `index` (below 2^20) and look random otherwise: the first
 /// twenty bits are the index, the others a hash.
 #[inline(always)]
 pub(crate) fn ascending_key(index: u64) -> [u8; 16] {

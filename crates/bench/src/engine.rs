@@ -1,4 +1,4 @@
-//! What the measurements ask of an engine: one small adapter implements this for each.
+//! The interface that the measurements use: one small adapter implements it for each engine.
 //!
 //! Only traits, plain data, and the slow ways of an engine that lacks a call. Keys and values pass
 //! as [`Bytes`], which a plain slice becomes for free, so that no adapter has to copy. All calls
@@ -116,7 +116,7 @@ pub(crate) trait Engine: Sized + Sync {
         Err(Unsupported("compaction").into())
     }
 
-    /// Waits for what the engine does in the background, so that it disturbs nobody.
+    /// Waits for what the engine does in the background, so that it disturbs no measurement.
     fn settle(&self) -> Result<()> {
         Ok(())
     }

@@ -19,7 +19,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A new group whose processes get at most so many bytes, the cache of their files included.
+    /// A new group whose processes get at most `bytes` bytes, the cache of their files included.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         static GROUPS: AtomicU64 = AtomicU64::new(0);
         let number = GROUPS.fetch_add(1, Ordering::Relaxed);
@@ -46,12 +46,12 @@ impl Group {
         if !self.is_second {
             return fs::write(self.path.join("memory.limit_in_bytes"), bytes.to_string());
         }
-        // Where there is no swap there is no such file.
+        // Without swap there is no such file.
         let _ = fs::write(self.path.join("memory.swap.max"), "0");
         fs::write(self.path.join("memory.max"), bytes.to_string())
     }
 
-    /// Where it is: what a process that is to join is told.
+    /// Its folder, which a joining process gets as an argument.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -83,7 +83,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group that cannot be removed harms nobody, and nothing can be done about it here.
+        // A group that cannot be removed does no harm, and nothing can be done about it here.
         let _ = fs::remove_dir(&self.path);
     }
 }

@@ -8,7 +8,7 @@
 //! 3. The same with an engine that does nothing gives the cost of the loop and its key generator,
 //!    which is subtracted.
 //!
-//! The answers of each run are summed up and compared with what a sorted array says.
+//! The answers of each run are summed up and compared with those of a sorted array.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     profiles: Option<PathBuf>,
 }
 
-/// What a run under valgrind is told.
+/// The arguments of a run under valgrind.
 #[derive(clap::Args)]
 pub(crate) struct RunOptions {
     engine: Name,

@@ -1,5 +1,5 @@
-//! Hedgerow measured beside other engines: the command line. Exit codes: 0 measured, 1 a failure or
-//! a wrong answer, 2 wrong arguments, 3 a tool that is needed is not there.
+//! The command line of the benchmarks. Exit codes: 0 measured, 1 a failure or a wrong answer, 2
+//! wrong arguments, 3 a needed tool is missing.
 
 mod compare;
 mod data;
@@ -16,8 +16,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Measures Hedgerow beside other engines: time, and, which do not depend on the load of the
-/// machine, pages and instructions. Every answer is checked; a wrong one fails the run.
+/// Benchmarks Hedgerow and other engines: time, and pages and instructions, which do not depend on
+/// the load of the machine. Every answer is checked; a wrong one fails the run.
 #[derive(Parser)]
 #[command(version)]
 enum Command {

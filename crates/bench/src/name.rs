@@ -1,4 +1,4 @@
-//! The engines whose pages and instructions are counted: their names, and the adapters behind.
+//! The engines whose pages and instructions are counted: their names and their adapters.
 
 use std::path::Path;
 
@@ -26,12 +26,12 @@ impl Name {
     /// The engines whose pages are compared, ours first.
     pub(crate) const COMPARED: [Name; 2] = [Name::Hedgerow, Name::Lmdb];
 
-    /// Those of them that are wanted: all, or one.
+    /// The wanted engines: all that are compared, or one.
     pub(crate) fn wanted(only: Option<Name>) -> Vec<Name> {
         only.map_or(Self::COMPARED.to_vec(), |name| vec![name])
     }
 
-    /// The engines whose instructions are compared: all that are there, or the one that is wanted.
+    /// The engines whose instructions are compared: all that are available, or the wanted one.
     pub(crate) fn counted(only: Option<Name>) -> Vec<Name> {
         let face = Ours::calls().is_ok().then_some(Name::C);
         let all = || [Some(Name::Hedgerow), face, Some(Name::Lmdb)].into_iter().flatten().collect();

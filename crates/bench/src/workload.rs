@@ -1,5 +1,5 @@
 //! The operations whose instructions are counted: what each does, and what its answers must sum up
-//! to. Knows nothing of valgrind and of any particular engine.
+//! to. This module knows nothing of valgrind or of any particular engine.
 
 use std::path::Path;
 
@@ -148,7 +148,8 @@ pub(crate) fn prepare<E: Engine>(folder: &Path) -> Result<()> {
 }
 
 /// Runs a workload and gives the sum of its answers to `end`. A workload that writes in one
-/// transaction calls it inside of that: what an end costs depends on the number of operations.
+/// transaction calls it inside the transaction, since the cost of ending it depends on the number
+/// of operations.
 pub(crate) fn run<E>(
     store: &E,
     workload: Workload,
@@ -348,7 +349,7 @@ fn sorted_keys(count: u64) -> Vec<([u8; 16], u64)> {
     keys
 }
 
-/// What a workload must answer, from a sorted array in place of a store.
+/// The right answer of a workload, from a sorted array in place of a store.
 pub(crate) fn expected(workload: Workload, operations: u64) -> u64 {
     let sorted = sorted_keys(ENTRIES);
     let mut rank = vec![0; sorted.len()];

@@ -89,7 +89,8 @@ pub(crate) fn hex_to(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Format {
-    /// Adds `bytes`, as this format writes them, to `out`: printable ASCII, but for plain formats.
+    /// Adds `bytes`, as this format writes them, to `out`: printable ASCII, except in plain
+    /// formats.
     pub(crate) fn encode_to(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Self::Text => escape_to(bytes, out),

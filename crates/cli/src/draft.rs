@@ -1,5 +1,5 @@
-//! A new store that appears under its name when it is complete: until then it stands beside it
-//! under another one, and is removed if it never is.
+//! A new store that appears under its name when it is complete. Until then it has another name
+//! beside it, and it is removed if it never gets complete.
 
 use std::fs::{self, File};
 use std::io;
@@ -53,7 +53,7 @@ impl Draft {
         &self.path
     }
 
-    /// Gives it its name. Nobody may have it open.
+    /// Gives it its name. It must not be open.
     pub(crate) fn publish(self) -> Result<(), Failure> {
         let refused = |error| Failure::io("give a name to", self.wanted.display(), &error);
         if !self.wanted.is_dir() && !is_free(&self.wanted) {
@@ -67,7 +67,7 @@ impl Draft {
 }
 
 impl Drop for Draft {
-    /// What cannot be removed is left: whoever ends here hears of the first failure.
+    /// What cannot be removed is left: the user is told of the first failure only.
     fn drop(&mut self) {
         match self.path.is_dir() {
             true => drop(fs::remove_dir_all(&self.path)),
@@ -100,7 +100,7 @@ fn exists(path: &Path, reason: &'static str) -> Failure {
     hedgerow::Error::Path { path: path.to_path_buf(), reason }.into()
 }
 
-/// Removes a store that nobody has open.
+/// Removes a store that is not open.
 pub(crate) fn remove_tree(data: &Path) {
     let paths = Paths::of(data);
     for path in [paths.data, paths.lock] {

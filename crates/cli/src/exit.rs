@@ -33,7 +33,7 @@ Exit codes:
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// The answer is no: not found, there already, damaged, different.
+    /// The answer is no: not found, already there, damaged, different.
     No = 1,
     /// Wrong usage.
     Usage = 2,
@@ -60,7 +60,7 @@ pub(crate) enum Failure {
     Other(String),
     /// Ctrl-C, and what is worth saying about it.
     Interrupted(Option<String>),
-    /// Whoever read our standard output has had enough.
+    /// The reader of our standard output has closed it.
     ClosedPipe,
 }
 

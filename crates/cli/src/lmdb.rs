@@ -87,7 +87,7 @@ impl Environment {
         Ok(Self { txn, _env: env, main })
     }
 
-    /// All databases; the main one first, unless it has nothing but the records of named ones.
+    /// All databases; the main one first, unless it only has the records of named ones.
     pub(crate) fn databases(&self) -> Result<Vec<Database>, String> {
         let mut named = Vec::new();
         for name in self.txn.candidates(self.main)? {
@@ -120,9 +120,9 @@ struct Env {
 }
 
 impl Env {
-    /// Opens for reading, beside writers where there are any: where a lock file stands we take a
-    /// slot in it, so that no page is reused under us; where none does nobody else has the
-    /// environment open, and we leave no lock file behind.
+    /// Opens for reading, beside writers if there are any. If there is a lock file, we take a slot
+    /// in it, so that no page is reused while we read; if there is none, no other process has the
+    /// environment open, and we leave no lock file.
     fn open(path: &Path, file: &Path, named: u32) -> Result<Self, String> {
         let is_folder = path.is_dir();
         let name = CString::new(path.as_os_str().as_encoded_bytes())
@@ -174,8 +174,8 @@ impl Env {
 impl Drop for Env {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: created by `try_open` and closed only here; whoever owns it ends its
-            // transactions first.
+            // SAFETY: created by `try_open` and closed only here; its owner ends its transactions
+            // first.
             unsafe { ffi::mdb_env_close(self.raw) };
         }
     }
@@ -313,8 +313,8 @@ unsafe fn bytes<'t>(value: &ffi::MDB_val) -> &'t [u8] {
     if value.mv_size == 0 {
         return &[];
     }
-    // SAFETY: LMDB gave a pointer into its map with that many bytes behind it; the caller vouches
-    // for the lifetime.
+    // SAFETY: LMDB gave a pointer to that many bytes of its map; the caller vouches for the
+    // lifetime.
     unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
 }
 

@@ -35,12 +35,12 @@ const WORDS: [(u32, &str); 8] = [
 pub(crate) struct Flags(u32);
 
 impl Flags {
-    /// Those of a table, also of one that was not made through LMDB's interface.
+    /// The flags of a table, also of one that was not made through LMDB's interface.
     pub(crate) fn of(info: &TableInfo) -> Self {
         Self::of_header(&TableHeader::of(info))
     }
 
-    /// Those that a dump's header tells of.
+    /// The flags that a dump's header names.
     pub(crate) fn of_header(header: &TableHeader) -> Self {
         let Self(flags) = Self::of_orders(header);
         Self(match header.prefix_compression {

@@ -29,9 +29,9 @@ pub(crate) struct Loaded {
 pub(crate) enum Target<'a> {
     /// With these options: made, or checked if it is there.
     Exactly(&'a TableOptions),
-    /// As it is; made plain if it is not there.
+    /// Take the table as it is; make it with default options if it does not exist.
     AsItIs,
-    /// As it is; made with these options if it is not there.
+    /// Take the table as it is; make it with these options if it does not exist.
     Made(&'a TableOptions),
 }
 
@@ -72,7 +72,7 @@ impl Loader {
         Self { store, name: None, keep, batch: None, loaded: Loaded::default() }
     }
 
-    /// The batch that is being filled; waits for other writers where one begins.
+    /// The batch that is being filled; beginning a batch waits for other writers.
     fn batch(&mut self) -> Result<&mut Batch, Failure> {
         let batch = match self.batch.take() {
             Some(batch) => batch,

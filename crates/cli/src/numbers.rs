@@ -1,4 +1,4 @@
-//! Numbers as a person reads them.
+//! Numbers in a form for people.
 
 use std::time::Duration;
 

@@ -12,21 +12,21 @@ use crate::codec::{Format, shown};
 use crate::exit::Failure;
 use crate::signals;
 
-/// The table that is meant where none is named.
+/// The default table.
 pub(crate) const MAIN: &str = "main";
 
 /// The engines that a store may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Engine {
-    /// One file that counts: the engine of a store unless told
+    /// One file that counts: the default engine
     Tree,
-    /// A directory, log-structured: for writing much, and for more than fits in memory
+    /// A directory, log-structured: for many writes, and for more data than fits in memory
     Lsm,
 }
 
 impl Engine {
-    /// The engine of the store at a path, known by its files, also where some are missing; where
-    /// there is none: the tree.
+    /// The engine of the store at a path, known by its files, even if some are missing; the tree if
+    /// there is no store.
     pub(crate) fn of(path: &Path) -> Self {
         let kinds = ["table", "log"].map(OsStr::new);
         let is_part = |name: &Path| name.extension().is_some_and(|kind| kinds.contains(&kind));
@@ -226,7 +226,7 @@ fn unescaped(shown: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Names the tables that there are, where the one asked for is not.
+/// Names the existing tables if the requested one does not exist.
 fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
     if !matches!(error, Error::NoTable { .. }) {
         return error.into();
@@ -236,7 +236,7 @@ fn explained<S: Snapshot>(txn: &S, error: Error) -> Failure {
     Failure::from(error).and(&hint(&names))
 }
 
-/// Which tables there are, for a person who asked for another one.
+/// Which tables there are, for a user who asked for another one.
 pub(crate) fn hint(names: &[&[u8]]) -> String {
     let shown: Vec<String> = names.iter().take(10).map(|name| shown(name)).collect();
     let more = if names.len() > shown.len() { ", ..." } else { "" };

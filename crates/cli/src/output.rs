@@ -1,4 +1,4 @@
-//! Where results go: standard output or a file, buffered. A reader of our output who leaves early
+//! Where results go: standard output or a file, buffered. A reader of our output that stops early
 //! (`| head`) is no error. A file appears under its name when all of it is on stable storage, and
 //! never in place of a store, or of another file unless that was asked for.
 
@@ -15,7 +15,7 @@ use crate::exit::Failure;
 use crate::signals;
 use target::Target;
 
-/// What is done where a file of that name is there already.
+/// What is done if a file of that name exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
     /// It is left alone, and nothing is written.
@@ -27,7 +27,7 @@ pub(crate) enum Existing {
 /// The option of every subcommand that writes a file which is no store.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct ForceArg {
-    /// Replace a file that is there already (never one of a store)
+    /// Replace an existing file (never one of a store)
     #[arg(long)]
     force: bool,
 }

@@ -1,4 +1,4 @@
-//! How far long work has come: a line on standard error, only where that is a terminal.
+//! The progress of long work: a line on standard error, only if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -49,12 +49,12 @@ impl Progress {
         Self { bar: ProgressBar::hidden() }
     }
 
-    /// So much is done.
+    /// Shows that `done` is done.
     pub(crate) fn at(&self, done: u64) {
         self.bar.set_position(done);
     }
 
-    /// So much is done of so much, where the total may still change.
+    /// Shows that `done` of `total` is done, where the total may still change.
     pub(crate) fn at_of(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);

@@ -119,7 +119,7 @@ impl Keys {
         }
     }
 
-    /// In bytewise order: the first key behind it, if there may be any.
+    /// In bytewise order: the first key after it, if there may be any.
     pub(crate) fn end(&self) -> Option<Vec<u8>> {
         match &self.high {
             Bound::Included(key) => Some([key.as_slice(), &[0]].concat()),

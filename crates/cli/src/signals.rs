@@ -1,6 +1,6 @@
-//! Ctrl-C (and a polite `kill`): raises the interruption flag of every open store once, so that
-//! the work stops at the next safe point; asked a second time, the command leaves at once. Either
-//! way nothing that was committed is lost.
+//! Ctrl-C (and a polite `kill`): raises the interruption flag of every open store once, so that the
+//! work stops at the next safe point; when asked a second time, the command ends at once. In both
+//! cases nothing that was committed is lost.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ static RAISED: AtomicBool = AtomicBool::new(false);
 /// The command waits for another process that opens the same store.
 static OPENING: AtomicBool = AtomicBool::new(false);
 static STORES: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
-/// What is half-made, and must not be left behind.
+/// What is half-made, and must not be left.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Begins to catch the signals.
@@ -23,8 +23,8 @@ pub(crate) fn catch() -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("could not catch Ctrl-C: {error}")))
 }
 
-/// Opens a store, or does other work that leaves nothing undone behind wherever it ends. Being
-/// asked to stop meanwhile ends the command at once: opening may wait for other processes.
+/// Opens a store, or does other work that may be ended anywhere without harm. A request to stop
+/// ends the command at once: opening may wait for other processes.
 pub(crate) fn while_opening<T>(open: impl FnOnce() -> T) -> Result<T, Failure> {
     OPENING.store(true, Ordering::SeqCst);
     let opened = check().map(|()| open());
@@ -40,8 +40,8 @@ pub(crate) fn attach(interrupt: Interrupt) {
     STORES.lock().unwrap_or_else(PoisonError::into_inner).push(interrupt);
 }
 
-/// A file or folder that is being made. It is removed where the command ends at once; who makes it
-/// removes it in all other cases.
+/// A file or folder that is being made. It is removed here if the command is ended at once; its
+/// maker removes it in all other cases.
 pub(crate) struct Left {
     path: PathBuf,
 }
@@ -60,7 +60,7 @@ impl Drop for Left {
     }
 }
 
-/// Removes what is half-made. Whoever ends here has no one to tell of a failure.
+/// Removes what is half-made. At this point a failure cannot be reported.
 fn remove_left() {
     for path in LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = match path.is_dir() {

@@ -20,7 +20,7 @@ pub(crate) enum OrderFlag {
 /// What a new table is.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TableFlags {
-    /// How its keys are ordered (bytewise, unless said otherwise)
+    /// The order of its keys (default: bytewise)
     #[arg(long, value_enum)]
     pub(crate) order: Option<OrderFlag>,
     /// A key may have several values
@@ -29,10 +29,10 @@ pub(crate) struct TableFlags {
     /// The values of a key all have this many bytes
     #[arg(long, value_name = "BYTES", requires = "duplicates", value_parser = parse_small_size)]
     value_size: Option<u32>,
-    /// How the values of a key are ordered (bytewise, unless said otherwise)
+    /// The order of the values of a key (default: bytewise)
     #[arg(long, value_enum, requires = "duplicates", value_name = "ORDER")]
     pub(crate) value_order: Option<OrderFlag>,
-    /// Keys, and the values of a key, do not share what they begin with, so that each stands in its
+    /// Do not share the common beginning of keys, or of the values of a key, so that each is in its
     /// page in one piece
     #[arg(long)]
     pub(crate) no_prefix_compression: bool,

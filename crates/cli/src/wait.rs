@@ -1,4 +1,5 @@
-//! Waiting for the turn to write: says for whom after a while, and ends where `--timeout` says so.
+//! Waiting for the turn to write: says after a while which process is being waited for, and gives
+//! up after `--timeout`.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use hedgerow::tree::{Store, WriteTxn};
 
 use crate::exit::Failure;
 
-/// After so long a person learns what is being waited for.
+/// After this long the user is told what is being waited for.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// How long this run of the command waits; for ever if nothing was said.

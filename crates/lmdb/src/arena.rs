@@ -1,5 +1,5 @@
-//! Memory for strings that the store does not hold in one piece: handed out by address, never
-//! moved. A transaction's is let go when that ends, a cursor's is used again by its next call.
+//! Memory for strings that the store does not hold in one piece: handed out by address and never
+//! moved. A transaction's memory is freed when it ends; a cursor's is reused by its next call.
 
 #![expect(unsafe_code, reason = "pieces are handed out by address")]
 
@@ -15,7 +15,7 @@ const CHUNK_MIN: usize = 4 << 10;
 /// What the system gives at once where it has pages of this size, as it is asked for in chunks of
 /// it: a scan that fills chunk after chunk stops for one of them, and not for 512 small ones.
 const CHUNK_MAX: usize = 2 << 20;
-/// So much may be in use when a write begins without being let go.
+/// If at most this much is in use when a write begins, it is not freed.
 const KEPT: usize = 64 << 10;
 
 /// The memory.
@@ -24,13 +24,14 @@ pub(crate) struct Arena {
     free: *mut u8,
     left: usize,
     chunks: Vec<Chunk>,
-    /// Chunks that were in use when the newest one was rewound: what the caller was told then may
-    /// be what it asks by now.
+    /// Chunks that were in use when the newest one was rewound: the caller may pass strings that it
+    /// got then as arguments now.
     older: Vec<Chunk>,
     used: usize,
     /// Whether any address was handed out, of its own or of the store's.
     has_given: bool,
-    /// Of a transaction: memory for what it hands out without a cursor, until the next time.
+    /// A transaction's memory for strings that it hands out without a cursor, valid until the next
+    /// such call.
     brief: Option<Box<Self>>,
 }
 
@@ -63,12 +64,12 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: `Chunk::new` allocated it with this layout; nobody else lets it go.
+        // SAFETY: `Chunk::new` allocated it with this layout; it is freed only here.
         unsafe { dealloc(self.base, self.layout) };
     }
 }
 
-// SAFETY: it is the only owner of what it was allocated; nothing is read through it.
+// SAFETY: it is the only owner of its allocation; nothing is read through it.
 unsafe impl Send for Chunk {}
 // SAFETY: the chunks belong to the arena alone; what was handed out is the C caller's to keep in
 // one thread at a time, as the interface says of transactions.
@@ -111,7 +112,7 @@ impl Arena {
         self.has_given |= has_given;
     }
 
-    /// A string in one piece: where it stands, if it does, else a copy.
+    /// A string in one piece: in its place if it is stored so, otherwise a copy.
     #[inline(always)]
     pub(crate) fn val(&mut self, bytes: Bytes<'_>) -> Val {
         match bytes.as_slice() {
@@ -140,8 +141,8 @@ impl Arena {
         self.has_given = true;
         let len = first.len() + second.len();
         let to = self.take(len);
-        // SAFETY: `take` answers `len` bytes that nobody else has; the sources are slices, and not
-        // in them, since those are handed out only once.
+        // SAFETY: `take` gives `len` bytes that are not used elsewhere; the sources are slices, and
+        // not in them, since those are handed out only once.
         unsafe {
             std::ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
             std::ptr::copy_nonoverlapping(second.as_ptr(), to.add(first.len()), second.len());
@@ -149,7 +150,7 @@ impl Arena {
         Val::new(to, len)
     }
 
-    /// `len` bytes. Their content is of no meaning.
+    /// `len` bytes. Their content is undefined.
     #[inline(always)]
     fn take(&mut self, len: usize) -> *mut u8 {
         if len > self.left {
@@ -165,13 +166,13 @@ impl Arena {
     /// [`Arena::joined`].
     #[inline(always)]
     pub(crate) fn room(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: `left` bytes from `free` on are in the newest chunk, and nobody else has them.
-        // Without a chunk there are none, and `free` is not null.
+        // SAFETY: `left` bytes from `free` on are in the newest chunk, and not in use. Without a
+        // chunk there are none, and `free` is not null.
         unsafe { std::slice::from_raw_parts_mut(self.free.cast(), self.left) }
     }
 
     /// A string that is stored in one piece, or was written to the beginning of the room, which
-    /// then ends behind it.
+    /// then ends after it.
     #[inline(always)]
     pub(crate) fn joined(&mut self, string: Joined<'_>) -> Val {
         self.has_given = true;
@@ -184,7 +185,7 @@ impl Arena {
         if self.left < size_of::<KeyRoom>() {
             return None;
         }
-        // SAFETY: so many bytes from `free` on are in the newest chunk, and nobody else has them.
+        // SAFETY: this many bytes from `free` on are in the newest chunk, and not in use.
         Some(unsafe { &mut *self.free.cast() })
     }
 
@@ -203,7 +204,7 @@ impl Arena {
         }
     }
 
-    /// Sees to it that there is room for a short string.
+    /// Ensures that there is room for a short string.
     #[inline(always)]
     pub(crate) fn make_room(&mut self) {
         if self.left < size_of::<KeyRoom>() {
@@ -222,7 +223,7 @@ impl Arena {
         self.chunks.push(chunk);
     }
 
-    /// Whatever was handed out is of no use from here on, or soon: the memory is taken back when
+    /// Everything that was handed out becomes invalid, now or soon: the memory is taken back when
     /// there is much of it.
     #[inline(always)]
     pub(crate) fn renew(&mut self) {

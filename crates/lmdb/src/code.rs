@@ -9,7 +9,7 @@ use crate::abi::*;
 
 /// A code other than 0, as a function of the interface returns it.
 pub(crate) type Code = c_int;
-/// What most functions answer.
+/// The result of most functions.
 pub(crate) type Answer<T = ()> = Result<T, Code>;
 
 thread_local! {
@@ -68,11 +68,11 @@ pub(crate) fn is_harmless(error: &Error) -> bool {
 /// Keeps a text for [`last_error`].
 pub(crate) fn note(text: &str) {
     let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
-    // While the thread ends there is nobody left to ask.
+    // While the thread ends, no caller is left to ask.
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
 }
 
-/// The text of the newest failure that this thread was told of, valid until its next one.
+/// The text of this thread's newest failure, valid until its next one.
 pub(crate) fn last_error() -> *const std::ffi::c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

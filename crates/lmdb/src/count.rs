@@ -114,7 +114,7 @@ impl Txn {
     }
 
     /// `mdb_get_key_rank`, `mdb_cursor_key_rank`: how many pairs come before a pair, or before a
-    /// key. In a database without duplicates the value is of no meaning.
+    /// key. In a database without duplicates the value is ignored.
     pub(crate) fn key_rank(&mut self, dbi: usize, key: &[u8], value: Option<&[u8]>) -> Answer<u64> {
         let (view, named) = self.counted(dbi)?;
         if key.is_empty() {

@@ -93,9 +93,9 @@ impl Cursor {
         Some((arena.short(key), Val::of(value)))
     }
 
-    /// Takes note of what MDB_NEXT will give without asking where the cursor stands; false if there
-    /// is nothing to say of that. The caller sees to it that the transaction, the cursor's, neither
-    /// ends nor is reset before [`Cursor::settle`].
+    /// Prepares the entries that MDB_NEXT will give without checking where the cursor stands; false
+    /// if there are none. The caller ensures that the cursor's transaction neither ends nor is
+    /// reset before [`Cursor::settle`].
     #[inline(always)]
     pub(crate) fn look_ahead(&mut self, txn: &'static mut Txn) -> bool {
         self.settle();
@@ -387,7 +387,7 @@ impl Txn {
         on_body!(&self.body, txn => {
             place.attach(txn, view.table)?;
             if op == op::GET_CURRENT && place.is_past_values() {
-                // LMDB tells the key, and of the value that there is none.
+                // LMDB gives the key, and an absent value.
                 let key = Some(arena.val(place.key_of_values(txn)?.key));
                 return Ok(Given { key, data: None });
             }
@@ -474,7 +474,7 @@ impl Txn {
         Some(done)
     }
 
-    /// A call of `mdb_cursor_put`. `data` is told what is there, or where room was made.
+    /// A call of `mdb_cursor_put`. `data` gets the existing value, or the room that was made.
     pub(crate) fn cursor_put(
         &mut self,
         dbi: usize,
@@ -630,7 +630,7 @@ fn usual<S: Snapshot>(
         },
     };
     Some(found.map(|entry| {
-        // MDB_SET does not tell the key.
+        // MDB_SET does not give the key.
         let key = if op == op::SET { Val::new(std::ptr::null(), 0) } else { arena.val(entry.key) };
         (key, arena.val(entry.value))
     }))

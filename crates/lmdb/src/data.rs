@@ -22,7 +22,7 @@ pub(crate) enum Put {
     Done,
     /// Room was made for a value, to be filled at this address.
     Reserved(*mut u8),
-    /// It was refused, because of a value that is there.
+    /// It was refused because of an existing value.
     Exists(Option<Val>),
 }
 
@@ -164,8 +164,8 @@ impl Txn {
         })
     }
 
-    /// Puts an entry. `flags` are those of `mdb_put`. The arguments may stand in the store, or in
-    /// memory that this lets go; the scratch then has a copy of the key.
+    /// Puts an entry. `flags` are those of `mdb_put`. The arguments may lie in the store, or in
+    /// memory that this call frees; the scratch then has a copy of the key.
     pub(crate) fn put(&mut self, dbi: usize, key: &[u8], data: Val, flags: u32) -> Answer<Put> {
         let view = match self.prepared(dbi)? {
             view if view.table.is_some() => view,
@@ -276,7 +276,7 @@ pub(crate) fn is_led(flags: u32, size: usize) -> bool {
     flags & integers == integers && !matches!(size, 4 | 8)
 }
 
-/// What the caller gave, copied where a write might move it.
+/// The caller's arguments, copied if a write might move them.
 struct Copied<'s> {
     key: &'s [u8],
     value: Option<&'s [u8]>,
@@ -308,7 +308,7 @@ fn copied<'s>(scratch: &'s mut Vec<u8>, key: &[u8], value: &[u8]) -> (&'s [u8], 
     scratch.split_at(key.len())
 }
 
-/// What a put asked for and got; `Exists(true)` if the caller is told the old value.
+/// The result of a put; `Exists(true)` if the caller gets the old value.
 enum Asked {
     Done,
     Reserved(*mut u8),
@@ -405,7 +405,8 @@ fn put_pair(
     Ok(Asked::Done)
 }
 
-/// Adds a value that must come after the others of its key; else [`Error::NotLast`].
+/// Adds a value that must come after the others of its key; otherwise the result is
+/// [`Error::NotLast`].
 fn append_value(txn: &mut WriteTxn, table: Table, key: &[u8], value: &[u8]) -> Result<(), Error> {
     match txn.append(table, key, value) {
         Err(Error::NotLast) => {}

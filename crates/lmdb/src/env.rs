@@ -1,4 +1,5 @@
-//! Environments: settings before and after opening, which file is meant, what is told of them.
+//! Environments: settings before and after opening, which file is meant, and information about
+//! them.
 
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::fs::File;
@@ -28,10 +29,11 @@ const CHANGELESS: u32 = MDB_FIXEDMAP
     | MDB_NOTLS
     | MDB_NOLOCK
     | MDB_NORDAHEAD;
-/// What the store keeps from puts when the file is full: so much, but no more than this part.
+/// What the store reserves from puts when the file is full: this many bytes, but no more than this
+/// part.
 const KEPT_BYTES: u64 = 16 * 4096;
 const KEPT_PART: u64 = 32;
-/// What LMDB says of an environment whose map size nobody set.
+/// What LMDB reports for an environment without a map size.
 const DEFAULT_MAPSIZE: usize = 1 << 20;
 const DEFAULT_READERS: u32 = 126;
 /// See [`Env::flushes_rest`].
@@ -58,7 +60,7 @@ pub(crate) struct Env {
     /// How many transactions are still to begin before another flush is tried for free pages, since
     /// the last one did not help.
     flushes_rest: AtomicU32,
-    /// Where the newest strings stand that the transaction that ended last had copied.
+    /// The memory of the newest strings that the last ended transaction had copied.
     handed_out: Mutex<Option<Chunk>>,
 }
 
@@ -67,7 +69,7 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) interrupt: Interrupt,
     pub(crate) readers: Arc<Readers>,
-    /// For those who ask for a descriptor.
+    /// For callers that ask for a descriptor.
     file: OnceLock<File>,
     /// In a child process: the same file, opened anew after the fork.
     in_child: OnceLock<Box<Opened>>,
@@ -148,7 +150,7 @@ impl Env {
         }
     }
 
-    /// No transaction begins any more, and those that wait to be begun again are let go.
+    /// No transaction begins any more, and those that wait to be begun again are freed.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let mut next = self.open.get();
@@ -206,8 +208,8 @@ impl Env {
         Ok(())
     }
 
-    /// Tells others who have the store open of the map size: those who set none go by it, as those
-    /// do with LMDB, which keeps it in the file.
+    /// Tells other processes that have the store open of the map size: those that set none use it,
+    /// as with LMDB, which keeps it in the file.
     fn share_map_size(&self) {
         let bytes = self.map_size.load(Ordering::Relaxed);
         if let Some(opened) = self.open.get()
@@ -323,8 +325,8 @@ impl Env {
         if self.durability(flags) == Durability::Durable || !txn.is_short_of_pages() {
             return Ok(txn);
         }
-        // LMDB keeps no pages for a power loss. So that the same is enough here, they are given up
-        // where they are needed; but if readers hold them, that is of no use.
+        // LMDB keeps no pages for a power loss. So that the same size is enough here, such pages
+        // are given up when they are needed; but if readers hold them, that does not help.
         let rest = self.flushes_rest.load(Ordering::Relaxed);
         self.flushes_rest.store(rest.saturating_sub(1), Ordering::Relaxed);
         if rest > 0 {
@@ -449,7 +451,7 @@ impl Env {
             match made {
                 Ok(()) => {
                     let file = File::open(&path).map_err(|e| code_of_io(&e));
-                    // Whoever has it open keeps it; without a name it leaves nothing behind.
+                    // An open file stays usable; without a name nothing is left of it.
                     let removed = std::fs::remove_file(&path).map_err(|e| code_of_io(&e));
                     return removed.and(file);
                 }

@@ -1,5 +1,5 @@
-//! The handles of an environment: which number stands for which database, with what functions. A
-//! transaction takes a copy of what it needs when it begins ([`View`]).
+//! The handles of an environment: which number stands for which database, and with which functions.
+//! A transaction takes a copy of what it needs when it begins ([`View`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,8 +52,8 @@ pub(crate) struct Handle {
     pub(crate) flags: u32,
     /// What the main database was last opened with that says how its keys are ordered.
     pub(crate) key_flags: u32,
-    /// Whether it was opened with MDB_PREFIX_COMPRESSION: its program knows what that means for
-    /// what it is handed.
+    /// Whether it was opened with MDB_PREFIX_COMPRESSION: then the program knows how long pointers
+    /// stay valid.
     pub(crate) is_brief: bool,
     /// Whether transactions that begin now may use it.
     pub(crate) is_valid: bool,
@@ -193,7 +193,7 @@ impl View {
     pub(crate) const NEW: u8 = 2;
     /// The table was looked up.
     pub(crate) const LOOKED_UP: u8 = 4;
-    /// The table is all there is to the database, so that nothing stands between it and the caller.
+    /// The database is just the table, so that calls go to it directly.
     pub(crate) const PLAIN: u8 = 8;
     /// See [`Handle::is_brief`].
     pub(crate) const BRIEF: u8 = 16;
@@ -240,7 +240,7 @@ pub(crate) fn options(flags: u32, functions: &Functions) -> TableOptions {
 }
 
 /// The options of the table of a new database whose values begin with an integer, by which alone
-/// LMDB orders them and tells them apart: MDB_INTEGERDUP and MDB_DUPFIXED with longer values.
+/// LMDB orders and distinguishes them: MDB_INTEGERDUP and MDB_DUPFIXED with longer values.
 pub(crate) fn leading_options(flags: u32, functions: &Functions) -> TableOptions {
     let order = Order::custom(LEADING, compare::leading);
     options(flags, functions).duplicates_in(Duplicates::Fixed { size: None, order })

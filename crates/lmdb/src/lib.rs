@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `env`, `readers` | environments, and who may read |
+//! | `env`, `readers` | environments, and their reader slots |
 //! | `handles`, `dbi` | which number is which database; opening and dropping |
 //! | `txn` | transactions and their children |
 //! | `data`, `cursor`, `multiple` | the calls on entries |

@@ -1,6 +1,6 @@
 //! The main database: the table without a name, and between its entries the records of the named
-//! databases, which the store keeps in its catalog. Only where there are named ones does anything
-//! here run but [`stat`].
+//! databases, which the store keeps in its catalog. Except for [`stat`], the code here only runs if
+//! there are named databases.
 //!
 //! A cursor on it remembers the key on which it stands; each step looks for the next one on both
 //! sides and takes the nearer.
@@ -240,7 +240,7 @@ impl<S: Snapshot> Main<'_, S> {
         })
     }
 
-    /// How many names are before a bound: for a lower one those that it leaves out.
+    /// How many names are before a bound: for a lower bound, those that it excludes.
     fn names_before(
         &mut self,
         order: &Order,

@@ -1,6 +1,6 @@
-//! Blocks of values of a fixed size: MDB_GET_MULTIPLE and its neighbours. As in LMDB a block is
-//! what the page where the cursor stands has of the key's values, and the cursor is left on the
-//! last of them; no block is larger than a page of LMDB's.
+//! Blocks of values of a fixed size: MDB_GET_MULTIPLE and its neighbours. As in LMDB a block holds
+//! those of the key's values that are in the cursor's page, and the cursor is left on the last of
+//! them; no block is larger than a page of LMDB's.
 
 use hedgerow::tree::Snapshot;
 
@@ -36,7 +36,7 @@ impl Txn {
             place.attach(txn, view.table)?;
             go_to_block(txn, place, op)?;
             let data = block(txn, place, arena)?;
-            // Only a step tells the key.
+            // Only a step gives the key.
             let key = match op {
                 op::GET_MULTIPLE => None,
                 _ => Some(arena.val(place.current(txn)?.key)),

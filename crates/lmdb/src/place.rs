@@ -1,7 +1,7 @@
 //! Where a cursor of the interface stands: LMDB's states, kept beside a cursor of the engine.
 //!
 //! LMDB's cursor is an index in a page, and that shows: after its entry was deleted it stands on
-//! the next one, which the next MDB_NEXT gives out instead of leaving; behind the last one it is
+//! the next one, which the next MDB_NEXT gives out instead of leaving; after the last one it is
 //! past the end. The engine's cursor stands on an entry, and these bits say the rest.
 
 use hedgerow::Error;
@@ -20,7 +20,7 @@ pub(crate) struct Place {
     /// Where the cursor stands in a main database with named ones, or stood when its transaction
     /// was reset.
     pub(crate) key: Vec<u8>,
-    /// The value on which it stood then, where a key may have several.
+    /// The value on which it stood then, if a key may have several.
     value: Vec<u8>,
     /// The key that was handed out last with one of several values, and the group that has it: its
     /// other values are handed out with the same one.
@@ -35,7 +35,7 @@ const END: u8 = 2;
 const KEY_GONE: u8 = 4;
 /// Its value was deleted: it stands on the next one of the key.
 const VALUE_GONE: u8 = 8;
-/// The last value of its key was deleted: it stands behind the others, logically; the engine's
+/// The last value of its key was deleted: it stands after the others, logically; the engine's
 /// cursor is on the last one left.
 const PAST_VALUES: u8 = 16;
 /// A search for a key that is missing ended on this one, and on none of its several values: a step
@@ -138,7 +138,7 @@ impl Place {
         self.state & SET != 0
     }
 
-    /// Whether it stands behind the values of its key, on none of them.
+    /// Whether it stands after the values of its key, on none of them.
     pub(crate) fn is_past_values(&self) -> bool {
         self.state & PAST_VALUES != 0
     }
@@ -148,7 +148,7 @@ impl Place {
         self.state & END != 0
     }
 
-    /// Whether its key was deleted, so that a step forward gives where it stands.
+    /// Whether its key was deleted, so that a step forward gives the entry on which it stands.
     pub(crate) fn is_key_gone(&self) -> bool {
         self.state & KEY_GONE != 0
     }
@@ -174,7 +174,7 @@ impl Place {
         self.state &= !KEY_GONE;
     }
 
-    /// Moves to a table, or makes sure that it is there.
+    /// Moves to a table, or makes sure that it is in that table.
     #[inline(always)]
     pub(crate) fn attach<S: Snapshot>(
         &mut self,
@@ -235,7 +235,7 @@ impl Place {
         Ok(())
     }
 
-    /// Moves the engine's cursor and stands where it is then.
+    /// Moves the engine's cursor and stands on its new place.
     fn go<'t>(
         &mut self,
         step: impl FnOnce(&mut Cursor) -> hedgerow::Result<Option<Entry<'t>>>,
@@ -298,7 +298,7 @@ impl Place {
         self.go(|cursor| cursor.current(txn))
     }
 
-    /// The key behind whose values it stands.
+    /// The key after whose values it stands.
     pub(crate) fn key_of_values<'t, S: Snapshot>(&mut self, txn: &'t S) -> Found<'t> {
         let cursor = self.cursor.as_mut().ok_or(NOTHING)?;
         or_nothing(cursor.current(txn))
@@ -413,8 +413,8 @@ impl Place {
         }
     }
 
-    /// MDB_GET_BOTH, or with `range` MDB_GET_BOTH_RANGE. Where only the value is missing the cursor
-    /// stands on the key's next one, or behind all of them.
+    /// MDB_GET_BOTH, or with `range` MDB_GET_BOTH_RANGE. If only the value is missing, the cursor
+    /// stands on the key's next one, or after all of them.
     pub(crate) fn seek_pair<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -436,8 +436,8 @@ impl Place {
         found
     }
 
-    /// Stands on the first value that is not before one which is missing, or behind all of them.
-    /// The key is there, and the cursor on its first value; where that is the only one it stays.
+    /// Stands on the first value that is not before the missing one, or after all values. The key
+    /// is there, and the cursor is on its first value; if that is the only one, the cursor stays.
     fn stand_near_value<S: Snapshot>(
         &mut self,
         txn: &S,

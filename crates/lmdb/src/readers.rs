@@ -1,6 +1,6 @@
-//! The reader slots of an environment as LMDB gives them out: one a thread, kept until the thread
-//! ends, or (MDB_NOTLS) one a transaction; and the limit on their number. The store's own table of
-//! readers, which protects snapshots, stands behind this and has no limit.
+//! The reader slots of an environment as LMDB gives them out: one for each thread, kept until the
+//! thread ends, or (MDB_NOTLS) one for each transaction; and the limit on their number. The store's
+//! own table of readers, which protects snapshots, is separate and has no limit.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,16 +32,16 @@ pub(crate) struct Readers {
 
 #[derive(Default)]
 struct Slots {
-    /// Those that a thread or a transaction has.
+    /// The slots that a thread or a transaction has.
     all: Vec<Arc<Slot>>,
-    /// Those that transactions have given back.
+    /// The slots that transactions have given back.
     free: Vec<Arc<Slot>>,
     /// The most there ever were at a time.
     peak: usize,
 }
 
-/// How often one who closes the environment asks for the list of slots, which is held for a moment
-/// only; but in a child process after a fork perhaps by a thread that is not there.
+/// How often closing the environment tries to lock the list of slots. It is held for a moment only,
+/// but in a child process after a fork perhaps by a thread that does not exist there.
 const TRIES: u32 = 10_000;
 
 /// The slot of a thread, given back when the thread ends.
@@ -160,7 +160,7 @@ impl Slot {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// A transaction reads through it from now on; that which waits there.
+    /// A transaction reads through the slot from now on; returns the transaction that waits in it.
     pub(crate) fn wake(&self) -> Answer<Option<Box<Txn>>> {
         self.seat.enter().map_err(|()| MDB_BAD_RSLOT)
     }

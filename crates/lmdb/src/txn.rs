@@ -31,7 +31,7 @@ pub(crate) struct Txn {
     pub(crate) cursors: Tracked,
     pub(crate) family: Family,
     pub(crate) names: Names,
-    /// Copies of what a write was given, which may stand where it writes.
+    /// Copies of a write's arguments, which may lie where it writes.
     pub(crate) scratch: Vec<u8>,
     reader: Option<Arc<Slot>>,
 }
@@ -230,7 +230,7 @@ impl Txn {
         Ok(())
     }
 
-    /// Commits a transaction without a parent; it is over, whatever the answer.
+    /// Commits a transaction without a parent; the transaction has ended, whatever the result.
     pub(crate) fn commit(&mut self) -> Answer {
         let refused = self.flags & (FINISHED | FAILED) != 0;
         match std::mem::replace(&mut self.body, Body::None) {
@@ -316,7 +316,7 @@ impl Txn {
         self.leave_reader();
     }
 
-    /// Its slot is at rest. A thread's may be another transaction's meanwhile.
+    /// Its slot is at rest. A thread's slot may belong to another transaction by now.
     fn leave_reader(&mut self) {
         if let Some(reader) = &self.reader {
             reader.rest(None);

@@ -1,5 +1,5 @@
 //! Curves of write and space amplification: the planners of the log-structured engine over millions
-//! of operations on a store that is not there.
+//! of operations on a simulated store.
 
 use hedgerow::Result;
 pub use hedgerow::lsm::simulate::{Shape, Tally};
@@ -56,12 +56,12 @@ pub struct CompactionSettings {
     pub ops: u64,
     /// The seed of the order.
     pub seed: u64,
-    /// So many points of the curve.
+    /// The number of points of the curve.
     pub points: u64,
 }
 
-/// The store of `CompactionSettings` unless told: the sizes of a real one through sixteen, with
-/// 1 KiB under each key.
+/// The default store of `CompactionSettings`: the sizes of a real one divided by sixteen, with 1
+/// KiB under each key.
 pub fn shape(separated: bool) -> Shape {
     Shape {
         key_bytes: 16,

@@ -34,7 +34,7 @@ pub enum DuplicateSpec {
     No,
     /// Any number, of any size, in an order.
     Any(OrderKind),
-    /// Any number of this size. Whether the size is told when the table is created.
+    /// Any number of values of this size. Whether the size is given when the table is created.
     Fixed(OrderKind, u32, bool),
 }
 

@@ -1,5 +1,5 @@
 //! Power cuts and kills: random transactions of all kinds on the simulated disk, and around every
-//! single write and flush of theirs the images that a loss at that point may leave.
+//! single write and flush, the images that a loss at that point may leave.
 //!
 //! Each image must open, hold a prefix of the commits with every durable one in it (after the
 //! death of the process: every one that returned), and pass `check`. Then the run goes on on it
@@ -19,11 +19,11 @@ use crate::rng::Rng;
 use crate::run::{Disagreement, Ledger, Loss, Mark, Outcome, Runner};
 use crate::shrink::shrink;
 
-/// An image may be the image of an image, and so on, so many times.
+/// An image may be the image of an image, and so on, at most this many times.
 const DEPTH_MAX: u32 = 3;
-/// So much of the log is shown.
+/// This many lines of the log are shown.
 const LOG_SHOWN: usize = 24;
-/// After so many violations a seed ends.
+/// After this many violations a seed ends.
 const VIOLATIONS_MAX: usize = 20;
 /// Address space of a simulated file.
 const RESERVE_BYTES: u64 = 64 << 20;
@@ -48,7 +48,7 @@ pub struct CrashReport<O = Op> {
     pub images: u64,
     /// Of those, images of a run on another image.
     pub nested: u64,
-    /// Of all images, those of a killed process.
+    /// The number of images that are those of a killed process.
     pub killed: u64,
     /// Commits of the run.
     pub commits: u64,
@@ -95,7 +95,7 @@ pub fn crash_seed(seed: u64, settings: &CrashSettings) -> CrashReport {
     report
 }
 
-/// Runs a list of operations and looks at every image, up to so many violations.
+/// Runs a list of operations and checks every image, up to `violations` violations.
 fn sweep(config: &Config, ops: &[Op], images: usize, violations_max: usize) -> CrashReport {
     let report = CrashReport { seed: config.seed, ..CrashReport::default() };
     let mut sweep = Sweep { config, report, violations_max };

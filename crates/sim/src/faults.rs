@@ -1,9 +1,9 @@
 //! Every call to the system fails once: random transactions on the simulated disk, a few at a time,
 //! again and again, each time with another call failing, once or from there on for ever.
 //!
-//! An error must come back, or the call must have been one that the store can do without. Then
-//! readers must go on, writers too unless a flush or a write failed (the store may be poisoned
-//! then), and nothing must be left open or pinned. Then the store is opened again, on the same
+//! An error must come back, or the call must have been one that the store can do without. After
+//! that, readers must work, and writers too unless a flush or a write failed (the store may then be
+//! poisoned), and nothing may be left open or pinned. Then the store is opened again, on the same
 //! machine and after a power cut: it must hold every durable commit, pass `check`, and take more.
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use crate::op::{Commit, Control, Op};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Ledger, Loss, Outcome, Runner};
 
-/// A step of the run, which is repeated with each of its calls failing, has at least so many
+/// A step of the run, which is repeated with each of its calls failing, has at least this many
 /// operations.
 const STEP_OPS: usize = 10;
-/// After so many violations a seed ends.
+/// After this many violations a seed ends.
 pub(crate) const VIOLATIONS_MAX: usize = 20;
 /// A disk with less room than this is tried.
 const ROOM_BYTES: u64 = 40_000;
@@ -62,11 +62,11 @@ pub struct FaultReport {
 /// A fault to try.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Script {
-    /// The n-th call fails, and the ones behind it, if it is for ever.
+    /// The n-th call fails, and all later ones, if it is for ever.
     Call { nth: u64, is_for_ever: bool, fault: Fault },
     /// From the n-th call of a kind on, the disk is full.
     FullFrom { kind: Operation, nth: u64, kept: Kept },
-    /// So many bytes are left on the disk.
+    /// This many bytes are left on the disk.
     Room(u64),
 }
 
@@ -112,8 +112,8 @@ fn steps(ops: &[Op]) -> Vec<Vec<Op>> {
     steps
 }
 
-/// What to try on a step that made the calls that `after` counted; also a full disk, if there is
-/// to be one, with less than so many bytes of room.
+/// What to try on a step that made the calls that `after` counted; also a full disk, if there is to
+/// be one, with less than `room` bytes of room.
 pub(crate) fn scripts(rng: &mut Rng, after: &SimSystem, room_bytes: Option<u64>) -> Vec<Script> {
     let mut scripts = Vec::new();
     let kept = |rng: &mut Rng| rng.pick(&[Kept::None, Kept::Some, Kept::All]);

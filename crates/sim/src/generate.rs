@@ -32,11 +32,11 @@ enum Theme {
 struct Pace {
     /// Operations of a phase, at least and at most.
     phase: (usize, usize),
-    /// One operation in so many ends a transaction.
+    /// One operation in this many ends a transaction.
     txn_every: &'static [u64],
-    /// One operation in so many outside of a transaction begins one.
+    /// One operation in this many outside of a transaction begins one.
     begin_every: u64,
-    /// One operation in so many is about transactions, readers and the store: inside of a
+    /// One operation in this many is about transactions, readers and the store: inside of a
     /// transaction, and outside.
     control_every: (u64, u64),
     /// Nothing is asked that changes nothing.
@@ -72,7 +72,7 @@ pub struct Generator<'c> {
     left: u32,
     /// The table that this phase is about.
     table: u8,
-    /// One operation in so many ends or begins a transaction.
+    /// One operation in this many ends or begins a transaction.
     txn_every: u64,
     /// Where a run of neighbouring keys has got to.
     next_key: u32,
@@ -134,7 +134,8 @@ impl<'c> Generator<'c> {
         }
     }
 
-    /// A key: half of the time any, else near the last such one, so that neighbours meet.
+    /// A key: half of the time any key, otherwise one near the last such key, so that neighbours
+    /// meet.
     fn key(&mut self, table: u8) -> u32 {
         let keys = self.config.tables[usize::from(table)].keys.len() as u32;
         if table == self.table && self.rng.chance(1, 2) {

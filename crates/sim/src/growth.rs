@@ -1,13 +1,14 @@
 //! How long the file gets under values that are put, replaced and deleted again and again.
 //!
-//! The law that is held, after each transaction of each kind of work: the store is never longer
-//! than one and a half times what it needs, and a constant. It needs
+//! This bound is checked after each transaction of each kind of work: the store is never longer
+//! than one and a half times what it needs, plus a constant. It needs
 //! - the pages in use, at the time when they were most;
 //! - the pages that the two largest transactions changed, because a transaction writes beside what
 //!   it replaces, and what it replaces is free after the next commit only;
-//! - where there are readers, what older snapshots hold than the newest commit.
+//! - if there are readers, what snapshots older than the newest commit hold.
 //!
-//! The stores have no log: with one, what commits since the last checkpoint replaced comes on top.
+//! The stores have no log: with a log, pages that were replaced since the last checkpoint come on
+//! top.
 //!
 //! A kind of work ([`Kind`]) is data: a generator of steps. The same steps drive the
 //! log-structured engine in [`crate::lsm::growth`].
@@ -28,7 +29,7 @@ const MORE_PAGES: u64 = 96;
 const LONGEST: usize = 64 * PAGE as usize;
 /// How many keys a kind of work has, where they are replaced.
 const KEYS: u64 = 100;
-/// After so many transactions the store is looked at.
+/// After every this many transactions the store is checked.
 const LOOK: u64 = 8;
 /// How often the curve is drawn.
 pub(crate) const POINTS: u64 = 20;
@@ -42,7 +43,7 @@ pub enum Kind {
     Mixed,
     /// Put at the back, deleted at the front.
     Queue,
-    /// One value at a time, of one to three pages; it goes when the next one has come.
+    /// One value at a time, of one to three pages; it is deleted when the next one has been put.
     Ring,
     /// Values that nested transactions put, replace, and take back.
     Nested,
@@ -197,7 +198,7 @@ impl Work {
         }
     }
 
-    /// Replaces so many values, and deletes one now and then.
+    /// Replaces `count` values, and deletes one now and then.
     fn replace(&mut self, count: usize, len: impl Fn(&mut Rng) -> usize) -> Vec<Step> {
         let rng = &mut self.rng;
         let step = |rng: &mut Rng| match rng.chance(1, 8) {
@@ -244,7 +245,7 @@ impl From<usize> for Step {
     }
 }
 
-/// A length that takes so many pages.
+/// A length that takes `pages` pages.
 fn pages_long(pages: usize) -> usize {
     pages * PAGE as usize - 256
 }
@@ -270,7 +271,7 @@ pub fn changed_pages(steps: &[Step]) -> u64 {
     4 + steps.iter().map(pages).sum::<u64>()
 }
 
-/// What the store was like after so many transactions.
+/// What the store was like after a number of transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Point {
     /// The transactions.
@@ -281,7 +282,7 @@ pub struct Point {
     pub pages: u64,
     /// Free pages.
     pub free: u64,
-    /// Pages that are free, but for a snapshot.
+    /// Free pages that a snapshot still holds.
     pub pinned: u64,
 }
 
@@ -303,13 +304,14 @@ pub struct GrowthReport {
 }
 
 impl GrowthReport {
-    /// Of a seed that has not begun.
+    /// The state of a seed that has not begun.
     pub(crate) fn new(seed: u64, kind: Kind, has_readers: bool) -> Self {
         Self { seed, kind, has_readers, curve: Vec::new(), percent: 0, violations: Vec::new() }
     }
 }
 
-/// Runs a seed for so many transactions: the kind of work, durability and readers are the seed's.
+/// Runs a seed for a number of transactions: the kind of work, durability and readers are the
+/// seed's.
 pub fn growth_seed(seed: u64, kind: Option<Kind>, transactions: u64) -> GrowthReport {
     let mut rng = Rng::new(seed, 58);
     let kind = kind.unwrap_or(Kind::of_seed(seed));

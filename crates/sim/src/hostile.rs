@@ -1,10 +1,9 @@
-//! Hostile files: the structures of a sound store are changed, their checksums made right again, so
-//! that nothing but the engine's own checks of structure stands in the way; then every call is
-//! made.
+//! Hostile files: the structures of a sound store are changed and their checksums made right again,
+//! so that only the engine's checks of structure can notice; then every call is made.
 //!
-//! A case is a seed. What may come of it is an answer or an error. A panic is caught and reported
-//! here; a signal, a loop and a hunger for memory end the process, so that the command line runs
-//! cases in children ([`supervise`]).
+//! A case is a seed. Its outcome must be an answer or an error. A panic is caught and reported
+//! here; a signal, an endless loop and unbounded memory end the process, so the command line runs
+//! cases in child processes ([`supervise`]).
 
 pub mod drive;
 pub mod flips;

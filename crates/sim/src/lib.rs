@@ -1,6 +1,6 @@
-//! The reference model, the generator of operations and the runners that hold the engine against
+//! The reference model, the generator of operations and the runners that compare the engine with
 //! them: `model` (every operation side by side), `crash` (a power cut after every write) and
-//! `hostile` (files that nobody wrote).
+//! `hostile` (forged files).
 //!
 //! Data flows one way: a seed gives a [`config::Config`], seed and configuration give a stream of
 //! [`op::Op`], and [`run`] drives engine and [`model`] through it. Nothing here knows pages but

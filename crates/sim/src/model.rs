@@ -1,5 +1,5 @@
 //! The reference model: a table is a sorted list of pairs of numbers, and every answer is read off
-//! the list in the plainest way. There is nothing clever here, and nothing shared with the engine.
+//! the list in the plainest way. It is deliberately simple, and shares nothing with the engine.
 
 use std::sync::Arc;
 

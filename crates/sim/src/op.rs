@@ -40,7 +40,7 @@ pub enum Commit {
     Eventual,
     /// Flushed when told.
     None,
-    /// Durable, while so many other threads wait to write, whose changes follow from a number.
+    /// Durable, while this many other threads wait to write, whose changes follow from a number.
     Group(u8, u32),
 }
 
@@ -158,7 +158,7 @@ pub enum Read {
     CountPairs(PairEdge, PairEdge),
     /// The number of values of a key.
     CountValues(u32),
-    /// The entry at a position, in 1/65,536 of the table (some lie behind its end).
+    /// The entry at a position, in 1/65,536 of the table (some lie beyond its end).
     Nth(u32),
     /// The key at a position, likewise.
     NthKey(u32),
@@ -191,7 +191,7 @@ pub enum Write {
     Replace(u32, u32),
     /// Appends this entry.
     Append(u32, u32),
-    /// Appends an entry that lies behind the last one, if the pool has one: how far.
+    /// Appends an entry that comes after the last one, if the pool has one: how far.
     AppendNext(u32, u32),
     /// Stores by writing into the page.
     Reserve(u32, u32),

@@ -101,7 +101,7 @@ pub enum Shape {
         /// The longest string.
         most: u32,
     },
-    /// Exactly so many bytes of few letters.
+    /// Exactly this many bytes of few letters.
     Fixed(u32),
     /// Native integers of 4 or 8 bytes: some side by side, some far apart.
     Integers(u32),
@@ -211,7 +211,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// About `count` strings (fewer, if the shape does not have so many).
+    /// About `count` strings (fewer, if the shape does not have that many).
     pub fn new(rng: &mut Rng, shape: Shape, order: OrderKind, count: usize) -> Self {
         let shared = letters(rng, 1 << 16, 4);
         let mut strings: Vec<Vec<u8>> = (0..count).map(|_| shape.string(rng, &shared)).collect();

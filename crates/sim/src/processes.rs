@@ -1,11 +1,11 @@
 //! Real processes on one store: writers and readers, killed, stopped and forked at random.
 //!
-//! Each writer counts in a table of its own name, now and then twice in one transaction, and tells
-//! after each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and lets
-//! it go, or holds it until it is killed. The parent signals them at random, at any instruction:
-//! so also in each phase of a commit. In between it kills all of them, opens the store as the only
-//! process, and demands every commit that a writer told of. There is no power cut here: what a
-//! commit without a flush promises to survive is exactly this.
+//! Each writer counts in a table of its own name, now and then twice in one transaction, and
+//! reports each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and
+//! lets it go, or holds it until it is killed. The parent signals them at random, at any
+//! instruction: so also in each phase of a commit. In between it kills all of them, opens the store
+//! as the only process, and demands every commit that a writer has reported. There is no power cut
+//! here: a commit without a flush promises to survive exactly this.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::Bound;
@@ -20,7 +20,8 @@ use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
 
 use crate::rng::Rng;
 
-/// How long a part may take to do something while nobody stops it, before a lock counts as stuck.
+/// How long a process may take to do something while it is not stopped, before a lock counts as
+/// stuck.
 const STUCK: Duration = Duration::from_secs(30);
 /// The least keys of a writer's table before old ones are deleted.
 const KEPT: u64 = 200;
@@ -181,7 +182,7 @@ struct Run<'r> {
 /// Runs for a while in a folder.
 ///
 /// # Errors
-/// Those of the system; what is wrong with the store stands in the report.
+/// Errors of the system; what is wrong with the store is in the report.
 pub fn run(folder: &Path, settings: ProcessSettings) -> Result<ProcessReport, String> {
     let path = folder.join("store");
     drop(told("create", Store::builder().create(&path))?);
@@ -256,7 +257,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nobody is stopped now: everybody must get on, or a lock is stuck.
+    /// No process is stopped now: each must make progress, or a lock is stuck.
     fn wait_for_everybody(&mut self) -> std::io::Result<()> {
         let lines = |player: &Player| player.heard.lines.load(Ordering::SeqCst);
         for player in self.players.iter_mut().flatten() {
@@ -380,7 +381,7 @@ fn write_some(store: &Store, place: usize, rng: &mut Rng) -> Result<(), String> 
     say(&format!("committed {number}"))
 }
 
-/// One snapshot of a reader, all of it, and a line about it.
+/// Verifies all of one snapshot of a reader, and reports it by a line.
 fn read_some(store: &Store, rng: &mut Rng) -> Result<(), String> {
     let txn = told("begin_read", store.begin_read())?;
     if rng.chance(1, 4) {

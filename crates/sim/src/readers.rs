@@ -1,10 +1,10 @@
 //! Long readers while writers churn: how long the file gets.
 //!
-//! The bound that is stated and held: a page stays in use only for a snapshot that somebody can
-//! still see. So with at most `r` read transactions held at a time, of a store whose live data take
-//! `n` pages, the file holds the newest and the newest durable commit and at most `r` older ones,
-//! whole: `(r + 2) × n` pages, and what the free space itself and growth ahead of need take,
-//! however many commits are made meanwhile. And each reader that holds pages is named.
+//! The bound that is checked: a page stays in use only for a snapshot that a reader can still see.
+//! So with at most `r` read transactions held at a time, and live data of `n` pages, the file holds
+//! the newest and the newest durable commit and at most `r` older ones, all of them whole. That
+//! takes `(r + 2) × n` pages, plus what the free space itself and growth ahead of need take,
+//! however many commits are made. And each reader that holds pages is named.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct ReadersReport {
     pub file_pages: u64,
     /// The greatest part of the bound that the file took, in percent.
     pub percent_of_bound: u64,
-    /// Of those, free ones in the end, and such as some snapshot held.
+    /// Of those, pages that were free at the end, and pages that a snapshot held.
     pub free_and_pinned: (u64, u64),
     /// Commits that the longest reader outlived.
     pub longest: u64,
@@ -41,7 +41,7 @@ pub struct ReadersReport {
     pub violations: Vec<String>,
 }
 
-/// Runs one seed for so many commits, with at most so many read transactions at a time.
+/// Runs one seed for `commits` commits, with at most `held_max` read transactions at a time.
 pub fn readers_seed(seed: u64, commits: u64, held_max: usize) -> ReadersReport {
     let mut report = ReadersReport { seed, ..ReadersReport::default() };
     if let Err(error) = churn(seed, commits, held_max, &mut report) {

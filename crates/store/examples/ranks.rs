@@ -1,5 +1,5 @@
-//! A leaderboard: who is on place n, on which place is somebody, how many lie between two scores,
-//! each in a few page reads, however many players there are.
+//! A leaderboard: the player on place n, the place of a player, the number of players between two
+//! scores, each in a few page reads, however many players there are.
 
 use std::cmp::Reverse;
 
@@ -49,7 +49,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     println!("first: {winner} with {} points", best.0);
     assert_eq!((winner.as_str(), best), ("player0000", Reverse(50_000)));
 
-    // The player who had no points now leads, so each score from 1 to 9,999 is left once.
+    // The player that had no points now leads, so each score from 1 to 9,999 is left once.
     let ((middle, _), ()) = board.nth(&txn, 5_000)?.ok_or("the board is short")?;
     assert_eq!(middle, Reverse(5_000));
 

@@ -1,8 +1,8 @@
-//! Planted bugs, to show that the testers find such: one at a time, in a build with the feature
-//! `canary`, and only where the variable `HEDGEROW_CANARY` names it. In every other build
+//! Planted bugs, to show that the testers find them: one at a time, in a build with the feature
+//! `canary`, and only if the variable `HEDGEROW_CANARY` names it. In every other build
 //! [`is_planted`] is the constant `false`.
 //!
-//! Nothing here does anything wrong: the places that ask do.
+//! The code here does nothing wrong: the places that ask it do.
 
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,7 @@ pub(crate) fn is_planted(bug: Bug) -> bool {
     *PLANTED == Some(bug)
 }
 
-/// The bug that the variable names. Whoever sets it to something else meant a bug and gets none:
-/// that is the end of the process.
+/// The bug that the variable names. Any other value is a mistake of the user, and ends the process.
 #[cfg(feature = "canary")]
 fn named() -> Option<Bug> {
     let name = std::env::var(VARIABLE).ok()?;

@@ -1,5 +1,5 @@
-//! Little-endian loads and stores at byte offsets. Out of range is a panic here: callers on paths
-//! that read bytes from a disk check lengths first. And strings that are often empty.
+//! Little-endian loads and stores at byte offsets, and strings that are often empty. An offset out
+//! of range panics: callers that read bytes from a disk check lengths first.
 
 /// The 16 bits at `at`.
 #[inline(always)]

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong. Every message says what and where; none loses data.
+/// What can go wrong. Every message says what went wrong and where; no error means that data was
+/// lost.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -57,7 +58,7 @@ pub enum Error {
     Locked {
         /// The lock file or store.
         path: PathBuf,
-        /// By whom, and in which way.
+        /// Which process uses it, and in which way.
         reason: String,
     },
     /// A path that should be created exists already, or one that should be opened does not.

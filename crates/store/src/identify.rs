@@ -1,5 +1,5 @@
-//! What a file is, by what it begins or ends with: for programs that are about to write over one.
-//! Opens nothing as a store, takes no lock, decides nothing.
+//! Identifies a file by its first and last bytes, for programs that are about to overwrite it. It
+//! opens nothing as a store, takes no lock, and decides nothing.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -26,14 +26,14 @@ pub(crate) const TREE: &[u8; 8] = b"HEDGEROW";
 pub(crate) const LOCK: &[u8; 8] = b"hdg-lock";
 /// What the files of the engine lsm begin with: manifests, segments, groups to be written.
 const LSM: [&[u8; 8]; 3] = [b"HEDGEMAN", b"HEDGELOG", b"HEDGEPND"];
-/// What its tables end with, so many bytes before their end.
+/// What its tables end with, and how many bytes before the end this stands.
 const LSM_TABLE: (&[u8; 8], u64) = (b"HEDGETBL", 64);
 const LMDB: u32 = 0xBEEF_C0DE;
 /// Where it stands in data files, and in lock files.
 const LMDB_AT: [usize; 2] = [16, 0];
 /// Powers of two that pages may have as their size.
 const PAGE_SHIFTS: std::ops::RangeInclusive<u32> = 12..=16;
-/// So many bytes of a page say what it is.
+/// This many bytes of a page are enough to identify it.
 const HEAD: usize = 20;
 
 /// Whether a folder is the directory of a store of the engine lsm.
@@ -57,7 +57,7 @@ pub(crate) fn is_lsm(folder: &Path) -> bool {
 /// ```
 pub fn identify(path: impl AsRef<Path>) -> io::Result<Option<FileKind>> {
     let path = path.as_ref();
-    // Opening a pipe would wait for who writes to it.
+    // Opening a pipe would block until a writer opens it.
     let meta = std::fs::metadata(path)?;
     if !meta.is_file() {
         return Ok(None);

@@ -1,9 +1,46 @@
 //! Hedgerow: an embedded, ordered, transactional key-value store that counts.
 //!
-//! This crate is the library. [`tree`] is the engine: one file, a memory-mapped copy-on-write
-//! B+tree with many readers and one writer, in many threads and processes. [`lsm`] is another one,
-//! for writing much: a directory with a write-ahead log and sorted tables. [`key`] holds
-//! order-preserving encodings for typed keys.
+//! The library has two engines:
+//!
+//! | | [`tree`] | [`lsm`] |
+//! |---|---|---|
+//! | choose it for | reads, counts, several processes | small durable writes, large data |
+//! | a store is | one file: a copy-on-write B+tree | a directory: a log and sorted tables |
+//! | counts, ranks, positions | exact, in one or two descents | estimated counts only |
+//! | transactions | many readers and one writer; nested | atomic batches; optimistic |
+//! | begin with | [`tree::Store`], [`tree::TypedTable`] | [`lsm::Options`], [`lsm::Db`] |
+//!
+//! [`key`] holds order-preserving encodings for typed keys.
+//!
+//! ```
+//! use hedgerow::tree::{Store, TypedTable};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("store");
+//! let store = Store::create(&path)?;
+//! let mut txn = store.begin_write()?;
+//! let sizes = TypedTable::<String, u64>::create(&mut txn, "sizes")?;
+//! sizes.put(&mut txn, "/usr/bin/awk", 700)?;
+//! sizes.put(&mut txn, "/usr/bin/sed", 120)?;
+//! txn.commit()?;
+//!
+//! let txn = store.begin_read()?;
+//! let sizes = TypedTable::<String, u64>::open(&txn, "sizes")?;
+//! assert_eq!(sizes.rank(&txn, "/usr/bin/sed")?.keys, 1);
+//! # Ok(()) }
+//! ```
+//!
+//! # Recipes
+//!
+//! - A page of a list: [`range`](tree::TypedTable::range) with `skip` (which does not walk) and
+//!   `take`.
+//! - A place in a leaderboard: [`rank`](tree::TypedTable::rank). The player on a place, or a
+//!   percentile: [`nth`](tree::TypedTable::nth).
+//! - How many entries a range has: [`count_range`](tree::TypedTable::count_range).
+//! - Several values for a key: [`tree::TypedMultimap`].
+//! - Many threads that commit a little each: [`tree::Store::write`].
+//! - A backup while the store is in use: [`tree::Store::copy_to`], [`lsm::Db::backup`].
 
 pub mod error;
 pub mod key;

@@ -1,11 +1,11 @@
-//! What threads and processes share their state through: the locks and atomic integers of the
-//! standard library, or, in a build with `--cfg shuttle`, ones that a scheduler of our choice
-//! switches threads at.
+//! The locks and atomic integers through which threads and processes share state: those of the
+//! standard library or, in a build with `--cfg shuttle`, those of a scheduler that switches threads
+//! at each access.
 //!
 //! In such a build all threads are run by [shuttle](https://docs.rs/shuttle) on one thread of the
 //! system, which goes on with a thread chosen by a seed at each access to what they share. So the
-//! code itself is explored, not a copy of it. Only the models (`tests/it/schedules.rs`) are of use
-//! there: a store that is opened outside of a model panics.
+//! code itself is explored, not a copy of it. Only the models (`tests/it/schedules.rs`) work in
+//! such a build: a store that is opened outside of a model panics.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

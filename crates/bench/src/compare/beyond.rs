@@ -1,5 +1,5 @@
-//! Reading a store that is larger than the memory there is: in a process of its own that a control
-//! group of the kernel keeps small, its files not in the system's cache at the start.
+//! Reading a store that is larger than the memory there is: in a process of its own whose memory a
+//! control group of the kernel limits, with none of its files in the system's cache at the start.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::data::Generator;
 use crate::engine::{Engine, Reader, Result, Table};
 use crate::group::{self, Group};
 
-/// What the process is told.
+/// The arguments of the process.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     engine: Peer,

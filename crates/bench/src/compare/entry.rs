@@ -24,7 +24,7 @@ pub(crate) struct Shape {
 
 /// Bytes of the longest key.
 pub(crate) const KEY_MAX: usize = 128;
-/// Bytes at the beginning of a value that are its own; behind them all values are alike.
+/// How many bytes at the beginning of a value are its own; after them all values are alike.
 const OWN_BYTES: usize = 4096;
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// `STEP` times this is 1.

@@ -1,5 +1,5 @@
-//! A report as one page of HTML that needs nothing else: tables, and for each workload a plot of
-//! the ratios in SVG.
+//! A report as one self-contained page of HTML: tables, and for each workload a plot of the ratios
+//! in SVG.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! What the machine itself allows, measured in the same rounds as the engines: no store, but the
-//! memory accesses, writes and flushes that the best one would need for the same rows.
+//! What the machine itself allows, measured in the same rounds as the engines: not a store, but
+//! only the memory accesses, writes and flushes that the best store would need for the same rows.
 //!
 //! | row | what is done |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What machine it is, and what day: what a record is filed under.
+//! The machine and the day, under which a record is filed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::engine::Result;
 
-/// The first line of a file that begins with a word, behind its colon.
+/// The first line of a file that begins with a word, after its colon.
 fn line(file: &str, word: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(word))?;

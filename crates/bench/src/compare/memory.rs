@@ -14,7 +14,7 @@ use super::peer::Peer;
 use super::spec::Step;
 use crate::engine::{Engine, Promise, Result, Table, Writer};
 
-/// What the process is told.
+/// The arguments of the process.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     engine: Peer,
@@ -47,7 +47,7 @@ pub(crate) fn answer(output: &Output) -> Result<f64> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
 }
 
-/// Loads, and prints the most MiB that this process had for itself meanwhile.
+/// Loads, and prints the most MiB that this process had for itself during the load.
 pub(crate) fn main(options: &Options) -> Result<()> {
     let done = AtomicBool::new(false);
     let peak = thread::scope(|scope| {
@@ -78,7 +78,7 @@ pub(crate) fn load<E: Engine>(options: &Options) -> Result<()> {
     })
 }
 
-/// Looks every few milliseconds until it is over; answers the most KiB seen.
+/// Looks every few milliseconds until the load is over; returns the most KiB seen.
 fn watch(done: &AtomicBool) -> Result<u64> {
     let mut peak = 0;
     while !done.load(Ordering::SeqCst) {
@@ -88,7 +88,7 @@ fn watch(done: &AtomicBool) -> Result<u64> {
     Ok(peak.max(private()?))
 }
 
-/// KiB of memory that no file stands behind.
+/// KiB of memory that no file backs.
 fn private() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

@@ -1,8 +1,8 @@
-//! Hedgerow timed beside other engines: workloads from files, rounds in which the engines take
+//! Benchmarks of Hedgerow and other engines: workloads from files, rounds in which the engines take
 //! turns step by step, every answer checked.
 //!
-//! `spec` is what to do, `model` what must come out, `reads` and `writes` do it with any engine,
-//! `session` is one engine's store in the course of it, `report` what is said afterwards.
+//! `spec` says what to do, `model` what the answers must be, `reads` and `writes` do it with any
+//! engine, `session` is one engine's store during the run, `report` prints the results.
 
 pub(crate) mod beyond;
 mod entry;
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// How often everything is done, in place of what the workload says
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Where the stores lie meanwhile; the system's folder for temporary files if not said
+    /// Where the stores lie during the run; by default the system's folder for temporary files
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Print one JSON object

@@ -1,4 +1,4 @@
-//! The engines that can be compared: their names, and the adapters behind.
+//! The engines that can be compared: their names and their adapters.
 
 use std::path::Path;
 

@@ -33,7 +33,7 @@ impl Run {
     }
 }
 
-/// The answer is wrong: what the benchmark must not go on with.
+/// The error for a wrong answer, which ends the benchmark.
 #[derive(Debug)]
 pub(crate) struct Wrong(pub(crate) String);
 
@@ -52,7 +52,7 @@ fn touch_entry(key: Bytes<'_>, value: Bytes<'_>) -> u64 {
 }
 
 /// Does chunks of 1, 2, 4 and so on operations until all are done or the time is over. `chunk` does
-/// so many operations and answers the sum of what they answered.
+/// a number of operations and returns the sum of their answers.
 fn repeat(step: &Step, mut chunk: impl FnMut(u64) -> Result<u64>) -> Result<Run> {
     let mut run = Run::default();
     let mut size = 1;

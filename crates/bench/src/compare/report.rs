@@ -8,7 +8,7 @@ use super::peer::Peer;
 use super::spec::{Better, Goal, Workload};
 use crate::engine::Result;
 
-/// What one engine brought in one step, a value a round.
+/// The results of one engine in one step, a value for each round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) values: Vec<f64>,
@@ -33,7 +33,7 @@ pub(crate) struct Answer {
     median: f64,
     /// The median of the distances from the median.
     deviation: f64,
-    /// To the first peer, the median of the rounds' ratios.
+    /// The ratio to the first peer: the median of the rounds' ratios.
     pub(crate) ratio: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ impl Row {
         self.better == Better::Amount && self.unit == "MiB"
     }
 
-    /// Whether Hedgerow meets the goal, where there is one and it was measured beside LMDB.
+    /// Whether Hedgerow meets the goal, if there is one and LMDB was measured, too.
     pub(crate) fn met(&self) -> Option<bool> {
         let goal = self.goal?;
         let ours = self.answers.iter().find(|answer| answer.engine == Peer::Hedgerow)?;

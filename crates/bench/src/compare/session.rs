@@ -1,5 +1,5 @@
-//! One engine's store in the course of a workload: does a step, checks its answers, and brings the
-//! value of its row.
+//! One engine's store during a workload: it does a step, checks the answers, and gives the value of
+//! the step's row.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use crate::engine::{Engine, Reader, Result, Table};
 
 /// A store with the engine's type forgotten.
 pub(crate) trait Session {
-    /// Does a step that starts with what `model` says, and answers the row's value.
+    /// Does a step on a store with the content of `model`, and returns the row's value.
     fn run(&mut self, step: &Step, model: &Model) -> Result<f64>;
     /// Compares all entries with the model.
     fn verify(&self, model: &Model) -> Result<()>;

@@ -49,7 +49,7 @@ pub(crate) struct Workload {
     /// How often everything is done.
     #[serde(default = "three")]
     pub(crate) rounds: u32,
-    /// How much smaller it is among the quick ones; it is not one of them where this is missing.
+    /// How much smaller it is in the quick run; without this it is not part of the quick run.
     pub(crate) quick: Option<Quick>,
     /// The same with other values; nothing is done without them, if there are any.
     #[serde(default, rename = "variant")]

@@ -1,4 +1,4 @@
-//! The measurements that change a store: what each does. The caller tells the model.
+//! The measurements that change a store: what each does. The caller updates the model.
 
 use std::ops::Range;
 use std::sync::Barrier;
@@ -126,8 +126,8 @@ impl<E: Engine> Target<'_, E> {
         Ok(Run { operations: self.step.batch, time: start.elapsed(), sum: 0 })
     }
 
-    /// Removes the oldest keys and puts new ones, `step.batch` of each a transaction. In a chain of
-    /// blocks they are looked up before, as whoever spends coins does.
+    /// Removes the oldest keys and puts new ones, `step.batch` of each a transaction. In the
+    /// block-chain workload they are looked up before, as spending coins does.
     pub(crate) fn churn(&self) -> Result<Run> {
         let Step { operations, batch, .. } = *self.step;
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What the runs with data larger than memory ask of an engine, and the engines that answer: small
+//! The interface for runs with data larger than memory, and the engines that implement it: small
 //! keys, values of some length, every put and deletion a commit of its own, many threads.
 
 use std::path::Path;

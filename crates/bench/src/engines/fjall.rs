@@ -10,7 +10,7 @@ use hedgerow::tree::Bytes;
 
 use crate::engine::{Cursor, Engine, Promise, Reader, Result, Table, Unsupported, Writer};
 
-/// Bytes of the cache where nobody says otherwise.
+/// The default size of the cache in bytes.
 const CACHE: usize = 4 << 30;
 /// Changes after which a batch is written.
 const BATCH: usize = 1000;

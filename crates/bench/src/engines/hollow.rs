@@ -1,8 +1,8 @@
 //! An engine that does nothing: what a workload costs with it is the cost of its key generator and
 //! its loop, to be subtracted.
 //!
-//! Every call hides its arguments from the optimiser, so that they are really made, and answers
-//! that nothing is there; but for a step of a scan, which answers the same entry without end.
+//! Every call hides its arguments from the optimiser, so that they are really made, and finds
+//! nothing, except for a step of a scan, which gives the same entry without end.
 
 use std::hint::black_box;
 use std::path::Path;

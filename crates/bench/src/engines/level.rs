@@ -1,10 +1,11 @@
-//! The adapter of LevelDB and of RocksDB, whose C interfaces are alike but for their prefix: a
-//! small safe layer over the libraries that Debian ships.
+//! The adapter of LevelDB and of RocksDB, whose C interfaces differ only in their prefix: a small
+//! safe layer over the libraries that Debian ships.
 //!
-//! Settings: filters of 10 bits a key, a cache of 4 GiB if none is asked for, else the defaults. A
-//! write transaction is a batch; one that grows beyond 1,000 changes is written in parts, only the
-//! last of which is durable, as programs load such stores. After loading everything is compacted,
-//! which is not part of the time. "Unsynced" leaves the log to the system, as their default does.
+//! Settings: filters of 10 bits a key, a cache of 4 GiB by default, otherwise the engine's
+//! defaults. A write transaction is a batch; one that grows beyond 1,000 changes is written in
+//! parts, only the last of which is durable, as programs load such stores. After loading everything
+//! is compacted, which is not part of the time. "Unsynced" leaves the log to the system, as their
+//! default does.
 #![expect(unsafe_code, reason = "C libraries")]
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
@@ -19,7 +20,7 @@ use libloading::Library;
 use super::library::{self, functions};
 use crate::engine::{Cursor, Engine, Promise, Reader, Result, Table, Unsupported, Writer};
 
-/// Bytes of the cache where nobody says otherwise.
+/// The default size of the cache in bytes.
 const CACHE: usize = 4 << 30;
 /// Changes after which a batch is written.
 const BATCH: u64 = 1000;
@@ -413,7 +414,7 @@ impl Writer for Batch<'_> {
         self.changed()
     }
 
-    /// One by one, the way that both have in common.
+    /// One by one, which is the way that both support.
     fn delete_range(&mut self, low: &[u8], high: &[u8]) -> Result<()> {
         self.database.read(|txn| {
             let mut cursor = txn.cursor()?;

@@ -213,8 +213,8 @@ fn room() -> ffi::MDB_val {
 /// end of its transaction.
 #[inline(always)]
 unsafe fn handed_out<'t>(value: ffi::MDB_val) -> Bytes<'t> {
-    // SAFETY: as the caller says, LMDB points to `mv_size` bytes of a mapped page that nobody
-    // changes during `'t`.
+    // SAFETY: as the caller says, LMDB points to `mv_size` bytes of a mapped page that is not
+    // changed during `'t`.
     Bytes::from(unsafe { std::slice::from_raw_parts(value.mv_data.cast::<u8>(), value.mv_size) })
 }
 
@@ -417,7 +417,7 @@ impl Reader for ReadTransaction<'_> {
 }
 
 impl Place<'_> {
-    /// Moves and answers key and value; false at the end.
+    /// Moves and returns key and value; false at the end.
     #[inline(always)]
     fn step(
         &mut self,
@@ -526,7 +526,7 @@ impl Writer for WriteTransaction<'_> {
             }
             // SAFETY: the cursor is live and stands on an entry.
             check("mdb_cursor_del", unsafe { (cursor.calls.cursor_del)(cursor.raw, 0) })?;
-            // After a deletion this answers the entry that followed.
+            // After a deletion this returns the entry that followed.
             operation = ffi::MDB_NEXT;
         }
         Ok(())

@@ -11,7 +11,7 @@ use redb::{
 
 use crate::engine::{Cursor, Engine, Promise, Reader, Result, Table, Unsupported, Writer};
 
-/// Bytes of the cache where nobody says otherwise.
+/// The default size of the cache in bytes.
 const CACHE: usize = 4 << 30;
 
 type Slice = &'static [u8];

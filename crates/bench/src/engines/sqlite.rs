@@ -16,7 +16,7 @@ use hedgerow::tree::Bytes;
 use super::library::{self, functions};
 use crate::engine::{Cursor, Engine, Promise, Reader, Result, Table, Unsupported, Writer};
 
-/// Bytes of the cache where nobody says otherwise.
+/// The default size of the cache in bytes.
 const CACHE: usize = 4 << 30;
 const ROW: c_int = 100;
 const DONE: c_int = 101;
@@ -111,7 +111,7 @@ impl Database {
         Ok(statement)
     }
 
-    /// Runs a text once, whatever it answers.
+    /// Runs a statement once, whatever it returns.
     fn execute(&self, raw: Handle, text: &str) -> Result<()> {
         let statement = self.prepare(raw, &CString::new(text)?)?;
         // SAFETY: the statement is new and live.
@@ -155,7 +155,7 @@ impl Database {
     }
 
     fn close(&self, connection: &Connection) {
-        // SAFETY: the handles are live, and nobody else has them.
+        // SAFETY: the handles are live, and not used elsewhere.
         unsafe {
             for statement in &connection.statements {
                 (self.functions.finalize)(*statement);
@@ -261,7 +261,7 @@ impl On<'_> {
         unsafe { (self.database.functions.reset)(self.connection.statements[statement as usize]) };
     }
 
-    /// Does a statement that answers nothing.
+    /// Runs a statement without results.
     fn run(&self, statement: Statement, strings: &[&[u8]]) -> Result<()> {
         let done = self.start(statement, strings);
         self.reset(statement);

@@ -1,5 +1,5 @@
-//! The items that the stores hold: random keys, values that cannot be compressed, and how one
-//! knows of each whether it is there and with which value.
+//! The items that the stores hold: random keys, values that cannot be compressed, and how to tell
+//! whether an item is there and with which value.
 
 use crate::data::random_key;
 use crate::engine::Result;
@@ -9,7 +9,7 @@ use crate::engines::beyond::Key;
 pub(super) const VALUE: usize = 1024;
 /// The bytes of an item.
 pub(super) const ITEM: u64 = 16 + VALUE as u64;
-/// Values are pieces of so much noise, with the number of the item in front.
+/// Values are pieces of this much noise, with the number of the item in front.
 const NOISE: usize = 1 << 20;
 /// The number of the item and the version of its value.
 const STAMP: usize = 16;
@@ -90,7 +90,7 @@ impl Values {
             && value[STAMP..] == self.piece(index, version)[STAMP..]
     }
 
-    /// Holds what was read of an item against what there should be.
+    /// Compares what was read of an item with what there should be.
     pub(super) fn check(&self, state: State, index: u64, value: Option<&[u8]>) -> Result<()> {
         let is_right = match (state.version(index), value) {
             (None, None) => true,
@@ -103,7 +103,7 @@ impl Values {
         }
     }
 
-    /// Holds an entry that a scan found against what there should be.
+    /// Compares an entry that a scan found with what there should be.
     pub(super) fn check_entry(&self, state: State, key: &[u8], value: &[u8]) -> Result<()> {
         let index = value.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
         if *key != random_key(index) {

@@ -67,14 +67,14 @@ pub(crate) struct Options {
 /// The bytes of memory unless said, and those of a quick run.
 const LIMIT: u64 = 256 << 20;
 const LIMIT_QUICK: u64 = 128 << 20;
-/// Data are so many times the memory.
+/// The data are this many times as large as the memory.
 const TIMES: u64 = 4;
 /// The file in which writes with a flush each go round.
 const FLUSHED: u64 = 16 << 20;
 
-/// Reading in order is measured before one in so many ends by force, in such pieces.
+/// Reading in order is measured before one in this many kills, in pieces of this length.
 const KILLS_A_STREAM: u32 = 5;
-/// Behind one in so many ends by force another one follows, and the system's cache is emptied.
+/// After one in this many kills another one follows, and the system's cache is emptied.
 const KILLS_A_COLD_ONE: u32 = 4;
 const PIECE: u64 = 256 << 10;
 
@@ -164,7 +164,7 @@ impl Session<'_> {
         Ok(results)
     }
 
-    /// What the device does without a store right before a step that is held against it: random
+    /// What the device does without a store right before a step that is compared with it: random
     /// reads a second of a file as long as the items.
     fn probe(&self, step: Step) -> Result<f64> {
         let Some((depth, threads)) = step.beside() else { return Ok(0.0) };

@@ -111,7 +111,7 @@ pub(super) fn scenarios(rows: &[Row]) -> Vec<&'static Scenario> {
 pub(super) struct Done {
     pub(super) step: Step,
     pub(super) taken: Taken,
-    /// Reads of the device a second right before, if it is held against these.
+    /// Reads of the device a second right before, if the step is compared with these.
     pub(super) beside: Option<f64>,
 }
 
@@ -125,8 +125,8 @@ pub(super) struct Results {
     pub(super) flushes: Vec<f64>,
     /// Items a second put, merged and collected.
     pub(super) drained: BTreeMap<Kind, Vec<f64>>,
-    /// Of each engine: the most bytes that its processes had for themselves, the most with the
-    /// cache of files, and how often the kernel ended one.
+    /// For each engine: the most bytes that its processes had for themselves, the most with the
+    /// cache of files, and how often the kernel killed one.
     pub(super) memory: BTreeMap<Kind, (u64, u64, u64)>,
     /// Engines that failed, and at what.
     pub(super) failures: Vec<(Kind, String)>,
@@ -134,7 +134,7 @@ pub(super) struct Results {
     pub(super) openings: Vec<(f64, u64)>,
     /// The same with nothing of it in the system's cache.
     pub(super) cold_openings: Vec<(f64, u64)>,
-    /// Bytes a second that the device gave in order meanwhile.
+    /// Bytes a second that the device gave in order during the run.
     pub(super) streams: Vec<f64>,
     pub(super) items: u64,
     pub(super) limit: u64,
@@ -148,7 +148,7 @@ pub(super) struct Line {
     /// The bound, and whether it is the least or the most.
     pub(super) goal: f64,
     pub(super) is_least: bool,
-    /// The figures behind it.
+    /// The figures that it comes from.
     pub(super) from: String,
 }
 
@@ -218,7 +218,7 @@ impl Results {
         self.drained.get(&kind).cloned().unwrap_or_default()
     }
 
-    /// A ratio to a peer; one that failed is behind whatever we do.
+    /// A ratio to a peer; a peer that failed counts as slower than any result of ours.
     fn to_peer(&self, peer: Kind, (ours, theirs): (&[f64], &[f64])) -> Option<(f64, String)> {
         ratio(ours, theirs).or_else(|| {
             let (_, what) = self.failures.iter().find(|(kind, _)| *kind == peer)?;

@@ -1,4 +1,4 @@
-//! The library's queues of reads and writes, as they are under an engine.
+//! The library's queues of reads and writes, measured without an engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Device {
 /// What this process has had of the processors so far.
 pub(super) fn cpu_seconds() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
-    // The 12th and 13th number behind the name in brackets, which may hold anything; hundredths.
+    // The 12th and 13th number after the name in brackets, which may hold anything; hundredths.
     let (_, numbers) = text.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
     let times = numbers.split_whitespace().skip(11).take(2);
     Ok(times.filter_map(|time| time.parse::<f64>().ok()).sum::<f64>() / 100.0)

@@ -35,8 +35,8 @@ pub(super) struct Load {
 #[derive(Clone, Copy)]
 pub(super) struct Rate {
     pub(super) reads_per_second: f64,
-    /// Of all processors together, the kernel's work included; it depends less on what else the
-    /// machine does.
+    /// The time of all processors together, including the kernel's work; it depends less on what
+    /// else the machine does.
     pub(super) cpu_micros_per_read: f64,
 }
 
@@ -50,7 +50,7 @@ const LOADS: [(usize, usize, Option<f64>); 6] = [
     (64, 2, Some(0.85)),
 ];
 
-/// Who reads, fio first.
+/// The readers, fio first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Fio,
@@ -144,7 +144,7 @@ impl Row {
     }
 }
 
-/// Measures; answers an object and a table.
+/// Measures; returns an object and a table.
 pub(super) fn measured(folder: &Path, options: &Options) -> Result<(Value, String)> {
     fio::check()?;
     let device = Device::new(folder, options.bytes)?;

@@ -1,7 +1,7 @@
 //! What a process in the control group does with one store, step by step. It prints a line for each
-//! step: what it took of time, of the device and of space. Reads are done several times; before
-//! each of those that are held against the device the process says so and waits for a line, so that
-//! the device can be measured right then. All answers are checked.
+//! step: the time, the device's work and the space that it took. Reads are done several times;
+//! before each read that is compared with the device the process says so and waits for a line, so
+//! that the device can be measured at the same time. All answers are checked.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,23 +21,23 @@ use crate::engine::Result;
 use crate::engines::beyond::{Kind, Store};
 use crate::group;
 
-/// Puts, overwrites and deletions are made by so many threads.
+/// Puts, overwrites and deletions are made by this many threads.
 const WRITERS: u64 = 2;
-/// Engines that cannot read several keys at once from one thread read with so many threads.
+/// Engines that cannot read several keys at once from one thread read with this many threads.
 const READERS: u64 = 64;
 /// Keys of one call that reads several.
 const GETS: usize = 1024;
-/// Latencies are taken for so many times the time of other measurements: work behind the writers
-/// comes round about once a second.
+/// Latencies are taken for this many times the time of other measurements: background work comes
+/// round about once a second.
 const STEADY_TIMES: u32 = 4;
-/// So often each step that reads is done, but no further scan is begun after so many times the time
-/// of other measurements.
+/// Each step that reads is done this often, but no further scan is begun after this many times the
+/// time of other measurements.
 const TURNS: usize = 3;
 const SCANS: f64 = 2.0;
 /// How often the space is looked at.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// What the process is told.
+/// The arguments of the process.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     engine: Kind,
@@ -73,7 +73,7 @@ pub(super) enum Step {
     Overwrite,
     /// Half of the items.
     Delete,
-    /// All items in order, behind another compaction: a place of its own in the report.
+    /// All items in order, after another compaction: a place of its own in the report.
     CompactAgain,
     ScanAgain,
     /// Durable puts from one thread, and from 64.
@@ -98,7 +98,7 @@ pub(super) struct Taken {
     pub(super) written: u64,
     /// Bytes that the store takes at the end.
     pub(super) space: u64,
-    /// The most that it took meanwhile for each byte of what was live then.
+    /// The most space that it took during the step for each byte that was live at the time.
     pub(super) space_ratio: f64,
     /// Of a latency.
     pub(super) slowness: Slowness,
@@ -109,7 +109,7 @@ pub(super) struct Taken {
 pub(super) struct Slowness {
     /// The 99.9th percentile in seconds,
     pub(super) percentile: f64,
-    /// at 70 % of so many a second.
+    /// at 70 % of this many a second.
     pub(super) kept_up: f64,
 }
 
@@ -120,7 +120,7 @@ impl Taken {
 }
 
 impl Step {
-    /// What of the device this is held against: how many reads at a time, by how many threads.
+    /// The device's work that this is compared with: how many reads at a time, by how many threads.
     pub(super) fn beside(self) -> Option<(usize, usize)> {
         match self {
             Self::Get => Some((1, 1)),
@@ -319,7 +319,7 @@ impl Run<'_> {
         })
     }
 
-    /// Random items for a while: by so many threads the best way, or by many threads.
+    /// Random items for a while: by `threads` threads the best way, or by many threads.
     fn get_many(&self, threads: u64, gets: Gets) -> Result<u64> {
         let has_batches = self.store.get_many(&[], &mut |_, _| {}).is_some();
         if !has_batches {
@@ -394,8 +394,8 @@ impl Run<'_> {
         })
     }
 
-    /// Overwrites random items, by all writers, as long as `goes_on` says so of the count and the
-    /// time of one of them; answers how many it was a second.
+    /// Overwrites random items, by all writers, as long as `goes_on` returns true for the count and
+    /// the time of a writer; returns the rate a second.
     fn overwrite_while(
         &self,
         seed: u64,
@@ -466,7 +466,7 @@ impl Run<'_> {
         Ok(0)
     }
 
-    /// The items that are there are a prefix of all that were put, with those that were durable.
+    /// The existing items are a prefix of all that were put, and include those that were durable.
     fn recovered(&self) -> Result<u64> {
         let state = State { items: u64::MAX, ..State::default() };
         let (mut count, mut last, mut answer) = (0, 0, Ok(()));
@@ -493,8 +493,8 @@ fn disorder() -> crate::engine::Error {
     "a wrong answer: a scan is not in order".into()
 }
 
-/// Looks at the space until it is told to stop; the most that was there for each live byte, once
-/// there was a fair amount.
+/// Watches the space until it is told to stop; returns the most space for each live byte, once
+/// there was a fair amount of data.
 fn watch(folder: &Path, live: &AtomicU64, done: &AtomicBool) -> Result<f64> {
     let mut most = 0.0_f64;
     while !done.load(Ordering::SeqCst) {

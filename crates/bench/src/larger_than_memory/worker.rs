@@ -1,4 +1,4 @@
-//! The processes that work on stores: started, watched, and what they say read.
+//! The processes that work on stores: starting and watching them, and reading what they report.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -70,7 +70,7 @@ fn follow(
                 (step, Some(taken)) => done.push(Done { step, taken, beside: beside.take() }),
                 (step, None) => {
                     beside = Some(probe(step)?);
-                    // A process that has ended meanwhile says so below.
+                    // A process that has ended by now is reported below.
                     let _ = writeln!(stdin);
                 }
             },
@@ -107,7 +107,7 @@ pub(super) fn run(session: &Session<'_>, scenario: &Scenario, results: &mut Resu
         true => format!("{name} was ended by the kernel{done}: it took more memory than there is"),
         false => format!("{name} failed{done}: {}, {}", said.status, said.complaint),
     };
-    // A peer that cannot do it is one of the results; a wrong answer, or ours, is a failure.
+    // A peer that fails is one of the results; a wrong answer, or a failure of ours, fails the run.
     if killed == 0 && (name.starts_with("hedgerow") || said.complaint.contains("a wrong answer")) {
         return Err(what.into());
     }
@@ -115,9 +115,9 @@ pub(super) fn run(session: &Session<'_>, scenario: &Scenario, results: &mut Resu
     Ok(())
 }
 
-/// Loads until an end by force, opens the store and looks for what was durable; answers how many
-/// seconds it took to open, and how many bytes there were. If `is_cold`, the system's cache has
-/// nothing of it by then, as if the machine had ended; otherwise what it happens to have.
+/// Loads until it is killed, opens the store and looks for what was durable; returns how many
+/// seconds opening took, and how many bytes there were. If `is_cold`, the system's cache is emptied
+/// before, as if the machine had stopped; otherwise it is left as it is.
 pub(super) fn kill(session: &Session<'_>, number: u32, is_cold: bool) -> Result<(f64, u64)> {
     let folder = tempfile::tempdir_in(session.folder())?;
     let group = session.group()?;

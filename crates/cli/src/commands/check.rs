@@ -20,7 +20,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let report = match check(&args.store) {
-        // Damage that stops the check is what it was to find.
+        // Damage that stops the check is a finding, not a failure.
         Err(Failure::Store(error @ Error::Corrupt { .. })) => {
             CheckReport { problems: vec![error.to_string()], ..CheckReport::default() }
         }

@@ -8,9 +8,9 @@ use crate::exit::{Exit, Failure};
 
 /// Make a store from an LMDB database, or from a store of the other engine
 ///
-/// Of LMDB, the entries of the main database go to the table "main", each named database to a table
-/// of its name, with its options. From a store of the engine tree comes one of the engine lsm, and
-/// the other way round. The number of entries of each table is compared at the end.
+/// From LMDB, the entries of the main database go to the table "main", and each named database to a
+/// table of its name, with its options. A store of the engine tree becomes one of the engine lsm,
+/// and the other way round. The number of entries of each table is compared at the end.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// LMDB's folder (with its data.mdb) or data file
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = crate::open::MAIN, value_name = "NAME",
         value_parser = crate::open::parse_name)]
     main_table: crate::open::Name,
-    /// Share what keys, and the values of a key, begin with: a smaller store, but programs that use
-    /// it through LMDB's interface are then handed copies
+    /// Store common beginnings of keys, and of the values of a key, once: the store is smaller, but
+    /// programs that use it through LMDB's interface then get copies
     #[arg(long, requires = "from_lmdb")]
     prefix_compression: bool,
 }
@@ -140,8 +140,7 @@ mod from_lmdb {
         })
     }
 
-    /// LMDB's flags in our words. As in LMDB, keys and values stand in one piece unless told
-    /// otherwise.
+    /// LMDB's flags in our words. As in LMDB, keys and values are kept in one piece by default.
     fn header(database: &Database, args: &Args) -> TableHeader {
         let order = |integer: bool, reverse: bool| match (integer, reverse) {
             (true, _) => OrderName::Integer,

@@ -15,8 +15,8 @@ use crate::progress::{Progress, Unit};
 
 /// Copy a store while it is in use
 ///
-/// A store of the engine lsm, which one process has open at a time, goes to a directory: one that
-/// holds an earlier copy of it takes what is new since.
+/// A store of the engine lsm, which only one process can have open at a time, is copied to a
+/// directory. If the directory holds an earlier copy of it, only what is new is copied.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Count distinct keys instead of values
     #[arg(long)]
     pub(super) keys: bool,
-    /// About how many: what a store of the engine lsm can tell; the tree's answer is exact
+    /// Estimate the number, which is all that the engine lsm can do; the tree's answer is exact
     #[arg(long)]
     pub(super) estimate: bool,
     #[command(flatten)]

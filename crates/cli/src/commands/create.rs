@@ -21,16 +21,16 @@ pub(crate) struct Args {
     /// The engine of a new store
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub(super) engine: Option<Engine>,
-    /// Values of at least so many bytes stay in the log (engine lsm; 4096 unless told)
+    /// Values of at least this many bytes stay in the log (engine lsm; default 4096)
     #[arg(long, value_name = "BYTES", value_parser = parse_small_size)]
     pub(super) separate_from: Option<u32>,
     /// Page size in bytes: a power of two from 4096 to 65536
     #[arg(long, value_name = "BYTES", value_parser = parse_small_size)]
     pub(super) page_size: Option<u32>,
-    /// The file never grows beyond this, whoever opens it; `limit` changes it
+    /// The file never grows beyond this, for any process; `limit` changes it
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(super) max_size: Option<u64>,
-    /// The table to make, in the text format [default, if another option says what it is: main]
+    /// The table to make, in the text format [default, if an option for tables is given: main]
     #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
     pub(super) table: Option<Name>,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! `demo`: indexes a folder of the reader's own into a store, asks it what a store that does not
-//! count could only answer by walking, and holds each answer against such a walk.
+//! `demo`: indexes a folder of the user's into a store, asks questions that a store without
+//! counters could only answer by walking, and compares each answer with such a walk.
 
 mod index;
 mod questions;
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::open;
 use crate::output::Output;
 
-/// Index a folder and show what counting trees can answer
+/// Index a folder and show which questions a counting store answers
 ///
 /// Every file under the folder goes into a table "files" (path -> size, time of change, kind) and a
 /// table "extensions" (extension -> paths). Each answer is shown beside the time that it took and

@@ -13,7 +13,7 @@ use crate::portable::{Layout, Portable, TableHeader, Writer, csv, jsonl, lines, 
 use crate::progress::{Progress, Unit};
 use crate::signals;
 
-/// So much text is gathered before it is written.
+/// This much text is gathered before it is written.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Write a table, or all of them, as portable text
@@ -26,16 +26,16 @@ pub(crate) struct Args {
     /// The file to write; `-` is standard output
     #[arg(default_value = "-")]
     pub(super) to: PathBuf,
-    /// Which format [default: mdb, or jsonl with --json]
+    /// The format [default: mdb, or jsonl with --json]
     #[arg(long = "as", value_enum, value_name = "PORTABLE")]
     pub(super) portable: Option<Portable>,
     /// All tables (mdb only)
     #[arg(short, long, conflicts_with = "table")]
     pub(super) all: bool,
-    /// Printable bytes as they are instead of hexadecimal digits (mdb only)
+    /// Write printable bytes as they are instead of as hexadecimal digits (mdb only)
     #[arg(short, long)]
     pub(super) print: bool,
-    /// Go on behind damage, and say how many entries are missing (engine tree)
+    /// Go on after damage, and say how many entries are missing (engine tree)
     #[arg(long)]
     pub(super) skip_damaged: bool,
     #[command(flatten)]
@@ -101,7 +101,7 @@ impl Args {
     }
 }
 
-/// How much LMDB would have to take: equal stores say the same, whatever their files are like.
+/// The size that LMDB would need: equal stores give the same, whatever their files are like.
 fn bytes(txn: &ReadTxn, tables: &[TableInfo]) -> hedgerow::Result<u64> {
     let mut bytes = 0;
     for info in tables {
@@ -128,7 +128,7 @@ fn table(dump: &mut Dump, txn: &ReadTxn, info: &TableInfo, skips: bool) -> Resul
     let table = open::table_to_walk(txn, info)?;
     let mut cursor = txn.cursor(table)?;
     let (mut at, mut missing) = (0, 0);
-    // Behind damage it is gone on by position; a cursor does not know what it could not read.
+    // After damage the dump goes on by position; a cursor does not know what it could not read.
     let mut is_astray = false;
     while at < info.count.values {
         let found = if is_astray { cursor.seek_nth(txn, at) } else { cursor.next(txn) };
@@ -166,7 +166,7 @@ pub(super) struct Dump {
 }
 
 impl Dump {
-    /// Begins a table that has so many entries, if that is known.
+    /// Begins a table that has `entries` entries, if that is known.
     pub(super) fn begin(&mut self, header: &TableHeader, entries: Option<u64>) {
         if !self.out.is_terminal() {
             self.progress = Progress::new("dumping", Unit::Items, entries);

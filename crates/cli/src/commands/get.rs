@@ -11,7 +11,7 @@ use crate::json;
 use crate::open::{self, TableArg};
 use crate::output::Output;
 
-/// Print the value of a key (with duplicates: all of them, one a line)
+/// Print the value of a key (with duplicates: all of them, one on each line)
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

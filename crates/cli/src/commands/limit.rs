@@ -8,12 +8,12 @@ use crate::numbers::parse_size;
 use crate::open::StoreArg;
 use crate::output::Output;
 
-/// Show or change the maximum size of a store, which all who open it keep
+/// Show or change the maximum size of a store, which holds for all processes
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) store: StoreArg,
-    /// The new one in bytes, or as 4k, 10M, 2G; `none` takes it away
+    /// The new maximum in bytes, or as 4k, 10M, 2G; `none` removes it
     #[arg(value_parser = parse)]
     size: Option<MaxSize>,
 }

@@ -20,13 +20,13 @@ use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
 
-/// The progress is shown, and Ctrl-C looked for, once in so many entries.
+/// Progress is shown, and Ctrl-C checked for, once in this many entries.
 const STRIDE: u64 = 1 << 12;
 
 /// Read tables from portable text: what `dump`, mdb_dump or another program wrote
 ///
-/// The store and its tables are made if they are not there. Entries are committed in batches: after
-/// an error, or Ctrl-C, what was committed is kept and said.
+/// The store and its tables are made if they do not exist. Entries are committed in batches: after
+/// an error, or Ctrl-C, what was committed is kept and reported.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -34,13 +34,13 @@ pub(crate) struct Args {
     /// The file to read; `-` is standard input
     #[arg(default_value = "-")]
     pub(super) from: PathBuf,
-    /// The table to fill, where the input names none [default: main]
+    /// The table to fill, if the input names none [default: main]
     #[arg(short, long, value_name = "NAME", value_parser = open::parse_name)]
     pub(super) table: Option<Name>,
-    /// Which format
+    /// The format
     #[arg(long = "as", value_enum, default_value_t, value_name = "PORTABLE")]
     pub(super) portable: Portable,
-    /// Keys that are there keep their values
+    /// Existing keys keep their values
     #[arg(short, long)]
     pub(super) keep: bool,
     #[command(flatten)]

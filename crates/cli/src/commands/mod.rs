@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 use crate::open::Engine;
 use crate::{exit, wait};
 
-/// Makes, fills, asks, checks and moves Hedgerow stores
+/// Make, fill, query, check and move Hedgerow stores
 #[derive(Parser, Debug)]
 #[command(name = "hedgerow", version, after_help = exit::HELP, propagate_version = true)]
 pub(crate) struct Cli {
@@ -40,7 +40,7 @@ pub(crate) struct Cli {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Wait so many seconds at most for others that write
+    /// Wait at most this many seconds for other writers
     #[arg(long, global = true, value_name = "SECONDS", value_parser = wait::parse_seconds)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -10,7 +10,7 @@ use crate::json;
 use crate::open::{self, TableArg};
 use crate::output::Output;
 
-/// Print the entry that has exactly so many entries before it
+/// Print the entry that has exactly this many entries before it
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

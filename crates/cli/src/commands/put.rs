@@ -16,7 +16,8 @@ use crate::wait;
 
 /// Store a value under a key; in a table with duplicates, add it
 ///
-/// The table "main" is made if it is not there; others are made by `create` or with --create-table.
+/// The table "main" is made if it does not exist; others are made by `create` or with
+/// --create-table.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -27,10 +28,10 @@ pub(crate) struct Args {
     /// The value; `-` takes the bytes of standard input as they are
     #[arg(allow_negative_numbers = true)]
     pub(super) value: OsString,
-    /// Only if the key (with duplicates: the pair) is not there; else exit with 1
+    /// Store only if the key (with duplicates: the pair) is absent; otherwise exit with 1
     #[arg(long)]
     pub(super) new: bool,
-    /// Make the table, plain, if it is not there
+    /// Make the table, with default options, if it does not exist
     #[arg(long)]
     pub(super) create_table: bool,
     #[command(flatten)]

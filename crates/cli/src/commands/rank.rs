@@ -13,7 +13,7 @@ use crate::output::Output;
 
 /// Print how many entries come before a key, or before one value of a key
 ///
-/// Where the key is absent: how many would, and exit with 1.
+/// If the key is absent, prints how many entries would come before it, and exits with 1.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `salvage`: brings what is still readable of a damaged store over to a new one.
+//! `salvage`: copies what is still readable of a damaged store to a new one.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use crate::output::Output;
 use crate::progress::{Progress, Unit};
 use crate::signals;
 
-/// Bring what is still readable of a damaged store over to a new one
+/// Copy what is still readable of a damaged store to a new one
 ///
-/// The old store is only read; nobody may write to it meanwhile. What cannot be read is listed:
-/// table, first key, key behind the last one, and how many entries the counters above say were
-/// there. Of a store of the engine lsm: file, byte, and the keys between which something is
-/// missing.
+/// The old store is only read; no process may write to it at the same time. What cannot be read is
+/// listed: table, first key, key after the last one, and how many entries were there according to
+/// the counters above. For a store of the engine lsm: file, byte, and the keys between which
+/// something is missing.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The damaged store: a file, a folder that holds one, or the folder of the engine lsm

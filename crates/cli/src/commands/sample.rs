@@ -12,12 +12,12 @@ use crate::open::{self, TableArg};
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) table: TableArg,
-    /// How many
+    /// How many entries
     pub(super) number: usize,
     /// Draw them at random, with repetition
     #[arg(long)]
     pub(super) random: bool,
-    /// Where the drawing begins: the same seed draws the same entries
+    /// The seed of the random numbers: the same seed draws the same entries
     #[arg(long, default_value_t = 1, requires = "random")]
     pub(super) seed: u64,
     #[command(flatten)]

@@ -16,13 +16,13 @@ pub(crate) struct Args {
     pub(super) table: TableArg,
     #[command(flatten)]
     pub(super) range: RangeArgs,
-    /// Stop after so many
+    /// Stop after this many entries
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = u64::MAX, hide_default_value = true)]
     pub(super) limit: u64,
-    /// From the last to the first
+    /// Print from the last entry to the first
     #[arg(long)]
     pub(super) reverse: bool,
-    /// Keys only, each once
+    /// Print only keys, each once
     #[arg(long)]
     pub(super) keys_only: bool,
     #[command(flatten)]

@@ -16,8 +16,8 @@ use crate::output::{ForceArg, Output};
 
 /// Show pages by kind, free space, readers and the shape of every table's tree
 ///
-/// The shape is pages, entries and fill, level by level. For it every page of every table is read,
-/// but for the overflow pages.
+/// The shape is pages, entries and fill, level by level. For that every page of every table is
+/// read, except overflow pages.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -11,7 +11,7 @@ pub(crate) type Given = (char, Option<OsString>);
 
 /// Arguments that are taken one option after the other.
 pub(crate) struct Arguments {
-    /// Letters; a colon behind one that takes a value.
+    /// Letters; a colon after one that takes a value.
     spec: &'static str,
     left: std::vec::IntoIter<OsString>,
     /// Letters of one argument that are still to be taken.

@@ -13,9 +13,9 @@ use crate::signals;
 pub(crate) const MAIN: &[u8] = b"";
 /// The longest key, and the longest of several values of a key, that LMDB takes.
 pub(crate) const KEY_MAX: usize = 511;
-/// What LMDB says of an environment whose map size nobody set.
+/// What LMDB reports for an environment without a map size.
 const MAP_SIZE_DEFAULT: u64 = 1 << 20;
-/// How many readers LMDB has room for where nobody said otherwise. Ours grows.
+/// How many readers LMDB has room for by default. Our table grows.
 pub(crate) const READERS_MAX: u32 = 126;
 
 /// What a tool will do.
@@ -57,7 +57,7 @@ pub(crate) struct Databases {
 }
 
 impl Databases {
-    /// Those of a snapshot.
+    /// The databases of a snapshot.
     pub(crate) fn of<S: Snapshot>(txn: &S) -> hedgerow::Result<Self> {
         Ok(Self { all: txn.tables()? })
     }
@@ -85,7 +85,7 @@ pub(crate) fn table_stat<S: Snapshot>(txn: &S, info: &TableInfo) -> hedgerow::Re
     txn.table_stat(table)
 }
 
-/// The map size that is told: there is none, so what LMDB would need at least.
+/// The map size to report: there is none, so this is the least that LMDB would need.
 pub(crate) fn map_size(used_bytes: u64) -> u64 {
     used_bytes.max(MAP_SIZE_DEFAULT)
 }

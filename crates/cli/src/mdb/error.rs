@@ -1,5 +1,5 @@
-//! How a tool ends that does not end well, in the words of LMDB's tools: the call that failed, the
-//! code that LMDB's interface gives for it, and its text.
+//! How a failing tool ends, in the words of LMDB's tools: the call that failed, the code that
+//! LMDB's interface gives for it, and its text.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -99,7 +99,7 @@ impl Code {
 
     /// An error of the system.
     pub(crate) fn of_io(error: &std::io::Error) -> Self {
-        // The store tells in words of its own that a folder is missing.
+        // The store reports a missing folder in words of its own.
         if error.kind() == std::io::ErrorKind::NotFound && error.raw_os_error().is_none() {
             return Self::system(ENOENT);
         }

@@ -1,4 +1,4 @@
-//! What stands at a path that output shall go to, and whether it may go there.
+//! What is at the path where output is to go, and whether it may be replaced.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata, Permissions};
@@ -82,7 +82,7 @@ pub(super) fn folder(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// A file under a name that nobody can guess, beside the one that it will become.
+/// A file under an unguessable name, beside the one that it will become.
 pub(super) fn create_beside(
     path: &Path,
     permissions: Option<Permissions>,
@@ -127,7 +127,7 @@ fn of_store(path: &Path) -> io::Result<Option<&'static str>> {
     Ok(is_lock_of_store(path).then_some("the lock file of a store"))
 }
 
-/// A lock file may be empty where nobody has the store open.
+/// A lock file may be empty if no process has the store open.
 fn is_lock_of_store(path: &Path) -> bool {
     let name = path.as_os_str().as_encoded_bytes();
     let is_beside =

@@ -4,13 +4,13 @@ use clap::Args;
 
 use super::Portable;
 
-/// What parts entries and their fields.
+/// The separators of entries and of their fields.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// What parts the fields: one character, or \t (csv only)
+    /// The separator of the fields: one character, or \t (csv only)
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     pub(crate) delimiter: u8,
-    /// Entries end with a zero byte, and stand there as they are (lines only)
+    /// Entries end with a zero byte, and are written as they are (lines only)
     #[arg(short = '0', long)]
     pub(crate) null: bool,
     /// Lines are keys, with empty values (lines only)

@@ -242,8 +242,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// With printable bytes as they are, or all as hexadecimal digits. The map size is what LMDB
-    /// needs to take keys and values of so many bytes ([`entry_bytes`]), its pages being half full.
-    /// The table "main" becomes LMDB's main database unless `name_main`.
+    /// needs for keys and values of `bytes` bytes ([`entry_bytes`]), with half-full pages. The
+    /// table "main" becomes LMDB's main database unless `name_main`.
     pub(crate) fn new(print: bool, bytes: u64, page_size: u32, name_main: bool) -> Self {
         let map_size = bytes.saturating_mul(4).max(64 << 20).next_multiple_of(1 << 20);
         Self { print, map_size, page_size, name_main }

@@ -199,7 +199,7 @@ fn random(state: &mut u64) -> Vec<u8> {
     bytes
 }
 
-/// What a writer takes comes back as it was; what it does not take leaves no trace.
+/// Entries that a writer accepts come back unchanged; entries that it refuses leave no trace.
 #[test]
 fn random_bytes_survive_every_format_and_option_or_are_refused() {
     let options: [(Portable, &[&str], Layout); 12] = {

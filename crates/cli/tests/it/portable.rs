@@ -1,4 +1,4 @@
-//! dump and load: every format there and back, options of tables, and what an error leaves behind.
+//! dump and load: every format there and back, options of tables, and what an error leaves.
 
 use crate::sandbox::Sandbox;
 

@@ -13,7 +13,7 @@ pub(crate) struct Sandbox {
     folder: TempDir,
 }
 
-/// What a run of the command left behind.
+/// The results of a run of the command.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) out: Vec<u8>,
@@ -68,7 +68,8 @@ impl Sandbox {
         Run::from(command.output().unwrap())
     }
 
-    /// Runs a copy of the command as somebody who may read what all may, and write nothing.
+    /// Runs a copy of the command as a user that may read only what all may read, and write
+    /// nothing.
     #[cfg(unix)]
     pub(crate) fn guest(&self, arguments: &[&str]) -> Run {
         use std::os::unix::process::CommandExt;

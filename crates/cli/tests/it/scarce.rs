@@ -174,7 +174,7 @@ fn waiting_for_another_to_open_can_be_interrupted() {
     assert_eq!(sandbox.ok(&["scan", "s"]), "a\t1\n");
 }
 
-/// Nobody can keep the pages that a guest reads: it is refused where others may write them.
+/// Nothing protects the pages that a guest reads: it is refused while others may write them.
 #[test]
 fn who_may_only_read_does_not_read_beside_a_writer() {
     let sandbox = Sandbox::with(&[("a", "1")]);

@@ -88,7 +88,7 @@ impl Both {
         self.run(Path::new(&format!("/usr/bin/mdb_{tool}")), "theirs", arguments)
     }
 
-    /// Runs both; they must print the same but for numbers that hang on the file's layout.
+    /// Runs both; they must print the same, except numbers that depend on the file's layout.
     #[track_caller]
     fn same(&self, tool: &str, arguments: &[&str]) -> String {
         let (theirs, ours) = (self.theirs(tool, arguments), self.ours(tool, arguments));
@@ -154,7 +154,7 @@ fn numbers_are_the_same() {
     for line in ["  Map address: (nil)\n", "  Page size: 4096\n", "  Max readers: 126\n"] {
         assert!(ours.contains(line), "{ours}");
     }
-    // What is free is told in the same lines; the numbers are each file's own.
+    // Free pages are reported in the same lines; the numbers are each file's own.
     let words = |text: &str| -> Vec<String> {
         text.lines().map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect()
     };

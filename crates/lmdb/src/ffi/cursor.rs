@@ -40,7 +40,7 @@ unsafe extern "C" fn mdb_cursor_open(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_cursor_close(cursor: *mut Cursor) {
     // SAFETY: the promises of `ffi`; the cursor was made by `mdb_cursor_open`, and leaves the list
-    // of its transaction before it is let go.
+    // of its transaction before it is freed.
     unsafe {
         let Some(this) = cursor.as_ref() else { return };
         if !this.saved.is_empty() || this.is_writing && this.txn.is_null() {
@@ -377,7 +377,8 @@ unsafe extern "C" fn mdb_cursor_put(
     }
 }
 
-/// Puts several values of one size; the second `Val` says how many, and is told how many were put.
+/// Puts several values of one size; the second `Val` says how many, and gets the number that were
+/// put.
 ///
 /// # Safety
 /// `data` is null or names two values; the first one the size of a value and where they stand.

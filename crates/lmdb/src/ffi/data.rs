@@ -80,7 +80,7 @@ unsafe extern "C" fn mdb_del(
     }
 }
 
-/// Compares two strings as a database does; 0 where that cannot be told.
+/// Compares two strings as a database does; 0 if that is not possible.
 ///
 /// # Safety
 /// The promises of `ffi`.

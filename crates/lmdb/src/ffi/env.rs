@@ -46,7 +46,7 @@ unsafe extern "C" fn mdb_version(
 unsafe extern "C" fn mdb_strerror(error: c_int) -> *const c_char {
     match code::text(error) {
         Some(text) => text.as_ptr(),
-        // SAFETY: takes any number; the answer is a string of the system's.
+        // SAFETY: takes any number; the result is a string of the system's.
         None => unsafe { libc::strerror(error) },
     }
 }
@@ -124,7 +124,8 @@ unsafe extern "C" fn mdb_env_copyfd(env: *const Env, fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mdb_env_copyfd2(env: *const Env, fd: c_int, flags: c_uint) -> c_int {
-    // SAFETY: the promises of `ffi`; the descriptor is the caller's, and stays open meanwhile.
+    // SAFETY: the promises of `ffi`; the descriptor is the caller's, and stays open during the
+    // call.
     unsafe {
         on_env(env, |env| {
             if fd < 0 {

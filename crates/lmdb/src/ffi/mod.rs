@@ -1,8 +1,8 @@
 //! The functions that the library exports, and nothing else that touches the caller's pointers.
 //!
-//! Each function does the same: it answers EINVAL where LMDB does for a null pointer, makes
-//! references of the pointers, calls a safe method that decides, and stores what that gives. A
-//! panic does not leave the library: it becomes MDB_PANIC, and the transaction is lost.
+//! Each function does the same: it returns EINVAL for a null pointer where LMDB does, makes
+//! references of the pointers, calls a safe method that decides, and stores its result. A panic
+//! does not leave the library: it becomes MDB_PANIC, and the transaction is lost.
 //!
 //! What the callers promise is what `lmdb.h` says, and every function here relies on it:
 //!
@@ -34,7 +34,7 @@ mod txn;
 
 /// The bytes that a value names; none for a null pointer.
 ///
-/// A `Val` is made of a slice, or comes from a caller who promises (3); it is not kept beyond the
+/// A `Val` is made of a slice, or comes from a caller that promises (3); it is not kept beyond the
 /// call.
 #[inline(always)]
 pub(crate) fn bytes_of(val: &Val) -> &[u8] {
@@ -51,7 +51,7 @@ pub(crate) fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
-/// The code that says an answer.
+/// The code for a result.
 #[inline(always)]
 fn code(answer: Answer) -> c_int {
     match answer {
@@ -72,7 +72,7 @@ fn guard(run: impl FnOnce() -> Answer) -> c_int {
 /// Promises 1 and 2.
 #[inline(always)]
 unsafe fn on_txn(txn: *mut Txn, run: impl FnOnce(&mut Txn) -> Answer) -> c_int {
-    // SAFETY: it is null or a transaction that lives (1) and that nobody else uses (2).
+    // SAFETY: it is null or a transaction that lives (1) and that is not used elsewhere (2).
     let Some(txn) = (unsafe { txn.as_mut() }) else { return libc::EINVAL };
     match catch_unwind(AssertUnwindSafe(|| code(run(txn)))) {
         Ok(code) => code,
@@ -94,7 +94,7 @@ unsafe fn on_cursor(
     ended: c_int,
     run: impl FnOnce(&mut Txn, &mut Cursor) -> Answer,
 ) -> c_int {
-    // SAFETY: it is null or a cursor that lives (1) and that nobody else uses (2), like its
+    // SAFETY: it is null or a cursor that lives (1) and that is not used elsewhere (2), like its
     // transaction.
     unsafe {
         match cursor.as_mut() {
@@ -105,7 +105,7 @@ unsafe fn on_cursor(
     }
 }
 
-/// Answers a question where the caller wants it; a null address for the answer is EINVAL.
+/// Stores an answer at the caller's address; a null address is EINVAL.
 ///
 /// # Safety
 /// Promise 3.

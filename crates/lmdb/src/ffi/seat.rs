@@ -1,5 +1,5 @@
-//! Who reads through a reader slot: nobody, a transaction, or one that has ended and waits there to
-//! be begun again, with what it knows of its tables.
+//! What a reader slot holds: nothing, a transaction, or one that has ended and waits to be begun
+//! again, with what it knows of its tables.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -36,7 +36,7 @@ impl Seat {
         }
     }
 
-    /// Leaves the seat, to a transaction that has ended or to nobody.
+    /// Leaves the seat, to a transaction that has ended or empty.
     pub(crate) fn leave(&self, txn: Option<Box<Txn>>) {
         debug_assert!(txn.as_ref().is_none_or(|txn| txn.is_at_rest()));
         self.0.store(txn.map_or(std::ptr::null_mut(), Box::into_raw), Ordering::Release);

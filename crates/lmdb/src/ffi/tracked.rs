@@ -21,7 +21,7 @@ pub(crate) struct Tracked {
 /// Cursors that were closed with their transaction. Some programs (CFEngine) close them once more,
 /// which LMDB forbids and mostly survives: so the newest ones stay for a while, known as closed.
 static CLOSED: Mutex<VecDeque<AtomicPtr<Cursor>>> = Mutex::new(VecDeque::new());
-/// So many of them.
+/// How many of them are kept.
 const CLOSED_MAX: usize = 64;
 
 /// Closes a cursor whose write transaction ends.
@@ -29,7 +29,7 @@ const CLOSED_MAX: usize = 64;
 /// # Safety
 /// It was made by `Box::into_raw`, is in no list, and is closed in this way once.
 unsafe fn close_with_txn(address: *mut Cursor) {
-    // SAFETY: as promised, nobody else has a reference to it.
+    // SAFETY: as promised, there is no other reference to it.
     let cursor = unsafe { &mut *address };
     cursor.txn = std::ptr::null_mut();
     *cursor.place() = Place::new();
@@ -38,8 +38,8 @@ unsafe fn close_with_txn(address: *mut Cursor) {
     if closed.len() > CLOSED_MAX
         && let Some(oldest) = closed.pop_front()
     {
-        // SAFETY: it was made by `Box::into_raw`, and is let go once: it leaves this list, which
-        // `mdb_cursor_close` leaves alone.
+        // SAFETY: it was made by `Box::into_raw`, and is freed once: it leaves this list, and
+        // `mdb_cursor_close` does not touch the list.
         drop(unsafe { Box::from_raw(oldest.load(Ordering::Relaxed)) });
     }
 }
@@ -108,7 +108,7 @@ impl Tracked {
         }
     }
 
-    /// Whom they belong to from now on.
+    /// Sets the transaction that they belong to from now on.
     pub(crate) fn belong_to(&mut self, txn: *mut Txn) {
         self.cursors().for_each(|cursor| cursor.txn = txn);
     }

@@ -79,7 +79,7 @@ unsafe extern "C" fn mdb_txn_id(txn: *mut Txn) -> usize {
 /// # Safety
 /// The promises of `ffi`; the address is not null, and not used any more.
 unsafe fn end(address: *mut Txn, commit: bool) -> Result<(), c_int> {
-    // SAFETY: the transaction was made by `mdb_txn_begin` from a box, and is let go once: here.
+    // SAFETY: the transaction was made by `mdb_txn_begin` from a box, and is freed once: here.
     // Parent and child are different boxes, and alive while they name each other.
     unsafe {
         if (*address).has_ended() {

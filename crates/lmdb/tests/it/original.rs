@@ -49,8 +49,9 @@ fn transcript(program: &Path, folder: &Path, library: &Path, side: &str) -> Stri
     text
 }
 
-/// Runs a program that prints a line a call with the original and with this library, `more` being
-/// what its linker is told; the lines must fit each other, and there are at least `least` of them.
+/// Runs a program that prints a line for each call with the original and with this library; `more`
+/// are further arguments of the linker. The lines must match, and there must be at least `least` of
+/// them.
 fn lines_fit(name: &str, more: &[&str], least: usize, fits: impl Fn(&str, &str) -> bool) {
     let Some(original) = original() else { return };
     let folder = tempfile::tempdir().unwrap();

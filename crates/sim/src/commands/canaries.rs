@@ -1,6 +1,6 @@
 //! `sim canaries`: each tester against each planted bug, in processes of their own.
 //!
-//! Which bugs there are says the library's module `canary`; what a tester is says its subcommand.
+//! The library's module `canary` lists the bugs; the testers are subcommands.
 
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ pub(crate) struct Faults {
     /// Operations of each seed.
     #[arg(long, default_value_t = 2000)]
     ops: usize,
-    /// The first so many of them are also repeated with a full disk from each write on.
+    /// The first this many of them are also repeated with a full disk from each write on.
     #[arg(long, default_value_t = 1000)]
     full_disk_ops: usize,
     /// Threads; as many as the machine has processors if not given.

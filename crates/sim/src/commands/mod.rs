@@ -47,8 +47,8 @@ pub(crate) fn seeds(text: &str) -> Result<Seeds, String> {
     if seeds.is_empty() { Err("the range holds no seed".to_owned()) } else { Ok(Seeds(seeds)) }
 }
 
-/// Runs all seeds on so many threads (as many as the machine has processors if not given), and
-/// returns their reports as they came.
+/// Runs all seeds on `threads` threads (by default one for each processor), and returns their
+/// reports as they came.
 pub(crate) fn over_seeds<R: Send>(
     Seeds(seeds): &Seeds,
     jobs: Option<usize>,

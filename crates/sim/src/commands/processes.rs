@@ -15,7 +15,7 @@ use sim::processes::{Part, ProcessReport, ProcessSettings, play, run};
 /// Lets real processes read and write one store, and kills, stops and forks them at random.
 #[derive(Args)]
 pub(crate) struct Processes {
-    /// The engine to test; of `lsm` one process at a time writes, and nobody else is let in.
+    /// The engine to test; with `lsm` one process at a time has the store open.
     #[arg(long, value_enum, default_value = "tree")]
     engine: Engine,
     /// How long, in minutes.
@@ -155,7 +155,7 @@ impl Processes {
 enum Word {
     Writer,
     Reader,
-    /// Of the log-structured engine.
+    /// For the log-structured engine.
     Loader,
 }
 

@@ -1,5 +1,5 @@
-//! Every call that reads and writes, on a store that may be anything. Errors are welcome; a panic,
-//! a signal, a loop without end and memory without bound are not.
+//! Makes every call that reads and writes, on a store with any content. Errors are expected; a
+//! panic, a signal, an endless loop and unbounded memory are not allowed.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use hedgerow::{Error, Result};
 use super::template::Kind;
 use crate::rng::Rng;
 
-/// What a store may answer at most: a table of more entries is a loop.
+/// The most entries that a store may give: a table with more is an endless loop.
 const ENTRIES_MAX: u64 = 20_000_000;
 
 /// Drives a store.
@@ -34,7 +34,7 @@ impl<'d> Driver<'d> {
         Self { folder, rng, page_size: 4096, done: 0, refused: 0 }
     }
 
-    /// Counts the answer of a call.
+    /// Counts the result of a call.
     fn note<T>(&mut self, result: Result<T>) -> Option<T> {
         match result {
             Ok(answer) => {
@@ -169,7 +169,7 @@ impl<'d> Driver<'d> {
             self.note(values);
             if let Some(Some(mut reader)) = self.note(txn.value_reader(table, key)) {
                 let mut part = [0; 3000];
-                // An error of the stream is an answer like any other.
+                // An error of the stream is a result like any other.
                 let _ = reader.read(&mut part);
                 let _ = reader.seek(SeekFrom::End(-100));
                 let _ = reader.read(&mut part);

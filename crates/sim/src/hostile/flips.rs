@@ -15,7 +15,7 @@ use crate::rng::Rng;
 pub struct FlipReport {
     /// Bits flipped.
     pub flips: u64,
-    /// Those that were noticed.
+    /// The number of flips that were noticed.
     pub found: u64,
     /// Where the first few others were: page, byte in it, bit.
     pub missed: Vec<(u64, u64, u32)>,
@@ -32,7 +32,7 @@ fn used_pages(image: &Image, pieces: &[Piece]) -> Vec<u64> {
 /// Flips `flips` bits, one at a time, in pages in use of a store in `folder`.
 ///
 /// # Errors
-/// Of the system, if the store cannot be written.
+/// Errors of the system, if the store cannot be written.
 pub fn run(
     templates: &Templates,
     folder: &Path,
@@ -65,7 +65,7 @@ pub fn run(
     Ok(report)
 }
 
-/// So many flips are made in one store before another one is taken.
+/// This many flips are made in one store before another one is taken.
 const SHARE: u64 = 1000;
 
 /// Whether opening or checking the store says that something is wrong.

@@ -1,5 +1,5 @@
-//! The file format as docs/format.md has it, read a second time, independently of the engine: where
-//! the fields of every structure stand, and how its checksums are made right again after a change.
+//! A second reader of the file format of docs/format.md, independent of the engine: where the
+//! fields of every structure are, and how its checksums are made right again after a change.
 
 use std::collections::BTreeSet;
 
@@ -412,7 +412,7 @@ impl Fields {
         Self { start, all: Vec::new() }
     }
 
-    /// Numbers of these widths, one behind the other from `offset` on.
+    /// Numbers of these widths, one after the other from `offset` on.
     fn rows(&mut self, offset: usize, widths: &[usize]) {
         let mut at = self.start + offset;
         for width in widths {

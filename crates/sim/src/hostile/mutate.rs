@@ -1,5 +1,5 @@
-//! Changes to a sound store: some fields get other numbers, pages take each other's places, the
-//! file another length. The checksums are right again afterwards.
+//! Changes to a sound store: some fields get other numbers, pages are exchanged, the file gets
+//! another length. The checksums are right again afterwards.
 
 use super::format::{Field, Image, Piece};
 use crate::rng::Rng;

@@ -32,7 +32,7 @@ pub struct Summary {
 /// Runs the cases of these seeds in this process, and prints a line before and after each.
 ///
 /// # Errors
-/// Of the system, if stores cannot be written.
+/// Errors of the system, if stores cannot be written.
 pub fn child(seeds: &[u64], folder: &Path) -> std::io::Result<()> {
     let templates = Templates::new(folder).map_err(std::io::Error::other)?;
     run_cases(seeds, |seed| run_case(&templates, seed, folder))
@@ -69,7 +69,7 @@ fn run_cases(
 /// Runs cases of an engine in children of the program `program`, one after the other.
 ///
 /// # Errors
-/// Of the system, if no child can be started.
+/// Errors of the system, if no child can be started.
 pub fn run(program: &Path, engine: &str, seeds: &[u64]) -> std::io::Result<Summary> {
     let mut summary = Summary::default();
     let mut left = seeds;

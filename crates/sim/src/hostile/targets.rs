@@ -1,5 +1,5 @@
-//! What fuzzers call: any bytes in, and no panic out. The corpus in `fuzz/corpus` runs through the
-//! same functions in the tests.
+//! The functions that fuzzers call: for any bytes, they must not panic. The corpus in `fuzz/corpus`
+//! runs through the same functions in the tests.
 
 use std::cmp::Reverse;
 use std::sync::OnceLock;
@@ -32,7 +32,7 @@ fn hedgerow_error(source: std::io::Error) -> hedgerow::Error {
     hedgerow::Error::Io { doing: "make", path: std::env::temp_dir(), source }
 }
 
-/// A file of these bytes, its checksums made right: every call must answer or refuse.
+/// A file of these bytes, its checksums made right: every call must return a result or an error.
 pub fn file(bytes: &[u8]) {
     let page_size = 4096;
     let mut image = Image { bytes: bytes.to_vec(), page_size };
@@ -49,7 +49,7 @@ pub fn file(bytes: &[u8]) {
 }
 
 /// A tree page of a sound store, replaced: the first two bytes choose which one, the others are its
-/// content behind the checksum.
+/// content after the checksum.
 pub fn pages(bytes: &[u8]) {
     let [a, b, content @ ..] = bytes else { return };
     let (image, pieces) = small_store();
@@ -78,7 +78,7 @@ fn drive(bytes: &[u8], seed: u64) {
             .max_size(bytes.len() as u64 + (1 << 20));
         let mut rng = Rng::new(seed, 3);
         Driver::new(folder.path(), &mut rng).run_briefly(&builder, &path);
-        // If it cannot be removed, the next one joins it.
+        // If the lock file cannot be removed, the next store joins it.
         let _ = std::fs::remove_file(folder.path().join("store-lock"));
     }
 }

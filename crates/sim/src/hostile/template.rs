@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// An entry such as the table has; a number gives one that is probably there.
+    /// An entry of the table's shape; most numbers give an existing one.
     pub fn entry(self, n: u64, page_size: usize) -> (Vec<u8>, Vec<u8>) {
         let r = Rng::new(n, 7).next_u64();
         let spread = format!("key {:05}", r % 3000).into_bytes();

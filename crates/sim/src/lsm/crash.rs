@@ -17,11 +17,11 @@ use crate::rng::Rng;
 use crate::run::Outcome;
 use crate::shrink::shrink;
 
-/// An image may be the image of an image, and so on, so many times.
+/// An image may be the image of an image, and so on, at most this many times.
 const DEPTH_MAX: usize = 3;
-/// So much of the log is shown.
+/// This many lines of the log are shown.
 const LOG_SHOWN: usize = 24;
-/// After so many violations a seed ends.
+/// After this many violations a seed ends.
 const VIOLATIONS_MAX: usize = 20;
 /// Where the store is.
 const PATH: &str = "/store";

@@ -3,11 +3,11 @@
 //! there on for ever, or with a full disk.
 //!
 //! An error that names the store must come back, or the call must have been one that the store can
-//! do without; whatever fails, the run goes on to the end of its operations. Then, the fault gone,
-//! readers and held snapshots see what they saw, and commits are taken again without opening anew,
-//! unless a flush or a write failed (the store may be poisoned then). Nothing is left open. Then it
-//! is opened again, on the same machine or after a power cut: it must hold every commit that has to
-//! be there, pass `check`, and take more.
+//! do without; whatever fails, the run goes on to the end of its operations. When the fault is
+//! gone, readers and held snapshots must see what they saw before, and the store must accept
+//! commits again without being reopened, unless a flush or a write failed (it may then be
+//! poisoned). Nothing may be left open. Then the store is opened again, on the same machine or
+//! after a power cut: it must hold every commit that has to be there, pass `check`, and take more.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ use crate::job::caught;
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
 
-/// A step of the run, which is repeated with each of its calls failing, has so many operations.
+/// A step of the run, which is repeated with each of its calls failing, has this many operations.
 const STEP_OPS: usize = 8;
 /// A disk with less room than this is tried.
 const ROOM_BYTES: u64 = 4000;
@@ -39,7 +39,7 @@ pub fn faults_seed(seed: u64, settings: &FaultSettings) -> FaultReport {
     hunt.report
 }
 
-/// One in so many stores is also read without writing to it, and salvaged.
+/// One in this many stores is also read without writing to it, and salvaged.
 const STILL_EVERY: u64 = 3;
 
 struct Hunt<'c> {

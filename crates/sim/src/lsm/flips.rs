@@ -1,9 +1,9 @@
 //! Single bits that flip in each kind of file of the log-structured engine, and files that are cut.
 //!
-//! Opening, reading or `check` must tell of each, by the name of the file; what can be read is what
-//! it was, whatever else cannot, and a flipped bit in a value takes no other value with it. Only
-//! where the log was written last, damage looks like a write that a loss of power tore: there the
-//! last commits may be missing, from some one on.
+//! Opening, reading or `check` must report each of them by the name of the file. What can still be
+//! read must be unchanged, and a flipped bit in a value must not affect another value. Only at the
+//! end of the log, damage looks like a write that was torn by a loss of power: there the last
+//! commits may be missing, from some commit on.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub struct FlipReport {
     pub flips: u64,
     /// Files cut.
     pub cuts: u64,
-    /// Damage that was told of.
+    /// Damage that was reported.
     pub told: u64,
     /// Damage that looked like a torn write: the last commits were missing.
     pub torn: u64,
@@ -35,7 +35,7 @@ pub struct FlipReport {
     pub violations: Vec<String>,
 }
 
-/// What somebody who opens and reads the store learns.
+/// What opening and reading the store tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Told,
@@ -74,7 +74,7 @@ fn flip_one(template: &Template, rng: &mut Rng, report: &mut FlipReport) {
         report.violations.push(format!("{place}: {error}"));
         return;
     }
-    // The last record of a manifest may be a torn one: what it said is missing then.
+    // The last record of a manifest may be torn: its edits are then missing.
     let may_lose_edit = what == "record of the manifest" && is_last;
     let salvage_max = match what {
         "data block" => None,
@@ -112,7 +112,7 @@ struct Damage<'d> {
     may_lose_edit: bool,
     /// Whether at most one key may be lost.
     takes_one: bool,
-    /// What salvage may leave behind, at most.
+    /// The most that salvage may lose.
     salvage_max: Option<usize>,
 }
 
@@ -134,8 +134,8 @@ impl Damage<'_> {
         }
     }
 
-    /// Reads the store without writing to it, and salvages it: what the damage did not hit is there
-    /// with its value, and what is not is told of.
+    /// Reads the store without writing to it, and salvages it: undamaged entries must be there with
+    /// their values, and missing ones must be reported.
     fn salvage(&self, template: &Template, disk: &SimSystem) -> std::result::Result<(), String> {
         let before = still::files(disk, Path::new(PATH));
         let options = template::options(disk);
@@ -236,7 +236,7 @@ impl Damage<'_> {
         Ok(there)
     }
 
-    /// Whether `check` tells of damage.
+    /// Whether `check` reports damage.
     fn check(&self, db: &Db) -> std::result::Result<bool, String> {
         match db.check() {
             Ok(report) => {

@@ -1,5 +1,5 @@
-//! The files of the log-structured engine read a second time: which bytes a checksum holds
-//! together, and how it is made right again after they were changed.
+//! A second reader of the log-structured engine's files: which bytes a checksum covers, and how it
+//! is made right again after a change.
 
 use std::ops::Range;
 
@@ -132,8 +132,8 @@ fn segment(bytes: &[u8], pieces: &mut Vec<Piece>) -> Option<()> {
     Some(())
 }
 
-/// Where the pending groups end: behind the last one that follows the one before it. Others stand
-/// there from earlier.
+/// Where the pending groups end: after the last one that follows the one before it. Older groups
+/// may follow.
 pub fn pending_end(bytes: &[u8]) -> usize {
     let (mut at, mut next) = (HEADER_BYTES, None);
     loop {

@@ -1,10 +1,10 @@
 //! How long the files of the log-structured engine get under values that are put, replaced and
-//! deleted again and again: the steps of [`crate::growth`], held to a law of its own.
+//! deleted again and again: the steps of [`crate::growth`], checked against a bound of its own.
 //!
-//! Files are 1.4 times the live bytes at most, as the engine paces its writers, and as much more as
-//! stands in what is not finished. That holds from the first table on: until then it is not known
-//! what the buffer hides, and the log stays whole until a buffer is full. Snapshots that readers
-//! hold keep whole segments and tables, so that here there are none.
+//! Files are at most 1.4 times the live bytes, since the engine paces its writers, plus unfinished
+//! work. That holds from the first table on: until then it is unknown how much the buffer hides,
+//! and the log is kept whole until a buffer is full. Held snapshots keep whole segments and tables,
+//! so there are none here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn bound(live: &Live) -> u64 {
     live.most * 14 / 10 + 2 * 3 * MEMTABLE + 3 * SEGMENT
 }
 
-/// Runs a seed for so many transactions: the kind of work is the seed's, unless it is given.
+/// Runs a seed for a number of transactions: the kind of work is the seed's, unless it is given.
 pub fn growth_seed(seed: u64, kind: Option<Kind>, transactions: u64) -> GrowthReport {
     let kind = kind.unwrap_or(Kind::of_seed(seed));
     let mut report = GrowthReport::new(seed, kind, false);
@@ -87,7 +87,7 @@ fn churn(report: &mut GrowthReport, transactions: u64) -> hedgerow::Result<()> {
     db.close()
 }
 
-/// The steps of a transaction without those that it takes back.
+/// The steps of a transaction without those that it rolls back.
 fn kept(steps: Vec<Step>) -> Vec<Step> {
     let (mut kept, mut begun) = (Vec::new(), Vec::new());
     for step in steps {

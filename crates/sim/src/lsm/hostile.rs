@@ -1,5 +1,5 @@
-//! Hostile files of the log-structured engine: what stands under a checksum is changed, that made
-//! right again, and then every call is made. What may come of it is an answer or an error.
+//! Hostile files of the log-structured engine: bytes under a checksum are changed, the checksum is
+//! made right again, and then every call is made. The outcome must be an answer or an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::template::{self, PATH, SPACES, Template};
 use crate::hostile::{CaseReport, last_panic};
 use crate::rng::Rng;
 
-/// At most so many pieces are changed.
+/// At most this many pieces are changed.
 const CHANGES_MAX: u32 = 3;
 
 /// Sound stores, read once.
@@ -68,7 +68,7 @@ impl Hostile {
     }
 }
 
-/// Changes what stands in a piece; answers how.
+/// Changes the content of a piece; returns how.
 fn change(piece: &Piece, bytes: &mut [u8], rng: &mut Rng) -> String {
     let content = piece.content.clone();
     let at = content.start + rng.index(content.len());

@@ -1,4 +1,4 @@
-//! The log-structured engine beside a model: what a seed chooses, and the operations.
+//! The log-structured engine compared with a model: what a seed chooses, and the operations.
 //!
 //! `run` drives engine and model side by side, `crash` cuts the power around every write of such a
 //! run, `faults` lets every call of it fail, `processes` kills it; `growth` watches how long its
@@ -39,7 +39,7 @@ pub struct Config {
     memtable_bytes: usize,
     segment_bytes: u64,
     table_bytes: u64,
-    /// On files of the system, with threads in the background; else on a simulated disk.
+    /// On files of the system, with background threads; otherwise on a simulated disk.
     pub is_real: bool,
 }
 

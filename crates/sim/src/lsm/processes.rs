@@ -1,9 +1,9 @@
 //! A real process that loads a store of the log-structured engine, killed with SIGKILL at random.
 //!
-//! The loader commits numbered keys, of each durability, and tells after each commit that survives
-//! the process by a line on its pipe. While it lives, the parent must not be let in. When it is
-//! dead, the parent opens the store, which must take no longer than its log asks for, and hold
-//! every commit that was told of, no gaps, no damage, and no file that belongs to nobody.
+//! The loader commits numbered keys, of each durability, and reports each commit that survives the
+//! process by a line on its pipe. While it lives, the parent must not be let in. When it is dead,
+//! the parent opens the store. That must take no longer than its log requires, and the store must
+//! hold every reported commit, no gaps, no damage, and no orphaned file.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
 use crate::processes::told;
 use crate::rng::Rng;
 
-/// A store is loaded by so many loaders, one after the other, before a new one begins.
+/// A store is loaded by this many loaders, one after the other, before a new store begins.
 const LOADERS: u64 = 10;
 /// Opening a store with a shorter log takes what opening any store takes.
 const TIMED_BYTES: u64 = 8 << 20;
@@ -41,7 +41,7 @@ pub struct LoadReport {
     pub kills: u64,
     /// Commits that were told of.
     pub commits: u64,
-    /// Times that somebody else wanted to open the store and was told that it is locked.
+    /// How often another opener was told that the store is locked.
     pub refused: u64,
     /// Bytes of the longer logs that were replayed, where all of the log was.
     pub log_bytes: u64,
@@ -155,7 +155,7 @@ impl Heard {
 /// Runs for a while in a folder.
 ///
 /// # Errors
-/// Those of the system; what is wrong with a store stands in the report.
+/// Errors of the system; what is wrong with a store is in the report.
 pub fn run(folder: &Path, settings: LoadSettings) -> Result<LoadReport, String> {
     let mut report = LoadReport::default();
     let mut rng = Rng::new(settings.seed, 50);

@@ -83,12 +83,12 @@ impl Ledger {
         Mark { returned: self.returned, handed: self.handed, durable: self.durable }
     }
 
-    /// As [`Ledger::mark`], where any of the commits that failed may be there.
+    /// As [`Ledger::mark`], if any of the failed commits may be there.
     pub(super) fn mark_of_failures(&self) -> Mark {
         Mark { returned: self.states.len() - 1, ..self.mark() }
     }
 
-    /// Of a store that was closed.
+    /// The ledger of a store that was closed.
     pub(super) fn closed(self) -> Self {
         Self::of(self.states[self.returned].clone())
     }
@@ -150,7 +150,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model: &T) -> Ou
 type Entry = (Vec<u8>, Vec<u8>);
 
 impl<'c> Runner<'c> {
-    /// Of a store that is not open yet.
+    /// The ledger of a store that is not open yet.
     fn closed(config: &'c Config, disk: Option<SimSystem>, path: PathBuf, ledger: Ledger) -> Self {
         Self {
             config,
@@ -423,7 +423,7 @@ impl<'c> Runner<'c> {
         durability: Durability,
         write: impl FnOnce(&Db) -> hedgerow::Result<()>,
     ) -> Outcome {
-        // Before it begins: it may survive although it never returns.
+        // Noted before the commit begins: it may survive although it never returns.
         self.ledger.states.push(state.clone());
         let written = ok("write", write(self.db()?));
         if written.is_err() && !self.is_poisoned()? {
@@ -516,8 +516,8 @@ impl<'c> Runner<'c> {
         ok("close", copy.close())
     }
 
-    /// What a read sees: a held snapshot, if it is to be one and there is one, its keyspaces, and
-    /// the model of it.
+    /// What a read sees: a held snapshot, if one is wanted and there is one, its keyspaces, and its
+    /// model.
     fn seen(&self, held: Option<u8>) -> (Option<&Snapshot>, &[Keyspace], &State) {
         match held.and_then(|slot| self.held[usize::from(slot)].as_ref()) {
             Some(Held { snapshot, spaces, state }) => (Some(snapshot), spaces, state),

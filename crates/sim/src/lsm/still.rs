@@ -1,5 +1,5 @@
-//! What is read of a store of the log-structured engine without writing to it, beside what opening
-//! it makes of it: by a reader, and by `salvage`. Both leave every file as it was.
+//! Compares what a reader and `salvage` read from a store of the log-structured engine, without
+//! writing to it, with what opening it gives. Both leave every file as it was.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,10 +30,10 @@ pub fn read(reader: &Reader) -> Result<State> {
     Ok(state)
 }
 
-/// Everything that salvage brings over, and what it says.
+/// Everything that salvage copies, and its report.
 ///
 /// # Errors
-/// If it fails, or what it made is no sound store.
+/// If salvage fails, or the store that it made is not sound.
 pub fn salvage(options: &Options, path: &Path) -> Result<(SalvageReport, State)> {
     let report = options.salvage(path, NEW, &mut |_, _| Ok(()))?;
     let reader = options.open_read_only(NEW)?;
@@ -43,13 +43,13 @@ pub fn salvage(options: &Options, path: &Path) -> Result<(SalvageReport, State)>
     Ok((report, read(&reader)?))
 }
 
-/// The files of a store, which nobody may change.
+/// The files of a store, which must not change.
 pub fn files(disk: &SimSystem, path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let inside = disk.files().into_iter().filter(|file| file.starts_with(path));
     inside.filter_map(|file| disk.content(&file).ok().map(|bytes| (file, bytes))).collect()
 }
 
-/// A reader sees what an opener does, and salvage finds it where it says that nothing is lost.
+/// A reader sees the same as an opener, and so does salvage if it reports no loss.
 ///
 /// # Errors
 /// In words, if they do not agree.

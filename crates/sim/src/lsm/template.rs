@@ -29,12 +29,12 @@ pub type Expected = (usize, Vec<u8>, Option<Vec<u8>>);
 /// The store, of which copies are damaged.
 pub struct Template {
     disk: SimSystem,
-    /// Each key that ever was, with its value if it is there.
+    /// Each key that was ever put, with its value if it still exists.
     pub expected: Vec<Expected>,
     /// Keys and values of the last commits, in their order, which stand only in the log.
     pub tail: Vec<(Vec<u8>, Vec<u8>)>,
     /// Each file that is not empty, without the zeros that stand ahead of the end of the log, and
-    /// what stands behind the pending groups.
+    /// what stands after the pending groups.
     pub files: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -124,8 +124,8 @@ impl Template {
     }
 }
 
-/// What was written to a file. Behind the end of the log stand zeros, and behind pending groups
-/// others, which say nothing and to which no damage can be done.
+/// What was written to a file. After the end of the log there are zeros, and after the pending
+/// groups old ones, which mean nothing and cannot be damaged.
 fn written(path: &Path, mut bytes: Vec<u8>) -> Vec<u8> {
     if is_pending(path) {
         bytes.truncate(super::format::pending_end(&bytes));

@@ -11,7 +11,7 @@ use crate::model::Pair;
 /// Engine and model answered differently; the text says to what, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disagreement {
-    /// What was asked, and both answers.
+    /// The question, and both answers.
     pub text: String,
     /// The engine returned an error where none was due.
     pub is_error: bool,

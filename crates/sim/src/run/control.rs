@@ -118,7 +118,8 @@ impl Runner<'_> {
             Control::Renew(slot) => {
                 if let Some(reader) = &mut self.readers[usize::from(slot)] {
                     let before = reader.txn.id();
-                    // Of the same snapshot handles and cursors stay, also over a reset.
+                    // If the snapshot is the same, handles and cursors stay valid, also over a
+                    // reset.
                     if self.done.is_multiple_of(2) {
                         let stays = ok("refresh", reader.txn.refresh())?;
                         same("whether a snapshot stays", stays, reader.txn.id() == before)?;

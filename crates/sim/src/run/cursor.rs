@@ -21,7 +21,7 @@ pub(super) struct Held {
     place: Place,
 }
 
-/// What a step answers, and where the cursor stands if it answers nothing.
+/// The result of a step, and where the cursor stands if there is none.
 enum Expected {
     /// This position of the model.
     Position(usize),

@@ -107,7 +107,8 @@ impl Mark {
 }
 
 impl Ledger {
-    /// Of a store that was just made, with its empty commit; `durable` if that was flushed.
+    /// The state of a store that was just made, with its empty commit; `durable` if that was
+    /// flushed.
     fn new(id: u64, state: State, durable: bool) -> Self {
         let durable = durable.then_some(0);
         Self { commits: vec![Committed { id, state }], durable, begun: None }
@@ -127,7 +128,7 @@ impl Ledger {
         self.last() as u64
     }
 
-    /// The mark of this place, with so many commits about to be written.
+    /// The mark of this place, with `begun` commits about to be written.
     pub fn mark(&self, begun: usize) -> Mark {
         let last = self.last();
         let [begun, finished] = [last + begun, last].map(|at| at as u64);
@@ -219,7 +220,7 @@ impl<'c> Runner<'c> {
         let id = newest(&store)?;
         let found = match (ledger.position(id), mark) {
             (Some(found), _) => found,
-            // Of a store whose creation was cut there may be any of its first, empty commits.
+            // A store whose creation was cut may have any of its first, empty commits.
             (None, mark) if mark.is_none_or(|mark| mark.durable.is_none()) => 0,
             (None, _) => return Err(format!("holds commit {id}, which is too old").into()),
         };
@@ -295,7 +296,7 @@ impl<'c> Runner<'c> {
         self.note_begun(1);
     }
 
-    /// Notes that so many commits are about to be written.
+    /// Notes that `count` commits are about to be written.
     pub(super) fn note_begun(&self, count: usize) {
         if let Some(disk) = &self.disk {
             disk.system.mark(disk.ledger.mark(count).pack());
@@ -326,9 +327,8 @@ impl<'c> Runner<'c> {
         Ok(())
     }
 
-    /// Notes that the store was closed, which flushes what was committed. Where a call to the
-    /// system failed the flush may have failed too, of which nobody can be told: the run ends
-    /// there.
+    /// Notes that the store was closed, which flushes what was committed. If a call to the system
+    /// failed, the flush may have failed too, which cannot be reported: the run ends there.
     pub(super) fn note_closed(&mut self) -> Outcome {
         if self.disk.as_ref().is_some_and(|disk| !disk.system.failed().is_empty()) {
             let text = "closed after a call to the system failed".to_owned();

@@ -75,7 +75,7 @@ impl Runner<'_> {
 /// A member: a transaction of a few changes, which is now and then taken back.
 fn join_group(config: &Config, store: &Store, shared: &Mutex<Shared>, mut rng: Rng) -> Outcome {
     let mut txn = ok("begin_write in a group", store.begin_write())?;
-    // Nobody else has it: whose turn it is is the only one to look.
+    // It is not contended: only the thread that has the turn looks.
     let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let mut side = Side::new(shared.state.clone());
     let tables: Range<usize> = 0..config.tables.len();

@@ -37,7 +37,7 @@ enum End {
     Stream,
 }
 
-/// What one transaction sees: the model of it, and what was opened in it.
+/// What one transaction sees: its model, and what was opened in it.
 struct Side {
     state: State,
     handles: Vec<Option<(u32, Table)>>,
@@ -80,7 +80,7 @@ impl Side {
 struct Reader {
     txn: ReadTxn,
     side: Side,
-    /// Its snapshot was let go.
+    /// Its snapshot was released.
     reset: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Runner<'c> {
     config: &'c Config,
     folder: PathBuf,
     store: Option<Store>,
-    /// What the store holds for who begins now.
+    /// What the store holds for a transaction that begins now.
     committed: State,
     readers: Vec<Option<Reader>>,
     /// A handle and a cursor of a transaction that is over.

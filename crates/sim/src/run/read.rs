@@ -135,7 +135,7 @@ pub(super) fn count_of(model: &TableModel, positions: std::ops::Range<usize>) ->
     Count { keys: model.distinct(positions) as u64, values }
 }
 
-/// A position from its operand: 65,536 is the end of a list, more lies behind it.
+/// A position from its operand: 65,536 is the end of a list, more lies beyond it.
 pub(super) fn scaled(part: u32, len: usize) -> usize {
     (u64::from(part) * len as u64 / 65_536) as usize
 }
@@ -149,7 +149,7 @@ pub(super) fn bound(spec: &TableSpec, edge: Edge) -> Bound<&[u8]> {
     }
 }
 
-/// Operands made by adding may lie behind the pool's end; the last key stands for them.
+/// Operands made by adding may lie beyond the pool's end; the last key stands for them.
 pub(super) fn within(key: u32, spec: &TableSpec) -> u32 {
     key.min(spec.keys.len() as u32 - 1)
 }

@@ -18,8 +18,8 @@ struct Target<'a> {
     model: &'a mut TableModel,
 }
 
-/// Writes to both and compares what they answer. Values of a table with duplicates are at most
-/// `longest` bytes long.
+/// Writes to both and compares the results. Values of a table with duplicates are at most `longest`
+/// bytes long.
 pub(super) fn write(
     txn: &mut WriteTxn,
     handle: Table,
@@ -111,8 +111,8 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Appends behind the last entry; with duplicates a new value of the last key, where its
-    /// values allow and half of the time.
+    /// Appends after the last entry; with duplicates a new value of the last key, where its values
+    /// allow and half of the time.
     fn append_next(&mut self, step: u32, value: u32) -> Outcome {
         let pair = match self.model.pairs().last() {
             None => Pair { key: step - 1, value },

@@ -11,7 +11,7 @@ use sim::lsm;
 #[test]
 fn a_few_hostile_files_do_no_harm() {
     // The second one calls pages free that are in use and cuts the file before them; the third one
-    // has a child behind its end, where a transaction has taken pages and not written them yet; the
+    // has a child beyond its end, where a transaction has taken pages and not written them yet; the
     // names in the catalog of the fourth one are not in order, so that a walk by name went on for
     // ever.
     let alone = ["246..246", "3271..3271", "5688..5688"].map(|seed| (seed, 1));
@@ -45,7 +45,7 @@ fn a_few_hostile_files_of_the_log_structured_engine_do_no_harm() {
     }
 }
 
-/// Damage of each kind of file is told of by name, or is like a write that was torn.
+/// Damage of each kind of file is reported by name, or looks like a torn write.
 #[test]
 fn damage_of_the_log_structured_engine_is_noticed() {
     let report = lsm::flips::run(1, 400).unwrap();

@@ -116,7 +116,7 @@ fn a_few_seeds_of_the_log_structured_engine_survive_faults() {
     }
 }
 
-/// Hunts for pages that are held for nobody.
+/// Hunts for pages that are held for no reader.
 #[test]
 fn a_long_reader_holds_no_more_than_it_sees() {
     let report = readers_seed(101, 300, 3);

@@ -16,7 +16,7 @@
 //! | `[u8; N]` | its bytes | N |
 //! | `Option<T>` | `00`, or `01` and the value | 1 and more |
 //! | `Reverse<T>` | every bit of `T`'s encoding in a tuple inverted | as `T` |
-//! | tuples of 2 to 6 | the parts one behind the other | sum |
+//! | tuples of 2 to 6 | the parts one after the other | sum |
 //! | `Duration`, `SystemTime` | seconds (`u64`, `i64`), nanoseconds (`u32`) | 12 |
 //!
 //! `usize` and `isize` are left out: a store moves between machines where they differ.
@@ -33,9 +33,9 @@ use std::fmt;
 
 /// A type that is encoded as a byte string of the same order.
 ///
-/// There are two encodings. A key *alone* ends where its byte string ends. A *part* of a tuple says
-/// itself where it ends: no part is the beginning of another one, which is what makes the order of
-/// a tuple the order of its parts. For types of a fixed width the two are the same.
+/// There are two encodings. A key *alone* ends where its byte string ends. A *part* of a tuple
+/// shows by its own bytes where it ends: no part is the beginning of another one, so tuples are
+/// ordered by their parts, one after the other. For types of a fixed width the two are the same.
 ///
 /// ```
 /// use hedgerow::key::KeyCode;
@@ -94,8 +94,8 @@ pub trait KeyCode: Sized {
 
 /// A type that is encoded as a byte string, in no particular order: the values of a table.
 ///
-/// Every [`KeyCode`] is one. Implement this trait, and not `KeyCode`, for types whose order does
-/// not matter.
+/// Every [`KeyCode`] type is also a `ValueCode`. Implement this trait, and not `KeyCode`, for types
+/// whose order does not matter.
 ///
 /// ```
 /// use hedgerow::key::{DecodeError, ValueCode};

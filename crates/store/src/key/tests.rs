@@ -1,4 +1,4 @@
-//! The three promises of every encoding, held against the order of the standard library.
+//! The three promises of every encoding, checked with the order of the standard library.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt::Debug;

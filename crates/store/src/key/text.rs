@@ -4,8 +4,8 @@ use super::{DecodeError, KeyCode, take};
 
 /// A zero byte inside a part is followed by this one.
 const ESCAPE: u8 = 0xFF;
-/// A part ends with a zero byte that is followed by this one; it is smaller than [`ESCAPE`], so
-/// that a string comes before all strings that begin with it.
+/// A part ends with a zero byte followed by this byte. It is smaller than [`ESCAPE`], so a string
+/// comes before all longer strings that begin with it.
 const END: u8 = 0x00;
 
 /// Adds `bytes` in escaped form, and the mark of its end.

@@ -1,5 +1,6 @@
-//! Writing a file once, from the front to the end: in large pieces, behind which the system's cache
-//! is emptied, so that what is written does not push out what is read.
+//! Writing a file once, from the front to the end: in large pieces, each of which is dropped from
+//! the system's cache after it is written, so that written data does not push out data that is
+//! read.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -27,24 +28,24 @@ pub(crate) struct Appender {
 /// Where a file that is written from the front to the end is on its way to the disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trail {
-    /// So much was handed to the system.
+    /// How many bytes were handed to the system.
     written: u64,
-    /// It was told to begin writing so much to the disk.
+    /// For how many bytes the system was told to begin writing to the disk.
     started: u64,
-    /// So much its cache need not hold any more.
+    /// For how many bytes the system was told that its cache need not hold them.
     released: u64,
-    /// Room on the disk was found for so much beforehand,
+    /// The length for which room on the disk was reserved in advance,
     reserved: u64,
-    /// and is to be for so much at last.
+    /// and the length for which it will be reserved in the end.
     length: u64,
-    /// At most about so much stays in its cache.
+    /// At most about this much stays in the system's cache.
     window: u64,
 }
 
-/// Pieces of such a length are written to the disk only when they are whole: who writes on in one
-/// would have to wait for the disk.
+/// Pieces of this length are written to the disk only when they are complete: a write to a piece on
+/// its way to the disk would wait for the disk.
 const WHOLE_BYTES: u64 = 64 << 10;
-/// Room is found for so many windows at once.
+/// Room is reserved for this many windows at once.
 const RESERVED_WINDOWS: u64 = 2;
 
 impl Trail {
@@ -54,13 +55,13 @@ impl Trail {
         Self { written, started, released, reserved: 0, length: 0, window }
     }
 
-    /// The same for a file that is written to by whoever must not wait, and is to have that length:
-    /// room for it is found before it is needed.
+    /// The same for a file of a known length whose writers must not wait: room for it is reserved
+    /// before it is needed.
     pub(crate) fn reserving(self, length: u64) -> Self {
         Self { length, ..self }
     }
 
-    /// Room on the disk was found for so much.
+    /// The length for which room on the disk was reserved.
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved
     }
@@ -69,7 +70,7 @@ impl Trail {
         self.written
     }
 
-    /// So much of it was told not to be needed any more.
+    /// For how many bytes the system was told that they are not needed any more.
     pub(crate) fn released(&self) -> u64 {
         self.released
     }
@@ -79,7 +80,7 @@ impl Trail {
         self.written = end;
     }
 
-    /// What the system should be told by now.
+    /// The hints that the system should get by now.
     pub(crate) fn due(&mut self) -> Option<Advice> {
         let piece = WHOLE_BYTES.min(self.window / 4).max(1);
         let whole = self.written - self.written % piece;
@@ -89,7 +90,7 @@ impl Trail {
         let started = std::mem::replace(&mut self.started, whole);
         let mut advice = Advice { write: started..whole, release: 0..0, reserve: 0..0 };
         if self.written - self.released >= self.window {
-            // A page of the cache that goes on behind the end would stay.
+            // A page of the cache that extends beyond the end would stay.
             let end = self.written - self.window / 2;
             let end = end - end % piece;
             advice.release = std::mem::replace(&mut self.released, end)..end;
@@ -130,7 +131,7 @@ impl Advice {
         }
     }
 
-    /// Tells all but what is not needed any more, and answers that.
+    /// Gives the system all hints except which bytes are not needed any more; returns that one.
     pub(crate) fn begin(&self, file: &dyn DataFile) -> Range<u64> {
         if !self.reserve.is_empty() {
             file.reserve(self.reserve.start, self.reserve.end - self.reserve.start);
@@ -160,8 +161,8 @@ impl Appender {
         self.trail.written() + self.buffer.len() as u64
     }
 
-    /// Adds bytes at the end. `beside` says how much memory the caller has for the file besides;
-    /// it is charged with the buffer.
+    /// Adds bytes at the end. `beside` is the further memory that the caller has for the file; it
+    /// is charged together with the buffer.
     ///
     /// # Errors
     /// If the system refuses to write.
@@ -186,7 +187,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Ends the file, which is on stable storage then, but for its name.
+    /// Ends the file, which is then on stable storage, except its name.
     ///
     /// # Errors
     /// If the system refuses.
@@ -213,7 +214,7 @@ mod tests {
 
     const WINDOW: u64 = 1 << 20;
 
-    /// Everything is told of once, in order, and nothing of a piece that is still written to.
+    /// Each byte is reported once, in order, and none of a piece that is still written to.
     #[test]
     fn only_whole_pieces_are_written_to_the_disk() {
         let (mut trail, mut told) = (Trail::new(64, WINDOW), 64);
@@ -229,8 +230,8 @@ mod tests {
         assert!(told > 7 * WINDOW);
     }
 
-    /// Behind the first piece, room is found before it is needed, and for no more than the file is
-    /// to have.
+    /// After the first piece, room is reserved before it is needed, and for no more than the file's
+    /// final length.
     #[test]
     fn room_is_found_before_it_is_needed() {
         let length = 8 * WINDOW;

@@ -1,6 +1,6 @@
-//! What a full compaction does with values: which segments it writes anew, so that nothing else is
-//! left in them and, where much moves anyway, a scan finds values in the order of keys. Choosing is
-//! a pure function of the version and of a sample of it; moving is `moving`'s.
+//! Which segments a full compaction writes anew, so that no garbage is left and, if much moves
+//! anyway, a scan finds values in key order. The choice is a pure function of the version and of a
+//! sample of it; `moving` moves the values.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use crate::Result;
 
 /// Less garbage than this is not worth a new segment.
 const SLACK_BYTES_MIN: u64 = 4096;
-/// Where one in so many bytes of segments is garbage, what is out of order is brought into it too.
-/// Else it stays as it came: a load would be written twice for it.
+/// If at least one in this many bytes of segments is garbage, values that are out of order are put
+/// in order, too. Otherwise they stay as they came: a load would be written twice.
 const GARBAGE_PART: u64 = 16;
-/// A segment is in order if a scan reads so many values of it at once.
+/// A segment is in order if a scan reads this many of its values at once.
 const TOGETHER: u64 = 4;
 /// A sample of a table: places in it, and entries that follow each other there.
 const SAMPLE_PLACES: u32 = 8;
 const SAMPLE_ENTRIES: usize = 512;
-/// While values move they are on the disk twice: at most so much of what is needed moves at a time,
-/// and less where all files would hold more than so many hundredths of what is needed.
+/// While values move they are on the disk twice: at most this part of the needed bytes moves at a
+/// time, and less if all files would exceed this percentage of the needed bytes.
 const BATCH_PART: u64 = 4;
 const BATCH_PART_MIN: u64 = 32;
 const PERCENT: u64 = 120;
-/// At most such a part of what is needed lies in tables that are written at a time.
+/// The tables that are written at a time hold at most this part of the needed bytes.
 const TABLES_PART: u64 = 16;
 
 /// How values stand in segments, by a sample: how many were looked at, and how many reads a scan

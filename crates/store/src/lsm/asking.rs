@@ -1,5 +1,5 @@
-//! Asking without waiting: callbacks and futures. They need no runtime: an answer wakes whoever
-//! polls, wherever that is.
+//! Asynchronous calls: callbacks and futures. They need no runtime: an answer wakes the task that
+//! polls, in any executor.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,10 +17,10 @@ use super::transaction::Transaction;
 use crate::sync::Mutex;
 use crate::{Error, Result};
 
-/// An answer that is to come: a future, which any executor can poll, also several of them.
+/// A pending answer: a future that any executor can poll, or several executors.
 ///
-/// What was asked for is done whether it is polled or not, also if this is dropped. It answers
-/// once.
+/// The request is carried out whether or not the future is polled, even if the future is dropped.
+/// It gives its answer once.
 #[must_use = "the answer says whether it was done"]
 pub struct Pending<T>(Arc<Mutex<Answer<T>>>);
 
@@ -71,13 +71,13 @@ fn pending<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Pending<T> {
 ///
 /// Each of these comes in two forms. Those that end in `_async` answer a future, which needs no
 /// particular runtime. Those that end in `_then` call a function with the answer, on a thread of
-/// the store or of whoever commits at that moment: it should be quick, and must not wait for
-/// something else of the same store. Where a store has no threads, on a simulated disk, everything
+/// the store or on one that commits at that moment: it should be quick, and must not wait for
+/// something else of the same store. If a store has no threads, as on a simulated disk, everything
 /// is done before they return.
 ///
-/// Reads are done by a few threads of the store, those that were asked for at the same time
-/// together. A commit holds no thread while it waits for its turn and the flush: any number of them
-/// shares one.
+/// Reads are done by a few threads of the store; reads that were requested at the same time are
+/// done together. A commit holds no thread while it waits for its turn and the flush: any number of
+/// them shares one.
 impl Db {
     /// The value of a key, as of some moment after the call: a future.
     ///

@@ -1,5 +1,5 @@
-//! The threads that work behind commits: one writes buffers to tables, one compacts and collects,
-//! one seals segments of the log and makes the next one. What they do is `engine`'s and `rotate`'s.
+//! The background threads: one writes buffers to tables, one compacts and collects, one seals
+//! segments of the log and makes the next one. The work itself is in `engine` and `rotate`.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -21,20 +21,20 @@ struct State {
     flush: bool,
     merge: bool,
     log: bool,
-    /// What the system is to be told of the log.
+    /// Hints about the log that the system is to get.
     notices: Vec<Notice>,
     /// The last failure; work is tried again when there is more of it.
     failure: Option<String>,
 }
 
-/// What the threads wait for. Where there are none, work is done by those who make it necessary.
+/// What the threads wait for. Without threads, the thread that makes work necessary does it.
 pub(crate) struct Background {
     is_on: bool,
     state: Mutex<State>,
     changed: Condvar,
     /// For the thread that looks after the log.
     log_changed: Condvar,
-    /// Beside them: threads for those who do not wait themselves.
+    /// Besides them: threads for asynchronous calls.
     pub(crate) pool: Pool,
     /// What writers must know of the version.
     standing: Mutex<Standing>,
@@ -43,18 +43,19 @@ pub(crate) struct Background {
     /// What a kibibyte costs writers, see `pace`.
     price: AtomicU64,
     begun: Instant,
-    /// Writers are slowed up to this moment, in microseconds behind `begun`.
+    /// Writers are slowed up to this moment, in microseconds after `begun`.
     paced_us: AtomicU64,
     /// Whether writers had to wait for space since it was last asked.
     is_pressed: AtomicBool,
 }
 
-/// Writers who are slowed sleep no shorter, since sleeping takes its time, and no longer at once.
+/// The shortest time that a slowed writer sleeps, since sleeping has a cost, and the longest at
+/// once.
 const SLEEP_US: RangeInclusive<u64> = 500..=100_000;
-/// With more to be told of the log, whoever writes tells it himself: the system's cache is to hold
-/// no more of it.
+/// If more notices about the log are waiting, the writer handles them itself, so that the system's
+/// cache holds no more of the log.
 const NOTICES_MAX: usize = 4;
-/// Who wrote nothing for so long may catch up.
+/// A writer that wrote nothing for this long may catch up.
 const CREDIT_US: u64 = 20_000;
 
 impl Background {
@@ -83,8 +84,8 @@ impl Background {
         self.is_on
     }
 
-    /// Slows down whoever wrote so many bytes and operations, and all others by as much, while the
-    /// work is behind.
+    /// While background work is late, slows down the writer of these bytes and operations, and all
+    /// others by as much.
     pub(crate) fn pace(&self, bytes: usize, operations: u64) {
         let price = self.price.load(Ordering::Relaxed);
         if price == 0 || !self.is_on {
@@ -104,14 +105,14 @@ impl Background {
         }
     }
 
-    /// Notes how far the work is behind.
+    /// Notes how late the background work is.
     pub(crate) fn set_behind(&self, behind: Behind) {
         let rate = || *self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         let price = if behind == Behind::default() { 0 } else { behind.price(rate()) };
         self.price.store(price, Ordering::Relaxed);
     }
 
-    /// So much garbage was removed in some time.
+    /// Notes that this much garbage was removed in some time.
     pub(crate) fn removed(&self, bytes: u64, time: Duration) {
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         *rate = rate.after(bytes, time);
@@ -165,8 +166,7 @@ impl Background {
         }
     }
 
-    /// Leaves to a thread what the system is to be told of the log; answers it where nobody can
-    /// take it.
+    /// Leaves a notice about the log to a thread; gives it back if no thread can take it.
     pub(crate) fn leave(&self, notice: Notice) -> Option<Notice> {
         if !self.is_on || self.lock().notices.len() >= NOTICES_MAX {
             return Some(notice);
@@ -196,7 +196,7 @@ impl Background {
             state.flush = true;
             self.changed.notify_all();
         }
-        // Behind the end of the threads nobody makes room.
+        // After the threads have ended, none of them makes room.
         while !has_room() && !state.stop {
             if let Some(reason) = &state.failure {
                 return Err(Error::CommitFailed { reason: reason.clone() });

@@ -1,19 +1,20 @@
-//! Backups: the store at one moment in another directory, of which only what is new is copied.
+//! Backups: a copy of the store at one moment in another directory. A later backup copies only what
+//! is new.
 //!
 //! # How a backup is made
 //!
-//! 1. The moment is taken, and the backup that is there already is read: a file that both name is
-//!    kept if it is the same one, by its number, length and the random salt that it was made with.
-//!    A number that means another file there makes it a backup of another store: refused.
+//! 1. The moment is taken, and the existing backup is read. A file that both name is kept if its
+//!    number, its length and the random salt that it was made with are the same. If a number names
+//!    a different file there, it is a backup of another store, and is refused.
 //! 2. Every other file is read and its checksums are verified, then it is copied, flushed, read
-//!    again, and only then gets its name. The one name that may be taken is that of the segment
-//!    that was written to at the last backup: it is longer now, and the backup that is there reads
-//!    of it what it read before.
+//!    again, and only then gets its name. Only one name may already be taken: that of the segment
+//!    that was being written to at the last backup. The segment is longer now, and the existing
+//!    backup reads the same part of it as before.
 //! 3. The names are flushed, and the new manifest takes the place of the old one by a rename.
 //! 4. Files that it does not name are removed.
 //!
-//! A stop at any point leaves the old backup or the new one; what else is there, the next backup
-//! removes, or whoever opens the backup as a store.
+//! A stop at any point leaves the old backup or the new one; other files that are left are removed
+//! by the next backup, or when the backup is opened as a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,23 +37,24 @@ pub struct BackupReport {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Of these, files that were not there yet.
+    /// Of these, files that were copied because they were not there yet.
     pub copied_files: u64,
     /// Their bytes.
     pub copied_bytes: u64,
 }
 
 impl Db {
-    /// Backs the store up as it is now to a directory, while it is in use: at first everything is
-    /// copied, later only what is new. What is copied is verified against its checksums, and read
-    /// again from the copy. `progress` is told the bytes that are copied, and how many there are
-    /// to copy.
+    /// Backs the store up to a directory, as it is now, while it is in use. The first backup copies
+    /// everything, later ones only what is new. Copied bytes are verified against their checksums,
+    /// and read again from the copy. `progress` gets the number of copied bytes, and how many there
+    /// are to copy.
     ///
     /// A directory holds one backup, the newest. To restore it, copy the directory and open the
-    /// copy; or open it itself, and it is a store from then on, to which no backup goes any more.
+    /// copy; or open the directory itself: it is then a store of its own, and no further backup can
+    /// go there.
     ///
-    /// It is on stable storage when this returns; if this fails, or the machine stops before, the
-    /// backup of before is there.
+    /// The backup is on stable storage when this returns. If this fails, or the machine stops
+    /// before, the previous backup is still there.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -86,7 +88,7 @@ pub(crate) fn back_up(
 ) -> Result<BackupReport> {
     let target = Target::take(source, path)?;
     let before = backup_in(&target)?;
-    // What a backup that did not end left behind is of no use.
+    // Files of an interrupted backup are of no use.
     target.retain(|name| before.as_ref().is_some_and(|before| has(before, name)))?;
     let moment = moment()?;
     let version = moment.version_in(&target.directory)?;

@@ -5,11 +5,11 @@ use super::keyspace::Keyspace;
 use super::wal::{OpKind, push_op};
 use crate::{Error, Result};
 
-/// So many bytes one batch may have.
+/// A batch may have at most this many bytes.
 const BATCH_BYTES_MAX: usize = if cfg!(target_pointer_width = "64") { 4 << 30 } else { 1 << 30 };
 
-/// Operations on any number of keyspaces that apply together or not at all, in the order in which
-/// they were added.
+/// Operations on any number of keyspaces, of which all apply or none, in the order in which they
+/// were added.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -66,7 +66,7 @@ impl Batch {
     /// Deletes all keys from `start` on that come before `end`; `None` means up to the last key of
     /// the keyspace.
     ///
-    /// Costs the same however many keys there are.
+    /// The cost does not depend on the number of keys.
     ///
     /// # Errors
     /// As [`Batch::put`].

@@ -1,4 +1,4 @@
-//! What was written last, in memory: a memtable and the range tombstones beside it. Knows no file.
+//! The newest entries, in memory: a memtable and its range tombstones. This module knows no file.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,7 +19,7 @@ const TOMBSTONES_MAX: usize = 256;
 pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
-/// A cursor copies so many entries at once.
+/// A cursor copies this many entries at once.
 const CHUNK: usize = 32;
 
 /// The newest entries and range tombstones.
@@ -105,8 +105,8 @@ impl Buffer {
         Arc::clone(&self.pieces.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. Where
-    /// there are no range tombstones at all, threads that read share nothing that changes.
+    /// The newest range tombstone over a key that a reader at `at` sees; 0 if there is none. If
+    /// there are no range tombstones at all, reading threads share nothing that changes.
     pub(crate) fn cover(&self, key: &[u8], at: u64) -> u64 {
         if self.ranges() == 0 { 0 } else { self.pieces().cover(key, at) }
     }
@@ -132,7 +132,7 @@ impl Buffer {
         self.points.estimate(from, to)
     }
 
-    /// Whether it should be written to a table, if it may take so many bytes.
+    /// Whether it should be written to a table, if it may take at most `bytes_max` bytes.
     pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
         self.ranges() >= TOMBSTONES_MAX || self.bytes() >= bytes_max
     }
@@ -207,7 +207,7 @@ struct Owned {
 }
 
 /// A place among the entries of a buffer that keeps the buffer. It looks at a few neighbours at a
-/// time; entries that are added meanwhile are newer than what its reader sees.
+/// time; entries that are added later are newer than what its reader sees.
 pub(crate) struct BufferCursor {
     buffer: Arc<Buffer>,
     chunk: Vec<Owned>,

@@ -1,24 +1,25 @@
-//! What was read, up to a number of bytes, and each piece of it read only once at a time.
+//! The block cache: it holds what was read, up to a number of bytes, and makes sure that each piece
+//! is read by only one thread at a time.
 //!
 //! # What is kept
 //!
 //! A *block* here is anything that is read as one: it says itself what it weighs. Blocks are dealt
-//! to shards by the hash of their key, each with a lock and an equal part of the
-//! capacity. A shard is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on
-//! a block, and where room is needed a hand goes round, takes one off each count and puts out the
-//! first block that it finds at zero. So a block that was needed once goes before one that is
-//! needed often, and a hit changes nothing but a count. Blocks by which others are found begin with
-//! a count above zero ([`Item::credit`]). What a shard keeps never weighs more than
-//! its part; a block that weighs more by itself is handed through and not kept. What was handed out
-//! lives on until its user lets go of it, whether it is kept or not.
+//! to shards by the hash of their key, each with a lock and an equal part of the capacity. A shard
+//! is a clock: its blocks stand in a circle, a hit counts up to [`HITS_MAX`] on a block, and when
+//! room is needed a hand goes round, takes one off each count and evicts the first block that it
+//! finds at zero. So a block that was needed once goes before one that is needed often, and a hit
+//! changes nothing but a count. Blocks by which others are found begin with a count above zero
+//! ([`Item::credit`]). What a shard keeps never weighs more than its part; a block that weighs more
+//! by itself is passed on and not kept. A block that was handed out lives until its user lets go of
+//! it, whether it is kept or not.
 //!
-//! Room that no block takes can be lent to guests. They are the first to go where a block needs it,
-//! and no block is put out or not kept for them.
+//! Room that no block takes can be lent to guests. They are the first to go when a block needs the
+//! room, and no block is evicted or refused for them.
 //!
-//! # Who reads
+//! # Which thread reads
 //!
 //! [`Cache::look_up`] answers with the block, with the duty to read it, or with the prospect of
-//! getting it from somebody who has this duty already:
+//! getting it from a thread that already has this duty:
 //!
 //! ```text
 //!            look_up                  fill(Ok)
@@ -49,7 +50,7 @@ const HITS_MAX: u8 = 3;
 /// A shard gets at least this part of the capacity, so that large blocks fit in small caches.
 const SHARD_MIN: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 64;
-/// A shard remembers one block that it did not keep for so many bytes of its part.
+/// A shard remembers one block that it did not keep for each this many bytes of its part.
 const MARK_PART: u64 = 512;
 const MARKS_MIN: u64 = 64;
 /// What a block takes beside its own bytes: its place in circle and map, with their free room.
@@ -68,7 +69,7 @@ pub(crate) struct BlockKey {
 pub(crate) trait Item: Clone {
     /// The bytes that the block takes, always the same number for the same block.
     fn weight(&self) -> u64;
-    /// Which kind of block it is, below [`KINDS`]: their bytes are told apart.
+    /// The kind of the block, below [`KINDS`]: bytes are counted for each kind.
     fn kind(&self) -> usize;
     /// What its count of hits begins with, at most [`HITS_MAX`].
     fn credit(&self) -> u8;
@@ -76,7 +77,7 @@ pub(crate) trait Item: Clone {
     fn is_tried(&self) -> bool;
 }
 
-/// So many kinds of blocks there are.
+/// The number of kinds of blocks.
 pub(crate) const KINDS: usize = 3;
 
 /// What the cache did so far.
@@ -86,7 +87,7 @@ pub(crate) struct CacheStats {
     pub(crate) hits: u64,
     /// Blocks that had to be read.
     pub(crate) misses: u64,
-    /// Blocks that somebody else was reading.
+    /// Blocks that another thread was already reading.
     pub(crate) joined: u64,
     /// The bytes that are kept now, with what it takes to keep them, by kind.
     pub(crate) bytes: [u64; KINDS],
@@ -125,7 +126,7 @@ struct Shard<V, E> {
     stats: CacheStats,
 }
 
-/// Who has room that no block takes.
+/// The holder of room that no block takes.
 struct Guest {
     key: BlockKey,
     weight: u64,
@@ -144,11 +145,11 @@ struct Kept<V> {
 enum Slot<V, E> {
     /// Where in the circle it stands.
     Kept(usize),
-    /// Somebody reads it. Where those wait who want it too, if there are any.
+    /// A thread is reading it. Its waiters, if there are any.
     Read(Option<Arc<Flight<V, E>>>),
 }
 
-/// A block that somebody waits for.
+/// A block that has waiters.
 struct Flight<V, E> {
     outcome: Mutex<Outcome<V, E>>,
     landed: Condvar,
@@ -166,7 +167,7 @@ pub(crate) enum Lookup<'c, V: Item, E: Clone> {
     Hit(V),
     /// Nothing: the caller reads it now, for all.
     Load(Load<'c, V, E>),
-    /// Somebody else is reading it.
+    /// Another thread is reading it.
     Wait(Wait<V, E>),
 }
 
@@ -177,7 +178,7 @@ pub(crate) struct Load<'c, V: Item, E: Clone> {
     is_filled: bool,
 }
 
-/// The prospect of a block that somebody else reads.
+/// The prospect of a block that another thread reads.
 pub(crate) struct Wait<V, E>(Arc<Flight<V, E>>);
 
 impl<V: Item, E: Clone> Cache<V, E> {
@@ -188,7 +189,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
         Self { shards }
     }
 
-    /// Changes the capacity; what does not fit any more is put out before this returns.
+    /// Changes the capacity; what does not fit any more is evicted before this returns.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -228,7 +229,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
         places[*place].as_mut().map(|kept| kept.hit(stats))
     }
 
-    /// The block, read by `load` unless it is there or somebody else reads it.
+    /// The block, read by `load` unless it is there or another thread reads it.
     pub(crate) fn get_or_load(
         &self,
         key: BlockKey,
@@ -247,8 +248,8 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
-    /// Lends so many bytes that no block takes, until one needs them, to `guest`, which gives them
-    /// back when it is dropped: at once if there are none.
+    /// Lends `bytes` unused bytes to `guest`, until a block needs them. Dropping the guest gives
+    /// them back; it is dropped at once if there are not enough.
     pub(crate) fn lend(&self, key: BlockKey, bytes: u64, guest: impl Send + Sync + 'static) {
         let mut shard = lock(self.shard(key));
         let weight = bytes.saturating_add(OVERHEAD);
@@ -258,7 +259,7 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
-    /// Has a guest give back what it has; whether it had something.
+    /// Makes a guest give its memory back; returns whether it had any.
     pub(crate) fn take_back(&self, key: BlockKey) -> bool {
         let mut shard = lock(self.shard(key));
         let place = shard.guests.iter().position(|guest| guest.key == key);
@@ -309,8 +310,8 @@ impl<V: Item, E> Shard<V, E> {
         }
     }
 
-    /// Keeps a block that was read if it fits at all; answers where those wait who want it, and
-    /// the last block that was put out for it.
+    /// Keeps a block that was read if it fits at all; gives its waiters, and the last block that
+    /// was evicted for it.
     fn keep(&mut self, kept: Kept<V>) -> (Option<Arc<Flight<V, E>>>, Option<V>) {
         let is_full = self.stats.kept() + kept.weight > self.capacity;
         let is_too_much = kept.weight > self.capacity;
@@ -336,14 +337,14 @@ impl<V: Item, E> Shard<V, E> {
         std::mem::replace(&mut self.marks[place], mark) == mark
     }
 
-    /// Nobody reads that block any more; answers where those wait who want it.
+    /// Notes that the block is no longer being read; gives its waiters.
     fn forget(&mut self, key: BlockKey) -> Option<Arc<Flight<V, E>>> {
         self.index.remove(&key).and_then(Slot::flight)
     }
 
-    /// Has guests go, and goes round, until so many bytes more are within the capacity. The caller
-    /// knows that they can be. Each round takes one off each count, so that the fourth puts out
-    /// whatever it meets. Answers the last block that was put out.
+    /// Evicts guests, then moves the hand round, until this many more bytes fit into the capacity.
+    /// The caller knows that they can. Each round takes one off each count, so that the fourth
+    /// round evicts any block that it meets. Gives the last evicted block.
     fn make_room(&mut self, bytes: u64) -> Option<V> {
         let mut out = None;
         while self.taken() + bytes > self.capacity {
@@ -394,13 +395,13 @@ impl<V, E> Slot<V, E> {
 }
 
 impl<V: Item, E: Clone> Load<'_, V, E> {
-    /// Hands the block over, or why it could not be read, to the cache and to all who wait for it.
+    /// Hands the block over, or why it could not be read, to the cache and to all waiters.
     pub(crate) fn fill(self, read: Result<V, E>) -> Result<V, E> {
         self.swap(&read);
         read
     }
 
-    /// The same; answers a block that was put out for it, if there is one.
+    /// The same; gives a block that was evicted for it, if there is one.
     pub(crate) fn swap(mut self, read: &Result<V, E>) -> Option<V> {
         let mut shard = lock(self.cache.shard(self.key));
         let (flight, out) = match read {
@@ -449,8 +450,9 @@ impl<V: Clone, E: Clone> Wait<V, E> {
         !matches!(*lock(&self.0.outcome), Outcome::Pending)
     }
 
-    /// Waits for the block. `None` if it was not read after all: look it up again. Whoever has a
-    /// duty to read fulfils it before this, lest two threads wait for each other.
+    /// Waits for the block. `None` if it was not read after all: look it up again. A thread that
+    /// has a duty to read fulfils it before it waits, so that two threads never wait for each
+    /// other.
     pub(crate) fn wait(self) -> Option<Result<V, E>> {
         let mut outcome = lock(&self.0.outcome);
         loop {

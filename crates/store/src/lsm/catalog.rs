@@ -1,4 +1,5 @@
-//! The names of a store's keyspaces: finding, making and dropping them. They stand in keyspace 0.
+//! The names of a store's keyspaces: finding, making and dropping them. The names are stored in
+//! keyspace 0.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::wal::{OpKind, push_op};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, Result};
 
-/// The names that were asked for, and which store they are of.
+/// The names that were looked up, and the store that they belong to.
 pub(crate) struct Catalog {
     /// Tells the open stores of a process apart.
     pub(crate) store: u64,
@@ -72,13 +73,13 @@ impl Db {
         names(View::now(&self.inner))
     }
 
-    /// Drops a keyspace: its name and all of its entries go in one commit. Answers whether there
-    /// was one. Costs the same however much is in it.
+    /// Drops a keyspace: its name and all of its entries go in one commit. Returns whether there
+    /// was one. The cost does not depend on the number of its entries.
     ///
-    /// Snapshots from before still see it, and keep what it takes on the disk. Else tables of which
-    /// it fills everything are removed at once, and what it has in others goes when these are next
-    /// merged, at the latest with [`Db::compact`]. Who still has the handle reads nothing, and
-    /// [`Error::NoKeyspace`] is what becomes of a batch that names it.
+    /// Earlier snapshots still see it, and keep its files on the disk. Otherwise tables that hold
+    /// nothing else are removed at once, and its entries in other tables go when these are next
+    /// merged, at the latest with [`Db::compact`]. A handle that is still held reads nothing, and a
+    /// batch that names the keyspace fails with [`Error::NoKeyspace`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -92,8 +93,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::write`]: then it is still there. Or as [`Db::flush`], which follows: then it is
-    /// gone.
+    /// As [`Db::write`]: then the keyspace is still there. Or as [`Db::flush`], which follows: then
+    /// it is gone.
     pub fn drop_keyspace(&self, name: impl AsRef<[u8]>) -> Result<bool> {
         let (name, mut names) = (name.as_ref(), self.inner.catalog.lock());
         let Some(keyspace) = self.find(&mut names, name)? else { return Ok(false) };
@@ -102,7 +103,8 @@ impl Db {
         push_op(&mut batch.body, OpKind::DeleteRange, [&start, &[]], [&end, &[]]);
         push_op(&mut batch.body, OpKind::Delete, [&CATALOG.to_be_bytes(), name], [&[], &[]]);
         batch.count = 2;
-        // From here on batches that name it are refused, so that none can come behind this one.
+        // From here on batches that name the keyspace are refused, so that none can follow the
+        // drop.
         keyspace.set_dropped(true);
         let committed = self.inner.commit(batch, self.inner.options.durability);
         committed.inspect_err(|_| keyspace.set_dropped(false))?;

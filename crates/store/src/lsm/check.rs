@@ -1,5 +1,5 @@
 //! Verifying everything: each block of each table, each group of each segment, each value, and that
-//! they say the same of each other. Stops at no damage.
+//! they agree with each other. Damage does not stop it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

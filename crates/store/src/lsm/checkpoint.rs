@@ -1,5 +1,5 @@
-//! The store at one moment as files, and putting these into another directory: checkpoints, and
-//! what they have in common with backups.
+//! The files of a store at one moment, and how they get into another directory: checkpoints, and
+//! what backups share with them.
 //!
 //! Tables and segments that have ended never change, so their names are all that a moment needs to
 //! take; of the segment that is written to, it takes what is in it so far. The manifest of the
@@ -22,13 +22,13 @@ use crate::{Error, Result};
 
 /// Permission bits of new directories.
 const DIRECTORY_MODE: u32 = 0o700;
-/// So much is copied at once.
+/// This many bytes are copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
 /// The store at one moment. Its files stay while it is held.
 pub(crate) struct Moment {
     pub(crate) version: Arc<Version>,
-    /// How the segments end of which the version does not say so, if they count.
+    /// The ends of the segments that the version does not call ended, if they count.
     pub(crate) tails: Vec<Tail>,
 }
 
@@ -74,7 +74,7 @@ impl Part {
 }
 
 impl Directory {
-    /// So much of a file is in it, and what is in memory behind that.
+    /// How much of a file is part of it, and the bytes after that, which are in memory.
     pub(crate) fn held_of(&self, part: Part) -> (u64, Vec<u8>) {
         let Name::Segment(number) = part.name else { return (part.len, Vec::new()) };
         let from = self.held.lock().begin_in(number).map_or(part.len, |at| at.min(part.len));
@@ -84,7 +84,7 @@ impl Directory {
 }
 
 impl Moment {
-    /// How a segment ends of which the version does not say so.
+    /// The end of a segment that the version does not call ended.
     pub(crate) fn tail(&self, number: u32) -> Option<Tail> {
         self.tails.iter().find(|tail| tail.number == number).copied()
     }
@@ -98,7 +98,7 @@ impl Moment {
         let unsealed = self.version.segments().filter(|segment| segment.sealed.is_none());
         edits.extend(unsealed.map(|segment| {
             let number = segment.identity.number;
-            // Nothing was written yet to one that is made beforehand.
+            // A segment that was made in advance has no content yet.
             match self.tail(number).filter(|tail| tail.len > HEADER_BYTES as u64) {
                 Some(Tail { len, last_seq, .. }) => {
                     let sealed = Sealed { len, last_seq, remap_len: 0 };
@@ -131,7 +131,7 @@ impl Moment {
     }
 }
 
-/// A directory that a store is put into. Nobody else has it meanwhile.
+/// A directory that a store is put into. It is locked against other processes.
 pub(crate) struct Target {
     pub(crate) directory: Arc<Directory>,
     _lock: Box<dyn Send + Sync>,
@@ -187,8 +187,8 @@ impl Target {
         Ok(())
     }
 
-    /// Gives a file of the store that never changes a second name here; where the file system has
-    /// no such thing, copies it.
+    /// Makes a hard link to a file of the store that never changes; copies the file if the file
+    /// system has no hard links.
     fn link(&self, source: &Directory, part: Part) -> Result<()> {
         let (from, to) = (source.file(part.name), self.directory.file(part.name));
         match self.directory.system.link(&from, &to) {
@@ -251,15 +251,15 @@ fn each_piece(
 }
 
 impl Db {
-    /// Makes a store out of this one as it is now, in a directory that does not exist yet or is
-    /// empty: fast, and at first nearly without space, since files that never change get a second
-    /// name there. Only what was written to the log last is copied. On another file system, or one
-    /// without second names, everything is.
+    /// Makes a second store with the present content, in a directory that does not exist yet or is
+    /// empty. This is fast and at first takes nearly no space, since files that never change are
+    /// hard-linked. Only the newest part of the log is copied. On another file system, or one
+    /// without hard links, everything is copied.
     ///
     /// Writers wait while the moment is taken, but not while files are linked and copied.
     /// Everything that was committed before the call is in it. It is on stable storage when this
     /// returns; if this fails, or the machine stops before, the directory holds no store, and may
-    /// be given again. The two stores do not depend on each other: neither changes a file that both
+    /// be used again. The two stores do not depend on each other: neither changes a file that both
     /// have.
     ///
     /// ```
@@ -306,7 +306,7 @@ impl Db {
 /// The version of a backup that is there already; `None` if there is none.
 ///
 /// # Errors
-/// [`Error::Path`] if what is there is a store, or was opened as one.
+/// [`Error::Path`] if the directory holds a store, or a backup that was opened as one.
 pub(crate) fn backup_in(target: &Target) -> Result<Option<Version>> {
     let Some(version) = manifest::read(&target.directory)? else { return Ok(None) };
     match manifest::is_backup(&target.directory)? {

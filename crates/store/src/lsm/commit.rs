@@ -1,32 +1,32 @@
-//! Committing: several threads at the same time, each its own batch; those that are to be durable
-//! share a flush.
+//! Committing. Several threads commit at the same time, each its own batch; durable batches share a
+//! flush.
 //!
 //! # How a commit is made
 //!
-//! 1. The writer's lock is taken. A batch that names a dropped keyspace is refused, and that of a
-//!    transaction under which others changed something, also in front of it in the same group. Room
-//!    is made: a full buffer is frozen, and a full segment of the log is left for the next one.
+//! 1. The writer's lock is taken. A batch that names a dropped keyspace is refused, and so is that
+//!    of a transaction with a conflict, also with a batch in front of it in the same group. Room is
+//!    made: a full buffer is frozen, and a full segment of the log is left for the next one.
 //! 2. The batch is appended to the log as a group, with the next sequence numbers. If it need not
-//!    be durable it is written with later ones, and stands in the pending file meanwhile if it is
-//!    to outlive the process. A crash before its end leaves a tail that is cut; what returned
-//!    before stands in front of it. What a write that fails leaves is cut off at once, and the next
-//!    commit stands in its place.
-//! 3. If it is to be durable, everything is flushed. After a failed flush nobody knows what is on
-//!    the disk, and nothing more is written until the store is opened anew.
+//!    be durable it is written with later ones; until then it is in the pending file if it is to
+//!    outlive the process. A crash before its end leaves a tail that is cut; commits that returned
+//!    earlier stand before it. What a failed write leaves is cut off at once, and the next commit
+//!    takes its place.
+//! 3. If it is to be durable, everything is flushed. After a failed flush the content of the disk
+//!    is unknown, and nothing more is written until the store is opened anew.
 //! 4. The lock is given back. The operations go into the buffer that was the newest in step 2,
 //!    beside those of other threads; nothing can fail any more.
-//! 5. When all commits before it have been published, its last sequence number is: readers see a
-//!    batch wholly or not at all, and commits in the order of the log. A buffer becomes a table
-//!    only when all that is to be in it was published.
+//! 5. When all commits before it have been published, its last sequence number is published:
+//!    readers see all of a batch or nothing, and commits in the order of the log. A buffer becomes
+//!    a table only when all that is to be in it was published.
 //!
-//! A durable batch gets in line, and so does one whose answer nobody waits for, and all others
-//! while somebody is in line. If nobody leads, its thread does: it takes those in line, up to a
-//! mebibyte, and does these steps for all of them with one write and one flush; the others wait, or
-//! go on and are called. Before step 4 the next thread in line begins to lead. Where only such are
-//! left as are called, a thread of the pool leads.
+//! A durable batch queues, and so does an asynchronous one; all others queue while the queue is not
+//! empty. If there is no leader, the batch's thread becomes the leader: it takes batches from the
+//! queue, up to a mebibyte, and does these steps for all of them with one write and one flush. The
+//! other threads wait, or go on and get a callback. Before step 4 the next waiter becomes the
+//! leader. If only asynchronous batches are left, a thread of the pool leads.
 //!
-//! Where the work behind commits is behind, whoever committed is slowed down after it, so that no
-//! other waits for him.
+//! If background work is late, the committing thread is slowed down after its commit, so that no
+//! other thread waits for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -44,10 +44,10 @@ use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
-/// A leader takes no more than this, but for the first batch.
+/// A leader takes no more than this, except that it always takes one batch.
 const LEAD_BYTES_MAX: usize = 1 << 20;
 
-/// Why a batch was not committed, for whoever waits for it.
+/// Why a batch was not committed, for its waiter.
 #[derive(Clone)]
 enum Refusal {
     /// The group that it was in failed.
@@ -82,7 +82,7 @@ impl Order {
         self.footprint.is_none() && self.batch.dropped().is_none()
     }
 
-    /// Why it may not be committed to the store as it is, behind the changes in front of it.
+    /// Why it may not be committed to the store as it is, after the changes in front of it.
     fn refusal(&self, current: &Current, earlier: &Changes<'_>) -> Option<Refusal> {
         if let Some(keyspace) = self.batch.dropped() {
             return Some(Refusal::Dropped(keyspace.name().to_vec()));
@@ -103,7 +103,7 @@ impl Order {
     }
 }
 
-/// What a thread in line is told.
+/// The message to a waiter.
 enum Word {
     /// To lead.
     Lead,
@@ -148,7 +148,7 @@ impl Waiter {
         }
     }
 
-    /// Calls who is to be called, and is told already.
+    /// Runs the callback of a waiter whose outcome is set.
     fn call(&self) {
         let reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
         let word = self.lock().take();
@@ -168,7 +168,7 @@ struct Line {
 #[derive(Default)]
 pub(crate) struct Queue {
     line: Mutex<Line>,
-    /// Whether somebody is in line or leads.
+    /// Whether there is a waiter or a leader.
     is_busy: AtomicBool,
 }
 
@@ -177,7 +177,7 @@ impl Queue {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gets in line; whether nobody leads, so that this one has to see to it.
+    /// Joins the queue. Returns whether there is no leader, so that the caller must provide one.
     fn join(&self, waiter: &Arc<Waiter>) -> bool {
         let mut line = self.lock();
         line.waiting.push_back(Arc::clone(waiter));
@@ -204,7 +204,7 @@ impl Queue {
         next.as_ref().inspect(|next| next.tell(Word::Lead)).is_some()
     }
 
-    /// Nobody leads any more, if nobody is in line; whether that is so.
+    /// Ends leading if the queue is empty. Returns whether it was.
     fn leave(&self) -> bool {
         let mut line = self.lock();
         line.is_led = !line.waiting.is_empty();
@@ -213,16 +213,16 @@ impl Queue {
     }
 }
 
-/// The lead. It goes to the next one at the latest when this is dropped, also by a panic; whoever
-/// it leads learns the outcome then.
+/// The lead. It goes to the next waiter at the latest when this is dropped, also by a panic; the
+/// waiters of the group learn the outcome then.
 struct Lead<'i> {
     inner: &'i Inner,
-    /// Of the thread that leads, which need not be told.
+    /// The waiter of the leader's own batch, which needs no message.
     ours: Option<&'i Arc<Waiter>>,
     /// Those that are committed.
     group: Vec<Arc<Waiter>>,
     outcome: Result<(), Refusal>,
-    /// Those of all that wait for a call, refused ones too.
+    /// All waiters with a callback, refused ones too.
     called: Vec<Arc<Waiter>>,
     is_passed_on: bool,
 }
@@ -251,7 +251,7 @@ impl Drop for Lead<'_> {
             self.inner.ask_again(Task::Other(Box::new(Inner::lead_next)));
         }
         self.called.iter().for_each(|waiter| waiter.call());
-        // Nobody else is slowed by what nobody waits for.
+        // A batch without a waiting thread slows down no other thread.
         self.called.iter().for_each(|waiter| self.inner.pace(&waiter.order));
     }
 }
@@ -263,12 +263,12 @@ struct Appended<'i> {
     /// The buffer they belong to.
     active: Arc<Buffer>,
     segment: u32,
-    /// Where the first one begins.
+    /// Where the first group begins.
     offset: u64,
-    /// The sequence number of the first operation, and the one behind the last.
+    /// The sequence number of the first operation, and the one after the last.
     first: u64,
     end: u64,
-    /// What the system should be told of the log.
+    /// Hints about the log that the system should get.
     notice: Option<Notice>,
     is_done: bool,
 }
@@ -291,7 +291,7 @@ impl Appended<'_> {
         }
     }
 
-    /// Their flush failed: the store is poisoned, and nobody shall see them.
+    /// Their flush failed: the store is poisoned, and no reader may see them.
     fn leave_out(mut self) {
         self.is_done = true;
     }
@@ -313,10 +313,10 @@ impl Inner {
         self.commit_order(Order { batch, durability, footprint: None })
     }
 
-    /// Commits a batch if nobody changed what is under the footprint since it was made.
+    /// Commits a batch if nothing under the footprint has changed since it was made.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if somebody did; else as [`Inner::commit`].
+    /// [`Error::Conflict`] if something has; otherwise as [`Inner::commit`].
     pub(crate) fn commit_if_unchanged(
         &self,
         batch: Batch,
@@ -342,12 +342,12 @@ impl Inner {
 
     /// Leads those in line.
     fn lead_next(&self) {
-        // Whoever is led is told how it went.
+        // The waiters are told the outcome.
         let _ = self.lead_group(None);
     }
 
     fn commit_order(&self, order: Order) -> Result<()> {
-        // Nobody overtakes what the same thread put in line before.
+        // A commit must not overtake one that the same thread has queued before.
         if order.durability == Durability::Durable || self.queue.is_busy.load(Ordering::Acquire) {
             return self.wait(&Waiter::new(order, None));
         }
@@ -366,12 +366,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Slows down whoever committed it.
+    /// Slows down the thread that committed it.
     fn pace(&self, order: &Order) {
         self.background.pace(order.batch.body.len(), u64::from(order.batch.count));
     }
 
-    /// Waits in line, and leads when it is told to.
+    /// Waits in the queue, and becomes the leader when it is told to.
     fn wait(&self, waiter: &Arc<Waiter>) -> Result<()> {
         let mut leads = self.queue.join(waiter);
         let result = loop {
@@ -493,7 +493,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    //! What a write that failed leaves behind.
+    //! What a failed write leaves.
 
     use super::super::{Db, Options};
     use super::*;

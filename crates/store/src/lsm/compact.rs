@@ -1,4 +1,4 @@
-//! What to compact next: a pure function of the version. Doing it is `run`'s.
+//! What to compact next: a pure function of the version. `run` does the work.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use super::version::{LEVELS, TableFile, Version};
 
 /// The last level.
 pub(crate) const BOTTOM: usize = LEVELS - 1;
-/// Each level may hold so many times what the one above it does.
+/// Each level may hold this many times as much as the one above it.
 const FANOUT: u64 = 10;
-/// So many tables in level 0 are merged if together they are so many times as large as what they
-/// are merged with: a load that grows the store threefold writes its tables anew once and a half.
+/// From this many tables on, level 0 is merged if it is this many times as large as what it is
+/// merged with: a load that grows the store threefold writes its tables anew one and a half times.
 const LEVEL0_TABLES: usize = 4;
 const LEVEL0_GROWTH: u64 = 2;
-/// So many are always merged, where tables hold the values and where they do not: then they are
-/// short, and one more costs a reader little.
+/// From this many tables on, level 0 is always merged; the limits are for tables with values and
+/// for tables without: those are short, and one more costs a reader little.
 const LEVEL0_TABLES_MAX: usize = 12;
 const LEVEL0_TABLES_MAX_SEPARATED: usize = 24;
-/// With so many times that number, in tenths, writers begin to wait.
+/// At this multiple of that number, in tenths, writers begin to wait.
 const LEVEL0_TABLES_BEHIND: usize = 13;
-/// Entries that newer ones hide may take so many hundredths of what is needed; while writers wait
-/// for space, fewer: it is better to do what is not due yet than nothing.
+/// Hidden entries may take this percentage of the needed bytes, and less while writers wait for
+/// space: it is better to do work early than to do nothing.
 const HIDDEN_PERCENT: u64 = 6;
 const HIDDEN_PERCENT_PRESSED: u64 = 2;
 
@@ -32,7 +32,7 @@ pub(crate) struct Sizes {
     pub(crate) level_bytes_min: u64,
     /// Less than this that newer entries hide is not worth a merge, nor are
     pub(crate) hidden_bytes_min: u64,
-    /// so many hundredths of what is needed.
+    /// this percentage of the needed bytes.
     pub(crate) hidden_percent: u64,
 }
 
@@ -93,8 +93,8 @@ fn base(version: &Version, sizes: &Sizes) -> usize {
     (1..BOTTOM).find(is_used).unwrap_or(BOTTOM)
 }
 
-/// Where tables hold the values, merging level 0 with all of them takes their space once more while
-/// it is done: then the levels above the last one begin to be used earlier.
+/// If tables hold the values, merging level 0 with all of them temporarily takes their space once
+/// more: then the levels above the last one are used earlier.
 fn level_bytes_min(version: &Version, sizes: &Sizes) -> u64 {
     if is_inline(version) { sizes.level_bytes_min / 4 } else { sizes.level_bytes_min }
 }
@@ -109,7 +109,7 @@ fn level0_tables_max(version: &Version) -> usize {
     if is_inline(version) { LEVEL0_TABLES_MAX } else { LEVEL0_TABLES_MAX_SEPARATED }
 }
 
-/// So many tables of level 0 should have been merged by now.
+/// How many tables of level 0 should have been merged by now.
 pub(crate) fn level0_behind(version: &Version) -> u64 {
     let most = level0_tables_max(version) * LEVEL0_TABLES_BEHIND / 10;
     version.level(0).len().saturating_sub(most) as u64

@@ -27,7 +27,7 @@ impl Footprint {
     /// Whether there is an entry newer than what the transaction saw, on any key or in any range.
     ///
     /// While the transaction holds its snapshot, every key that was changed since has such an entry
-    /// or lies under such a range tombstone: merges leave out only what newer ones hide.
+    /// or lies under such a range tombstone: merges leave out only entries that newer ones hide.
     ///
     /// # Errors
     /// If a table cannot be read.

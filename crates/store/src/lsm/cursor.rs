@@ -48,8 +48,8 @@ impl Covers {
     }
 }
 
-/// A place among the entries of a keyspace. It sees the moment at which it was made, and keeps what
-/// it sees on the disk.
+/// A place among the entries of a keyspace. It sees the store as of the moment at which it was
+/// made, and keeps those files on the disk.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -95,7 +95,7 @@ impl Cursor {
         Ok(Self { view, keyspace, merge, covers, here: None, forward: true })
     }
 
-    /// To the first key that is not before `key`.
+    /// Moves to the first key that is not before `key`.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) or [`Error::Io`](crate::Error::Io) if entries
@@ -105,7 +105,7 @@ impl Cursor {
         self.settle_forward(None)
     }
 
-    /// To the last key before `key`.
+    /// Moves to the last key before `key`.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -114,7 +114,7 @@ impl Cursor {
         self.settle_back()
     }
 
-    /// To the first key.
+    /// Moves to the first key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -122,7 +122,7 @@ impl Cursor {
         self.seek(&[])
     }
 
-    /// To the last key.
+    /// Moves to the last key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -131,7 +131,7 @@ impl Cursor {
         self.settle_back()
     }
 
-    /// To the next key; behind the last one, and from no key, to no key.
+    /// Moves to the next key; after the last key, and from no key, to no key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -144,7 +144,7 @@ impl Cursor {
         self.settle_forward(Some(here.key))
     }
 
-    /// To the key before; before the first one, and from no key, to no key.
+    /// Moves to the previous key; before the first one, and from no key, to no key.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -161,7 +161,7 @@ impl Cursor {
         self.here.as_ref().map(|here| &here.key[KEYSPACE_BYTES..])
     }
 
-    /// The value here; `None` if the cursor is at no key. A separated one is read now.
+    /// The value here; `None` if the cursor is at no key. A separated value is read now.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -176,7 +176,7 @@ impl Cursor {
         key.starts_with(&self.keyspace.to_be_bytes())
     }
 
-    /// To the next key that is there, from where the merge stands on, but not to `skipped`.
+    /// Moves to the next existing key, from the place of the merge on, but not to `skipped`.
     fn settle_forward(&mut self, mut skipped: Option<Vec<u8>>) -> Result<()> {
         (self.here, self.forward) = (None, true);
         while let Some(entry) = self.merge.entry() {
@@ -199,8 +199,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// To the last key that is there, from where the merge stands back. Versions of a key come the
-    /// oldest first on this way.
+    /// Moves to the last existing key, from the place of the merge backwards. In this direction the
+    /// oldest version of a key comes first.
     fn settle_back(&mut self) -> Result<()> {
         (self.here, self.forward) = (None, false);
         while let Some(entry) = self.merge.entry() {
@@ -250,7 +250,7 @@ pub struct Scan {
     reverse: bool,
     with_values: bool,
     state: State,
-    /// What is handed out, and what comes behind it.
+    /// The entries that are being handed out, and those after them.
     window: Window,
     coming: Window,
 }
@@ -277,20 +277,20 @@ impl Scan {
         self
     }
 
-    /// Leaves out `key` and what comes behind it.
+    /// Leaves out `key` and all keys after it.
     pub fn to(mut self, key: &[u8]) -> Self {
         self.to = Some(key.to_vec());
         self
     }
 
-    /// Only the keys that begin with `prefix`.
+    /// Gives only the keys that begin with `prefix`.
     pub fn prefix(mut self, prefix: &[u8]) -> Self {
         self.from = prefix.to_vec();
         self.to = end_of_prefix(prefix);
         self
     }
 
-    /// From the last key to the first.
+    /// Goes from the last key to the first.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
@@ -312,7 +312,7 @@ impl Scan {
         }
     }
 
-    /// The next entry as it stands in its source, with the user's key; `None` behind the last one.
+    /// The next entry as it stands in its source, with the user's key; `None` after the last one.
     fn advance(&mut self) -> Result<Option<Here>> {
         if self.state == State::Over {
             return Ok(None);
@@ -364,7 +364,7 @@ impl Scan {
             self.coming.add(key, kind, value);
             next = if self.coming.is_full() { Ok(None) } else { self.advance() };
         }
-        // Told behind the entries that were found before it.
+        // Reported after the entries that were found before it.
         if let Err(error) = next {
             self.coming.end(error);
         }

@@ -1,4 +1,4 @@
-//! The store's public face: translation to what `engine`, `commit` and `snapshot` do.
+//! The store's public interface: it translates to calls of `engine`, `commit` and `snapshot`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl Db {
     }
 
     /// Deletes all keys from `start` on that come before `end`; `None` means up to the last key.
-    /// Costs the same however many there are.
+    /// The cost does not depend on their number.
     ///
     /// # Errors
     /// As [`Db::put`].
@@ -126,8 +126,7 @@ impl Db {
         Ok(View::now(&self.inner).get(&full_key(keyspace.id(), key))?.map(Value::into_vec))
     }
 
-    /// Calls `see` with the value of a key, which need not be copied for it, and answers what it
-    /// answers.
+    /// Calls `see` with the value of a key, without copying the value, and returns its result.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -142,7 +141,7 @@ impl Db {
         Ok(search::show(value, see))
     }
 
-    /// The values of several keys, in their order, all as of one moment.
+    /// The values of several keys, in the order of `keys`, all as of one moment.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -155,8 +154,8 @@ impl Db {
         View::now(&self.inner).values(keyspace, keys)
     }
 
-    /// Calls `see` with the number of each key and its value, which need not be copied for it: as
-    /// they come, in no particular order, but all as of one moment.
+    /// Calls `see` with the index of each key and its value, without copying the value: as they
+    /// arrive, in no particular order, but all as of one moment.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -183,7 +182,7 @@ impl Db {
         View::now(&self.inner).show(keyspace, keys, see)
     }
 
-    /// A place in a keyspace that moves both ways and sees this moment.
+    /// A cursor, which moves both ways and sees the store as of now.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -192,7 +191,7 @@ impl Db {
         Cursor::new(View::now(&self.inner), keyspace.id())
     }
 
-    /// The entries of a keyspace in order, as of this moment.
+    /// An iterator over the entries of a keyspace in order, as of now.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -201,10 +200,10 @@ impl Db {
     }
 
     /// About how many keys there are from `start` on and before `end`; `None` means up to the last
-    /// one. Reads a few blocks of each table, and counts some of what is in memory.
+    /// one. It reads a few blocks of each table, and counts some of the entries in memory.
     ///
-    /// It is exact for a few entries, where each key was written once. Keys that were written over,
-    /// and deleted ones, are counted more than once or too little until they are merged.
+    /// It is exact for a few entries, where each key was written once. Overwritten and deleted keys
+    /// are counted more than once, or not at all, until they are merged.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -240,10 +239,9 @@ impl Db {
     }
 
     /// Merges all tables into one level and collects values: afterwards little is on the disk that
-    /// neither a reader who begins now nor a held snapshot sees. Where a sixteenth of the log
-    /// segments or more is garbage, separated values are brought into the order of keys on the way,
-    /// so that scans read them in large pieces; else they stay where they are, since every value
-    /// would be written anew for that.
+    /// neither a new reader nor a held snapshot sees. If a sixteenth of the log segments or more is
+    /// garbage, separated values are also put in key order, so that scans read them in large
+    /// pieces; otherwise they stay where they are, since every value would have to be written anew.
     ///
     /// # Errors
     /// As [`Db::write`]; what was merged before stays merged.
@@ -254,7 +252,7 @@ impl Db {
     /// Reads and verifies everything.
     ///
     /// # Errors
-    /// If the system refuses; damage is no error but in the report.
+    /// If the system refuses. Damage is not an error: it is in the report.
     pub fn check(&self) -> Result<CheckReport> {
         check::check(&View::now(&self.inner))
     }
@@ -277,7 +275,7 @@ impl Db {
 impl Drop for Db {
     fn drop(&mut self) {
         self.threads.stop(&self.inner);
-        // Who wants to know of a failure calls `close`.
+        // A caller that wants to know of a failure calls `close`.
         let _ = self.inner.settle(Durability::Durable);
     }
 }

@@ -1,6 +1,5 @@
-//! Garbage that no file says of itself: entries of which a newer table has another version of the
-//! key. Until a merge brings the two together, the older one counts as needed, and so does its
-//! value.
+//! Hidden garbage: entries of which a newer table has another version of the key. Until a merge
+//! brings the two together, the older one counts as needed, and so does its value.
 //!
 //! How many older entries a table hides is estimated from a sample of its blocks, once. The sum
 //! over a version is a pure function.
@@ -13,7 +12,7 @@ use super::table::{Pace, TableCursor};
 use super::version::{TableFile, Version};
 use crate::Result;
 
-/// So many blocks of a table are looked at, and so many entries of each.
+/// This many blocks of a table are sampled, and this many entries of each.
 const SAMPLE_BLOCKS: u32 = 12;
 const SAMPLE_ENTRIES: usize = 16;
 
@@ -39,8 +38,8 @@ impl Survey {
     }
 }
 
-/// Estimates for tables that were not looked at yet. One that cannot be read hides nothing: who
-/// needs it learns why.
+/// Estimates for tables that were not looked at yet. A table that cannot be read hides nothing: a
+/// reader that needs it learns why.
 pub(crate) fn estimate(version: &Version) {
     for (level, table) in version.tables() {
         if level < BOTTOM && !table.is_estimated() {

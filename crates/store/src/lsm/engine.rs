@@ -1,5 +1,5 @@
-//! The store: what its threads share, how the next version is made, and the work behind commits
-//! (flushing buffers, compacting, collecting values).
+//! The inside of a store: what its threads share, how the next version is made, and the background
+//! work (flushing buffers, compacting, collecting values).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ use crate::{Error, Result};
 
 /// Work on tables and segments.
 enum Due {
-    /// To forget tables of which nothing is needed.
+    /// Forgetting tables of which nothing is needed.
     Forget(Vec<u32>),
     Merge(Plan),
     /// To collect values of segments.
@@ -39,7 +39,7 @@ enum Due {
 }
 
 impl Due {
-    /// How much garbage it removes; `None` if it is not for that.
+    /// How much garbage it removes; `None` if removing garbage is not its purpose.
     fn removed_bytes(&self, version: &Version) -> Option<u64> {
         match self {
             Self::Forget(_) => None,
@@ -113,8 +113,8 @@ pub(crate) struct Clock {
     risen: Condvar,
 }
 
-/// Who waits for another commit looks so often before it sleeps: the other one needs a few
-/// microseconds for a short write, or to put its entries in.
+/// A thread that waits for another commit spins this often before it sleeps: the other one needs a
+/// few microseconds for a short write, or to put its entries in.
 const SPINS: usize = 200;
 
 impl Clock {
@@ -147,13 +147,13 @@ impl Clock {
         self.wait_for(first - 1);
         self.visible.store(end - 1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // Who is about to wait either has the lock, or sees the new number.
+            // A thread that is about to wait either has the lock, or sees the new number.
             drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner));
             self.risen.notify_all();
         }
     }
 
-    /// Holds what is visible now; answers its sequence number.
+    /// Pins what is visible now; returns its sequence number.
     pub(crate) fn pin(&self) -> u64 {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = self.visible.load(Ordering::Acquire);
@@ -171,7 +171,7 @@ impl Clock {
         }
     }
 
-    /// All readers that a merge must serve, in ascending order: held snapshots, and who begins now.
+    /// All readers that a merge must serve, in ascending order: held snapshots, and new readers.
     fn readers(&self) -> Vec<u64> {
         let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let mut readers: Vec<u64> = snapshots.keys().copied().collect();
@@ -185,7 +185,7 @@ impl Clock {
     }
 }
 
-/// Whether something failed after which nobody knows what is on the disk.
+/// Whether something failed after which the content of the disk is unknown.
 #[derive(Default)]
 pub(crate) struct Health {
     is_poisoned: AtomicBool,
@@ -211,12 +211,12 @@ impl Health {
     }
 }
 
-/// Who works: at most one thread at each of them.
+/// The kinds of work: at most one thread does each of them.
 #[derive(Default)]
 pub(crate) struct Turns {
     flushing: Mutex<()>,
-    /// Where nothing is to be collected before something else has changed, because the last round
-    /// gained nothing: the last sequence number in tables then.
+    /// Set if the last round of collecting gained nothing, so that the next one waits for a change:
+    /// the last sequence number in tables at that time.
     merging: Mutex<Option<u64>>,
 }
 
@@ -254,7 +254,7 @@ impl Inner {
         f(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The writer, looked for a while before this thread sleeps: who has it needs it for the time
+    /// The writer. This thread spins for a while before it sleeps: the holder needs it for the time
     /// of a short write, which is less than it takes to sleep and be woken.
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         for _ in 0..SPINS {
@@ -292,7 +292,7 @@ impl Inner {
         let mut changed = Current { version: Arc::new(next), ..Current::clone(&current) };
         change(&mut changed);
         *current = Arc::new(changed);
-        // Nobody waits while `before` goes, maybe with its files.
+        // No thread waits while `before` is dropped, perhaps with its files.
         drop((current, manifest));
         Ok(())
     }
@@ -303,8 +303,8 @@ impl Inner {
         self.background.update(|before| Standing::new(version, segment_bytes, before));
     }
 
-    /// Writes edits that lead to `next`. Where they cannot be added to the manifest, or could not
-    /// be the last time, a new one takes its place.
+    /// Writes edits that lead to `next`. If they cannot be added to the manifest, or could not be
+    /// the last time, a new manifest takes its place.
     ///
     /// That is safe: the edits of a failed write may be there or not, and all files of the store
     /// with them and without them are there until a manifest is written whole.
@@ -335,7 +335,7 @@ impl Inner {
     }
 
     fn look_for_room(&self, writer: &mut Writer) -> Result<()> {
-        // Borrowed, not held: whoever lets a version go last removes files.
+        // Borrowed, not held: dropping the last reference to a version removes files.
         let (begun, flushed) = self.with_current(|current| {
             let flushed = current.version.flushed;
             (current.frozen.first().map_or(flushed, |frozen| frozen.last_seq), flushed)
@@ -415,7 +415,7 @@ impl Inner {
             self.install(edits, |current| {
                 current.frozen.pop();
             })?;
-            // Writers learn now what they hid, not only when a merge is over.
+            // Writers learn now how much they hid, not only when a merge is done.
             let version = Arc::clone(&self.current().version);
             debt::estimate(&version);
             self.note(&version);
@@ -426,7 +426,7 @@ impl Inner {
         }
     }
 
-    /// Does what is due, one thing; answers whether there was something.
+    /// Does one piece of due work; returns whether there was any.
     pub(crate) fn merge_once(&self) -> Result<bool> {
         let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let is_futile = *idle == Some(self.current().version.flushed);
@@ -496,11 +496,11 @@ impl Inner {
         self.install(run::compact(&output, plan, moves)?, |_| {})
     }
 
-    /// Collects segments, step by step, in one round; answers whether what was written in their
+    /// Collects segments, step by step, in one round; returns whether what was written in their
     /// place is shorter.
     fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<bool> {
         let needed = Needed::find(&version, &victims)?;
-        // Whoever holds a version holds its files: each is let go before the next one is made.
+        // A held version holds its files: each is let go before the next one is made.
         drop(version);
         let (mut before, mut after) = (0, 0);
         while !victims.is_empty() && !self.background.is_stopped() {
@@ -539,7 +539,7 @@ impl Inner {
                 meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
             };
             let Some(plan) = compact::choose_full(&version, may_forget) else { break };
-            // Whoever waits for it has the processors for it.
+            // The caller waits for it, so it may use the processors.
             self.run_plan(&version, &plan, Moves::NONE, self.background.is_on())?;
         }
         self.arrange()
@@ -548,7 +548,7 @@ impl Inner {
     /// Writes segments anew until they hold little else than what is needed, and values stand in
     /// the order of keys where much is written for it.
     fn arrange(&self) -> Result<()> {
-        // Whoever holds a version holds its files: each is let go before the next one is made.
+        // A held version holds its files: each is let go before the next one is made.
         let now = || Arc::clone(&self.current().version);
         let chosen = |version: Arc<Version>| -> Result<Vec<u32>> {
             Ok(arrange::choose(&version, &arrange::sample(&version)?))

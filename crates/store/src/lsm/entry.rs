@@ -1,8 +1,8 @@
-//! What an entry of the engine is: a full key, a sequence number, a kind and what belongs to it.
-//! Pure data; knows no file.
+//! An entry of the engine: a full key, a sequence number, a kind and its data. This module is pure
+//! and knows no file.
 //!
-//! A *full key* is the number of the keyspace, four bytes big-endian, and the user's key behind it:
-//! so all keyspaces live in one order, each as a range of it. Entries are ordered by full key
+//! A *full key* is the number of the keyspace, four bytes big-endian, followed by the user's key:
+//! so all keyspaces share one order, each as a range of it. Entries are ordered by full key
 //! bytewise ascending, then by sequence number descending: the newest first.
 
 use std::cmp::Ordering;
@@ -109,7 +109,7 @@ pub(crate) fn compare(a: (&[u8], u64), b: (&[u8], u64)) -> Ordering {
     a.0.cmp(b.0).then(b.1.cmp(&a.1))
 }
 
-/// The first eight bytes of a key, zeros behind its end, as a number that orders like them.
+/// The first eight bytes of a key, zeros after its end, as a number that orders like them.
 #[inline]
 pub(crate) fn head(key: &[u8]) -> u64 {
     key.first_chunk().map_or_else(
@@ -130,7 +130,7 @@ pub(crate) fn full_key(keyspace: u32, key: &[u8]) -> Vec<u8> {
     full
 }
 
-/// The first full key that is behind all that begin with `prefix`; `None` if there is none.
+/// The first full key that is after all that begin with `prefix`; `None` if there is none.
 pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();

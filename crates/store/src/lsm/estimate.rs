@@ -1,4 +1,4 @@
-//! About how many keys lie in a range: from the indexes of tables and the upper levels of
+//! Estimates how many keys lie in a range, from the indexes of tables and the upper levels of
 //! memtables.
 
 use super::entry::full_key;
@@ -91,7 +91,7 @@ mod tests {
         format!("{n:06}").into_bytes()
     }
 
-    /// The estimate is between so many hundredths of what is true.
+    /// The estimate is within this percentage of the truth.
     fn is_about(db: &Db, space: &Keyspace, (from, to): (u64, u64), truth: u64, percent: u64) {
         let estimate = db.estimate_count(space, &key(from), Some(&key(to))).unwrap();
         let slack = truth * percent / 100;

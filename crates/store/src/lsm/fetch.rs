@@ -1,9 +1,9 @@
 //! Reading pieces of files, one at a time or as many at once as the device takes.
 //!
 //! What is read is a [`Wanted`]: a block of a table or a separated value. It comes from the cache,
-//! or from the reader who has it in hand already, or from the disk: past the system's cache where
-//! the file system takes that. A [`Task`] is whatever needs one piece after the other until it is
-//! done; [`run`] drives any number of them, each of which waits for its own reads only:
+//! or from another reader that is already reading it, or from the disk: past the system's cache if
+//! the file system supports that. A [`Task`] is whatever needs one piece after the other until it
+//! is done; [`run`] drives any number of them, each of which waits for its own reads only:
 //!
 //! ```text
 //!   tasks ---> step ---> done
@@ -33,12 +33,12 @@ use crate::{Error, Result};
 /// Where in the file of a table its index and filter count as one block.
 const TABLE_OFFSET: u64 = u64::MAX;
 
-/// So many reads are begun before the system gets them, few where none are in flight: the device
-/// has something to do while the next ones are looked for.
+/// This many reads are gathered before the system gets them, fewer if none are in flight: the
+/// device has something to do while the next ones are searched for.
 const READS_A_TURN: RangeInclusive<usize> = 8..=32;
 
-/// A thread keeps the memory of so many values, of so many bytes at most, for the next ones: where
-/// all values are as long as each other, most need no memory of their own.
+/// A thread keeps the memory of at most this many values, of at most this many bytes, for the next
+/// ones: where all values are as long as each other, most need no memory of their own.
 const SPARES_MAX: usize = 32;
 const SPARE_BYTES_MAX: usize = 4 << 10;
 
@@ -46,7 +46,7 @@ thread_local! {
     static SPARES: RefCell<Vec<Arc<[u8]>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A block could not be read. Why, the next one learns who tries.
+/// A block could not be read. The next thread that tries learns why.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unread;
 
@@ -140,7 +140,7 @@ pub(crate) struct Piece<'h> {
     pub(crate) grows: bool,
 }
 
-/// How a piece is asked for.
+/// How a piece is requested.
 pub(crate) struct Span<'h> {
     pub(crate) file: &'h Arc<dyn DataFile>,
     pub(crate) offset: u64,
@@ -148,7 +148,7 @@ pub(crate) struct Span<'h> {
 }
 
 impl<'h> Piece<'h> {
-    /// What the disk is asked for.
+    /// The pieces requested from the disk.
     pub(crate) fn span(&self) -> Result<Span<'h>> {
         let direct = if self.grows { None } else { self.handle.direct()? };
         let Some(file) = direct else {
@@ -239,7 +239,8 @@ impl<'v> Wanted<'v> {
 }
 
 /// A value to be shared: in the memory that was left last, if it has this length. If not, that
-/// goes: values have become longer or shorter, and what nobody can use is not kept.
+/// memory is freed: values have become longer or shorter, and memory that cannot be used is not
+/// kept.
 fn share(value: &[u8]) -> Arc<[u8]> {
     let take = |spares: &RefCell<Vec<Arc<[u8]>>>| spares.borrow_mut().pop();
     if let Some(mut spare) = SPARES.try_with(take).ok().flatten()
@@ -266,8 +267,8 @@ pub(crate) fn leave(value: Arc<[u8]>) {
     });
 }
 
-/// From the cache, or by `load`. Whoever gets nothing from another thread loads it, to learn the
-/// error itself; so does whoever failed, who knows it.
+/// From the cache, or by `load`. A thread that gets nothing from another thread loads it, to learn
+/// the error itself.
 fn get_or_load(
     blocks: &Blocks,
     key: BlockKey,
@@ -306,8 +307,8 @@ pub(crate) fn finder(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Arc<Finde
 
 /// Something that needs one piece after the other.
 pub(crate) trait Task<'v> {
-    /// Goes on with the piece that it wanted, first with none; what it wants next, `None` when it
-    /// is done.
+    /// Continues with the piece that it wanted (at first `None`); returns what it wants next, or
+    /// `None` when it is done.
     ///
     /// # Errors
     /// If what it got is damaged.
@@ -362,7 +363,7 @@ struct Flight<'b, 'v, T> {
     duty: Load<'b, Cached, Unread>,
 }
 
-/// A task whose piece is read by somebody else, or by this very run for another task.
+/// A task whose piece is read by another thread, or by this very run for another task.
 struct Joined<'v, T> {
     task: T,
     wanted: Wanted<'v>,
@@ -375,9 +376,9 @@ struct Run<'b, 'q, 'v, T, F> {
     /// By their tokens.
     flights: Vec<Option<Flight<'b, 'v, T>>>,
     waiting: Vec<Joined<'v, T>>,
-    /// Those that need not wait any more.
+    /// The tasks that need not wait any more.
     ready: Vec<Joined<'v, T>>,
-    /// Those whose reads came back, empty between turns.
+    /// The tasks whose reads came back; empty between turns.
     landed: Vec<(T, Result<Cached>)>,
     finish: F,
     /// How many blocks and values were read.
@@ -474,7 +475,7 @@ impl<'b, 'v, T: Task<'v>, F: FnMut(T)> Run<'b, '_, 'v, T, F> {
             landed.push((task, opened));
         });
         if let Err(error) = turned {
-            // Nobody knows what becomes of the reads: whoever waits for them reads anew.
+            // The outcome of the reads is unknown: their waiters read anew.
             self.flights.iter_mut().for_each(|flight| *flight = None);
             self.fail(error);
         }

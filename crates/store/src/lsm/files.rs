@@ -1,5 +1,5 @@
 //! The files of a store: their names, and handles that open a file when it is first read and remove
-//! it when nobody needs it any more; beside them the cache of what was read.
+//! it when it is not needed any more; and the cache of what was read.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub(crate) const MANIFEST: &str = "MANIFEST";
 /// The one that will take its place.
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
-/// Who has the store open holds a lock on it.
+/// The process that has the store open holds a lock on it.
 pub(crate) const LOCK: &str = "LOCK";
 /// Groups that were handed to the system and are not in the log yet.
 pub(crate) const PENDING: &str = "PENDING";
@@ -118,7 +118,7 @@ impl Directory {
         self.path.join(file_name(name))
     }
 
-    /// Makes a file, in place of one that a creator who died left behind.
+    /// Makes a file, in place of one that was left by a crash.
     ///
     /// # Errors
     /// If the system refuses.
@@ -135,8 +135,8 @@ impl Directory {
         Ok((path, file))
     }
 
-    /// Removes a file of which nothing came: on a full disk it would stand in the way. What cannot
-    /// be removed now is an orphan, which the next opening removes.
+    /// Removes a file whose making failed: on a full disk it would take room. If it cannot be
+    /// removed now it is an orphan, which the next opening removes.
     pub(crate) fn give_up(&self, path: &Path) {
         let _ = self.system.remove(path);
     }
@@ -169,8 +169,8 @@ impl Directory {
         })
     }
 
-    /// Whether files of this directory are read past the system's cache: if that can be asked for,
-    /// and a read of `file` shows that it is meant.
+    /// Whether files of this directory are read past the system's cache: if the system accepts
+    /// that, and a read of `file` shows that it really works.
     fn takes_direct(&self, file: &dyn DataFile) -> bool {
         *self.is_direct.get_or_init(|| {
             file.set_direct(true) && {
@@ -194,7 +194,7 @@ pub(crate) struct Handle {
     file: OnceLock<Arc<dyn DataFile>>,
     /// The file once more, read past the system's cache; `None` where that is not taken.
     direct: OnceLock<Option<Arc<dyn DataFile>>>,
-    /// No version that is still to come has it: who lets it go last removes it.
+    /// No later version has it: dropping the last reference removes it.
     obsolete: AtomicBool,
 }
 

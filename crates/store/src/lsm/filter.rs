@@ -1,4 +1,5 @@
-//! Which keys a table surely does not hold: a blocked bloom filter over 64-bit hashes of its keys.
+//! A filter that says which keys a table certainly does not hold: a blocked bloom filter over
+//! 64-bit hashes of its keys.
 //!
 //! All bits of a key lie in one block of 64 bytes, so that a probe touches one cache line. With ten
 //! bits a key, about one absent key in a hundred is taken for one that may be there.
@@ -22,7 +23,7 @@ pub(crate) const BITS_PER_KEY: u32 = 10;
 
 /// The bytes of a block: a cache line.
 const BLOCK: usize = 64;
-/// The bytes behind the blocks.
+/// The bytes after the blocks.
 const FOOTER: usize = 4;
 /// The layout on this page.
 const KIND: u8 = 1;
@@ -119,7 +120,7 @@ fn places(hash: u64, probes: u32) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    //! No key is lost, few are taken for another, no bytes do harm.
+    //! No key is lost, few absent keys are taken for present, and no bytes do harm.
 
     use proptest::prelude::*;
 

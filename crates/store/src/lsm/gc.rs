@@ -1,8 +1,8 @@
-//! Collecting values: which segments hold too little that is needed (a pure function of the
-//! version), and bringing what is needed together, sorted by key.
+//! Collecting values: choosing segments with too few needed bytes (a pure function of the version),
+//! and copying the needed values together, sorted by key.
 //!
-//! A round chooses segments, finds what is needed of all of them by one pass over the tables, and
-//! collects them step by step, so that only the values of one step are on the disk twice.
+//! A round chooses segments, finds the needed values of all of them by one pass over the tables,
+//! and collects them step by step, so that only the values of one step are on the disk twice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::{Error, Result};
 /// When to collect, and how far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Segments may hold so many hundredths of what is needed in them, and
+    /// Segments may hold this percentage of the bytes needed in them, and
     pub(crate) percent_max: u64,
-    /// so many bytes more.
+    /// this many bytes more.
     pub(crate) slack_bytes: u64,
-    /// At most so many needed bytes are collected in a round; where each value stands is held in
+    /// At most this many needed bytes are collected in a round; the place of each value is held in
     /// memory.
     pub(crate) round_bytes: u64,
 }
 
-/// All files together may hold so many hundredths of what is needed in them; what surrounds keys
+/// All files together may hold this percentage of the bytes needed in them; the overhead of keys
 /// and values of a kibibyte takes eight more.
 const PERCENT: u64 = 126;
-/// Segments may hold so many hundredths of what is needed in them at least, since collecting what
-/// is hardly garbage writes much.
+/// The lower bound of the percentage that segments may hold, since collecting segments with little
+/// garbage writes much.
 const PERCENT_MIN: u64 = 107;
 /// While writers wait for space it is worth it.
 const PERCENT_PRESSED: u64 = 103;
-/// Segments that are there besides: the one that is written to, and what a collection writes before
-/// it removes.
+/// Additional segments: the one that is written to, and those that a collection writes before it
+/// removes others.
 const SEGMENTS_BESIDES: u64 = 3;
 /// Small amounts are not worth a new segment.
 const SLACK_BYTES_MIN: u64 = 4096;
-/// What is collected in a round is worth one pass over the tables: so many segments, or so many
+/// A round collects enough to be worth one pass over the tables: this many segments, or this many
 /// times the bytes of the tables.
 const ROUND_SEGMENTS: u64 = 6;
 const ROUND_TABLES: u64 = 2;
@@ -117,15 +117,15 @@ pub(crate) fn next_step(version: &Version, victims: &mut Vec<u32>, most: u64) ->
     victims.drain(..count.min(victims.len())).collect()
 }
 
-/// What a value takes of memory besides its bytes and its key while it is collected.
+/// The memory that a value takes while it is collected, besides its bytes and its key.
 const VALUE_BYTES: usize = 96;
 
 /// A value that is needed. Its bytes are in the chunk.
 struct Candidate {
     seq: u64,
-    /// Where it stands as a table says it.
+    /// Its place according to the table.
     origin: (u32, u64),
-    /// Its key and behind it the value, in the bytes of the chunk.
+    /// Its key, followed by the value, in the bytes of the chunk.
     at: usize,
     key_len: usize,
     len: usize,
@@ -165,11 +165,11 @@ impl Chunk {
     }
 }
 
-/// Collects segments into a new one, which is on stable storage then, name included; answers the
-/// edits that make it so. Which values are needed was found out before.
+/// Collects segments into a new one, which is then on stable storage, including its name; returns
+/// the edits for the manifest. The needed values were determined before.
 ///
 /// The segments are read once, from the front to the end, as much at a time as the memory limit has
-/// for it; of each such chunk the values that are needed are written in the order of keys.
+/// for it; the needed values of each such chunk are written in key order.
 ///
 /// # Errors
 /// If something cannot be read or written or is damaged; what was written is an orphan then.
@@ -198,7 +198,7 @@ struct Collection<'v> {
     chunk_bytes: usize,
     /// Made for the first value that is needed.
     out: Option<ValueWriter>,
-    /// Where values stand as tables say it, and now.
+    /// The places of values according to tables, and their present places.
     lines: Vec<(u32, u64, u64)>,
     charge: Charge,
 }

@@ -1,12 +1,12 @@
-//! The end of the log that was not written yet: readers find here what will stand in a segment and
-//! does not yet. Knows bytes and places only.
+//! The end of the log that is not written yet: readers find here the bytes that do not stand in a
+//! segment yet. This module knows bytes and places only.
 
 use std::sync::{Arc, PoisonError};
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// The end of the log, shared by the one who writes and by readers, who never wait while something
-/// is written.
+/// The end of the log, shared by the writer and the readers, which never wait while something is
+/// written.
 #[derive(Default)]
 pub(crate) struct Held(Mutex<Tail>);
 
@@ -16,7 +16,7 @@ pub(crate) struct Tail {
     segment: u32,
     /// Where the first one will stand.
     offset: u64,
-    /// Whoever hands them to the system has them, too.
+    /// The thread that hands them to the system has them, too.
     bytes: Arc<Vec<u8>>,
 }
 
@@ -25,7 +25,7 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many bytes of a place, if they are here; else they stand in the segment.
+    /// `len` bytes from a place on, if they are here; otherwise they stand in the segment.
     pub(crate) fn get(&self, segment: u32, offset: u64, len: usize) -> Option<Vec<u8>> {
         let tail = self.lock();
         let before = offset.checked_sub(tail.offset).filter(|_| tail.segment == segment)?;
@@ -55,7 +55,7 @@ impl Tail {
         Arc::make_mut(&mut self.bytes).truncate(len);
     }
 
-    /// What is held. It is let go before something is added.
+    /// The held bytes. They are let go before something is added.
     pub(crate) fn bytes(&self) -> Arc<Vec<u8>> {
         Arc::clone(&self.bytes)
     }

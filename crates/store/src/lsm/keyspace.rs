@@ -1,4 +1,4 @@
-//! Keyspaces: named ranges of the one order of full keys. The names stand in keyspace 0.
+//! Keyspaces: named ranges of the one order of full keys. The names are stored in keyspace 0.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 use super::varint::Reader;
 use crate::sync::atomic::AtomicBool;
 
-/// The keyspace of the names. The user's begin behind it.
+/// The keyspace of the names. The user's begin after it.
 pub(crate) const CATALOG: u32 = 0;
-/// Keyspace numbers end here, so that each has one behind it.
+/// Keyspace numbers end here, so that each has a successor.
 pub(crate) const KEYSPACES_MAX: u32 = u32::MAX - 1;
 /// The longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
 
-/// What a keyspace is created with.
+/// The options of a new keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
     /// Values of at least this many bytes are written once, to the log, and stay there; tables
-    /// point to them. A smaller threshold makes writing cheaper and scans dearer. 4 KiB unless
-    /// told.
+    /// point to them. A smaller threshold makes writing cheaper and scans dearer. The default is 4
+    /// KiB.
     pub separation_threshold: u32,
 }
 
@@ -30,13 +30,13 @@ impl Default for KeyspaceOptions {
 
 /// A named set of keys of a [`Db`](super::Db), with an order of its own.
 ///
-/// It may be used after the keyspace was [dropped](super::Db::drop_keyspace): then it reads as
-/// empty, but in snapshots from before, and writing to it is an error.
+/// The handle stays usable after the keyspace was [dropped](super::Db::drop_keyspace): it then
+/// reads as empty, except in earlier snapshots, and writing to it is an error.
 #[derive(Clone, Debug)]
 pub struct Keyspace(Arc<Inner>);
 
-/// What does not change, but for the last. Each batch counts itself among the users: what all
-/// threads read stands away from that count.
+/// Fields that do not change, except the last. Each batch counts itself as a user: the alignment
+/// keeps the fields that all threads read away from that count.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Inner {
@@ -59,7 +59,7 @@ impl Keyspace {
         &self.0.name
     }
 
-    /// From which length on values stay in the log.
+    /// Values of at least this many bytes stay in the log.
     pub fn separation_threshold(&self) -> u32 {
         self.0.options.separation_threshold
     }

@@ -1,5 +1,5 @@
-//! The manifest: an append-only log of edits. What it says is the store; a file that it does not
-//! name is an orphan. It is never changed in place: a new one takes its place by a rename.
+//! The manifest: an append-only log of edits. It defines the store; a file that it does not name is
+//! an orphan. It is never changed in place: a new one takes its place by a rename.
 //!
 //! A record is `checksum u32, length u32, edits`. Its checksum starts from the manifest's random
 //! salt and the record's place. Each record is flushed before the next one is written; so a record
@@ -279,8 +279,8 @@ impl Manifest {
     /// Adds edits; when this returns they are on stable storage.
     ///
     /// # Errors
-    /// If the system refuses: then nobody knows whether they are there, and nothing may be added to
-    /// this manifest any more; a new one has to take its place.
+    /// If the system refuses: then it is unknown whether they are there, and nothing may be added
+    /// to this manifest any more; a new one has to take its place.
     pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {
         let record = record(self.salt, self.end, edits)?;
         let written = self.file.write_at(&[IoSlice::new(&record)], self.end);
@@ -335,7 +335,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// Lets it take the place of the one before, when it is flushed.
+    /// Lets the flushed manifest take the place of the one before.
     ///
     /// # Errors
     /// As [`Manifest::create`].

@@ -19,13 +19,13 @@ const MEMTABLES: u64 = 3;
 /// The memory of a memtable grows in chunks: what of it is not used yet is no more than what is,
 /// and no more than this.
 const CHUNK_MAX: u64 = 1 << 20;
-/// So many files are written at a time: the log, a flush, a merge or a collection.
+/// This many files are written at a time: the log, a flush, a merge or a collection.
 const WRITERS: u64 = 3;
 
 /// What is charged as it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Of queues, of read-ahead and of files that are being written.
+    /// Buffers of queues, of read-ahead and of files that are being written.
     Buffers,
     /// Lists of where collected values went.
     Moved,
@@ -41,7 +41,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// For a store that may take `limit` bytes, with memtables of so many each.
+    /// For a store that may take `limit` bytes, with memtables of `memtable_bytes` each.
     pub(crate) fn new(limit: u64, memtable_bytes: u64) -> Self {
         Self { limit, memtable_bytes, charged: Mutex::default() }
     }
@@ -75,12 +75,12 @@ impl Budget {
         (self.limit / 64).clamp(32 << 10, 4 << 20) as usize
     }
 
-    /// How many reads a thread has in flight, each with a buffer of so many bytes.
+    /// How many reads a thread has in flight, each with a buffer of `buffer_bytes` bytes.
     pub(crate) fn depth(&self, buffer_bytes: usize) -> usize {
         (self.limit / 32 / buffer_bytes as u64).clamp(4, 128) as usize
     }
 
-    /// What is charged to buffers and to moved values, and what `f` answers at the same moment.
+    /// What is charged to buffers and to moved values, and the result of `f` at the same moment.
     pub(crate) fn charged<R>(&self, f: impl FnOnce() -> R) -> ([u64; PARTS], R) {
         let charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
         (*charged, f())
@@ -99,7 +99,7 @@ impl Budget {
     }
 }
 
-/// Memory that somebody has, given back when it is dropped.
+/// Memory in use, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     directory: Weak<Directory>,
@@ -113,7 +113,7 @@ impl Charge {
         Self { directory, part, bytes: 0 }
     }
 
-    /// From now on it is for so many bytes: the cache makes room before this returns.
+    /// From now on it stands for this many bytes: the cache makes room before this returns.
     pub(crate) fn set(&mut self, bytes: usize) {
         let (before, now) = (std::mem::replace(&mut self.bytes, bytes as u64), bytes as u64);
         let Some(directory) = self.directory.upgrade() else { return };

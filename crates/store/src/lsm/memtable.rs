@@ -1,7 +1,7 @@
 //! The memtable: the newest entries, in order, in memory. A skip list whose nodes lie in an arena.
 //!
 //! Entries ascend by user key, bytewise, and the entries of one key descend by sequence number, so
-//! that the first one at or behind `(key, number)` is the newest that a snapshot of that number may
+//! that the first one at or after `(key, number)` is the newest that a snapshot of that number may
 //! see. Nothing is ever changed or taken out: a deletion is an entry of its own.
 //!
 //! Any number of threads may insert and read at the same time. A reader only loads; it never waits
@@ -28,9 +28,9 @@ use node::{HEIGHT_MAX, NodeRef, Nodes};
 /// An entry: user key, sequence number, kind, and value (or what stands for it).
 pub(crate) type MemEntry<'m> = (&'m [u8], u64, Kind, &'m [u8]);
 
-/// What puts nodes in order has the processor fetch the node that comes so many later.
+/// Putting nodes in order prefetches the node that is this many places ahead.
 const AHEAD: usize = 6;
-/// An estimate counts so many nodes before it believes them to stand for the levels below.
+/// An estimate counts this many nodes before it takes them as representative of the levels below.
 const ESTIMATED_FROM: u64 = 256;
 
 /// An ordered set of entries that grows.
@@ -97,7 +97,7 @@ impl Memtable {
         let mut gaps = self.gaps(&target, listed);
         for (level, gap) in gaps.iter_mut().enumerate().take(height) {
             while !self.nodes.link(level, gap.0, gap.1, node) {
-                // Somebody else linked a node there; behind `gap.0` it still belongs.
+                // Another thread linked a node there; ours still belongs after `gap.0`.
                 *gap = walk(gap.0, level, &target, None);
             }
         }
@@ -114,7 +114,7 @@ impl Memtable {
         self.nodes.set_aside(self.nodes.make(height, key, seq, kind, value));
     }
 
-    /// Puts in what was set aside, by one thread: in their order, each behind the one before.
+    /// Puts in what was set aside, by one thread: in their order, each after the one before.
     pub(crate) fn put_in(&self) {
         let mut nodes: Vec<_> = self.nodes.take_aside().map(|n| (n.key_head(), n)).collect();
         // As they were set aside, which may be their order already.
@@ -132,7 +132,7 @@ impl Memtable {
             }
             let target = Target { key_head, key: node.key(), seq: node.seq() };
             for (level, gap) in gaps.iter_mut().enumerate().take(node.height()) {
-                // What is there already stands before, behind or in between.
+                // Nodes that are there already stand before, after or in between.
                 *gap = walk(gap.0, level, &target, None);
                 while !self.nodes.link(level, gap.0, gap.1, node) {
                     *gap = walk(gap.0, level, &target, None);
@@ -181,8 +181,8 @@ impl Memtable {
         MemIter { memtable: self, at: None }
     }
 
-    /// Makes the list at least so high; answers how high it is then. It seldom changes, and all
-    /// threads read it.
+    /// Makes the list at least this high; returns its height. It seldom changes, and all threads
+    /// read it.
     fn raise(&self, height: usize) -> usize {
         let listed = self.height.load(Ordering::Relaxed) as usize;
         if listed >= height {
@@ -230,7 +230,7 @@ fn walk<'m>(
     loop {
         let next = before.next(level);
         if let Some(below) = level.checked_sub(1).and_then(|below| before.next(below)) {
-            // Where `next` is too far, this one is looked at next.
+            // If `next` is too far, this one is looked at next.
             below.prefetch();
         }
         match next {
@@ -254,12 +254,12 @@ impl<'m> MemIter<'m> {
         self.at.map(|node| (node.key(), node.seq(), node.kind(), node.value()))
     }
 
-    /// To the first entry that does not come before `(key, seq)`.
+    /// Moves to the first entry that does not come before `(key, seq)`.
     pub(crate) fn seek(&mut self, key: &[u8], seq: u64) {
         self.at = self.memtable.gap(&Target::new(key, seq)).1;
     }
 
-    /// To the last entry that comes before `(key, seq)`.
+    /// Moves to the last entry that comes before `(key, seq)`.
     pub(crate) fn seek_before(&mut self, key: &[u8], seq: u64) {
         self.at = self.not_head(self.memtable.gap(&Target::new(key, seq)).0);
     }
@@ -280,7 +280,7 @@ impl<'m> MemIter<'m> {
         self.at = self.not_head(node);
     }
 
-    /// To the next entry; from nowhere it does not move.
+    /// Moves to the next entry; from nowhere it does not move.
     pub(crate) fn next(&mut self) {
         self.at = self.at.and_then(|node| node.next(0));
         if let Some(behind) = self.at.and_then(|node| node.next(0)) {
@@ -288,7 +288,8 @@ impl<'m> MemIter<'m> {
         }
     }
 
-    /// To the entry before; from nowhere it does not move. Costs a search: nodes know no way back.
+    /// Moves to the previous entry; from nowhere it does not move. This costs a search: nodes have
+    /// no links backwards.
     pub(crate) fn prev(&mut self) {
         if let Some(node) = self.at {
             self.seek_before(node.key(), node.seq());

@@ -1,21 +1,22 @@
-//! Several sorted sources as one. Knows no file: a source may be a memtable, a table, a level.
+//! Merging several sorted sources into one. This module knows no file: a source may be a memtable,
+//! a table or a level.
 
 use super::entry::{Entry, compare, head};
 use crate::Result;
 
 /// A place among sorted entries. Two sources never hold the same key with the same sequence number.
 pub(crate) trait Source: Send {
-    /// To the first entry that is not before (`key`, `seq`): the newest one of `key` that a reader
-    /// at `seq` sees, or one of a key behind it.
+    /// Moves to the first entry that is not before (`key`, `seq`): the newest one of `key` that a
+    /// reader at `seq` sees, or one of a later key.
     fn seek(&mut self, key: &[u8], seq: u64) -> Result<()>;
     fn first(&mut self) -> Result<()>;
     fn last(&mut self) -> Result<()>;
     fn next(&mut self) -> Result<()>;
     fn prev(&mut self) -> Result<()>;
-    /// The entry here; `None` before the first and behind the last one.
+    /// The entry here; `None` before the first and after the last one.
     fn entry(&self) -> Option<Entry<'_>>;
 
-    /// To the last entry before (`key`, `seq`).
+    /// Moves to the last entry before (`key`, `seq`).
     fn seek_before(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.seek(key, seq)?;
         if self.entry().is_some() { self.prev() } else { self.last() }
@@ -25,10 +26,10 @@ pub(crate) trait Source: Send {
 /// The entries of all sources in one order.
 pub(crate) struct Merge {
     sources: Vec<Box<dyn Source>>,
-    /// Those that stand on an entry, in the order of these on the way: the first one's is the one
-    /// here.
+    /// The sources that stand on an entry, in the order of these entries: the first one's entry is
+    /// the one here.
     order: Vec<Standing>,
-    /// Whether all other sources stand behind the entry here, or before it.
+    /// Whether all other sources stand after the entry here, or before it.
     forward: bool,
 }
 
@@ -74,7 +75,7 @@ impl Merge {
         }
     }
 
-    /// Puts the first source where it belongs now that it has moved.
+    /// Restores the order of the sources after the first one has moved.
     fn put_back(&mut self) {
         let Some((first, others)) = self.order.split_first() else { return };
         match self.standing(first.source) {

@@ -1,5 +1,5 @@
 //! The log-structured engine: a directory with a write-ahead log, which is also the value log, and
-//! sorted tables. For writing much, and for more than fits in memory.
+//! sorted tables. It is for many writes, and for more data than fits in memory.
 //!
 //! ```
 //! # let folder = tempfile::tempdir()?;
@@ -24,32 +24,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A commit is a [`Batch`] over any number of keyspaces: it applies wholly or not at all, and after
-//! a crash the commits that are there are a prefix of those that were made ([`Durability`] says how
-//! long a one). Threads that commit at the same time share one write and one flush. Values from
+//! A commit is a [`Batch`] over any number of keyspaces: all of it applies or nothing, and after a
+//! crash the surviving commits are a prefix of those that were made ([`Durability`] says how long a
+//! prefix). Threads that commit at the same time share one write and one flush. Values from
 //! [`KeyspaceOptions::separation_threshold`] on are written once, to the log, and stay there until
 //! enough around them is garbage.
 //!
 //! # Memory
 //!
-//! [`Options::memory_limit`] is one number for all of it, and [`Db::stat`] says who has how much
-//! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache where
-//! the file system takes that. Once what finds a separated value is in the store's own cache, a get
-//! is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one thread. What
-//! the store's cache leaves free keeps the end of the log in the system's, so that a store whose
-//! process was killed opens without reading that from the disk.
+//! [`Options::memory_limit`] is one number for all of it. [`Db::stat`] says what it is used for
+//! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache if the
+//! file system supports that. Once the blocks that lead to a separated value are in the store's own
+//! cache, a get is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one
+//! thread. Memory that the store's cache leaves free keeps the end of the log in the system's
+//! cache, so that a store whose process was killed opens without reading it from the disk.
 //!
 //! # Limits
 //!
-//! - One process has a store open, once; or any number of them have it open for reading only
-//!   ([`Options::open_read_only`]).
+//! - Either one process has a store open, once, or any number of processes have it open for reading
+//!   only ([`Options::open_read_only`]).
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
-//! - A scan steps over each deleted entry that was not merged away yet.
-//! - Files take at most about 1.4 times what is there, work in progress included, where that is
-//!   some dozens of segments; writers wait where collections fall behind. A log segment is kept as
-//!   long as anything in it is needed, so small stores can take a multiple of their size.
+//! - A scan steps over each deleted entry that has not been merged away yet.
+//! - Files of a store of some dozens of segments or more take at most about 1.4 times its keys and
+//!   values, work in progress included; writers wait if collections are late. A log segment is kept
+//!   as long as anything in it is needed, so small stores can take a multiple of their size.
 
 mod append;
 mod arrange;

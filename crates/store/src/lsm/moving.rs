@@ -1,6 +1,6 @@
 //! Moving values while tables that point to them are written anew. Entries wait in a window until
-//! the values of those that move are read together; these go to a segment of their own, in the
-//! order of keys, and the entries to the tables with their new places.
+//! the moving values of the window have been read together. The values go to a segment of their
+//! own, in key order, and the entries go to the tables with the new places.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::vlog;
 use super::wal::Identity;
 use crate::Result;
 
-/// So many entries wait at most.
+/// At most this many entries wait.
 const ENTRIES_MAX: usize = 4096;
-/// What one of them takes besides key and value, about.
+/// About how much memory an entry takes besides key and value.
 const ENTRY_BYTES: usize = 128;
 
 /// Which values move, and where to.
 #[derive(Clone, Copy)]
 pub(crate) struct Moves<'o> {
-    /// Those that stand in these segments.
+    /// The values in these segments move,
     pub(crate) segments: &'o [u32],
-    /// To segments of about this length.
+    /// to segments of about this length.
     pub(crate) segment_bytes: u64,
 }
 
@@ -76,7 +76,7 @@ impl<'o> Moving<'o> {
         self.bytes >= self.bytes_max || self.held.len() >= ENTRIES_MAX
     }
 
-    /// Takes an entry, behind those that wait.
+    /// Takes an entry, after those that wait.
     ///
     /// # Errors
     /// If its pointer leads nowhere.
@@ -121,7 +121,7 @@ impl<'o> Moving<'o> {
         Ok(())
     }
 
-    /// Writes a value anew; answers the entry's new pointer.
+    /// Writes a value anew; returns the entry's new pointer.
     fn write(&mut self, key: &[u8], seq: u64, pointer: &[u8], value: &[u8]) -> Result<Vec<u8>> {
         let is_full = |open: &ValueWriter| open.len() >= self.moves.segment_bytes;
         if self.open.as_ref().is_some_and(is_full) {
@@ -149,8 +149,8 @@ impl<'o> Moving<'o> {
         Ok(())
     }
 
-    /// The edits that add the segments that were written, which are on stable storage then, but for
-    /// their names.
+    /// The edits that add the written segments, which are then on stable storage, except their
+    /// names.
     ///
     /// # Errors
     /// If the system refuses.

@@ -1,5 +1,5 @@
-//! Which values of some segments are needed: those that tables point to. One pass over all pointers
-//! finds them, in the order in which the tables stand on the disk; no key is looked up.
+//! Finds the values of some segments that are needed: those that tables point to. One pass over all
+//! pointers finds them, in the order in which the tables stand on the disk; no key is looked up.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Needed {
         Ok(())
     }
 
-    /// Those in a segment, ascending.
+    /// The needed values of a segment, ascending.
     pub(crate) fn of(&self, segment: u32) -> &[Stand] {
         let from = self.stands.partition_point(|stand| stand.segment < segment);
         let rest = &self.stands[from..];

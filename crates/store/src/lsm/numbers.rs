@@ -1,5 +1,5 @@
-//! Maps from the numbers of files, for what is asked once for each entry of a table. The numbers
-//! are our own, so nobody can choose them to collide.
+//! Maps keyed by file numbers, fast enough for a look-up for each entry of a table. The numbers are
+//! our own, so an attacker cannot choose them to collide.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

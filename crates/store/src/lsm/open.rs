@@ -1,17 +1,17 @@
-//! Opening a store, as one recipe, which is also how it recovers.
+//! Opening a store, which is also how it recovers, as one recipe.
 //!
-//! 1. The lock file keeps everybody else out.
-//! 2. The manifest says which files are the store. A torn last record is the edit of somebody who
-//!    never learned that it was made; what it would have named is an orphan.
-//! 3. Log segments with anything that is not in tables are replayed into buffers. One of which the
-//!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
-//!    that was being written: it is cut at the first group that is not whole, unless a later one
-//!    proves that it was whole once. A segment that does not go on where the one before ends is
-//!    left out: what is missing between them was not durable, so neither was this. Before one is
-//!    cut it gets the groups that come next, where the pending file has them.
-//! 4. What was found may stand in the system's cache only, and where a flush failed the system may
-//!    have forgotten that it does: what was not known to be on stable storage is written once more.
-//!    The last segments end where they were cut.
+//! 1. The lock file keeps all other processes out.
+//! 2. The manifest says which files are the store. A torn last record is an edit that was never
+//!    acknowledged; files that only it names are orphans.
+//! 3. Log segments with anything that is not in tables are replayed into buffers. A segment that
+//!    has ended according to the manifest must be whole. The others, the last ones, may end in a
+//!    torn tail: the tail is cut at the first group that is not whole, unless a later group proves
+//!    that it was whole once. A segment that does not continue where the one before ends is left
+//!    out: the gap between them was not durable, so neither was the segment. Before a segment is
+//!    cut, the groups that come next are added from the pending file, if they are there.
+//! 4. What was found may be in the system's cache only, and after a failed flush the system may
+//!    have forgotten that it must write it. So everything that was not known to be on stable
+//!    storage is written once more. The last segments end where they were cut.
 //! 5. A new segment is made, and a new manifest that says all this; they are flushed, together with
 //!    the last segments, and the manifest takes the place of the old one by a rename. A crash
 //!    before it leaves the old one, and this recipe begins anew.
@@ -49,8 +49,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 impl Options {
     /// Opens the store in a directory; with [`Options::create`], makes it if there is none.
     ///
-    /// What a crash left is put in order. The time it takes grows with the log that is not in
-    /// tables yet, which [`Options::memtable_bytes`] bounds.
+    /// Recovers after a crash. The time that this takes grows with the part of the log that is not
+    /// in tables yet, which [`Options::memtable_bytes`] bounds.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open already, here or in another process, [`Error::Path`] if
@@ -147,7 +147,7 @@ pub(crate) fn new_store() -> u64 {
     STORES.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What is on stable storage before the manifest says so.
+/// What must be on stable storage before the manifest says so.
 struct Prepared<'o> {
     recovery: Recovery<'o>,
     version: Version,
@@ -157,7 +157,7 @@ struct Prepared<'o> {
     draft: Draft,
 }
 
-/// Steps 3 to 5, but for the rename.
+/// Steps 3 to 5, without the rename.
 fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     let directory = Arc::clone(recovery.version.directory());
     recovery.replay()?;
@@ -182,8 +182,7 @@ fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     Ok(Prepared { recovery, version, segment, next_seq, draft })
 }
 
-/// Whether a directory holds nothing but what a creation that did not end leaves: segments with
-/// nothing in them at most.
+/// Whether a directory holds only the remains of an unfinished creation: at most empty segments.
 fn is_unborn(directory: &Directory, names: &[std::ffi::OsString]) -> Result<bool> {
     for name in names {
         match files::parse(name) {

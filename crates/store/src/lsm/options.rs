@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::os::System;
 
-/// With less memory than this nothing goes on.
+/// A store needs at least this much memory.
 const MEMORY_MIN: u64 = 4 << 20;
-/// Whether a buffer or a segment is full is looked at after so small a part of it, and no more
-/// than so many bytes.
+/// Whether a buffer or a segment is full is checked after each of this many parts of it, but at
+/// least once in this many bytes.
 const LOOK_PART: u64 = 256;
 const LOOK_BYTES_MAX: u64 = 16 << 10;
 
@@ -73,55 +73,55 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The options that a store has unless told.
+    /// The default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether a store is created where there is none. No, unless told.
+    /// Whether a store is created where there is none. The default is no.
     pub fn create(mut self, yes: bool) -> Self {
         self.create = yes;
         self
     }
 
-    /// The durability of commits that do not choose one: [`Durability::Durable`], unless told.
+    /// The durability of commits that do not choose one. The default is [`Durability::Durable`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How many bytes of memory the store takes: 256 MiB, unless told, and no less than 4 MiB.
+    /// How many bytes of memory the store takes: by default 256 MiB, and at least 4 MiB.
     ///
-    /// That is for everything: new entries, what finds the blocks of tables, blocks and values that
-    /// were read, buffers, and what the system's cache holds of files that are being written. A
-    /// store larger than this should have about 5 % of its size, if its values are separated, to
-    /// find each one by one read.
+    /// That covers everything: new entries, indexes and filters of tables, blocks and values that
+    /// were read, buffers, and what the system's cache holds of files that are being written. If
+    /// the values of a store are separated, a limit of about 5 % of its size is enough to find each
+    /// value with one read.
     ///
-    /// Not in it are batches, keys and values while they are handed over, and entries that a cursor
-    /// holds on to after they went to tables. Where the file system takes no reads past the
-    /// system's cache ([`ReadStat::is_direct`](super::ReadStat::is_direct)), that cache holds what
-    /// it likes besides.
+    /// It does not cover batches, keys and values while they are handed over, and entries that a
+    /// cursor holds after they went to tables. If the file system does not support reads past the
+    /// system's cache ([`ReadStat::is_direct`](super::ReadStat::is_direct)), the size of that cache
+    /// is not limited.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = bytes.max(MEMORY_MIN);
         self
     }
 
-    /// How many bytes of new entries are kept in memory before they go to a table: a sixteenth of
-    /// the memory limit, unless told, and at most an eighth of it. While they go there, up to three
-    /// times as much is in memory.
+    /// How many bytes of new entries are kept in memory before they go to a table: by default a
+    /// sixteenth of the memory limit, and at most an eighth of it. While they are written, up to
+    /// three times as much is in memory.
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.memtable_bytes = bytes.max(1);
         self
     }
 
-    /// How long a log segment becomes: an eighth of the memory limit, but between 1 and 64 MiB,
-    /// unless told. What is garbage in a store is known and collected in steps of this.
+    /// How long a log segment becomes: by default an eighth of the memory limit, but between 1 and
+    /// 64 MiB. Garbage in a store is known and collected in steps of this size.
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes.max(1);
         self
     }
 
-    /// How long a table becomes: a sixteenth of the memory limit, but at most 32 MiB, unless told.
+    /// How long a table becomes: by default a sixteenth of the memory limit, but at most 32 MiB.
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.table_bytes = bytes.max(1);
         self
@@ -140,7 +140,8 @@ impl Options {
         }
     }
 
-    /// After so many new bytes it is looked whether there is room: small beside what is full then.
+    /// After this many new bytes it is checked whether there is room: a small part of a full buffer
+    /// or segment.
     pub(crate) fn look_bytes(&self) -> u64 {
         (self.segment_bytes.min(self.memtable_bytes as u64) / LOOK_PART).min(LOOK_BYTES_MAX)
     }

@@ -1,6 +1,6 @@
-//! How writers are slowed down while the work behind commits is behind: by as much as that work
-//! gets done, and a little more or less, so that nobody ever waits for all of it at once. What they
-//! must know of the version, and the prices, are pure functions.
+//! How writers are slowed down while background work is late: to about the rate at which that work
+//! gets done, so that no writer ever waits for all of it at once. What they must know of the
+//! version, and the prices, are pure functions.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use super::compact;
 use super::debt::Survey;
 use super::version::{Sealed, Segment, Version};
 
-/// Writers begin to wait when files hold more than so many hundredths of what is needed, and more
-/// than so many segments besides it; the longer the further they are beyond it. What merges and
-/// collections write before they remove something comes on top, and what surrounds keys and values
-/// is part of what is needed: a tenth of values of a kibibyte.
+/// Writers begin to wait when files hold more than this percentage of the needed bytes, and more
+/// than this many segments besides; the further beyond, the longer. What merges and collections
+/// write before they remove something comes on top. The overhead of keys and values is part of the
+/// needed bytes: a tenth for values of a kibibyte.
 const SPACE_PERCENT: u64 = 115;
 const SLACK_SEGMENTS: u64 = 3;
-/// So many thousandths beyond that, writers make as much garbage as is collected; and half as much
-/// for each so many more.
+/// At this many thousandths beyond that, writers make as much garbage as is collected; and half as
+/// much for each further step of this many.
 const LEVEL_MILLE: u64 = 40;
 const HALF_MILLE: u64 = 20;
-/// For each table of level 0 that should be merged: so many nanoseconds a kibibyte (64 MB/s), and
+/// For each table of level 0 that should be merged: this many nanoseconds a kibibyte (64 MB/s), and
 /// twice as many for each one more.
 const LEVEL0_NS: u64 = 16_000;
 /// A price is doubled no more often than that.
 const DOUBLINGS_MAX: u64 = 12;
-/// Whoever writes waits no longer than this at once, whatever it costs.
+/// A writer waits no longer than this at once, whatever it costs.
 const WAIT_US_MAX: u64 = 100_000;
-/// What is garbage because of a buffer takes at most so many hundredths of what is needed, and what
-/// stands behind its entries so many segments, whatever they hide.
+/// Garbage that is due to a buffer takes at most this percentage of the needed bytes, and its
+/// entries with their values at most this many segments, whatever they hide.
 const UNKNOWN_PERCENT: u64 = 4;
 const UNKNOWN_SEGMENTS: u64 = 3;
 
@@ -40,7 +40,7 @@ pub(crate) struct Rate {
 
 /// What is assumed before anything was removed.
 const BYTES_A_SECOND: u64 = 32 << 20;
-/// What was done before counts no more than so much time.
+/// Earlier work counts as at most this much time.
 const REMEMBERED_US: u64 = 4_000_000;
 /// However slow the work is, writers go on.
 const BYTES_A_SECOND_MIN: u64 = 1 << 20;
@@ -52,7 +52,7 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// After so many bytes more were removed in some time.
+    /// The rate after this many more bytes were removed in some time.
     pub(crate) fn after(self, bytes: u64, time: Duration) -> Self {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(REMEMBERED_US);
         let (bytes, us) = (self.bytes.saturating_add(bytes), self.us + us);
@@ -69,7 +69,7 @@ impl Rate {
     }
 }
 
-/// How far the work behind commits is behind.
+/// How late the background work is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Behind {
     /// Tables of level 0 that should be merged.
@@ -79,8 +79,7 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    /// What a kibibyte costs whoever writes it, in nanoseconds: nothing at first, then more and
-    /// more.
+    /// What a kibibyte costs its writer, in nanoseconds: nothing at first, then more and more.
     pub(crate) fn price(self, rate: Rate) -> u64 {
         let more = self.level0.checked_sub(1);
         let level0 = more.map_or(0, |more| LEVEL0_NS << more.min(DOUBLINGS_MAX));
@@ -95,7 +94,7 @@ impl Behind {
     }
 }
 
-/// How long a writer of such a weight waits at such a price, in microseconds.
+/// How long a writer of this weight waits at this price, in microseconds.
 pub(crate) fn delay_us(price: u64, weight: u64) -> u64 {
     (weight.saturating_mul(price) / (1024 * 1000)).min(WAIT_US_MAX)
 }
@@ -123,14 +122,14 @@ pub(crate) struct Standing {
     needed: u64,
     /// What an entry takes, with its value.
     entry_bytes: u64,
-    /// Of a hundred new entries, so many hide an older one: by the newest tables that were looked
-    /// at, if any were.
+    /// How many of a hundred new entries hide an older one: by the newest tables that were
+    /// examined, if any were.
     hiding: Option<u64>,
     segment_bytes: u64,
 }
 
 impl Standing {
-    /// That of a version behind one of which this was known.
+    /// The standing of a version, given that of the one before.
     pub(crate) fn new(version: &Version, segment_bytes: u64, before: &Self) -> Self {
         let tables: u64 = version.tables().map(|(_, table)| table.meta.bytes).sum();
         let is_unflushed = |sealed: &Sealed| sealed.last_seq > version.flushed;
@@ -154,14 +153,14 @@ impl Standing {
         }
     }
 
-    /// What so many operations make garbage, by estimate.
+    /// An estimate of the bytes that this many operations make garbage.
     fn hidden_by(&self, operations: u64) -> u64 {
         let bytes = operations.saturating_mul(self.entry_bytes);
         bytes.saturating_mul(self.hiding.unwrap_or(0)) / 100
     }
 
-    /// Whether a buffer with so many operations should go to a table although there is room in it:
-    /// what it hides is not known as garbage before.
+    /// Whether a buffer with this many operations should go to a table although there is room in
+    /// it: what it hides is not known to be garbage before.
     pub(crate) fn may_hide_much(&self, operations: u64) -> bool {
         let share = (self.needed / 100 * UNKNOWN_PERCENT).max(self.segment_bytes / 4);
         let bytes = operations.saturating_mul(self.entry_bytes);
@@ -170,7 +169,7 @@ impl Standing {
             || self.hidden_by(operations) >= share
     }
 
-    /// How far the work behind commits is behind.
+    /// How late the background work is.
     pub(crate) fn behind(&self, unmerged: Unmerged) -> Behind {
         let written = self.unflushed + unmerged.bytes;
         let space = self.space + unmerged.bytes;
@@ -183,8 +182,8 @@ impl Standing {
         Behind { level0: self.level0, space: over / needed.max(1) }
     }
 
-    /// What a writer of so many bytes and operations is held to account for: what it writes, or
-    /// what becomes garbage by it.
+    /// The bytes that a writer of this many bytes and operations is charged for: those that it
+    /// writes, or those that it makes garbage.
     pub(crate) fn weight(&self, bytes: usize, operations: u64) -> u64 {
         self.hidden_by(operations).max(bytes as u64)
     }

@@ -1,19 +1,19 @@
-//! The pending file: what commits have handed to the system and the log does not hold yet. A commit
-//! of [`Durability::Buffered`](super::Durability) has to outlive its process; to store it in memory
-//! that is shared with the system does that as well as a write to the log, for a tenth of the time.
-//! The log gets many commits by one write.
+//! The pending file: commits that were handed to the system and that the log does not hold yet. A
+//! commit of [`Durability::Buffered`](super::Durability) has to outlive its process. Storing it in
+//! memory that is shared with the system achieves that as well as a write to the log, in a tenth of
+//! the time. The log then gets many commits by one write.
 //!
 //! ```text
 //!   0   magic (8), version (4)
 //!   12  segment (4)   the segment of the log in which the bytes will stand
 //!   16  offset (8)    where the first one will stand
-//!   64  groups        one behind the other, as they will stand there
+//!   64  groups        one after the other, as they will stand there
 //! ```
 //!
-//! Nothing here is ever flushed, and nothing says how many groups there are, or whether the first
-//! lines are of the same moment as the groups: the checksum of a group starts from its segment's
-//! salt and its place there, so that one that passes is what its writer wanted in this place. Only
-//! groups of commits that succeed are put here, and only as long as the log does not hold them.
+//! The file is never flushed, and it does not say how many groups there are, or whether its header
+//! is as new as the groups. The checksum of a group starts from its segment's salt and its place
+//! there, so a group that passes is the one that its writer wanted in this place. Only groups of
+//! commits that succeed are put here, and only as long as the log does not hold them.
 
 use std::io::ErrorKind;
 
@@ -34,8 +34,8 @@ const VERSION: u32 = 1;
 /// The log lets no more than this gather, and one more commit of at most as much.
 const PENDING_BYTES: usize = GROUPS_OFFSET + 2 * GATHERED_BYTES_MAX;
 
-/// What the file begins with. A version that writes it otherwise is told from this one by the
-/// manifest, too.
+/// The beginning of the file: magic number and version. A version with another layout is recognised
+/// by the manifest, too.
 fn beginning() -> [u8; SEGMENT_OFFSET] {
     let mut bytes = [0; SEGMENT_OFFSET];
     bytes[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);
@@ -46,13 +46,13 @@ fn beginning() -> [u8; SEGMENT_OFFSET] {
 /// The file, as the writer of the log has it.
 pub(crate) struct Pending {
     shared: Box<dyn Shared>,
-    /// So many bytes of what is held back are in it.
+    /// How many of the bytes that are held back are in it.
     count: usize,
 }
 
 impl Pending {
-    /// `None` where it cannot be had, or is somebody else's: then the log is written to for each
-    /// commit. What was in it must be in the log.
+    /// `None` if it is not available, or belongs to something else: then each commit is written to
+    /// the log. Its former content must be in the log.
     pub(crate) fn open(directory: &Directory) -> Option<Self> {
         let path = directory.file(Name::Pending);
         let file = match directory.system.open_data(&path, Open::Write, 0) {
@@ -111,8 +111,8 @@ impl Remains {
         Ok(if is_ours { Self(bytes) } else { Self::default() })
     }
 
-    /// Where the groups of a segment would stand in it, and behind them what is there; `None` if it
-    /// is of another segment.
+    /// Where the groups of a segment would stand in it, and the bytes there; `None` if it is of
+    /// another segment.
     pub(crate) fn of(&self, identity: &Identity) -> Option<(u64, &[u8])> {
         let header = self.0.get(..GROUPS_OFFSET)?;
         let is_ours = u32_at(header, SEGMENT_OFFSET) == identity.number;
@@ -133,7 +133,7 @@ impl Remains {
         &rest[..count]
     }
 
-    /// So much of a segment was on stable storage, as far as the first group knew.
+    /// How much of a segment was on stable storage, according to the first group.
     pub(crate) fn flushed(&self, identity: &Identity) -> u64 {
         let first = self.of(identity).and_then(|(offset, bytes)| {
             identity.whole_group(offset, bytes).map(|group| group.flushed.min(offset))

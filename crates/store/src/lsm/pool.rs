@@ -1,5 +1,5 @@
-//! The threads that do what was asked for without waiting: reads, and leading commits where nobody
-//! who waits could. They are started when there is work for them.
+//! The threads that serve asynchronous calls: reads, and leading commits if there is no waiting
+//! thread that could lead. They are started when there is work for them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -12,14 +12,14 @@ use super::search::Value;
 use super::snapshot::View;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// So many threads at most.
+/// The upper bound of threads.
 const THREADS_MAX: usize = 8;
-/// A thread takes so many reads at once, at most.
+/// A thread takes at most this many reads at once.
 const READS_MAX: usize = 128;
 
 /// Something to do.
 pub(crate) enum Task {
-    /// Reading one key: those that are asked for at the same time are read together.
+    /// Reading one key: keys that are requested at the same time are read together.
     Get(Get),
     /// Anything else.
     Other(Box<dyn FnOnce(&Inner) + Send>),
@@ -32,7 +32,7 @@ pub(crate) struct Get {
     pub(crate) reply: Reply<Option<Vec<u8>>>,
 }
 
-/// What is called with an answer. Whoever waits is told also if nobody answers.
+/// What is called with an answer. A waiter is also told if there will be no answer.
 pub(crate) struct Reply<T>(Option<Box<dyn FnOnce(crate::Result<T>) + Send>>);
 
 impl<T> Reply<T> {
@@ -40,8 +40,8 @@ impl<T> Reply<T> {
         Self(Some(Box::new(call)))
     }
 
-    /// Answers. A panic of who is called stays here: the message was printed, and it is not the
-    /// concern of others.
+    /// Answers. A panic of the callback ends here: its message was printed, and it must not affect
+    /// others.
     pub(crate) fn send(mut self, answer: crate::Result<T>) {
         self.call(answer);
     }
@@ -70,7 +70,7 @@ struct State {
 
 /// The threads and what they are to do.
 pub(crate) struct Pool {
-    /// Where there are to be no threads, everything is done by who asks.
+    /// Without threads, the calling thread does everything.
     is_on: bool,
     state: Mutex<State>,
     changed: Condvar,
@@ -101,8 +101,8 @@ impl Pool {
         }
     }
 
-    /// Ends the threads when they have done everything. From then on, everything is done by who
-    /// asks.
+    /// Ends the threads when they have done everything. From then on, the calling thread does
+    /// everything.
     pub(crate) fn stop(&self) {
         let threads = {
             let mut state = self.lock();
@@ -111,7 +111,7 @@ impl Pool {
         };
         self.changed.notify_all();
         let own = std::thread::current().id();
-        // Who is called with an answer may close the store, on one of these threads.
+        // A callback may close the store, on one of these threads.
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
             // A thread that panicked has nothing left to do.
             let _ = thread.join();
@@ -127,7 +127,7 @@ fn take(tasks: &mut VecDeque<Task>) -> Vec<Task> {
 }
 
 impl Inner {
-    /// Has a task done by a thread of the pool. If there is none to be had: here and now.
+    /// Has a task done by a thread of the pool, or here and now if no thread is available.
     pub(crate) fn ask(self: &Arc<Self>, task: Task) {
         if let Some(task) = self.push(task, Some(self)) {
             self.run(vec![task]);
@@ -141,7 +141,7 @@ impl Inner {
         }
     }
 
-    /// Gives the task back if nobody will do it.
+    /// Gives the task back if no thread will do it.
     fn push(&self, task: Task, starter: Option<&Arc<Self>>) -> Option<Task> {
         let mut state = self.background.pool.lock();
         if !self.background.pool.is_on || state.is_stopped {
@@ -196,7 +196,7 @@ fn start(inner: &Arc<Inner>) -> Option<JoinHandle<()>> {
     let shared = Arc::clone(inner);
     let work = move || {
         while let Some(tasks) = shared.background.pool.next() {
-            // What panics tells who waits for it; the thread goes on.
+            // A task that panics tells its waiter; the thread goes on.
             let run = std::panic::AssertUnwindSafe(|| shared.run(tasks));
             let _ = std::panic::catch_unwind(run);
         }

@@ -1,5 +1,5 @@
 //! Queues of reads, one for each thread that reads much at once, with the buffers that they fill;
-//! and the buffer of a thread that reads one thing after the other.
+//! and the buffer of a thread that reads one piece after the other.
 //!
 //! A thread makes its queue when it first needs one and keeps it for the next time: a ring belongs
 //! to the thread that made it. A queue is given back with nothing in flight, so that a store that
@@ -18,12 +18,12 @@ use crate::os::aio::{self, Action, Buffer, Completion, Pool, Request};
 
 /// Most blocks and small values fit, wherever they begin.
 const BUFFER_BYTES: usize = 16 << 10;
-/// Longer ones have a multiple of this, so that they are of use again; as long a one is kept for
-/// that, and so many of them.
+/// Longer buffers have a multiple of this length, so that they can be reused; buffers up to this
+/// length are kept for that, and at most this many.
 const LARGE_UNIT: usize = 64 << 10;
 const LARGE_MAX: usize = 2 << 20;
 const LARGE_COUNT: usize = 8;
-/// A turn waits until one in so many reads is back: fewer calls, while the rest keeps the device
+/// A turn waits until one in this many reads is back: fewer calls, while the rest keeps the device
 /// busy.
 const TURN_PART: usize = 8;
 
@@ -95,7 +95,7 @@ impl Queue {
         result
     }
 
-    /// One of that store that is not in use. Those of stores that are closed go on the way.
+    /// An unused queue of that store. Queues of closed stores are dropped on the way.
     fn take(directory: &Arc<Directory>) -> Option<Self> {
         let take = |queues: &RefCell<Vec<Self>>| {
             let mut queues = queues.borrow_mut();
@@ -119,7 +119,7 @@ impl Queue {
         !self.free.is_empty()
     }
 
-    /// Adds a read to those of the next turn; answers its token. There is room for it.
+    /// Adds a read to those of the next turn; returns its token. There must be room for it.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -139,7 +139,7 @@ impl Queue {
         Ok(token)
     }
 
-    /// A buffer for so many bytes.
+    /// A buffer for `len` bytes.
     fn buffer(&mut self, len: usize) -> Buffer {
         if len <= BUFFER_BYTES {
             return self.buffers.pop().unwrap_or_else(|| Buffer::new(len));
@@ -164,7 +164,7 @@ impl Queue {
     /// is back, the offset at which it began, and its bytes or why there are none.
     ///
     /// # Errors
-    /// If the system refuses to serve the queue: then nobody knows what becomes of the reads.
+    /// If the system refuses to serve the queue: then the outcome of the reads is unknown.
     pub(crate) fn turn(
         &mut self,
         has_more: bool,

@@ -25,14 +25,12 @@ use crate::{Error, Result};
 
 /// A store that is only read, as it was when it was opened.
 ///
-/// Nothing is written for it: not to the store, and nowhere else. So it works where the disk is
-/// full, where the store lies on a mount or in a folder that cannot be written, and for whoever may
-/// not write. What only the log holds is put into memory, all of it: about as much as the writer
-/// had there.
+/// Nothing is written for it: not to the store, and nowhere else. So it works on a full disk, on a
+/// read-only mount or folder, and for a process that may not write. Everything that only the log
+/// holds is put into memory: about as much as the writer had there.
 ///
 /// Any number of readers have a store open at a time, in any number of processes, and none while a
-/// [`Db`](super::Db) has it. They see nothing that was committed after they were opened, since
-/// nothing is.
+/// [`Db`](super::Db) has it. Nothing is committed while they have it open.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -65,9 +63,8 @@ pub struct Reader {
 impl Options {
     /// Opens the store in a directory for reading only: see [`Reader`].
     ///
-    /// Where somebody may write to the folder, a lock keeps writers out. Where the lock file is
-    /// missing none is made: then every file is opened at once, so that one who begins to write
-    /// later takes nothing away.
+    /// If the folder can be written to, a lock keeps writers out. If the lock file is missing, none
+    /// is made: then every file is opened at once, so that a later writer takes nothing away.
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open for writing, here or in another process; else as
@@ -87,7 +84,7 @@ impl Options {
         let reader = options.read(version, lock)?;
         if reader._lock.is_none() {
             keep_open(reader.view.version())?;
-            // Nobody has begun to write meanwhile.
+            // No writer has begun in the meantime.
             if join(&directory)?.is_some() {
                 return Err(locked(&directory));
             }
@@ -111,7 +108,7 @@ impl Options {
     }
 }
 
-/// Joins those who read; `None` where nobody has ever locked the store.
+/// Joins the readers; `None` if the store has never been locked.
 pub(crate) fn join(directory: &Directory) -> Result<Option<Box<dyn Send + Sync>>> {
     let path = directory.file(Name::Lock);
     match directory.system.lock_shared(&path) {
@@ -128,7 +125,7 @@ fn locked(directory: &Directory) -> Error {
     Error::Locked { path: directory.file(Name::Lock), reason: reason.to_string() }
 }
 
-/// Opens every file, so that it is there also when it has lost its name.
+/// Opens every file, so that it stays readable even if its name is removed.
 fn keep_open(version: &Version) -> Result<()> {
     let tables = version.tables().map(|(_, table)| table.handle());
     let segments = version.segments().map(|segment| segment.handle());
@@ -178,8 +175,7 @@ impl Reader {
         Ok(self.view.get(&full_key(keyspace.id(), key))?.map(Value::into_vec))
     }
 
-    /// Calls `see` with the value of a key, which need not be copied for it, and answers what it
-    /// answers.
+    /// Calls `see` with the value of a key, without copying the value, and returns its result.
     ///
     /// # Errors
     /// As [`Reader::get`].
@@ -193,7 +189,7 @@ impl Reader {
         Ok(search::show(self.view.get(&full_key(keyspace.id(), key))?, see))
     }
 
-    /// The values of several keys, in their order.
+    /// The values of several keys, in the order of `keys`.
     ///
     /// # Errors
     /// As [`Reader::get`].
@@ -206,8 +202,8 @@ impl Reader {
         self.view.values(keyspace, keys)
     }
 
-    /// Calls `see` with the number of each key and its value, which need not be copied for it: as
-    /// they come, in no particular order.
+    /// Calls `see` with the index of each key and its value, without copying the value: as they
+    /// arrive, in no particular order.
     ///
     /// # Errors
     /// As [`Reader::get`]; `see` may have been called for some of them.
@@ -221,7 +217,7 @@ impl Reader {
         self.view.show(keyspace, keys, see)
     }
 
-    /// A place in a keyspace that moves both ways.
+    /// A cursor, which moves both ways.
     ///
     /// # Errors
     /// As [`Reader::get`].
@@ -230,7 +226,7 @@ impl Reader {
         Cursor::new(self.view.clone(), keyspace.id())
     }
 
-    /// The entries of a keyspace in order.
+    /// An iterator over the entries of a keyspace in order.
     ///
     /// # Errors
     /// As [`Reader::get`].

@@ -1,6 +1,6 @@
-//! What the log says that no table does: steps 3 and 4 of `open`, and what a reader that may write
-//! nothing makes of them. It keeps in memory what an opener would put into tables or add to a
-//! segment, and cuts nothing.
+//! Recovering from the log what no table holds: steps 3 and 4 of `open`, and their form for a
+//! reader that may not write. The reader keeps in memory what an opener would put into tables or
+//! add to a segment, and cuts nothing.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -23,12 +23,12 @@ use crate::os::{DataFile, Open};
 use crate::sync::atomic::AtomicU32;
 use crate::{Error, Result};
 
-/// So much of the log is written once more at a time.
+/// This much of the log is rewritten at a time.
 const REWRITE_BYTES: u64 = 1 << 20;
 /// With a smaller buffer than this, one thread puts the log into it: what two have in hand would
 /// take too much more.
 pub(crate) const SHARED_BYTES_MIN: usize = 1 << 20;
-/// Search for groups behind a break: at most so many times the bytes there.
+/// The search for groups after a break reads at most this many times the bytes there.
 const SEARCH_EFFORT: u64 = 4;
 
 /// What may be done to the files of a store.
@@ -67,8 +67,8 @@ impl<'o> Recovery<'o> {
     pub(crate) fn begin(options: &'o Options, version: Version, access: Access) -> Result<Self> {
         let directory = version.directory();
         let there: BTreeSet<Name> = directory.names()?.into_iter().collect();
-        // Before anything is removed: where the end of the manifest is lost, what it named seems to
-        // belong to nobody.
+        // Before anything is removed: if the end of the manifest is lost, the files that it named
+        // seem to be orphans.
         let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
         let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
         if let Some(missing) = tables.chain(segments).find(|name| !there.contains(name)) {
@@ -134,7 +134,7 @@ impl<'o> Recovery<'o> {
         self.replay.settle()
     }
 
-    /// Reads a segment; answers what the next one must begin with, unless nothing of this one
+    /// Reads a segment; returns what the next one must begin with, unless nothing of this one
     /// counts.
     fn replay_segment(
         &mut self,
@@ -178,7 +178,7 @@ impl<'o> Recovery<'o> {
         }
         let last_seq = seq.map(|seq| seq - 1);
         match segment.sealed {
-            // One that has ended without a group says nothing of what follows.
+            // A segment that has ended without a group says nothing about the next one.
             Some(sealed) => {
                 let follows = last_seq.is_none_or(|last_seq| last_seq == sealed.last_seq);
                 if !groups.is_at_end() || !follows {
@@ -191,7 +191,7 @@ impl<'o> Recovery<'o> {
         Ok(seq)
     }
 
-    /// The next groups: of the segment, and behind them those that were handed to the system and do
+    /// The next groups: of the segment, and after them those that were handed to the system and do
     /// not stand in it yet. They are added to it, or kept in memory.
     fn next_stretch(
         &self,
@@ -223,8 +223,8 @@ impl<'o> Recovery<'o> {
         Ok(Some(Stretch::of(&segment.identity, at, more)))
     }
 
-    /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
-    /// known to be on stable storage, and that is its last sequence number.
+    /// Ends a segment that the manifest does not call ended, after its last group. `flushed` bytes
+    /// of it are known to be on stable storage, and `last_seq` is its last sequence number.
     fn end(
         &mut self,
         segment: &Segment,
@@ -232,7 +232,7 @@ impl<'o> Recovery<'o> {
         file: Arc<dyn DataFile>,
         (flushed, last_seq): (u64, u64),
     ) -> Result<()> {
-        // Nothing is cut behind groups that make no sense.
+        // Nothing is cut after groups that make no sense.
         self.replay.settle()?;
         let path = segment.handle().path();
         let cut = groups.position();
@@ -242,7 +242,8 @@ impl<'o> Recovery<'o> {
         }
         self.edits.push(self.end_of(segment, cut, last_seq));
         if cut > HEADER_BYTES as u64 && self.access == Access::Write {
-            // Also where it ends there already: room may have been found for more.
+            // This is done even if the file ends there already: room may have been reserved for
+            // more.
             file.set_len(cut).map_err(|e| Error::io("cut", path, e))?;
             rewrite(&*file, flushed..cut).map_err(|e| Error::io("write to", path, e))?;
             self.unflushed.push((path.to_path_buf(), file));
@@ -251,8 +252,8 @@ impl<'o> Recovery<'o> {
     }
 
     /// Leaves out a segment whose first group does not follow: the tail of the one before was lost,
-    /// and so nothing here was ever durable. It is damage if a group says otherwise: those that
-    /// were read say that so much was flushed.
+    /// and so nothing here was ever durable. It is damage if a group says otherwise: the groups
+    /// that were read say how much was flushed.
     fn leave_out(&mut self, segment: &Segment, mut groups: Groups, flushed: u64) -> Result<()> {
         let mut flushed = flushed;
         while let Some(group) = groups.next()? {
@@ -308,7 +309,7 @@ impl<'o> Recovery<'o> {
     }
 }
 
-/// The sequence number behind groups, the first of which must begin with `seq`; the offset of the
+/// The sequence number after groups, the first of which must begin with `seq`; the offset of the
 /// first one that does not follow.
 fn follow(stretch: &Stretch, seq: u64) -> Result<u64, u64> {
     let mut groups = stretch.groups();

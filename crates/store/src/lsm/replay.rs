@@ -1,7 +1,7 @@
-//! Putting what was read of the log into a buffer: a second thread does that while the first one
-//! reads and verifies what follows. Neither waits for the other before there is nothing else to do:
-//! where the second one is late, the first one does its work. Entries are set aside as they come,
-//! and a buffer that gets no more is put in order at once.
+//! Putting groups of the log into a buffer: a second thread does that while the first one reads and
+//! verifies the next groups. Neither waits for the other as long as there is other work: if the
+//! second thread is late, the first one does its work. Entries are set aside as they come, and a
+//! buffer that gets no more is put in order at once.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::wal::Stretch;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 
-/// With more stretches waiting than this, who brings one puts it in himself.
+/// If more stretches than this are waiting, a thread that brings one puts it in itself.
 const WAITING_MAX: usize = 2;
 /// Memory of longer stretches is not kept for others.
 const SPARE_BYTES_MAX: usize = 1 << 20;
@@ -27,7 +27,7 @@ enum Work {
 }
 
 impl Work {
-    /// Does it; answers what it left of memory.
+    /// Does the work; returns the memory that can be used again.
     fn run(self) -> (Result<()>, Option<Vec<u8>>) {
         match self {
             Self::Groups(job) => (job.run(), Some(job.stretch.into_memory())),
@@ -144,7 +144,7 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// Whoever puts groups into buffers.
+/// The part of recovery that puts groups into buffers.
 pub(crate) struct Replay {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,

@@ -1,5 +1,5 @@
-//! Going on in another segment of the log. The next one is made beforehand, and the one before is
-//! flushed and ended behind: a commit that finds a segment full waits for neither.
+//! Going on in another segment of the log. The next segment is made in advance, and the one before
+//! is flushed and ended in the background: a commit that finds a segment full waits for neither.
 //!
 //! ```text
 //!   ended, not yet sealed        written to        spare
@@ -19,18 +19,18 @@ use super::warm::Warm;
 use crate::Result;
 use crate::sync::{Mutex, MutexGuard};
 
-/// With more segments that have ended than this, who ends another one seals them.
+/// If more ended segments than this are unsealed, the thread that ends another one seals them.
 const ENDED_MAX: usize = 4;
 
 /// The segments of the log.
 pub(crate) struct Logs {
-    /// The one that is written to, and who writes.
+    /// The segment that is written to, and the state of its writer.
     pub(crate) writer: Mutex<Writer>,
-    /// Those before it that the manifest does not say to have ended, in the order of the log.
+    /// The segments before it that the manifest does not call ended, in the order of the log.
     ended: Mutex<Vec<Ended>>,
     /// The one in which the log goes on. The lock is held while it is made, so that numbers ascend.
     spare: Mutex<Option<NewSegment>>,
-    /// Who seals.
+    /// Held by the thread that seals.
     sealing: Mutex<()>,
     /// What the system's cache keeps of them.
     pub(crate) warm: Warm,
@@ -61,7 +61,7 @@ impl Inner {
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
         self.write_out_log(writer)?;
         let left = self.logs.ended().len();
-        // Where nobody works in the background one is left, as it would be there for a while.
+        // Without background threads one is left, as it would be for a while with them.
         if left > if self.background.is_on() { ENDED_MAX } else { 0 } {
             self.seal_ended()?;
         }
@@ -114,7 +114,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes a segment that the manifest names; nobody knows yet what it will begin with.
+    /// Makes a segment that the manifest names; its first sequence number is not known yet.
     fn make_segment(&self) -> Result<NewSegment> {
         let made = new_segment(&self.directory, self.new_number(), 0)?;
         self.install(vec![Edit::AddSegment(made.0)], |_| {})?;

@@ -1,5 +1,5 @@
-//! Writing tables from sorted entries: what a flush of a buffer and a compaction have in common,
-//! and which entries nobody can see any more.
+//! Writing tables from sorted entries, which flushing a buffer and compacting have in common, and
+//! leaving out entries that no reader can see any more.
 
 use std::sync::Arc;
 
@@ -15,21 +15,22 @@ use crate::Result;
 
 /// What may be left out.
 pub(crate) struct Rules {
-    /// What readers see: sequence numbers of snapshots, ascending, the last one that of a reader
-    /// who begins now.
+    /// What readers see: sequence numbers of snapshots, ascending, the last one that of a new
+    /// reader.
     pub(crate) snapshots: Vec<u64>,
     /// Whether nothing older lies below.
     pub(crate) is_last: bool,
 }
 
 impl Rules {
-    /// The first reader who sees an entry; `None` if there is none yet.
+    /// The first reader that sees an entry; `None` if there is none yet.
     fn first_reader(&self, seq: u64) -> Option<usize> {
         let at = self.snapshots.partition_point(|&snapshot| snapshot < seq);
         (at < self.snapshots.len()).then_some(at)
     }
 
-    /// Of tombstones over the same keys, newest first, those that some reader needs.
+    /// Selects the tombstones that some reader needs, from tombstones over the same keys, newest
+    /// first.
     fn needed(&self, seqs: &[u64]) -> Vec<u64> {
         let mut needed: Vec<u64> = Vec::new();
         let mut last = None;
@@ -91,7 +92,7 @@ impl Sieve<'_> {
 pub(crate) struct Output<'o> {
     pub(crate) version: &'o Version,
     pub(crate) rules: Rules,
-    /// A table is closed when it has so many bytes; the versions of one key stay together.
+    /// A table is closed when it has this many bytes; the versions of one key stay together.
     pub(crate) table_bytes: u64,
     /// Gives numbers to files.
     pub(crate) number: &'o (dyn Fn() -> u32 + Sync),
@@ -239,14 +240,14 @@ fn pick(version: &Version, level: usize, numbers: &[u32]) -> Vec<Arc<TableFile>>
     tables.filter(|table| numbers.contains(&table.meta.number)).map(Arc::clone).collect()
 }
 
-/// Whether a plan only lets a table sink, as it is.
+/// Whether a plan only moves a table to a lower level, unchanged.
 fn is_move(plan: &Plan, upper: &[Arc<TableFile>]) -> bool {
     let [table] = upper else { return false };
     let leftovers = table.meta.tombstones + table.meta.ranges + table.meta.shadowed;
     plan.lower.is_empty() && plan.from != plan.to && !(plan.is_last && leftovers > 0)
 }
 
-/// Does what a plan says, and moves values on the way; answers the edits that make it so.
+/// Carries out a plan, and moves values on the way; returns the edits for the manifest.
 ///
 /// # Errors
 /// As [`write_tables`].
@@ -299,8 +300,8 @@ fn sources(
     Ok(sources)
 }
 
-/// A key with about as many entries before it as behind it; `None` where it is not worth it to
-/// share the work.
+/// A key with about as many entries before it as after it; `None` if sharing the work is not worth
+/// it.
 fn middle(upper: &[Arc<TableFile>], lower: &[Arc<TableFile>]) -> Result<Option<Vec<u8>>> {
     let all = || upper.iter().chain(lower);
     if all().map(|table| table.meta.bytes).sum::<u64>() < SHARED_BYTES_MIN {

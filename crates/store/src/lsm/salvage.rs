@@ -1,17 +1,17 @@
-//! Bringing over what is still readable of a damaged store, and saying what is not. The old files
-//! are only read; nothing in them is trusted.
+//! Copying what is still readable of a damaged store to a new one, and reporting what is not. The
+//! old files are only read; nothing in them is trusted.
 //!
-//! 1. The manifest says which files are the store. Where it cannot be read, every table and segment
-//!    that is there counts.
+//! 1. The manifest says which files are the store. If it cannot be read, every existing table and
+//!    segment counts.
 //! 2. Tables are surveyed (`table/survey`): whole blocks and range tombstones, and gaps between
 //!    them.
-//! 3. The log is read up to the damage and behind it (`log`): what no table holds; and of what
-//!    tables hold, or held, the keys that lie in gaps.
+//! 3. The log is read up to the damage and after it (`log`): entries that no table holds, and, of
+//!    those that tables hold or held, the keys that lie in gaps.
 //! 4. All of that is merged: of each key the newest counts, by its sequence number, unless it or a
-//!    newer range says that the key was deleted. Separated values are found by what their pointers
-//!    say of them (`values`), wherever they stand now.
+//!    newer range says that the key was deleted. Separated values are found by length and checksum,
+//!    which their pointers hold (`values`), wherever they stand now.
 //!
-//! Where a gap held a deletion, or a newer value, an older one may come back: gaps are named.
+//! If a gap held a deletion or a newer value, an older one may come back: gaps are named.
 
 mod log;
 mod values;
@@ -36,14 +36,14 @@ use crate::{Error, Result};
 use log::LogReader;
 use values::Values;
 
-/// A batch is committed when it has so many bytes.
+/// A batch is committed when it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// After so many entries it is asked whether to go on.
+/// After this many entries the caller is asked whether to go on.
 const STRIDE: u64 = 1 << 12;
 /// What can be read of a file that cannot be read as a whole is found in pieces of this.
 const SECTOR: usize = 4096;
 
-/// What came over, and what did not.
+/// What was copied, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
@@ -61,18 +61,18 @@ pub struct SalvageReport {
 pub struct Loss {
     /// The file.
     pub path: PathBuf,
-    /// The byte in it from which on it cannot be read.
+    /// The offset in it from which on it cannot be read.
     pub offset: u64,
     /// What is wrong.
     pub reason: &'static str,
     /// How many entries or operations of the log are missing, where that is known.
     pub count: Option<u64>,
-    /// Keyspace and key behind which something is missing; `None`: from the first one on.
+    /// Keyspace and key after which something is missing; `None`: from the first one on.
     pub after: Option<(Vec<u8>, Vec<u8>)>,
     /// Keyspace and key before which something is missing; `None`: up to the last one. The same as
     /// `after`: that key itself.
     pub before: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether `after` and `before` say something: of damage in the log nobody knows the keys.
+    /// Whether `after` and `before` say something: the keys lost by damage in the log are unknown.
     pub has_keys: bool,
 }
 
@@ -121,14 +121,14 @@ struct Found {
 }
 
 impl Options {
-    /// Brings everything that can still be read of the store at `old` over to a new store at `new`,
-    /// and says what was lost. Files of the old one are never written, and none is made there.
+    /// Copies everything that can still be read of the store at `old` to a new store at `new`, and
+    /// reports what was lost. Files of the old store are never written, and none is made there.
     ///
-    /// Where only one file is damaged, everything else comes over. Entries that can be read and
-    /// cannot be told which keyspace they are of come to one of a made-up name. A deletion that
-    /// cannot be read deletes nothing: what it deleted comes back, if it is still there.
+    /// If only one file is damaged, everything else is copied. Readable entries whose keyspace
+    /// cannot be determined go to a keyspace with a made-up name. A deletion that cannot be read
+    /// deletes nothing: the deleted entry comes back, if it is still there.
     ///
-    /// `progress(done, total)` is told bytes of files; an error from it ends the work.
+    /// `progress(done, total)` gets bytes of files; an error from it ends the work.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -174,7 +174,7 @@ impl Options {
             Ok(report)
         });
         saved.inspect_err(|_| {
-            // The error is what the caller hears of; half a store is of no use.
+            // The caller gets the error; half a store is of no use.
             for name in target.names().unwrap_or_default() {
                 target.give_up(&target.file(name));
             }
@@ -310,8 +310,8 @@ fn read_manifest(directory: &Arc<Directory>, lost: &mut Vec<Lost>) -> Result<Opt
     Ok(None)
 }
 
-/// Whether a manifest seems to be whole: where it names files that are not there, and newer ones
-/// are there that it does not name, its last records are missing.
+/// Whether a manifest seems to be whole: if it names missing files, and there are newer files that
+/// it does not name, its last records are missing.
 fn is_current(version: &Version, there: &BTreeSet<Name>, lost: &mut Vec<Lost>) -> bool {
     let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
     let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
@@ -385,7 +385,7 @@ impl Survey {
         self.gaps.push(span);
     }
 
-    /// Notes the files that the version names and that are not there.
+    /// Notes the missing files that the version names.
     fn missing(
         &mut self,
         directory: &Directory,
@@ -421,7 +421,7 @@ fn before_key(key: &[u8]) -> Option<Vec<u8>> {
     Some(before)
 }
 
-/// The first key behind another one.
+/// The first key after another one.
 fn behind_key(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }

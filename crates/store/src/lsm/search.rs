@@ -1,5 +1,5 @@
 //! Looking up a key: a walk from the newest source to the oldest, in steps between which a block or
-//! a value is read. Reads nothing itself but what finds the blocks of a table.
+//! a value is read. This module itself reads only the indexes and filters of tables.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Value {
     }
 }
 
-/// Shows what was found to somebody who takes no more of it than that.
+/// Shows what was found to a function, without copying it.
 pub(crate) fn show<R>(value: Option<Value>, see: impl FnOnce(Option<&[u8]>) -> R) -> R {
     let result = see(value.as_ref().map(Value::bytes));
     if let Some(Value::Shared(bytes)) = value {
@@ -106,7 +106,7 @@ pub(crate) struct Search<'v> {
     /// What the caller knows it by.
     tag: usize,
     hash: Option<u64>,
-    /// So many tables of level 0, and levels below it, were asked.
+    /// How many tables of level 0, and levels below it, were searched.
     asked: usize,
     table: Option<Asked<'v>>,
     value: Option<Value>,
@@ -117,7 +117,7 @@ impl<'v> Search<'v> {
         Self { view, open, key, tag, hash: None, asked: 0, table: None, value: None }
     }
 
-    /// What it found, when it is done: its tag and the value.
+    /// The result, when it is done: its tag and the value.
     pub(crate) fn into_value(self) -> (usize, Option<Value>) {
         (self.tag, self.value)
     }
@@ -175,7 +175,8 @@ impl<'v> Search<'v> {
         Ok(self.look_next(table, cover, site))
     }
 
-    /// The block of a table to look into; behind its last one the table has no entry.
+    /// The block of a table to look into; if the key is after the last block, the table has no
+    /// entry.
     fn look_next(
         &mut self,
         table: &'v TableFile,

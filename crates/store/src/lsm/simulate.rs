@@ -1,9 +1,9 @@
-//! The planners at work on a store that is not there: tables are lists of numbers, segments are
-//! lengths, and nothing is read or written but what would be is counted. Millions of operations
-//! take seconds, so that curves of write and space amplification can be drawn and held to bounds.
+//! The planners at work on a store that does not exist: tables are lists of numbers, segments are
+//! lengths, and reads and writes are only counted. Millions of operations take seconds, so that
+//! curves of write and space amplification can be drawn and compared with bounds.
 //!
-//! What is decided, `compact` and `gc` decide, for versions as a real store has them; only the
-//! doing is replaced. Work behind commits is done at once, one step at a time.
+//! `compact` and `gc` make all decisions, for versions as a real store has them; only their
+//! execution is replaced. Background work is done at once, one step at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ const POINTER_BYTES: u64 = 20;
 const NODE_BYTES: u64 = 40;
 /// The memory of a store in memtables.
 const MEMTABLES: u64 = 16;
-/// A store with less in it than so many segments may take more space than the bound says.
+/// A store with fewer segments than this may take more space than the bound says.
 const SEGMENTS_MIN: u64 = 16;
 
 /// What a simulated store is like.
@@ -57,7 +57,7 @@ pub struct Shape {
     pub table_bytes: u64,
 }
 
-/// What a store has come to.
+/// The state of a store, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Bytes of keys and values that were put and deleted.
@@ -100,7 +100,7 @@ struct Line {
     segment: u32,
 }
 
-/// A store that is not there.
+/// A simulated store.
 pub struct Simulation {
     shape: Shape,
     version: Version,
@@ -328,7 +328,7 @@ impl Simulation {
         self.edit(&edits)
     }
 
-    /// Collects values in one round; answers whether there was something to collect.
+    /// Collects values in one round; returns whether there was something to collect.
     fn collect(&mut self, bounds: &gc::Bounds) -> Result<bool> {
         let mut victims = gc::choose(&self.version, bounds);
         let is_due = !victims.is_empty();
@@ -470,8 +470,8 @@ impl Simulation {
         tables + segments + self.active.1
     }
 
-    /// Notes how much is on the disk while so many bytes more are, if the store is not small beside
-    /// a segment.
+    /// Notes how much is on the disk together with `more` temporary bytes, unless the store is
+    /// small compared with a segment.
     fn note_space(&mut self, more: u64) {
         if self.tally.live_bytes < SEGMENTS_MIN * self.shape.segment_bytes {
             return;
@@ -480,7 +480,7 @@ impl Simulation {
         self.tally.space_percent_max = self.tally.space_percent_max.max(percent);
     }
 
-    /// Begins to look for the most space anew.
+    /// Starts measuring the peak of space anew.
     pub fn forget_peak(&mut self) {
         self.tally.space_percent_max = 0;
     }

@@ -104,7 +104,7 @@ impl View {
     }
 }
 
-/// The full keys of several keys, one behind the other in their order, each with its number.
+/// The full keys of several keys, one after the other in their order, each with its number.
 struct FullKeys {
     bytes: Vec<u8>,
     /// The number of a key, and where it ends.
@@ -146,7 +146,8 @@ impl FullKeys {
     }
 }
 
-/// The store as it was when the snapshot was taken. Holding one keeps what it sees on the disk.
+/// The store as it was when the snapshot was taken. Holding a snapshot keeps what it sees on the
+/// disk.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -187,8 +188,7 @@ impl Snapshot {
         self.get_with(keyspace, key, |value| value.map(<[u8]>::to_vec))
     }
 
-    /// Calls `see` with the value of a key, which need not be copied for it, and answers what it
-    /// answers.
+    /// Calls `see` with the value of a key, without copying the value, and returns its result.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -203,7 +203,7 @@ impl Snapshot {
         Ok(search::show(value, see))
     }
 
-    /// The values of several keys, in their order.
+    /// The values of several keys, in the order of `keys`.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -216,8 +216,8 @@ impl Snapshot {
         self.view().values(keyspace, keys)
     }
 
-    /// Calls `see` with the number of each key and its value, which need not be copied for it: as
-    /// they come, in no particular order.
+    /// Calls `see` with the index of each key and its value, without copying the value: as they
+    /// arrive, in no particular order.
     ///
     /// # Errors
     /// As [`Snapshot::get`]; `see` may have been called for some of them.
@@ -231,7 +231,7 @@ impl Snapshot {
         self.view().show(keyspace, keys, see)
     }
 
-    /// A place in a keyspace that moves both ways.
+    /// A cursor, which moves both ways.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -240,7 +240,7 @@ impl Snapshot {
         Cursor::new(self.view(), keyspace.id())
     }
 
-    /// The entries of a keyspace in order.
+    /// An iterator over the entries of a keyspace in order.
     ///
     /// # Errors
     /// As [`Snapshot::get`].

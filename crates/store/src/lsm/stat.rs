@@ -18,7 +18,7 @@ pub struct LevelStat {
     pub bytes: u64,
     /// Their entries: deleted and hidden ones too.
     pub entries: u64,
-    /// Of these, the ones that say that a key was deleted; and deleted ranges.
+    /// Of these, deletions of keys; plus deleted ranges.
     pub tombstones: u64,
 }
 
@@ -41,13 +41,13 @@ pub struct MemoryStat {
     pub buffers: u64,
     /// The most that the system's cache holds of files that are being written.
     pub written: u64,
-    /// What it keeps of the log that is not in tables yet, for an opening after an end by force, as
-    /// long as nothing else needs the memory.
+    /// The part of the log, not in tables yet, that the system's cache keeps for an opening after a
+    /// kill, as long as nothing else needs the memory.
     pub log: u64,
 }
 
 impl MemoryStat {
-    /// All of it.
+    /// The sum.
     pub fn total(&self) -> u64 {
         let Self { limit: _, memtables, finders, blocks, values, moved, buffers, written, log } =
             self;
@@ -55,16 +55,16 @@ impl MemoryStat {
     }
 }
 
-/// What readers read since a store was opened: gets, scans and the work behind commits.
+/// What readers read since a store was opened: gets, scans and background work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadStat {
-    /// What serves queues of reads: "ring", "threads" or "in order".
+    /// How queues of reads are served: "ring", "threads" or "in order".
     pub back: &'static str,
     /// Whether files are read past the system's cache, which then holds none of them.
     pub is_direct: bool,
     /// Keys that were looked up.
     pub gets: u64,
-    /// Blocks, values and what finds them that readers found in the cache.
+    /// Blocks, values, indexes and filters that readers found in the cache.
     pub cache_hits: u64,
     /// Those that they had to read, or that another reader was reading.
     pub cache_misses: u64,
@@ -76,7 +76,7 @@ pub struct ReadStat {
     pub ahead: u64,
     /// Reads of one or several separated values for scans.
     pub prefetched: u64,
-    /// Reads of what finds blocks.
+    /// Reads of indexes and filters.
     pub others: u64,
     /// Calls of the system that served queues of reads.
     pub turns: u64,
@@ -101,9 +101,9 @@ pub struct DbStat {
     pub reads: ReadStat,
     /// Held snapshots.
     pub snapshots: u64,
-    /// Commits have sequence numbers up to this one; each operation takes one.
+    /// The last sequence number of the newest commit; each operation takes one number.
     pub last_seq: u64,
-    /// Why work in the background failed, if it did.
+    /// Why background work failed, if it did.
     pub failure: Option<String>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn stat(inner: &Inner) -> DbStat {
     }
 }
 
-/// What is known to whoever reads.
+/// The part that a read-only store knows.
 pub(crate) fn of_view(view: &View) -> DbStat {
     let (current, version) = (&view.current, view.version());
     let mut stat = DbStat { last_seq: view.at, ..DbStat::default() };

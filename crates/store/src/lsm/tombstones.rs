@@ -1,5 +1,5 @@
-//! Range tombstones: which keys a set of deleted ranges covers, and since when. Pure; knows no
-//! file.
+//! Range tombstones: which keys a set of deleted ranges covers, and since when. This module is pure
+//! and knows no file.
 
 use super::table::Bounds;
 use super::varint::{self, Reader};
@@ -9,7 +9,7 @@ use super::varint::{self, Reader};
 pub(crate) struct Tombstone {
     /// The first key that is deleted.
     pub(crate) start: Vec<u8>,
-    /// The first key behind it that is not.
+    /// The first key after it that is not.
     pub(crate) end: Vec<u8>,
     /// Its sequence number.
     pub(crate) seq: u64,

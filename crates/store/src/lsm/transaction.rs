@@ -1,5 +1,5 @@
 //! Optimistic transactions: they read a snapshot and their own writes, and learn at the commit
-//! whether somebody was in their way.
+//! whether there was a conflict.
 
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
@@ -19,23 +19,23 @@ use super::search::Value;
 use super::snapshot::View;
 use crate::{Error, Result};
 
-/// Reads and writes that apply together, as if nobody else had done anything between its first read
-/// and its commit; else not at all.
+/// Reads and writes that apply together, as if no other commit had happened between its first read
+/// and its own commit; or not at all.
 ///
-/// A transaction reads the store as it was when it began, and its own writes. Nobody waits for it,
-/// and it waits for nobody. At the commit, everything that it read or wrote (keys that were absent,
-/// and the ranges that it went through in [scans](Transaction::scan), too) must be as it was when
-/// it began; if another commit changed any of it, this one fails with [`Error::Conflict`], nothing
-/// of it is written, and the caller begins it anew. [`Db::transact`] does so by itself. So
-/// committed transactions are serializable, in the order of their commits. Plain [batches](Batch)
-/// are not checked, but transactions notice them.
+/// A transaction reads the store as it was when it began, and its own writes. It waits for no other
+/// transaction, and none waits for it. At the commit, everything that it read or wrote (keys that
+/// were absent, and the ranges that it went through in [scans](Transaction::scan), too) must be as
+/// it was when it began; if another commit changed any of it, this one fails with
+/// [`Error::Conflict`], nothing of it is written, and the caller begins it anew. [`Db::transact`]
+/// does so by itself. So committed transactions are serializable, in the order of their commits.
+/// Plain [batches](Batch) are not checked, but transactions notice them.
 ///
-/// A transaction that only read never fails at its commit: it saw one moment.
+/// A transaction that only read never fails at its commit: it saw the store at one moment.
 ///
-/// Its writes, and the keys that it read, are kept in memory; while it lives it holds what it sees
-/// on the disk, as a [`Snapshot`](super::Snapshot) does. At the commit, looking for conflicts costs
-/// a search in memory for each key; a range costs a walk through what is in memory of it, and
-/// through those tables that were written since.
+/// Its writes, and the keys that it read, are kept in memory. While it lives it keeps what it sees
+/// on the disk, as a [`Snapshot`](super::Snapshot) does. At the commit, checking for conflicts
+/// costs a search in memory for each key; a range costs a walk through its entries in memory, and
+/// in the tables that were written since.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -89,9 +89,9 @@ impl Db {
         Transaction { inner, footprint, batch: Batch::new(), writes: Writes::default() }
     }
 
-    /// Runs a transaction and commits it, with the store's durability; anew where it conflicts, at
-    /// most so many times in all. `run` may be called again, so it must do nothing else that
-    /// counts.
+    /// Runs a transaction and commits it, with the store's durability. If it conflicts it is run
+    /// again, at most `attempts` times in all. `run` may be called several times, so it must have
+    /// no other effects.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -107,8 +107,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// What `run` answers, and as [`Transaction::commit`]; [`Error::Conflict`] if every attempt did
-    /// conflict.
+    /// The error of `run`, and those of [`Transaction::commit`]; [`Error::Conflict`] if every
+    /// attempt conflicted.
     pub fn transact<T>(
         &self,
         attempts: u32,
@@ -121,7 +121,7 @@ impl Db {
         };
         for _ in 1..attempts {
             match attempt() {
-                // Whoever was in the way has committed: each round somebody gets on.
+                // The conflicting transaction has committed: in each round one makes progress.
                 Err(Error::Conflict) => std::thread::yield_now(),
                 other => return other,
             }
@@ -154,7 +154,7 @@ impl Transaction {
     }
 
     /// The entries of a keyspace in order, with the changes of this transaction. Only the part of
-    /// the range that the scan went through is watched for changes of others.
+    /// the range that the scan went through is checked for conflicts.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -314,16 +314,16 @@ impl<'t> TransactionScan<'t> {
         self.change(|scan| scan.from(key))
     }
 
-    /// Leaves out `key` and what comes behind it.
+    /// Leaves out `key` and all keys after it.
     pub fn to(mut self, key: &[u8]) -> Self {
         self.bounds.1 = self.full(key);
         self.change(|scan| scan.to(key))
     }
 
-    /// Only the keys that begin with `prefix`.
+    /// Gives only the keys that begin with `prefix`.
     pub fn prefix(mut self, prefix: &[u8]) -> Self {
         let full = self.full(prefix);
-        // A keyspace's number has one behind it: so its full keys have an end.
+        // A keyspace's number has a successor: so its full keys have an end.
         self.bounds.1 = end_of_prefix(&full).unwrap_or_default();
         self.bounds.0 = full;
         self.change(|scan| scan.prefix(prefix))

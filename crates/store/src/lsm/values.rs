@@ -1,5 +1,5 @@
 //! Separated values in bulk: read together, in the order in which they stand on the disk,
-//! neighbours by one read; and written one behind the other to a segment of their own.
+//! neighbours by one read; and written one after the other to a segment of their own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::os::aio::{Action, Begun, Buffer, Completion, Request};
 
 /// Values with no more than this between them are read together.
 const GAP_BYTES: u64 = 16 << 10;
-/// So many reads are begun early, by threads: what takes more of them stands scattered, and a queue
-/// that has many in flight at a time is quicker.
+/// At most this many reads are begun early, by threads: values that need more reads are scattered,
+/// and a queue with many reads in flight is quicker for them.
 const EARLY_MAX: usize = 64;
 
 /// A value that has to be read.
@@ -32,7 +32,7 @@ pub(crate) struct Missing<'v> {
 /// knows a value by, and the value. `spare` is what earlier reads leave for later ones.
 ///
 /// # Errors
-/// If one cannot be read or is not what it should be, or `take` refuses it.
+/// If a value cannot be read or is damaged, or `take` refuses it.
 pub(crate) fn read(
     directory: &Arc<Directory>,
     mut missing: Vec<Missing<'_>>,
@@ -59,7 +59,7 @@ pub(crate) struct Early {
 }
 
 impl Early {
-    /// Waits for it, and hands out the values that are what they should be; answers its buffer.
+    /// Waits for the read, and hands out the values whose checksum is right; returns its buffer.
     pub(crate) fn finish(self, mut take: impl FnMut(usize, &[u8])) -> Buffer {
         let Completion { buffer, result, .. } = self.read.wait();
         let bytes = result.map_or(&[][..], |count| &buffer[..count]);
@@ -101,15 +101,15 @@ pub(crate) fn begin(
     begun
 }
 
-/// Sorts values as they stand on the disk; answers which ones are read together.
+/// Sorts values as they stand on the disk; returns which ones are read together.
 fn sort(directory: &Directory, missing: &mut [Missing<'_>]) -> Vec<Range<usize>> {
     missing.sort_by_key(|missing| missing.place.span());
     let spans: Vec<(u32, u64, u32)> = missing.iter().map(|missing| missing.place.span()).collect();
     runs(&spans, directory.budget.piece_bytes())
 }
 
-/// Which neighbours of a sorted list of segment, offset and length are read together: by no longer
-/// a read than `bytes_max`, but for a value that is longer by itself.
+/// Which neighbours of a sorted list of segment, offset and length are read together: by a read of
+/// at most `bytes_max`, unless a single value is longer.
 pub(crate) fn runs(spans: &[(u32, u64, u32)], bytes_max: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let end = |at: usize| spans[at].1 + u64::from(spans[at].2);
@@ -166,7 +166,7 @@ impl ValueWriter {
         self.out.len()
     }
 
-    /// Adds a value; answers where it begins.
+    /// Adds a value; returns where it begins.
     ///
     /// # Errors
     /// If the system refuses to write.
@@ -179,8 +179,8 @@ impl ValueWriter {
         Ok(self.out.len() - value.len() as u64)
     }
 
-    /// Ends the segment with where its values stood before as far as pointers say so; it is on
-    /// stable storage then, but for its name.
+    /// Ends the segment with the list of the former places of its values, as far as pointers use
+    /// them; the segment is then on stable storage, except its name.
     ///
     /// # Errors
     /// If the system refuses.

@@ -1,5 +1,5 @@
 //! Numbers in as few bytes as they need, and a reader that never goes beyond its bytes: every byte
-//! that comes from a disk in this engine is read through it. Knows no file.
+//! that comes from a disk in this engine is read through it. This module knows no file.
 
 /// Appends a number: seven bits a byte, the lowest first; the top bit says that more follow.
 pub(crate) fn push(bytes: &mut Vec<u8>, mut number: u64) {

@@ -1,5 +1,5 @@
-//! A version: which tables and segments a store consists of. Immutable; an edit makes the next one.
-//! Pure but for the handles of its files.
+//! A version: which tables and segments a store consists of. It is immutable; an edit makes the
+//! next version. This module is pure except for the handles of files.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    /// How many entries below it hides, by estimate; 0 before there is one.
+    /// An estimate of how many entries below it hides; 0 before it was estimated.
     pub(crate) fn hidden(&self) -> u64 {
         self.hidden.get().copied().unwrap_or(0)
     }
@@ -67,7 +67,7 @@ pub(crate) struct Sealed {
     pub(crate) len: u64,
     /// The highest sequence number that a log segment holds (values that were collected: 0).
     pub(crate) last_seq: u64,
-    /// Behind the groups: how many bytes say where values went that stood elsewhere before.
+    /// The number of bytes after the groups that say from where collected values came.
     pub(crate) remap_len: u64,
 }
 
@@ -252,8 +252,8 @@ impl Version {
         }
     }
 
-    /// The version after the edits. Segments that nobody needs any more are dropped on the way, and
-    /// the origins of values to which nobody points: a pure function of what is left.
+    /// The version after the edits. Segments that are not needed any more are dropped on the way,
+    /// and the origins of values to which nothing points: a pure function of what is left.
     ///
     /// # Errors
     /// If an edit does not fit, since it was not made for this version.
@@ -383,8 +383,8 @@ impl Version {
         edits
     }
 
-    /// Marks the files of this version that `next` does not have: who lets them go last removes
-    /// them.
+    /// Marks the files of this version that `next` does not have: dropping the last reference
+    /// removes them.
     pub(crate) fn mark_obsolete(&self, next: &Self) {
         let kept: std::collections::BTreeSet<u32> =
             next.tables().map(|(_, table)| table.meta.number).collect();

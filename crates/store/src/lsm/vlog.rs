@@ -1,4 +1,5 @@
-//! Values that stand in segments: reading one, and where collected ones went. Knows no tables.
+//! Values in segments: reading one, and finding where collected ones went. This module knows no
+//! tables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +19,7 @@ use crate::{Error, Result};
 /// beyond those of the line before, new offsets whole.
 pub(crate) const LINE_BYTES: usize = 1 + 3 + 4;
 
-/// Where the values of a collected segment stood before: pointers of tables still say so.
+/// The former places of the values of a collected segment: pointers of tables still name them.
 #[derive(Debug)]
 pub(crate) struct Remap {
     /// (segment, offset) before, offset now; ascending.
@@ -28,7 +29,7 @@ pub(crate) struct Remap {
 }
 
 impl Remap {
-    /// The bytes behind the groups of a segment that say so.
+    /// The bytes after the groups of a segment that hold this list.
     pub(crate) fn encode(salt: u64, lines: &mut [(u32, u64, u64)]) -> Vec<u8> {
         lines.sort_unstable();
         let mut bytes = Vec::with_capacity(lines.len() * LINE_BYTES + 4);
@@ -101,7 +102,7 @@ impl Remap {
     }
 }
 
-/// Where a value stands, and what it is known by.
+/// The place of a value, and its key in the cache.
 #[derive(Clone, Copy)]
 pub(crate) struct ValuePlace<'v> {
     handle: &'v Arc<Handle>,
@@ -171,7 +172,7 @@ impl Expected {
     }
 }
 
-/// Where the value stands that a pointer leads to.
+/// The place of the value that a pointer leads to.
 ///
 /// # Errors
 /// If there is no such place.
@@ -182,7 +183,7 @@ pub(crate) fn find(version: &Version, pointer: Pointer) -> Result<ValuePlace<'_>
         return Err(Error::damaged(&path, pointer.offset, "a table points to a value not there"));
     };
     let end = offset.checked_add(u64::from(pointer.len));
-    // Where the segment goes on, a read that finds too little says so.
+    // In a segment that is still written to, a read that finds too few bytes reports it.
     let limit = segment.sealed.map_or(u64::MAX, |sealed| sealed.len);
     if end.is_none_or(|end| end > limit) {
         let path = segment.handle().path();
@@ -204,7 +205,7 @@ pub(crate) fn place(
 /// The value that a pointer leads to, from the disk.
 ///
 /// # Errors
-/// If it cannot be read, or what stands there is not that value.
+/// If it cannot be read, or the bytes there are not that value.
 pub(crate) fn read_value(version: &Version, pointer: Pointer) -> Result<Vec<u8>> {
     let place = find(version, pointer)?;
     version.directory().reads.values.fetch_add(1, Relaxed);

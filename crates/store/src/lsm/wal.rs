@@ -1,9 +1,9 @@
 //! The write-ahead log's bytes: segments, groups of operations, and the end of a segment that was
 //! being written when the power went. docs/format-lsm.md has the tables.
 //!
-//! A *segment* is a header and *groups*, one behind the other. A group is a batch: its operations
-//! apply wholly or not at all. Its checksum starts from the segment's random salt and the group's
-//! place, so that bytes of another file, or of this place in another life, never pass.
+//! A *segment* is a header and *groups*, one after the other. A group is a batch: its operations
+//! apply all or not at all. Its checksum starts from the segment's random salt and the group's
+//! place, so that bytes of another file, or of an earlier use of this place, never pass.
 //!
 //! This file decides what counts as written; it knows no tables.
 
@@ -49,13 +49,13 @@ pub(crate) const GROUP_FLUSHED_OFFSET: usize = 24;
 /// The operations begin here.
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 
-/// So much of a segment is read at once, and so much behind it meanwhile.
+/// This much of a segment is read at once, and as much after it in the background.
 const READ_BYTES: usize = 256 << 10;
 pub(crate) const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
 pub(crate) const GATHERED_BYTES_MAX: usize = 64 << 10;
-/// Where flushes come often, so much behind the end is filled with zeros beforehand: then a flush
-/// has data to write, and nothing of the file's length and place.
+/// If flushes are frequent, this much after the end is filled with zeros in advance: then a flush
+/// writes only data, and no change of the file's length and place.
 const PREPARED_BYTES: u64 = 1 << 20;
 /// Flushes come often if no more than this was written since the one before.
 const OFTEN_BYTES: u64 = 64 << 10;
@@ -146,7 +146,7 @@ impl<'a> Iterator for Ops<'a> {
 pub(crate) struct Identity {
     pub(crate) number: u32,
     pub(crate) salt: u64,
-    /// Of the first operation in it.
+    /// The sequence number of the first operation in it.
     pub(crate) first_seq: u64,
 }
 
@@ -229,7 +229,7 @@ impl Identity {
     }
 }
 
-/// The length of a group, as its header says it, at `most` so many bytes; `None` if it makes no
+/// The length of a group according to its header, at most `most` bytes; `None` if it makes no
 /// sense.
 fn group_len(header: &[u8], most: u64) -> Option<u64> {
     let (len, seq) = (u64_at(header, GROUP_LEN_OFFSET), u64_at(header, GROUP_SEQ_OFFSET));
@@ -247,7 +247,7 @@ pub(crate) struct Group<'a> {
     pub(crate) seq: u64,
     /// How many operations it has; each takes the next sequence number.
     pub(crate) count: u32,
-    /// So much of the segment was known to be on stable storage when the group was written.
+    /// How much of the segment was known to be on stable storage when the group was written.
     pub(crate) flushed: u64,
     pub(crate) body: &'a [u8],
 }
@@ -263,7 +263,7 @@ impl Group<'_> {
         self.seq + u64::from(self.count) - 1
     }
 
-    /// The first byte behind it.
+    /// The first byte after it.
     pub(crate) fn end(&self) -> u64 {
         self.body_offset() + self.body.len() as u64
     }
@@ -326,7 +326,7 @@ impl Groups {
         self.at == self.end
     }
 
-    /// Sees to it that the bytes are in the buffer, which reaches beyond them; answers their place.
+    /// Ensures that the bytes are in the buffer, which reaches beyond them; returns their place.
     fn load(&mut self, offset: u64, len: usize) -> Result<usize> {
         let buffer_end = self.buffer_offset + self.buffer.len() as u64;
         if offset < self.buffer_offset || offset + len as u64 > buffer_end {
@@ -399,7 +399,7 @@ impl Groups {
     /// rest.
     pub(crate) fn is_damaged_here(&mut self, effort: u64) -> Result<bool> {
         let broken = self.at;
-        // Zeros that were put behind the end are no group.
+        // Zeros that were put after the end are no group.
         let end = self.content_end()?;
         let mut budget = (end - broken).saturating_mul(effort);
         for offset in broken + 1..end.min(self.end.saturating_sub(GROUP_HEADER_BYTES as u64)) {
@@ -417,7 +417,7 @@ impl Groups {
         Ok(false)
     }
 
-    /// The first byte from the present place on behind which there is nothing but zeros.
+    /// The first byte from the present place on after which there are only zeros.
     fn content_end(&mut self) -> Result<u64> {
         let (mut end, mut offset) = (self.at, self.at);
         while offset < self.end {
@@ -443,7 +443,7 @@ fn group_of(bytes: &[u8], bytes_offset: u64, (offset, end): (u64, u64)) -> Group
     }
 }
 
-/// Groups that stand one behind the other, as they were read.
+/// Groups that stand one after the other, as they were read.
 pub(crate) struct Stretch {
     /// Where each begins and ends.
     places: Vec<(u64, u64)>,
@@ -475,13 +475,13 @@ impl Stretch {
 /// What a segment is held to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// At most about so much stays in the system's cache.
+    /// At most about this much stays in the system's cache.
     pub(crate) window_bytes: u64,
-    /// No zeros are put behind this length.
+    /// No zeros are put beyond this length.
     pub(crate) segment_bytes: u64,
 }
 
-/// A segment that is not written to any more, and of which the manifest does not say so yet.
+/// A segment that is not written to any more, but that the manifest does not call ended yet.
 #[derive(Clone)]
 pub(crate) struct Ended {
     pub(crate) number: u32,
@@ -489,10 +489,10 @@ pub(crate) struct Ended {
     pub(crate) last_seq: u64,
     file: Arc<dyn DataFile>,
     path: PathBuf,
-    /// Whether zeros stand behind the end, or room was found for more.
+    /// Whether zeros stand after the end, or room was reserved for more.
     is_longer: bool,
     is_flushed: Arc<AtomicBool>,
-    /// So much of it was told not to be needed any more in the system's cache.
+    /// For how much of it the system was told that its cache need not hold it.
     released: u64,
 }
 
@@ -500,7 +500,7 @@ impl Ended {
     /// Returns when all of it is on stable storage.
     ///
     /// # Errors
-    /// If the system refuses. After a failed flush nobody knows what is on the disk.
+    /// If the system refuses. After a failed flush the content of the disk is unknown.
     pub(crate) fn flush(&self) -> Result<()> {
         if !self.is_flushed.load(Ordering::Acquire) && !is_planted(Bug::SkippedFlush) {
             self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
@@ -514,7 +514,7 @@ impl Ended {
         warm.finish(blocks, self.number, &self.file, self.released..self.len);
     }
 
-    /// Cuts off what is behind the end.
+    /// Cuts off what is after the end.
     ///
     /// # Errors
     /// If the system refuses.
@@ -538,19 +538,20 @@ pub(crate) struct Log {
     pending: Option<Pending>,
     /// Where these will stand.
     trail: Trail,
-    /// So much is on stable storage.
+    /// How much is on stable storage.
     flushed: u64,
-    /// The length of the file, if zeros were put behind the end.
+    /// The length of the file, if zeros were put after the end.
     prepared: u64,
     bounds: Bounds,
-    /// A flush failed, or what a failed write left could not be cut off: nobody knows what is on
-    /// the disk.
+    /// A flush failed, or what a failed write left could not be cut off: the content of the disk is
+    /// unknown.
     broken: bool,
     /// The log goes on in another segment.
     is_ended: bool,
 }
 
-/// What the system should be told of a segment that is written to, which takes a while.
+/// Hints about a segment that is being written to, which the system should get; giving them takes a
+/// while.
 pub(crate) struct Notice {
     segment: u32,
     file: Arc<dyn DataFile>,
@@ -566,8 +567,8 @@ impl Notice {
 }
 
 impl Log {
-    /// Writes to a segment of which only the header stands on stable storage. What is held back of
-    /// it is put into `held`, and what is handed to the system meanwhile into `pending`, where
+    /// Writes to a segment of which only the header is on stable storage. Bytes that are held back
+    /// are put into `held`, and those that are to outlive the process also into `pending`, where
     /// nothing of another segment is left.
     pub(crate) fn new(
         identity: Identity,
@@ -603,7 +604,7 @@ impl Log {
         self.pending.take()
     }
 
-    /// What the system should be told of the file by now, which takes a while.
+    /// Hints about the file that the system should get by now; giving them takes a while.
     pub(crate) fn notice(&mut self) -> Option<Notice> {
         let (segment, file) = (self.identity.number, Arc::clone(&self.file));
         self.trail.due().map(|advice| Notice { segment, file, advice })
@@ -677,7 +678,7 @@ impl Log {
         Ok(start)
     }
 
-    /// Lets go of what is held behind so many bytes.
+    /// Lets go of what is held after the first `bytes` bytes.
     fn hold(&mut self, bytes: usize) {
         self.held.lock().truncate(bytes);
         self.held_bytes = bytes;
@@ -746,7 +747,7 @@ impl Log {
     /// Returns when everything is on stable storage.
     ///
     /// # Errors
-    /// If the system refuses. After a failed flush nobody knows what is on the disk: the log is
+    /// If the system refuses. After a failed flush the content of the disk is unknown: the log is
     /// [broken](Self::is_broken).
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.write_out()?;
@@ -761,11 +762,11 @@ impl Log {
         Ok(())
     }
 
-    /// Puts zeros behind the end if flushes come often and there are none.
+    /// Puts zeros after the end if flushes are frequent and there are none.
     fn prepare(&mut self, written: u64) {
         let is_often = written - self.flushed <= OFTEN_BYTES;
         let end = (written + PREPARED_BYTES).min(self.bounds.segment_bytes);
-        // Where there is no room for them, flushes take longer, and that is all.
+        // If there is no room for them, flushes only take longer.
         if is_often && written >= self.prepared && written < end && self.file.set_len(end).is_ok() {
             self.prepared = end;
         }

@@ -1,8 +1,8 @@
-//! What the system's cache keeps of the log until tables hold it. A store whose process has ended
-//! without warning then opens without reading that from the disk.
+//! The part of the log that the system's cache keeps until tables hold it. A store whose process
+//! was killed then opens without reading that part from the disk.
 //!
-//! It takes no memory from anybody: the cache of blocks lends what it has no use for, a piece at a
-//! time, and takes it back when a block needs the room. A piece that gets none is let go at once.
+//! It takes no memory from other uses: the block cache lends its unused memory, a piece at a time,
+//! and takes it back when a block needs the room. A piece that gets no memory is dropped at once.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -14,7 +14,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// Pieces end at multiples of this.
 const PIECE_BYTES: u64 = 128 << 10;
-/// The system lets go of whole pages.
+/// The system drops whole pages.
 const PAGE_BYTES: u64 = 4096;
 /// Blocks of a file have its number; pieces of it have this, too.
 const PIECE_OF: u64 = 1 << 32;
@@ -84,8 +84,8 @@ impl Warm {
         }
     }
 
-    /// A segment was flushed. What was let go of before may not have been on the disk then, and
-    /// still be in the cache; what was not kept before, `rest`, is now.
+    /// A segment was flushed. Pieces that were let go of before may not have been on the disk at
+    /// that time, and so may still be in the cache; `rest`, which was not kept before, is kept now.
     pub(crate) fn finish(
         &self,
         blocks: &Blocks,

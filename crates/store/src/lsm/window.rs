@@ -2,7 +2,7 @@
 //! which they stand on the disk, neighbours by one read.
 //!
 //! A window begins small, since most scans are short, and grows with the scan up to what the memory
-//! limit has for it. Where few reads bring all values of one, these are begun while the window
+//! limit has for it. If a few reads bring all values of a window, they are begun while the window
 //! before it is handed out.
 
 use std::collections::VecDeque;
@@ -19,24 +19,24 @@ use super::values::{self, Early, Missing};
 use crate::os::aio::Buffer;
 use crate::{Error, Result};
 
-/// So many entries are in the first window.
+/// This many entries are in the first window.
 const ENTRIES_MIN: usize = 8;
-/// And so many in the largest one.
+/// And this many in the largest one.
 const ENTRIES_MAX: usize = 4096;
-/// What an entry of the window takes besides its value, about.
+/// About how much memory an entry of the window takes besides its value.
 const ENTRY_BYTES: usize = 128;
 
 /// The entries ahead of a scan.
 pub(crate) struct Window {
     entries: VecDeque<Pending>,
-    /// The values that were read together, one behind the other: each is copied when the scan comes
-    /// to it, into memory that the one before may have left.
+    /// The values that were read together, one after the other: each is copied when the scan comes
+    /// to it, perhaps into memory of the one before.
     values: Vec<u8>,
     /// Reads of values that were begun.
     early: Vec<Early>,
     /// Buffers of earlier reads.
     spare: Vec<Buffer>,
-    /// What ended it: told behind its entries.
+    /// What ended it: reported after its entries.
     failure: Option<Error>,
     /// How many entries it takes, and how many bytes of values.
     entries_max: usize,
@@ -74,7 +74,7 @@ impl Window {
     /// The next entry and its value; one that could not be read with the others is read now.
     ///
     /// # Errors
-    /// If that fails too; and behind the last entry what ended the window.
+    /// If that fails too; and after the last entry, what ended the window.
     pub(crate) fn next(&mut self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let Some(Pending { key, value }) = self.entries.pop_front() else {
             return self.failure.take().map_or(Ok(None), Err);
@@ -104,7 +104,7 @@ impl Window {
         self.entries_max == ENTRIES_MAX || self.bytes >= self.bytes_max
     }
 
-    /// Begins anew, when it is empty, behind another one.
+    /// Begins anew, when it is empty, after another one.
     pub(crate) fn begin(&mut self, before: &Self) {
         self.entries_max = (before.entries_max * 2).clamp(ENTRIES_MIN, ENTRIES_MAX);
         self.bytes = 0;
@@ -113,7 +113,7 @@ impl Window {
         self.values.shrink_to(2 * self.bytes_max);
     }
 
-    /// Adds an entry behind the others.
+    /// Adds an entry after the others.
     pub(crate) fn add(&mut self, key: Vec<u8>, kind: Kind, value: Vec<u8>) {
         let of_value = match kind {
             Kind::Separated => super::entry::Pointer::decode(&value).map_or(0, |p| p.len as usize),
@@ -146,7 +146,8 @@ impl Window {
         }
     }
 
-    /// Reads the values that are missing. What cannot be read is told when the scan comes to it.
+    /// Reads the values that are missing. A value that cannot be read is reported when the scan
+    /// comes to it.
     pub(crate) fn read(&mut self, view: &View) {
         // The values, and the same once more as it was read.
         self.charge.set(2 * self.bytes);

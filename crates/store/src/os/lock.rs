@@ -3,9 +3,8 @@
 //!
 //! The table lies in memory that any of them may change at any time, and each may die at any
 //! instruction. Nothing in it is trusted for bounds: damaged contents give wrong answers, never a
-//! wild access or an endless loop. Where the memory comes from and who is alive is the business
-//! of a [`Backing`]: the lock file ([`open`]), memory that nobody shares (of a guest), or the
-//! simulated disk.
+//! wild access or an endless loop. A [`Backing`] provides the memory and knows which processes are
+//! alive: the lock file ([`open`]), private memory (of a guest), or the simulated disk.
 //!
 //! ```text
 //!      0  Header      magic, version, layout, slots used so far     64 bytes
@@ -17,17 +16,19 @@
 //! ```
 //!
 //! **Owners.** A process entry has a generation, which grows each time the entry is taken. An owner
-//! is named by both, so that what a dead process left behind is known to be nobody's as soon as its
-//! entry is taken anew, and before that by asking the backing whether the process is alive.
+//! is named by both. So what a dead process left is known to be ownerless as soon as its entry is
+//! taken anew, and before that by asking the backing whether the process is alive.
 //!
-//! **Writer's lock.** Free is 0. It is taken and taken over by compare-and-swap from the value
-//! that was seen, so that of several who find a dead owner one wins. A waiter raises its process'
-//! bit, looks again, then sleeps; an owner frees the word, then looks at the bits: one of the two
-//! sees the other. Even if it died in between, the others look again after [`ROUND`].
+//! **Writer's lock.** Free is 0. It is taken and taken over by compare-and-swap from the value that
+//! was seen, so that of several processes that find a dead owner one wins. A waiter raises its
+//! process' bit, looks again, then sleeps; an owner frees the word, then looks at the bits: one of
+//! the two sees the other. Even if the owner dies in between, the waiters look again after
+//! [`ROUND`].
 //!
-//! **Reader slots.** Free is owner 0. Who frees a dead owner's slot first makes it its own, then
-//! clears the pin, then frees it: two that do so at once cannot clear the pin of a third that took
-//! the slot meanwhile, and one that dies on the way leaves a dead owner's slot again.
+//! **Reader slots.** Free is owner 0. A process that frees a dead owner's slot first makes itself
+//! the owner, then clears the pin, then frees the slot. So two that do this at once cannot clear
+//! the pin of a third that has taken the slot in between, and one that dies on the way leaves a
+//! dead owner's slot again.
 #![expect(unsafe_code, reason = "views of shared memory")]
 
 use std::io;
@@ -59,7 +60,7 @@ const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
 const ROUND: Duration = Duration::from_millis(20);
 /// The state of a process entry in use; any other value is a free one.
 const LIVE: u32 = 1;
-/// Of a process that has the store open for reading only.
+/// The mark of a process that has the store open for reading only.
 const ONLY_READS: u32 = 1;
 /// A slot's pin while it pins nothing.
 const NOTHING: u64 = u64::MAX;
@@ -125,18 +126,18 @@ pub(super) enum Care {
     Full,
 }
 
-/// What is behind a table: memory that can grow, and knowledge of who is alive.
+/// What a table rests on: memory that can grow, and knowledge of which processes are alive.
 pub(super) trait Backing: Send + Sync {
-    /// How many reader slots have memory behind them.
+    /// How many reader slots have memory.
     fn slots(&self) -> u32;
     /// Gives memory to more slots than `have`, and says how many have it now. A new slot is free
     /// and pins nothing.
     fn grow(&self, have: u32) -> io::Result<u32>;
     /// Whether the process that took this entry, another one than this, is still alive.
     fn is_alive(&self, index: usize, process: &Process, care: Care) -> bool;
-    /// Takes the entry for this opener, unless someone still holds on to it.
+    /// Takes the entry for this opener, unless it is still held.
     fn try_join(&self, index: usize) -> io::Result<bool>;
-    /// Lets the others, who wait to open, go on.
+    /// Lets the waiting openers go on.
     fn end_opening(&self);
     /// Gives the entry back.
     fn leave(&self, index: usize);
@@ -148,7 +149,7 @@ pub(super) trait Backing: Send + Sync {
     }
 }
 
-/// The memory that a table lies in. Only a part of it may have a file behind it so far.
+/// The memory that a table lies in. Possibly only a part of it is backed by a file so far.
 pub(super) struct Memory {
     /// At least [`FULL_LEN`] bytes that may be read and written, and start at a page.
     region: Region,
@@ -160,7 +161,7 @@ impl Memory {
         Ok(Arc::new(Self { region: Region::memory(FULL_LEN)? }))
     }
 
-    /// The memory of a file, shared with all who map it.
+    /// The memory of a file, shared with all processes that map it.
     fn of_file(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self { region: Region::file_shared(file, FULL_LEN)? }))
     }
@@ -205,7 +206,7 @@ pub(super) struct Table {
     writer: u32,
     /// True from joining as the only one until the opening is published.
     first: AtomicBool,
-    /// So many slots are known to have memory behind them.
+    /// At least this many slots have memory.
     known: AtomicU32,
     /// The lowest slot that may be free.
     hint: AtomicU32,
@@ -224,7 +225,7 @@ fn writer_name(entry: usize, generation: u32) -> u32 {
 }
 
 impl Table {
-    /// Joins the processes that share a table. Nobody else may be joining at the same time.
+    /// Joins the processes that share a table. No other process may be joining at the same time.
     pub(super) fn join(memory: Arc<Memory>, backing: Box<dyn Backing>) -> io::Result<Self> {
         Self::join_for(memory, backing, 0)
     }
@@ -282,7 +283,7 @@ impl Table {
             }
             let generation = process.generation.load(Ordering::Relaxed).wrapping_add(1);
             let this = self.backing.identity();
-            // From here on, what the entry's last process left behind is known to be nobody's.
+            // From here on, what the entry's last process left is known to be ownerless.
             process.state.store(0, Ordering::SeqCst);
             process.generation.store(generation, Ordering::SeqCst);
             process.id.store(this.id, Ordering::Relaxed);
@@ -304,8 +305,8 @@ impl Table {
         self.memory.fixed()
     }
 
-    /// The slot of that number, which must have something behind it: touching the map of a file
-    /// behind its end would be the end of the process.
+    /// The slot of that number, which must have memory: touching the map of a file beyond its end
+    /// would end the process.
     fn reader(&self, slot: u32) -> &Reader {
         assert!(slot < self.known.load(Ordering::Relaxed), "no reader slot {slot}");
         self.memory.reader(slot)
@@ -396,7 +397,8 @@ impl Table {
                 Some(left) => left.min(ROUND),
                 None => ROUND,
             };
-            // Each round anew: one who saw the entry's last process dead may have lowered it.
+            // This is done in each round: a process that saw the entry's last process dead may have
+            // lowered the bit.
             self.raise_wanted(self.entry);
             let word = &self.fixed().writer;
             let seen = word.load(Ordering::SeqCst);
@@ -428,8 +430,8 @@ impl Table {
         })
     }
 
-    /// Takes one of the slots that nobody used so far. The number in use grows first: a scan that
-    /// begins after the slot was taken must reach it.
+    /// Takes one of the slots that were never used so far. The number in use grows first: a scan
+    /// that begins after the slot was taken must reach it.
     fn take_unused(&self) -> Option<u32> {
         loop {
             let slot = self.used();
@@ -638,8 +640,8 @@ impl Drop for Table {
     }
 }
 
-/// Which processes were found alive in one scan: each is asked for once. That one was dead is not
-/// remembered, since a living one may take its entry, and a slot, before the scan gets there.
+/// Which processes were found alive in one scan: each is checked once. That a process was dead is
+/// not remembered, since a living one may take its entry, and a slot, before the scan gets there.
 struct Seen {
     alive: [u64; PROCESSES / 64],
 }
@@ -658,7 +660,7 @@ impl Seen {
     }
 }
 
-/// A word that reads as 0 in a child after a fork, where the system has such memory.
+/// A word that reads as 0 in a child after a fork, if the system has memory of that kind.
 #[cfg(target_os = "linux")]
 fn wiped_word() -> Option<&'static std::sync::atomic::AtomicU64> {
     let region = Region::wiped_on_fork().ok()?;
@@ -716,7 +718,7 @@ mod fork_test {
 
     /// Makes a child that inherits all open files and sleeps for a while.
     pub(super) fn leave_a_child() {
-        // SAFETY: the child does nothing but sleep and end.
+        // SAFETY: the child only sleeps and ends.
         if unsafe { libc::fork() } == 0 {
             // SAFETY: both calls take a plain number and touch nothing of this process.
             unsafe {

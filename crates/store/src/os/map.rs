@@ -1,6 +1,6 @@
 //! Address space: reservations that a file grows under, shared memory, and pages a fork wipes.
 //!
-//! This file hands out pointers and lengths. It decides nothing about what lies behind them.
+//! This file hands out pointers and lengths. It decides nothing about the bytes that they lead to.
 #![expect(unsafe_code, reason = "mapping memory is what this file is for")]
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -35,8 +35,8 @@ pub(crate) fn prefer_large_pages(memory: &mut [MaybeUninit<u8>]) {
     }
 }
 
-/// Lets the system have this memory when it needs it, and only then: what was in it is gone once it
-/// is zeros. To write to it takes it back. False where the system has no such thing.
+/// Lets the system take this memory when it needs it, and only then: its content is gone once it
+/// reads as zeros. Writing to it takes it back. False if the system does not support this.
 #[cfg(target_os = "linux")]
 pub(crate) fn lend(memory: &mut [MaybeUninit<u8>]) -> bool {
     let (base, len) = (memory.as_mut_ptr().cast(), memory.len());
@@ -50,10 +50,10 @@ pub(super) struct Region {
     len: usize,
 }
 
-// SAFETY: a region is a range of addresses that no thread owns; what is done with the memory
-// behind it is `unsafe` at the place that does it.
+// SAFETY: a region is a range of addresses that no thread owns; what is done with its memory is
+// `unsafe` at the place that does it.
 unsafe impl Send for Region {}
-// SAFETY: as above; `&Region` gives nothing but the address and the length.
+// SAFETY: as above; `&Region` gives only the address and the length.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -91,8 +91,8 @@ impl Region {
         Self::anonymous(len, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// Address space with nothing behind it: touching it ends the process, as touching a mapped
-    /// file beyond its end does. [`Region::reopen`] opens the first part of it.
+    /// Address space without memory: touching it ends the process, as touching a mapped file beyond
+    /// its end does. [`Region::reopen`] opens the first part of it.
     pub(super) fn closed(len: usize) -> io::Result<Self> {
         Self::anonymous(len, ProtFlags::empty())
     }
@@ -114,7 +114,7 @@ impl Region {
     pub(super) fn wiped_on_fork() -> io::Result<Self> {
         let region = Self::memory(page_size())?;
         let base = region.base.as_ptr().cast();
-        // SAFETY: the range is the region's own, and nobody has a pointer into it yet.
+        // SAFETY: the range is the region's own, and no pointer into it exists yet.
         unsafe { mm::madvise(base, region.len, mm::Advice::LinuxWipeOnFork)? };
         Ok(region)
     }
@@ -129,12 +129,13 @@ impl Region {
         self.len
     }
 
-    /// Where the pages that hold the first `old` bytes were readable and writable, makes exactly
+    /// The pages that hold the first `old` bytes were readable and writable; this makes exactly
     /// those that hold the first `new` bytes so. Pages that are opened hold zeros.
     ///
     /// # Safety
-    /// Nobody may use the memory of pages that are closed, neither now nor later without another
-    /// call. If the call fails, the same holds for all pages behind the shorter of the two lengths.
+    /// The caller must ensure that the memory of closed pages is not used, neither now nor later
+    /// without another call. If the call fails, the same holds for all pages after the shorter of
+    /// the two lengths.
     pub(super) unsafe fn reopen(&self, old: usize, new: usize) -> io::Result<()> {
         let page = page_size();
         let [old, new] = [old, new].map(|len| len.next_multiple_of(page).min(self.len));
@@ -145,7 +146,7 @@ impl Region {
             // range lie in it.
             unsafe { mm::mprotect(base.add(old).cast(), new - old, access)? };
         } else if new < old {
-            // SAFETY: as above; that nobody uses this part is the caller's promise.
+            // SAFETY: as above; the caller promises that this part is not used.
             unsafe {
                 let rest = base.add(new).cast();
                 mm::mprotect(rest, old - new, MprotectFlags::empty())?;
@@ -209,9 +210,9 @@ impl Paging for Private {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the range was granted to this region alone, and whoever made a reference into
-        // it promised that the reference does not outlive the region.
-        // A failure would leave the range mapped, which harms nobody.
+        // SAFETY: the range was granted to this region alone, and every reference into it was made
+        // with the promise that it does not outlive the region. A failure would leave the range
+        // mapped, which does no harm.
         let _ = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
@@ -281,8 +282,8 @@ impl Shared for Stored {
     }
 }
 
-/// Zeros that threads share and change. What nobody touches takes no memory: that is why they do
-/// not come from the allocator, which clears memory that it uses again, and are not in large pages.
+/// Zeros that threads share and change. Untouched parts take no memory: that is why they do not
+/// come from the allocator, which clears memory that it uses again, and are not in large pages.
 pub(crate) struct Words {
     base: NonNull<AtomicU64>,
     len: usize,
@@ -296,7 +297,7 @@ unsafe impl Send for Words {}
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// So many zeros. The process ends, as with the allocator, if it has no room for them.
+    /// Allocates `len` zeros. The process ends, as with the allocator, if it has no room for them.
     pub(crate) fn zeroed(len: usize) -> Self {
         let layout = Layout::array::<AtomicU64>(len).unwrap_or(Layout::new::<AtomicU64>());
         let room = |_| handle_alloc_error(layout);
@@ -318,8 +319,8 @@ impl Deref for Words {
 
     #[inline(always)]
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the region, which begins with a page, holds so many zeroed words, lives as long
-        // as `self`, and is used through this alone; without a region there are none.
+        // SAFETY: the region, which begins at a page boundary, holds `self.len` zeroed words, lives
+        // as long as `self`, and is used through this alone; without a region there are none.
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }
@@ -341,7 +342,7 @@ fn is_too_long(error: &io::Error) -> bool {
 pub(super) enum Access {
     /// Nothing but reading.
     Read,
-    /// Also writing, of which the file and other processes learn nothing.
+    /// Writing is allowed, too, but neither the file nor other processes see it.
     #[cfg(target_os = "linux")]
     Private,
 }

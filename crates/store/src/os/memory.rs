@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// The least of the machine's memory and of what the control groups of this process may use, in
-/// bytes, as it was when first asked for; `u64::MAX` where the system does not say.
+/// bytes, as of the first call; `u64::MAX` if the system does not say.
 pub(crate) fn memory() -> u64 {
     static MEMORY: OnceLock<u64> = OnceLock::new();
     *MEMORY.get_or_init(|| {

@@ -37,7 +37,7 @@ pub(crate) const LARGE_PAGE: usize = 2 << 20;
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn prefer_large_pages(_: &mut [std::mem::MaybeUninit<u8>]) {}
 
-/// Lets the system have this memory when it needs it. False: it has no such thing.
+/// Lets the system take this memory when it needs it. False if the system does not support this.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
     false
@@ -45,7 +45,7 @@ pub(crate) fn lend(_: &mut [std::mem::MaybeUninit<u8>]) -> bool {
 
 /// One open data file. All methods take `&self` and may be called from several threads.
 ///
-/// The engine reads either through [`DataFile::map`] or, where that answers `None`, through
+/// The engine reads either through [`DataFile::map`] or, if that returns `None`, through
 /// [`DataFile::read_at`]; it writes only through [`DataFile::write_at`].
 #[expect(clippy::len_without_is_empty, reason = "the length of a file, not of a collection")]
 pub trait DataFile: Send + Sync {
@@ -61,7 +61,7 @@ pub trait DataFile: Send + Sync {
         }
         Ok(len)
     }
-    /// Writes all of `parts`, one behind the other, from `offset` on. Short writes and EINTR are
+    /// Writes all of `parts`, one after the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Writes `bytes`, which must lie inside of the file, and returns when they are on stable
@@ -81,8 +81,8 @@ pub trait DataFile: Send + Sync {
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write_at(parts, offset)
     }
-    /// Lets the system's cache forget what it holds of a range, but for what is not on the disk
-    /// yet. A hint: it never waits and never fails.
+    /// Lets the system's cache forget a range, except what is not on the disk yet. This is a hint:
+    /// it never waits and never fails.
     fn release(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -91,8 +91,9 @@ pub trait DataFile: Send + Sync {
     fn prefetch(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// Asks the system to find room on the disk for a range behind the end, which stays the end: so
-    /// writes there need not wait for that. A hint: it never fails. Cutting the file gives it back.
+    /// Asks the system to reserve room on the disk for a range beyond the end, without moving the
+    /// end, so that writes there need not wait for it. A hint: it never fails. Cutting the file
+    /// gives it back.
     fn reserve(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -108,20 +109,21 @@ pub trait DataFile: Send + Sync {
     /// the largest half, quarter, ... of it that is granted), so that growth needs no remapping.
     /// `None` where the reservation would be too small to be of use: then `read_at` serves.
     fn map(&self, reserve: u64) -> io::Result<Option<Map>>;
-    /// As [`DataFile::map`], but that whoever is given a part of the map may also write there: this
-    /// process alone sees that, and the file keeps what it had. Where there is no such map, one for
+    /// As [`DataFile::map`], but the map may also be written to: only this process sees such
+    /// writes, and the file is not changed. If the system has no such map, this gives one for
     /// reading.
     fn map_private(&self, reserve: u64) -> io::Result<Option<Map>> {
         self.map(reserve)
     }
     /// Shares the first `len` bytes, which must be there, with the system: what is stored in them
-    /// is handed to it as by a write, but without a call. `None` where there is no such thing.
+    /// is handed to the system as by a write, but without a call. `None` if the system does not
+    /// support this.
     fn share(&self, len: usize) -> io::Result<Option<Box<dyn Shared>>> {
         let _ = len;
         Ok(None)
     }
     /// Evidence that what was written without a flush is still there: equal values mean that
-    /// neither the machine nor the mount was restarted in between. `None` where there is no such
+    /// neither the machine nor the mount was restarted in between. `None` if there is no such
     /// evidence.
     fn uptime_evidence(&self) -> Option<[u8; 24]>;
     /// From now on reads and writes go past the system's cache, or through it again: past it, the
@@ -141,8 +143,8 @@ pub trait DataFile: Send + Sync {
 
 /// The first bytes of a file, which the process and the system share.
 pub trait Shared: Send + Sync {
-    /// Stores bytes, all of which must lie inside, or it panics. Who dies meanwhile may have stored
-    /// some of them.
+    /// Stores bytes; panics unless all of them lie inside. If the process dies mid-store, only part
+    /// of them may have been written.
     fn store(&mut self, offset: usize, bytes: &[u8]);
 }
 
@@ -156,7 +158,7 @@ pub struct Map {
     pub owner: Arc<dyn Paging>,
 }
 
-/// What the system can be told about a map. It may take no notice.
+/// Hints that the system can be given about a map. It may ignore them.
 pub trait Paging: Send + Sync {
     /// Pages will be touched in no order, so that their neighbours are not worth reading.
     fn expect_random(&self) {}
@@ -191,10 +193,11 @@ pub trait System: Send + Sync {
     /// The names of what is in a directory, in no particular order.
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>>;
     /// Opens or makes a file and locks it for this opener alone, until the answer is dropped or the
-    /// process dies. `None` if somebody else has it, another opener in this process included.
+    /// process dies. `None` if another opener has it, in this process or another one.
     fn lock_exclusive(&self, path: &Path, mode: u32) -> io::Result<Option<Box<dyn Send + Sync>>>;
-    /// Locks a file that is there together with others who do the same, until the answer is dropped
-    /// or the process dies. `None` if somebody has it alone. Writes nothing, and needs no right to.
+    /// Locks an existing file, shared with other openers that do the same, until the answer is
+    /// dropped or the process dies. `None` if it is locked exclusively. Writes nothing, and needs
+    /// no right to write.
     fn lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
     /// Where queues of reads and writes of its files come from. Unless a system has better ones
     /// they are served in order, in the calling thread.
@@ -203,8 +206,8 @@ pub trait System: Send + Sync {
         let _ = choice;
         Arc::new(aio::InOrder)
     }
-    /// Whether a thread may flush soon after a commit that was not flushed. Where it may not, each
-    /// flush is one that somebody asked for.
+    /// Whether a thread may flush soon after a commit that was not flushed. If not, a flush happens
+    /// only when a caller asks for it.
     fn flushes_in_background(&self) -> bool {
         true
     }
@@ -222,8 +225,8 @@ pub enum Open {
 }
 
 /// What processes that have the same store open share: a few words, a table of readers, the
-/// writer's lock. Lives in the lock file; every part of it survives the death of any process at
-/// any instruction.
+/// writer's lock. It is stored in the lock file; every part of it survives the death of any process
+/// at any instruction.
 #[cfg_attr(shuttle, expect(private_interfaces, reason = "nobody else implements it there"))]
 pub trait SharedLock: Send + Sync {
     /// True if no other live process had the file open when this one opened it: then this process
@@ -258,7 +261,7 @@ pub trait SharedLock: Send + Sync {
     /// Calls `f` with every pinned snapshot of a live process, cheaply (no allocation). Slots of
     /// dead processes are freed on the way.
     fn for_each_pinned(&self, f: &mut dyn FnMut(u64));
-    /// False after a fork, in the child: its handles are of no use.
+    /// False in the child after a fork: its handles cannot be used.
     fn is_same_process(&self) -> bool;
 }
 
@@ -273,6 +276,6 @@ pub struct ReaderSlot {
     pub thread: u64,
     /// The snapshot.
     pub snapshot: u64,
-    /// Since when, in nanoseconds of the wall clock since 1970.
+    /// When it began, in nanoseconds of the wall clock since 1970.
     pub since_unix_ns: u64,
 }

@@ -29,7 +29,7 @@ const READ_MAX: usize = 1 << 30;
 /// one unit, and a later write of one page costs by the size of the unit that it falls into: 2.1,
 /// 2.6, 6.4 and 21 microseconds for units of 4 KiB, 32 KiB, 512 KiB and 2 MiB (ext4, Linux 6.18).
 const WRITE_MAX: usize = 32 << 10;
-/// Whether the process may write so far is asked for this many bytes more than are written.
+/// Whether the process may write this far is checked for this many bytes more than are written.
 const LIMIT_AHEAD: u64 = 1 << 20;
 /// The smallest piece of a file that devices read.
 pub(super) const SECTOR: usize = 512;
@@ -240,7 +240,7 @@ pub(super) fn write_zeros(file: &impl AsFd, from: u64, to: u64) -> io::Result<()
 pub(super) fn fill_holes(file: &impl AsFd, len: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
-        // Where holes cannot be asked for, there are none.
+        // If the system cannot report holes, there are none.
         if fs::seek(file, fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < len) {
             return match again(|| fs::fallocate(file, fs::FallocateFlags::empty(), 0, len)) {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
@@ -253,8 +253,8 @@ pub(super) fn fill_holes(file: &impl AsFd, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file keeps its places on the disk when it is changed. Where it gets new ones (btrfs,
-/// zfs), or a server has it, storing into a map of it may fail, which ends the process.
+/// Whether a file keeps its places on the disk when it is changed. If it gets new ones (btrfs,
+/// zfs), or is on a server, storing into a map of it may fail, which ends the process.
 #[cfg(target_os = "linux")]
 fn writes_in_place(file: &impl AsFd) -> bool {
     /// ext2 to ext4, XFS, tmpfs.
@@ -282,8 +282,8 @@ pub(super) fn read_all(file: &impl AsFd, mut buffer: &mut [u8], mut offset: u64)
     Ok(())
 }
 
-/// Fills `buffer` from `offset` as far as the file goes. Where it ends inside of a sector the call
-/// has said so by its number: the next one would not be at a multiple of a sector.
+/// Fills `buffer` from `offset` as far as the file goes. If the file ends inside a sector, a short
+/// count shows it: the next call would not begin at a multiple of a sector.
 fn read_some(file: &impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -362,6 +362,10 @@ impl DataFile for RealFile {
         self.write(parts, offset, WRITE_MAX)
     }
 
+<<<<<<< HEAD
+=======
+    /// A single call that writes and flushes, if the system has one.
+>>>>>>> h-prose
     #[cfg(target_os = "linux")]
     fn write_durably(
         &self,
@@ -556,19 +560,19 @@ pub(super) mod bytes {
         call(file, command::SET_WAIT, libc::F_WRLCK as _, byte, 1).map(drop)
     }
 
-    /// Locks one byte together with others who do the same, waiting until nobody has it alone. It
-    /// takes no right to write the file.
+    /// Takes a shared lock on one byte, waiting while it is locked exclusively. This needs no right
+    /// to write the file.
     pub(in super::super) fn share(file: &impl AsFd, byte: u64) -> io::Result<()> {
         call(file, command::SET_WAIT, libc::F_RDLCK as _, byte, 1).map(drop)
     }
 
-    /// Locks one byte if nobody has it.
+    /// Locks one byte exclusively if it is not locked.
     pub(in super::super) fn try_lock(file: &impl AsFd, byte: u64) -> io::Result<bool> {
         attempt(file, libc::F_WRLCK as _, byte)
     }
 
-    /// Locks one byte together with others who do the same, if nobody has it alone. It takes no
-    /// right to write the file.
+    /// Takes a shared lock on one byte, unless it is locked exclusively. This needs no right to
+    /// write the file.
     pub(in super::super) fn try_share(file: &impl AsFd, byte: u64) -> io::Result<bool> {
         attempt(file, libc::F_RDLCK as _, byte)
     }

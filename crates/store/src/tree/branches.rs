@@ -1,5 +1,5 @@
-//! The branches above pages that were laid out anew: new children in the place of old ones,
-//! splits, merges and the removal of branches on the way up, and the counters.
+//! Updating the branches above pages that were laid out anew: replacing children, splitting,
+//! merging and removing branches on the way up, and the counters.
 
 use super::Count;
 use super::page::build::{Child, branch_len, build_branch};
@@ -61,7 +61,7 @@ impl Separator {
         Self { key: cell.known.to_vec(), extent: cell.extent, value }
     }
 
-    /// What it takes in a branch that shares `shared` bytes, at most.
+    /// The most bytes that it takes in a branch that shares `shared` bytes.
     fn cell_len(&self, shared: usize) -> usize {
         self.key.len().saturating_sub(shared) + 4 + self.value.as_ref().map_or(0, Vec::len)
     }
@@ -295,8 +295,8 @@ fn free_extents(pages: &mut WritePages, extents: &[ExtentRef]) -> Result<()> {
     extents.iter().try_for_each(|gone| extent::free(pages, gone))
 }
 
-/// Where to cut the children of a branch that is too full: in the middle, or behind all but the
-/// last where the tree grows at its end.
+/// Where to cut the children of a branch that is too full: in the middle, or before the last child
+/// where the tree grows at its end.
 fn cut_branch(
     children: &[Child<'_>],
     tree: &Tree,

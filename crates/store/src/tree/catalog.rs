@@ -97,8 +97,8 @@ impl Stored {
     }
 
     /// The form of the table's tree as far as it is known without the functions of custom orders.
-    /// Those stand as the bytewise order, behind [`KeyOrder::Custom`]: entries may be moved in the
-    /// order in which they are stored, but not looked up.
+    /// Custom orders appear as [`KeyOrder::Custom`] around the bytewise order: entries may be moved
+    /// in their stored order, but not looked up.
     pub(crate) fn stored_form(&self) -> Form {
         let order = |code: u8| match code {
             BYTEWISE => KeyOrder::Bytewise,
@@ -110,7 +110,7 @@ impl Stored {
     }
 
     /// Options under which the table's entries can be put in the order in which they are stored:
-    /// where the functions of custom orders are not known, every entry comes behind the others.
+    /// where the functions of custom orders are not known, each new entry sorts after all others.
     pub(crate) fn options_to_walk(&self) -> TableOptions {
         let order = |code: u8, name: &[u8]| match code {
             BYTEWISE => Order::Bytewise,
@@ -222,7 +222,7 @@ impl Stored {
             let (has, wants) = (self.value_size, asked.value_size);
             return Some(format!("its values take {has} bytes, not {wants}"));
         }
-        // Who is content with keys in two pieces is so with keys in one.
+        // A caller that accepts keys in two pieces also accepts keys in one.
         if asked.is_whole && !self.is_whole {
             return Some("its keys and values share what they begin with".to_owned());
         }
@@ -302,7 +302,7 @@ pub(crate) struct OpenTable {
     pub(crate) gone: bool,
     /// The epoch of the undo log in which its state was last saved.
     pub(crate) saved_in: u32,
-    /// The place behind the last entry, while appending.
+    /// The place after the last entry, while appending.
     pub(crate) tail: Option<Tail>,
 }
 
@@ -381,7 +381,7 @@ impl OpenTable {
         self.stored.info(&self.name, &self.tree.root)
     }
 
-    /// Checks that the table, open already, is what is asked for.
+    /// Checks that the table, which is open already, has the requested options.
     pub(crate) fn expect(&self, options: &TableOptions) -> Result<()> {
         match self.stored.differs_from(&Stored::of(options)?) {
             None => Ok(()),
@@ -408,7 +408,7 @@ pub(crate) fn root_of<P: Pages>(pages: &P, catalog: &Tree, name: &[u8]) -> Resul
     Ok(record_of(pages, catalog, name)?.map(|(root, _)| root))
 }
 
-/// What the record of a table says of it; `None` if there is none of that name.
+/// The record of a table, decoded; `None` if there is no table of that name.
 pub(crate) fn info_of<P: Pages>(
     pages: &P,
     catalog: &Tree,

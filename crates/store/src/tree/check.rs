@@ -19,18 +19,18 @@ use super::{CheckReport, ReadTxn, Store};
 use crate::{Error, Result};
 use walk::{Walk, Wanted};
 
-/// So many problems are listed.
+/// At most this many problems are listed.
 const PROBLEMS_MAX: usize = 1000;
-/// Progress is told after each so many pages.
+/// Progress is reported after every this many pages.
 const PROGRESS_PAGES: u64 = 256;
 
 impl Store {
     /// Verifies every page in use: checksums, structure, orders, counters, and that each page is
-    /// used once or free. Looks at the newest commit; others may read and write meanwhile. The
-    /// order of a table with custom orders is not checked, since their functions are not known
+    /// used once or free. Looks at the newest commit; others may read and write at the same time.
+    /// The order of a table with custom orders is not checked, since their functions are not known
     /// here.
     ///
-    /// `progress(done_pages, all_pages)` is called now and then.
+    /// `progress(done_pages, all_pages)` is called from time to time.
     ///
     /// # Errors
     /// [`Error::Interrupted`]; damage is no error but stands in the report.
@@ -102,7 +102,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// An error is a problem to report, but for an interruption.
+    /// An error is a problem to report, unless it is an interruption.
     fn failed(&mut self, whose: &str, no: PageNo, error: Error) -> Result<()> {
         match error {
             Error::Interrupted => return Err(error),
@@ -143,8 +143,8 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Checks a meta page: its record, and that nothing stands behind it. A record that is not in
-    /// use may be damaged in a sound store: the power may have gone while it was written.
+    /// Checks a meta page: its record, and that nothing follows it. A record that is not in use may
+    /// be damaged in a sound store: the power may have failed while it was written.
     fn meta_page(&mut self, store: &Inner, slot: u32) -> Result<()> {
         let whose = "meta record";
         let is_in_use = store.is_slot_in_use(slot);

@@ -2,11 +2,11 @@
 //!
 //! # Concept
 //!
-//! [`Store::write`] gets what a transaction does as a function. Of the threads that call it at the
-//! same time one *leads*; the others leave their functions and sleep. The leader begins one
-//! transaction, calls all functions that were left, each behind a savepoint of its own, commits
-//! once, and wakes all of them at once. So a thread sleeps and wakes once for a commit, whoever
-//! else is there, where threads that take turns are woken one after the other: that alone takes
+//! [`Store::write`] takes the work of a transaction as a function. Of the threads that call it at
+//! the same time one is the *leader*; the others are waiters: they leave their functions and sleep.
+//! The leader begins one transaction, calls all these functions, each after a savepoint of its own,
+//! commits once, and wakes all waiters at once. So a thread sleeps and wakes once for a commit,
+//! however many take part. Threads that take turns are woken one after the other, which alone takes
 //! longer than a small transaction. The technique is known as *flat combining* (Hendler, Incze,
 //! Shavit, Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010).
 //!
@@ -14,8 +14,8 @@
 //!
 //! 1. While [`Waiting::is_led`] exactly one thread leads, or was told to.
 //! 2. A function stands in [`Waiting::jobs`] or with the leader until its caller is told the
-//!    outcome, and nowhere afterwards: it borrows from its caller, who waits for that.
-//! 3. Whoever left a function is told, also if the leader panics.
+//!    outcome, and nowhere afterwards: it borrows from its caller, which waits for the outcome.
+//! 3. Every waiter is told the outcome, also if the leader panics.
 
 #![expect(unsafe_code, reason = "functions that borrow from a thread that waits")]
 
@@ -29,10 +29,10 @@ use super::{Durability, Store, WriteTxn};
 use crate::sync::{Condvar, Mutex, now};
 use crate::{Error, Result};
 
-/// A leader goes on with what came meanwhile for so long, before it leaves that to another.
+/// For this long a leader goes on with functions that arrive; then it hands them to a new leader.
 const LEADS_ON: Duration = Duration::from_micros(200);
-/// How often a leader lets the others run before it begins, so that those of the last commit, who
-/// are just waking up, can come back.
+/// How often a leader yields before it begins, so that the waiters of the last commit, which are
+/// just waking up, can come back.
 const YIELDS_MAX: usize = 64;
 
 /// What a thread does in the transaction `X`; whether that stays.
@@ -43,10 +43,10 @@ struct Job<X: 'static>(&'static mut Work<'static, X>);
 
 impl<X> Job<X> {
     fn new(work: &mut Work<'_, X>) -> Self {
-        // SAFETY: only the lifetimes change. `work` is used by nobody else, and nowhere after
-        // `Combiner::run`, which got it, has returned: that waits for the outcome, which is told
-        // when all jobs of a commit have been dropped (`Round::drop`); and a leader who panics
-        // before drops all jobs that are left (`Leading::drop`).
+        // SAFETY: only the lifetimes change. `work` is used only here, and never after
+        // `Combiner::run`, which got it, has returned: `run` waits for the outcome, which is told
+        // when all jobs of a commit have been dropped (`Round::drop`); and a leader that panics
+        // before that drops all remaining jobs (`Leading::drop`).
         Self(unsafe {
             std::mem::transmute::<&mut Work<'_, X>, &'static mut Work<'static, X>>(work)
         })
@@ -64,7 +64,7 @@ struct Ticket {
     changed: Condvar,
 }
 
-/// What those who wait are told.
+/// What waiters are told.
 #[derive(Clone, Default)]
 enum Told {
     #[default]
@@ -151,7 +151,7 @@ impl<X> Combiner<X> {
         let own = self.round(commit);
         let since = now();
         while !locked(&self.waiting).jobs.is_empty() && since.elapsed() < LEADS_ON {
-            // Those who wait for this one are told of a failure.
+            // The waiters of this round are told of a failure.
             let _ = self.round(commit);
         }
         leading.is_done = true;
@@ -176,7 +176,7 @@ impl<X> Combiner<X> {
             let mut waiting = locked(&self.waiting);
             waiting.last = waiting.jobs.len();
             let ticket = match Arc::get_mut(&mut waiting.ticket) {
-                // Nobody waits.
+                // There is no waiter.
                 Some(_) => None,
                 None => Some(std::mem::take(&mut waiting.ticket)),
             };
@@ -188,7 +188,7 @@ impl<X> Combiner<X> {
     }
 }
 
-/// Ends leading on drop: another one leads if somebody waits.
+/// Ends leading on drop: a waiter, if there is one, becomes the leader.
 struct Leading<'c, X: 'static> {
     combiner: &'c Combiner<X>,
     /// False only where this thread panics.
@@ -210,7 +210,7 @@ impl<X> Drop for Leading<'_, X> {
     }
 }
 
-/// One commit: dropped, it lets go of the functions, and then tells those who left them.
+/// One commit: dropped, it lets go of the functions, and then tells their callers.
 struct Round<X: 'static> {
     jobs: Vec<Job<X>>,
     ticket: Option<Arc<Ticket>>,
@@ -272,8 +272,8 @@ impl Store {
         self.write_with(self.inner.options.durability, work)
     }
 
-    /// Runs `work` in a write transaction and commits it, unless it answers with an error: then
-    /// what it did is taken back.
+    /// Runs `work` in a write transaction and commits it. If `work` returns an error, its changes
+    /// are rolled back.
     ///
     /// **For many threads that commit a little each, durably, this is the fast way**: calls that
     /// come at the same time are run one after the other by one of the threads, and become one
@@ -282,12 +282,13 @@ impl Store {
     /// fails, none; every caller is told. A call that is not durable is a transaction of its own.
     ///
     /// `work` may run on another thread. It must not wait for another thread that writes to this
-    /// store, and not write to it but through the transaction: it would wait for itself for ever.
-    /// If it panics, what it did is taken back, and the panic goes on in the calling thread.
+    /// store, and must write to the store only through the transaction: otherwise it would wait for
+    /// itself for ever. If it panics, its changes are rolled back, and the panic continues in the
+    /// calling thread.
     ///
     /// # Errors
-    /// What `work` answers; and those of [`Store::begin_write`] and [`WriteTxn::commit`], as
-    /// [`Error::CommitFailed`] in threads that another one committed for.
+    /// The error of `work`; those of [`Store::begin_write`] and [`WriteTxn::commit`], as
+    /// [`Error::CommitFailed`] in threads for which another thread committed.
     ///
     /// ```
     /// # use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
@@ -321,7 +322,7 @@ impl Store {
             let Some(work) = work.take() else { return false };
             let done = catch_unwind(AssertUnwindSafe(|| {
                 let value = work(txn)?;
-                // Where it has not looked at the error of a write that failed half-way.
+                // Needed if `work` ignored the error of a write that failed half-way.
                 txn.check_failed()?;
                 Ok(value)
             }));

@@ -7,8 +7,8 @@
 //! f`. A *pass* walks all trees once and copies each page from `limit` on, with the branches above
 //! it, as any other change would; the commit numbers the copies from the lowest free page on. A
 //! pass consists of *steps*, each a commit of about [`STEP_PAGES`] pages, between which others read
-//! and write; it goes on where it stopped by table and position. Nothing that others change
-//! meanwhile can do more harm than that a page is moved in vain or not at all.
+//! and write; it goes on where it stopped by table and position. Changes by others in between do no
+//! more harm than that a page is moved in vain or not at all.
 //!
 //! Long values need neighbouring pages. They are moved first, before single pages fill the gaps;
 //! and where they find no room, a part of the store that is mostly free is cleared for them.
@@ -16,8 +16,8 @@
 //! Pages that a step leaves are free one commit later, if no reader holds them. Passes are repeated
 //! as long as each makes the store notably shorter, so that a long reader only ends the work early.
 //!
-//! A step needs a few pages itself. It may not take them behind the end that the store had at
-//! first: where it finds no others, as in a store full of what readers hold, the work is over.
+//! A step needs a few pages itself. It may not take them beyond the end that the store had at
+//! first: if it finds no others, as in a store full of pages that readers hold, the work is over.
 //!
 //! The first step lets the ring of the redo log go; later commits make a new one.
 //!
@@ -39,21 +39,22 @@ use super::{CompactReport, Durability, Store};
 use crate::{Error, Result};
 use pass::{Pass, Plan};
 
-/// About so many pages are moved in one commit.
+/// About this many pages are moved in one commit.
 const STEP_PAGES: u32 = 1024;
 /// Pages of a step that are kept for the catalog, the free-space trees and paths to moved pages.
 const RESERVE_PAGES: u32 = 64;
-/// So many steps that find no room end a pass.
+/// This many steps that find no room end a pass.
 const IDLE_STEPS_MAX: u32 = 2;
-/// So many parts of the store are cleared for long values in one pass.
+/// At most this many parts of the store are cleared for long values in one pass.
 const RANGES_MAX: u32 = 16;
-/// So many passes, which a store that others change all the time would need without end.
+/// The upper bound of passes: a store that changes all the time would need more and more.
 const PASSES_MAX: u32 = 32;
 
 impl Store {
     /// Moves pages towards the front in small commits and cuts the file, while others read and
     /// write. Ends when nothing more is gained; a reader of an old snapshot, which holds pages,
-    /// makes it end early. The file is never longer afterwards, but by what others write meanwhile.
+    /// makes it end early. The file is never longer afterwards, except for what others write at the
+    /// same time.
     ///
     /// `progress(done_pages, all_pages)` is called after each step; the second is an estimate.
     ///
@@ -207,7 +208,7 @@ impl Store {
     }
 }
 
-/// So many pages are not worth a pass.
+/// A gain of this many pages is not worth a pass.
 fn slack(end: PageNo) -> PageNo {
     4 + end / 50
 }

@@ -1,7 +1,7 @@
 //! Copies of a store while it is in use: page by page, or filled anew (`load`).
 //!
-//! A copy is written under a name that nobody can guess, flushed, and then given the name that was
-//! asked for: whoever finds it there finds all of it.
+//! A copy is written under an unguessable name, flushed, and then given the name that was asked
+//! for: a file under that name is always complete.
 
 mod load;
 
@@ -35,7 +35,7 @@ impl Store {
     /// A compact one is filled anew, table by table in order, with full pages and without free
     /// ones.
     ///
-    /// `progress(done_bytes, all_bytes)` is called now and then.
+    /// `progress(done_bytes, all_bytes)` is called from time to time.
     ///
     /// # Errors
     /// [`Error::Path`] if something is there already, [`Error::Io`], [`Error::Interrupted`],
@@ -69,7 +69,7 @@ impl Store {
         target.finish(meta)
     }
 
-    /// As [`Store::copy_to`], a plain copy, but for damaged pages: they are copied as they are.
+    /// As [`Store::copy_to`], a plain copy, except that damaged pages are copied as they are.
     ///
     /// # Errors
     /// As [`Store::copy_to`]; [`Error::Corrupt`] only where what is free cannot be read.
@@ -89,7 +89,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`] if writing fails, [`Error::Interrupted`], [`Error::Corrupt`] for a damaged
-    /// page, which is told at the end.
+    /// page, which is reported at the end.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {
@@ -198,7 +198,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if !self.is_finished {
-            // The failure that led here is what the caller hears of.
+            // The caller gets the failure that led here.
             let _ = self.system.remove(&self.file.path);
         }
     }
@@ -209,8 +209,9 @@ fn plain_meta(txn: &ReadTxn) -> Meta {
     txn.meta.meta.without_log()
 }
 
-/// An error if what was copied is damaged. Where every page had the checksum of a page of a tree it
-/// is not; those of long values have none of their own, and are looked for from their trees.
+/// An error if the copied pages are damaged. If each of them has the checksum of a tree page, they
+/// are sound. Pages of long values have no checksum of their own, so that then all trees are walked
+/// to check them.
 fn check_copied(txn: &ReadTxn, is_sound: bool) -> Result<()> {
     match is_sound {
         true => Ok(()),
@@ -280,7 +281,7 @@ fn next_run(free: &PageSet, from: PageNo, end: PageNo, most: u32) -> Option<Run>
 type RunsOf = fn(&[u8], &[u8]) -> Option<Vec<Run>>;
 
 /// The pages that are free in a snapshot: they may be written while it is copied, and may lie
-/// behind the end of the file.
+/// beyond the end of the file.
 fn free_pages(txn: &ReadTxn) -> Result<PageSet> {
     let meta = &txn.meta.meta;
     let mut free = PageSet::new(meta.end);

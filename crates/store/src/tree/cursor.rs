@@ -25,17 +25,17 @@ enum State {
     Nowhere,
     /// On an entry.
     On,
-    /// Where its entry was before it was deleted: between the neighbours. If the entry comes back
-    /// the cursor is on it again.
+    /// The cursor stands where its entry was before it was deleted, between the neighbours. If the
+    /// entry comes back the cursor is on it again.
     Gap,
 }
 
 /// A place in one table of one transaction.
 ///
-/// Every call names the transaction; a cursor used with another one answers
+/// Every call names the transaction; a cursor that is used with another one returns
 /// [`Error::WrongTransaction`](crate::Error::WrongTransaction). A cursor of a write transaction
 /// stays right when the table is changed through the transaction or another cursor: if its entry is
-/// deleted it stands between the neighbours, [`Cursor::next`] giving the one behind.
+/// deleted it stands between the neighbours, [`Cursor::next`] giving the one after it.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -86,7 +86,7 @@ struct Leaf {
     /// The end of the offsets; null unless the cursor is on the last value of its group: so one
     /// comparison decides whether a step leads to the next group of this leaf.
     end: *const u8,
-    /// The same, but null also where keys share their ends: the usual step need not ask for that.
+    /// The same, but also null if keys share their ends: the usual step need not check for that.
     usual_end: *const u8,
     shared: usize,
 }
@@ -128,7 +128,7 @@ unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
 
-/// What a step answers.
+/// The result of a step.
 type Answer<'t> = Result<Option<Entry<'t>>>;
 
 impl Cursor {
@@ -155,8 +155,8 @@ impl Cursor {
         self.table
     }
 
-    /// The key of the entry on which a cursor of a write transaction was put last, also if that was
-    /// deleted meanwhile. Of no meaning in a read transaction.
+    /// The key of the entry on which a cursor of a write transaction was placed last, even if the
+    /// entry has been deleted since. It has no meaning in a read transaction.
     pub fn last_key(&self) -> &[u8] {
         &self.key
     }
@@ -199,8 +199,7 @@ impl Cursor {
     fn keep(kept: &mut Vec<u8>, page: Page<'_>, first: &[u8], second: &[u8]) {
         kept.clear();
         match page.join(first, second, kept.spare_capacity_mut()) {
-            // SAFETY: so many bytes were written to the room behind the vector's end, which is its
-            // beginning.
+            // SAFETY: `len` bytes were written to the spare room of the vector, which is empty.
             Some(len) => unsafe { kept.set_len(len) },
             None => Self::keep_long(Bytes::new(first, second), kept),
         }
@@ -238,8 +237,8 @@ impl Cursor {
         }
     }
 
-    /// Takes note of the steps that moved `leaf.next` only. Only to be called for the cursor's own
-    /// transaction, while the leaf is as it was.
+    /// Takes note of steps that moved only `leaf.next`. It may be called only for the cursor's own
+    /// transaction, while the leaf is unchanged.
     #[inline(always)]
     fn catch_up(&mut self) {
         if self.state == State::On {
@@ -257,8 +256,8 @@ impl Cursor {
         self.leaf.bar();
     }
 
-    /// Next pair; the first one if the cursor stands nowhere. At the end: `None`, and the cursor
-    /// stays on the last pair.
+    /// Moves to the next pair, or to the first one if the cursor stands nowhere. At the end it
+    /// gives `None`, and the cursor stays on the last pair.
     ///
     /// # Errors
     /// A damaged page, the interruption flag, another transaction.
@@ -270,9 +269,9 @@ impl Cursor {
         }
     }
 
-    /// The next pair, where that is a step inside a leaf of a read transaction: the part of
-    /// [`Cursor::next`] that reads no page, fails in no way and is short enough for a caller's own
-    /// code. `None` says nothing about the table, and the cursor has not moved.
+    /// The next pair, if it is in the same leaf of a read transaction: the part of [`Cursor::next`]
+    /// that reads no page, cannot fail and is short enough to be inlined. `None` says nothing about
+    /// the table, and the cursor has not moved.
     #[inline(always)]
     pub fn next_here<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
         let next = self.leaf.next;
@@ -287,7 +286,7 @@ impl Cursor {
         Some(Entry { key, value: value.into() })
     }
 
-    /// Whether the leaf, if the cursor has one, is as it was when `txn` handed it out.
+    /// Whether the leaf, if the cursor has one, is unchanged since `txn` handed it out.
     #[inline(always)]
     fn has_leaf<S: Sealed>(&self, txn: &S) -> bool {
         self.unique == txn.unique() && (!S::WRITES || self.changes == txn.changes())
@@ -358,8 +357,8 @@ impl Cursor {
         self.give(txn)
     }
 
-    /// Previous pair; the last one if the cursor stands nowhere. At the beginning: `None`, and the
-    /// cursor stays on the first pair.
+    /// Moves to the previous pair, or to the last one if the cursor stands nowhere. At the
+    /// beginning it gives `None`, and the cursor stays on the first pair.
     #[inline]
     pub fn prev<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         // In a write transaction the leaf may be gone: `settle` finds the place again first.
@@ -408,8 +407,8 @@ impl Cursor {
         txn.open_table(self.table)
     }
 
-    /// The pair under the cursor. Where it was deleted the cursor moves on to the next one; `None`
-    /// if there is none, or if the cursor stands nowhere.
+    /// The pair under the cursor. If it was deleted the cursor moves on to the next one; `None` if
+    /// there is none, or if the cursor stands nowhere.
     pub fn current<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         match self.settle(txn)? {
             State::Nowhere => Ok(None),
@@ -430,8 +429,8 @@ impl Cursor {
         })
     }
 
-    /// Copies the key under the cursor and, where keys may have several values, the value: what
-    /// finds the place again in another transaction. False if the cursor is on no entry.
+    /// Copies the key under the cursor and, if keys may have several values, the value: enough to
+    /// find the place again in another transaction. False if the cursor is on no entry.
     ///
     /// # Errors
     /// A damaged page, the interruption flag, another transaction.

@@ -29,8 +29,8 @@ impl Inner {
     /// 1. The newest commit N is pinned, so that its pages stay, and everything is flushed.
     /// 2. With the writer's lock, N's record is written once more, as a flushed one, into the meta
     ///    page that holds neither the durable record nor the newest one, and flushed: a short
-    ///    flush, since nearly everything is on the disk already. The lock is kept meanwhile,
-    ///    because now all three meta pages are in use.
+    ///    flush, since nearly everything is on the disk already. The lock is kept during the flush,
+    ///    because all three meta pages are then in use.
     ///
     /// A crash in between leaves the older durable record, and the newest one under its evidence.
     pub(crate) fn sync(&self) -> Result<()> {
@@ -40,7 +40,7 @@ impl Inner {
     /// The same, when the store is about to be closed or not: then the log is shut.
     pub(crate) fn checkpoint(&self, closing: bool) -> Result<()> {
         self.check_process()?;
-        // A store that was opened and not written to since may hold what nobody flushed.
+        // A store that was opened and not written to since may hold writes that were never flushed.
         let is_clean = self.lock.word(WORD_DIRTY).load(SeqCst) == CLEAN;
         if (is_clean || self.options.read_only) && self.durable_number() >= self.latest_number() {
             return Ok(());
@@ -78,7 +78,7 @@ impl Inner {
         self.check_writable()?;
         self.clean()?;
         if self.durable_number() >= flushed.meta.txn {
-            // Nobody else writes it now.
+            // No other process writes it now.
             self.lock.word(WORD_DIRTY).store(CLEAN, SeqCst);
             return Ok(());
         }
@@ -139,8 +139,8 @@ impl Inner {
         }
     }
 
-    /// After a commit that went to the log: sees to it that a checkpoint follows, soon if the log
-    /// is half full, else when no other commit comes for a while.
+    /// Called after a commit that went to the log: ensures that a checkpoint follows, soon if the
+    /// log is half full, otherwise when no other commit comes for a while.
     pub(crate) fn checkpoint_when_due(self: &Arc<Self>) {
         let Ok(newest) = self.newest() else { return };
         let logged = newest.meta.log.filter(|place| place.chained);
@@ -169,9 +169,9 @@ impl Inner {
         self.flush_file().inspect_err(|_| self.retract())
     }
 
-    /// After a failed flush: the system may have dropped what it was to write, show it all the same
-    /// and never write it. Who has the store open goes on reading; the next opener must not take it
-    /// for something to build on.
+    /// After a failed flush the system may have dropped what it was to write, still show it, and
+    /// never write it. Processes that have the store open go on reading; the next opener must not
+    /// build on it.
     ///
     /// - What was durable when the store was opened may have been written by a process that died
     ///   before its flush, so this one may have been the first. It is written once more, so that
@@ -179,7 +179,7 @@ impl Inner {
     /// - Commits that are not durable have written too much for that: the newest record loses its
     ///   evidence, and one that it has superseded is removed.
     ///
-    /// Where these writes fail too there is nothing left to try.
+    /// If these writes fail too, there is nothing left to try.
     fn retract(&self) {
         let _ = self.write_durable_again();
         let Ok(newest) = self.newest() else { return };
@@ -250,7 +250,7 @@ struct Shared {
 #[derive(Default)]
 struct Wishes {
     flush: bool,
-    /// Nobody else's commits are waited for.
+    /// No further commits are waited for.
     at_once: bool,
     /// Commits that went to the log since the last flush.
     logged: u64,
@@ -314,7 +314,7 @@ impl Shared {
     fn run(&self, store: &Weak<Inner>) {
         while self.next_flush() {
             let Some(store) = store.upgrade() else { return };
-            // Any other failure has poisoned the store; the next writer is told.
+            // Any other failure has poisoned the store; the next writer gets the error.
             if let Err(Error::Interrupted) = store.sync() {
                 locked(&self.wishes).flush = true;
             }
@@ -333,7 +333,7 @@ impl Shared {
             let goes_on = |wishes: &mut Wishes| !wishes.flush && !wishes.stop;
             let waited = self.changed.wait_timeout_while(wishes, REST, goes_on);
             wishes = waited.unwrap_or_else(PoisonError::into_inner).0;
-            // Nobody has committed for so long.
+            // There was no commit for that long.
             wishes.flush |= wishes.logged == logged;
             wishes.at_once |= wishes.logged == logged;
         }

@@ -11,7 +11,7 @@
 //! Free runs are noted in three places:
 //!
 //! - `recent`, a short list in the meta record: small commits change nothing else;
-//! - the *ready* tree (start → length): runs that nobody holds, neighbours joined;
+//! - the *ready* tree (start → length): runs that no snapshot holds, neighbours joined;
 //! - the *pending* tree (holder → runs, several an entry): runs that some snapshot holds, under the
 //!   newest one that does. When the holder has gone, its runs become ready or move to their next
 //!   older holder, so that a run is looked at once for each of its holders, not at each commit.
@@ -47,26 +47,28 @@ pub(crate) use ready::ready_entry;
 use recent::{Recent, join_neighbours, note_open};
 pub(crate) use runs::Runs;
 
-/// A commit of so many pages is worth it that what was freed is joined with its neighbours first.
+/// From this many pages on, a commit first joins what was freed with its neighbours.
 const JOINED_PAGES: u32 = 256;
-/// One of more pages takes runs as they come: it would leave nothing but single pages to others.
+/// A commit of more pages takes runs as they come: otherwise it would leave only single pages to
+/// others.
 const CHOOSY_PAGES: u32 = 4096;
 /// The most runs that may stay in the pool when a commit is done; they go to the recent list.
 const LEFTOVER_MAX: usize = 24;
-/// After so many rounds of settling, space is taken from the end of the store only.
+/// After this many rounds of settling, space is taken from the end of the store only.
 const ROUNDS_WITH_TREES: usize = 6;
-/// A commit of so many pages is small: what the next one writes again stands side by side.
+/// A commit of at most this many pages is small: pages that the next commit writes again are placed
+/// side by side.
 pub(crate) const SMALL_PAGES: u32 = 16;
-/// So many of the longest free runs stay in the recent list when the others are filed: small
-/// commits go on where they are.
+/// This many of the longest free runs stay in the recent list when the others are filed, for the
+/// next small commits.
 const KEPT_RUNS: usize = 40;
 /// The recent list is filed when it would be longer than this: each commit goes through all of it.
 const RECENT_FULL: usize = 96;
 const _: () = assert!(KEPT_RUNS + LEFTOVER_MAX + 1 < RECENT_FULL && RECENT_FULL <= RECENT_MAX);
-/// A larger commit looks at so many pending runs at least.
+/// A larger commit looks at this many pending runs at least.
 const RELEASED_MIN: usize = 256;
-/// Where a small commit takes pages from the end of the store, so many more become free there for
-/// the next ones; at most an eighth of the store.
+/// If a small commit takes pages from the end of the store, this many more become free there for
+/// the next ones, but at most an eighth of the store.
 const SMALL_AHEAD: u32 = 32;
 /// The least number of bytes for which the end of the store is lowered.
 const LOWER_END_BYTES: u64 = 1 << 20;
@@ -82,7 +84,7 @@ pub(crate) struct FreeState {
     has_looked: bool,
     /// The protected snapshots, ascending.
     protected: Vec<u64>,
-    /// The commit that this one follows, and the page behind the last one that it wrote.
+    /// The commit that this one follows, and the page after the last one that it wrote.
     newest: u64,
     behind: PageNo,
 }
@@ -178,7 +180,7 @@ impl FreeState {
         Ok(())
     }
 
-    /// Whether so many pages are free that they are used however scattered they are.
+    /// Whether enough pages are free to use them however scattered they are.
     fn is_scattered(&self, pages: &WritePages, missing: u32) -> bool {
         let mut free = self.ready.pages + self.recent_ready_pages();
         if missing <= SMALL_PAGES && !self.is_all_pending_held() {
@@ -213,9 +215,9 @@ impl FreeState {
     }
 
     /// The first part of a commit: frees what this transaction made and dropped, gives back what
-    /// holders let go, and puts about `need` pages into the pool, side by side if possible. That is
-    /// more than surely needed: where there is no room for it, what is there will be enough, or
-    /// [`FreeState::settle`] says that it is not.
+    /// holders let go, and puts about `need` pages into the pool, side by side if possible. `need`
+    /// is a generous estimate: if there is no room for it, less may be enough, and if not,
+    /// [`FreeState::settle`] reports it.
     pub(crate) fn begin_commit(
         &mut self,
         pages: &mut WritePages,
@@ -378,8 +380,9 @@ fn damaged_entry(pages: &WritePages, tree: &Tree) -> Error {
     pages.corrupt(tree.root.page, "an entry of the free-space trees that no store wrote")
 }
 
-/// Makes sure that nothing is free twice, and nothing that this transaction has just let go of:
-/// what a damaged file says of its free space may not cost pages that are known to be in use.
+/// Makes sure that no page is free twice, and that none of the pages freed by this transaction was
+/// free already: wrong free space in a damaged file must not cost pages that are known to be in
+/// use.
 fn check_pool(pages: &mut WritePages) -> Result<()> {
     let (pool, freed) = (&mut pages.space.pool, &mut pages.freed);
     pool.sort_unstable_by_key(|run| run.start);

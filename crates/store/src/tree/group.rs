@@ -2,10 +2,10 @@
 //!
 //! # Concept
 //!
-//! There is one writer at a time. Threads of this process queue for the turn; who has it takes the
-//! writer's lock that all processes share. Who waits is called first come first served; but while
-//! the one who is called wakes up, another thread that comes may take the turn, [`PASSED_MAX`]
-//! times at most: waking takes longer than a small commit.
+//! There is one writer at a time. Threads of this process queue for the turn; the thread that has
+//! the turn takes the writer's lock that all processes share. Waiters are called in the order in
+//! which they came. But while the called waiter wakes up, a newly arriving thread may take the
+//! turn, at most [`PASSED_MAX`] times: waking takes longer than a small commit.
 //!
 //! A durable commit costs a flush, and a flush costs the same for one transaction as for a hundred.
 //! So a thread that commits durably while others of its process wait does not write: it hands its
@@ -16,7 +16,7 @@
 //!
 //! 1. A group is one commit with one number: all members are published, or none.
 //! 2. The group belongs to exactly one place: a [`Turn`], a waiter's seat, or [`finish`]. Wherever
-//!    it is dropped, its members are told that it failed; nobody waits for ever.
+//!    it is dropped, its members are told that it failed; no thread waits for ever.
 //! 3. An aborted member leaves no trace: its savepoint is rolled back, then the group goes on.
 //! 4. The writer's lock is held from the group's first member to its publication.
 //! 5. A group with members that wait is always committed durably.
@@ -45,13 +45,14 @@ use crate::{Error, Result};
 
 /// The most transactions of a group.
 const MEMBERS_MAX: usize = 256;
-/// So often another thread may take the turn before the one who has waited longest.
+/// At most this often other threads take the turn before the thread that has waited longest.
 const PASSED_MAX: u32 = 64;
-/// How often one who waits for the turn looks at the interruption flag, which a signal handler may
-/// raise and which therefore wakes nobody.
+/// The interval in which a waiter looks at the interruption flag, which a signal handler may raise
+/// and which therefore wakes no thread.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Locks; what a panic left behind is whole, since no lock is held while it changes in steps.
+/// Locks, also after a panic: the data is consistent, since no lock is held while it changes in
+/// several steps.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,7 +65,7 @@ pub(crate) struct Group {
     follows: u64,
 }
 
-/// Those who wait for the outcome of their group.
+/// The threads that wait for the outcome of their group.
 #[derive(Default)]
 struct Members(Vec<Arc<Outcome>>);
 
@@ -143,7 +144,7 @@ pub(crate) struct Queue<G> {
 }
 
 struct Seats<G> {
-    /// Somebody has the turn.
+    /// A thread has the turn.
     taken: bool,
     waiting: VecDeque<Arc<Seat<G>>>,
     /// Whether the first of them was told that the turn is free, and did not look yet.
@@ -160,10 +161,10 @@ struct Seat<G> {
     called: Condvar,
 }
 
-/// What a thread that waits is told.
+/// The message to a waiter.
 enum Call<G> {
     Nothing,
-    /// The turn is free, if nobody else takes it.
+    /// The turn is free, unless another thread takes it.
     Free,
     /// It has the turn.
     Turn(Entry<G>),
@@ -183,7 +184,7 @@ impl<G> Queue<G> {
         Self { seats: Mutex::new(Seats { taken: false, waiting, told: false, passed: 0 }) }
     }
 
-    /// Takes the turn if nobody has it.
+    /// Takes the turn if it is free.
     pub(crate) fn try_enter(&self) -> bool {
         let mut seats = locked(&self.seats);
         !std::mem::replace(&mut seats.taken, true)
@@ -234,7 +235,7 @@ impl<G> Queue<G> {
         true
     }
 
-    /// Leaves the seat; false if its thread was called meanwhile, so that it has the turn.
+    /// Leaves the seat; false if its thread has just been called, so that it has the turn.
     fn give_up(&self, seat: &Arc<Seat<G>>) -> bool {
         let mut seats = locked(&self.seats);
         let at = seats.waiting.iter().position(|waiting| Arc::ptr_eq(waiting, seat));
@@ -245,7 +246,7 @@ impl<G> Queue<G> {
         }
         seats.next();
         if !seats.taken {
-            // The one behind was not told that the turn is free.
+            // The next waiter was not told that the turn is free.
             seats.tell_first();
         }
         true
@@ -277,8 +278,8 @@ impl<G> Queue<G> {
         }
     }
 
-    /// Leaves the turn to whoever comes, and calls the next thread; one that was passed by too
-    /// often gets it.
+    /// Frees the turn for any thread, and calls the next waiter; a waiter that was passed by too
+    /// often gets the turn itself.
     pub(crate) fn leave(&self) {
         let mut seats = locked(&self.seats);
         if seats.passed >= PASSED_MAX
@@ -299,7 +300,7 @@ impl<G> Seats<G> {
         self.waiting.pop_front()
     }
 
-    /// Tells the first one that the turn is free; once, until it looks.
+    /// Tells the first waiter that the turn is free; only once, until it looks.
     fn tell_first(&mut self) {
         let Some(first) = self.waiting.front() else { return };
         self.passed += 1;
@@ -461,7 +462,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let Some(mut group) = self.group.take() else { return };
         if !self.store.lock.is_same_process() {
-            // The turn, its lock and those who wait belong to the parent.
+            // The turn, its lock and its waiters belong to the parent.
             std::mem::forget(std::mem::take(&mut group.members));
             return;
         }
@@ -582,7 +583,7 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
 
 #[cfg(test)]
 mod tests {
-    //! The queue: order, handing over, and who does not join.
+    //! The queue: order, handing over, and waiters that do not join.
 
     use super::*;
 

@@ -1,4 +1,5 @@
-//! Putting one entry in: find its place, make the path writable, change the leaf, count.
+//! Inserting one entry: find its place, make the path writable, change the leaf, update the
+//! counters.
 
 use super::Count;
 use super::branches::add_above;
@@ -226,7 +227,7 @@ fn insert_group(
     spread_leaf(pages, tree, &mut place.path, change, rest.is_some(), delta)
 }
 
-/// Inserts a group of one value into a leaf, `rest` being what its key has besides the shared
+/// Inserts a group of one value into a leaf, where `rest` is what its key has besides the shared
 /// bytes. False, and no change, if there is no room.
 #[inline(always)]
 fn insert_in_leaf(
@@ -342,7 +343,7 @@ fn add_pair(
     insert_group(pages, tree, place, key, key_cell, cell, !continues, delta)
 }
 
-/// Follows the path's slots down again: pages on it may have been copied meanwhile.
+/// Follows the path's slots down again: pages on it may have been copied since.
 fn refresh(pages: &WritePages, tree: &Tree, path: &mut Path) -> Result<()> {
     let mut at = tree.root.page;
     for level in (0..path.depth).rev() {
@@ -361,7 +362,7 @@ fn ends_before(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Resu
     Ok(leaf_slot(pages, &tree.form.keys, page, key)? == (page.len() - 1, true))
 }
 
-/// The way to the leaf behind the path's, if that begins with `key`.
+/// The path to the leaf after the path's leaf, if that begins with `key`.
 fn begins_behind(pages: &WritePages, tree: &Tree, path: &Path, key: &[u8]) -> Result<Option<Path>> {
     let mut path = *path;
     let Some(page) = path.next_leaf(pages)? else { return Ok(None) };

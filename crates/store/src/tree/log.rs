@@ -468,7 +468,7 @@ fn fill_with_zeros(store: &Inner, run: Run) -> Result<()> {
     Ok(())
 }
 
-/// Removes a record behind that of the newest commit: it is of a writer that died before it
+/// Removes a record after that of the newest commit: it is of a writer that died before it
 /// published. The caller has the writer's lock.
 pub(crate) fn cut_tail(store: &Inner) -> Result<()> {
     let Some(place) = store.newest()?.meta.log else { return Ok(()) };

@@ -164,7 +164,7 @@ pub(crate) struct Meta {
     pub(crate) txn: u64,
     /// The first page number that was never used.
     pub(crate) end: u32,
-    /// The store may not end behind this page; 0: no such bound.
+    /// The store may not extend beyond this page; 0: no such bound.
     pub(crate) max_pages: u32,
     pub(crate) catalog: Root,
     /// Free pages that anyone may take.

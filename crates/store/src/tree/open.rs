@@ -20,7 +20,7 @@ use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::{Error, Result};
 
-/// How much address space is asked for: the file grows inside it without a new map.
+/// How much address space is reserved: the file grows inside it without a new map.
 const RESERVE_BYTES: u64 = 1 << 40;
 
 /// The names of data file and lock file in the folder of a store: those of this library, and those
@@ -58,9 +58,9 @@ impl Paths {
 
 impl Builder {
     /// Creates a store: a file, or two files in a folder that exists. A file of that name must not
-    /// exist, or be empty, or hold no more than what is left of a store whose making was cut off.
-    /// With [`Durability::None`] the store, too, is durable from the first flush on, and after a
-    /// power cut before it there may be none.
+    /// exist, or must be empty, or the remains of a store whose creation was interrupted. With
+    /// [`Durability::None`] the store itself is durable only from the first flush on; after an
+    /// earlier power cut there may be none.
     ///
     /// # Errors
     /// [`Error::Path`] if there is one already, [`Error::Argument`] for an impossible page size,
@@ -97,7 +97,7 @@ impl Builder {
     /// Opens a store, creating it if there is none.
     ///
     /// # Errors
-    /// Those of [`Builder::open`] and [`Builder::create`].
+    /// The errors of [`Builder::open`] and [`Builder::create`].
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
         match self.open(&path) {
             Err(Error::Path { .. } | Error::NotAStore { .. } | Error::Corrupt { .. })
@@ -145,7 +145,7 @@ impl Builder {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         }
-        // Locked first: whoever finds the data file then waits until it is complete.
+        // Locked first: a process that finds the data file then waits until it is complete.
         let lock = self.lock(&*system, paths)?;
         let file = match system.open_data(&paths.data, Open::Create, self.file_mode) {
             Ok(file) => file,
@@ -185,7 +185,7 @@ impl Builder {
             )
     }
 
-    /// A file that somebody made for the store, with nothing in it.
+    /// An empty file that was made for the store in advance.
     fn take_empty(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn DataFile>> {
         match system.open_data(&paths.data, Open::Write, self.file_mode) {
             Ok(file) if self.is_vacant(&*file, &paths.data) => Ok(file),
@@ -233,8 +233,8 @@ impl Builder {
         self.start(paths, file, lock, DIRTY)
     }
 
-    /// Chooses the newest commit, or learns it from those who have the store open, and maps the
-    /// file.
+    /// Chooses the newest commit, or learns it from the processes that have the store open, and
+    /// maps the file.
     fn start(
         &self,
         paths: &Paths,
@@ -332,7 +332,7 @@ pub(crate) fn write_metas(file: &dyn DataFile, meta: Meta) -> io::Result<()> {
     file.write_at(&[IoSlice::new(&meta_pages(meta))], 0)
 }
 
-/// The meta pages of a new file, one behind the other.
+/// The meta pages of a new file, one after the other.
 pub(crate) fn meta_pages(mut meta: Meta) -> Vec<u8> {
     let page_size = meta.page_size as usize;
     let mut bytes = vec![0; META_SLOTS as usize * page_size];

@@ -7,15 +7,15 @@ use std::sync::Arc;
 /// What a commit promises when it returns. No mode can damage the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// The commit is on stable storage when it returns. One flush, shared by all who commit at
-    /// the same time.
+    /// The commit is on stable storage when it returns. It costs one flush, shared by all threads
+    /// that commit at the same time.
     #[default]
     Durable,
     /// The commit is visible and survives the death of the process; a background thread flushes
     /// it soon. After a power loss a prefix of the commits survives.
     Eventual,
     /// As `Eventual`, but nothing is flushed before [`Store::sync`](crate::tree::Store::sync), a
-    /// durable commit, or the store is closed. Not even a store that is made so.
+    /// durable commit, or the closing of the store. This holds for the creation of a store, too.
     None,
 }
 
@@ -26,7 +26,7 @@ pub type Compare = Arc<dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync>;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Order {
-    /// As byte strings, the shorter one first where one begins with the other.
+    /// As byte strings; if one begins with the other, the shorter one comes first.
     #[default]
     Bytewise,
     /// As byte strings compared from their ends.
@@ -86,7 +86,7 @@ pub enum Duplicates {
     },
 }
 
-/// What a table is; stored when it is created and checked at each opening.
+/// The options of a table, which are stored when it is created and checked whenever it is opened.
 ///
 /// ```
 /// use hedgerow::tree::{Order, TableOptions};
@@ -137,12 +137,12 @@ impl TableOptions {
         self
     }
 
-    /// Whether a leaf keeps what its keys have in common once, and a group what its values have: so
-    /// it is unless this is called with `false`. A key is then usually in two pieces
-    /// ([`Bytes`](crate::tree::Bytes)). Without, every key and value stands in its page in one
-    /// piece ([`Bytes::as_slice`](crate::tree::Bytes::as_slice) gives it), for callers who hand
-    /// them on by address. A table that was made without opens either way; one that was made with
-    /// compression is refused where none is asked for.
+    /// Whether the common beginning of a leaf's keys, and of a key's values, is stored once. The
+    /// default is `true`. A key is then usually in two pieces ([`Bytes`](crate::tree::Bytes)).
+    /// Without compression every key and value is in one piece in its page
+    /// ([`Bytes::as_slice`](crate::tree::Bytes::as_slice) gives it), for callers that pass them on
+    /// by address. A table that was made without compression opens either way; one that was made
+    /// with compression is refused if `false` is asked for.
     pub fn prefix_compression(mut self, yes: bool) -> Self {
         self.prefix_compression = yes;
         self
@@ -237,24 +237,25 @@ impl Builder {
     }
 
     /// The file never grows beyond this many bytes: a write that would is refused with
-    /// [`Error::StoreFull`](crate::Error::StoreFull). A store that is created keeps it, for all who
-    /// open it ([`Store::set_max_size`](crate::tree::Store::set_max_size) changes that); for one
-    /// that exists it holds as long as it is open, beside the one that is kept in it.
+    /// [`Error::StoreFull`](crate::Error::StoreFull). A store that is created keeps it, for every
+    /// opening ([`Store::set_max_size`](crate::tree::Store::set_max_size) changes that); for a
+    /// store that exists it holds as long as it is open, in addition to the one that the store
+    /// keeps.
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.max_size = Some(bytes);
         self
     }
 
-    /// Opens for reading only.
+    /// Opens the store for reading only.
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
         self
     }
 
-    /// How many bytes of changed pages a write transaction keeps in memory before it writes some
-    /// of them to the file early. One that appends much keeps a few MiB whatever this is.
+    /// How many bytes of changed pages a write transaction keeps in memory before it writes some of
+    /// them to the file early. A transaction that appends much keeps a few MiB in any case.
     ///
-    /// On Linux up to 256 MiB of that memory stay with the process behind large transactions, for
+    /// On Linux up to 256 MiB of that memory stay with the process after a large transaction, for
     /// the next one: the system counts them as the process's until it needs them, and then takes
     /// them.
     pub fn write_budget(mut self, bytes: usize) -> Self {
@@ -274,11 +275,11 @@ impl Builder {
         self
     }
 
-    /// A value longer than this is handed out without being read first: of its checksums only the
-    /// one over the others is verified, and the end of its last page. So the first look at a value
-    /// of a GiB costs no GiB; what is damaged in its middle is found by who reads it in parts
-    /// ([`Snapshot::value_reader`](crate::tree::Snapshot::value_reader)) and by `check`, and not by
-    /// who reads the slice. By default every value is verified.
+    /// A value longer than this is handed out without being read first: only the checksum over its
+    /// checksums and the end of its last page are verified. So the first access to a value of a GiB
+    /// does not read a GiB. Damage in its middle is found when it is read in parts
+    /// ([`Snapshot::value_reader`](crate::tree::Snapshot::value_reader)) and by `check`, but not
+    /// when the slice is read. By default every value is verified.
     pub fn verify_values_up_to(mut self, bytes: u64) -> Self {
         self.verified_max = bytes;
         self
@@ -291,21 +292,26 @@ impl Builder {
         self
     }
 
-    /// How long the redo log in the file is that a store gets: a multiple of 64 KiB. With one,
+    /// The length of the redo log in the file: a multiple of 64 KiB, or 0 for no log. With a log,
     /// durable commits of scattered pages wait for one short write instead of all their pages;
+<<<<<<< HEAD
     /// after a power cut an opening replays what is in it. Unless told it is a sixteenth of the
     /// store, from 512 KiB to 64 MiB, and is made when several commits would have gained by it; 0
     /// for none.
+=======
+    /// after a power cut the next opening replays it. By default it is an eighth of the store, from
+    /// 512 KiB to 64 MiB, and is made when several commits would have gained by it.
+>>>>>>> h-prose
     pub fn log_size(mut self, bytes: u64) -> Self {
         self.log_size = Some(bytes);
         self
     }
 
-    /// Maps the file so that writing where a value was handed out does no harm, as long as it stays
-    /// inside of the value: this process alone sees what was written, until the page is used anew,
-    /// or another process has committed. A write transaction that changes the same page may take it
-    /// over. For C programs that do so; in Rust nothing that is handed out can be written. Each
-    /// page that a commit writes costs a system call more.
+    /// Maps the file privately, so that a program may write into a value that it was handed, inside
+    /// the value's bounds, without harm: only this process sees such writes, until the page is
+    /// reused or another process has committed. A write transaction that changes the same page may
+    /// take them over. This is for C programs that do so; in Rust, values that are handed out
+    /// cannot be written. Each page that a commit writes costs one more system call.
     pub fn writable_map(mut self, yes: bool) -> Self {
         self.writable_map = yes;
         self

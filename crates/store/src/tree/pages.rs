@@ -157,7 +157,8 @@ impl PageFile {
         1 << self.shift
     }
 
-    /// Where a page stands in the map. Of no meaning where there is no map, or no such page.
+    /// The address of a page in the map. It has no meaning without a map, or if there is no such
+    /// page.
     #[inline(always)]
     fn address(&self, no: PageNo) -> *const u8 {
         self.base.wrapping_add((no as usize) << self.shift)
@@ -217,7 +218,7 @@ impl PageFile {
         for word in self.checked.pages[..end].iter().chain(&self.checked.extents[..end]) {
             word.store(0, Ordering::Relaxed);
         }
-        // What somebody has changed in a private map is not what the file has there now.
+        // Pages changed in a private map differ from what the file holds now.
         let pages = (end as u64 * 64).min(u64::from(PAGE_NO_END));
         self.show_file(Run { start: 0, len: pages as u32 });
     }
@@ -329,9 +330,9 @@ pub(crate) trait Pages {
 
 /// Names an extent: a run of pages that holds one long key or value.
 ///
-/// The bytes stand at the start of the run, in one piece. Behind them, in the last bytes of the
-/// run, stands the trailer: a CRC-32C for each page that holds bytes (those of the trailer itself,
-/// from its first byte to the end of its page, are covered by `sum`), and the birth number.
+/// The bytes stand at the start of the run, in one piece. The last bytes of the run are the
+/// trailer: a CRC-32C for each page that holds bytes (those of the trailer itself, from its first
+/// byte to the end of its page, are covered by `sum`), and the birth number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExtentRef {
     pub(crate) first: PageNo,
@@ -350,7 +351,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Reads a run, unless it is known. `most`: so many pages may be kept.
+    /// Reads a run, unless it is known. At most `most` pages are kept.
     fn run(&mut self, file: &PageFile, run: Run, most: u64) -> Result<&[u8]> {
         match self.runs.entry((run.start, run.len)) {
             Entry::Occupied(known) => Ok(known.into_mut()),
@@ -450,7 +451,7 @@ impl ReadPages {
     /// The bytes of a run, through the map or read into the cache; not checked.
     pub(crate) fn run(&self, run: Run) -> Result<&[u8]> {
         let end = u64::from(run.start) + u64::from(run.len);
-        // What a write transaction has taken behind its snapshot may not be written yet.
+        // Pages that a write transaction has taken beyond its snapshot may not be written yet.
         let is_inside = end <= u64::from(self.reaches)
             || end <= u64::from(self.end) && self.file.holds_pages_before(end);
         if !is_inside || run.start < FIRST_PAGE {
@@ -478,7 +479,7 @@ impl Pages for ReadPages {
     #[inline(always)]
     fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>> {
         let base = self.locate(at.0)?;
-        // SAFETY: `locate` answers pages that passed `validate` only.
+        // SAFETY: `locate` only gives pages that passed `validate`.
         let page = unsafe { Page::new(base, self.file.page_size()) };
         if page.level() == level {
             Ok(page)
@@ -532,7 +533,7 @@ impl Pages for ReadPages {
 
     #[inline(always)]
     fn fetch_to_change(&self, at: PageRef, _: usize) {
-        // Of a large page the beginning is fetched.
+        // Only the beginning of a large page is prefetched.
         prefetch::<PAGE_BYTES_MIN>(self.file.address(at.0));
     }
 
@@ -555,7 +556,8 @@ impl Pages for ReadPages {
 /// Fetches the cache lines of bytes of a page, at least one.
 ///
 /// One after the other: four at a time, or a dozen, are fewer instructions, but made scans take up
-/// to twice and gets 1.1 times as long. The processor has room for so many misses at a time.
+/// to twice and gets 1.1 times as long. The processor has room for a limited number of misses at a
+/// time.
 #[inline(always)]
 fn prefetch_range(base: *const u8, bytes: Range<usize>) {
     let (mut at, end) = (base.wrapping_add(bytes.start), base.wrapping_add(bytes.end));
@@ -568,7 +570,7 @@ fn prefetch_range(base: *const u8, bytes: Range<usize>) {
     }
 }
 
-/// Fetches the cache lines of so many bytes from an address on, whatever is there.
+/// Prefetches the cache lines of a number of bytes from an address on, whatever is there.
 #[inline(always)]
 fn prefetch<const BYTES: usize>(base: *const u8) {
     #[cfg(target_arch = "x86_64")]

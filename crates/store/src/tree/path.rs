@@ -14,7 +14,7 @@ pub(crate) struct Step {
     pub(crate) slot: u32,
 }
 
-/// After so many neighbouring leaves the way is taken for a scan.
+/// After this many neighbouring leaves the path is taken for a scan.
 const SCAN_LEAVES: i64 = 3;
 
 const MORE_LEAVES: &str = "more leaves below it than the store has pages";
@@ -47,9 +47,9 @@ impl Path {
         self.descend_with(pages, tree, choose, |_, _, _| {})
     }
 
-    /// As [`Path::descend`], where `reach` is told of the last branch and of the leaf before they
-    /// are looked at, each by its parent, its slot there and its level; what is above them is in
-    /// the processor's cache.
+    /// As [`Path::descend`], but calls `reach` for the last branch and the leaf before they are
+    /// read, each with its parent, its slot there and its level; the pages above are in the
+    /// processor's cache.
     #[inline(always)]
     fn descend_with<'p, P: Pages>(
         &mut self,
@@ -131,7 +131,8 @@ impl Path {
                     self.read_ahead(pages, true);
                 }
                 if level == 1 && slot + 1 < page.len() {
-                    // Of the leaf behind this one what is needed first; a long scan needs it all.
+                    // Of the leaf after this one, prefetch what is needed first; a long scan needs
+                    // all of it.
                     let bytes = if self.moved > 1 { PAGE_BYTES_MIN } else { leaf.front() };
                     pages.fetch(page.child(slot + 1), 0..bytes);
                 }

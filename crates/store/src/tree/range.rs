@@ -1,5 +1,5 @@
-//! Iterating over a range of entries from both ends. What is skipped or only counted is not walked:
-//! going down the tree once finds any entry by its position.
+//! Iterating over a range of entries from both ends. Skipped or counted entries are not walked: one
+//! descent finds any entry by its position.
 
 use std::iter::FusedIterator;
 use std::ops::Bound;
@@ -9,13 +9,13 @@ use super::pages::{PageRef, Pages};
 use super::{Cursor, Entry, Snapshot, Table};
 use crate::Result;
 
-/// So many entries are stepped over; beyond that going down the tree once is cheaper.
+/// At most this many entries are stepped over; beyond that one descent is cheaper.
 const STEPS_MAX: usize = 24;
 
 /// Iterates over a range of entries from both ends; knows how many are left.
 ///
-/// `nth`, `nth_back`, `last` and `count`, and with them `skip` and `step_by`, cost as much as going
-/// down the tree once, however many entries they pass by. An error ends the iteration.
+/// `nth`, `nth_back`, `last` and `count`, and with them `skip` and `step_by`, cost one descent,
+/// however many entries they pass. An error ends the iteration.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -44,7 +44,7 @@ pub struct Range<'t, S> {
     /// How many entries of the range were passed from the front.
     passed: u64,
     left: u64,
-    /// How many entries of the table stand before the range, where that was asked for.
+    /// How many entries of the table stand before the range, once that was needed.
     before: Option<u64>,
     front_began: bool,
     back_began: bool,
@@ -105,7 +105,7 @@ impl<'t, S: Snapshot> Range<'t, S> {
         self.front.seek_nth(self.txn, at)
     }
 
-    /// Goes to the entry behind which `n` of those that are left stand.
+    /// Goes to the entry that has `n` of the remaining entries after it.
     fn jump_back(&mut self, n: u64) -> Result<Option<Entry<'t>>> {
         let at = self.before()?.wrapping_add(self.passed).wrapping_add(self.left - 1 - n);
         self.back_began = true;
@@ -137,7 +137,7 @@ impl<'t, S: Snapshot> Range<'t, S> {
     }
 }
 
-/// The counters of a damaged table may promise anything, and nobody is to reserve room for that: a
+/// The counters of a damaged table may claim anything, and no room must be reserved for that: a
 /// store has no more entries than bytes.
 fn check_count<S: Snapshot>(txn: &S, count: u64) -> Result<()> {
     let pages = txn.pages();

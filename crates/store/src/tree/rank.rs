@@ -1,5 +1,5 @@
-//! Order statistics: two counters a child and one descent answer where a key stands, which entry
-//! is the n-th, and (two descents) how many entries lie in a range.
+//! Order statistics. With two counters for each child, one descent finds the rank of a key or the
+//! n-th entry, and two descents count the entries of a range.
 
 use std::ops::Bound;
 
@@ -14,7 +14,7 @@ use super::tree::Tree;
 use super::{Count, Rank};
 use crate::Result;
 
-/// A search on its way down, and what it has passed by.
+/// A search on its way down, and the counts of what it has passed.
 struct Descent<'k> {
     key: &'k [u8],
     side: Side<'k>,
@@ -131,7 +131,7 @@ pub(crate) fn rank_key<P: Pages>(pages: &P, tree: &Tree, key: &[u8]) -> Result<R
     Ok(rank)
 }
 
-/// An end of a range: what stands before this key, or before what stands behind it, is counted.
+/// An end of a range: entries before this key, or before the next key after it, are counted.
 type End<'k> = (&'k [u8], Side<'k>);
 
 /// The entries of the tree whose keys lie in a range.
@@ -160,7 +160,7 @@ pub(crate) fn count_range<P: Pages>(
         (None, Some((key, side))) => (Count::default(), rank(pages, tree, key, side)?.count()),
         (None, None) => (Count::default(), tree.root.count),
     };
-    // Where the bounds stand the wrong way round nothing is left by the saturating difference.
+    // If the bounds are reversed, the saturating difference leaves nothing.
     Ok(Count {
         keys: to.keys.saturating_sub(from.keys),
         values: to.values.saturating_sub(from.values),

@@ -87,7 +87,7 @@ fn fits_alone(pages: &WritePages, tree: &Tree, path: &Path, change: Change<'_>) 
     Ok(Sizes::new(&pairs, &tree.form, page_size).leaf_len(0..pairs.len()) <= page_size)
 }
 
-/// Whether the change adds a pair behind all others of the tree.
+/// Whether the change adds a pair after all others of the tree.
 fn is_at_end(pages: &WritePages, path: &Path, change: &Change<'_>) -> Result<bool> {
     let Change::Insert { slot, value, .. } = change else { return Ok(false) };
     for level in 1..path.depth {
@@ -103,8 +103,8 @@ fn is_at_end(pages: &WritePages, path: &Path, change: &Change<'_>) -> Result<boo
     })
 }
 
-/// Whether the keys of a leaf, with the one that is put behind them, share more than it has taken
-/// off them: a leaf that was begun by [`add_leaf`] had to guess that.
+/// Whether the keys of a leaf, with the one that is added after them, share more bytes than the
+/// leaf stores as shared: a leaf that was begun by [`add_leaf`] had to guess that.
 fn may_share_more(
     pages: &WritePages,
     tree: &Tree,
@@ -432,7 +432,7 @@ fn collect_record<'a>(
     }
 }
 
-/// A pair behind all others gets a leaf of its own, and the full one stays full.
+/// A pair after all others gets a leaf of its own, and the full one stays full.
 fn add_leaf(
     pages: &mut WritePages,
     tree: &mut Tree,

@@ -1,6 +1,7 @@
 //! Recovery: which of the three meta records of a file is the newest commit, and which is known to
-//! be on stable storage. No log is replayed and no tree is read, so that opening costs the same for
-//! every size. [`choose`] decides over data; the rest reads the data.
+//! be on stable storage. No tree is read here, and no log replayed (`log` does that where it is
+//! needed), so that the choice costs the same for every size. [`choose`] decides over data; the
+//! rest reads the data.
 //!
 //! # Why the choice is right
 //!

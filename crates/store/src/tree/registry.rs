@@ -53,7 +53,7 @@ fn identify(path: &Path) -> Option<Identity> {
     std::fs::canonicalize(path).ok().map(Identity::Path)
 }
 
-/// Opens a data file with `open`, or answers the store of this process that has it open if that is
+/// Opens a data file with `open`, or returns the store of this process that has it open if that is
 /// `welcome`. A store on a simulated system is not listed: each opening stands for a process of its
 /// own.
 pub(crate) fn open_once(

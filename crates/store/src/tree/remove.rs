@@ -106,7 +106,7 @@ fn free_extents(
     Ok(())
 }
 
-/// One end of a range of keys: all pairs at or behind `key`, `side` of its values.
+/// One end of a range of keys: all pairs at or after `key`, `side` of its values.
 type End<'k> = Option<(&'k [u8], Side<'k>)>;
 
 /// Deletes all entries whose keys lie in a range. Whole pages inside it are not read where the
@@ -184,7 +184,7 @@ fn cut(
     };
     let between: Vec<PageRef> = (first + 1..last).map(|i| page.child(i)).collect();
     let (first_page, last_page) = (page.child(first), page.child(last));
-    // The ends first: what they need is read before anything is let go.
+    // The ends come first: what they need is read before any page is freed.
     let kept_first = if first == last {
         cut(pages, tree, first_page, level - 1, from, to)?
     } else {

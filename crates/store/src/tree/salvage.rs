@@ -43,12 +43,12 @@ struct Found {
 }
 
 impl Store {
-    /// Brings every entry of the store at `old` that can still be read over to a new store at
-    /// `new`,
-    /// and says what was lost. The old file is never written, and no lock file is made beside it:
-    /// nobody may write to it meanwhile. A table of a custom order keeps the order of its entries.
+    /// Copies every entry of the store at `old` that can still be read to a new store at `new`, and
+    /// reports what was lost. The old file is never written, and no lock file is made beside it: no
+    /// process may write to it at the same time. A table of a custom order keeps the order of its
+    /// entries.
     ///
-    /// `progress(done_pages, all_pages)` is called now and then; `interrupt` stops the work.
+    /// `progress(done_pages, all_pages)` is called from time to time; `interrupt` stops the work.
     ///
     /// # Errors
     /// [`Error::Path`] if there is nothing at `old` or something at `new`, [`Error::NotAStore`] if
@@ -88,7 +88,7 @@ impl Store {
         match rescued {
             Ok(()) => Ok(walker.finish()),
             Err(error) => {
-                // The error is what the caller hears of; half a store is of no use.
+                // The caller gets the error; half a store is of no use.
                 for path in [&new.data, &new.lock] {
                     let _ = RealSystem.remove(path);
                 }
@@ -167,7 +167,7 @@ fn newest_catalog(
     metas: &[Meta],
     scan: &mut Option<Scan>,
 ) -> Result<Option<(Root, u64)>> {
-    // Of the newest commits not everything may have reached the disk: the first one whose catalog
+    // The newest commits may not have reached the disk completely: the first one whose catalog
     // begins with a readable page is taken.
     for meta in metas {
         let root = meta.catalog;

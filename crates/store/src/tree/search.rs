@@ -10,11 +10,11 @@ use super::tree::Tree;
 use super::{Bytes, Entry};
 use crate::Result;
 
-/// So much of the last branch is fetched before it is searched: header, heads and offsets of one
-/// that is three quarters full of short separators.
+/// This many bytes of the last branch are prefetched before it is searched: header, heads and
+/// offsets of one that is three quarters full of short separators.
 const BRANCH_FRONT: usize = 1024;
 
-/// So many leaves stay in the processor's cache.
+/// About this many leaves stay in the processor's cache.
 const FEW_LEAVES: u64 = 256;
 
 /// A leaf and a slot in it.
@@ -101,7 +101,7 @@ fn at_slot<'p, P: Pages>(
     Ok(None)
 }
 
-/// With duplicates a separator may be (key, value): all of the key's values then stand behind it.
+/// With duplicates a separator may be (key, value): all of the key's values then stand after it.
 #[cold]
 fn find_in_next<'p, P: Pages>(pages: &'p P, tree: &Tree, key: &[u8]) -> Result<Option<Found<'p>>> {
     let mut path = Path::EMPTY;
@@ -243,7 +243,7 @@ pub(crate) fn for_each_value<'p, P: Pages>(
     let Some(mut page) = path.seek(pages, tree, key, Side::First)? else { return Ok(0) };
     let (mut slot, mut found) = leaf_slot(pages, order, page, key)?;
     if slot == page.len() && tree.form.values.is_some() {
-        // A separator may be (key, value): all of the key's values then stand behind it.
+        // A separator may be (key, value): all of the key's values then stand after it.
         let Some(next) = path.next_leaf(pages)? else { return Ok(0) };
         page = next;
         (slot, found) = leaf_slot(pages, order, page, key)?;
@@ -271,7 +271,7 @@ pub(crate) fn for_each_value<'p, P: Pages>(
     }
 }
 
-/// Calls `f` with the entries of a plain tree from `from` on, until it answers false.
+/// Calls `f` with the entries of a plain tree from `from` on, until it returns false.
 pub(crate) fn scan_plain<P: Pages>(
     pages: &P,
     tree: &Tree,
@@ -297,7 +297,7 @@ pub(crate) fn scan_plain<P: Pages>(
 }
 
 /// Calls `f` with the entries of a plain tree from the last one at or before `from` backwards,
-/// until it answers false.
+/// until it returns false.
 pub(crate) fn scan_plain_back<P: Pages>(
     pages: &P,
     tree: &Tree,
@@ -333,8 +333,8 @@ pub(crate) fn for_each_page<P: Pages>(
     each_below(pages, at, level, &mut pages.pages_max(), f)
 }
 
-/// The same. `left`: so many pages there may be, which bounds the work where a page of a damaged
-/// tree is the child of several.
+/// The same. `left` is an upper bound of the pages visited, for damaged trees, in which a page may
+/// be the child of several.
 fn each_below<P: Pages>(
     pages: &P,
     at: PageRef,

@@ -60,7 +60,7 @@ pub struct TableInfo {
     pub value_size: Option<u32>,
     /// The order of the values of a key.
     pub value_order: String,
-    /// Whether its leaves keep what keys, and the values of a key, share once
+    /// Whether the common beginning of a leaf's keys, and of a key's values, is stored once
     /// ([`TableOptions::prefix_compression`](crate::tree::TableOptions::prefix_compression)).
     pub prefix_compression: bool,
     /// The caller's own bits.
@@ -151,10 +151,10 @@ fn open<S: Snapshot>(txn: &S, name: &[u8], options: Option<&TableOptions>) -> Re
     }
 }
 
-/// The reading half of a transaction, of both kinds.
+/// The reading interface that read and write transactions share.
 ///
-/// Keys, values and entries that are handed out borrow the transaction: of a [`ReadTxn`] they live
-/// as long as it, of a [`WriteTxn`] until its next write. Every call may fail with
+/// Keys, values and entries that are handed out borrow the transaction: those of a [`ReadTxn`] live
+/// as long as it, those of a [`WriteTxn`] until its next write. Every call may fail with
 /// [`Error::Corrupt`] (a damaged page), [`Error::Interrupted`] and, given a handle of another
 /// transaction, [`Error::WrongTransaction`]; only further errors are named below.
 pub trait Snapshot: sealed::Sealed + Sized {
@@ -244,8 +244,8 @@ pub trait Snapshot: sealed::Sealed + Sized {
         Ok(TableStat::of(&self.open_table(table)?.tree.root))
     }
 
-    /// Pages, entries and bytes in use of a table, level by level. Reads every page of it but the
-    /// overflow pages.
+    /// Pages, entries and bytes in use of a table, level by level. This reads every page of the
+    /// table except overflow pages.
     fn table_shape(&self, table: Table) -> Result<TableShape> {
         TableShape::of(self.pages(), &self.open_table(table)?.tree.root)
     }

@@ -1,7 +1,7 @@
 //! Early writing: a write transaction that outgrows its budget of memory, or that appends much,
 //! writes changed pages to the file before its commit. They get their final numbers; if they are
 //! changed again, they are copied like any other page. No reader knows them before the commit, and
-//! nothing is flushed, but the disk is told to begin.
+//! nothing is flushed, but the system is asked to begin writing.
 
 use super::catalog::OpenTable;
 use super::free::FreeState;
@@ -11,18 +11,18 @@ use super::pages::{PageRef, Pages, WritePages};
 use super::state::WriteState;
 use crate::Result;
 
-/// So many bytes of pages are gathered before they are written.
+/// This many bytes of pages are gathered before they are written.
 const GATHERED_BYTES: usize = 512 << 10;
 
-/// So many bytes of leaves are left behind by an append before they are written, or a quarter of
-/// the budget of memory where that is less.
+/// After this many bytes of filled leaves, or a quarter of the memory budget if that is less, an
+/// append writes them.
 const BEHIND_BYTES: usize = 1 << 20;
 
 /// Writes new extents and changed pages, until at most `target` bytes of them are in memory or
 /// only pages with changed children are left. Roots stay.
 ///
 /// # Errors
-/// Those of the file; the transaction can only be dropped then.
+/// The errors of the file; the transaction can only be dropped then.
 pub(crate) fn spill(state: &mut WriteState, target: usize) -> Result<()> {
     let excess = state.pages.changed_bytes().saturating_sub(target) / state.pages.page_size();
     let pages = &mut state.pages;
@@ -45,9 +45,9 @@ pub(crate) fn behind_bytes(budget: usize) -> usize {
     BEHIND_BYTES.min(budget / 4)
 }
 
-/// Writes what appends to tables have left behind, if that is much and the commit will be too large
-/// for one flush anyway: all that is changed but the path to the last entry. Its memory is used
-/// again while it is in the processor's cache, and the disk works while the next entries come.
+/// Writes the pages that appends to tables have filled, if they are many and the commit will be too
+/// large for one flush anyway: all changed pages except the path to the last entry. Its memory is
+/// used again while it is in the processor's cache, and the disk works while the next entries come.
 ///
 /// # Errors
 /// As those of [`spill`].
@@ -75,7 +75,7 @@ struct Spill {
 }
 
 impl Spill {
-    /// Finds places for about so many pages, and writes new extents.
+    /// Finds places for about this many pages, and writes new extents.
     fn begin(
         pages: &mut WritePages,
         free: &mut FreeState,

@@ -110,14 +110,14 @@ pub struct StoreStat {
     pub max_size: Option<u64>,
 }
 
-/// What [`Store::salvage`] brought over, and what it could not.
+/// What [`Store::salvage`] copied, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SalvageReport {
     /// The commit that was read, if a meta record of it was found.
     pub commit: Option<u64>,
-    /// Tables brought over, also if only in part.
+    /// Tables copied, including partly copied ones.
     pub tables: u64,
-    /// Entries brought over.
+    /// Entries copied.
     pub entries: u64,
     /// What was lost; empty if nothing was.
     pub losses: Vec<Loss>,
@@ -160,7 +160,7 @@ impl Store {
     /// [`Error::Corrupt`](crate::Error::Corrupt) if the catalog cannot be read,
     /// [`Error::Locked`](crate::Error::Locked) after a fork.
     pub fn stat(&self) -> Result<StoreStat> {
-        // Before the snapshot is taken, so that it is not among them.
+        // Listed before the snapshot is taken, so that the snapshot is not among them.
         let readers = self.readers()?;
         let txn = self.begin_read()?;
         let meta = &txn.meta.meta;
@@ -254,7 +254,7 @@ pub struct CheckReport {
     /// What is wrong, one sentence each with the page number; empty if all is well. The list is
     /// cut after 1,000.
     pub problems: Vec<String>,
-    /// What is worth knowing and no damage to what is in use.
+    /// What is worth knowing but does not damage anything in use.
     pub notes: Vec<String>,
 }
 

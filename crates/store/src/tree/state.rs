@@ -45,7 +45,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// How many pages, and bytes, a transaction may use that is given `max_size` besides.
+    /// How many pages, and bytes, a transaction may use that also has its own `max_size`.
     pub(crate) fn limits(&self, file: &PageFile, max_size: Option<u64>) -> (u32, Option<u64>) {
         let page_size = file.page_size() as u64;
         let own = (self.max_pages > 0).then(|| u64::from(self.max_pages) * page_size);
@@ -76,7 +76,8 @@ pub(crate) struct WriteState {
 }
 
 impl WriteState {
-    /// What a commit left; a transaction that follows it begins with that of `pages` and `free`.
+    /// State that a commit left; a transaction that follows it begins with that of `pages` and
+    /// `free`.
     pub(crate) fn new(file: Arc<PageFile>, meta: &Meta) -> Self {
         Self {
             kept: Kept { id: meta.id, max_pages: meta.max_pages, is_changed: false },
@@ -100,7 +101,7 @@ impl WriteState {
     pub(crate) fn rest(&mut self) -> bool {
         match self.pages.space.lowest_first {
             None => self.tables.rest(),
-            // Of tables that compaction has opened only the pages are known.
+            // For tables that compaction has opened, only the pages are known.
             Some(_) => self.forget_tables(),
         }
         self.kept.is_changed = false;

@@ -77,9 +77,9 @@ pub(crate) struct Hints {
     pub(crate) kept: Mutex<Option<Box<Group>>>,
     /// Where the next search for free space begins.
     pub(crate) free: AtomicU32,
-    /// The page behind the last one that was written.
+    /// The page after the last one that was written.
     pub(crate) written: AtomicU32,
-    /// The meta pages, for records that nobody flushes.
+    /// The meta pages, for records that are not flushed.
     pub(crate) slots: Mutex<SharedSlots>,
     /// The log.
     pub(crate) log: Mutex<LogHints>,
@@ -92,7 +92,7 @@ pub(crate) struct Inner {
     pub(crate) pages: Arc<PageFile>,
     pub(crate) queue: Queue<Box<Group>>,
     pub(crate) combiner: Combiner<WriteTxn>,
-    /// Who holds it may write meta pages, if it says that this process has the writer's lock.
+    /// Its holder may write meta pages, if the value says that this process has the writer's lock.
     pub(crate) meta_turn: Mutex<bool>,
     pub(crate) flusher: Flusher,
     pub(crate) hints: Hints,
@@ -178,7 +178,7 @@ impl Inner {
         read.map_err(|e| Error::io("read a meta page of", &self.pages.path, e))?;
         let meta = Meta::decode(&bytes, slot)
             .map_err(|_| self.pages.corrupt(slot, "a meta record that cannot be read"))?;
-        // Other processes write it, and the map must not be read behind the end of the file.
+        // Other processes write it, and the map must not be read beyond the end of the file.
         let fits = meta.page_size as usize == self.pages.page_size();
         if fits && meta.file_len() <= self.file_len()? {
             return Ok(meta);
@@ -187,7 +187,7 @@ impl Inner {
     }
 
     /// Takes over a commit of this process and makes it the newest one for all. Gives the list of
-    /// free runs of the one before back if nobody reads it.
+    /// free runs of the previous commit back if it is not being read.
     pub(crate) fn set_newest(&self, newest: SnapshotMeta) -> Vec<FreeRun> {
         let word = word_of(newest.meta.txn, newest.slot);
         // Under the lock, so that readers of this process never see one without the other.
@@ -366,8 +366,8 @@ impl Drop for Inner {
         }
         self.flusher.stop();
         if self.check_writable().is_ok() {
-            // The commits are in the system's hands already; this makes them safe from a power
-            // cut. There is nobody left to tell of a failure.
+            // The commits are in the system's cache already; this makes them survive a power cut.
+            // No caller is left to report a failure to.
             let flushed = match self.durable_number() < self.latest_number() {
                 true => self.checkpoint(true),
                 false => Ok(()),
@@ -410,21 +410,21 @@ impl Interrupt {
 }
 
 impl Store {
-    /// Tells all who have the store open of a size that the file may have. The greatest one counts,
-    /// and it is forgotten when all have closed the store. It limits nothing by itself; see
-    /// [`Store::shared_max_size`].
+    /// Tells all processes that have the store open of a size that the file may have. The greatest
+    /// one counts, and it is forgotten when all of them have closed the store. It limits nothing by
+    /// itself; see [`Store::shared_max_size`].
     pub fn share_max_size(&self, bytes: u64) {
         self.inner.lock.word(WORD_MAX_SIZE).fetch_max(bytes, SeqCst);
     }
 
-    /// The greatest size that any process told of, for one that has none of its own to set with
-    /// [`WriteTxn::set_max_size`](crate::tree::WriteTxn::set_max_size).
+    /// The greatest size that any process has shared, for a process that has no size of its own to
+    /// set with [`WriteTxn::set_max_size`](crate::tree::WriteTxn::set_max_size).
     pub fn shared_max_size(&self) -> Option<u64> {
         Some(self.inner.lock.word(WORD_MAX_SIZE).load(SeqCst)).filter(|bytes| *bytes > 0)
     }
 
-    /// Gives the store a maximum size, or takes it away: kept in the file, it holds for all who
-    /// have the store open now and later, beside what each of them was opened with
+    /// Gives the store a maximum size, or takes it away: kept in the file, it holds for all
+    /// processes, now and later, in addition to the limit that each of them was opened with
     /// ([`Builder::max_size`]). Whole pages count. Durable when this returns.
     ///
     /// # Errors
@@ -470,14 +470,14 @@ impl Store {
     /// Takes a snapshot of the newest commit.
     ///
     /// # Errors
-    /// Rare ones of the system: no memory for the table of readers, a fork.
+    /// Rare errors of the system: no memory for the table of readers, a fork.
     pub fn begin_read(&self) -> Result<ReadTxn> {
         ReadTxn::begin(&self.inner)
     }
 
-    /// Begins a write transaction. Waits for other writers, of this process and of others, until
-    /// the [interruption flag](Store::interrupt) is raised; a thread that has one already waits for
-    /// ever otherwise.
+    /// Begins a write transaction. Waits for other writers, of this process and of others, until it
+    /// gets its turn or the [interruption flag](Store::interrupt) is raised. A thread that already
+    /// has a write transaction would wait for ever.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::Poisoned`] after a failed flush, or [`Error::Interrupted`]
@@ -497,7 +497,7 @@ impl Store {
         Ok(Turn::begin(&self.inner, Wait::No)?.map(WriteTxn::new))
     }
 
-    /// Begins a write transaction; `None` if other writers leave it no turn for so long.
+    /// Begins a write transaction; `None` if it does not get its turn within that time.
     ///
     /// # Errors
     /// As [`Store::begin_write`].
@@ -524,10 +524,10 @@ impl Store {
         self.inner.lock.writer()
     }
 
-    /// Begins a write transaction that is a commit of its own: it returns from committing without
-    /// waiting for a transaction of another thread, and does not see what another one has handed
-    /// over. For callers whose threads may, inside of a transaction, wait for another thread's
-    /// commit to return.
+    /// Begins a write transaction that becomes a commit of its own: committing does not wait for a
+    /// transaction of another thread, and the transaction does not see changes that another one has
+    /// handed over. For callers whose threads may, inside of a transaction, wait for another
+    /// thread's commit to return.
     ///
     /// # Errors
     /// As [`Store::begin_write`].
@@ -535,8 +535,8 @@ impl Store {
         Turn::begin_alone(&self.inner).map(WriteTxn::new)
     }
 
-    /// Frees the reader slots of processes that died, which writers do now and then by themselves;
-    /// returns how many there were.
+    /// Frees the reader slots of processes that died, and returns how many there were. Writers do
+    /// this from time to time by themselves.
     ///
     /// # Errors
     /// [`Error::Locked`] after a fork.

@@ -1,4 +1,4 @@
-//! The short way for sorted input: another entry behind the last one of a table, where its leaf has
+//! The short way for sorted input: another entry after the last one of a table, where its leaf has
 //! room. Everything else takes the long way through `insert`.
 
 use std::cmp::Ordering;
@@ -12,10 +12,11 @@ use super::search::{key_bytes, value_bytes};
 use super::tree::{Tree, raise};
 use crate::Result;
 
-/// The place behind the last entry of a table while it is being appended to.
+/// The place after the last entry of a table while it is being appended to.
 pub(crate) struct Tail {
     pub(crate) place: Place,
-    /// How many leaves the tree had when it was found, or when those behind it were written.
+    /// How many leaves the tree had when this place was found, or when the filled leaves were last
+    /// written early.
     pub(crate) leaves: u64,
     taken: Option<Taken>,
 }
@@ -41,8 +42,8 @@ impl Tail {
         }))
     }
 
-    /// Aims behind the last pair: at a new key, or at another value of the last one. False, and the
-    /// place is of no meaning, if the pair does not come after it.
+    /// Moves the place after the last pair: to a new key, or to another value of the last one.
+    /// False, and the place has no meaning, if the pair does not come after the last one.
     pub(crate) fn aim<P: Pages>(
         &mut self,
         pages: &P,
@@ -99,8 +100,8 @@ impl Tail {
         })
     }
 
-    /// Adds a short entry behind the last one. False, and no change, if it does not come after it
-    /// or the leaf has no room as it is. The tail must take it.
+    /// Adds a short entry after the last one. False, and no change, if it does not come after the
+    /// last one or the leaf has no room as it is. The tail must take it.
     #[inline(always)]
     pub(crate) fn push(
         &self,

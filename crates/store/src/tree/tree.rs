@@ -94,7 +94,7 @@ pub(crate) struct Form {
     /// `Some` if a key may have several values.
     pub(crate) values: Option<KeyOrder>,
     /// Whether keys and values stand in the leaves in one piece: nothing is shared there. (Branches
-    /// share all the same: nobody is handed a separator.)
+    /// share all the same: separators are never handed out.)
     pub(crate) whole: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The write transaction: what it changes, and how that is taken back or committed.
+//! The write transaction: its changes, and how they are rolled back or committed.
 
 mod nested;
 mod sizes;
@@ -30,21 +30,21 @@ use crate::{Error, Result};
 /// The longest key in bytes.
 pub(crate) const KEY_MAX: usize = 65_535;
 
-/// So many pages of the room in the file are left to deletes and to the commit itself: a store that
-/// is full can be emptied, and it is a put that finds it full, not the commit.
+/// This many pages of the room in the file are reserved for deletes and for the commit itself: a
+/// full store can be emptied, and it is a put that finds the store full, not the commit.
 const KEPT_PAGES: u64 = 16;
 
 /// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
 ///
 /// Keys and values that it hands out borrow it, so that they are gone before its next write. If a
 /// write fails half-way (a full disk, a damaged page) the transaction can only be dropped: every
-/// later call answers [`Error::CommitFailed`]. Errors about arguments change nothing.
+/// later call returns [`Error::CommitFailed`]. Errors about arguments change nothing.
 pub struct WriteTxn {
     turn: Turn,
     unique: u64,
     changes: u64,
     /// Why only dropping the transaction, or rolling it back, is left; and its number, which is 0
-    /// meanwhile so that nothing is read that is half done.
+    /// until then so that nothing half done is read.
     failed: Option<(String, u64)>,
     /// Fewer bytes of changed pages than these are looked at no closer: the budget of memory, the
     /// room in the file, or what may be worth writing early.
@@ -60,8 +60,8 @@ struct Reserved {
     key: Vec<u8>,
 }
 
-/// A mark in a write transaction to roll back to. It is of no use once it was released or an
-/// earlier one was rolled back to.
+/// A mark in a write transaction to roll back to. It becomes invalid when it is released or an
+/// earlier one is rolled back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
     pub(crate) id: u64,
@@ -136,10 +136,10 @@ impl WriteTxn {
         txn
     }
 
-    /// The file may not grow beyond `bytes` in this transaction, whatever the maximum that the
-    /// store was opened with; `None`: as far as pages have numbers. The maximum that is kept in the
-    /// store ([`Store::set_max_size`](crate::tree::Store::set_max_size)) holds all the same. The
-    /// newest call counts. Puts leave the last few pages to deletes and to the commit.
+    /// Sets a maximum size of the file for this transaction, in place of the one that the store was
+    /// opened with; `None` sets no maximum. The maximum that is kept in the store
+    /// ([`Store::set_max_size`](crate::tree::Store::set_max_size)) still holds. The last call
+    /// counts. Puts leave the last few pages to deletes and to the commit.
     pub fn set_max_size(&mut self, bytes: Option<u64>) {
         let WriteState { kept, pages, .. } = self.turn.state_mut();
         let (max_pages, max_size) = kept.limits(&pages.base.file, bytes);
@@ -147,17 +147,17 @@ impl WriteTxn {
         self.set_limit();
     }
 
-    /// How many pages below the maximum size puts leave to deletes and to the commit: 16, unless
-    /// this says otherwise. With fewer, it may be a commit that finds the store full, and a delete.
+    /// Sets how many pages below the maximum size puts leave to deletes and to the commit; the
+    /// default is 16. With fewer, a commit or a delete may find the store full.
     pub fn leave_pages(&mut self, pages: u64) {
         self.kept = pages;
         self.set_limit();
     }
 
     /// Whether more free pages are held, by the durable commit or by readers, than are left to this
-    /// transaction below its maximum size. After commits that were not flushed a
-    /// [`Store::sync`](crate::tree::Store::sync) gives those of the durable one to the next
-    /// transaction, which else may find the store full.
+    /// transaction below its maximum size. After unflushed commits, a
+    /// [`Store::sync`](crate::tree::Store::sync) gives the pages of the durable commit to the next
+    /// transaction, which may otherwise find the store full.
     pub fn is_short_of_pages(&self) -> bool {
         let state = self.turn.state();
         let behind = state.pages.space.max_pages.saturating_sub(state.pages.base.end);
@@ -340,7 +340,8 @@ impl WriteTxn {
         self.note(result)
     }
 
-    /// Opens the table, creating it if it is not there; options are checked if it is.
+    /// Opens the table, or creates it if it does not exist; the options of an existing table are
+    /// checked.
     ///
     /// # Errors
     /// [`Error::TableOptions`] if it exists with other options.
@@ -380,7 +381,7 @@ impl WriteTxn {
     }
 
     /// Removes a table with all its entries, whatever its orders; false if there is none of that
-    /// name. Costs the pages freed.
+    /// name. The cost is proportional to the pages freed.
     pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
         self.begin_delete()?;
         let result = self.turn.state_mut().drop_table(name.as_ref());
@@ -408,7 +409,7 @@ impl WriteTxn {
         self.note(result)
     }
 
-    /// Deletes all entries; costs the pages freed.
+    /// Deletes all entries. The cost is proportional to the pages freed.
     pub fn clear_table(&mut self, table: Table) -> Result<()> {
         self.open_table(table)?;
         self.begin_delete()?;
@@ -435,9 +436,9 @@ impl WriteTxn {
         pushed
     }
 
-    /// Stores a value (replacing the old one), or adds a pair to a table with duplicates (which
-    /// has no effect if it is there; where a function of the caller's takes another value for equal
-    /// to this one, it is replaced).
+    /// Stores a value, replacing the old one. In a table with duplicates it adds a pair; if the
+    /// pair is there already this has no effect, and if the caller's function takes another value
+    /// for equal to this one, that value is replaced.
     ///
     /// # Errors
     /// [`Error::Size`]; [`Error::StoreFull`] and [`Error::Io`] when the file cannot grow.
@@ -484,8 +485,8 @@ impl WriteTxn {
         self.put(table, &key, value)
     }
 
-    /// Stores only if the key is absent; else changes nothing and returns the (first) value that
-    /// is there.
+    /// Stores a value only if the key is absent; otherwise changes nothing and returns the (first)
+    /// value of the key.
     pub fn put_new(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Bytes<'_>>> {
         self.check_entry(table, key, value)?;
         if self.get(table, key)?.is_some() {
@@ -508,7 +509,7 @@ impl WriteTxn {
         Ok(self.count(table)?.values > before)
     }
 
-    /// Stores and returns a copy of the value that was there.
+    /// Stores a value and returns a copy of the old one.
     ///
     /// # Errors
     /// [`Error::WrongTable`] for a table with duplicates.
@@ -643,8 +644,8 @@ impl WriteTxn {
         Ok(ValueWriter { txn: self, table, key: key.to_vec(), len, sink: Some(sink) })
     }
 
-    /// Reads, decides and writes one entry, finding its place once. With duplicates the first value
-    /// is shown, `Put` adds a value and `Delete` removes the first one.
+    /// Reads one entry, lets `f` decide, and writes the entry. With duplicates `f` gets the first
+    /// value, `Put` adds a value and `Delete` removes the first one.
     pub fn update(
         &mut self,
         table: Table,
@@ -679,7 +680,8 @@ impl WriteTxn {
         })
     }
 
-    /// Deletes one value of a key; in a table without duplicates the entry, if its value is equal.
+    /// Deletes one value of a key. In a table without duplicates it deletes the entry if its value
+    /// is equal.
     pub fn delete_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.open_table(table)?.tree.form.values.is_none() {
             let equal = self.contains_pair(table, key, value)?;
@@ -697,8 +699,9 @@ impl WriteTxn {
         })
     }
 
-    /// Deletes all entries whose keys lie in a range; costs the pages touched, whole ones inside
-    /// the range go unread (where the table has no long values).
+    /// Deletes all entries whose keys lie in a range. The cost is proportional to the pages
+    /// touched; pages that lie wholly inside the range are not read, if the table has no long
+    /// values.
     pub fn delete_range(
         &mut self,
         table: Table,
@@ -713,7 +716,7 @@ impl WriteTxn {
         })
     }
 
-    /// Opens a savepoint: O(1).
+    /// Opens a savepoint, in O(1).
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {
@@ -734,7 +737,8 @@ impl WriteTxn {
         Ok(self.turn.state_mut().savepoint())
     }
 
-    /// Undoes everything since the savepoint, which stays open. Costs the pages touched since.
+    /// Undoes everything since the savepoint, which stays open. The cost is proportional to the
+    /// pages touched since.
     ///
     /// # Errors
     /// [`Error::Argument`] if the savepoint was released.
@@ -761,7 +765,7 @@ impl WriteTxn {
         self.turn.state_mut().release(savepoint)
     }
 
-    /// Begins a nested transaction: all of this one's calls, and gone without trace unless
+    /// Begins a nested transaction. It has all calls of this one, and leaves no trace unless it is
     /// committed.
     pub fn begin_nested(&mut self) -> Result<Nested<'_>> {
         let savepoint = self.savepoint()?;
@@ -801,7 +805,7 @@ impl WriteTxn {
         }
         let kept = &mut self.turn.state_mut().kept;
         (kept.max_pages, kept.is_changed) = (max_pages, true);
-        // Also those who go on in this commit keep it.
+        // Later members of this commit keep it, too.
         self.set_max_size(self.turn.store.options.max_size);
         Ok(())
     }
@@ -810,7 +814,7 @@ impl WriteTxn {
     pub fn abort(self) {}
 }
 
-/// Whether a place is behind all entries of the tree.
+/// Whether a place is after all entries of the tree.
 #[inline(always)]
 fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
     if place.path.depth == 0 || place.key_found {

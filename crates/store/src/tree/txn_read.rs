@@ -37,7 +37,8 @@ pub(crate) fn unique() -> u64 {
     })
 }
 
-/// A snapshot of the store. Owned, `Send` and `Sync`; as cheap as a few loads and stores to begin.
+/// A snapshot of the store. It is owned, `Send` and `Sync`, and beginning one costs only a few
+/// loads and stores.
 pub struct ReadTxn {
     pub(crate) pages: ReadPages,
     pub(crate) meta: Arc<SnapshotMeta>,
@@ -95,7 +96,7 @@ impl ReadTxn {
         was_valid
     }
 
-    /// Takes the newest snapshot. Handles and cursors of before become invalid.
+    /// Takes the newest snapshot. Earlier handles and cursors become invalid.
     ///
     /// # Errors
     /// If the newest commit is another process's and its record cannot be read, or it is larger
@@ -111,8 +112,8 @@ impl ReadTxn {
         Ok(())
     }
 
-    /// Takes the newest snapshot, as [`ReadTxn::renew`] does, and says whether it is the one that
-    /// the transaction had, also before a reset: then nothing was committed, and its handles and
+    /// Takes the newest snapshot, as [`ReadTxn::renew`] does, and says whether it is the snapshot
+    /// that the transaction had, also before a reset. If so, nothing was committed, and handles and
     /// cursors stay valid.
     ///
     /// ```

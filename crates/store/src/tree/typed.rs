@@ -21,8 +21,8 @@ use crate::{Error, Result};
 
 /// Iterates over the entries of a typed table from both ends.
 ///
-/// Made by [`TypedTable::range`] and [`TypedMultimap::range`]. What it passes by it does not walk,
-/// as [`Range`].
+/// Made by [`TypedTable::range`] and [`TypedMultimap::range`]. Like [`Range`], it does not walk the
+/// entries that it skips.
 pub struct TypedRange<'t, S, K, V> {
     entries: Range<'t, S>,
     types: PhantomData<fn() -> (K, V)>,

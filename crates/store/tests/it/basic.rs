@@ -77,7 +77,7 @@ fn a_read_transaction_sees_one_commit_for_ever() {
     let table = reader.table("t").unwrap();
     assert_eq!(reader.count(table).unwrap().keys, 201);
 
-    // Also where nothing was committed meanwhile, and what is looked up again is known.
+    // Also if nothing was committed in between, and what is looked up again is known.
     let id = reader.id();
     reader.renew().unwrap();
     assert_eq!(reader.id(), id);

@@ -165,7 +165,8 @@ fn an_interruption_ends_the_wait_for_another_thread() {
     scratch.check();
 }
 
-/// A transaction that is a commit of its own is done when committing returns, whoever waits.
+/// A transaction that is a commit of its own is done when committing returns, whether or not others
+/// wait.
 #[test]
 fn a_transaction_of_its_own_waits_for_nobody() {
     let scratch = Scratch::new();

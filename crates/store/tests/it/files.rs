@@ -365,7 +365,7 @@ fn a_full_store_can_be_emptied() {
     txn.commit().unwrap();
 }
 
-/// Puts until the store is full; the maximum size that the error tells of.
+/// Puts until the store is full; returns the maximum size that the error names.
 fn fill_up(store: &Store) -> u64 {
     for n in 0..10_000_u32 {
         let mut txn = store.begin_write().unwrap();

@@ -229,7 +229,7 @@ fn a_value_that_is_handed_out_unread_is_verified_at_its_end_only() {
         assert_eq!(read_damaged(damaged, u64::MAX), (false, false));
         assert_eq!(read_damaged(damaged, 3 << 20), (false, false));
     }
-    // Whoever reads it in parts finds it.
+    // Reading it in parts finds the damage.
     assert_eq!(read_damaged(MIDDLE, (3 << 20) - 1), (true, false));
     assert_eq!(read_damaged(LAST, 0), (false, false));
     assert_eq!(read_damaged(CHECKSUMS, 0), (false, false));

@@ -185,8 +185,8 @@ fn space_stays_within_its_bound() {
     }
 }
 
-/// Flips bytes of every file of a closed store: opening and reading answer as before or name the
-/// file; nothing panics, and nothing answers otherwise.
+/// Flips bytes of every file of a closed store: opening and reading give the same results as before
+/// or an error that names the file; nothing panics.
 #[test]
 fn damage_is_told_by_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -272,7 +272,7 @@ fn a_get_reads_its_value_and_nothing_else() {
     assert_eq!(db.multi_get(&space, &[b"absent"]).unwrap(), [None]);
 }
 
-/// Hunts for a value that nobody finds since it was not handed to the system yet.
+/// Hunts for a value that is not found because it was not handed to the system yet.
 #[test]
 fn values_that_are_held_back_are_read() {
     const COUNT: u8 = 100;
@@ -282,7 +282,7 @@ fn values_that_are_held_back_are_read() {
     let (db, space) = open(&path);
     let written = || {
         let files = std::fs::read_dir(&path).unwrap();
-        // The engine may have removed a file meanwhile.
+        // The engine may have removed a file in the meantime.
         let contents = files.map(|entry| std::fs::read(entry.unwrap().path()).unwrap_or_default());
         // Single such bytes may stand in what is random.
         let is_inside = |window: &&[u8]| **window == [0xa7; INSIDE];
@@ -362,7 +362,7 @@ fn values_are_shown_as_they_are_copied() {
     }
 }
 
-/// Hunts for memory that nobody charged: the parts add up to no more than the limit while entries
+/// Hunts for memory that was not charged: the parts add up to no more than the limit while entries
 /// are written, merged, looked up and scanned, with far more data than that.
 #[test]
 fn the_memory_limit_is_kept() {
@@ -411,9 +411,9 @@ fn the_memory_limit_is_kept() {
     assert!(memory.blocks + memory.values + memory.finders > LIMIT / 4, "{memory:?}");
 }
 
-/// Hunts for a scan that reads each value by itself, that reads values nobody asked for, or that
-/// answers otherwise when it reads ahead: from both ends, of a part, before and after values were
-/// collected.
+/// Hunts for a scan that reads each value by itself, that reads values that were not asked for, or
+/// that answers otherwise when it reads ahead: from both ends, of a part, before and after values
+/// were collected.
 #[test]
 fn scans_read_ahead_what_they_come_to() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -563,7 +563,7 @@ fn readers_change_nothing_and_need_no_lock_file() {
     assert!(matches!(options().open(&path), Err(Error::Locked { .. })), "readers have it");
     drop(readers);
     assert!(picture(&path) == before);
-    // Without a lock file nobody is kept out, and what the reader needs stays his.
+    // Without a lock file no process is kept out, and the reader keeps what it needs.
     std::fs::remove_file(path.join("LOCK")).unwrap();
     let reader = options().open_read_only(&path).unwrap();
     assert!(!path.join("LOCK").exists());

@@ -47,7 +47,7 @@ fn a_dropped_keyspace_is_gone_with_its_space() {
     assert_eq!(db.scan(&anew).unwrap().count(), 0, "one of the same name begins empty");
 }
 
-/// Hunts for tables that are kept, or read again, although nobody can see anything in them.
+/// Hunts for tables that are kept, or read again, although no reader can see anything in them.
 #[test]
 fn tables_under_deleted_ranges_go_without_being_merged() {
     let folder = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn tables_under_deleted_ranges_go_without_being_merged() {
     assert!(db.stat().bytes() >= before);
     drop(snapshot);
     db.drop_keyspace("a").unwrap();
-    // Whoever works in the background may still be at it.
+    // A background thread may still be working.
     let begun = std::time::Instant::now();
     while db.stat().bytes() * 5 > before {
         assert!(begun.elapsed().as_secs() < 60, "{} of {before}", db.stat().bytes());

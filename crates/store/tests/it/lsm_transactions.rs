@@ -1,5 +1,5 @@
-//! Optimistic transactions of the log-structured engine: what conflicts and what does not, held
-//! against a model; and that what threads commit at once is serializable.
+//! Optimistic transactions of the log-structured engine: what conflicts and what does not, compared
+//! with a model; and that concurrent commits of threads are serializable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -216,7 +216,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Somebody changed a key: whoever looked at it will not commit.
+    /// Another commit changed a key: transactions that looked at it will not commit.
     fn changed(&mut self, key: u8, value: Option<u8>) {
         apply(&mut self.state, key, value);
         self.open.iter_mut().for_each(|(_, shadow)| {
@@ -387,9 +387,9 @@ fn wander(
     Ok(trace)
 }
 
-/// Threads commit transactions whose writes say which version they follow; from that, who came
-/// before whom is known without asking the store, and there must be an order in which they could
-/// have run one by one.
+/// Threads commit transactions whose writes say which version they follow; from that, the order of
+/// each pair is known without asking the store, and there must be an order in which they could have
+/// run one by one.
 #[test]
 fn what_threads_commit_is_serializable() {
     const THREADS: u64 = 4;

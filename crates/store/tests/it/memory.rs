@@ -41,8 +41,8 @@ fn a_small_budget_changes_nothing_but_memory() {
     }
 }
 
-/// What an append leaves behind is written long before the commit; changed again, rolled back or
-/// read it is as if it had waited.
+/// Pages that an append has filled are written long before the commit; if they are changed again,
+/// rolled back or read, it is as if they had not been.
 #[test]
 fn what_an_append_left_behind_may_still_change() {
     for budget in [64 << 10, 256 << 20] {
@@ -148,7 +148,7 @@ fn own_memory() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// Unsynced commits that nobody reads do not make the file grow, and a forgotten reader pins the
+/// Unsynced commits that no reader holds do not make the file grow, and a forgotten reader pins the
 /// pages of its own snapshot only.
 #[test]
 fn a_forgotten_reader_does_not_bloat_the_file() {
@@ -208,7 +208,7 @@ fn small_commits_use_what_those_before_the_last_durable_one_freed() {
 }
 
 /// What is free in many small pieces is used by the transactions of a store that was opened anew,
-/// instead of pages behind its end.
+/// instead of pages beyond its end.
 #[test]
 fn scattered_free_pages_are_used_after_an_opening() {
     let scratch = Scratch::new();

@@ -11,7 +11,7 @@ use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
 
 use crate::{Scratch, all};
 
-/// The variable that tells a child its part and its store.
+/// The variable that gives a child its role and its store.
 const PART: &str = "HEDGEROW_TEST_PART";
 const STORE: &str = "HEDGEROW_TEST_STORE";
 
@@ -152,7 +152,7 @@ fn killed_writers_lose_no_commit() {
     }
 }
 
-/// As above, nobody else holding the store: the next opener recovers it alone.
+/// As above, but no other process has the store open: the next opener recovers it alone.
 #[test]
 fn a_store_opens_after_its_only_process_was_killed() {
     let scratch = Scratch::new();
@@ -273,7 +273,7 @@ fn fork(path: &Path) {
     // SAFETY: `status` is a valid place to write to.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     store.begin_write().unwrap().abort();
-    // What the child let go of are the parent's, which still has them.
+    // What the child released belongs to the parent, which still has it.
     assert_eq!(store.readers().unwrap().len(), 2);
     drop(readers);
     assert_eq!(store.readers().unwrap().len(), 0);

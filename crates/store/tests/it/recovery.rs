@@ -212,9 +212,9 @@ fn a_killed_process_loses_no_commit() {
     }
 }
 
-/// What a process wrote and did not flush before it died looks as if it were on the disk. Whoever
-/// opens the store next must flush it before anything is built on it, and the store's name, which
-/// its dead maker may not have flushed.
+/// What a process wrote and did not flush before it died looks as if it were on the disk. The next
+/// opener must flush it before anything is built on it, and also the store's name, which its dead
+/// creator may not have flushed.
 #[test]
 fn what_a_dead_process_did_not_flush_is_flushed_before_it_is_built_on() {
     let disk = SimSystem::new(8, Config::default());

@@ -145,7 +145,7 @@ fn is_sound(store: &Store) {
     assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
 }
 
-/// Threads of one process: nobody sees half a commit, pages that are read are not reused.
+/// Threads of one process: no reader sees half a commit, pages that are read are not reused.
 #[test]
 fn readers_beside_writers() {
     explore(|| {
@@ -267,8 +267,8 @@ fn functions_that_share_commits() {
     });
 }
 
-/// A process dies at any access to what it shares, while it opens, reads, writes or commits:
-/// the others go on with every commit that it was told of, and get its lock and its reader slots.
+/// A process dies at any access to what it shares, while it opens, reads, writes or commits: the
+/// others go on with every commit that had returned, and get its lock and its reader slots.
 #[test]
 fn a_process_dies_anywhere() {
     explore(|| {

@@ -14,7 +14,7 @@ use crate::engines::library::{self, functions};
 
 const NAMES: &[&str] = &["librocksdb.so", "librocksdb.so.9.10", "librocksdb.so.7.8"];
 const PACKAGE: &str = "librocksdb-dev";
-/// Compaction and scans read so much at once.
+/// Compaction and scans read this much at once.
 const AHEAD: usize = 2 << 20;
 /// Compaction reads ahead of each file of values that it comes across, and there is one for each
 /// memtable: such a part of a memtable is an eighth of the memory for all of them, where data are
@@ -23,7 +23,7 @@ const BLOB_AHEAD_PART: u64 = 32;
 
 type Handle = *mut c_void;
 type Fault = *mut *mut c_char;
-/// Of a function whose name is none that a field may have.
+/// The type of a function whose name cannot be that of a field.
 type SetInt = unsafe extern "C" fn(Handle, c_int);
 
 functions! {

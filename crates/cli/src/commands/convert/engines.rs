@@ -18,7 +18,7 @@ use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
 
-/// The progress is shown, and Ctrl-C looked for, once in so many entries.
+/// Progress is shown, and Ctrl-C checked for, once in this many entries.
 const STRIDE: u64 = 1 << 12;
 
 /// What came over: tables, and how many entries each has.

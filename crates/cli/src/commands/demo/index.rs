@@ -17,9 +17,9 @@ pub(super) const FILES: &str = "files";
 /// extension -> paths.
 pub(super) const EXTENSIONS: &str = "extensions";
 
-/// So many files are committed together: few enough for bounded memory.
+/// This many files are committed together: few enough for bounded memory.
 const BATCH_FILES: u64 = 200_000;
-/// So many warnings are shown one by one.
+/// At most this many warnings are shown one by one.
 const WARNINGS_MAX: u64 = 10;
 
 /// What was indexed.
@@ -38,7 +38,7 @@ pub(super) struct Indexed {
 /// Indexes all files under `folder`, but not those under `skip`.
 pub(super) fn index(folder: &Path, store: &Store, skip: Option<&Path>) -> Result<Indexed, Failure> {
     let mut indexer = Indexer::new(folder, store)?;
-    // Sorted by name, so that most entries come near the one before.
+    // Sorted by name, so that most entries are inserted near the previous one.
     let walk = WalkDir::new(folder).follow_root_links(false).sort_by_file_name();
     for entry in walk.into_iter().filter_entry(|entry| Some(entry.path()) != skip) {
         signals::check()?;

@@ -14,11 +14,11 @@ use crate::exit::Failure;
 use crate::numbers::grouped;
 use crate::range::Keys;
 
-/// So many folders are counted.
+/// This many folders are counted.
 const FOLDERS: usize = 3;
-/// So many extensions are listed.
+/// At most this many extensions are listed.
 const EXTENSIONS_LISTED: usize = 10;
-/// So many samples are drawn.
+/// This many samples are drawn.
 const SAMPLES: usize = 1_000;
 
 /// A question and both of its answers.

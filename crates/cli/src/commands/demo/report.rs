@@ -14,7 +14,8 @@ use crate::output::Output;
 
 /// Longer questions and answers are cut in the table.
 const COLUMN_MAX: usize = 44;
-/// So much of their beginning is kept then; the rest goes to the end: of a path that says more.
+/// At most this much of their beginning is kept then; the rest of the room goes to the end, which
+/// says more of a path.
 const BEGINNING_MAX: usize = 8;
 
 /// What the demo found.

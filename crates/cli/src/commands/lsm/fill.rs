@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use crate::loader::{Fill, Loaded, Target};
 use crate::open::Name;
 
-/// A batch is committed when it has so many bytes: the log takes any number of them.
+/// A batch is committed when it has this many bytes: the log takes any number of them.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Fills keyspaces of a store.

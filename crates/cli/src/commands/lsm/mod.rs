@@ -101,7 +101,7 @@ fn missing(name: &Name, names: &[Vec<u8>]) -> Result<Keyspace, Failure> {
     Err(Failure::from(Error::NoTable { name: name.0.clone() }).and(&open::hint(&names)))
 }
 
-/// The entries that come, as long as nobody asked to stop.
+/// The entries, until the user asks to stop.
 pub(super) fn while_wanted(
     scan: impl Iterator<Item = StoreResult<(Vec<u8>, Vec<u8>)>>,
 ) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), Failure>> {

@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::open::{MAIN, Name};
 use crate::portable::{Portable, TableHeader, mdb};
 
-/// What LMDB's tools are told about pages; this engine has none.
+/// The page size that LMDB's tools get to see; this engine has no pages.
 const PAGE_SIZE: u32 = 4096;
 
 /// `dump`.

@@ -1,4 +1,4 @@
-//! `salvage`: brings what is still readable of a damaged store over to a new one.
+//! `salvage`: copies what is still readable of a damaged store to a new one.
 
 use hedgerow::Error;
 use hedgerow::lsm::{Loss, Options, SalvageReport};

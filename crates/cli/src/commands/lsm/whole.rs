@@ -165,7 +165,7 @@ fn print_stat(
 /// `check`.
 pub(super) fn check(args: &check::Args, json: bool) -> Result<Exit, Failure> {
     let report = match verify(args) {
-        // Damage that stops the check is what it was to find.
+        // Damage that stops the check is a finding, not a failure.
         Err(Failure::Store(error @ Error::Damaged { .. })) => {
             CheckReport { damage: vec![error], ..CheckReport::default() }
         }

@@ -1,5 +1,5 @@
-//! The page of `stat --html`: one file, its pictures drawn as inline SVG, no script and nothing
-//! from elsewhere. It follows the reader's light or dark setting.
+//! The page of `stat --html`: one file with pictures as inline SVG, no script, and nothing loaded
+//! from elsewhere. It follows the viewer's light or dark setting.
 
 use std::fmt::Write;
 
@@ -165,7 +165,7 @@ struct Row {
     color: &'static str,
     label: String,
     pages: u64,
-    /// In percent; not known of overflow pages, which nobody reads for this.
+    /// In percent; not known of overflow pages, which are not read for this.
     fill: Option<f64>,
 }
 

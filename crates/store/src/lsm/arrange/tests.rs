@@ -11,7 +11,7 @@ use super::super::wal::Identity;
 use super::*;
 use crate::os::RealSystem;
 
-/// A version with tables of 1,000 bytes one behind the other, each with segments that it points to
+/// A version with tables of 1,000 bytes one after the other, each with segments that it points to
 /// and how many bytes; segments have 10,000 bytes.
 pub(crate) fn version(tables: &[&[(u32, u64)]]) -> Version {
     let (path, budget) = (PathBuf::from("/nowhere"), Budget::new(0, 0));

@@ -1,4 +1,4 @@
-//! Answers come, once, to whoever asked, in any number at a time and from few threads.
+//! Each request is answered exactly once, with any number of them in flight, from few threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -109,7 +109,7 @@ fn callbacks_are_called_once_and_may_ask_again() {
     let mut found: Vec<_> = answers.iter().map(Result::unwrap).collect();
     found.sort();
     assert_eq!(found, [None, Some(vec![1; 100])]);
-    // One that panics harms nobody.
+    // A callback that panics does no harm to others.
     db.write_then(batch(&space, 2), Durability::Buffered, |_| panic!("on purpose"));
     block_on(db.write_async(batch(&space, 3), Durability::Buffered)).unwrap();
     assert!(db.get(&space, &2_u64.to_be_bytes()).unwrap().is_some());
@@ -164,8 +164,7 @@ fn one_of_two_in_a_group_conflicts() {
     }
 }
 
-/// Everything that was asked for before is done, and everybody is told, also on the thread that
-/// closes the store in its callback.
+/// Every earlier request is done and answered, also if a callback closes the store.
 #[test]
 fn closing_answers_everybody() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,7 +209,7 @@ fn closing_answers_everybody() {
     }
 }
 
-/// Where nothing may happen behind the caller's back, it is done at once.
+/// If nothing may happen in the background, it is done at once.
 #[test]
 fn on_a_simulated_disk_answers_are_there_at_once() {
     let disk = SimSystem::new(1, sim::Config { reserve: 1 << 20, ..sim::Config::default() });

@@ -39,7 +39,7 @@ fn key(number: u64) -> BlockKey {
     BlockKey { file: number % 3, offset: number / 3 * 4_096 }
 }
 
-/// A block of so many bytes with what it takes to keep it.
+/// A block that weighs this many bytes, with the cost of keeping it.
 fn block(weight: u64) -> Arc<Vec<u8>> {
     Arc::new(vec![0; (weight - OVERHEAD) as usize])
 }
@@ -64,7 +64,7 @@ impl Model {
         found.map(|kept| kept.2 = (kept.2 + 1).min(HITS_MAX)).is_some()
     }
 
-    /// Blocks that were put out, for the hand stands behind each of them.
+    /// Evicts blocks; the hand stands at the front of the circle.
     fn make_room(&mut self, bytes: u64) {
         while self.bytes() + bytes > self.capacity {
             let mut kept = self.circle.pop_front().unwrap();

@@ -7,7 +7,7 @@ use crate::os::sim::{Config, SimSystem};
 /// Far more rounds than there are things to do.
 const ROUNDS_MAX: usize = 50;
 
-/// A store that leaves all work to who calls for it, with segments of so many bytes.
+/// A store without background threads, with segments of this many bytes.
 fn open(segment_bytes: u64) -> (Db, Keyspace) {
     // Hundreds of files, for all of which a 32-bit process has addresses.
     let system = SimSystem::new(1, Config { reserve: 1 << 20, ..Config::default() });
@@ -18,7 +18,7 @@ fn open(segment_bytes: u64) -> (Db, Keyspace) {
     (db, space)
 }
 
-/// Values of so many bytes under these keys.
+/// Values of `len` bytes under these keys.
 fn batch(space: &Keyspace, keys: &[u32], len: usize) -> Batch {
     let mut batch = Batch::new();
     for key in keys {

@@ -3,7 +3,7 @@
 use super::super::arrange::tests::version;
 use super::*;
 
-/// Segments of 10,000 bytes, of which so many are needed.
+/// Segments of 10,000 bytes, with the bytes needed in each.
 fn segments() -> Version {
     version(&[&[(1, 9000), (2, 2000)], &[(3, 5000), (4, 10_000)]])
 }

@@ -1,4 +1,4 @@
-//! A manifest is read as it was written; what is torn at its end is cut, what is damaged is told.
+//! A manifest is read as it was written; a torn end is cut, damage is reported.
 
 use super::super::memory::Budget;
 use super::*;
@@ -26,7 +26,7 @@ fn shape(version: &Version) -> Vec<Edit> {
     version.edits()
 }
 
-/// A manifest with three records behind the first one, and the versions after each.
+/// A manifest with three records after the first one, and the versions after each.
 fn manifest() -> (SimSystem, Arc<Directory>, Vec<Vec<Edit>>, Vec<u64>) {
     let (system, directory) = directory();
     let mut version = Version::empty(Arc::clone(&directory));

@@ -25,7 +25,7 @@ struct Chunk {
     before: *mut Chunk,
     /// Of the whole chunk.
     len: usize,
-    /// How many bytes were asked for, the header's included; more than `len` once it is full.
+    /// How many bytes were requested, including the header's; more than `len` once it is full.
     used: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ const HEADER: usize = size_of::<Chunk>().next_multiple_of(ALIGN);
 
 /// The memory. Chunks are made and linked without locks, and all live as long as the arena.
 pub(super) struct Arena {
-    /// The chunk from which pieces are taken, with those before it behind it; null at first.
+    /// The chunk from which pieces are taken, linked to the earlier ones; null at first.
     filling: AtomicPtr<Chunk>,
     /// Chunks of one piece each.
     single: AtomicPtr<Chunk>,
@@ -54,8 +54,8 @@ impl Arena {
         self.held.load(Ordering::Relaxed) as usize
     }
 
-    /// A piece of uninitialised memory of `len` bytes, aligned to [`ALIGN`], that nobody else has
-    /// and that lives as long as the arena. Its pointer may be used for the piece only.
+    /// A piece of uninitialised memory of `len` bytes, aligned to [`ALIGN`], that is not used
+    /// elsewhere and that lives as long as the arena. Its pointer may be used for the piece only.
     pub(super) fn take(&self, len: usize) -> NonNull<u8> {
         let len = len.next_multiple_of(ALIGN);
         if len > PIECE_MAX {
@@ -76,7 +76,7 @@ impl Arena {
             if self.filling.compare_exchange(chunk, another.as_ptr(), won, lost).is_ok() {
                 self.held.fetch_add(chunk_len as u64, Ordering::Relaxed);
             } else {
-                // SAFETY: it was made by `make` just now, and nobody else has seen it.
+                // SAFETY: it was made by `make` just now, and no other thread has seen it.
                 unsafe { free(another) };
             }
         }
@@ -108,7 +108,7 @@ impl Arena {
 unsafe fn piece_of(chunk: NonNull<Chunk>, len: usize) -> Option<NonNull<u8>> {
     // SAFETY: the header is initialised by `make`; of its fields `used` alone is changed once the
     // chunk is published, and that is atomic. No reference to the whole header is made, so that the
-    // pointer stays good for the bytes behind it.
+    // pointer stays valid for the bytes after it.
     let (used, chunk_len) = unsafe { (&(*chunk.as_ptr()).used, (*chunk.as_ptr()).len) };
     let start = used.fetch_add(len as u64, Ordering::Relaxed) as usize;
     if start > chunk_len || len > chunk_len - start {
@@ -140,7 +140,7 @@ fn make(len: usize, before: *mut Chunk) -> NonNull<Chunk> {
 ///
 /// # Safety
 ///
-/// It was made by [`make`], is not freed yet, and nobody uses it or anything in it any more.
+/// It was made by [`make`], is not freed yet, and neither it nor anything in it is used any more.
 unsafe fn free(chunk: NonNull<Chunk>) {
     // SAFETY: the caller's word; the length is that which it was allocated with.
     unsafe {
@@ -154,8 +154,9 @@ impl Drop for Arena {
         for list in [&self.filling, &self.single] {
             let mut next = list.load(Ordering::Relaxed);
             while let Some(chunk) = NonNull::new(next) {
-                // SAFETY: each chunk is in one list, once; pieces are used no longer than the arena
-                // lives, which ends here. The way on is read before the chunk is freed.
+                // SAFETY: each chunk is in one list, once; pieces are used only while the arena
+                // lives, and its life ends here. The link to the next chunk is read before the
+                // chunk is freed.
                 unsafe {
                     next = (*chunk.as_ptr()).before;
                     free(chunk);

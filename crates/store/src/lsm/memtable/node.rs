@@ -5,9 +5,9 @@
 //!                           ^ a pointer to a node points here
 //! ```
 //!
-//! A node never changes but for its links. What nearly every step of a search needs stands side by
-//! side: links, height and the first eight bytes of the key as a number. This module knows the
-//! bytes of a node and not the list.
+//! A node never changes except its links. The fields that nearly every step of a search needs are
+//! side by side: links, height and the first eight bytes of the key as a number. This module knows
+//! the bytes of a node and not the list.
 #![expect(unsafe_code, reason = "nodes of any length, in memory of their own")]
 
 use std::marker::PhantomData;
@@ -35,7 +35,7 @@ struct Node {
     value_len: u32,
 }
 
-/// Where the key begins: right behind the last field, whatever the struct is filled up to.
+/// Where the key begins: right after the last field, whatever padding the struct has.
 const KEY_AT: usize = std::mem::offset_of!(Node, value_len) + size_of::<u32>();
 const LINK: usize = size_of::<AtomicPtr<Node>>();
 
@@ -47,9 +47,9 @@ pub(super) struct Nodes {
     aside: AtomicPtr<Node>,
 }
 
-// SAFETY: what threads share are nodes that do not change but for their links, which are atomic,
-// and the arena, which is made to be shared. `head` and `aside` point into the arena, which moves
-// along; `aside` is atomic.
+// SAFETY: threads share nodes that do not change except their links, which are atomic, and the
+// arena, which is made to be shared. `head` and `aside` point into the arena, which moves along;
+// `aside` is atomic.
 unsafe impl Send for Nodes {}
 // SAFETY: as above.
 unsafe impl Sync for Nodes {}
@@ -84,8 +84,8 @@ impl Nodes {
         NodeRef { at: make(&self.arena, height, key, seq, kind, value), arena: PhantomData }
     }
 
-    /// Links `node` between two neighbours of a level. False if they are neighbours no more. All
-    /// three are nodes of this list: others are not to be had, since each list knows its own only.
+    /// Links `node` between two neighbours of a level. False if they are not neighbours any more.
+    /// All three are nodes of this list: each list only knows its own nodes.
     pub(super) fn link<'m>(
         &'m self,
         level: usize,
@@ -94,7 +94,7 @@ impl Nodes {
         node: NodeRef<'m>,
     ) -> bool {
         let after = after.map_or(ptr::null_mut(), |after| after.at.as_ptr());
-        // Whoever finds the node reads this through the exchange below.
+        // A thread that finds the node reads this through the exchange below.
         node.link(level).store(after, Ordering::Relaxed);
         let (won, lost) = (Ordering::Release, Ordering::Relaxed);
         before.link(level).compare_exchange(after, node.at.as_ptr(), won, lost).is_ok()
@@ -139,9 +139,9 @@ fn make(
     let memory = arena.take(links + (value_at + value.len()).max(size_of::<Node>()));
     // SAFETY: the piece is aligned to 8 bytes and so is `links`, which is enough for the fields and
     // the links. Its length was just computed as that of links and node, in which the parts lie one
-    // behind the other: the links end at `links`, the fields at `KEY_AT`, the key at `value_at`.
-    // The struct may end behind `KEY_AT`, so it is written first; the piece is at least as long.
-    // Nobody else has the memory yet, and `key` and `value` lie elsewhere.
+    // after the other: the links end at `links`, the fields at `KEY_AT`, the key at `value_at`. The
+    // struct may end after `KEY_AT`, so it is written first; the piece is at least as long. The
+    // memory is not shared yet, and `key` and `value` lie elsewhere.
     unsafe {
         let node = memory.add(links).cast::<Node>();
         for level in 0..height {
@@ -167,8 +167,8 @@ pub(super) struct NodeRef<'m> {
     arena: PhantomData<&'m Arena>,
 }
 
-// SAFETY: it is what a shared reference to a node would be: nodes do not change but for their
-// links, which are atomic, and live as long as the arena, which is shared by threads.
+// SAFETY: it is what a shared reference to a node would be: nodes do not change except their links,
+// which are atomic, and live as long as the arena, which is shared by threads.
 unsafe impl Send for NodeRef<'_> {}
 
 impl<'m> NodeRef<'m> {
@@ -230,7 +230,7 @@ impl<'m> NodeRef<'m> {
     #[inline]
     pub(super) fn value(self) -> &'m [u8] {
         let at = KEY_AT + self.key().len();
-        // SAFETY: as in `key`, behind it.
+        // SAFETY: as in `key`; the value follows it.
         unsafe {
             let len = (*self.at.as_ptr()).value_len as usize;
             slice::from_raw_parts(self.at.cast::<u8>().add(at).as_ptr(), len)

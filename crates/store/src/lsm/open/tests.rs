@@ -78,7 +78,7 @@ fn what_does_not_follow_a_lost_tail_is_left_out() {
     let (system, count, first) = with_segments(2, Durability::Buffered);
     break_tail(&system, &first);
     let left = survivors(&system);
-    // The broken group, that which began the second segment, and two behind it.
+    // The broken group, that which began the second segment, and two after it.
     assert_eq!(left, count - 4);
     assert_eq!(survivors(&system), left);
 }
@@ -118,8 +118,8 @@ fn a_long_log_is_put_into_several_buffers() {
     assert_eq!(survivors(&system), count);
 }
 
-/// On the real system a second thread helps: nothing is missing in any of the buffers, whoever put
-/// it there and in whatever order, also where keys were put twice and deleted.
+/// On the real system a second thread helps: nothing is missing in any of the buffers, whichever
+/// thread put it there and in whatever order, also where keys were put twice and deleted.
 #[test]
 fn two_threads_put_a_log_into_buffers() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use super::super::version::Edit;
 use super::super::wal::Identity;
 use super::*;
 
-/// Beyond the bound by so many thousandths.
+/// Beyond the bound by this many thousandths.
 fn space(space: u64) -> Behind {
     Behind { space, ..Behind::default() }
 }
@@ -25,7 +25,7 @@ fn writers_wait_longer_the_more_is_behind() {
     assert!(delay_us(most, u64::MAX) <= WAIT_US_MAX && delay_us(most, 1) > 0);
 }
 
-/// Nobody is stopped at a step: a thousandth more is never much more.
+/// There is no step at which writers stop: a thousandth more is never much more.
 #[test]
 fn prices_have_no_steps() {
     let rate = Rate::default();

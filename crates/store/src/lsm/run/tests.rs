@@ -1,4 +1,4 @@
-//! Which entries a merge leaves out: held against asking every reader.
+//! Which entries a merge leaves out, compared with what every reader sees.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The log of a damaged store: whole groups up to the damage and behind it.
+//! The log of a damaged store: whole groups up to the damage and after it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl<'d> LogReader<'d> {
         let mut segments = self.version.into_iter().flat_map(Version::segments);
         let segment = segments.find(|segment| segment.identity.number == number);
         let (known, sealed) = (segment.map(|s| s.identity), segment.and_then(|s| s.sealed));
-        // One that nobody names may still hold values.
+        // A segment that is not named may still hold values.
         let is_log = segment.is_some() || self.version.is_none();
         let mut remap = None;
         match known.or_else(|| Identity::of(number, &bytes)) {
@@ -82,7 +82,7 @@ impl<'d> LogReader<'d> {
 
     /// Notes what is missing between a group of the log and those before it.
     fn follow(&mut self, path: &Path, group: &Group<'_>) {
-        // Without a manifest nobody knows with what the log begins.
+        // Without a manifest the beginning of the log is unknown.
         let known = if self.version.is_some() { self.flushed + 1 } else { group.seq };
         let next = if self.next_seq == 0 { known } else { self.next_seq.max(self.flushed + 1) };
         if group.seq > next {
@@ -92,7 +92,7 @@ impl<'d> LogReader<'d> {
         self.next_seq = self.next_seq.max(group.last_seq() + 1);
     }
 
-    /// Takes all whole groups of a segment; answers where values went that stand in it.
+    /// Takes all whole groups of a segment; returns the list of moved values in it.
     fn groups(
         &mut self,
         identity: &Identity,
@@ -208,7 +208,7 @@ impl<'d> LogReader<'d> {
     }
 }
 
-/// The first whole group behind a place, and its sequence number.
+/// The first whole group after a place, and its sequence number.
 fn next_group(
     identity: &Identity,
     bytes: &[u8],

@@ -1,5 +1,5 @@
-//! Separated values of a damaged store, found by what their pointers say of them. A pointer holds
-//! the length and a checksum of its value: what stands at a place is that value, or it is not.
+//! Separated values of a damaged store, found through their pointers. A pointer holds the length
+//! and a checksum of its value, so it can be decided whether the bytes at a place are that value.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ type Unread = (PathBuf, u64, &'static str);
 pub(super) struct Values {
     directory: Arc<Directory>,
     pub(super) homes: BTreeMap<u32, Home>,
-    /// Of collected values whose list of places is damaged: where that of a key with a sequence
-    /// number stands.
+    /// For collected values whose list of places is damaged: the place of the value, by key and
+    /// sequence number.
     pub(super) by_key: HashMap<(Vec<u8>, u64), (u32, u64)>,
     /// Bytes that were to stand in a segment: its number, and where the first of them belongs.
     pub(super) pending: Option<(u32, u64, Vec<u8>)>,
@@ -69,7 +69,7 @@ impl Values {
         })
     }
 
-    /// What stands at a place, if it is the value of that pointer.
+    /// The bytes at a place, if they are the value of that pointer.
     fn read(
         &self,
         segment: u32,

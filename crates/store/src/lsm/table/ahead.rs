@@ -1,9 +1,9 @@
-//! What a cursor reads of a table ahead of itself: the piece that it is in and, once it has gone on
-//! for long enough, the next one, which is read while the entries of this one are handed out.
+//! Reading ahead of a cursor in a table: the piece that the cursor is in and, once it has gone on
+//! for long enough, the next piece, which is read while the entries of this one are handed out.
 //!
-//! Pieces follow each other without a gap, so that a block may begin in one and end in the next. An
-//! early read that fails is told when the cursor comes to what it was to bring, and not if it never
-//! does. This module knows no entries.
+//! Pieces follow each other without a gap, so that a block may begin in one and end in the next.
+//! The error of a failed early read is reported when the cursor comes to that piece, and not if it
+//! never does. This module knows no entries.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::BlockPlace;
 use crate::os::aio::{Action, Begun, Buffer, Request};
 use crate::{Error, Result};
 
-/// So much is read ahead at first.
+/// This much is read ahead at first.
 const BYTES_MIN: usize = 32 << 10;
 
 /// What was read ahead of a table.
@@ -26,7 +26,7 @@ pub(super) struct Ahead {
     end: u64,
     /// Whether everything is read from front to back.
     is_whole: bool,
-    /// Whether the piece behind the next one will be needed, too, as far as one can tell.
+    /// Whether the piece after the next one will probably be needed, too.
     is_steady: bool,
     here: Option<Here>,
     next: Option<Next>,
@@ -43,10 +43,10 @@ struct Here {
     at: Range<u64>,
 }
 
-/// The piece behind it, which is on its way.
+/// The piece after it, which is on its way.
 struct Next {
     read: Begun,
-    /// Where it stands in the file, as far as that goes.
+    /// Its range in the file.
     at: Range<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Next {
 }
 
 impl Ahead {
-    /// Of a file whose blocks end before `end`, and of which everything is read if `is_whole`.
+    /// For a file whose blocks end before `end`, and of which everything is read if `is_whole`.
     pub(super) fn new(handle: &Arc<Handle>, end: u64, is_whole: bool) -> Self {
         let directory = handle.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
@@ -77,7 +77,7 @@ impl Ahead {
         ahead
     }
 
-    /// Goes on as another one did, in a table behind its.
+    /// Takes over how far the cursor of the previous table has read ahead.
     pub(super) fn follow(&mut self, before: &Self) {
         (self.bytes, self.is_steady) = (before.bytes, before.is_steady);
     }
@@ -96,7 +96,7 @@ impl Ahead {
         bytes.is_some_and(|bytes| bytes.len() >= place.len as usize)
     }
 
-    /// The bytes of a block, with those of the pieces that it takes.
+    /// The bytes of a block, from the pieces that it spans.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -117,11 +117,11 @@ impl Ahead {
     fn enter(&mut self, at: u64, missing: usize) -> Result<()> {
         let before = self.here.take();
         if let Some(before) = &before {
-            // Where blocks between the two came from the cache, the next ones may do so, too.
+            // If blocks between the two came from the cache, the next ones may do so, too.
             self.is_steady = self.is_whole || before.at.end == at;
         }
         let mut spare = before.map(|here| here.buffer);
-        // One that the cursor leaves out is over here.
+        // A read of a piece that the cursor leaves out ends here.
         let here = match self.next.take().filter(|next| next.at.contains(&at)) {
             Some(next) => self.land(next)?,
             None => self.read(at, missing, spare.take())?,
@@ -153,7 +153,7 @@ impl Ahead {
     }
 
     /// Begins to read the piece that begins at `at`, beside another one; `None` if there is nothing
-    /// more, or if the file cannot be opened, which is told when that is needed.
+    /// more, or if the file cannot be opened, which is reported when the piece is needed.
     fn begin(&mut self, at: u64, beside: usize, spare: Option<Buffer>) -> Option<Next> {
         let most = usize::try_from(self.end.checked_sub(at)?).unwrap_or(usize::MAX);
         let len = self.bytes.min(most);
@@ -176,8 +176,8 @@ impl Ahead {
     }
 }
 
-/// A buffer of that length beside others, which take `beside` bytes: the one that is left, if it is
-/// long enough. Room for it is made before it is there.
+/// A buffer of this length besides others, which take `beside` bytes: the spare one, if it is long
+/// enough. Memory for it is charged before it is allocated.
 fn buffer(charge: &mut Charge, beside: usize, len: usize, spare: Option<Buffer>) -> Buffer {
     let spare = spare.filter(|buffer| buffer.capacity() >= len);
     charge.set(beside + spare.as_ref().map_or(len, Buffer::capacity));

@@ -1,5 +1,5 @@
-//! A block as bytes: entries whose keys share what they have in common with the one before, whole
-//! keys at restarts, a tail with checksum and count. Knows no file.
+//! A block as bytes: entries that omit the bytes that their key shares with the key before, whole
+//! keys at restarts, a tail with checksum and count. This module knows no file.
 //!
 //! ```text
 //! entry:  shared, rest length, value length, sequence * 4 + kind (numbers), rest of key, value
@@ -14,7 +14,7 @@ use super::super::varint::{self, Reader};
 use crate::checksum::crc32c;
 use crate::coding::u32_at;
 
-/// An entry with a whole key after so many others.
+/// One in this many entries has a whole key.
 pub(super) const RESTART_EVERY: u32 = 16;
 /// Number of restarts, number of entries, codec, checksum.
 pub(super) const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
@@ -95,7 +95,7 @@ impl BlockBuilder {
         block
     }
 
-    /// Begins in the memory of a block that nobody needs any more.
+    /// Begins in the memory of a block that is not needed any more.
     pub(crate) fn reuse(&mut self, mut block: Vec<u8>) {
         block.clear();
         self.bytes = block;
@@ -119,9 +119,8 @@ pub(crate) struct Block {
 struct Heads {
     /// Where a key stands that begins with the bytes that all of them begin with.
     common: Range<usize>,
-    /// Eight bytes of each behind those, zeros behind its end: numbers that order like them; and
-    /// where its entry begins. None where nobody asked for them, or where the restarts make no
-    /// sense.
+    /// Eight bytes of each after those, zeros after its end: numbers that order like them; and
+    /// where its entry begins. Empty if they were not asked for, or if the restarts make no sense.
     numbers: Box<[(u64, u32)]>,
 }
 
@@ -274,7 +273,7 @@ impl Block {
         Some(None)
     }
 
-    /// The entry behind another one; `None` if that was the last.
+    /// The entry after another one; `None` if that was the last.
     ///
     /// # Errors
     /// If the entries make no sense.
@@ -283,7 +282,7 @@ impl Block {
             return Ok(None);
         }
         let read = || {
-            // Of the key nothing is asked: any number of bytes may be shared.
+            // The key is not checked: any number of bytes may be shared.
             let Header { value, tag, .. } = self.header(next)?;
             let (kind, next) = (Kind::from_byte((tag & 3) as u8)?, value.end);
             Some(Spot { seq: tag >> 2, kind, is_key: false, value, next })
@@ -349,8 +348,8 @@ impl Block {
         Ok(rank)
     }
 
-    /// Key and sequence number of the entry at a restart, which has its key whole; `None` behind
-    /// the last entry.
+    /// Key and sequence number of the entry at a restart, which has its key whole; `None` after the
+    /// last entry.
     #[inline]
     fn at_restart(&self, index: usize) -> Result<Option<(&[u8], u64)>, &'static str> {
         let bytes = self.bytes[..self.end].get(self.restart(index)..).filter(|b| !b.is_empty());
@@ -408,7 +407,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The entry here; `None` if the place is before the first or behind the last one.
+    /// The entry here; `None` if the place is before the first or after the last one.
     pub(crate) fn entry<'a>(&'a self, block: &'a Block) -> Option<Entry<'a>> {
         let kind = self.kind?;
         let value = &block.bytes[self.value.clone()];
@@ -430,7 +429,7 @@ impl Place {
         Ok(())
     }
 
-    /// To the entry that begins at `at`, at a restart.
+    /// Moves to the entry that begins at `at`, at a restart.
     fn go_to(&mut self, block: &Block, at: usize) -> Result<(), &'static str> {
         self.key.clear();
         self.next = at;
@@ -492,7 +491,8 @@ impl Place {
         low.checked_sub(1)
     }
 
-    /// To the entry that has so many before it; behind the last one if there are not so many.
+    /// Moves to the entry that has `number` entries before it; after the last one if there are
+    /// fewer.
     pub(crate) fn nth(&mut self, block: &Block, number: u32) -> Result<(), &'static str> {
         let restart = (number / RESTART_EVERY) as usize;
         let (from, steps) = match restart < block.restarts {
@@ -503,7 +503,7 @@ impl Place {
         (0..steps).try_for_each(|_| self.next(block))
     }
 
-    /// To the first entry that is not before (`key`, `seq`).
+    /// Moves to the first entry that is not before (`key`, `seq`).
     pub(crate) fn seek(&mut self, block: &Block, key: &[u8], seq: u64) -> Result<(), &'static str> {
         self.go_to(block, block.restart_to(key, seq)?.map_or(0, |at| block.restart(at)))?;
         while self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt() {

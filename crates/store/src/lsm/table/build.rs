@@ -12,7 +12,7 @@ use super::block::{BlockBuilder, seal_raw};
 use super::{BlockPlace, Bounds, Footer, Reference, TableMeta};
 use crate::{Error, Result};
 
-/// A data block is closed when it has so many bytes.
+/// A data block is closed when it has this many bytes.
 const BLOCK_BYTES: usize = 8 << 10;
 /// What surrounds a separated value in a segment of collected ones, at most: the headers of its
 /// group and of the operation, and its line in the remap.
@@ -24,10 +24,10 @@ pub(crate) struct TableBuilder {
     out: Appender,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// The last data block, whose line in the index waits for the first key behind it.
+    /// The last data block, whose line in the index waits for the first key after it.
     closed: Option<BlockPlace>,
     references: NumberMap<u64>,
-    /// Of all keys, for the filter.
+    /// The hashes of all keys, for the filter.
     hashes: Vec<u64>,
     meta: TableMeta,
 }
@@ -139,7 +139,7 @@ impl TableBuilder {
         self.hashes.capacity() * size_of::<u64>() + filter + 2 * self.index.len()
     }
 
-    /// Ends the table with its range tombstones; it is on stable storage then, but for its name.
+    /// Ends the table with its range tombstones; it is then on stable storage, except its name.
     ///
     /// # Errors
     /// If the system refuses.

@@ -1,4 +1,4 @@
-//! What is known of a table without opening it: its line in the manifest. Pure data.
+//! What is known of a table without opening it: its line in the manifest. This module is pure data.
 
 use super::super::varint::{self, Reader};
 
@@ -7,7 +7,7 @@ use super::super::varint::{self, Reader};
 pub(crate) struct Bounds {
     /// The first one.
     pub(crate) first: Vec<u8>,
-    /// The last one, or the first one behind it.
+    /// The last one, or the first one after it.
     pub(crate) last: Vec<u8>,
     /// Whether `last` itself lies outside: it is the end of a range tombstone.
     pub(crate) excludes_last: bool,

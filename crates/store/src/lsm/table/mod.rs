@@ -1,5 +1,5 @@
 //! Tables: sorted files that never change. `block` is one block as bytes, `build` writes a table,
-//! `read` reads one, `ahead` what a cursor needs next, `meta` is what the manifest says of it.
+//! `read` reads one, `ahead` reads ahead of a cursor, `meta` is what the manifest says of a table.
 //!
 //! ```text
 //! data block | ... | range tombstones | filter | index block | footer
@@ -48,7 +48,7 @@ pub(crate) struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// The first byte behind it.
+    /// The first byte after it.
     pub(crate) fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
     }
@@ -65,7 +65,7 @@ impl BlockPlace {
     }
 }
 
-/// Where the blocks stand that are not data.
+/// The places of the blocks that are not data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) number: u32,

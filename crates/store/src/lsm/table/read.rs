@@ -16,7 +16,7 @@ use super::block::{Block, Place, Spot};
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
 use crate::{Error, Result};
 
-/// An estimate looks into so many blocks between those at its ends.
+/// An estimate looks into at most this many blocks between those at its ends.
 const SAMPLES_MAX: u32 = 6;
 
 /// An entry that was found: its sequence number, kind and value.
@@ -25,7 +25,7 @@ pub(crate) type Found<'b> = (u64, Kind, &'b [u8]);
 /// What finds the entries of a table. The cache keeps it, so it does not keep the file.
 pub(crate) struct Finder {
     number: u32,
-    /// Of the file without its footer: blocks end before.
+    /// The length of the file without its footer: blocks end before.
     end: u64,
     /// Where the data blocks end and what finds them begins.
     data_end: u64,
@@ -100,7 +100,7 @@ impl Finder {
         filter.is_none_or(|filter| filter.may_contain(hash))
     }
 
-    /// The first block in which a key may be; `None` if that would be behind the last one.
+    /// The first block in which a key may be; `None` if that would be after the last one.
     ///
     /// # Errors
     /// If the index is damaged.
@@ -109,7 +109,7 @@ impl Finder {
         self.site(handle, line.map_err(|reason| damaged(handle, 0, reason))?)
     }
 
-    /// The block behind another one.
+    /// The block after another one.
     ///
     /// # Errors
     /// If the index is damaged.
@@ -200,7 +200,7 @@ impl Table {
         Ok(count(first)?.saturating_sub(before) + inside + rank(last, to)?)
     }
 
-    /// A key with about as many blocks before it as behind it.
+    /// A key with about as many blocks before it as after it.
     ///
     /// # Errors
     /// If the index is damaged.
@@ -211,7 +211,7 @@ impl Table {
         Ok(place.entry(index).map(|line| line.key.to_vec()))
     }
 
-    /// A data block by its number, and where it stands; `None` behind the last one.
+    /// A data block by its number, and where it stands; `None` after the last one.
     fn nth_block(&self, number: u32) -> Result<Option<(BlockPlace, Arc<Block>)>> {
         let mut place = Place::default();
         let found = place.nth(&self.finder.index, number);
@@ -220,7 +220,7 @@ impl Table {
         self.block(at).map(|block| Some((at, block)))
     }
 
-    /// The block of a line of the index; `None` behind the last line.
+    /// The block of a line of the index; `None` after the last line.
     fn line(&self, at: &Place) -> Result<Option<BlockPlace>> {
         let Some(line) = at.entry(&self.finder.index) else { return Ok(None) };
         let place = BlockPlace::decode(line.value);
@@ -236,7 +236,7 @@ fn damaged(handle: &Handle, offset: u64, reason: &'static str) -> Error {
     Error::damaged(handle.path(), offset, reason)
 }
 
-/// Where a data block of a table stands, and what it is known by.
+/// The place of a data block of a table, and its key in the cache.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'h> {
     handle: &'h Arc<Handle>,
@@ -337,7 +337,7 @@ pub(crate) enum Pace {
     Whole,
 }
 
-/// So many blocks follow each other before the next ones are read ahead.
+/// After this many consecutive blocks the next ones are read ahead.
 const STEPS_MIN: u32 = 2;
 
 /// A place among the entries of a table.
@@ -347,7 +347,7 @@ pub(crate) struct TableCursor {
     index: Place,
     block: Option<(BlockPlace, Arc<Block>)>,
     place: Place,
-    /// So many blocks were loaded one behind the other.
+    /// How many consecutive blocks were loaded.
     steps: u32,
     ahead: Ahead,
 }
@@ -376,7 +376,7 @@ impl TableCursor {
 
     /// A block that others follow.
     fn block_ahead(&mut self, place: BlockPlace) -> Result<Arc<Block>> {
-        // What is outside of the table is told of the block alone.
+        // A place outside of the table is an error of this block alone.
         let site = self.table.site(place)?;
         if self.pace == Pace::Searching && !self.ahead.holds(place) {
             let blocks = &self.table.handle.directory().blocks;
@@ -387,13 +387,13 @@ impl TableCursor {
         site.open(self.ahead.block(place)?).map(Arc::new)
     }
 
-    /// The next block is not the one behind the last.
+    /// The next block is not the one after the last.
     fn jump(&mut self) {
         self.steps = 0;
         self.ahead.clear();
     }
 
-    /// To the first entry of the block so many further.
+    /// Moves to the first entry of the block that many blocks further.
     ///
     /// # Errors
     /// If the table cannot be read or is damaged.
@@ -420,7 +420,7 @@ impl TableCursor {
         f(&mut self.index, &self.table.finder.index).map_err(|reason| self.table.damaged(0, reason))
     }
 
-    /// While the place is behind its block: to the first entry of the next one.
+    /// While the place is after its block: moves to the first entry of the next one.
     fn skip_forward(&mut self) -> Result<()> {
         while self.block.is_some() && self.entry().is_none() {
             self.step_index(Place::next)?;
@@ -443,7 +443,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// To the first entry, from the last one of a table before this one: both are read as one.
+    /// Moves to the first entry, from the last one of the table before this one: both are read as
+    /// one.
     ///
     /// # Errors
     /// If the table cannot be read or is damaged.

@@ -1,5 +1,5 @@
-//! What is still whole in the bytes of a table of which nothing else is known: its blocks tell
-//! themselves, by a checksum that covers their place. Pure; trusts no byte.
+//! Finding what is still whole in the bytes of a table of which nothing else is known: blocks are
+//! recognised by a checksum that covers their place. This module is pure and trusts no byte.
 
 use super::super::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, Kind};
 use super::super::tombstones::Tombstone;
@@ -8,7 +8,7 @@ use super::block::{Block, RESTART_EVERY, TAIL_BYTES};
 use super::{BlockPlace, FOOTER_BYTES, Footer};
 use crate::coding::u32_at;
 
-/// Looking for blocks behind damage reads no more than so many entries for each byte.
+/// The search for blocks after damage reads at most this many entries for each byte.
 const EFFORT: u64 = 16;
 
 /// What is whole in a table.
@@ -17,7 +17,7 @@ pub(crate) struct Survey {
     /// Data blocks, in their order.
     pub(crate) blocks: Vec<BlockPlace>,
     pub(crate) ranges: Vec<Tombstone>,
-    /// Where something is missing: in front of the block with that number, or behind the last one.
+    /// Where something is missing: in front of the block with that number, or after the last one.
     pub(crate) gaps: Vec<Gap>,
     /// Where range tombstones stood that cannot be read.
     pub(crate) lost_ranges: Option<u64>,
@@ -29,7 +29,7 @@ pub(crate) struct Survey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) offset: u64,
-    /// The number of the first block behind it.
+    /// The number of the first block after it.
     pub(crate) block: usize,
 }
 
@@ -68,9 +68,9 @@ pub(crate) fn survey(number: u32, bytes: &[u8]) -> Survey {
         }
     }
     let reached = survey.blocks.last().map_or(0, BlockPlace::end);
-    // Where nothing says so, something behind the last one may be missing, too.
+    // If the end is not known, something after the last one may be missing, too.
     let end = known.or(end).map_or(u64::MAX, |end| end as u64);
-    // Behind the data blocks nothing but a filter need be.
+    // After the data blocks only a filter is required.
     survey.gaps.retain(|gap| gap.offset < end);
     if reached < end && survey.gaps.last().is_none_or(|gap| gap.offset < reached) {
         survey.gaps.push(Gap { offset: reached, block: survey.blocks.len() });
@@ -83,7 +83,7 @@ pub(crate) fn survey(number: u32, bytes: &[u8]) -> Survey {
 struct Walk<'b> {
     number: u32,
     bytes: &'b [u8],
-    /// So many entries may still be read.
+    /// How many more entries may be read.
     steps: u64,
 }
 
@@ -164,8 +164,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The end of a block whose tail stands at `position`, if it is one with so many restarts and
-    /// entries.
+    /// The end of a block whose tail stands at `position`, if it is one with these numbers of
+    /// restarts and entries.
     fn tail(&self, at: usize, position: usize, restarts: u32, count: u32) -> Option<usize> {
         let tail = at + position + 4 * restarts as usize;
         let numbers = self.bytes.get(tail..tail + TAIL_BYTES).filter(|_| count > 0)?;

@@ -17,7 +17,7 @@ use crate::os::sim::{self, SimSystem};
 
 type Owned = (Vec<u8>, u64, Vec<u8>);
 
-/// Some keys have many versions, and so many bytes that these go on over several blocks.
+/// Some keys have many versions that are long enough to fill several blocks.
 fn entries() -> Vec<Owned> {
     let mut all = Vec::new();
     for n in 0..60_u64 {

@@ -52,8 +52,8 @@ fn groups_are_read_as_they_were_written() {
     assert!(found.is_at_end());
 }
 
-/// A changed bit ends the segment there, and is told from a torn tail where something was flushed
-/// behind it.
+/// A changed bit ends the segment there, and is distinguished from a torn tail if something was
+/// flushed after it.
 #[test]
 fn a_changed_bit_is_an_end_or_damage() {
     let (system, mut log) = segment();
@@ -102,8 +102,8 @@ fn operations_that_make_no_sense_are_refused() {
     }
 }
 
-/// Where flushes come often the file is longer than the log, up to the length of a segment, and
-/// what is behind the end is no group.
+/// If flushes are frequent the file is longer than the log, up to the length of a segment, and what
+/// is after the end is no group.
 #[test]
 fn zeros_are_put_behind_the_end() {
     let (system, mut log) = segment();
@@ -124,8 +124,8 @@ fn zeros_are_put_behind_the_end() {
     assert_eq!(system.content(Path::new(PATH)).unwrap().len() as u64, log.end());
 }
 
-/// What a write that fails leaves never comes to life: not behind a shorter group in its place
-/// either, which a power cut leaves.
+/// What a failed write leaves never takes effect: not even after a shorter group in its place,
+/// which a power cut leaves.
 #[test]
 fn a_failed_write_is_cut_off() {
     let (system, mut log) = segment();
@@ -146,7 +146,7 @@ fn a_failed_write_is_cut_off() {
     }
 }
 
-/// Nothing may follow where nobody knows what is on the disk.
+/// Nothing may be appended where the content of the disk is unknown.
 #[test]
 fn a_failed_flush_breaks_the_log() {
     let failing = |operations: &[Operation]| {

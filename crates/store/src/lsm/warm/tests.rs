@@ -1,4 +1,4 @@
-//! What is kept of files that write down what is let go of.
+//! What is kept of files; the test files record what is let go of.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::super::fetch::Cached as Block;
 use super::*;
 use crate::os::Map;
 
-/// Files have so many bytes.
+/// Files have this many bytes.
 const LEN: u64 = 1 << 20;
 
 /// Notes the ranges that are let go of.

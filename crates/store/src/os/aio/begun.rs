@@ -1,12 +1,12 @@
-//! A request that is served while whoever began it does something else.
+//! A request that is served while the thread that began it does something else.
 
 use std::sync::Arc;
 
 use super::threads::Mailbox;
 use super::{Completion, Request, complete};
 
-/// A read or write that somebody waits for later, on whichever thread. Dropped, it leaves nothing
-/// behind: what has begun is over then, and its buffer and file are let go of.
+/// A read or write that a thread, not necessarily the one that began it, waits for later. Dropping
+/// it waits for what has begun, and lets go of the buffer and the file.
 pub struct Begun(Stage);
 
 enum Stage {

@@ -17,7 +17,7 @@ struct Memory {
     layout: Layout,
 }
 
-// SAFETY: it owns its memory, which is nothing but bytes.
+// SAFETY: it owns its memory, which holds only bytes.
 unsafe impl Send for Memory {}
 // SAFETY: by itself it gives no access to the memory but the address.
 unsafe impl Sync for Memory {}
@@ -43,7 +43,7 @@ impl Drop for Memory {
 struct Shared {
     memory: Memory,
     len: usize,
-    /// The numbers of the buffers that nobody has.
+    /// The numbers of the unused buffers.
     free: Mutex<Vec<u32>>,
 }
 
@@ -164,7 +164,7 @@ impl fmt::Debug for Buffer {
 
 #[cfg(test)]
 mod tests {
-    //! Buffers are aligned, apart from each other, and come back.
+    //! Buffers are aligned, do not overlap, and come back.
 
     use super::*;
 

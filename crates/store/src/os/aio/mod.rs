@@ -10,14 +10,14 @@
 //! - *in order*: one after the other in the calling thread, in the order in which they were pushed.
 //!   The simulated disk is served so, since its order of calls is that of a seed.
 //!
-//! Whether rings are granted is found out by making one. If not, threads serve and
-//! [`Queue::back`] says so: nothing fails for it.
+//! Making a ring shows whether the system grants rings. If not, threads serve the queue and
+//! [`Queue::back`] says so; this is no error.
 //!
-//! A single request that somebody waits for much later, maybe on another thread, is [`Begun`].
+//! A single request that is waited for much later, perhaps by another thread, is [`Begun`].
 //!
 //! A request's buffer belongs to the queue until it comes back with its [`Completion`], so that the
-//! system never writes into memory that somebody else has. This module knows neither what is read
-//! nor why.
+//! system never writes into memory that is used for something else. This module knows neither what
+//! is read nor why.
 
 use std::io;
 use std::sync::Arc;
@@ -38,14 +38,14 @@ pub use buffer::{Buffer, Pool};
 pub use in_order::InOrder;
 pub use threads::Threads;
 
-/// What an address in memory, an offset and a length must be multiples of where a file is read past
-/// the system's cache ([`DataFile::set_direct`]).
+/// When a file is read past the system's cache ([`DataFile::set_direct`]), addresses in memory,
+/// offsets and lengths must be multiples of this.
 pub const ALIGN: usize = 4096;
 
 /// The most requests that a queue takes at once.
 pub const DEPTH_MAX: usize = 1024;
 
-/// To read into a buffer or to write it.
+/// Whether to read into the buffer or to write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Fill the buffer from the file.
@@ -56,9 +56,9 @@ pub enum Action {
 
 /// One read or write.
 pub struct Request {
-    /// What the caller knows it by.
+    /// The caller's name for the request.
     pub token: u64,
-    /// Which of the two.
+    /// Whether it reads or writes.
     pub action: Action,
     /// The file; it stays open until the request is done.
     pub file: Arc<dyn DataFile>,
@@ -72,7 +72,7 @@ pub struct Request {
 pub struct Completion {
     /// The request's.
     pub token: u64,
-    /// The request's; behind what was read its bytes are anything.
+    /// The request's buffer; after the bytes that were read its content is undefined.
     pub buffer: Buffer,
     /// How many bytes were read or written: less than the buffer's length only where the file ends,
     /// since backs go on after a short transfer.
@@ -85,7 +85,7 @@ pub enum Choice {
     /// Rings where they are granted, else threads.
     #[default]
     Auto,
-    /// The same: to ask for rings fails nowhere.
+    /// The same: asking for rings never fails.
     Ring,
     /// Threads.
     Threads,
@@ -95,14 +95,14 @@ pub enum Choice {
 pub trait Io: Send + Sync {
     /// The back of its queues: "ring", "threads" or "in order".
     fn back(&self) -> &'static str;
-    /// A queue for at most `depth` requests at a time, at least 1 and at most [`DEPTH_MAX`]. For
-    /// buffers of `pool` the system is told once where they are, if it takes that.
+    /// A queue for at most `depth` requests at a time, at least 1 and at most [`DEPTH_MAX`]. The
+    /// buffers of `pool` are registered with the system once, if it supports that.
     ///
     /// A queue may be used by the thread that made it and no other: a ring refuses others, by an
     /// error.
     fn queue(&self, depth: usize, pool: Option<&Pool>) -> Box<dyn Queue>;
     /// Begins a single request, which any thread may wait for later. Rings leave it to threads,
-    /// too. Where requests are served in order, nothing happens before it is waited for.
+    /// too. If requests are served in order, nothing happens before it is waited for.
     fn begin(&self, request: Request) -> Begun {
         Begun::later(request)
     }
@@ -132,7 +132,7 @@ pub trait Queue {
     fn turn(&mut self, want: usize, done: &mut Vec<Completion>) -> io::Result<()>;
 }
 
-/// The queues of the real system. Never fails: see [`Io::back`] for what was granted.
+/// The queues of the real system. This never fails: see [`Io::back`] for what was granted.
 pub fn open(choice: Choice) -> Arc<dyn Io> {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     if choice != Choice::Threads

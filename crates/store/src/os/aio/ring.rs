@@ -1,12 +1,11 @@
 //! Requests served by an io_uring, one for each queue.
 //!
-//! A request stands in a slot of the queue from its push until it comes back; the number of the
-//! slot is what the ring is told. Nothing is allocated for a request. What the system would do with
-//! a turn is one call: it takes what was pushed, and waits if that is wanted.
+//! A request stands in a slot of the queue from its push until it comes back; the ring is given the
+//! number of the slot. Nothing is allocated for a request. A turn is one system call: it takes the
+//! pushed requests, and waits if that is wanted.
 //!
-//! Of what kernels differ in, this takes what is granted: rings that defer their work to the thread
-//! that waits for it (6.1), the memory of a pool registered once, files registered when they are
-//! first used.
+//! Kernels differ; this uses what is granted: rings that defer their work to the thread that waits
+//! for it (6.1), the memory of a pool registered once, files registered when they are first used.
 #![expect(unsafe_code, reason = "memory and descriptors that the system uses on its own")]
 
 use std::collections::HashMap;
@@ -20,7 +19,8 @@ use io_uring::{IoUring, opcode, squeue, types};
 use super::{Action, Begun, Buffer, Completion, Io, Pool, Queue, Request, Threads, complete};
 use crate::os::{DataFile, unix};
 
-/// So many files a ring is told about once. It keeps them open, so they are not all that there are.
+/// At most this many files are registered with a ring. It keeps them open, so the number is
+/// limited.
 const FILES_MAX: u32 = 64;
 /// One call moves at most this much; the rest follows by another one.
 const CALL_MAX: usize = 1 << 30;
@@ -110,8 +110,8 @@ impl Ring {
         let Some(flight) = &mut self.slots[slot as usize] else { return };
         let entry = entry(flight, &mut self.files, &self.ring, self.pool.as_ref());
         let entry = entry.user_data(u64::from(slot));
-        // SAFETY: the entry tells of a buffer and a file that the flight in its slot owns. Both
-        // stay until the ring says that it is done, or for ever (see `drop`).
+        // SAFETY: the entry names a buffer and a file that the flight in its slot owns. Both stay
+        // until the ring says that it is done, or for ever (see `drop`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("as many entries as slots");
     }
@@ -135,7 +135,7 @@ impl Ring {
 }
 
 impl Flight {
-    /// What a call for it that returned `result` means: `None` if it is not done yet.
+    /// The meaning of the `result` of a call for it: `None` if it is not done yet.
     fn outcome(&mut self, result: i32) -> Option<io::Result<usize>> {
         let left = self.request.buffer.len() - self.moved;
         match result {
@@ -159,7 +159,7 @@ impl Flight {
     }
 }
 
-/// What the ring is told of a request.
+/// A request as the ring gets it.
 fn entry(
     flight: &mut Flight,
     files: &mut Files,
@@ -249,18 +249,18 @@ impl Drop for Ring {
     }
 }
 
-/// The files that the ring knows by place. A file that is known stays open, also when nobody else
-/// has it any more; whenever a place is needed, those of such files are emptied.
+/// The files that the ring knows by place. A registered file stays open, also when the rest of the
+/// process has let go of it; when a place is needed, the places of such files are emptied.
 struct Files {
     /// By address.
     places: HashMap<usize, Place, BuildHasherDefault<AddressHasher>>,
     free: Vec<u32>,
-    /// The file that was asked for last, since many requests go to the same one.
+    /// The file of the last request, since many requests go to the same one.
     last: Option<(usize, u32)>,
 }
 
-/// Addresses are their own hash but for a product that spreads them: nobody chooses them to do
-/// harm.
+/// The hash of an address is a product that spreads it; that is enough, since an attacker cannot
+/// choose addresses.
 #[derive(Default)]
 struct AddressHasher(u64);
 
@@ -290,7 +290,7 @@ impl Files {
         Self { places: HashMap::default(), free, last: None }
     }
 
-    /// Where the ring knows a file; `None` if it has to be told the descriptor.
+    /// The registered place of a file; `None` if the ring needs the descriptor.
     fn place(
         &mut self,
         file: &Arc<dyn DataFile>,
@@ -316,7 +316,7 @@ impl Files {
         Some(number)
     }
 
-    /// Lets go of files that nobody else has.
+    /// Lets go of files that only the ring still holds.
     fn empty(&mut self, ring: &IoUring) {
         let free = &mut self.free;
         self.places.retain(|_, place| {

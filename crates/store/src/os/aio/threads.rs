@@ -1,8 +1,8 @@
 //! Requests served by a pool of threads, which all queues of the pool share.
 //!
-//! Threads are started when there is more to do than threads that have nothing to do, and end with
-//! the pool. A queue whose one request is all that its owner waits for serves it itself: to wake a
-//! thread for it takes longer than to read what lies in the system's cache.
+//! A thread is started when there are more requests than idle threads; all threads end with the
+//! pool. If a queue has a single request and its owner waits for it, the owner serves it: waking a
+//! thread takes longer than reading from the system's cache.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use super::{Begun, Completion, Io, Pool, Queue, Request, complete};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// So many reads at a time fill the queue of most devices.
+/// This many reads at a time fill the queue of most devices.
 const THREADS_MAX: usize = 32;
 
 /// A pool of threads and the queues that they serve.
@@ -81,8 +81,8 @@ impl Io for Threads {
 }
 
 impl Owner {
-    /// Hands jobs over and sees to it that threads do them. If no thread at all can be had, the
-    /// caller does them.
+    /// Hands jobs over and ensures that threads do them. If no thread can be started, the caller
+    /// does them.
     fn hand_over(&self, pushed: &mut Vec<Request>, mailbox: &Arc<Mailbox>) {
         let count = pushed.len();
         let mut work = lock(&self.shared.work);

@@ -1,8 +1,9 @@
-//! The lock file behind a table: how it is made and checked, how it grows, and who is alive.
+//! The lock file that holds a table: how it is made and checked, how it grows, and which processes
+//! are alive.
 //!
-//! Liveness is kept by the system: each opener holds a lock on one byte of the file, far behind
-//! its contents, which vanishes with the process however it ends. A child that inherited the open
-//! file can keep that lock alive, so that the process number is asked for as well.
+//! Liveness is kept by the system: each opener holds a lock on one byte of the file, far beyond its
+//! contents, which vanishes with the process however it ends. A child that inherited the open file
+//! can keep that lock alive, so the process number is checked as well.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -31,8 +32,9 @@ const SLOTS_NEW: u32 = 64;
 const SLOTS_MORE: u32 = 256;
 /// The length of a new lock file.
 const NEW_LEN: usize = FIXED_LEN + SLOTS_NEW as usize * size_of::<Reader>();
-/// Where each process of LMDB holds a lock as long as it has a store open. It writes its own table
-/// into any file of which nobody holds this byte, whatever it contains; so each opener holds it.
+/// The byte that each process of LMDB locks as long as it has a store open. LMDB writes its own
+/// table into any file in which this byte is not locked, whatever the file contains; so each of our
+/// openers locks it.
 const LMDB: u64 = 0;
 /// Locked while one makes the file grow.
 const GROWING: u64 = 1;
@@ -41,10 +43,10 @@ const OPENING: u64 = 2;
 /// The first of the bytes that openers hold, one for each process entry.
 const ALIVE: u64 = 1 << 30;
 
-/// Opens or makes the lock file and joins those that share it.
+/// Opens or makes the lock file and joins the processes that share it.
 ///
-/// A read-only opener that may not write the file, or not make it, is a [`guest`], and so is one
-/// that finds guests there.
+/// A read-only opener that may not write or make the file is a [`guest`], and so is one that finds
+/// guests there.
 pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
     let file = match unix::open_regular(path, flags, mode) {
@@ -52,7 +54,8 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
         other => other?,
     };
     if read_only && !bytes::try_lock(&file, OPENING)? {
-        // Guests have it, whom a reader joins; or one who opens, and perhaps is to write.
+        // It is held either by guests, which a reader joins, or by an opener that may be about to
+        // write.
         match guest(path) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
             other => return other,
@@ -68,7 +71,7 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     if file_is_new(&file, is_unused)? {
         initialise(&file)?;
     } else {
-        // Somebody may have copied it.
+        // The file may be a copy, with holes.
         unix::fill_holes(&file, unix::file_len(&file)?)?;
     }
     bytes::share(&file, LMDB)?;
@@ -78,11 +81,11 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     Table::join_for(memory, backing, if read_only { ONLY_READS } else { 0 })
 }
 
-/// Joins with a table in memory that nobody shares: this opener sees no other process, and none
-/// sees it, so that a writer would reuse the pages it reads. Therefore it is refused while others
-/// have the store open that may write, and whoever opens the store then waits, as for one that is
-/// opening, as long as it has. Where there
-/// is no lock file nobody is known; a store in such a place is taken for one that nobody writes.
+/// Joins with a table in private memory: this opener sees no other process, and none sees it, so
+/// that a writer would reuse the pages it reads. Therefore it is refused while processes that may
+/// write have the store open, and later openers wait until it has closed the store, as they wait
+/// for another opener. Without a lock file no other process can be known; a store in such a place
+/// is assumed to be written by no process.
 pub(super) fn guest(path: &Path) -> io::Result<Table> {
     let file = match unix::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -93,7 +96,7 @@ pub(super) fn guest(path: &Path) -> io::Result<Table> {
         }
         other => Some(other?),
     };
-    // A file system without locks is taken for one that nobody writes, too.
+    // A file system without locks is assumed to be written by no process, too.
     let guard = file.filter(|file| bytes::share(file, OPENING).is_ok());
     if let Some(file) = &guard
         && somebody_may_write(file)?
@@ -108,7 +111,7 @@ pub(super) fn guest(path: &Path) -> io::Result<Table> {
     Table::join(memory, Box::new(alone))
 }
 
-/// Whether one of those who have the store open may write.
+/// Whether one of the processes that have the store open may write.
 fn somebody_may_write(file: &OwnedFd) -> io::Result<bool> {
     if !bytes::is_locked(file, ALIVE, PROCESSES as u64)? {
         return Ok(false);
@@ -140,9 +143,9 @@ fn identity() -> [u8; 16] {
     bytes
 }
 
-/// True if the file has to be initialised, false if it is a lock file. One that nobody uses and
-/// that is no whole one is emptied: a power cut came before all of it was on the disk, or it is
-/// LMDB's, and stands where an LMDB store was before, or where LMDB has tried to open this one.
+/// True if the file has to be initialised, false if it is a lock file. An unused file that is not a
+/// complete lock file is emptied: either a power cut came before all of it was on the disk, or it
+/// is LMDB's, left by an LMDB store in the same place or by LMDB's attempt to open this store.
 fn file_is_new(file: &OwnedFd, is_unused: bool) -> io::Result<bool> {
     let len = unix::file_len(file)?;
     let mut head = [0; 16];
@@ -189,8 +192,8 @@ fn lacks_its_head(file: &OwnedFd, len: u64) -> io::Result<bool> {
     Ok(is_zero(head) && entries.chunks(size_of::<Reader>()).all(unused))
 }
 
-/// Writes a new lock file. It is not flushed: whoever opens it after a power cut is alone, and
-/// needs nothing of what is in it.
+/// Writes a new lock file. It is not flushed: the first opener after a power cut is alone, and
+/// needs nothing of its content.
 fn initialise(file: &OwnedFd) -> io::Result<()> {
     unix::write_zeros(file, 0, NEW_LEN as u64)?;
     unix::write_all(file, &[io::IoSlice::new(&identity())], 0)
@@ -224,8 +227,8 @@ impl LockFile {
         }
         let more = (now + SLOTS_MORE).min(SLOTS_MAX);
         let at = |slots: u32| (FIXED_LEN + slots as usize * size_of::<Reader>()) as u64;
-        // Written, not only extended: a disk that is full says so here and not by a signal when
-        // the slot is touched.
+        // Written, not only extended: a full disk is then an error here, and not a signal when the
+        // slot is touched.
         let slots = FREE_SLOT.repeat((more - now) as usize);
         unix::write_all(&self.file, &[io::IoSlice::new(&slots)], at(now))?;
         Ok(more)
@@ -285,7 +288,7 @@ struct Alone {
     memory: Arc<Memory>,
     slots: Mutex<u32>,
     token: Token,
-    /// The lock file, with the lock that keeps others from opening; lets go when it is closed.
+    /// The lock file, with the lock that keeps others from opening; closing it releases the lock.
     _guard: Option<OwnedFd>,
 }
 

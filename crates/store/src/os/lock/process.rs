@@ -1,4 +1,5 @@
-//! Who this process and thread are, whether another one lives, and how one waits for another.
+//! The identity of this process and thread, whether another one lives, and how one waits for
+//! another.
 //!
 //! Nothing here touches a lock file.
 
@@ -30,8 +31,8 @@ pub(in crate::os) fn this() -> Identity {
     Identity { id, start, namespace: namespace() }
 }
 
-/// Where /proc shows another namespace than this process lives in, its numbers say nothing about
-/// other processes; the namespace then counts as unknown.
+/// If /proc shows another namespace than that of this process, its numbers say nothing about other
+/// processes; the namespace then counts as unknown.
 #[cfg(target_os = "linux")]
 fn namespace() -> u64 {
     use std::os::unix::fs::MetadataExt as _;
@@ -91,7 +92,7 @@ pub(super) fn is_dead(other: Identity, this: Identity, care: Care) -> bool {
 /// What tells a process from its children without a system call.
 #[derive(Clone, Copy)]
 pub(super) struct Token {
-    /// Where the number stands that is not the same in a child; `None`: it is the process' own.
+    /// A word that differs in a child after a fork; `None`: the process number is used.
     word: Option<&'static AtomicU64>,
     number: u64,
 }
@@ -198,17 +199,18 @@ pub(super) fn wait(_word: &AtomicU32, _seen: u32, most: Duration) {
 #[cfg(all(target_os = "linux", not(shuttle)))]
 pub(super) fn wake_one(word: &AtomicU32) {
     use rustix::thread::futex;
-    // Who is not woken looks again by itself before long.
+    // A waiter that is not woken looks again by itself before long.
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
 
-/// Those that wait look by themselves.
+/// Waiters look again by themselves.
 #[cfg(not(all(target_os = "linux", not(shuttle))))]
 pub(super) fn wake_one(_word: &AtomicU32) {}
 
 #[cfg(test)]
 mod tests {
-    //! A process' line in /proc is read whatever its name, and the dead are told from the living.
+    //! A process' line in /proc is read whatever its name, and dead processes are distinguished
+    //! from living ones.
 
     use super::*;
 

@@ -383,7 +383,7 @@ fn what_a_power_cut_leaves_of_a_lock_file_is_made_anew() {
         assert!((0..100).all(|_| lock.take_slot().is_ok()), "round {round}");
         assert!(lock.lock_writer(TRY).unwrap());
     }
-    // As long as somebody has it open it is not for others to say what is in it.
+    // As long as a process has the file open, others must not replace its content.
     let lock = opened(&path);
     std::fs::write(&path, &whole[..5000]).unwrap();
     let error = open(&path, false, 0o600).err().unwrap();
@@ -471,7 +471,8 @@ fn use_everything(lock: &Table) {
     }
 }
 
-/// A guest is in nobody's table: it comes only when all others are gone, and they only after it.
+/// A guest is in no shared table: it may open only when no other process has the store open, and
+/// they only after it has closed.
 #[test]
 fn guests_and_others_keep_apart() {
     let (_folder, path) = folder();
@@ -479,7 +480,7 @@ fn guests_and_others_keep_apart() {
     let refused = file::guest(&path).err().unwrap();
     assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
     drop(other);
-    // Those who only read do not exclude each other, whoever may write the lock file.
+    // Readers do not exclude each other, whether or not they may write the lock file.
     let reader = open(&path, true, 0o600).unwrap();
     reader.publish_opened();
     drop(file::guest(&path).unwrap());
@@ -493,7 +494,7 @@ fn guests_and_others_keep_apart() {
         let waits = scope.spawn(|| opened(&path));
         std::thread::sleep(Duration::from_millis(50));
         assert!(!waits.is_finished());
-        // One who only reads does not wait for guests.
+        // A process that only reads does not wait for guests.
         let reader = open(&path, true, 0o600).unwrap();
         reader.publish_opened();
         drop(reader);
@@ -526,7 +527,7 @@ fn a_lock_file_with_holes_is_filled() {
 
 #[test]
 fn who_may_only_read_is_a_guest() {
-    // Nobody may make a file there, not even the superuser.
+    // No process can make a file there, not even the superuser's.
     let path = Path::new("/sys/hedgerow-lock");
     assert!(open(path, false, 0o600).is_err());
     let lock = open(path, true, 0o600).unwrap();

@@ -12,7 +12,7 @@ pub(super) type Block = Arc<[u8; BLOCK]>;
 /// What a hole reads as.
 static ZEROS: LazyLock<Block> = LazyLock::new(|| Arc::new([0; BLOCK]));
 
-/// A file's bytes. Bytes of the last block that lie behind the end are zeros.
+/// A file's bytes. Bytes of the last block that lie beyond the end are zeros.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     blocks: Vec<Block>,

@@ -1,4 +1,4 @@
-//! Faults by script: which operation fails, how, and what it did nevertheless.
+//! Scripted faults: which operation fails, how, and what it did nevertheless.
 
 use std::io;
 
@@ -38,7 +38,7 @@ const OPERATIONS: usize = Operation::Lock as usize + 1;
 pub enum Kept {
     /// Nothing.
     None,
-    /// Of a write the first part; of pending writes any sectors.
+    /// The first part of a write; any sectors of pending writes.
     Some,
     /// Everything, though it was reported as failed.
     All,

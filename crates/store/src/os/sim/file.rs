@@ -97,6 +97,7 @@ impl DataFile for SimFile {
         self.put(&mut state, offset, &bytes)
     }
 
+<<<<<<< HEAD
     /// A write, and then a flush of nothing but its bytes.
     fn write_durably(
         &self,
@@ -104,13 +105,17 @@ impl DataFile for SimFile {
         offset: u64,
         meanwhile: &mut dyn FnMut(),
     ) -> io::Result<()> {
+=======
+    /// A write, and then a flush of only its bytes.
+    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+>>>>>>> h-prose
         self.write_at(&[io::IoSlice::new(bytes)], offset)?;
         meanwhile();
         let len = bytes.len() as u64;
         self.flush(Event::SyncRange { file: self.file, offset, len })
     }
 
-    /// What it begins to write it may have written anyway; so this is counted and no more.
+    /// The system may write these bytes at any time anyway, so this call is only counted.
     fn start_writeback(&self, _offset: u64, _len: u64) {
         self.system.state().writebacks += 1;
     }

@@ -1,4 +1,4 @@
-//! What is on the simulated disk, what is on its way there, and what a power cut makes of both.
+//! What is on the simulated disk, what is on its way there, and what a power cut leaves of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -96,7 +96,8 @@ struct File {
     /// The length as processes see it.
     len: u64,
     pending: Vec<Change>,
-    /// What the cache shows, if a sync that failed made it forget what was to be written.
+    /// The bytes that the cache shows, after a failed sync has made it forget what was to be
+    /// written.
     cached: Option<Content>,
 }
 
@@ -196,7 +197,7 @@ impl Image {
         (self.files.iter().map(File::seen).collect(), names)
     }
 
-    /// How many files there were so far: the number of the next one.
+    /// How many files there have been: the number of the next one.
     pub(super) fn files_so_far(&self) -> usize {
         self.files.len()
     }
@@ -257,7 +258,7 @@ impl File {
         seen
     }
 
-    /// Decides what reached the disk of what is pending, and forgets the rest, but for the length.
+    /// Decides which pending writes reached the disk, and forgets the rest, except the length.
     fn fail_sync(&mut self, kept: Kept, seed: u64) {
         let mut random = Random::new(seed);
         self.cached = Some(self.seen());

@@ -17,7 +17,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 /// Slots of a new lock file: few, so that growth is exercised.
 const SLOTS_NEW: u32 = 8;
 
-/// So many pieces of memory a thread keeps for its next lock files.
+/// A thread keeps at most this many pieces of memory for its next lock files.
 const SPARE_MAX: usize = 4;
 
 thread_local! {
@@ -29,7 +29,7 @@ static THIS: LazyLock<Identity> = LazyLock::new(table::this_process);
 
 /// What all openers share.
 pub(super) struct LockFile {
-    /// Whoever opens the file alone clears it, so that memory of an earlier lock file serves.
+    /// The first opener clears it, so that memory of an earlier lock file can be reused.
     memory: Arc<Memory>,
     slots: AtomicU32,
     openers: Mutex<Openers>,
@@ -37,7 +37,7 @@ pub(super) struct LockFile {
 }
 
 struct Openers {
-    /// Who opens now; the others wait.
+    /// The process that is opening now; the others wait.
     opening: Option<Arc<Process>>,
     /// The process of each entry in the table.
     entries: Vec<Option<Arc<Process>>>,
@@ -60,7 +60,7 @@ impl LockFile {
         self.openers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets those look again who wait for a process that died.
+    /// Wakes the waiters, so that those that wait for a dead process look again.
     pub(super) fn someone_died(&self) {
         let _openers = self.openers();
         self.changed.notify_all();
@@ -174,7 +174,7 @@ impl Backing for Opener {
     }
 
     fn grow(&self, have: u32) -> io::Result<u32> {
-        // Who holds the openers is the only one to grow.
+        // Only the holder of the openers may grow it.
         let _openers = self.file.openers();
         let now = self.slots();
         if now > have {

@@ -1,10 +1,10 @@
 //! The cached content of a simulated file, at an address that never changes.
 //!
-//! The engine reads a simulated file through the same raw pointers as a real one. The pages behind
+//! The engine reads a simulated file through the same raw pointers as a real one. The pages beyond
 //! the end are closed, so that a read there ends the process as it would on a mapped file.
 //!
-//! Memory that nobody looks at any more is kept by its thread for the next file of the same size:
-//! images of one disk differ in few blocks, and only those are copied.
+//! Memory that is no longer read is kept by its thread for the next file of the same size: images
+//! of one disk differ in few blocks, and only those are copied.
 #![expect(unsafe_code, reason = "the content lies behind a raw pointer, as a mapped file does")]
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use super::super::Map;
 use super::super::map::Region;
 use super::content::{BLOCK, Block, Content};
 
-/// So many pieces of memory a thread keeps.
+/// A thread keeps at most this many pieces of memory.
 const SPARE_MAX: usize = 6;
 
 thread_local! {
@@ -58,7 +58,7 @@ impl Memory {
         Ok(Self { region: Arc::new(Region::closed(reserve)?), len: 0, shown: Vec::new() })
     }
 
-    /// Keeps the memory for the next file, unless someone may still look at it.
+    /// Keeps the memory for the next file, unless it may still be read.
     pub(super) fn give_back(mut self) {
         // A thread that ends keeps nothing.
         let _ = SPARE.try_with(|spare| {
@@ -93,7 +93,7 @@ impl Memory {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         // SAFETY: the range lies inside of the file, which lies inside of the region and is
-        // readable; nobody writes meanwhile, as writing takes `&mut self`.
+        // readable; nothing writes at the same time, as writing takes `&mut self`.
         unsafe {
             let from = self.region.base().add(offset as usize);
             std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), buffer.len());
@@ -129,8 +129,8 @@ impl Memory {
         }
         if len < self.len {
             self.forget(len as usize..self.len as usize);
-            // SAFETY: the range lies inside of the old length; the engine reads nothing behind
-            // the end that it sets.
+            // SAFETY: the range lies inside of the old length; the engine reads nothing beyond the
+            // end that it sets.
             unsafe {
                 let from = self.region.base().add(len as usize);
                 std::ptr::write_bytes(from, 0, (self.len - len) as usize);

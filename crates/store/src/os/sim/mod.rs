@@ -7,12 +7,12 @@
 //! A power cut ([`SimSystem::crash`], [`SimSystem::image_at`]) leaves for each file
 //! - all that was written and cut before its last successful `sync`, always;
 //! - of each later write, by [`CrashMode`]: nothing, everything, or a random subset, of whole
-//!   writes or of the sectors that they touch. Which parts survive has nothing to do with the
-//!   order of the writes, but a sector never holds an older write *over* a newer one that
-//!   survived, since there is one cached copy of it; a sector itself is never torn; and bytes that
-//!   nobody wrote do not change;
-//! - one of the lengths that the file had since then, chosen apart from the data: data behind it
-//!   are gone, and a length that survived without its data reads as zeros. Lengths are kept in
+//!   writes or of the sectors that they touch. Which parts survive has nothing to do with the order
+//!   of the writes, but a sector never holds an older write *over* a newer one that survived, since
+//!   there is one cached copy of it; a sector itself is never torn; and bytes that were not written
+//!   do not change;
+//! - one of the lengths that the file had since then, chosen independently of the data: data beyond
+//!   it are gone, and a length that survived without its data reads as zeros. Lengths are kept in
 //!   order: a later one is never kept without the effect of an earlier cut.
 //!
 //! Names (created, linked, renamed, removed) survive in their order up to some point, which is at
@@ -27,17 +27,17 @@
 //! not bring it to the disk. The length stays pending or was kept.
 //!
 //! A process that dies ([`SimSystem::kill`]) leaves the files as they are in the cache, and its
-//! entries in lock files as those of a dead process; nothing that it does afterwards has an
-//! effect. Where all processes die and the machine goes on ([`SimSystem::killed_at`]), the cache
-//! is as it was, and what is pending stays pending.
+//! entries in lock files as those of a dead process; nothing that it does afterwards has an effect.
+//! If all processes die and the machine goes on ([`SimSystem::killed_at`]), the cache is as it was,
+//! and what is pending stays pending.
 //!
 //! Every call through the seam that can fail can be made to fail, by its kind or by its number:
 //! opening, asking for a length, mapping, reading, writing, flushing, cutting and extending,
 //! names, and taking the writer's lock or a reader slot. A call that fails has no effect but what
 //! [`Kept`] says of writes and syncs.
 //!
-//! Nothing happens behind the caller's back, unless [`Config::flushes_in_background`] asks for it:
-//! one seed is one order of calls.
+//! Nothing happens in the background, unless [`Config::flushes_in_background`] asks for it: one
+//! seed is one order of calls.
 //!
 //! What does not happen here: synced bytes that change by themselves (tests flip them with
 //! [`SimSystem::edit`]), writes that land in a wrong place, mapped reads that fail.
@@ -84,7 +84,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        // Where address space is short, many disks must still fit in it.
+        // Even if address space is short, many disks must fit in it.
         let reserve = if cfg!(target_pointer_width = "64") { 256 << 20 } else { 16 << 20 };
         Self { reserve, map: true, capacity: None, flushes_in_background: false }
     }
@@ -99,9 +99,9 @@ pub enum CrashMode {
     KeepAll,
     /// Each survives or not as a whole.
     Whole,
-    /// Of each, every sector of 512 bytes survives or not.
+    /// Each sector of 512 bytes of each write survives or not.
     Torn512,
-    /// Of each, every sector of 4,096 bytes survives or not.
+    /// Each sector of 4,096 bytes of each write survives or not.
     Torn4096,
 }
 
@@ -147,7 +147,7 @@ struct State {
     names: BTreeMap<PathBuf, usize>,
     folders: BTreeSet<PathBuf>,
     locks: BTreeMap<PathBuf, Arc<lock::LockFile>>,
-    /// Who has locked which files, alone or together with others.
+    /// Which processes have locked which files, exclusively or shared.
     held: BTreeMap<PathBuf, Vec<Arc<Holder>>>,
     faults: Faults,
     capacity: Option<u64>,
@@ -238,8 +238,8 @@ impl State {
         }
     }
 
-    /// Counts one more that has a file open, or one less, or none, and lets a file go that nobody
-    /// can reach any more.
+    /// Changes the number of open handles of a file, and drops the file if it cannot be reached any
+    /// more.
     fn count_handles(&mut self, file: usize, change: isize) {
         let Some(cached) = self.files.get_mut(&file) else { return };
         cached.handles = cached.handles.saturating_add_signed(change);
@@ -299,9 +299,9 @@ impl SimSystem {
         }
     }
 
-    /// Lets this process, of which only the calling thread does anything, die as soon as that has
-    /// looked so often at something that processes share; it unwinds then, which the caller has to
-    /// catch before it calls [`SimSystem::kill`] to have others notice.
+    /// Lets this process, of which only the calling thread runs, die at its n-th access to
+    /// something that processes share. It unwinds then, which the caller has to catch before it
+    /// calls [`SimSystem::kill`], so that others notice.
     #[cfg(shuttle)]
     pub fn die_at(&self, access: u64) {
         let process = Arc::clone(&self.process);
@@ -342,18 +342,18 @@ impl SimSystem {
         self.state().faults.calls(operation)
     }
 
-    /// Lets the `nth` operation of a kind from now on (1 is the next one) fail, and the
-    /// `times - 1` ones behind it.
+    /// Lets the `nth` operation of a kind from now on (1 is the next one) fail, and the `times - 1`
+    /// ones after it.
     pub fn fail(&self, operation: Operation, nth: u64, times: u64, fault: Fault) {
         self.state().faults.add(operation, nth, times, fault);
     }
 
-    /// How many calls of all kinds there were so far, those that failed included.
+    /// How many calls of all kinds there have been, including those that failed.
     pub fn all_calls(&self) -> u64 {
         self.state().faults.all_calls()
     }
 
-    /// Lets the `nth` call of any kind from now on fail, and the `times - 1` ones behind it.
+    /// Lets the `nth` call of any kind from now on fail, and the `times - 1` ones after it.
     pub fn fail_any(&self, nth: u64, times: u64, fault: Fault) {
         self.state().faults.add_any(nth, times, fault);
     }
@@ -461,8 +461,8 @@ impl SimSystem {
         Self::run(state.image.clone(), self.machine.boot, config)
     }
 
-    /// Changes a file behind everybody's back, in the cache and on the disk, as a failing medium
-    /// or another program would.
+    /// Changes a file unnoticed, in the cache and on the disk, as a failing medium or another
+    /// program would.
     ///
     /// # Errors
     /// If there is no such file.
@@ -516,7 +516,7 @@ impl SimSystem {
     }
 }
 
-/// Who has locked a file.
+/// A process that has locked a file.
 struct Holder {
     process: Arc<Process>,
     is_alone: bool,
@@ -578,7 +578,7 @@ impl System for SimSystem {
             None => Arc::new(lock::LockFile::new()?),
         };
         state.locks.insert(path.to_path_buf(), lock.clone());
-        // Who waits for another one to finish opening must not hold the machine.
+        // A process that waits for another opener must not hold the machine's lock.
         drop(state);
         Ok(Arc::new(lock::open(lock, self)?))
     }

@@ -224,7 +224,7 @@ fn separators() {
     field.harvest();
 }
 
-/// Where what stands behind the key begins, in the first record of a page with this code there.
+/// Where the part after the key begins, in the first record of a page that has this code there.
 fn record_with(field: &mut Field, no: PageNo, wanted: u32) -> Option<usize> {
     field.view(no, |page| {
         let mut records = (0..page.len()).map(|slot| page.record(slot));

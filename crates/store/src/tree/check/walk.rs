@@ -1,9 +1,9 @@
 //! One tree under examination: pages in key order, each pair compared with the one before it, each
 //! counter with what was found below.
 //!
-//! Walking in order makes every rule a local one: all pairs ascend, and each separator is after the
-//! pair before it and not after the pair behind it. That separators lie between those further up
-//! follows, since no leaf is empty.
+//! Walking in order makes every rule a local one: all pairs ascend, and each separator is greater
+//! than the pair before it and not greater than the pair after it. That separators lie between
+//! those further up follows, since no leaf is empty.
 
 use std::cmp::Ordering;
 
@@ -250,7 +250,7 @@ impl<'w, 's> Walk<'w, 's> {
         self.wanted.form.keys.compare_bytes(a, b)
     }
 
-    /// Where the order is not known, everything is after everything.
+    /// If the order is not known, everything counts as ascending.
     fn compare_values(&self, a: &Bytes<'_>, b: &[u8]) -> Ordering {
         match &self.wanted.form.values {
             Some(KeyOrder::Custom(_)) | None => Ordering::Less,
@@ -369,7 +369,7 @@ impl<'w, 's> Walk<'w, 's> {
         goes_on
     }
 
-    /// The first pair behind a separator must not be before it.
+    /// The first pair after a separator must not be less than it.
     fn check_fence(&mut self, no: PageNo, key: &[u8], record: &Record<'_>) {
         let Some(fence) = self.fence.take() else { return };
         let mut order = self.compare_keys(&Bytes::from(key), &fence.key);
@@ -385,7 +385,7 @@ impl<'w, 's> Walk<'w, 's> {
         }
     }
 
-    /// Checks the values of a group. `same`: they go on behind the last value.
+    /// Checks the values of a group. `same`: they continue the values of the previous group.
     fn values(&mut self, page: Page<'_>, no: PageNo, slot: usize, same: bool) -> Result<()> {
         let record = page.record(slot);
         if !self.has_duplicates() {

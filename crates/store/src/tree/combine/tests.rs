@@ -8,7 +8,7 @@ use super::*;
 use crate::os::sim::{Config, SimSystem};
 use crate::tree::{Snapshot, TableOptions};
 
-/// So large a store may become.
+/// The store's maximum size.
 const BYTES_MAX: u64 = 4 << 20;
 
 fn store() -> Store {
@@ -92,7 +92,7 @@ fn who_fails_or_panics_leaves_no_trace_in_the_others() {
             match i {
                 1 => Err(Error::argument("mine")),
                 2 => panic!("planned"),
-                // An open savepoint stays behind.
+                // It leaves a savepoint open.
                 3 => txn.savepoint().map(drop),
                 // Writes until one fails half-way, and does not look at that.
                 4 => {
@@ -110,7 +110,7 @@ fn who_fails_or_panics_leaves_no_trace_in_the_others() {
     for (i, answer) in answers.into_iter().enumerate() {
         match (i, answer) {
             (1, Ok(Err(Error::Argument { .. }))) | (2, Err(_)) => {}
-            // That it failed is told although it did not look.
+            // The failure is reported although the function did not look at it.
             (4, Ok(Err(_))) => {}
             (1 | 2 | 4, other) => panic!("{i}: {other:?}"),
             (_, answer) => answer.unwrap().unwrap(),

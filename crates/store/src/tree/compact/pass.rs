@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) from: Range<PageNo>,
     /// Before this page.
     pub(super) limit: PageNo,
-    /// Not into this range, if there is other room.
+    /// Extents do not go into this range if there is other room.
     pub(super) avoid: Range<PageNo>,
     /// Whether extents are moved.
     pub(super) extents: bool,
@@ -116,7 +116,7 @@ impl Pass {
             }
             let mut name = name;
             if !mover.is_full {
-                // The least name behind it.
+                // The least name after it.
                 name.push(0);
                 mover.begin();
             }
@@ -140,7 +140,7 @@ impl Pass {
     }
 }
 
-/// The first entry of the catalog at or behind a name.
+/// The first entry of the catalog at or after a name.
 fn next_record(state: &WriteState, from: Option<&[u8]>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let from = from.unwrap_or_default();
     let mut found = None;
@@ -161,7 +161,7 @@ fn next_record(state: &WriteState, from: Option<&[u8]>) -> Result<Option<(Vec<u8
 /// Moves pages of trees within one step.
 struct Mover {
     plan: Plan,
-    /// So many pages may be changed.
+    /// At most this many pages may be changed.
     most: u32,
     /// Pages taken for extents.
     taken: u32,
@@ -172,10 +172,10 @@ struct Mover {
     position: [usize; MAX_LEVELS],
     /// Whether `position` is still to be followed.
     goes_on: bool,
-    /// The step is over.
+    /// The step is complete.
     is_full: bool,
-    /// So many pages may still be looked at: a bound where a page of a damaged tree is the child of
-    /// several.
+    /// At most this many more pages may be visited: a bound for damaged trees, in which a page may
+    /// be the child of several.
     left: u64,
 }
 
@@ -186,7 +186,7 @@ impl Mover {
         self.goes_on = false;
     }
 
-    /// Whether a page is one of those to be moved, and still where it was.
+    /// Whether a page is to be moved, and is still in its old place.
     fn is_due(&self, at: PageRef) -> bool {
         !at.is_changed() && self.plan.from.contains(&at.0)
     }
@@ -320,7 +320,7 @@ impl Mover {
         })
     }
 
-    /// Copies an extent to where there is room; `None` if there is no room for it.
+    /// Copies an extent to free pages; `None` if there is no room for it.
     fn extent(
         &mut self,
         pages: &mut WritePages,

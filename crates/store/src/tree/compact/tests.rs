@@ -32,8 +32,8 @@ fn key(n: u64) -> [u8; 8] {
     mix(n).to_be_bytes()
 }
 
-/// A store of which nine tenths were deleted, in an order without pattern. `long`: every so many
-/// values are long.
+/// A store of which nine tenths were deleted, in an order without pattern. `long`: one of this many
+/// values is long.
 fn churned(folder: &Path, long: u64) -> Store {
     let store = Store::create(folder.join("store")).unwrap();
     for round in 0..10_u64 {

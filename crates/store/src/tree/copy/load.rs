@@ -19,11 +19,11 @@ use crate::{Error, Result};
 
 /// The number of the commit that a new store consists of.
 pub(super) const COMMIT: u64 = 1;
-/// So much is gathered before it is written.
+/// This many bytes are gathered before they are written.
 const GATHERED_BYTES: usize = 1 << 20;
 /// Extents up to this size are gathered with the pages around them.
 const SHORT_BYTES: usize = 64 << 10;
-/// So many leaves are read at a time.
+/// This many leaves are read at a time.
 const BATCH_LEAVES: usize = 64;
 
 /// A new file that is written from front to back.
@@ -249,7 +249,7 @@ impl<'l, 'f> Loader<'l, 'f> {
         Ok((key, Some(value)))
     }
 
-    /// Puts a page of `level` behind the others; those that fill a branch get one.
+    /// Appends a page to its `level`; when the pages fill a branch, they get one.
     fn place(&mut self, level: usize, node: Node) -> Result<()> {
         if level + 1 >= MAX_LEVELS {
             return Err(Error::argument("the tree has too many levels"));

@@ -1,4 +1,4 @@
-//! What lies ahead of a cursor in its leaf, for callers who cannot afford to ask at each step
+//! The entries ahead of a cursor in its leaf, for callers that cannot afford to check at each step
 //! whether the cursor still stands where it did.
 
 #![expect(unsafe_code, reason = "it keeps the address of a leaf that it borrows")]
@@ -13,8 +13,8 @@ use crate::tree::page::{Joinable, Joining, Page};
 /// Room for the key that [`Step::joined`] gives.
 pub type KeyRoom = [MaybeUninit<u8>; Joining::ROOM];
 
-/// The entries behind a [`Cursor`] in its leaf. It borrows the transaction, which so neither ends
-/// nor is renewed, and steps on by itself; [`Cursor::follow`] then leads the cursor to where it is.
+/// The entries after a [`Cursor`] in its leaf. It borrows the transaction, which therefore neither
+/// ends nor is renewed, and steps by itself; [`Cursor::follow`] then moves the cursor to its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'t> {
     /// Where the offset of the next entry stands, and the end of the offsets; null, with nothing
@@ -59,14 +59,14 @@ impl<'t> Ahead<'t> {
         self.next >= self.end
     }
 
-    /// Whether what is ahead next is a key that stands in one piece.
+    /// Whether the next key ahead is stored in one piece.
     #[inline(always)]
     pub fn is_stored(&self) -> bool {
         self.next < self.stored_end
     }
 
-    /// Steps on to a key that stands in one piece, and gives that and the value. `None` where there
-    /// is none such ahead, or the step is not so simple.
+    /// Steps to the next key if that is stored in one piece, and gives key and value. `None` if
+    /// there is no such key ahead, or the step is not a simple one.
     #[inline(always)]
     pub fn step_stored(&mut self) -> Option<(&'t [u8], &'t [u8])> {
         if !self.is_stored() {
@@ -79,8 +79,8 @@ impl<'t> Ahead<'t> {
         Some(pair)
     }
 
-    /// Steps on, as [`Cursor::next_joined`] does. `None` where that is not so simple: the cursor
-    /// can do it once it has followed.
+    /// Steps on, as [`Cursor::next_joined`] does. `None` if the step is not a simple one: the
+    /// cursor can do it once it has followed.
     #[inline(always)]
     pub fn step(&mut self) -> Option<Step<'t>> {
         if self.is_done() {
@@ -125,8 +125,8 @@ impl Cursor {
         Some(Ahead { next, end, stored_end, base, size, joining, borrowed: PhantomData })
     }
 
-    /// Goes to where steps ahead have led. No effect if the cursor was moved meanwhile to another
-    /// leaf or further.
+    /// Goes to where steps ahead have led. No effect if the cursor has been moved to another leaf,
+    /// or further, since.
     #[inline(always)]
     pub fn follow(&mut self, ahead: &Ahead<'_>) {
         let leaf = &mut self.leaf;
@@ -144,8 +144,8 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// Entries whose keys begin with so many bytes alike and go on with `rests` others, their
-    /// values of 0 to 200 bytes.
+    /// Entries whose keys share their first `front` bytes and have `rests` more, with values of 0
+    /// to 200 bytes.
     fn entries(front: usize, rests: std::ops::Range<usize>) -> Vec<Pair> {
         let key = |i: usize| {
             let mut key = vec![b'='; front];

@@ -1,5 +1,5 @@
-//! Steps inside a leaf that give keys and values in one piece, for callers who want them so: they
-//! read no page, fail in no way and are short enough for a caller's own code.
+//! Steps inside a leaf that give keys and values in one piece, for callers that need them so: they
+//! read no page, cannot fail, and are short enough to be inlined.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! Cursors: to go to an end, to a key, to a pair or to the n-th entry.
+//! Cursors: moving to an end, to a key, to a pair or to the n-th entry.
 
 use super::{Answer, Cursor, State};
 use crate::Result;
@@ -10,18 +10,18 @@ use crate::tree::pages::Pages;
 use crate::tree::{Entry, Snapshot, rank};
 
 impl Cursor {
-    /// The first pair.
+    /// Moves to the first pair and gives it.
     pub fn first<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.stand_at_end(txn, false)? { self.give(txn) } else { Ok(None) }
     }
 
-    /// The last pair.
+    /// Moves to the last pair and gives it.
     pub fn last<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.stand_at_end(txn, true)? { self.give(txn) } else { Ok(None) }
     }
 
-    /// Goes to the first pair, or with `last` to the last one, as [`Cursor::first`] and
-    /// [`Cursor::last`] do, without giving it. False if there is none.
+    /// Moves to the first pair, or with `last` to the last one, as [`Cursor::first`] and
+    /// [`Cursor::last`] do, but does not give it. False if there is none.
     ///
     /// # Errors
     /// As theirs.
@@ -33,7 +33,8 @@ impl Cursor {
         Ok(is_there)
     }
 
-    /// Exactly this key, its first value. Not found, the cursor stands nowhere.
+    /// Moves to the first value of exactly this key. If the key is not found, the cursor stands
+    /// nowhere.
     pub fn seek<'t, S: Snapshot>(&mut self, txn: &'t S, key: &[u8]) -> Result<Option<Entry<'t>>> {
         match self.seek_near(txn, key)? {
             Some((entry, true)) => Ok(Some(entry)),
@@ -44,8 +45,8 @@ impl Cursor {
         }
     }
 
-    /// The first pair whose key is at or after `key`, and whether its key is the one asked for (by
-    /// the table's order, which may take different bytes for equal).
+    /// Moves to the first pair whose key is at or after `key`, and says whether its key equals
+    /// `key` (by the table's order, which may take different bytes for equal).
     pub fn seek_near<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -57,7 +58,7 @@ impl Cursor {
         Ok(found.map(|entry| (entry, exact(&entry))))
     }
 
-    /// The first pair whose key is at or after `key`.
+    /// Moves to the first pair whose key is at or after `key`.
     pub fn seek_at_or_after<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -66,7 +67,7 @@ impl Cursor {
         self.seek_and_give(txn, key, Side::First, false)
     }
 
-    /// The last pair whose key is at or before `key`.
+    /// Moves to the last pair whose key is at or before `key`.
     pub fn seek_at_or_before<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -75,7 +76,7 @@ impl Cursor {
         self.seek_and_give(txn, key, Side::Last, true)
     }
 
-    /// Exactly this pair.
+    /// Moves to exactly this pair. If it is not found, the cursor stands nowhere.
     pub fn seek_pair<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -99,7 +100,7 @@ impl Cursor {
         }
     }
 
-    /// This key, its first value at or after `value`.
+    /// Moves to the first value of this key that is at or after `value`.
     pub fn seek_value_at_or_after<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,
@@ -123,7 +124,7 @@ impl Cursor {
         }
     }
 
-    /// The pair with exactly `n` pairs before it.
+    /// Moves to the pair with exactly `n` pairs before it.
     pub fn seek_nth<'t, S: Snapshot>(&mut self, txn: &'t S, n: u64) -> Result<Option<Entry<'t>>> {
         let table = self.check(txn)?;
         self.leave(State::Nowhere);
@@ -137,7 +138,7 @@ impl Cursor {
         }
     }
 
-    /// Seeks, and gives what is there; where there is nothing the cursor stands nowhere.
+    /// Seeks, and gives the entry found; if there is none the cursor stands nowhere.
     pub(crate) fn seek_and_give<'t, S: Snapshot>(
         &mut self,
         txn: &'t S,

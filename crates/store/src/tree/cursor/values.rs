@@ -1,4 +1,4 @@
-//! Cursors: from key to key, and along the values of one.
+//! Cursors: moving from key to key, and along the values of one key.
 
 use super::{Answer, Cursor, State};
 use crate::Result;
@@ -8,7 +8,7 @@ use crate::tree::page::search::Side;
 use crate::tree::{Entry, Snapshot};
 
 impl Cursor {
-    /// First value of the next key; of the first key if the cursor stands nowhere.
+    /// Moves to the first value of the next key, or of the first key if the cursor stands nowhere.
     pub fn next_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.settle(txn)? == State::On {
             if self.ends_here() {
@@ -17,7 +17,7 @@ impl Cursor {
             let mut path = self.path;
             match path.next_leaf(txn.pages())? {
                 None => return Ok(None),
-                // Where the key goes on, the next one comes behind that.
+                // If the key continues in the next leaf, the next key comes after that.
                 Some(page) if !page.continues() || page.len() > 1 => {
                     self.path = path;
                     self.stand(txn, page, usize::from(page.continues()), false);
@@ -30,7 +30,8 @@ impl Cursor {
         self.move_or_stay(txn, &key, Side::Last, false)
     }
 
-    /// Last value of the previous key; of the last key if the cursor stands nowhere.
+    /// Moves to the last value of the previous key, or of the last key if the cursor stands
+    /// nowhere.
     pub fn prev_key<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.settle(txn)? == State::On {
             if self.begins_here() {
@@ -50,7 +51,7 @@ impl Cursor {
         self.move_or_stay(txn, &key, Side::First, true)
     }
 
-    /// Next value of this key; `None` at its last one, where the cursor stays.
+    /// Moves to the next value of this key; `None` at its last one, where the cursor stays.
     pub fn next_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.settle(txn)? == State::On {
             if self.value + 1 < self.values {
@@ -64,7 +65,7 @@ impl Cursor {
         self.within_key(txn, |cursor| cursor.next(txn))
     }
 
-    /// Previous value of this key; `None` at its first one, where the cursor stays.
+    /// Moves to the previous value of this key; `None` at its first one, where the cursor stays.
     pub fn prev_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.settle(txn)? == State::On {
             if self.value > 0 {
@@ -78,7 +79,7 @@ impl Cursor {
         self.within_key(txn, |cursor| cursor.prev(txn))
     }
 
-    /// First value of this key.
+    /// Moves to the first value of this key.
     pub fn first_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.settle(txn)? == State::On && self.begins_here() {
             self.set_value(0);
@@ -88,7 +89,7 @@ impl Cursor {
         self.within_key(txn, |cursor| cursor.seek_and_give(txn, &key, Side::First, false))
     }
 
-    /// Last value of this key.
+    /// Moves to the last value of this key.
     pub fn last_value<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
         if self.settle(txn)? == State::On && self.ends_here() {
             self.set_value(self.values - 1);

@@ -1,4 +1,4 @@
-//! Cursors: to put and to delete where one stands.
+//! Cursors: putting and deleting at the cursor's place.
 
 use super::{Cursor, State};
 use crate::tree::WriteTxn;
@@ -6,8 +6,8 @@ use crate::tree::snapshot::sealed::Sealed;
 use crate::{Error, Result};
 
 impl Cursor {
-    /// Stands on an entry that is there, one that was just put for example (with the value left out
-    /// where a key has one). Its place is looked up by the next call that needs it: a cursor that
+    /// Places the cursor on an existing entry, for example one that was just put (without its value
+    /// if a key has only one). Its place is looked up by the next call that needs it: a cursor that
     /// only puts does not pay for it.
     ///
     /// # Errors

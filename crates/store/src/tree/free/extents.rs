@@ -9,8 +9,8 @@ const RELEASED_FIRST: usize = 256;
 const RELEASED_MOST: usize = 4096;
 
 impl FreeState {
-    /// Sees to it that the runs that are open have room for extents of so many pages, in this
-    /// order, if there are such free runs at all.
+    /// Ensures that the open runs have room for extents of these lengths, in this order, if there
+    /// are such free runs at all.
     pub(crate) fn open_room(&mut self, pages: &mut WritePages, wanted: &[u32]) -> Result<()> {
         if !std::mem::replace(&mut self.has_looked, true) {
             self.release_recent();
@@ -66,8 +66,8 @@ impl FreeState {
         Ok(lowest.is_some())
     }
 
-    /// Opens the recent list and what of the ready tree touches it, so that neighbours that stand
-    /// in different places are one run.
+    /// Opens the recent list and the adjoining runs of the ready tree, so that neighbours that are
+    /// noted in different places become one run.
     fn open_neighbours(&mut self, pages: &mut WritePages) -> Result<()> {
         for run in std::mem::take(&mut self.recent.open) {
             pages.open_run(run)?;

@@ -120,8 +120,8 @@ fn place_in(run: Run, len: u32, limit: PageNo, avoid: &Range<PageNo>) -> Option<
     fits(behind, end).then_some(behind)
 }
 
-/// Of the ranges of `size` pages each before `limit` the one with the most free pages, and how many
-/// those are. Only the ready tree of a commit is looked at.
+/// Of the ranges of `size` pages before `limit`, the one with the most free pages, and their
+/// number. Only the ready tree of a commit is considered.
 pub(crate) fn freest_range<P: Pages>(
     pages: &P,
     ready: &Tree,

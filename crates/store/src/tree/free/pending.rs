@@ -13,7 +13,7 @@ const PENDING_LEN: usize = 24;
 pub(super) struct Released {
     /// The entries, ascending.
     keys: Vec<(u64, PageNo)>,
-    /// Those of their runs that an older snapshot holds, under it.
+    /// Their runs that an older snapshot holds, filed under it.
     moved: Vec<(u64, FreeRun)>,
     /// Whether all other entries are held.
     is_all: bool,
@@ -45,9 +45,9 @@ impl Pending {
 
 impl FreeState {
     /// Looks at pending runs whose holder is no longer protected, at least `work` of them if there
-    /// are so many; false if there were none. Changes no tree: what is free then goes to the recent
-    /// list, so that a commit that needs pages now takes them without a detour through the ready
-    /// tree, and what others hold is noted for the commit ([`Self::file_released`]).
+    /// are that many; false if there were none. Changes no tree: what is free then goes to the
+    /// recent list, so that a commit that needs pages now takes them without a detour through the
+    /// ready tree, and runs with another holder are noted for the commit ([`Self::file_released`]).
     pub(crate) fn release_pending(&mut self, pages: &WritePages, work: usize) -> Result<bool> {
         if self.pending.pages == 0 || self.is_all_pending_held() {
             return Ok(false);
@@ -92,12 +92,12 @@ impl FreeState {
         work: usize,
     ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
         let (mut released, mut count, mut holders) = (Vec::new(), 0, Vec::new());
-        // Behind those that this transaction has released.
+        // After those that this transaction has released.
         let first = self.pending.released.keys.last().map(|(holder, start)| (*holder, start + 1));
         let mut next = Some(first.unwrap_or((0, 0)));
         while let Some((from, start)) = next.take() {
             let (mut damaged, end) = (None, pages.base.end);
-            // Holders ascend: in a damaged tree the search could else go round for ever.
+            // Holders ascend: otherwise the search could run in circles in a damaged tree.
             let fits = |(holder, runs): &(u64, Vec<FreeRun>)| {
                 *holder >= from && runs.iter().all(|free| free.run.start + free.run.len <= end)
             };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::tree::pages::{PageNo, Run};
 
-/// The pieces of a commit that are looked for one by one.
+/// The pieces of a commit for which runs are chosen one by one.
 const LOOKS: usize = 4;
 
 /// Indices of the runs to take for `need` pages: the shortest one that is long enough, else the

@@ -1,5 +1,5 @@
-//! The ready tree: free runs that nobody holds, by their start, neighbours joined; and in memory,
-//! once they are asked for, their lengths.
+//! The ready tree: free runs that no snapshot holds, by their start, neighbours joined; and in
+//! memory, once they are asked for, their lengths.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ const LOOKED_AT_MIN: usize = 64;
 /// ... and for each page that a commit of many pages needs, where scattered ones are welcome: it
 /// takes the longest runs, so that the disk has fewer pieces to write.
 const LOOKED_AT_EACH: usize = 16;
-/// So many pages in the longest runs it leaves to smaller commits.
+/// It leaves this many pages, in the longest runs, to smaller commits.
 const LEFT_PAGES: u32 = 256;
 /// A run of this many pages is as good as any longer one.
 const GOOD_RUN: u32 = 32;
@@ -178,7 +178,7 @@ impl FreeState {
         Ok(())
     }
 
-    /// Calls `f` with the runs of the ready tree from `from` on, until it answers false.
+    /// Calls `f` with the runs of the ready tree from `from` on, until it returns false.
     pub(super) fn scan_ready(
         &self,
         pages: &WritePages,

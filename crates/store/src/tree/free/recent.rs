@@ -1,4 +1,5 @@
-//! The recent list: free runs that stand in the meta record. Small commits live from it.
+//! The recent list: free runs that stand in the meta record. Small commits take their pages from
+//! it.
 
 use super::*;
 
@@ -14,7 +15,7 @@ const GAPS_MIN: usize = 8;
 /// see [`FreeState::release_recent`].
 #[derive(Default)]
 pub(crate) struct Recent {
-    /// Runs that nobody holds: ascending, neighbours joined.
+    /// Runs that no snapshot holds: ascending, neighbours joined.
     pub(super) open: Vec<Run>,
     /// Runs that a snapshot held when they were looked at last.
     pub(super) held: Vec<FreeRun>,
@@ -119,15 +120,15 @@ impl FreeState {
         ready.map(|run| u64::from(run.len)).sum()
     }
 
-    /// Pages that are free, but for a protected snapshot that uses them.
+    /// Free pages that a protected snapshot still uses.
     pub(crate) fn held_pages(&self) -> u64 {
         let held = self.recent.held.iter().filter(|free| self.holds(free));
         self.pending.pages + held.map(|free| u64::from(free.run.len)).sum::<u64>()
     }
 
     /// Takes the pages of a small commit from the recent list: `hot` of them from one run, the
-    /// others from the shortest runs. So what the next commit writes again stays together, and what
-    /// stays behind fills the gaps. False, and nothing is taken, if there are not enough gaps.
+    /// others from the shortest runs. So pages that the next commit writes again stay together, and
+    /// pages that last fill the gaps. Returns false, taking nothing, if there are not enough gaps.
     pub(super) fn take_hot_and_cold(
         &mut self,
         pages: &mut WritePages,
@@ -176,7 +177,7 @@ impl FreeState {
             && let Some(at) = self.choose_recent(fresh, missing)
         {
             // A run that begins where the last commit ended is begun in its middle: so the pages of
-            // that commit, once they are free, have free pages behind them.
+            // that commit, once they are free, have free pages after them.
             let run = self.recent.open[at];
             let half = run.len / 2;
             let is_behind = run.start == self.behind && run.len - half >= missing;
@@ -197,11 +198,12 @@ impl FreeState {
         left
     }
 
-    /// Opens those of the recent list that nobody holds any more; of those that are free since the
-    /// commit before, the longest.
+    /// Opens the runs of the recent list that no snapshot holds any more; of those that are free
+    /// since the commit before, the longest.
     ///
-    /// Where no snapshot has gone but the one before the newest, only what the newest commit has
-    /// freed can have been let go: whatever else that one held, another one holds too.
+    /// If the only snapshot that has gone is the one before the newest, only pages that the newest
+    /// commit has freed can have become free: everything else that it held is held by another
+    /// snapshot, too.
     pub(super) fn release_recent(&mut self) -> Option<usize> {
         let (newest, protected) = (self.newest, &self.protected);
         let Recent { open, held, is_looked_at, looks_at_all, .. } = &mut self.recent;
@@ -234,7 +236,7 @@ impl FreeState {
         enough.min_by_key(|(_, run)| run.len).map(|(at, _)| at)
     }
 
-    /// Takes up to `len` pages of a run of the recent list, behind the first `skip` of it.
+    /// Takes up to `len` pages of a run of the recent list, after its first `skip` pages.
     pub(super) fn cut_recent(&mut self, pages: &mut WritePages, at: usize, skip: u32, len: u32) {
         let open = &mut self.recent.open;
         let run = open[at];
@@ -252,7 +254,7 @@ impl FreeState {
         }
     }
 
-    /// Whether so few gaps are left that a small commit looks for more.
+    /// Whether too few gaps are left, so that a small commit looks for more.
     pub(super) fn is_short_of_gaps(&self) -> bool {
         let mut gaps = self.recent.open.iter().filter(|run| run.len <= GAP_PAGES);
         gaps.nth(GAPS_MIN - 1).is_none()

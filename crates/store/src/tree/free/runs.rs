@@ -1,4 +1,5 @@
-//! Free runs in memory, found by their place and by their length. Pure: no file, no transaction.
+//! Free runs in memory, found by their place and by their length. This module is pure: it knows no
+//! file and no transaction.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +7,9 @@ use crate::tree::pages::{PageNo, Run};
 
 /// Lengths below this are classes of their own.
 const EXACT: u32 = 16;
-/// Above, each power of two has so many classes, as a power of two.
+/// Above, each power of two has this many classes, as a power of two.
 const STEPS: u32 = 3;
-/// So many runs of about the right length are looked at before longer ones are.
+/// At most this many runs of about the right length are examined before longer ones are.
 const LOOKS: usize = 64;
 
 /// Runs by the class of their length, and in each by their place.
@@ -110,7 +111,7 @@ impl Runs {
         self.by_length.lowest(len)
     }
 
-    /// Takes `len` pages side by side, if there are so many.
+    /// Takes `len` pages side by side, if there are that many.
     pub(crate) fn take(&mut self, len: u32) -> Option<Run> {
         let run = self.lowest(len)?;
         self.drop_run(run);

@@ -1,4 +1,5 @@
-//! Who holds a freed run, and which runs are chosen: the parts of free space that need no tree.
+//! Which snapshot holds a freed run, and which runs are chosen: the parts of free space that need
+//! no tree.
 
 use super::freed::MANY_FREED;
 use super::pending::{encode_pending, pending_key};
@@ -102,8 +103,8 @@ fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Free runs that do not overlap, ascending: some held under the snapshot 5, some not, some that
-/// nobody can hold.
+/// Free runs that do not overlap, ascending: some held under the snapshot 5, some not, some that no
+/// snapshot can hold.
 fn free_runs(next: &mut impl FnMut(u64) -> u64) -> Vec<FreeRun> {
     let intervals = [(0, 0), (1, 3), (4, 9), (6, 9)];
     let (mut start, mut runs) = (3, Vec::new());

@@ -93,7 +93,7 @@ impl Page<'_> {
     }
 
     /// The child below which entry number `n` stands (counting values or keys), and the number of
-    /// entries of that kind before it. The last child, if there are not so many.
+    /// entries of that kind before it. The last child, if there are fewer.
     #[inline(always)]
     pub(crate) fn child_of_nth(self, n: u64, by_keys: bool) -> (usize, u64) {
         let at = if by_keys { self.keys_at() } else { self.values_at() };
@@ -126,8 +126,9 @@ impl PageMut<'_> {
         let width = count_width(level);
         let counts = if flags & PAIRED != 0 { 2 } else { 1 };
         let heads = view.heads_at();
-        // The arrays one behind the other, with the widths of their elements: from the last one on
-        // each moves up by what those before it grow, its upper part by one element more.
+        // The arrays lie one after the other, with these widths of their elements. From the last
+        // one on, each moves up by what those before it grow, and its upper part by one element
+        // more.
         let widths = [4, 4, width, width * (counts - 1), 2];
         let mut end = heads + widths.iter().sum::<usize>() * n;
         let mut grown: usize = widths.iter().sum();
@@ -187,7 +188,7 @@ impl PageMut<'_> {
             total = super::add(total, count);
             self.put_total(i, total);
         }
-        // All totals behind them change by the same.
+        // All totals after them change by the same amount.
         let (keys, values) =
             (total.keys.wrapping_sub(old.keys), total.values.wrapping_sub(old.values));
         if end < self.view().len() && (keys, values) != (0, 0) {

@@ -81,7 +81,7 @@ impl<'a> LeafSize<'a> {
         }
     }
 
-    /// Adds a pair behind the ones before.
+    /// Adds a pair after the ones before.
     pub(crate) fn push(&mut self, pair: &Pair<'a>, form: &Form) {
         if pair.starts || self.first.is_none() {
             self.closed += self.open_group();
@@ -119,7 +119,7 @@ impl<'a> LeafSize<'a> {
     pub(crate) fn len(&self, form: &Form, page_size: usize) -> usize {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return HEADER_LEN };
         let shared = leaf_shared(form, (first, last), self.known_min, page_size);
-        // Of long keys only the known part is kept, so nothing is saved on them.
+        // Only the known part of long keys is kept, so nothing is saved on them.
         let saved = if self.known_min == usize::MAX { self.groups * shared } else { 0 };
         HEADER_LEN
             + pad4(shared)

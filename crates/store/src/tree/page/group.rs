@@ -5,8 +5,7 @@
 //! | what follows (or precedes, VALUES_REVERSED) the shared bytes in each value, side by side
 //! ```
 //!
-//! Where all values of a group have one length the stride is what each takes, and no ends are
-//! stored.
+//! If all values of a group have one length, the stride is what each takes, and no ends are stored.
 
 use super::{Bytes, Page, VALUES_REVERSED};
 use crate::coding::put_u16;

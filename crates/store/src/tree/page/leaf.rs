@@ -80,7 +80,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The rest of a key behind `shared` bytes, as it stands in a record.
+/// The rest of a key after `shared` bytes, as it stands in a record.
 #[derive(Clone, Copy)]
 pub(crate) struct RestCell<'a> {
     pub(crate) rest: Bytes<'a>,
@@ -113,7 +113,7 @@ impl<'a> RestCell<'a> {
         }
     }
 
-    /// Writes length, code and rest. Returns where the behind begins.
+    /// Writes length, code and rest. Returns where `behind` begins.
     pub(crate) fn put(&self, out: &mut [u8], at: usize, behind: u32) -> usize {
         let key = self.extent.map_or(self.rest.len() as u32, |_| code::EXTENT);
         let mut at = at + put_length(out, at, key);
@@ -148,7 +148,7 @@ impl<'a> PageMut<'a> {
         let view = self.view();
         let (n, heads) = (view.len(), view.heads_at());
         let offsets = heads + 4 * n;
-        // Offsets behind slot i, then heads behind it together with the offsets before it.
+        // Offsets after slot i, then heads after it together with the offsets before it.
         self.bytes.copy_within(offsets + 2 * i..offsets + 2 * n, offsets + 2 * i + 6);
         self.bytes.copy_within(heads + 4 * i..offsets + 2 * i, heads + 4 * i + 4);
         put_u32(self.bytes, heads + 4 * i, head);
@@ -158,7 +158,7 @@ impl<'a> PageMut<'a> {
         at
     }
 
-    /// Adds a record behind all others; there must be room.
+    /// Adds a record after all others; there must be room.
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, head: u32, rest: &[u8], value: &[u8]) {
         let view = self.view();

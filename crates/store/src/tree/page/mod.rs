@@ -23,9 +23,9 @@
 //! |        |      |                 | records, dense up to the end of the page             |
 //! ```
 //!
-//! A record begins with two lengths, of the key's rest and of what comes behind it: one byte below
-//! 128, else two with the first one's top bit set. Codes from [`code::FIRST`] on are no lengths:
-//! the key stands in an extent, the value does, or a group of values follows.
+//! A record begins with two lengths, of the key's rest and of what follows it: one byte below 128,
+//! else two with the first one's top bit set. Codes from [`code::FIRST`] on are no lengths: the key
+//! stands in an extent, the value does, or a group of values follows.
 //!
 //! Shared bytes are the front of every key (or its tail, in a table ordered from the back:
 //! REVERSED). Where the order is a caller's function nothing is shared and heads are zero. In a
@@ -367,8 +367,8 @@ impl<'a> Page<'a> {
             return (Joined::Stored(self.slice(from, rest)), value);
         }
         let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block behind the rest is inside the page by `rest_end_max`, and so is one
-        // behind the shared bytes, since records stand behind them; both, and a block, have room.
+        // SAFETY: a block after the rest is inside the page by `rest_end_max`, and so is one after
+        // the shared bytes, since records follow them; both, and a block, have room.
         unsafe {
             copy_blocks::<{ Joining::SHARED }>(self.base.add(HEADER_LEN), to, shared);
             copy_blocks::<{ Joining::REST }>(self.base.add(from), to.add(shared), rest);
@@ -402,9 +402,9 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Copies a key of which `rest`, which stands in this page, is the rest behind `shared` bytes
-    /// at the front; returns its length. `None` if that cannot be done in a few whole blocks: the
-    /// key is long, `room` too short for a block more than that, or the rest at the page's end.
+    /// Copies a key of which `rest`, which stands in this page, is the rest after `shared` bytes at
+    /// the front; returns its length. `None` if that cannot be done in a few whole blocks: the key
+    /// is long, `room` too short for a block more than that, or the rest at the page's end.
     #[inline(always)]
     pub(crate) fn join_key(
         self,
@@ -420,8 +420,8 @@ impl<'a> Page<'a> {
             return None;
         }
         let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block behind the rest is inside the page, and so is one behind the shared
-        // bytes, since records stand behind them; a block behind the key is inside of `room`.
+        // SAFETY: a block after the rest is inside the page, and so is one after the shared bytes,
+        // since records follow them; a block after the key is inside `room`.
         unsafe {
             copy_blocks::<SHARED>(self.base.add(HEADER_LEN), to, shared);
             copy_blocks::<REST>(rest.as_ptr(), to.add(shared), rest.len());
@@ -445,7 +445,7 @@ impl<'a> Page<'a> {
             return None;
         }
         let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block behind each string is inside the page, one behind both inside of `room`.
+        // SAFETY: a block after each string is inside the page, one after both inside `room`.
         unsafe {
             copy_blocks::<MOST>(first.as_ptr(), to, first.len());
             copy_blocks::<MOST>(second.as_ptr(), to.add(first.len()), second.len());
@@ -453,7 +453,7 @@ impl<'a> Page<'a> {
         Some(len)
     }
 
-    /// Whether a string that stands in this page has a block behind it that does too.
+    /// Whether a string in this page is followed by a block that is inside the page, too.
     #[inline(always)]
     fn has_block_behind(self, string: &[u8]) -> bool {
         let at = string.as_ptr() as usize - self.base as usize;
@@ -517,8 +517,8 @@ impl<'a> Page<'a> {
         self.size - self.heads_at() - slot_len(0, 0) * self.len() - self.heap_len()
     }
 
-    /// Has the processor fetch what of a leaf's heads and offsets lies behind its beginning, which
-    /// [`Pages::prefetch`](super::pages::Pages::prefetch) has had fetched.
+    /// Prefetches the heads and offsets of a leaf that lie after its beginning, which
+    /// [`Pages::prefetch`](super::pages::Pages::prefetch) has prefetched.
     #[inline(always)]
     pub(crate) fn fetch_slots(self) {
         (FETCHED..self.front()).step_by(LINE).for_each(|at| self.fetch(at));
@@ -597,7 +597,7 @@ impl Joining {
     /// The most blocks of shared bytes, and of a rest that follows them.
     const SHARED: usize = 4;
     const REST: usize = 2;
-    /// So much room a key needs that is copied, whatever its length.
+    /// The room that a copied key needs, whatever its length.
     pub(crate) const ROOM: usize = (Self::SHARED + Self::REST + 1) * BLOCK;
 
     /// How many bytes the keys share.
@@ -650,7 +650,7 @@ pub(crate) struct Record<'a> {
     at: usize,
     /// The length of the key's rest, or [`code::EXTENT`].
     key: u32,
-    /// What stands behind the key: a length or a code.
+    /// What follows the key: a length or a code.
     value: u32,
     /// Where the key's rest begins.
     data: usize,
@@ -697,13 +697,13 @@ impl<'a> Record<'a> {
         KeyCell { known: self.page.whole_key(self.rest()), extent: self.key_extent() }
     }
 
-    /// Where what stands behind the key begins.
+    /// Where the part after the key begins.
     #[inline(always)]
     pub(crate) fn value_at(&self) -> usize {
         self.data + self.key_len()
     }
 
-    /// The code or length of what stands behind the key.
+    /// The code or length of the part after the key.
     #[inline(always)]
     pub(crate) fn value_code(&self) -> u32 {
         self.value

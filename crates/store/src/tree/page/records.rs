@@ -61,8 +61,8 @@ impl<'a> Records<'a> {
         self.items.len()
     }
 
-    /// Adds some records of a leaf behind the others. False, and the list is of no use any more, if
-    /// one of them is not of the usual kind.
+    /// Appends some records of a leaf. False, and the list is no longer usable, if one of them is
+    /// not of the usual kind.
     pub(crate) fn add(&mut self, page: Page<'a>, slots: Range<usize>) -> bool {
         let (source, shared) = (self.sources.len() as u16, page.shared());
         self.sources.push(Source { bytes: page.bytes(), shared, first: self.items.len() });
@@ -245,7 +245,7 @@ impl Source<'_> {
                 &self.bytes[value_at..start + usize::from(item.len)],
             );
             let key_len = self.shared.len() + old.len();
-            // A key of a damaged page need not have what it is said to share.
+            // A key of a damaged page may lack the bytes that it should share.
             let own = key_len - shared.min(key_len);
             let rest = match order {
                 KeyOrder::Reverse => Bytes::new(old, self.shared).sub(0, own),

@@ -22,7 +22,7 @@ pub(crate) enum Side<'k> {
     First,
     /// At this value.
     At(&'k [u8]),
-    /// Behind the last value.
+    /// After the last value.
     Last,
 }
 
@@ -212,7 +212,7 @@ fn strip_other<'k>(shared: &[u8], order: &KeyOrder, key: &'k [u8]) -> Result<&'k
     }
 }
 
-/// What follows the shared bytes in `key`, and its head, if that comes behind the last key of a
+/// What follows the shared bytes in `key`, and its head, if that comes after the last key of a
 /// leaf. `None` if it does not, or if the page alone cannot tell.
 #[inline(always)]
 pub(crate) fn behind_last<'k>(
@@ -227,7 +227,7 @@ pub(crate) fn behind_last<'k>(
     behind.then_some((head, rest))
 }
 
-/// Whether a rest comes behind the last record, whose head is not below that of the rest.
+/// Whether a rest comes after the last record, whose head is not below that of the rest.
 #[cold]
 fn ties_behind(order: &KeyOrder, last: Record<'_>, rest: &[u8]) -> bool {
     let seen = match order {
@@ -377,15 +377,15 @@ pub(crate) fn branch_slot<P: Pages>(
 /// How many bytes of a leaf are fetched where a record probably stands.
 pub(crate) const LIKELY_BYTES: usize = 12 * LINE;
 
-/// Where the [`LIKELY_BYTES`] of a leaf begin among which the record of a key probably stands, as
-/// far as the branch above it tells; `None` where it tells nothing. In most leaves records take the
-/// last seven eighths of what is behind the `front`, in the order of their keys; in one that has
-/// only been appended to they stand the other way round, and are foreseen in the middle alone.
+/// The beginning of the [`LIKELY_BYTES`] of a leaf that probably contain the record of a key,
+/// judging by the branch above; `None` if that says nothing. In most leaves records take the last
+/// seven eighths of the page after the `front`, in the order of their keys; in one that has only
+/// been appended to they stand the other way round, and are predicted in the middle only.
 ///
-/// This is the step of an interpolation search (Peterson, 1957): a record is as far behind the
-/// first one of its leaf as its key is behind the leaf's separator, on the way to the next one.
-/// Whoever searches the leaf waits for its heads and then for the record; what is fetched with the
-/// heads is there already. If it stands elsewhere nothing is lost but a few instructions.
+/// This is the step of an interpolation search (Peterson, 1957): a record is as far after the first
+/// one of its leaf as its key is after the leaf's separator, relative to the next separator. A
+/// search of the leaf waits for its heads and then for the record; a record that is fetched with
+/// the heads is there already. If the guess is wrong, only a few instructions are lost.
 #[inline(always)]
 pub(crate) fn likely_place(
     order: &KeyOrder,

@@ -22,7 +22,7 @@ const LIGHT_SLOTS: usize = 1024;
 const SPARE_FRAMES: usize = 16;
 
 impl PageFile {
-    /// A buffer of one page. What is in it is of no meaning.
+    /// A buffer of one page. Its content is undefined.
     pub(crate) fn new_buffer(&self) -> Result<Buffer> {
         self.frames.take()
     }
@@ -73,7 +73,7 @@ pub(crate) struct UndoMark {
 struct UndoLog {
     steps: Vec<Undo>,
     epoch: u32,
-    /// Of each open savepoint the epoch that began with it, and how long `own` was.
+    /// For each open savepoint the epoch that began with it, and the length of `own` at that time.
     savepoints: Vec<(u32, usize)>,
     /// How many pages were joined to a freed run as they were let go of.
     joined: u64,
@@ -128,7 +128,7 @@ pub struct WritePages {
 }
 
 impl WritePages {
-    /// Those of no transaction; see [`Self::begin`].
+    /// The pages of no transaction; see [`Self::begin`].
     pub(crate) fn new(file: Arc<PageFile>) -> Self {
         let (max_pages, max_size) = (0, None);
         Self {
@@ -279,7 +279,7 @@ impl WritePages {
         Ok(self.place_for(copy, at.0))
     }
 
-    /// A frame; one of those that were given back if there is one. What is in it is of no meaning.
+    /// A frame; one of those that were given back if there is one. Its content is undefined.
     pub(crate) fn take_frame(&mut self) -> Result<Buffer> {
         match self.spare.pop() {
             Some(frame) => Ok(frame),
@@ -293,7 +293,7 @@ impl WritePages {
         self.spare.extend(frames.take(room));
     }
 
-    /// A buffer for a page that will be built whole. What is in it is of no meaning.
+    /// A buffer for a page that will be built completely. Its content is undefined.
     pub(crate) fn new_buffer(&self) -> Result<Buffer> {
         self.base.file.new_buffer()
     }
@@ -343,7 +343,8 @@ impl WritePages {
         PageRef::slot(slot as usize)
     }
 
-    /// Bounds what is let go of, in a damaged tree whose pages are the children of several others.
+    /// An upper bound of the pages freed, for a damaged tree in which a page may be the child of
+    /// several.
     pub(crate) fn check_freed(&self) -> Result<()> {
         if self.freed.len() as u64 + self.log.joined <= self.pages_max() {
             return Ok(());
@@ -356,7 +357,7 @@ impl WritePages {
     /// be as old as any would stay for as long as one of these does.
     pub(crate) fn release_unread(&mut self, leaves: impl Iterator<Item = PageRef>) -> Result<()> {
         self.check_freed()?;
-        // What was there before may be what a savepoint goes back to.
+        // The earlier content may be what a savepoint goes back to.
         let first = self.freed.len();
         for at in leaves {
             // A damaged one is as old as any.
@@ -413,7 +414,8 @@ impl WritePages {
     }
 
     /// Frees pages of the file. Those that this transaction made may be written again at once,
-    /// unless a savepoint is open that was there before them: nobody else has ever seen them.
+    /// unless a savepoint is open that was there before them: no other transaction has ever seen
+    /// them.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if they are free already.
@@ -465,8 +467,8 @@ impl WritePages {
         Ok(self.take_run(1)?.start)
     }
 
-    /// Takes neighbouring pages: free ones that serve best, else at the end of the store, where
-    /// those that are free just before it come first.
+    /// Takes neighbouring pages: the free run that fits best, otherwise pages at the end of the
+    /// store, beginning with free ones just before the end.
     pub(crate) fn take_run(&mut self, pages: u32) -> Result<Run> {
         if let Some(run) = self.space.open.take(pages) {
             return Ok(run);
@@ -521,8 +523,8 @@ impl WritePages {
         mark
     }
 
-    /// Forgets all savepoints but the first so many. What was made and let go of since the last one
-    /// that stays may be written again; if none stays, the undo log is dropped.
+    /// Forgets all but the first `savepoints` savepoints. Pages made and let go of since the last
+    /// one that stays may be written again; if none stays, the undo log is dropped.
     pub(crate) fn release_mark(&mut self, savepoints: u32) -> Result<()> {
         self.log.savepoints.truncate(savepoints as usize);
         if self.log.savepoints.is_empty() {
@@ -647,7 +649,7 @@ impl Pages for WritePages {
 
     #[cold]
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error {
-        // Of a changed page only the file is known.
+        // For a changed page only the file is known.
         let page = if at.is_changed() { u64::MAX } else { u64::from(at.0) };
         Error::Corrupt { path: self.base.file.path.clone(), page, reason }
     }

@@ -6,7 +6,7 @@
 //! frames from the allocator. A small transaction does with the first, small slab, which stays.
 //!
 //! The slabs of a large transaction stay with the process for the next one, of whatever store, as
-//! memory that the system may take when it needs it. To ask for them anew costs clearing them, and
+//! memory that the system may take when it needs it. Requesting them anew costs clearing them, and
 //! far more on a virtual machine whose host takes large pages back that are free for a while.
 #![expect(unsafe_code, reason = "frames are parts of one allocation with an owner each")]
 
@@ -29,8 +29,9 @@ const KEPT: usize = 2;
 /// usual budget of memory fills.
 const IDLE_MOST: usize = (256 << 20) / LARGE_BYTES;
 
-/// Large slabs that no store uses. Nobody waits for this lock, since in a child of this process
-/// whoever had it may not be there: then slabs are asked for, and given back.
+/// Large slabs that no store uses. No thread waits for this lock, since in a child of this process
+/// the thread that held it may not exist: then slabs are requested from the system and given back
+/// to it.
 static IDLE: std::sync::Mutex<Vec<Slab>> = std::sync::Mutex::new(Vec::new());
 
 /// The frames of a store, used or free.
@@ -50,7 +51,7 @@ struct State {
     used: usize,
 }
 
-// SAFETY: the pointers are the frames that nobody uses; they lead into the slabs beside them.
+// SAFETY: the pointers are the unused frames; they lead into the slabs beside them.
 unsafe impl Send for State {}
 
 impl Frames {
@@ -58,7 +59,7 @@ impl Frames {
         Arc::new(Self { page_size, state: Mutex::default() })
     }
 
-    /// A frame for one page. What is in it is of no meaning: whoever builds a page fills it whole.
+    /// A frame for one page. Its content is undefined: building a page fills it completely.
     pub(crate) fn take(self: &Arc<Self>) -> Result<Buffer> {
         let mut state = self.state();
         let base = match state.free.pop() {
@@ -86,7 +87,7 @@ impl Frames {
 }
 
 impl State {
-    /// A frame that was never used, zeroed: memory that nobody has written must not be read.
+    /// A frame that was never used, zeroed: uninitialised memory must not be read.
     fn begin(&mut self, page_size: usize) -> Result<NonNull<u8>> {
         if self.slabs.last().is_none_or(|slab| (self.begun + 1) * page_size > slab.layout.size()) {
             let slab = match self.slabs.is_empty() {
@@ -98,7 +99,7 @@ impl State {
         }
         let Some(slab) = self.slabs.last() else { return Err(Error::OutOfMemory) };
         let at = self.begun * page_size;
-        // SAFETY: the frame lies in the slab, as was just seen to, and nobody else has it yet.
+        // SAFETY: the frame lies in the slab, as was just ensured, and it is not in use yet.
         let frame = unsafe {
             let base = slab.base.add(at);
             std::slice::from_raw_parts_mut(base.as_ptr().cast::<MaybeUninit<u8>>(), page_size)
@@ -119,7 +120,7 @@ impl State {
     }
 }
 
-/// One allocation. What is in it is of no meaning, nor need it ever have been written.
+/// One allocation. Its content is undefined, and may be uninitialised.
 struct Slab {
     base: NonNull<u8>,
     layout: Layout,
@@ -149,7 +150,7 @@ impl Slab {
 
     fn memory(&mut self) -> &mut [MaybeUninit<u8>] {
         // SAFETY: allocated with this length; frames are cut from a slab only while it is borrowed
-        // from its state, and whoever calls this owns it, with no frame in use.
+        // from its state, and the caller owns it, with no frame in use.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().cast(), self.layout.size()) }
     }
 }

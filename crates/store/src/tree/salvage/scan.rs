@@ -14,11 +14,11 @@ use crate::{Error, Result};
 
 /// How much is read at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Pages of so many bytes tell the page size.
+/// The page size is first guessed from a sample of this many bytes.
 const PROBED_BYTES: u64 = 4 << 20;
-/// So many of the newest trees are looked at for a later version of another one.
+/// At most this many of the newest trees are examined for a later version of another one.
 const VERSIONS_MAX: usize = 64;
-/// So many catalogs of the newest ones are compared.
+/// At most this many of the newest catalogs are compared.
 const CATALOGS_MAX: usize = 16;
 
 /// What of a sound tree page is kept.
@@ -92,7 +92,7 @@ impl Scan {
         for start in (FIRST_PAGE..walker.end).step_by(at_once as usize) {
             let len = at_once.min(walker.end - start);
             let piece = &mut bytes[..len as usize * page_size];
-            // Where a part of the disk cannot be read, the pages around it still can.
+            // If a part of the disk cannot be read, the pages around it still can.
             if walker.file.read_run(Run { start, len }, piece).is_err() {
                 read_singly(walker.file, start, piece);
             }
@@ -136,8 +136,8 @@ impl Scan {
         Root { page: PageRef(no), level: seen.level, ..Root::EMPTY }
     }
 
-    /// The newest catalog of which all tables can be found; if there is none, the one of which most
-    /// can. With the commit that wrote it.
+    /// The newest catalog whose tables can all be found, or else the one of which most tables can;
+    /// with the commit that wrote it.
     pub(super) fn newest_catalog(&self) -> Option<(Root, u64)> {
         let mut roots: Vec<(PageNo, &Seen)> = self
             .catalogs
@@ -175,7 +175,7 @@ impl Scan {
                 .is_some_and(|seen| seen.level == root.level && seen.birth <= newest)
     }
 
-    /// Pages that no other one refers to, the newest first, but for those of catalogs.
+    /// Pages that no other one refers to, the newest first, except those of catalogs.
     fn tree_roots(&self) -> Vec<(PageNo, &Seen)> {
         let mut roots: Vec<(PageNo, &Seen)> = self
             .pages
@@ -262,7 +262,7 @@ impl Scan {
     }
 }
 
-/// Reads pages one by one; one that cannot be read is zeros, which no page is.
+/// Reads pages one by one; an unreadable page becomes zeros, which are no valid page.
 fn read_singly(file: &PageFile, start: PageNo, piece: &mut [u8]) {
     for (no, bytes) in (start..).zip(piece.chunks_exact_mut(file.page_size())) {
         if file.read_run(Run { start: no, len: 1 }, bytes).is_err() {

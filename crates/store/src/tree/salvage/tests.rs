@@ -1,4 +1,4 @@
-//! What can be read comes over, what cannot is named: nothing is lost without a word.
+//! What can be read is copied, what cannot is reported: nothing is lost silently.
 
 use std::collections::BTreeSet;
 
@@ -160,7 +160,7 @@ fn long_values_are_lost_one_by_one() {
     let (key, value) = all[0].1.iter().max_by_key(|(_, value)| value.len()).unwrap();
     let at = clean.windows(64).position(|bytes| bytes.iter().all(|b| *b == b'v')).unwrap();
     let bytes = with(&clean, |bytes| {
-        // Every page that holds nothing but this letter is one of a long value.
+        // Every page that holds only this letter belongs to a long value.
         let pages = (at / PAGE + 1..bytes.len() / PAGE)
             .filter(|no| bytes[no * PAGE..(no + 1) * PAGE].iter().all(|byte| *byte == b'v'))
             .collect::<Vec<_>>();

@@ -14,7 +14,7 @@ use crate::tree::txn::KEY_MAX;
 use crate::tree::{Bytes, Loss, SalvageReport, extent};
 use crate::{Error, Result};
 
-/// Progress is told after each so many pages.
+/// Progress is reported after every this many pages.
 const PROGRESS_PAGES: u64 = 256;
 
 /// Takes an entry; says why it is not wanted, if so.
@@ -225,7 +225,7 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// The same; an error is told, but for an interruption.
+    /// The same; an error is returned as text, unless it is an interruption.
     fn try_extent(&self, reference: &ExtentRef, newest: u64) -> Result<Result<Vec<u8>, String>> {
         match self.extent(reference, newest) {
             Ok(bytes) => Ok(Ok(bytes)),

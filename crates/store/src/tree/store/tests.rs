@@ -1,5 +1,5 @@
 //! Commit, recovery and free space on a simulated disk, seen from below: the catalog's tree serves
-//! as the data, so that nothing but the store side and the plain trees is at work.
+//! as the data, so that only the store side and the plain trees are at work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -208,7 +208,7 @@ fn pages_written_early_are_part_of_the_commit() {
     }
 }
 
-/// Every cut of a run must open to the state after some commit, at or behind the last durable one.
+/// Every cut of a run must open to the state after some commit, at or after the last durable one.
 #[test]
 fn a_power_cut_at_any_point_leaves_a_prefix_with_all_durable_commits() {
     for seed in 1..=3 {
@@ -285,7 +285,7 @@ fn a_process_that_dies_loses_no_commit_and_leaves_no_record_behind() {
     }
 }
 
-/// How many of 1,000 keys have their record where it is foreseen, of so many entries.
+/// How many of 1,000 keys have their record where it is predicted, in a store of `entries` entries.
 fn foreseen(entries: u64, key_len: usize, value: &[u8]) -> usize {
     let mut random = Random(15);
     let mut draw = || (random.below(u64::MAX) << 33) ^ (random.below(u64::MAX) << 2);
@@ -496,7 +496,7 @@ fn put_one(mut turn: Turn, key: &[u8]) -> Result<()> {
     turn.commit(Durability::Durable)
 }
 
-/// Runs `second` in a transaction that joins the group of another one; answers both results and how
+/// Runs `second` in a transaction that joins the group of another one; returns both results and how
 /// many flushes they took.
 fn grouped(
     system: &SimSystem,
@@ -532,7 +532,7 @@ fn commits_of_a_group_share_a_flush_and_an_outcome() {
     assert!(first.is_ok());
     assert_eq!(newest_content(&store).len(), 2);
 
-    // A flush that fails is everybody's failure.
+    // A failed flush fails all of its waiters.
     system.fail(Operation::Sync, 1, 1, Fault::io(Kept::None));
     let (first, second, _) = grouped(&system, &store, |turn| put_one(turn, b"fourth"));
     assert!(matches!(first, Err(Error::CommitFailed { .. })));
@@ -631,7 +631,7 @@ fn a_real_file_opened_twice_is_one_store() {
     assert_eq!(store.path(), Path::new(&folder.path().join("data.hdg")));
 }
 
-/// Whoever may write the lock file may write anything into it.
+/// A process that may write the lock file may write anything into it.
 #[test]
 fn shared_words_that_were_damaged_do_no_harm() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 use super::{Savepoint, WriteTxn};
 use crate::Result;
 
-/// A nested transaction: derefs to [`WriteTxn`]. Dropped without [`Nested::commit`] everything
-/// done through it is undone.
+/// A nested transaction, which dereferences to [`WriteTxn`]. If it is dropped without
+/// [`Nested::commit`], everything done through it is undone.
 pub struct Nested<'p> {
     pub(super) parent: &'p mut WriteTxn,
     pub(super) savepoint: Savepoint,

@@ -17,8 +17,8 @@ pub(super) enum Sink {
     Long(extent::Writer),
 }
 
-/// Writes one value in parts (`io::Write`); [`ValueWriter::finish`] puts it. Dropped before that
-/// nothing is put.
+/// Writes one value in parts (`io::Write`); [`ValueWriter::finish`] puts it. If it is dropped
+/// before that, nothing is put.
 pub struct ValueWriter<'t> {
     pub(super) txn: &'t mut WriteTxn,
     pub(super) table: Table,

@@ -15,7 +15,7 @@ const KIND: &str = "multimap";
 
 /// A table from keys of type `K` to sets of values of type `V`, as seen by one transaction.
 ///
-/// The values of a key are distinct and in order. Where all values have the same width, they are
+/// The values of a key are distinct and in order. If all values have the same width, they are
 /// stored packed.
 ///
 /// ```
@@ -41,7 +41,7 @@ pub struct TypedMultimap<K, V> {
 }
 
 impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
-    /// Opens the table of that name, creating it if it is not there.
+    /// Opens the table of that name, or creates it if it does not exist.
     ///
     /// # Errors
     /// [`Error::TableOptions`] if it is there with other types.
@@ -73,7 +73,7 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         Ok(Self { table: check::<K, V>(txn, table, KIND)?, types: PhantomData })
     }
 
-    /// The table of bytes beneath, for what has no typed form: cursors, samples, statistics.
+    /// The underlying table of bytes, for what has no typed form: cursors, samples, statistics.
     pub fn table(&self) -> Table {
         self.table
     }
@@ -122,7 +122,7 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         txn.put_pair(self.table, &encode::<K>(key), &encode::<V>(value))
     }
 
-    /// Adds a value to a key only if the key is absent; else returns its first value.
+    /// Adds a value to a key only if the key is absent; otherwise returns its first value.
     pub fn put_new(
         &self,
         txn: &mut WriteTxn,

@@ -43,7 +43,7 @@ pub struct TypedTable<K, V> {
 }
 
 impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
-    /// Opens the table of that name, creating it if it is not there.
+    /// Opens the table of that name, or creates it if it does not exist.
     ///
     /// # Errors
     /// [`Error::TableOptions`](crate::Error::TableOptions) if it is there with other types.
@@ -99,7 +99,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         txn.put(self.table, &encode::<K>(key), &encode::<V>(value))
     }
 
-    /// Stores a value only if the key is absent; else returns the value that is there.
+    /// Stores a value only if the key is absent; otherwise returns the value that is there.
     pub fn put_new(
         &self,
         txn: &mut WriteTxn,

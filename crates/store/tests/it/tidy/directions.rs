@@ -3,7 +3,7 @@
 
 use super::source::{Source, body, closing, is_word};
 
-/// The modules that use nothing but each other.
+/// The modules that use only each other.
 const LEAVES: &[&str] = &["coding", "checksum", "error", "canary", "sync", "identify"];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.

@@ -1,5 +1,5 @@
-//! What is read early is what stands there, its failures are told where they belong, and nothing of
-//! it is left behind.
+//! What is read early is what stands there, its failures are reported where they belong, and
+//! nothing of it remains.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -57,12 +57,12 @@ fn go_on(cursor: &mut TableCursor, from: u64) -> (u64, Result<()>) {
     (number, Ok(()))
 }
 
-/// So many entries further.
+/// Moves on by `count` entries.
 fn steps(cursor: &mut TableCursor, count: u64) {
     (0..count).for_each(|_| cursor.next().unwrap());
 }
 
-/// Waits until so many reads were begun since `before`.
+/// Waits until `count` reads were begun since `before`.
 fn wait_for_reads(system: &SimSystem, before: u64, count: u64) {
     let until = Instant::now() + Duration::from_secs(20);
     while system.calls(Operation::Read) < before + count {

@@ -125,7 +125,7 @@ fn every_changed_bit_is_noticed() {
     }
 }
 
-/// Entries that nobody wrote, under a right checksum: errors or entries, and an end.
+/// Forged entries, under a right checksum: they give errors or entries, and an end.
 #[test]
 fn hostile_entries_do_no_harm() {
     let mut state = 1_u64;
