@@ -362,10 +362,6 @@ impl DataFile for RealFile {
         self.write(parts, offset, WRITE_MAX)
     }
 
-<<<<<<< HEAD
-=======
-    /// A single call that writes and flushes, if the system has one.
->>>>>>> h-prose
     #[cfg(target_os = "linux")]
     fn write_durably(
         &self,

@@ -97,7 +97,6 @@ impl DataFile for SimFile {
         self.put(&mut state, offset, &bytes)
     }
 
-<<<<<<< HEAD
     /// A write, and then a flush of nothing but its bytes.
     fn write_durably(
         &self,
@@ -105,10 +104,6 @@ impl DataFile for SimFile {
         offset: u64,
         meanwhile: &mut dyn FnMut(),
     ) -> io::Result<()> {
-=======
-    /// A write, and then a flush of only its bytes.
-    fn write_durably(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
->>>>>>> h-prose
         self.write_at(&[io::IoSlice::new(bytes)], offset)?;
         meanwhile();
         let len = bytes.len() as u64;
