@@ -23,11 +23,11 @@
 //!
 //! ```text
 //!            look_up                  fill(Ok)
-//!   absent ----------> being read ------------------> kept, and given to all who wait
+//!   absent ----------> being read ------------------> kept, and given to all waiters
 //!      ^                 |      |     fill(Err)
-//!      |                 |      +-------------------> absent, the error given to all who wait
+//!      |                 |      +-------------------> absent, the error given to all waiters
 //!      +-----------------+
-//!          load dropped: all who wait look it up again
+//!          load dropped: all waiters look it up again
 //! ```
 //!
 //! Nothing is read while a lock is held, and nothing is read here: a thread can collect many
