@@ -35,6 +35,9 @@ enum Command {
     /// Reads a store with little memory
     #[command(hide = true)]
     Beyond(compare::beyond::Options),
+    /// Reads a store at the beginning of a process
+    #[command(hide = true)]
+    Fresh(compare::fresh::Options),
     /// Works on a store with little memory
     #[command(hide = true)]
     Steps(larger_than_memory::StepOptions),
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::LargerThanMemory(options) => larger_than_memory::main(&options),
         Command::Load(options) => compare::memory::main(&options),
         Command::Beyond(options) => compare::beyond::main(&options),
+        Command::Fresh(options) => compare::fresh::main(&options),
         Command::Steps(options) => larger_than_memory::steps(&options),
         Command::Run(options) => instructions::run(&options),
     };

@@ -1,20 +1,22 @@
 #!/bin/sh
 # Runs programs of others on LMDB as Debian packages it and on this library, and compares what they
 # print: LMDB's own test programs, compiled against our header, and packaged programs that are given
-# our library through LD_LIBRARY_PATH.
+# our library through LD_LIBRARY_PATH; also the tests and examples of heed, and lmdbjava.
 #
 #     peers.sh [LIBRARY]
 #
 # Needs liblmdb-dev, python3-lmdb, liblmdb-file-perl, postfix-lmdb, dpkg-dev, a C compiler, and
 # either Debian's source packages or the crate lmdb-master-sys in cargo's registry. Runs also what is
 # there of liblmdb++-dev, php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9,
-# cfengine3, ncbi-blast+ and mapcache-tools.
+# cfengine3, ncbi-blast+ and mapcache-tools; heed, where cargo has or can get it; and lmdbjava, where a
+# JDK is there and Maven has or can get it (its tests are not published there, its verifier is).
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
 
 library=$(built lmdb liblmdb.so "$@")
+find_original
 place "$work/lib" "$library"
 mkdir "$work/none"
 
@@ -96,5 +98,59 @@ optional "named" named sh "$here/peers/named.sh"
 optional "cfengine" cf-check sh "$here/peers/cfengine.sh"
 optional "blast" makeblastdb sh "$here/peers/blast.sh"
 optional "mapcache" mapcache_seed sh "$here/peers/mapcache.sh"
+
+# heed's crate, to be linked to liblmdb.so instead of the sources of LMDB that it brings: both sides
+# run the same programs. It is built in a folder of its own.
+heed() {
+    registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
+    mkdir -p "$work/heed/src"
+    printf '[package]\nname = "fetch"\nversion = "0.0.0"\n[dependencies]\nheed = "=%s"\n' "$1" \
+        > "$work/heed/Cargo.toml"
+    : > "$work/heed/src/lib.rs"
+    (cd "$work/heed" && cargo fetch) > "$work/heed.log" 2>&1 ||
+        { echo "heed: cargo cannot get it"; return; }
+    sys=$(sed -n '/^name = "lmdb-master-sys"/{n;s/version = "\(.*\)"/\1/p;}' \
+        "$work/heed/Cargo.lock")
+    cp -r "$registry"/*/heed-"$1" "$work/heed/heed"
+    cp -r "$registry"/*/lmdb-master-sys-"$sys" "$work/heed/sys"
+    echo 'fn main() { println!("cargo:rustc-link-lib=dylib=lmdb"); }' > "$work/heed/sys/build.rs"
+    printf '\n[patch.crates-io]\nlmdb-master-sys = { path = "../sys" }\n' \
+        >> "$work/heed/heed/Cargo.toml"
+    (cd "$work/heed/heed" && cargo test --lib --no-run --target-dir "$work/heed/target" &&
+        cargo build --examples --target-dir "$work/heed/target") > "$work/heed.log" 2>&1 ||
+        { tail -n 20 "$work/heed.log"; failures=$((failures + 1)); return; }
+    compare "heed" sh "$here/peers/heed.sh" "$work/heed/target/debug"
+}
+
+# lmdbjava's verifier and calls, as a program of one file; its library is told where liblmdb is.
+lmdbjava() {
+    mkdir -p "$work/java/jars"
+    cat > "$work/java/pom.xml" << END
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>none</groupId><artifactId>fetch</artifactId><version>0</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.lmdbjava</groupId><artifactId>lmdbjava</artifactId><version>$1</version>
+    </dependency>
+  </dependencies>
+</project>
+END
+    (cd "$work/java" && mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars) \
+        > "$work/java.log" 2>&1 || { echo "lmdbjava: Maven cannot get it"; return; }
+    javac -cp "$work/java/jars/*" -d "$work/java" "$here/peers/Entries.java"
+    compare "lmdbjava" sh "$here/peers/lmdbjava.sh" "$work/java" "$original"
+}
+
+if command -v cargo > /dev/null; then
+    heed 0.23.1
+else
+    echo "heed: cargo is not installed"
+fi
+if command -v mvn > /dev/null && command -v javac > /dev/null; then
+    lmdbjava 0.8.3
+else
+    echo "lmdbjava: javac or mvn is not installed"
+fi
 echo "$((count - failures)) passed, $failures failed"
 [ "$failures" = 0 ]

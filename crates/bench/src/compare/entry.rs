@@ -4,7 +4,7 @@
 //! Words are scrambled indexes: index order is random order, and a word leads back to its index.
 
 /// How long keys and values are, and how many bytes at their beginning all have in common.
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shape {
     /// Bytes of a key, at least 8 more than `key_shared` (16 more where that is not 0).

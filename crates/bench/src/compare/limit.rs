@@ -170,6 +170,9 @@ fn write_pieces(file: &File, piece: &[u8], bytes: usize, at: usize) -> Result<()
 impl Session for Limit {
     fn run(&mut self, step: &Step, model: &Model) -> Result<f64> {
         let entries = model.entries() as f64;
+        if step.fresh.is_some() {
+            return Err(Unsupported("process").into());
+        }
         match step.operation {
             Operation::Get => Ok(self.load_nanos(true) * LOADS as f64),
             Operation::GetMany => Ok(self.load_nanos(false) * LOADS as f64),

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::entry::{self, Maker, Shape};
 use super::model::Model;
 use super::peer::Peer;
 use super::spec::Step;
-use crate::engine::{Engine, Promise, Result, Table, Writer};
+use crate::engine::{Engine, Error, Promise, Result, Table, Writer};
 
 /// The arguments of the process.
 #[derive(clap::Args)]
@@ -39,12 +40,15 @@ pub(crate) fn of_load(engine: &str, folder: &Path, step: &Step, model: &Model) -
     answer(&output)
 }
 
-/// The number that a process of this program has printed.
-pub(crate) fn answer(output: &Output) -> Result<f64> {
+/// What a process of this program has printed.
+pub(crate) fn answer<T: FromStr>(output: &Output) -> Result<T>
+where
+    T::Err: Into<Error>,
+{
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+    String::from_utf8_lossy(&output.stdout).trim().parse().map_err(Into::into)
 }
 
 /// Loads, and prints the most MiB that this process had for itself during the load.
@@ -82,16 +86,25 @@ pub(crate) fn load<E: Engine>(options: &Options) -> Result<()> {
 fn watch(done: &AtomicBool) -> Result<u64> {
     let mut peak = 0;
     while !done.load(Ordering::SeqCst) {
-        peak = peak.max(private()?);
+        peak = peak.max(private_about()?);
         thread::sleep(Duration::from_millis(5));
     }
-    Ok(peak.max(private()?))
+    Ok(peak.max(private_about()?))
 }
 
-/// KiB of memory that no file backs.
-fn private() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+/// KiB of memory that no file backs, as the system keeps count: cheap, and a little late.
+fn private_about() -> Result<u64> {
+    kib("/proc/self/status", "RssAnon:")
+}
+
+/// The same, counted now.
+pub(crate) fn private() -> Result<u64> {
+    kib("/proc/self/smaps_rollup", "Anonymous:")
+}
+
+fn kib(file: &str, name: &str) -> Result<u64> {
+    let text = fs::read_to_string(file)?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB"));
-    Ok(kib.ok_or("no RssAnon in /proc/self/status")?.trim().parse()?)
+    Ok(kib.ok_or_else(|| format!("no {name} in {file}"))?.trim().parse()?)
 }

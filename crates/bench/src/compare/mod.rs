@@ -6,6 +6,7 @@
 
 pub(crate) mod beyond;
 mod entry;
+pub(crate) mod fresh;
 mod html;
 mod limit;
 pub(crate) mod machine;

@@ -10,12 +10,13 @@ use crate::data::Generator;
 const SEED: u64 = 42;
 
 /// The expected content of a store.
-#[derive(Clone)]
+#[derive(Clone, serde::Deserialize, serde::Serialize)]
 pub(crate) struct Model {
     pub(crate) shape: Shape,
     /// Values of each key; 0 in a table that holds one.
     pub(crate) duplicates: u64,
     /// The words of all keys in order.
+    #[serde(skip)]
     pub(crate) sorted: Vec<u64>,
     /// The lowest index that is there.
     pub(crate) first: u64,

@@ -7,7 +7,7 @@ use hedgerow::tree::Store;
 use super::limit::Limit;
 use super::session::{Opened, Session};
 use super::spec::Workload;
-use super::{beyond, memory};
+use super::{beyond, fresh, memory};
 use crate::engine::{Engine, Result, Unsupported};
 #[cfg(feature = "fjall")]
 use crate::engines::fjall;
@@ -83,6 +83,12 @@ impl Peer {
     pub(crate) fn load(self, options: &memory::Options) -> Result<()> {
         use memory::load;
         with_engine!(self, load(options))
+    }
+
+    /// Reads a store in this process, which has just begun.
+    pub(crate) fn fresh(self, options: &fresh::Options) -> Result<fresh::Found> {
+        use fresh::run;
+        with_engine!(self, run(options))
     }
 
     /// Gets a second of a store larger than memory, in this process.

@@ -14,7 +14,7 @@ use crate::engine::{Cursor, Engine, Reader, Result, Table};
 use crate::workload::touch;
 
 /// What a measurement took, and the sum of its answers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, serde::Serialize)]
 pub(crate) struct Run {
     pub(crate) operations: u64,
     pub(crate) time: Duration,

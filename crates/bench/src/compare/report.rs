@@ -23,6 +23,8 @@ pub(crate) struct Row {
     pub(crate) unit: &'static str,
     better: Better,
     pub(crate) goal: Option<Goal>,
+    /// Whether missing the goal fails the run.
+    is_bound: bool,
     pub(crate) answers: Vec<Answer>,
 }
 
@@ -63,6 +65,8 @@ fn ratio(better: Better, ours: &Cell, peer: &Cell) -> Option<f64> {
             Better::Less => peer / ours,
             Better::More | Better::Amount => ours / peer,
         })
+        // Where the peer needs nothing of an amount there is no telling how many times that is.
+        .filter(|ratio| ratio.is_finite())
         .collect();
     (!ratios.is_empty()).then(|| median(&ratios))
 }
@@ -72,7 +76,7 @@ pub(crate) fn rows(workload: &Workload, engines: &[Peer], cells: Vec<Vec<Cell>>)
     let peer = engines.iter().position(|engine| *engine != Peer::Hedgerow);
     let steps = workload.steps.iter().zip(cells);
     let row = |(step, cells): (&super::Step, Vec<Cell>)| {
-        let (unit, better) = step.operation.unit();
+        let (unit, better) = step.unit();
         let ratio_of = |cell: &Cell| ratio(better, cell, &cells[peer?]);
         let answers = cells.iter().zip(engines).map(|(cell, engine)| Answer {
             engine: *engine,
@@ -87,6 +91,7 @@ pub(crate) fn rows(workload: &Workload, engines: &[Peer], cells: Vec<Vec<Cell>>)
             unit,
             better,
             goal: step.goal,
+            is_bound: step.is_bound(),
             answers: answers.collect(),
         }
     };
@@ -96,7 +101,7 @@ pub(crate) fn rows(workload: &Workload, engines: &[Peer], cells: Vec<Vec<Cell>>)
 impl Row {
     /// Whether a ratio below 1 is better: of sizes and memory.
     pub(crate) fn less_is_better(&self) -> bool {
-        self.better == Better::Amount && self.unit == "MiB"
+        self.better == Better::Amount && matches!(self.unit, "MiB" | "KiB")
     }
 
     /// Whether Hedgerow meets the goal, if there is one and LMDB was measured, too.
@@ -116,7 +121,11 @@ pub(crate) fn faults(rows: &[Row]) -> Vec<String> {
             let fault = answer.cell.fault.as_ref()?;
             Some(format!("{}, {}, {}: {fault}", row.workload, row.name, answer.engine.text()))
         });
-        faults.collect::<Vec<_>>()
+        let bound = row.goal.filter(|_| row.is_bound && row.met() == Some(false));
+        let missed = bound.map(|goal| {
+            format!("{}, {}: memory has no bound, {goal} {}", row.workload, row.name, row.unit)
+        });
+        faults.chain(missed).collect::<Vec<_>>()
     };
     rows.iter().flat_map(of_row).collect()
 }
@@ -204,7 +213,7 @@ pub(crate) fn cell_text(answer: &Answer) -> String {
         return "-".into();
     }
     let mut text = short(answer.median);
-    if answer.cell.values.len() > 1 {
+    if answer.cell.values.len() > 1 && answer.median != 0.0 {
         let percent = 100.0 * answer.deviation / answer.median;
         text += &format!(" ±{percent:.0}%");
     }
@@ -232,6 +241,30 @@ mod tests {
         assert_eq!(ratio(Better::Less, &ours, &peer), Some(2.0));
         assert_eq!(ratio(Better::More, &ours, &peer), Some(0.5));
         assert_eq!(ratio(Better::More, &ours, &cell(&[])), None);
+    }
+
+    #[test]
+    fn memory_without_a_bound_is_a_fault() {
+        let answer = Answer {
+            engine: Peer::Hedgerow,
+            cell: Cell { values: vec![2000.0], fault: None },
+            median: 2000.0,
+            deviation: 0.0,
+            ratio: None,
+        };
+        let mut row = Row {
+            workload: "w".into(),
+            name: "scan".into(),
+            unit: "KiB",
+            better: Better::Amount,
+            goal: Some(Goal::value_at_most(1024.0)),
+            is_bound: true,
+            answers: vec![answer],
+        };
+        let told = faults(std::slice::from_ref(&row));
+        assert_eq!(told, ["w, scan: memory has no bound, value <= 1024 KiB"]);
+        row.answers[0].median = 8.0;
+        assert_eq!(faults(&[row]), [""; 0]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::model::Model;
 use super::reads::{self, Run, Wrong};
 use super::spec::{Operation, Step, Workload};
 use super::writes::Target;
-use super::{beyond, memory, writes};
+use super::{beyond, fresh, memory, writes};
 use crate::engine::{Engine, Reader, Result, Table};
 
 /// A store with the engine's type forgotten.
@@ -117,12 +117,12 @@ impl<E: Engine> Opened<E> {
         Ok(nanos as f64 / step.operations as f64)
     }
 
-    /// Gets a second by a process with little memory.
-    fn beyond(&mut self, step: &Step, model: &Model) -> Result<f64> {
+    /// What is measured while the store is closed, by another process or by looking at its files.
+    fn closed(&mut self, measure: impl FnOnce(&str, &Path) -> Result<f64>) -> Result<f64> {
         self.store = None;
-        let rate = beyond::gets(self.engine, self.folder.path(), step, model);
+        let value = measure(self.engine, self.folder.path());
         self.store = Some(E::open(self.folder.path(), None)?);
-        rate
+        value
     }
 
     fn compact(&mut self) -> Result<f64> {
@@ -131,14 +131,11 @@ impl<E: Engine> Opened<E> {
         self.store = Some(store.compact(self.folder.path())?);
         Ok(start.elapsed().as_secs_f64() * 1e3)
     }
+}
 
-    /// MiB on disk of the closed store: what a clean end leaves.
-    fn size(&mut self) -> Result<f64> {
-        self.store = None;
-        let bytes = allocated(self.folder.path())?;
-        self.store = Some(E::open(self.folder.path(), None)?);
-        Ok(bytes as f64 / f64::from(1 << 20))
-    }
+/// MiB on disk of a closed store: what a clean end leaves.
+fn size(folder: &Path) -> Result<f64> {
+    Ok(allocated(folder)? as f64 / f64::from(1 << 20))
 }
 
 /// Bytes that the files in a folder take.
@@ -157,6 +154,9 @@ fn allocated(folder: &Path) -> Result<u64> {
 
 impl<E: Engine> Session for Opened<E> {
     fn run(&mut self, step: &Step, model: &Model) -> Result<f64> {
+        if step.fresh.is_some() {
+            return self.closed(|engine, folder| fresh::measure(engine, folder, step, model));
+        }
         let target = Target { store: self.store()?, table: self.table, step, model };
         let value = match step.operation {
             Operation::Load => target.load()?.nanos(1),
@@ -168,10 +168,12 @@ impl<E: Engine> Session for Opened<E> {
             Operation::RemoveRange => target.remove_range()?.nanos(1),
             Operation::Churn | Operation::Block => target.churn()?.rate(step.batch),
             Operation::Compact => self.compact()?,
-            Operation::Size => self.size()?,
+            Operation::Size => self.closed(|_, folder| size(folder))?,
             Operation::Open => self.open(step, model)? / 1e3,
             Operation::Memory => memory::of_load(self.engine, self.folder.path(), step, model)?,
-            Operation::Beyond => self.beyond(step, model)?,
+            Operation::Beyond => {
+                self.closed(|engine, folder| beyond::gets(engine, folder, step, model))?
+            }
             Operation::ReadThreads => self.threads(step, model, step.threads)?.rate(1),
             Operation::Speedup => self.speedup(step, model)?,
             Operation::Scan | Operation::ScanPages => {

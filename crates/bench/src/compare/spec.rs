@@ -3,9 +3,10 @@
 use std::fmt;
 use std::fs;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::entry::{KEY_MAX, Shape};
+use super::fresh::{self, Fresh};
 use crate::engine::{Promise, Result};
 
 /// The workloads that this program brings, by name.
@@ -78,7 +79,7 @@ pub(crate) struct Quick {
 }
 
 /// One measurement.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Step {
     /// What is done.
@@ -100,12 +101,14 @@ pub(crate) struct Step {
     pub(crate) batch: u64,
     /// Whether commits are durable.
     #[serde(default)]
-    durable: bool,
+    pub(crate) durable: bool,
     /// MiB that the engine may take.
     pub(crate) memory_mib: Option<usize>,
     /// What Hedgerow should reach.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub(crate) goal: Option<Goal>,
+    /// What is measured in a process that begins with it, if that is not where the store is open.
+    pub(crate) fresh: Option<Fresh>,
 }
 
 fn one() -> u64 {
@@ -121,7 +124,7 @@ fn five() -> f64 {
 }
 
 /// What a step does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Operation {
     /// All entries in random order, one transaction.
@@ -197,7 +200,7 @@ pub(crate) enum Better {
 
 impl Operation {
     /// The unit of its values, and how they compare.
-    pub(crate) fn unit(self) -> (&'static str, Better) {
+    fn unit(self) -> (&'static str, Better) {
         match self {
             Self::ReadThreads | Self::Beyond => ("gets/s", Better::More),
             Self::Put => ("commits/s", Better::More),
@@ -257,6 +260,11 @@ impl fmt::Display for Goal {
 }
 
 impl Goal {
+    /// A bound of the value.
+    pub(crate) fn value_at_most(number: f64) -> Self {
+        Self { of_value: true, at_least: false, number }
+    }
+
     /// Whether a row meets it; unknown without the ratio.
     pub(crate) fn met(self, value: f64, ratio: Option<f64>) -> Option<bool> {
         let seen = if self.of_value { value } else { ratio? };
@@ -265,6 +273,19 @@ impl Goal {
 }
 
 impl Step {
+    /// The unit of its values, and how they compare.
+    pub(crate) fn unit(&self) -> (&'static str, Better) {
+        match self.fresh {
+            Some(Fresh::Gained) => ("KiB", Better::Amount),
+            _ => self.operation.unit(),
+        }
+    }
+
+    /// Whether its goal is one that has to be met: memory is bounded.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.fresh == Some(Fresh::Gained) || self.operation == Operation::Memory
+    }
+
     /// What its commits promise.
     pub(crate) fn promise(&self) -> Promise {
         if self.durable { Promise::Durable } else { Promise::Unsynced }
@@ -330,12 +351,23 @@ impl Workload {
         after.map(|operation| format!("{operation:?} cannot follow RemoveRange"))
     }
 
+    /// The same with the rows of processes that have just begun.
+    fn with_fresh(mut self) -> Self {
+        let steps = std::mem::take(&mut self.steps);
+        let rows = |step: Step| {
+            let more = fresh::rows(&step);
+            std::iter::once(step).chain(more)
+        };
+        self.steps = steps.into_iter().flat_map(rows).collect();
+        self
+    }
+
     /// The same with fewer keys and operations, if it can be quick.
     fn quickened(mut self) -> Option<Self> {
         let Quick { divide, rounds } = self.quick?;
         self.keys /= divide;
         self.rounds = rounds;
-        for step in &mut self.steps {
+        for step in self.steps.iter_mut().filter(|step| step.fresh.is_none()) {
             step.operations = (step.operations / divide).max(1);
             if step.operation == Operation::RemoveRange {
                 step.batch = (step.batch / divide).max(1);
@@ -349,10 +381,11 @@ impl Workload {
 pub(crate) fn choose(choice: &str) -> Result<Vec<Workload>> {
     if choice.ends_with(".toml") {
         let text = fs::read_to_string(choice).map_err(|error| format!("{choice}: {error}"))?;
-        return Ok(Workload::parse(choice, &text)?.varied());
+        return Ok(Workload::parse(choice, &text)?.with_fresh().varied());
     }
     let all = FILES.iter().map(|(name, text)| Workload::parse(name, text));
-    let all: Vec<Workload> = all.collect::<Result<_>>()?;
+    let all: Vec<Workload> =
+        all.map(|workload| Ok(workload?.with_fresh())).collect::<Result<_>>()?;
     let names: Vec<String> = all.iter().map(|workload| workload.name.clone()).collect();
     let all = all.into_iter();
     let chosen: Vec<Workload> = match choice {
@@ -376,6 +409,24 @@ mod tests {
         assert!(choose("all").unwrap().len() >= FILES.len());
         assert!(!choose("quick").unwrap().is_empty());
         assert!(choose("nothing").is_err());
+    }
+
+    #[test]
+    fn scans_and_many_gets_are_also_looked_at_in_new_processes() {
+        let quick = choose("quick").unwrap();
+        let rows = quick.iter().find(|workload| workload.name == "rows-24-150").unwrap();
+        let fresh = |of: &str| -> Vec<_> {
+            let is_of = |step: &&Step| step.fresh.is_some() && step.name.starts_with(of);
+            let told = |step: &Step| (step.operation, step.fresh, step.operations, step.is_bound());
+            rows.steps.iter().filter(is_of).map(told).collect()
+        };
+        let pages = Operation::ScanPages;
+        assert_eq!(
+            fresh("full scan, page at a time"),
+            [(pages, Some(Fresh::FirstPass), 1, false), (pages, Some(Fresh::Gained), 1, true)]
+        );
+        let gets = (Operation::Get, Some(Fresh::Gained), 1_000_000, true);
+        assert!(fresh("").contains(&gets));
     }
 
     #[test]

@@ -76,18 +76,6 @@ static void delete(struct run *run, size_t key)
 	run->live[key].is_there = 0;
 }
 
-static void begin(struct run *run)
-{
-	struct side *side = run->side;
-	MUST(side, side->txn_begin(side->env, NULL, 0, &side->txn));
-	MUST(side, side->dbi_open(side->txn, NULL, 0, &side->dbi));
-}
-
-static void commit(struct run *run)
-{
-	MUST(run->side, run->side->txn_commit(run->side->txn));
-}
-
 /* ---- kinds of work: what one transaction does ---- */
 
 #define MANY 1009
@@ -96,60 +84,60 @@ static void commit(struct run *run)
 /* Values of 1 to 16 pages, 50 replaced, no key twice. */
 static void replace_pages(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; i < 50; i++)
 		put(run, (run->transaction * 50 + i) % MANY, pages(run, 16));
-	commit(run);
+	commit(run->side);
 }
 
 static void replace_mixed(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; i < FEW; i++)
 		put(run, below(run, FEW), 1 + below(run, 17 * PAGE));
-	commit(run);
+	commit(run->side);
 }
 
 /* Values of 1, 2 and 3 pages, each deleted after the next one was put. */
 static void ring(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 1; i <= 3; i++) {
 		put(run, i, i * PAGE - 256);
 		delete(run, i == 1 ? 3 : i - 1);
 	}
-	commit(run);
+	commit(run->side);
 }
 
 /* One value of 40 kB, overwritten in a child transaction. */
 static void child(struct run *run)
 {
 	struct side *side = run->side;
-	begin(run);
+	begin(run->side, 0);
 	MDB_txn *parent = side->txn;
 	MUST(side, side->txn_begin(side->env, parent, 0, &side->txn));
 	put(run, 0, 40000);
-	commit(run);
+	commit(run->side);
 	side->txn = parent;
-	commit(run);
+	commit(run->side);
 }
 
 /* 64 identities, of each a value of at most 10 KiB that goes when the next one has come. */
 static void verify(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; i < 64; i++) {
 		size_t id = run->transaction * 64 + i;
 		put(run, id % KEYS_MAX, 1 + below(run, 10 << 10));
 		if (id > 0)
 			delete(run, (id - 1) % KEYS_MAX);
 	}
-	commit(run);
+	commit(run->side);
 }
 
 static void replace_few(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; i < 4; i++) {
 		size_t key = below(run, FEW);
 		if (below(run, 8))
@@ -157,17 +145,17 @@ static void replace_few(struct run *run)
 		else
 			delete(run, key);
 	}
-	commit(run);
+	commit(run->side);
 }
 
 /* Put at the back, deleted at the front. */
 static void queue(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	put(run, run->transaction % KEYS_MAX, mixed(run));
 	if (run->transaction >= FEW)
 		delete(run, (run->transaction - FEW) % KEYS_MAX);
-	commit(run);
+	commit(run->side);
 }
 
 /* Values that get longer, up to 48 pages, and short again. */
@@ -175,36 +163,36 @@ static void ramp(struct run *run)
 {
 	size_t half = run->transactions / 2, at = run->transaction;
 	size_t most = 1 + (at < half ? at : run->transactions - at) * 48 / half;
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; i < 3; i++)
 		put(run, below(run, FEW), 1 + below(run, most * PAGE));
-	commit(run);
+	commit(run->side);
 }
 
 /* Nine of ten puts are to one of ten keys. */
 static void hot(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; i < 3; i++)
 		put(run, below(run, 10) ? below(run, FEW / 10) : below(run, FEW), mixed(run));
-	commit(run);
+	commit(run->side);
 }
 
 /* A large transaction now and then, small ones in between. */
 static void bulk(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; run->transaction % 64 == 0 && i < FEW / 2; i++)
 		put(run, i * 2, mixed(run));
 	put(run, below(run, FEW), 1 + below(run, 300));
-	commit(run);
+	commit(run->side);
 }
 
 /* Child transactions, of which a third is given up. */
 static void nested(struct run *run)
 {
 	struct side *side = run->side;
-	begin(run);
+	begin(run->side, 0);
 	MDB_txn *parent = side->txn;
 	for (size_t i = 0; i < 4; i++) {
 		static struct run before;
@@ -213,19 +201,19 @@ static void nested(struct run *run)
 		put(run, below(run, FEW), mixed(run));
 		put(run, below(run, FEW), mixed(run));
 		if (below(run, 3)) {
-			commit(run);
+			commit(run->side);
 		} else {
 			side->txn_abort(side->txn);
 			memcpy(run->live, before.live, sizeof run->live);
 		}
 		side->txn = parent;
 	}
-	commit(run);
+	commit(run->side);
 }
 
 static void short_values(struct run *run)
 {
-	begin(run);
+	begin(run->side, 0);
 	for (size_t i = 0; i < 30; i++) {
 		size_t key = below(run, 100 * FEW);
 		if (below(run, 3))
@@ -233,7 +221,7 @@ static void short_values(struct run *run)
 		else
 			delete(run, key);
 	}
-	commit(run);
+	commit(run->side);
 }
 
 static const struct kind {
@@ -261,16 +249,6 @@ static const struct kind {
 
 /* ---- both sides ---- */
 
-static size_t file_of(const struct side *side)
-{
-	char path[5000];
-	struct stat stat_;
-	snprintf(path, sizeof path, "%s/data.mdb", side->folder);
-	if (stat(path, &stat_))
-		fail(side->name, "data.mdb is missing", -1);
-	return (size_t)stat_.st_size;
-}
-
 /* Reads what was put again. */
 static void must_hold_all(struct run *run)
 {
@@ -278,7 +256,7 @@ static void must_hold_all(struct run *run)
 	MDB_val value;
 	MDB_stat stat_;
 	size_t count = 0;
-	MUST(side, side->txn_begin(side->env, NULL, MDB_RDONLY, &side->txn));
+	begin(side, MDB_RDONLY);
 	for (size_t key = 0; key < KEYS_MAX; key++) {
 		MDB_val name = key_of(&key);
 		int code = side->get(side->txn, side->dbi, &name, &value);
@@ -306,16 +284,11 @@ static void work(struct side *side, const struct kind *kind, size_t divide, size
 	size_t steps = kind->transactions / divide;
 	memset(&run, 0, sizeof run);
 	run.side = side, run.state = 42, run.transactions = steps;
-	nftw(side->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	if (mkdir(side->folder, 0755))
-		fail(side->name, side->folder, -1);
-	MUST(side, side->env_create(&side->env));
-	MUST(side, side->env_set_mapsize(side->env, kind->map));
-	MUST(side, side->env_open(side->env, side->folder, kind->flags, 0644));
+	open_new(side, kind->flags, kind->map);
 	for (size_t at = 0; at < POINTS; at++) {
 		for (; run.transaction < steps * (at + 1) / POINTS; run.transaction++)
 			kind->transaction(&run);
-		curve[at] = file_of(side);
+		curve[at] = length_of_file(side);
 	}
 	must_hold_all(&run);
 	side->env_close(side->env);

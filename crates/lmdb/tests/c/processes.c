@@ -159,6 +159,31 @@ static void background(void)
 	mdb_env_close(env);
 }
 
+/* A program leaves the folder that its path begins at before its first commit, or removes the one that
+ * the files are in: they are open. */
+static void folders_that_are_left(void)
+{
+	folder("left");
+	folder("removed");
+	pid_t child = fork();
+	if (!child) {
+		MDB_env *envs[] = { open_env("left", 0, 0), open_env("removed", 0, 0) };
+		HOLDS(!unlink("removed/data.mdb") && !unlink("removed/lock.mdb") && !rmdir("removed"));
+		HOLDS(chdir("/") == 0);
+		for (size_t i = 0; i < 2 * LENGTH(envs); i++) {
+			MDB_env *env = envs[i % LENGTH(envs)];
+			MDB_txn *txn = begin(env, 0);
+			MDB_dbi dbi = open_dbi(txn, NULL, 0);
+			put(txn, dbi, i < 2 ? "first" : "second", "v");
+			OK(mdb_txn_commit(txn));
+			OK(mdb_env_sync(env, 1));
+			HOLDS(entries(env, dbi) == i / 2 + 1);
+		}
+		_exit(0);
+	}
+	ends_well(child);
+}
+
 /* A writer is killed in the middle: the next one has its turn, and what was committed is there. */
 static void killed_writer(void)
 {
@@ -468,6 +493,7 @@ int main(void)
 	HOLDS(chmod(".", 0755) == 0);
 	fork_with_an_environment();
 	background();
+	folders_that_are_left();
 	killed_writer();
 	killed_reader();
 	turns(0);

@@ -1,16 +1,15 @@
 /* Reads all of a database with a library that has LMDB's interface, in a process of its own: how
  * long the first pass takes, over a file that is in memory, how long later ones do, and how much
- * private memory they leave the process with. Every pass is checked.
+ * private memory they leave the process with. Every pass is checked. The same for loading one.
  *
  *     scan LIBRARY.so FOLDER KIND ENTRIES --prepare
  *     scan LIBRARY.so FOLDER KIND ENTRIES WORK
  *
  * Kinds: plain, compressed (MDB_PREFIX_COMPRESSION, where the library has it), duplicates. Works:
- * forwards, backwards, gets, writing (forwards, in a write transaction). The second form prints
- * nanoseconds of processor time an entry of the first pass and of the best of those that follow, and KiB. */
+ * forwards, backwards, gets, writing (forwards, in a write transaction), load (a new store, in an
+ * order without pattern, one transaction). The second form prints nanoseconds of processor time an
+ * entry of the first pass and of the best of those that follow, 0 if there are none, and KiB. */
 #include "side.h"
-
-#include <time.h>
 
 /* Values of a key that has several. */
 #define VALUES 20
@@ -47,45 +46,21 @@ static uint64_t number_of(const struct side *side, const MDB_val *data)
 
 #define VAL(object) (&(MDB_val){ sizeof (object), &(object) })
 
-/* Of the processor's time: nothing here waits, and others on the machine change it least. */
-static double now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-/* KiB of memory that the process has for itself. */
-static long private_kib(void)
-{
-	char line[256];
-	long kib = -1;
-	FILE *file = fopen("/proc/self/smaps_rollup", "r");
-	while (file && fgets(line, sizeof line, file))
-		if (sscanf(line, "Anonymous: %ld", &kib) == 1)
-			break;
-	if (!file || kib < 0)
-		fail("the system", "/proc/self/smaps_rollup", -1);
-	fclose(file);
-	return kib;
-}
-
-static void open_kind(struct side *side, const char *kind, const char *library, unsigned txn)
+static void begin_kind(struct side *side, const char *kind, const char *library, unsigned txn)
 {
 	unsigned flags = has_values ? MDB_DUPSORT : 0;
 	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 	/* Others refuse a flag that they do not know. */
 	if (!strcmp(kind, "compressed") && dlsym(handle, "mdb_last_error"))
 		flags |= MDB_PREFIX_COMPRESSION;
-	MUST(side, side->txn_begin(side->env, NULL, txn, &side->txn));
-	MUST(side, side->dbi_open(side->txn, NULL, flags, &side->dbi));
+	begin_as(side, txn, flags);
 }
 
 static void prepare(struct side *side, const char *kind, const char *library)
 {
 	MDB_cursor *cursor;
-	open_new(side, MDB_NOSYNC);
-	open_kind(side, kind, library, 0);
+	open_new(side, MDB_NOSYNC, MAP);
+	begin_kind(side, kind, library, 0);
 	MUST(side, side->cursor_open(side->txn, side->dbi, &cursor));
 	for (uint64_t i = 0; i < entries; i++) {
 		struct key key = key_of(has_values ? i / VALUES : i);
@@ -136,14 +111,14 @@ static void gets(struct side *side)
 
 static double pass(struct side *side, const char *work)
 {
-	double begun = now();
+	double begun = processor_time();
 	if (!strcmp(work, "gets"))
 		gets(side);
 	else if (!strcmp(work, "backwards"))
 		walk(side, MDB_LAST, MDB_PREV);
 	else
 		walk(side, MDB_FIRST, MDB_NEXT);
-	return (now() - begun) / (double)(strcmp(work, "gets") ? entries : GETS);
+	return (processor_time() - begun) / (double)(strcmp(work, "gets") ? entries : GETS);
 }
 
 static void measure(struct side *side, const char *kind, const char *library, const char *work)
@@ -152,9 +127,9 @@ static void measure(struct side *side, const char *kind, const char *library, co
 	unsigned flags = writes ? 0 : MDB_RDONLY;
 	double first = 0, later = 0;
 	long gained = 0;
-	open_env(side, writes ? MDB_NOSYNC : MDB_RDONLY);
+	open_env(side, writes ? MDB_NOSYNC : MDB_RDONLY, MAP);
 	for (int i = 0; i <= LATER; i++) {
-		open_kind(side, kind, library, flags);
+		begin_kind(side, kind, library, flags);
 		long before = private_kib();
 		double took = pass(side, work);
 		long more = private_kib() - before;
@@ -167,6 +142,31 @@ static void measure(struct side *side, const char *kind, const char *library, co
 	}
 	side->env_close(side->env);
 	printf("%.2f %.2f %ld\n", first, later, gained);
+}
+
+/* Each entry once: the prime is larger than their number. */
+static void load_all(struct side *side, const char *kind, const char *library)
+{
+	const uint64_t prime = 2654435761u;
+	open_new(side, MDB_NOSYNC, MAP);
+	begin_kind(side, kind, library, 0);
+	long before = private_kib();
+	double begun = processor_time();
+	side->is_watched = 1;
+	for (uint64_t i = 0; i < entries; i++) {
+		uint64_t number = i * prime % entries;
+		struct key key = key_of(has_values ? number / VALUES : number);
+		struct value value = value_of(number);
+		MUST(side, side->put(side->txn, side->dbi, VAL(key), VAL(value), 0));
+	}
+	commit(side);
+	watch(side);
+	double each = (processor_time() - begun) / (double)entries;
+	begin_kind(side, kind, library, MDB_RDONLY);
+	walk(side, MDB_FIRST, MDB_NEXT);
+	side->txn_abort(side->txn);
+	side->env_close(side->env);
+	printf("%.2f 0 %ld\n", each, side->most_kib - before);
 }
 
 int main(int count, char **arguments)
@@ -182,12 +182,14 @@ int main(int count, char **arguments)
 	snprintf(side.folder, sizeof side.folder, "%s", arguments[2]);
 	has_values = !strcmp(kind, "duplicates");
 	entries = strtoull(arguments[4], NULL, 10);
-	if (entries < 100) {
-		fprintf(stderr, "100 entries and more\n");
+	if (entries < 100 || entries > 2000000000) {
+		fprintf(stderr, "100 entries to 2,000,000,000\n");
 		return 2;
 	}
 	if (!strcmp(arguments[5], "--prepare"))
 		prepare(&side, kind, library);
+	else if (!strcmp(arguments[5], "load"))
+		load_all(&side, kind, library);
 	else
 		measure(&side, kind, library, arguments[5]);
 	return 0;

@@ -2,14 +2,16 @@
  *
  *     speed ORIGINAL.so OTHER.so FOLDER [ENTRIES KEY_BYTES VALUE_BYTES [ROUNDS]]
  *     speed --once LIBRARY.so FOLDER WORK ENTRIES KEY_BYTES VALUE_BYTES
+ *     speed --first LIBRARY.so FOLDER WORK ENTRIES KEY_BYTES VALUE_BYTES
  *
  * The first form prints a line of JSON a workload: the best of its rounds on each side in
  * nanoseconds a call, and how much faster the other is. The second does one workload once, its calls
- * inside of the function `measured`, for a tool that counts instructions. */
+ * inside of the function `measured`, for a tool that counts instructions. The third does a workload
+ * on the store that is there, as the first thing of its process, and prints nanoseconds of processor
+ * time a call, and the most KiB of private memory that were gained by the end of a transaction. */
 #include "side.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #define KEY_MAX 64
 #define VALUE_MAX 4096
@@ -69,12 +71,6 @@ static uint64_t next_of(struct shuffle *order)
 
 /* ---- environments ---- */
 
-static void begin(struct side *side, unsigned flags)
-{
-	MUST(side, side->txn_begin(side->env, NULL, flags, &side->txn));
-	MUST(side, side->dbi_open(side->txn, NULL, 0, &side->dbi));
-}
-
 static void must_hold_all(struct side *side)
 {
 	MDB_stat stat;
@@ -109,7 +105,7 @@ static size_t append_load(struct side *side)
 {
 	begin(side, 0);
 	size_t calls = put_all(side, 0, MDB_APPEND);
-	MUST(side, side->txn_commit(side->txn));
+	commit(side);
 	return calls;
 }
 
@@ -117,7 +113,7 @@ static size_t random_load(struct side *side)
 {
 	begin(side, 0);
 	size_t calls = put_all(side, 1, 0);
-	MUST(side, side->txn_commit(side->txn));
+	commit(side);
 	return calls;
 }
 
@@ -140,7 +136,7 @@ static inline size_t gets(struct side *side, size_t calls, int by_itself)
 			side->txn_abort(side->txn);
 	}
 	if (!by_itself)
-		side->txn_abort(side->txn);
+		end(side);
 	return calls;
 }
 
@@ -204,7 +200,7 @@ static size_t full_scan(struct side *side)
 	must_be(side, "number of entries seen", seen, entries);
 	must_be(side, "sum of all", sum, entries * (entries - 1) / 2 + entries * key_bytes);
 	side->cursor_close(cursor);
-	side->txn_abort(side->txn);
+	end(side);
 	return entries;
 }
 
@@ -229,32 +225,40 @@ static size_t range_of_100(struct side *side)
 		must_be(side, "sum of a range", sum, RANGE * first + RANGE * (RANGE - 1) / 2);
 	}
 	side->cursor_close(cursor);
-	side->txn_abort(side->txn);
+	end(side);
 	return RANGES;
 }
 
-static size_t one_put_each(struct side *side, size_t count)
+/* Transactions of so many puts each, over keys in an order without pattern. */
+static size_t small_transactions(struct side *side, size_t count, size_t puts)
 {
 	char key_buffer[KEY_MAX], value_buffer[VALUE_MAX];
 	struct shuffle order = shuffle();
 	for (size_t i = 0; i < count; i++) {
-		uint64_t number = next_of(&order);
-		MDB_val key = key_of(number, key_buffer), value = value_of(number, value_buffer);
 		begin(side, 0);
-		MUST(side, side->put(side->txn, side->dbi, &key, &value, 0));
-		MUST(side, side->txn_commit(side->txn));
+		for (size_t at = 0; at < puts; at++) {
+			uint64_t number = next_of(&order);
+			MDB_val key = key_of(number, key_buffer), value = value_of(number, value_buffer);
+			MUST(side, side->put(side->txn, side->dbi, &key, &value, 0));
+		}
+		commit(side);
 	}
 	return count;
 }
 
 static size_t durable_puts(struct side *side)
 {
-	return one_put_each(side, DURABLE_PUTS);
+	return small_transactions(side, DURABLE_PUTS, 1);
+}
+
+static size_t durable_puts_of_100(struct side *side)
+{
+	return small_transactions(side, DURABLE_PUTS, 100);
 }
 
 static size_t unsynced_puts(struct side *side)
 {
-	return one_put_each(side, UNSYNCED_PUTS);
+	return small_transactions(side, UNSYNCED_PUTS, 1);
 }
 
 /* What a workload works on. */
@@ -274,6 +278,7 @@ static const struct workload {
 	{ "full scan", full_scan, FILLED },
 	{ "range of 100", range_of_100, FILLED },
 	{ "one-put durable", durable_puts, FILLED },
+	{ "100-put durable", durable_puts_of_100, FILLED },
 	{ "one-put nosync", unsynced_puts, FILLED_NOSYNC },
 };
 
@@ -284,7 +289,7 @@ static void prepare(struct side *side, enum ground ground, enum ground *stands)
 		return;
 	if (side->env)
 		side->env_close(side->env);
-	open_new(side, ground == FILLED_NOSYNC ? MDB_NOSYNC : 0);
+	open_new(side, ground == FILLED_NOSYNC ? MDB_NOSYNC : 0, MAP);
 	if (ground != NEW)
 		random_load(side);
 	*stands = ground;
@@ -297,16 +302,6 @@ static double seconds(void)
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static double bytes_of(const struct side *side)
-{
-	char path[5000];
-	struct stat stat_;
-	snprintf(path, sizeof path, "%s/data.mdb", side->folder);
-	if (stat(path, &stat_))
-		fail(side->name, "data.mdb is missing", -1);
-	return (double)stat_.st_size;
 }
 
 static void print(const char *name, const char *unit, double original, double other)
@@ -334,21 +329,41 @@ static void compare(struct side sides[2], const struct workload *workload, int r
 	print(workload->name, "ns", best[0], best[1]);
 	if (workload->ground == NEW)
 		print(workload->work == append_load ? "size appended" : "size random", "bytes",
-			bytes_of(&sides[0]), bytes_of(&sides[1]));
+			(double)length_of_file(&sides[0]), (double)length_of_file(&sides[1]));
 }
 
-/* One workload on one library, for a tool that counts. */
-static int once(char **arguments)
+static void once(struct side *side, const struct workload *workload)
+{
+	enum ground stands = NEW;
+	prepare(side, workload->ground, &stands);
+	printf("%zu\n", measured(side, workload->work));
+}
+
+static void first(struct side *side, const struct workload *workload)
+{
+	if (workload->ground == NEW)
+		open_new(side, MDB_NOSYNC, MAP);
+	else
+		open_env(side, MDB_NOSYNC, MAP);
+	side->is_watched = 1;
+	long before = private_kib();
+	double begun = processor_time();
+	size_t calls = measured(side, workload->work);
+	double each = (processor_time() - begun) / (double)calls;
+	watch(side);
+	printf("%.1f %ld\n", each, side->most_kib - before);
+}
+
+/* One workload on one library, in a process of its own. */
+static int alone(char **arguments, void (*work)(struct side *, const struct workload *))
 {
 	static struct side side;
-	enum ground stands = NEW;
 	load(&side, arguments[0]);
 	side.name = arguments[0];
 	snprintf(side.folder, sizeof side.folder, "%s", arguments[1]);
 	for (size_t i = 0; i < LENGTH(workloads); i++)
 		if (!strcmp(workloads[i].name, arguments[2])) {
-			prepare(&side, workloads[i].ground, &stands);
-			printf("%zu\n", measured(&side, workloads[i].work));
+			work(&side, &workloads[i]);
 			must_hold_all(&side);
 			side.env_close(side.env);
 			return 0;
@@ -377,9 +392,10 @@ int main(int count, char **arguments)
 {
 	static struct side sides[2] = { { .name = "original" }, { .name = "other" } };
 	enum ground stands[2] = { NEW, NEW };
-	if (count >= 5 && !strcmp(arguments[1], "--once")) {
+	int is_once = count >= 5 && !strcmp(arguments[1], "--once");
+	if (is_once || (count >= 5 && !strcmp(arguments[1], "--first"))) {
 		read_shape(count - 5, arguments + 5);
-		return once(arguments + 2);
+		return alone(arguments + 2, is_once ? once : first);
 	}
 	if (count < 4) {
 		fprintf(stderr, "usage: %s ORIGINAL.so OTHER.so FOLDER [ENTRIES KEY VALUE [ROUNDS]]\n",

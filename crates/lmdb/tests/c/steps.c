@@ -44,11 +44,6 @@ static struct item rising(uint64_t number)
 
 static uint64_t value[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
-static void begin(struct side *side, unsigned flags)
-{
-	MUST(side, side->txn_begin(side->env, NULL, flags, &side->txn));
-}
-
 static void put(struct side *side, MDB_val *key, MDB_val *data)
 {
 	MUST(side, side->put(side->txn, side->dbi, key, data, 0));
@@ -263,7 +258,7 @@ static inline size_t gets(struct side *side, enum anew anew)
 		struct item key = item_of(i);
 		if (anew == BEGIN) {
 			side->txn_abort(side->txn);
-			begin(side, MDB_RDONLY);
+			MUST(side, side->txn_begin(side->env, NULL, MDB_RDONLY, &side->txn));
 		} else if (anew == RENEW) {
 			side->txn_reset(side->txn);
 			MUST(side, side->txn_renew(side->txn));
@@ -382,9 +377,8 @@ static int writes(const struct work *work)
 /* Makes the store that the work is done on. */
 static void prepare(struct side *side, const struct work *work)
 {
-	open_new(side, MDB_NOSYNC);
-	begin(side, 0);
-	MUST(side, side->dbi_open(side->txn, NULL, work->table, &side->dbi));
+	open_new(side, MDB_NOSYNC, MAP);
+	begin_as(side, 0, work->table);
 	work->fill(side);
 	MUST(side, side->txn_commit(side->txn));
 	side->env_close(side->env);
@@ -392,9 +386,8 @@ static void prepare(struct side *side, const struct work *work)
 
 static void run(struct side *side, const struct work *work)
 {
-	open_env(side, MDB_NOSYNC);
-	begin(side, work->txn);
-	MUST(side, side->dbi_open(side->txn, NULL, work->table, &side->dbi));
+	open_env(side, MDB_NOSYNC, MAP);
+	begin_as(side, work->txn, work->table);
 	if (!writes(work))
 		work->work(side);
 	printf("%zu\n", measured(side, work->work));

@@ -1,7 +1,8 @@
 //! Making commits durable after the fact: `sync`, and the background thread that calls it soon
 //! after an eventual commit.
 
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -14,7 +15,6 @@ use super::meta::{Kind, Meta};
 use super::pages::Run;
 use super::store::{CLEAN, Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
-use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex};
 use crate::{Error, Result};
 
@@ -219,16 +219,24 @@ impl Inner {
     /// failure poisons the store: what the system still holds, and what of it is on the disk, is
     /// not known then.
     fn flush_file(&self) -> Result<()> {
-        let path = &self.pages.path;
-        if !self.flusher.name_flushed.load(SeqCst) {
-            let named = self.options.system_in_use().sync_directory(path);
-            named.map_err(|e| self.poison(Error::io("flush the folder of", path, e)))?;
-            self.flusher.name_flushed.store(true, SeqCst);
-        }
+        self.flush_name()?;
         if is_planted(Bug::SkippedFlush) {
             return Ok(());
         }
-        self.pages.file.sync().map_err(|e| self.poison(Error::io("flush", path, e)))
+        self.pages.file.sync().map_err(|e| self.poison(Error::io("flush", &self.pages.path, e)))
+    }
+
+    fn flush_name(&self) -> Result<()> {
+        let mut unflushed = locked(&self.flusher.unflushed_name);
+        let Some(path) = &*unflushed else { return Ok(()) };
+        match self.options.system_in_use().sync_directory(path) {
+            Ok(()) => *unflushed = None,
+            // Programs remove the folder of a store that they alone are to see, or move it: it has
+            // no name of ours any more that could be lost.
+            Err(e) if e.kind() == ErrorKind::NotFound => *unflushed = None,
+            Err(e) => return Err(self.poison(Error::io("flush the folder of", path, e))),
+        }
+        Ok(())
     }
 }
 
@@ -237,8 +245,9 @@ impl Inner {
 pub(crate) struct Flusher {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Whether the name of the data file is known to be on stable storage.
-    pub(crate) name_flushed: AtomicBool,
+    /// The data file's path from the root, which also leads to it when the program has changed its
+    /// folder; none once it is known to be on stable storage.
+    pub(crate) unflushed_name: Mutex<Option<PathBuf>>,
 }
 
 #[derive(Default)]

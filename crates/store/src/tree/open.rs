@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use super::group::locked;
 use super::log::replay::replay;
 use super::meta::{META_LEN, Meta};
 use super::options::{Paths, max_pages};
@@ -165,7 +166,9 @@ impl Builder {
         }
         let state = if flushed { CLEAN } else { NEW };
         let store = self.start(paths, file, lock, state)?;
-        store.flusher.name_flushed.store(flushed, SeqCst);
+        if flushed {
+            *locked(&store.flusher.unflushed_name) = None;
+        }
         Ok(store)
     }
 
@@ -274,7 +277,10 @@ impl Builder {
             Arc::default(),
         )
         .verify_values_up_to(self.verified_max);
-        Ok(Inner::new(self.clone(), paths.clone(), Arc::new(pages), lock, newest))
+        let store = Inner::new(self.clone(), paths.clone(), Arc::new(pages), lock, newest);
+        let name = if self.system.is_some() { None } else { std::path::absolute(&paths.data).ok() };
+        *locked(&store.flusher.unflushed_name) = Some(name.unwrap_or_else(|| paths.data.clone()));
+        Ok(store)
     }
 }
 

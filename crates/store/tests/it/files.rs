@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use hedgerow::Error;
-use hedgerow::tree::{Paths, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Durability, Paths, Snapshot, Store, TableOptions};
 
 use crate::{Owned, Scratch, all, pair};
 
@@ -260,6 +260,26 @@ fn a_read_only_folder() {
     assert!(read.unwrap() == entries);
     if !may_write {
         assert!(matches!(written, Err(Error::Io { .. } | Error::ReadOnly)));
+    }
+}
+
+/// Programs do so with stores that nobody else is to see: the files are open.
+#[cfg(unix)]
+#[test]
+fn a_folder_that_was_removed() {
+    for durability in [Durability::Durable, Durability::Eventual, Durability::None] {
+        let scratch = Scratch::with(Store::builder().durability(durability));
+        fs::remove_dir_all(scratch.folder.path()).unwrap();
+        for i in 0..3u32 {
+            let mut txn = scratch.store.begin_write().unwrap();
+            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            txn.put(table, &i.to_be_bytes(), b"v").unwrap();
+            txn.commit().unwrap();
+            scratch.store.sync().unwrap();
+            let txn = scratch.store.begin_read().unwrap();
+            let table = txn.table("t").unwrap();
+            assert_eq!(txn.count(table).unwrap().keys, u64::from(i) + 1);
+        }
     }
 }
 
