@@ -8,13 +8,20 @@ use super::free::FreeState;
 use super::image::Image;
 use super::insert::put_plain;
 use super::meta::{FreeRun, Meta};
-use super::pages::{PageFile, PageNo, Pages, UndoMark, WritePages};
+use super::order::Form;
+use super::page_ref::PageNo;
+use super::pages::{PageFile, Pages, UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
-use super::search;
-use super::tree::{Form, Root, Tree};
-use super::txn::Savepoint;
-use super::{TableOptions, catalog};
+use super::tree::{Root, Tree};
+use super::{TableOptions, catalog, search};
 use crate::{Error, Result};
+
+/// A mark in a write transaction to roll back to. It is of no use once it was released or an
+/// earlier one was rolled back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    pub(crate) id: u64,
+}
 
 /// How to take back a change of an open table.
 struct SavedTable {
