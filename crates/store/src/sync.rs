@@ -7,6 +7,8 @@
 //! code itself is explored, not a copy of it. Only the models (`tests/it/schedules.rs`) work in
 //! such a build: a store that is opened outside of a model panics.
 
+use std::sync::PoisonError;
+
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -19,6 +21,12 @@ pub(crate) mod atomic {
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
+
+/// Locks, also after a panic: the data is consistent, since no lock is held while it changes in
+/// several steps.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[cfg(shuttle)]
 pub(crate) mod atomic {

@@ -1,13 +1,13 @@
 //! Updating the branches above pages that were laid out anew: replacing children, splitting,
 //! merging and removing branches on the way up, and the counters.
 
-use super::Count;
 use super::page::build::{Child, branch_len, build_branch};
-use super::page::{KeyCell, Page, Record, max_inline_key};
-use super::pages::{ExtentRef, PageRef, Pages, WritePages};
+use super::page::{KeyCell, MAX_LEVELS, Page, Record, max_inline_key};
+use super::page_ref::{ExtentRef, PageRef};
+use super::pages::{Pages, WritePages};
 use super::path::{Path, Step};
-use super::tree::{MAX_LEVELS, Tree, lower, raise};
-use super::{Bytes, extent};
+use super::tree::{Tree, lower, raise};
+use super::{Bytes, Count, extent};
 use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 

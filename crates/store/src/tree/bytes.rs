@@ -6,8 +6,6 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::order::compare_front;
-
 /// A key or value inside a store: `first` followed by `second`, both borrowed from the page.
 ///
 /// A page stores the prefix that its keys share once, so a key is usually in two pieces. Values of
@@ -23,6 +21,15 @@ use super::order::compare_front;
 pub struct Bytes<'t> {
     first: &'t [u8],
     second: &'t [u8],
+}
+
+/// A key or a value in one piece, as the short steps of a [`Cursor`](super::Cursor) give it.
+#[derive(Clone, Copy, Debug)]
+pub enum Joined<'t> {
+    /// It is stored so.
+    Stored(&'t [u8]),
+    /// It was copied, and has this length.
+    Copied(usize),
 }
 
 impl<'t> Bytes<'t> {
@@ -259,6 +266,57 @@ impl fmt::Debug for Bytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}{}\"", self.first.escape_ascii(), self.second.escape_ascii())
     }
+}
+
+/// Compares two slices from the front, eight bytes at a time: keys are short.
+#[inline(always)]
+pub(crate) fn compare_front(a: &[u8], b: &[u8]) -> Ordering {
+    let n = a.len().min(b.len());
+    let lengths = a.len().cmp(&b.len());
+    let (a, b) = (&a[..n], &b[..n]);
+    let mut at = 0;
+    while at + 8 <= n {
+        let (x, y) = (front(a, at), front(b, at));
+        if x != y {
+            return x.cmp(&y);
+        }
+        at += 8;
+    }
+    if n >= 8 {
+        // The bytes before are equal, so that looking at some of them again does no harm.
+        let (x, y) = (front(a, n - 8), front(b, n - 8));
+        if x != y {
+            return x.cmp(&y);
+        }
+    } else {
+        for (x, y) in a.iter().zip(b) {
+            if x != y {
+                return x.cmp(y);
+            }
+        }
+    }
+    lengths
+}
+
+#[inline(always)]
+fn front(bytes: &[u8], at: usize) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(raw)
+}
+
+/// Compares two slices from the back, eight bytes at a time.
+#[inline(always)]
+pub(crate) fn compare_back(a: &[u8], b: &[u8]) -> Ordering {
+    let (mut i, mut j) = (a.len(), b.len());
+    while i >= 8 && j >= 8 {
+        let (x, y) = (front(a, i - 8).swap_bytes(), front(b, j - 8).swap_bytes());
+        if x != y {
+            return x.cmp(&y);
+        }
+        (i, j) = (i - 8, j - 8);
+    }
+    a[..i].iter().rev().cmp(b[..j].iter().rev())
 }
 
 #[cfg(test)]

@@ -16,13 +16,13 @@
 
 use std::sync::{OnceLock, PoisonError};
 
+use super::entry::TableInfo;
 use super::options::{Duplicates, Order, TableOptions};
-use super::order::KeyOrder;
+use super::order::{Form, KeyOrder};
 use super::pages::Pages;
 use super::search;
-use super::snapshot::TableInfo;
 use super::tail::Tail;
-use super::tree::{Form, Root, Tree};
+use super::tree::{Root, Tree};
 use crate::coding::{placed, put_u32, same, u32_at};
 use crate::sync::Mutex;
 use crate::{Error, Result};

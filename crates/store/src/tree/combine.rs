@@ -24,9 +24,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::group::locked;
 use super::{Durability, Store, WriteTxn};
-use crate::sync::{Condvar, Mutex, now};
+use crate::sync::{Condvar, Mutex, locked, now};
 use crate::{Error, Result};
 
 /// For this long a leader goes on with functions that arrive; then it hands them to a new leader.

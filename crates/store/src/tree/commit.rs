@@ -17,18 +17,20 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::Durability;
-use super::group::locked;
 use super::image::{Flush, Image, Numbers, Pieces};
 use super::log::{self, Ring, Way};
-use super::meta::{FreePages, FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX};
-use super::pages::{Buffer, PageRef, Pages, WritePages};
+use super::meta::{
+    FreePages, FreeRun, Kind, META_LEN, Meta, ONE_FLUSH_PAGES, RUNS_MAX, SnapshotMeta,
+};
+use super::page_ref::PageRef;
+use super::pages::{Buffer, Pages, WritePages};
 use super::recover::{META_SLOTS, read_metas};
 use super::state::WriteState;
-use super::store::{
-    CLEAN, DIRTY, Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of,
-};
+use super::store::Inner;
 use super::tree::Root;
+use super::words::{CLEAN, DIRTY, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
 use crate::os::Shared;
+use crate::sync::locked;
 use crate::{Error, Result};
 
 /// So few branches below a root are written again soon.

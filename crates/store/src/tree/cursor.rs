@@ -16,7 +16,6 @@ mod values;
 mod write;
 
 pub use ahead::{Ahead, KeyRoom, Step};
-pub use joined::Joined;
 
 /// Where a cursor stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

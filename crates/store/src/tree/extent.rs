@@ -9,7 +9,8 @@
 //! The cell that names an extent carries the CRC-32C of the trailer, so that a part of a long value
 //! is verified by reading that part and the trailer only.
 
-use super::pages::{ExtentRef, FIRST_PAGE, PageFile, PageNo, Pages, ReadPages, Run, WritePages};
+use super::page_ref::{ExtentRef, FIRST_PAGE, PageNo, Run};
+use super::pages::{PageFile, Pages, ReadPages, WritePages};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::{Error, Result};

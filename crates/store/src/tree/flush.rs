@@ -9,13 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::commit::{announce, withdraw, write_meta, write_slot};
-use super::group::{EndTurn, Wait, locked};
+use super::group::{EndTurn, Wait};
 use super::log;
-use super::meta::{Kind, Meta};
-use super::pages::Run;
-use super::store::{CLEAN, Inner, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
+use super::meta::{Kind, Meta, SnapshotMeta};
+use super::page_ref::Run;
+use super::store::Inner;
+use super::words::{CLEAN, WORD_DIRTY, WORD_DURABLE, slot_of, word_of};
 use crate::canary::{Bug, is_planted};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, locked};
 use crate::{Error, Result};
 
 /// How long after an eventual commit the flush begins: commits until then share it.

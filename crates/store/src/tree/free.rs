@@ -32,10 +32,12 @@
 
 use super::insert::put_plain;
 use super::meta::{FreeRun, Meta, RECENT_MAX};
-use super::pages::{FIRST_PAGE, Freed, PageNo, Pages, Run, WritePages};
+use super::order::Form;
+use super::page_ref::{FIRST_PAGE, Freed, PageNo, Run};
+use super::pages::{Pages, WritePages};
 use super::remove::delete_plain;
 use super::search::{scan_plain, scan_plain_back};
-use super::tree::{Form, Tree};
+use super::tree::Tree;
 use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 use freed::{join_freed, sort_freed};

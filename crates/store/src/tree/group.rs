@@ -38,9 +38,10 @@ use std::time::{Duration, Instant};
 
 use super::commit::{give_back, publish};
 use super::state::WriteState;
-use super::store::{Inner, WORD_NUMBER};
+use super::store::Inner;
+use super::words::WORD_NUMBER;
 use super::{Durability, Savepoint};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, locked};
 use crate::{Error, Result};
 
 /// The most transactions of a group.
@@ -50,12 +51,6 @@ const PASSED_MAX: u32 = 64;
 /// The interval in which a waiter looks at the interruption flag, which a signal handler may raise
 /// and which therefore wakes no thread.
 const ROUND: Duration = Duration::from_millis(20);
-
-/// Locks, also after a panic: the data is consistent, since no lock is held while it changes in
-/// several steps.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Changed pages of one or more transactions that will be one commit.
 pub(crate) struct Group {

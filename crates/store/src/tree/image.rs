@@ -6,7 +6,8 @@ use std::io::IoSlice;
 
 use super::free::{SMALL_PAGES, runs_for_commit};
 use super::page::{PageMut, seal};
-use super::pages::{Buffer, PageFile, PageNo, PageRef, Run, WritePages};
+use super::page_ref::{PageNo, PageRef, Run};
+use super::pages::{Buffer, PageFile, WritePages};
 use super::tree::Tree;
 use crate::checksum::Crc64;
 use crate::{Error, Result};

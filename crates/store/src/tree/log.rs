@@ -38,15 +38,17 @@ pub(crate) mod replay;
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::group::locked;
 use super::image::{Image, Pieces};
 use super::meta::{LogPlace, Meta};
-use super::pages::{Pages, Run};
+use super::page_ref::Run;
+use super::pages::Pages;
 use super::state::WriteState;
-use super::store::{DIRTY, Inner, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, slot_of};
+use super::store::Inner;
+use super::words::{DIRTY, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, slot_of};
 use crate::canary::{Bug, is_planted};
 use crate::checksum::Crc64;
 use crate::coding::{put_u32, put_u64};
+use crate::sync::locked;
 use crate::{Error, Result};
 use delta::put_delta;
 use moved::Index;

@@ -38,7 +38,7 @@
 //! followed by its own CRC is the same for every message, so that a record of which only the first
 //! sectors were written would pass.
 
-use super::pages::{FIRST_PAGE, PAGE_NO_END, Run};
+use super::page_ref::{FIRST_PAGE, PAGE_NO_END, Run};
 use super::tree::Root;
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
@@ -493,6 +493,13 @@ fn foreign(bytes: &[u8]) -> Refusal {
     } else {
         "it does not begin with a meta record of a store; check the path".into()
     })
+}
+
+/// A commit as transactions see it.
+pub(crate) struct SnapshotMeta {
+    pub(crate) meta: Meta,
+    /// The meta page that held it when it was read or written.
+    pub(crate) slot: u32,
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod commit;
 mod compact;
 mod copy;
 mod cursor;
+mod entry;
 mod extent;
 mod flush;
 mod free;
@@ -24,6 +25,7 @@ mod open;
 mod options;
 mod order;
 mod page;
+mod page_ref;
 mod pages;
 mod path;
 mod range;
@@ -32,6 +34,7 @@ mod rebalance;
 mod recover;
 mod registry;
 mod remove;
+mod report;
 mod salvage;
 mod search;
 mod snapshot;
@@ -45,18 +48,21 @@ mod tree;
 mod txn;
 mod txn_read;
 mod typed;
+mod words;
 
-pub use bytes::Bytes;
-pub use cursor::{Ahead, Cursor, Joined, KeyRoom, Step};
+pub use bytes::{Bytes, Joined};
+pub use cursor::{Ahead, Cursor, KeyRoom, Step};
+pub use entry::{Count, Entry, Rank, Table, TableInfo};
 pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
 pub use page::group::ValueRun;
 pub use range::Range;
-pub use snapshot::{Count, Entry, Rank, Snapshot, Table, TableInfo, ValueReader};
-pub use stat::{
+pub use report::{
     CheckReport, CompactReport, CopyOptions, LevelShape, Loss, Reader, SalvageReport, StoreStat,
     TableShape, TableStat,
 };
+pub use snapshot::{Snapshot, ValueReader};
+pub use state::Savepoint;
 pub use store::{Interrupt, Store};
-pub use txn::{Nested, Savepoint, Update, ValueWriter, WriteTxn};
+pub use txn::{Nested, Update, ValueWriter, WriteTxn};
 pub use txn_read::ReadTxn;
 pub use typed::{TypedMultimap, TypedRange, TypedTable};

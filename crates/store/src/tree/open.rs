@@ -5,20 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::group::locked;
 use super::log::replay::replay;
-use super::meta::{META_LEN, Meta};
+use super::meta::{META_LEN, Meta, SnapshotMeta};
 use super::options::{Paths, max_pages};
 use super::pages::PageFile;
 use super::recover::{Choice, Found, META_SLOTS, read_metas, recover};
 use super::registry::{agree, open_once};
-use super::store::{
-    CLEAN, DIRTY, Inner, NEW, SnapshotMeta, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE,
-    WORD_NUMBER, WORD_POISON, word_of,
+use super::store::Inner;
+use super::words::{
+    CLEAN, DIRTY, NEW, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
+    WORD_POISON, word_of,
 };
 use super::{Builder, Durability, Store};
 use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
+use crate::sync::locked;
 use crate::{Error, Result};
 
 /// How much address space is reserved: the file grows inside it without a new map.

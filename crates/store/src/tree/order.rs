@@ -66,60 +66,39 @@ impl KeyOrder {
     }
 }
 
-/// Compares two slices from the front, eight bytes at a time: keys are short.
-#[inline(always)]
-pub(crate) fn compare_front(a: &[u8], b: &[u8]) -> Ordering {
-    let n = a.len().min(b.len());
-    let lengths = a.len().cmp(&b.len());
-    let (a, b) = (&a[..n], &b[..n]);
-    let mut at = 0;
-    while at + 8 <= n {
-        let (x, y) = (front(a, at), front(b, at));
-        if x != y {
-            return x.cmp(&y);
-        }
-        at += 8;
-    }
-    if n >= 8 {
-        // The bytes before are equal, so that looking at some of them again does no harm.
-        let (x, y) = (front(a, n - 8), front(b, n - 8));
-        if x != y {
-            return x.cmp(&y);
-        }
-    } else {
-        for (x, y) in a.iter().zip(b) {
-            if x != y {
-                return x.cmp(y);
-            }
-        }
-    }
-    lengths
+/// How the pairs of a tree are ordered, and how its leaves keep them.
+#[derive(Clone)]
+pub(crate) struct Form {
+    pub(crate) keys: KeyOrder,
+    /// `Some` if a key may have several values.
+    pub(crate) values: Option<KeyOrder>,
+    /// Whether keys and values stand in the leaves in one piece: nothing is shared there. (Branches
+    /// share all the same: separators are never handed out.)
+    pub(crate) whole: bool,
 }
 
-#[inline(always)]
-fn front(bytes: &[u8], at: usize) -> u64 {
-    let mut raw = [0; 8];
-    raw.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_be_bytes(raw)
-}
+impl Form {
+    /// Bytewise order, one value a key: the form of the catalog and of the free-space trees.
+    pub(crate) const PLAIN: Self = Self { keys: KeyOrder::Bytewise, values: None, whole: false };
 
-/// Compares two slices from the back, eight bytes at a time.
-#[inline(always)]
-pub(crate) fn compare_back(a: &[u8], b: &[u8]) -> Ordering {
-    let (mut i, mut j) = (a.len(), b.len());
-    while i >= 8 && j >= 8 {
-        let (x, y) = (front(a, i - 8).swap_bytes(), front(b, j - 8).swap_bytes());
-        if x != y {
-            return x.cmp(&y);
-        }
-        (i, j) = (i - 8, j - 8);
+    /// How many bytes of two keys a leaf that has both keeps once.
+    pub(crate) fn shared_of_keys(&self, a: &Bytes<'_>, b: &Bytes<'_>) -> usize {
+        if self.whole { 0 } else { self.keys.shared(a, b) }
     }
-    a[..i].iter().rev().cmp(b[..j].iter().rev())
+
+    /// How many bytes of two values of a key a group that has both keeps once.
+    pub(crate) fn shared_of_values(&self, a: &Bytes<'_>, b: &Bytes<'_>) -> usize {
+        match &self.values {
+            Some(order) if !self.whole => order.shared(a, b),
+            _ => 0,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::bytes::{compare_back, compare_front};
 
     #[test]
     fn fast_compares_agree_with_plain_ones() {

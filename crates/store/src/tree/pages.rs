@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
+use super::page::search::Extents;
 use super::page::{self, Page};
+use super::page_ref::{ExtentRef, FIRST_PAGE, PAGE_BYTES_MIN, PAGE_NO_END, PageNo, PageRef, Run};
 use crate::os::{self, DataFile, Map, Words};
 use crate::sync::Mutex;
 use crate::{Error, Result};
@@ -22,61 +24,8 @@ pub(crate) use changed::{UndoMark, WritePages};
 pub(crate) use frames::Buffer;
 use frames::Frames;
 
-/// The number of a page in the file; pages are counted from 0.
-pub(crate) type PageNo = u32;
-
-/// The first page that is not a meta page.
-pub(crate) const FIRST_PAGE: PageNo = 3;
-
-/// The first page number that does not exist: numbers have 31 bits.
-pub(crate) const PAGE_NO_END: u32 = 1 << 31;
-/// The bytes of the smallest pages.
-pub(crate) const PAGE_BYTES_MIN: usize = 4096;
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;
-
-/// A page: one in the file by number, or a changed one by slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PageRef(pub(crate) u32);
-
-impl PageRef {
-    const CHANGED: u32 = 1 << 31;
-    /// No page: the root of an empty tree.
-    pub(crate) const NONE: Self = Self(u32::MAX);
-
-    pub(crate) fn slot(slot: usize) -> Self {
-        Self(slot as u32 | Self::CHANGED)
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_changed(self) -> bool {
-        self.0 & Self::CHANGED != 0
-    }
-
-    pub(crate) fn is_none(self) -> bool {
-        self == Self::NONE
-    }
-
-    #[inline(always)]
-    fn index(self) -> usize {
-        (self.0 & !Self::CHANGED) as usize
-    }
-}
-
-/// A run of neighbouring pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) start: PageNo,
-    pub(crate) len: u32,
-}
-
-/// Pages that a transaction no longer refers to: used by the snapshots from `birth` up to (but not
-/// including) the transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Freed {
-    pub(crate) run: Run,
-    pub(crate) birth: u64,
-}
 
 /// An open data file as pages, shared by all transactions of a store.
 pub(crate) struct PageFile {
@@ -302,11 +251,9 @@ impl PageFile {
 }
 
 /// What the tree's algorithms read pages through.
-pub(crate) trait Pages {
+pub(crate) trait Pages: Extents {
     /// The page `at`, which must be of the given level (0: leaf).
     fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>>;
-    /// The first `len` bytes of the extent that `reference` names, all pages of it checked.
-    fn extent(&self, reference: &ExtentRef) -> Result<&[u8]>;
     /// `len` bytes from `offset` on in an extent, only the pages touched being checked.
     fn extent_part(&self, reference: &ExtentRef, offset: u64, out: &mut [u8]) -> Result<()>;
     /// The page size.
@@ -326,20 +273,6 @@ pub(crate) trait Pages {
     fn fetch_to_change(&self, at: PageRef, bytes: usize);
     /// Has pages read in the background where the file is beyond memory; neighbours together.
     fn read_ahead(&self, pages: &mut dyn Iterator<Item = PageRef>);
-}
-
-/// Names an extent: a run of pages that holds one long key or value.
-///
-/// The bytes stand at the start of the run, in one piece. The last bytes of the run are the
-/// trailer: a CRC-32C for each page that holds bytes (those of the trailer itself, from its first
-/// byte to the end of its page, are covered by `sum`), and the birth number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExtentRef {
-    pub(crate) first: PageNo,
-    /// Bytes.
-    pub(crate) len: u32,
-    /// CRC-32C of the trailer.
-    pub(crate) sum: u32,
 }
 
 /// Runs that were read, by first page and number of pages.
@@ -475,6 +408,12 @@ impl ReadPages {
     }
 }
 
+impl Extents for ReadPages {
+    fn extent(&self, reference: &ExtentRef) -> Result<&[u8]> {
+        super::extent::read_whole(self, reference)
+    }
+}
+
 impl Pages for ReadPages {
     #[inline(always)]
     fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>> {
@@ -486,10 +425,6 @@ impl Pages for ReadPages {
         } else {
             Err(self.file.corrupt(at.0, "a page of another level than its parent says"))
         }
-    }
-
-    fn extent(&self, reference: &ExtentRef) -> Result<&[u8]> {
-        super::extent::read_whole(self, reference)
     }
 
     fn extent_part(&self, reference: &ExtentRef, offset: u64, out: &mut [u8]) -> Result<()> {

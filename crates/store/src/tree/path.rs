@@ -1,10 +1,10 @@
 //! The way from the root to a leaf.
 
-use super::page::Page;
-use super::page::search::{Side, branch_slot};
-use super::pages::{PAGE_BYTES_MIN, PageRef, Pages};
-use super::search::fetch_leaf;
-use super::tree::{MAX_LEVELS, Tree};
+use super::page::search::{LIKELY_BYTES, Side, branch_slot, likely_place};
+use super::page::{MAX_LEVELS, Page};
+use super::page_ref::{PAGE_BYTES_MIN, PageRef};
+use super::pages::Pages;
+use super::tree::Tree;
 use crate::Result;
 
 /// One step: a page and the slot in it (of a branch the child, of a leaf the group).
@@ -233,5 +233,28 @@ impl Path {
                 pages.prefetch(page.child(i));
             }
         }
+    }
+}
+
+/// About this many leaves stay in the processor's cache.
+const FEW_LEAVES: u64 = 256;
+
+/// Has the processor fetch what a search for a key will look at in a child of the last branch: its
+/// beginning, and around the place where the record probably stands.
+#[inline(always)]
+pub(crate) fn fetch_leaf<P: Pages>(
+    pages: &P,
+    tree: &Tree,
+    (branch, slot): (Page<'_>, usize),
+    key: &[u8],
+) {
+    let (at, front) = (branch.child(slot), tree.front());
+    pages.fetch(at, 0..front);
+    if tree.root.leaf_pages <= FEW_LEAVES {
+        return;
+    }
+    let place = likely_place(&tree.form.keys, (branch, slot), key, front, pages.page_size());
+    if let Some(place) = place {
+        pages.fetch(at, place..place + LIKELY_BYTES);
     }
 }

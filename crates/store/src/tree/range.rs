@@ -5,7 +5,8 @@ use std::iter::FusedIterator;
 use std::ops::Bound;
 
 use super::page::search::Side;
-use super::pages::{PageRef, Pages};
+use super::page_ref::PageRef;
+use super::pages::Pages;
 use super::{Cursor, Entry, Snapshot, Table};
 use crate::Result;
 

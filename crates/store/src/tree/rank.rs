@@ -7,9 +7,9 @@ use super::page::search::{
     Aim, Side, branch_slot, leaf_aim, leaf_slot, leaf_slot_from, value_slot,
 };
 use super::page::{Page, add};
-use super::pages::{PageRef, Pages};
-use super::path::{Path, Step};
-use super::search::fetch_leaf;
+use super::page_ref::PageRef;
+use super::pages::Pages;
+use super::path::{Path, Step, fetch_leaf};
 use super::tree::Tree;
 use super::{Count, Rank};
 use crate::Result;

@@ -6,16 +6,17 @@
 //! leaves made into three or four (the B*-tree of Knuth, volume 3, 6.2.4). Random inserts so fill
 //! leaves to more than four fifths instead of the usual 69 %.
 
-use super::Count;
 use super::branches::{NewChild, Separator, Swap, Window, add_above, replace_children, slot_above};
 use super::page::build::{Pair, Sizes, build_leaf, build_leaf_sharing, put_single};
 use super::page::leaf::{RestCell, single_len};
 use super::page::records::Records;
+use super::page::search::Extents;
 use super::page::{KeyCell, Page, PageMut, Record, ValueCell, max_inline_key};
-use super::pages::{Buffer, ExtentRef, PAGE_BYTES_MIN, PageRef, Pages, WritePages};
+use super::page_ref::{ExtentRef, PAGE_BYTES_MIN, PageRef};
+use super::pages::{Buffer, Pages, WritePages};
 use super::path::Path;
 use super::tree::{Tree, lower, raise};
-use super::{Bytes, extent};
+use super::{Bytes, Count, extent};
 use crate::{Error, Result};
 
 /// What is to be different in the leaf that is laid out anew.

@@ -24,7 +24,7 @@
 use std::path::Path;
 
 use super::meta::{Kind, META_LEN, Meta, Refusal};
-use super::pages::Run;
+use super::page_ref::Run;
 use crate::canary::{Bug, is_planted};
 use crate::checksum::Crc64;
 use crate::os::DataFile;

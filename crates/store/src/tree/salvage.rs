@@ -24,9 +24,11 @@ use super::catalog::Stored;
 use super::meta::Meta;
 use super::open::exists;
 use super::options::Paths;
-use super::pages::{FIRST_PAGE, PageFile};
+use super::order::Form;
+use super::page_ref::FIRST_PAGE;
+use super::pages::PageFile;
 use super::recover::{META_SLOTS, read_metas};
-use super::tree::{Form, Root};
+use super::tree::Root;
 use super::{Builder, Durability, Interrupt, Loss, SalvageReport, Store, WriteTxn};
 use crate::os::{Open, RealSystem, System};
 use crate::{Error, Result};
@@ -131,7 +133,7 @@ fn open_old(path: &Path, interrupt: &Interrupt) -> Result<(PageFile, Vec<Meta>)>
 fn page_count(file: &PageFile) -> Result<u32> {
     let len = file.file.len().map_err(|e| Error::io("read the length of", &file.path, e))?;
     let pages = len / file.page_size() as u64;
-    Ok(pages.min(u64::from(super::pages::PAGE_NO_END)) as u32)
+    Ok(pages.min(u64::from(super::page_ref::PAGE_NO_END)) as u32)
 }
 
 /// Finds the tables, in the ways of the head of this file.

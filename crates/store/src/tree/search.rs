@@ -1,11 +1,10 @@
 //! Looking entries up: single gets, batches whose cache misses overlap, and plain scans.
 
-use super::page::search::{
-    LIKELY_BYTES, Side, branch_slot, leaf_aim, leaf_slot, leaf_slot_from, likely_place, value_slot,
-};
+use super::page::search::{Side, branch_slot, leaf_aim, leaf_slot, leaf_slot_from, value_slot};
 use super::page::{Page, Record, ValueCell};
-use super::pages::{PageRef, Pages};
-use super::path::Path;
+use super::page_ref::PageRef;
+use super::pages::Pages;
+use super::path::{Path, fetch_leaf};
 use super::tree::Tree;
 use super::{Bytes, Entry};
 use crate::Result;
@@ -13,9 +12,6 @@ use crate::Result;
 /// This many bytes of the last branch are prefetched before it is searched: header, heads and
 /// offsets of one that is three quarters full of short separators.
 const BRANCH_FRONT: usize = 1024;
-
-/// About this many leaves stay in the processor's cache.
-const FEW_LEAVES: u64 = 256;
 
 /// A leaf and a slot in it.
 type Found<'p> = (Page<'p>, usize);
@@ -47,26 +43,6 @@ pub(crate) fn find<'p, P: Pages>(
             1 => pages.fetch(at, 0..BRANCH_FRONT),
             _ => {}
         }
-    }
-}
-
-/// Has the processor fetch what a search for a key will look at in a child of the last branch: its
-/// beginning, and around the place where the record probably stands.
-#[inline(always)]
-pub(crate) fn fetch_leaf<P: Pages>(
-    pages: &P,
-    tree: &Tree,
-    (branch, slot): (Page<'_>, usize),
-    key: &[u8],
-) {
-    let (at, front) = (branch.child(slot), tree.front());
-    pages.fetch(at, 0..front);
-    if tree.root.leaf_pages <= FEW_LEAVES {
-        return;
-    }
-    let place = likely_place(&tree.form.keys, (branch, slot), key, front, pages.page_size());
-    if let Some(place) = place {
-        pages.fetch(at, place..place + LIKELY_BYTES);
     }
 }
 

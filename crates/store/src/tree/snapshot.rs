@@ -3,71 +3,12 @@
 use std::ops::Bound;
 
 use super::catalog::{self, OpenTable};
+use super::entry::{Count, Entry, Rank, Table, TableInfo};
 use super::page::ValueCell;
-use super::pages::{ExtentRef, Pages};
-use super::{
-    Bytes, Cursor, Order, Range, ReadTxn, TableOptions, TableShape, TableStat, WriteTxn, rank,
-    search,
-};
+use super::page_ref::ExtentRef;
+use super::pages::Pages;
+use super::{Bytes, Cursor, Order, Range, TableOptions, TableShape, TableStat, rank, search};
 use crate::{Error, Result};
-
-/// A table as seen by one transaction: a small handle, valid in that transaction only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
-    pub(crate) index: u32,
-    pub(crate) txn: u32,
-}
-
-/// A key and one of its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'t> {
-    /// The key.
-    pub key: Bytes<'t>,
-    /// The value.
-    pub value: Bytes<'t>,
-}
-
-/// A number of distinct keys and of values; the same in a table without duplicates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Distinct keys.
-    pub keys: u64,
-    /// Values, that is pairs of a key and a value.
-    pub values: u64,
-}
-
-/// Where a key or a pair stands, or would stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rank {
-    /// How many distinct keys come before the key.
-    pub keys: u64,
-    /// How many pairs come before the key's first value (or before the pair asked for).
-    pub values: u64,
-    /// Whether it is there.
-    pub found: bool,
-}
-
-/// A table's name, options and size.
-#[derive(Clone, Debug)]
-pub struct TableInfo {
-    /// Its name.
-    pub name: Vec<u8>,
-    /// The order of its keys; a custom order shows the stored name.
-    pub order: String,
-    /// Whether keys may have several values.
-    pub duplicates: bool,
-    /// The fixed size of the values of a key, where the table has one.
-    pub value_size: Option<u32>,
-    /// The order of the values of a key.
-    pub value_order: String,
-    /// Whether the common beginning of a leaf's keys, and of a key's values, is stored once
-    /// ([`TableOptions::prefix_compression`](crate::tree::TableOptions::prefix_compression)).
-    pub prefix_compression: bool,
-    /// The caller's own bits.
-    pub user_flags: u32,
-    /// Its entries.
-    pub count: Count,
-}
 
 pub(crate) mod sealed {
     //! What the engine knows of a transaction and its users do not.
@@ -75,7 +16,7 @@ pub(crate) mod sealed {
     use super::super::catalog::{OpenTable, Opened};
     use super::super::pages::Pages;
     use super::super::tree::Tree;
-    use super::Table;
+    use crate::tree::entry::Table;
     use crate::{Error, Result};
 
     /// The inside of a transaction.
@@ -153,8 +94,9 @@ fn open<S: Snapshot>(txn: &S, name: &[u8], options: Option<&TableOptions>) -> Re
 
 /// The reading interface that read and write transactions share.
 ///
-/// Keys, values and entries that are handed out borrow the transaction: those of a [`ReadTxn`] live
-/// as long as it, those of a [`WriteTxn`] until its next write. Every call may fail with
+/// Keys, values and entries that are handed out borrow the transaction: of a
+/// [`ReadTxn`](crate::tree::ReadTxn) they live as long as it, of a
+/// [`WriteTxn`](crate::tree::WriteTxn) until its next write. Every call may fail with
 /// [`Error::Corrupt`] (a damaged page), [`Error::Interrupted`] and, given a handle of another
 /// transaction, [`Error::WrongTransaction`]; only further errors are named below.
 pub trait Snapshot: sealed::Sealed + Sized {
@@ -404,9 +346,6 @@ fn nth<S: Snapshot>(txn: &S, table: Table, n: u64, by_keys: bool) -> Result<Opti
         None => Ok(None),
     }
 }
-
-impl Snapshot for ReadTxn {}
-impl Snapshot for WriteTxn {}
 
 /// Reads one large value in parts (`io::Read` and `io::Seek`), checking only the pages it touches.
 pub struct ValueReader<'t> {

@@ -7,7 +7,8 @@ use super::catalog::OpenTable;
 use super::free::FreeState;
 use super::image::{Image, Pieces};
 use super::meta::ONE_FLUSH_PAGES;
-use super::pages::{PageRef, Pages, WritePages};
+use super::page_ref::PageRef;
+use super::pages::{Pages, WritePages};
 use super::state::WriteState;
 use crate::Result;
 

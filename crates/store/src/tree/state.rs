@@ -8,13 +8,20 @@ use super::free::FreeState;
 use super::image::Image;
 use super::insert::put_plain;
 use super::meta::{FreeRun, Meta};
-use super::pages::{PageFile, PageNo, Pages, UndoMark, WritePages};
+use super::order::Form;
+use super::page_ref::PageNo;
+use super::pages::{PageFile, Pages, UndoMark, WritePages};
 use super::remove::{clear, delete_plain};
-use super::search;
-use super::tree::{Form, Root, Tree};
-use super::txn::Savepoint;
-use super::{TableOptions, catalog};
+use super::tree::{Root, Tree};
+use super::{TableOptions, catalog, search};
 use crate::{Error, Result};
+
+/// A mark in a write transaction to roll back to. It becomes invalid when it is released or an
+/// earlier one is rolled back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    pub(crate) id: u64,
+}
 
 /// How to take back a change of an open table.
 struct SavedTable {
@@ -214,7 +221,7 @@ impl WriteState {
         put_plain(&mut self.pages, &mut self.catalog, to, &record)
     }
 
-    /// Opens a savepoint: O(1).
+    /// Opens a savepoint, in O(1).
     pub(crate) fn savepoint(&mut self) -> Savepoint {
         let id = self.next_mark;
         self.next_mark += 1;

@@ -1,14 +1,11 @@
 //! A tree as a value: where its root is, how it is ordered, what it counts and how many pages it
 //! has. The algorithms on it stand in `search`, `insert`, `remove`, `rank` and `cursor`.
 
-use super::order::KeyOrder;
-use super::page::{HEADER_LEN, slot_len};
-use super::pages::{PAGE_BYTES_MIN, PageRef};
-use super::{Bytes, Count};
+use super::Count;
+use super::order::Form;
+use super::page::{HEADER_LEN, MAX_LEVELS, slot_len};
+use super::page_ref::{PAGE_BYTES_MIN, PageRef};
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
-
-/// The most levels that a tree can have; a page that says otherwise is damaged.
-pub(crate) const MAX_LEVELS: usize = 32;
 
 /// No counter of a root record is larger: 2^31 pages of at most 2^16 bytes.
 const COUNT_MAX: u64 = 1 << 47;
@@ -85,35 +82,6 @@ pub(crate) fn raise(counter: &mut u64, by: u64) {
 #[inline(always)]
 pub(crate) fn lower(counter: &mut u64, by: u64) {
     *counter = counter.wrapping_sub(by);
-}
-
-/// How the pairs of a tree are ordered, and how its leaves keep them.
-#[derive(Clone)]
-pub(crate) struct Form {
-    pub(crate) keys: KeyOrder,
-    /// `Some` if a key may have several values.
-    pub(crate) values: Option<KeyOrder>,
-    /// Whether keys and values stand in the leaves in one piece: nothing is shared there. (Branches
-    /// share all the same: separators are never handed out.)
-    pub(crate) whole: bool,
-}
-
-impl Form {
-    /// Bytewise order, one value a key: the form of the catalog and of the free-space trees.
-    pub(crate) const PLAIN: Self = Self { keys: KeyOrder::Bytewise, values: None, whole: false };
-
-    /// How many bytes of two keys a leaf that has both keeps once.
-    pub(crate) fn shared_of_keys(&self, a: &Bytes<'_>, b: &Bytes<'_>) -> usize {
-        if self.whole { 0 } else { self.keys.shared(a, b) }
-    }
-
-    /// How many bytes of two values of a key a group that has both keeps once.
-    pub(crate) fn shared_of_values(&self, a: &Bytes<'_>, b: &Bytes<'_>) -> usize {
-        match &self.values {
-            Some(order) if !self.whole => order.shared(a, b),
-            _ => 0,
-        }
-    }
 }
 
 /// A tree.

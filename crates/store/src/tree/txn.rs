@@ -1,7 +1,7 @@
 //! The write transaction: its changes, and how they are rolled back or committed.
 
 mod nested;
-mod sizes;
+pub(crate) mod sizes;
 mod value;
 
 use std::ops::Bound;
@@ -16,19 +16,18 @@ use super::group::Turn;
 use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
 use super::order::KeyOrder;
 use super::page::ValueCell;
-use super::pages::{ExtentRef, Pages, WritePages};
+use super::page_ref::ExtentRef;
+use super::pages::{Pages, WritePages};
 use super::path::Path;
 use super::remove::{clear, delete_at, delete_key, delete_range};
 use super::snapshot::sealed::Sealed;
-use super::state::WriteState;
+use super::state::{Savepoint, WriteState};
 use super::tail::Tail;
 use super::tree::{Tree, raise};
+use super::txn::sizes::KEY_MAX;
 use super::txn_read::unique;
 use super::{Bytes, Count, Durability, Snapshot, Table, TableOptions, extent, search, spill};
 use crate::{Error, Result};
-
-/// The longest key in bytes.
-pub(crate) const KEY_MAX: usize = 65_535;
 
 /// This many pages of the room in the file are reserved for deletes and for the commit itself: a
 /// full store can be emptied, and it is a put that finds the store full, not the commit.
@@ -58,13 +57,6 @@ pub struct WriteTxn {
 struct Reserved {
     index: usize,
     key: Vec<u8>,
-}
-
-/// A mark in a write transaction to roll back to. It becomes invalid when it is released or an
-/// earlier one is rolled back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint {
-    pub(crate) id: u64,
 }
 
 /// What [`WriteTxn::update`] does with an entry.
@@ -120,6 +112,8 @@ impl Sealed for WriteTxn {
         }
     }
 }
+
+impl Snapshot for WriteTxn {}
 
 impl WriteTxn {
     pub(crate) fn new(turn: Turn) -> Self {

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::Snapshot;
 use super::catalog::Opened;
+use super::meta::SnapshotMeta;
+use super::order::Form;
 use super::pages::ReadPages;
 use super::snapshot::sealed::Sealed;
-use super::store::{Inner, SnapshotMeta};
-use super::tree::{Form, Tree};
+use super::store::Inner;
+use super::tree::Tree;
 use crate::Result;
-
-/// What a reader slot's word says when it pins nothing.
-pub(crate) const NOT_PINNED: u64 = u64::MAX;
 
 /// A number that no other transaction of this process has: handles and cursors carry it. A thread
 /// takes some at a time, so that short transactions of many threads do not wait for one counter.
@@ -187,6 +187,8 @@ impl Sealed for ReadTxn {
         Tree::new(self.meta.meta.catalog, Form::PLAIN)
     }
 }
+
+impl Snapshot for ReadTxn {}
 
 impl Drop for ReadTxn {
     fn drop(&mut self) {

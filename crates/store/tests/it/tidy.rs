@@ -3,11 +3,12 @@
 //! A rule is a function from a file to its problems, each with file and line; a planted fault
 //! beside it shows that it finds something. It does not look at behaviour.
 
+mod circles;
 mod directions;
 mod layout;
 mod source;
 
-use source::{Source, body, closing, workspace};
+use source::{Source, body, closing, without_tests, workspace};
 
 /// Lines of code in a file, tests excluded.
 const FILE_LINES_MAX: usize = 1_000;
@@ -79,17 +80,7 @@ fn every_file_opens_by_saying_what_it_holds() {
 
 /// The code of the file in lines, without blank ones and without its test modules.
 fn code_lines(source: &Source) -> usize {
-    let mut kept = source.code.clone();
-    while let Some(at) = kept.find("#[cfg(test)]") {
-        let end = match body(&kept, at + "#[cfg(test)]".len()).and_then(|open| closing(&kept, open))
-        {
-            Some(end) => end,
-            // A module in a file of its own, or a use: one line.
-            None => at + kept[at..].find(';').unwrap_or(0),
-        };
-        kept.replace_range(at..=end, "");
-    }
-    kept.lines().filter(|line| !line.trim().is_empty()).count()
+    without_tests(source).lines().filter(|line| !line.trim().is_empty()).count()
 }
 
 fn file_size(source: &Source) -> Vec<String> {

@@ -287,7 +287,7 @@ fn cells_and_extents() {
     page("the greatest length", "does not exist", &|page| put_u32(page, cell + 4, u32::MAX));
     page("sum", "checksums of a long value", &flip(cell + 8));
     let run =
-        crate::tree::extent::run_of(&crate::tree::pages::ExtentRef { first, len, sum: 0 }, PAGE);
+        crate::tree::extent::run_of(&crate::tree::page_ref::ExtentRef { first, len, sum: 0 }, PAGE);
     let start = first as usize * PAGE;
     field.plant("a byte of a value", "page of a long value is wrong", |bytes| bytes[start] ^= 1);
     let last = start + run.len as usize * PAGE - 1;

@@ -1,6 +1,6 @@
 //! A set of page numbers, as bits.
 
-use crate::tree::pages::{PageNo, Run};
+use crate::tree::page_ref::{PageNo, Run};
 
 /// A set of pages of a store.
 pub(crate) struct PageSet {

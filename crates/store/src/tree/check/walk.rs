@@ -9,13 +9,13 @@ use std::cmp::Ordering;
 
 use super::Checker;
 use crate::Result;
-use crate::tree::order::KeyOrder;
+use crate::tree::order::{Form, KeyOrder};
 use crate::tree::page::build::flags_of;
 use crate::tree::page::search::head_in;
 use crate::tree::page::{self, CONTINUES, Page, Record, ValueCell, add, code};
-use crate::tree::pages::{ExtentRef, PageNo, Run};
-use crate::tree::tree::{Form, Root};
-use crate::tree::txn::KEY_MAX;
+use crate::tree::page_ref::{ExtentRef, PageNo, Run};
+use crate::tree::tree::Root;
+use crate::tree::txn::sizes::KEY_MAX;
 use crate::tree::{Bytes, Count, extent};
 
 /// What the entries of a tree must be like; a size of 0: any.

@@ -8,11 +8,12 @@ use crate::Result;
 use crate::tree::catalog::{OpenTable, Stored};
 use crate::tree::extent;
 use crate::tree::free::FreeState;
-use crate::tree::page::Record;
-use crate::tree::pages::{ExtentRef, PageNo, PageRef, Pages, WritePages};
+use crate::tree::page::{MAX_LEVELS, Record};
+use crate::tree::page_ref::{ExtentRef, PageNo, PageRef};
+use crate::tree::pages::{Pages, WritePages};
 use crate::tree::search::scan_plain;
 use crate::tree::state::WriteState;
-use crate::tree::tree::{MAX_LEVELS, Root};
+use crate::tree::tree::Root;
 
 /// How much of a long value is moved at a time.
 const PART_BYTES: usize = 512 << 10;

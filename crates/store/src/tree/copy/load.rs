@@ -7,13 +7,15 @@
 use std::sync::Arc;
 
 use super::write_run;
-use crate::tree::order::KeyOrder;
+use crate::tree::order::{Form, KeyOrder};
 use crate::tree::page::build::{Child, LeafSize, Pair, branch_len, build_branch, build_leaf};
-use crate::tree::page::{KeyCell, PageMut, ValueCell, add, max_inline_key, seal};
-use crate::tree::pages::{ExtentRef, FIRST_PAGE, PageFile, PageNo, PageRef, Pages, ReadPages};
+use crate::tree::page::search::Extents;
+use crate::tree::page::{KeyCell, MAX_LEVELS, PageMut, ValueCell, add, max_inline_key, seal};
+use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, PageNo, PageRef};
+use crate::tree::pages::{PageFile, Pages, ReadPages};
 use crate::tree::path::Path;
 use crate::tree::rebalance::{Change, collect, shortest};
-use crate::tree::tree::{Form, MAX_LEVELS, Root, Tree};
+use crate::tree::tree::{Root, Tree};
 use crate::tree::{Bytes, Count, extent};
 use crate::{Error, Result};
 

@@ -6,8 +6,9 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use super::{Cursor, Joined};
+use super::Cursor;
 use crate::tree::ReadTxn;
+use crate::tree::bytes::Joined;
 use crate::tree::page::{Joinable, Joining, Page};
 
 /// Room for the key that [`Step::joined`] gives.

@@ -4,17 +4,9 @@
 use std::mem::MaybeUninit;
 
 use super::{Cursor, Leaf, State};
+use crate::tree::bytes::Joined;
 use crate::tree::page::Page;
 use crate::tree::{Bytes, Snapshot};
-
-/// A key or a value in one piece, as the short steps of a [`Cursor`] give it.
-#[derive(Clone, Copy, Debug)]
-pub enum Joined<'t> {
-    /// It is stored so.
-    Stored(&'t [u8]),
-    /// It was copied, and has this length.
-    Copied(usize),
-}
 
 impl Cursor {
     /// As [`Cursor::next_here`], also in a write transaction, the key in one piece: where it

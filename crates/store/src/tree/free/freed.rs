@@ -1,6 +1,6 @@
 //! Lists of the runs that a transaction has freed, in the order of their places.
 
-use crate::tree::pages::{Freed, PageNo};
+use crate::tree::page_ref::{Freed, PageNo};
 
 /// From how many on freed runs are sorted digit by digit.
 pub(super) const MANY_FREED: usize = 512;

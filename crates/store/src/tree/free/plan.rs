@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::tree::pages::{PageNo, Run};
+use crate::tree::page_ref::{PageNo, Run};
 
 /// The pieces of a commit for which runs are chosen one by one.
 const LOOKS: usize = 4;

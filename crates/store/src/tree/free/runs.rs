@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tree::pages::{PageNo, Run};
+use crate::tree::page_ref::{PageNo, Run};
 
 /// Lengths below this are classes of their own.
 const EXACT: u32 = 16;

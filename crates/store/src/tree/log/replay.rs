@@ -11,13 +11,13 @@ use std::io::IoSlice;
 use std::path::Path;
 
 use super::super::meta::{Kind, LogPlace, META_LEN, Meta};
-use super::super::pages::FIRST_PAGE;
 use super::delta::apply_delta;
 use super::moved::{apply_parts, sources};
 use super::{RECORD_ALIGN, header, sum_of};
 use crate::canary::{Bug, is_planted};
 use crate::coding::{u32_at, u64_at};
 use crate::os::DataFile;
+use crate::tree::page_ref::FIRST_PAGE;
 use crate::{Error, Result};
 
 /// How much of the ring is read at a time, where the whole of it is looked through.

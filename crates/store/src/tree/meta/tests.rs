@@ -1,7 +1,7 @@
 //! Holds the layout of a meta record to a golden dump, and decoding to never panic.
 
-use super::super::pages::PageRef;
 use super::*;
+use crate::tree::page_ref::PageRef;
 
 fn root(page: u32) -> Root {
     Root { page: PageRef(page), level: 1, leaf_pages: 2, ..Root::EMPTY }

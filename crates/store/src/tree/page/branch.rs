@@ -10,7 +10,7 @@ use super::search::below_at;
 use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width, length_len};
 use crate::coding::{put_u16, put_u32, put_u64};
 use crate::tree::order::KeyOrder;
-use crate::tree::pages::PageRef;
+use crate::tree::page_ref::PageRef;
 
 impl Page<'_> {
     #[inline(always)]

@@ -10,9 +10,8 @@ use super::{
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
-use crate::tree::order::KeyOrder;
-use crate::tree::pages::PageRef;
-use crate::tree::tree::Form;
+use crate::tree::order::{Form, KeyOrder};
+use crate::tree::page_ref::PageRef;
 
 /// A key and one of its values on the way into a leaf.
 #[derive(Clone, Copy)]

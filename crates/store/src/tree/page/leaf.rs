@@ -8,9 +8,8 @@ use super::{
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
-use crate::tree::order::KeyOrder;
-use crate::tree::pages::ExtentRef;
-use crate::tree::tree::Form;
+use crate::tree::order::{Form, KeyOrder};
+use crate::tree::page_ref::ExtentRef;
 
 impl<'a> Page<'a> {
     /// Whether the first group of the leaf goes on with the last key of the leaf before it.

@@ -44,10 +44,13 @@ mod validate;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use super::pages::{ExtentRef, PageNo};
+use super::page_ref::{ExtentRef, PageNo};
 use super::{Bytes, Count, Joined};
 use crate::checksum::crc32c;
 use crate::coding::{put_u16, put_u32, put_u64, u32_at};
+
+/// The most levels that a tree can have; a page that says otherwise is damaged.
+pub(crate) const MAX_LEVELS: usize = 32;
 
 pub(crate) use validate::validate;
 

@@ -13,8 +13,7 @@ use super::{
     put_length, slot_len,
 };
 use crate::tree::Bytes;
-use crate::tree::order::KeyOrder;
-use crate::tree::tree::Form;
+use crate::tree::order::{Form, KeyOrder};
 
 /// Why a page cannot be built: the records of a damaged one may lie over each other.
 const TOO_LARGE: &str = "records that do not fit in a page, although they stood in one";
@@ -285,7 +284,7 @@ mod tests {
     use super::super::{ValueCell, checked, seal};
     use super::*;
     use crate::tree::options::Compare;
-    use crate::tree::pages::ExtentRef;
+    use crate::tree::page_ref::ExtentRef;
 
     const PAGE_SIZE: usize = 4096;
     const PAGE: u32 = 5;

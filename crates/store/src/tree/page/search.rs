@@ -11,9 +11,9 @@ use std::cmp::Ordering;
 use super::group::Group;
 use super::{LINE, Page, Record, code, head_of, head_of_reversed};
 use crate::Result;
-use crate::tree::order::{KeyOrder, compare_back, compare_front};
-use crate::tree::pages::Pages;
-use crate::tree::tree::Form;
+use crate::tree::bytes::{compare_back, compare_front};
+use crate::tree::order::{Form, KeyOrder};
+use crate::tree::page_ref::ExtentRef;
 
 /// Where among the values of a key a search aims.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,12 @@ pub(crate) enum Side<'k> {
     At(&'k [u8]),
     /// After the last value.
     Last,
+}
+
+/// Where a search reads the end of a key that is too long for its page.
+pub(crate) trait Extents {
+    /// The bytes of the extent that `reference` names, all pages of it checked.
+    fn extent(&self, reference: &ExtentRef) -> Result<&[u8]>;
 }
 
 /// The window in which heads are counted instead of bisected.
@@ -116,7 +122,7 @@ fn count_below(page: Page<'_>, at: usize, len: usize, head: u32) -> usize {
 
 /// Compares the key of a record with `key`, of which `rest` is what follows the shared bytes.
 #[inline(always)]
-fn compare_record<P: Pages>(
+fn compare_record<P: Extents>(
     pages: &P,
     order: &KeyOrder,
     record: Record<'_>,
@@ -135,7 +141,7 @@ fn compare_record<P: Pages>(
 
 /// The same for a key whose end stands in an extent: the known part decides where it can.
 #[cold]
-fn compare_long<P: Pages>(
+fn compare_long<P: Extents>(
     pages: &P,
     order: &KeyOrder,
     record: Record<'_>,
@@ -283,7 +289,7 @@ pub(crate) fn leaf_aim<'k>(order: &KeyOrder, page: Page<'_>, key: &'k [u8]) -> A
 
 /// The first slot of a leaf whose key is at or after `key`, and whether it is equal.
 #[inline(always)]
-pub(crate) fn leaf_slot<P: Pages>(
+pub(crate) fn leaf_slot<P: Extents>(
     pages: &P,
     order: &KeyOrder,
     page: Page<'_>,
@@ -294,7 +300,7 @@ pub(crate) fn leaf_slot<P: Pages>(
 
 /// The same, the heads having been looked at.
 #[inline(always)]
-pub(crate) fn leaf_slot_from<P: Pages>(
+pub(crate) fn leaf_slot_from<P: Extents>(
     pages: &P,
     order: &KeyOrder,
     page: Page<'_>,
@@ -320,7 +326,7 @@ fn ties_end(page: Page<'_>, slot: usize) -> usize {
 
 /// Bisects among equal heads.
 #[cold]
-fn leaf_ties<P: Pages>(
+fn leaf_ties<P: Extents>(
     pages: &P,
     order: &KeyOrder,
     page: Page<'_>,
@@ -342,7 +348,7 @@ fn leaf_ties<P: Pages>(
 
 /// The child of a branch below which the pair (`key`, `side`) stands or would stand.
 #[inline(always)]
-pub(crate) fn branch_slot<P: Pages>(
+pub(crate) fn branch_slot<P: Extents>(
     pages: &P,
     form: &Form,
     page: Page<'_>,
@@ -410,7 +416,7 @@ pub(crate) fn likely_place(
 
 /// Whether the separator of slot `i` is after the pair.
 #[inline(always)]
-fn is_after<P: Pages>(
+fn is_after<P: Extents>(
     pages: &P,
     form: &Form,
     page: Page<'_>,

@@ -6,12 +6,11 @@
 use super::group::{GROUP_HEADER, VARIED};
 use super::{
     CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KEY_EXTENT_CELL,
-    KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, PAIRED, REVERSED, SHARED_OFFSET,
-    VALUES_REVERSED, WHOLE, code, is_sealed, pad4, slot_len,
+    KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, MAX_LEVELS, PAIRED, REVERSED,
+    SHARED_OFFSET, VALUES_REVERSED, WHOLE, code, is_sealed, pad4, slot_len,
 };
 use crate::coding::{u16_at, u32_at};
-use crate::tree::pages::{FIRST_PAGE, PageNo};
-use crate::tree::tree::MAX_LEVELS;
+use crate::tree::page_ref::{FIRST_PAGE, PageNo};
 
 /// Checks the bytes of page `no` of a store whose pages end before `end`.
 pub(crate) fn validate(bytes: &[u8], no: PageNo, end: PageNo) -> Result<(), &'static str> {

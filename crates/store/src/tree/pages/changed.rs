@@ -13,7 +13,9 @@ use std::sync::Arc;
 use super::super::free::Runs;
 use super::super::page::{Page, PageMut};
 use super::frames::Buffer;
-use super::{ExtentRef, FIRST_PAGE, Freed, PageFile, PageNo, PageRef, Pages, ReadPages, Run};
+use super::{PageFile, Pages, ReadPages};
+use crate::tree::page::search::Extents;
+use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, Freed, PageNo, PageRef, Run};
 use crate::{Error, Result};
 
 /// The most changed pages of a transaction whose memory is kept for the next one.
@@ -608,17 +610,19 @@ impl WritePages {
     }
 }
 
-impl Pages for WritePages {
-    #[inline(always)]
-    fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>> {
-        if at.is_changed() { Ok(self.changed(at)) } else { self.base.page(at, level) }
-    }
-
+impl Extents for WritePages {
     fn extent(&self, reference: &ExtentRef) -> Result<&[u8]> {
         match self.new_extent(reference)? {
             Some(bytes) => Ok(&bytes[..reference.len as usize]),
             None => self.base.extent(reference),
         }
+    }
+}
+
+impl Pages for WritePages {
+    #[inline(always)]
+    fn page(&self, at: PageRef, level: u8) -> Result<Page<'_>> {
+        if at.is_changed() { Ok(self.changed(at)) } else { self.base.page(at, level) }
     }
 
     fn extent_part(&self, reference: &ExtentRef, offset: u64, out: &mut [u8]) -> Result<()> {

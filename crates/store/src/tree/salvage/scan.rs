@@ -8,7 +8,8 @@ use super::walk::Walker;
 use crate::tree::catalog::Stored;
 use crate::tree::free::{pending_runs, ready_entry};
 use crate::tree::page::{self, CONTINUES, PAIRED, Page, REVERSED, VALUES_REVERSED, WHOLE, code};
-use crate::tree::pages::{FIRST_PAGE, PageFile, PageNo, PageRef, Run};
+use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef, Run};
+use crate::tree::pages::PageFile;
 use crate::tree::tree::Root;
 use crate::{Error, Result};
 

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::tree::check::PageSet;
-use crate::tree::order::KeyOrder;
+use crate::tree::order::{Form, KeyOrder};
 use crate::tree::page::build::flags_of;
 use crate::tree::page::{self, CONTINUES, Page, Record, ValueCell};
-use crate::tree::pages::{ExtentRef, FIRST_PAGE, PageFile, PageNo, Run};
-use crate::tree::tree::{Form, Root};
-use crate::tree::txn::KEY_MAX;
+use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, PageNo, Run};
+use crate::tree::pages::PageFile;
+use crate::tree::tree::Root;
+use crate::tree::txn::sizes::KEY_MAX;
 use crate::tree::{Bytes, Loss, SalvageReport, extent};
 use crate::{Error, Result};
 

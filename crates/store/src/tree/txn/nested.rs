@@ -2,8 +2,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::{Savepoint, WriteTxn};
+use super::WriteTxn;
 use crate::Result;
+use crate::tree::state::Savepoint;
 
 /// A nested transaction, which dereferences to [`WriteTxn`]. If it is dropped without
 /// [`Nested::commit`], everything done through it is undone.

@@ -1,8 +1,10 @@
 //! The sizes of keys and values that a table takes.
 
-use super::KEY_MAX;
 use crate::tree::catalog::{OpenTable, Stored};
 use crate::{Error, Result};
+
+/// The longest key in bytes.
+pub(crate) const KEY_MAX: usize = 65_535;
 
 /// The refusal of a length.
 #[cold]

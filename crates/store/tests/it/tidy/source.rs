@@ -125,6 +125,21 @@ pub(super) fn body(code: &str, start: usize) -> Option<usize> {
     }
 }
 
+/// The code of a file without its test modules.
+pub(super) fn without_tests(source: &Source) -> String {
+    let mut kept = source.code.clone();
+    while let Some(at) = kept.find("#[cfg(test)]") {
+        let end = match body(&kept, at + "#[cfg(test)]".len()).and_then(|open| closing(&kept, open))
+        {
+            Some(end) => end,
+            // A module in a file of its own, or a use: one line.
+            None => at + kept[at..].find(';').unwrap_or(0),
+        };
+        kept.replace_range(at..=end, "");
+    }
+    kept
+}
+
 /// Replaces comments by spaces and the insides of strings and characters by `_`; every byte that is
 /// left, and every line, stays where it is.
 fn mask(text: &str) -> String {
