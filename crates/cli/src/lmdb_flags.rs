@@ -18,6 +18,23 @@ const PREFIX_COMPRESSION: u32 = 0x100;
 /// The upper half of a table's user flags where the lower one holds LMDB's.
 const SIGNED: u32 = 0x4D44_0000;
 
+/// The name of the order of values that MDB_INTEGERDUP says are integers, and that are longer.
+pub(crate) const LEADING: &str = "mdb_integer_leads";
+
+/// The order of that name: LMDB looks at the integer of 4 bytes with which each value begins, and
+/// tells values apart by it alone.
+pub(crate) fn leading() -> Order {
+    let integer = |value: &[u8]| value.first_chunk().copied().map(u32::from_ne_bytes);
+    Order::custom(LEADING, move |a: &[u8], b: &[u8]| integer(a).cmp(&integer(b)))
+}
+
+/// Whether an empty table has to be made anew for a first value: it is one with MDB_INTEGERDUP and
+/// MDB_DUPFIXED, and the value only begins with an integer.
+pub(crate) fn is_led(info: &TableInfo, value: &[u8]) -> bool {
+    let is_integer = info.value_order == "integer" && info.value_size == Some(0);
+    is_integer && info.count.values == 0 && value.len() > 4 && value.len() != 8
+}
+
 /// The words of dumps in their order; the last two are DLMDB's.
 const WORDS: [(u32, &str); 8] = [
     (REVERSE_KEY, "reversekey"),
@@ -57,6 +74,7 @@ impl Flags {
         let of_order = |order: &OrderName, reverse: u32, integer: u32| match order {
             OrderName::Reverse => reverse,
             OrderName::Integer => integer,
+            OrderName::Custom(name) if name == LEADING => integer,
             _ => 0,
         };
         let mut flags = of_order(&header.order, REVERSE_KEY, INTEGER_KEY);

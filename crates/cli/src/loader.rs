@@ -2,9 +2,10 @@
 //! `convert` differ only in where the entries come from.
 
 use hedgerow::Error;
-use hedgerow::tree::{Snapshot, Store, Table, TableOptions, WriteTxn};
+use hedgerow::tree::{Duplicates, Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::exit::Failure;
+use crate::lmdb_flags;
 use crate::open::{self, Name};
 use crate::wait;
 
@@ -53,6 +54,8 @@ pub(crate) trait Fill {
 pub(crate) struct Loader {
     store: Store,
     name: Option<Name>,
+    /// Whether the next entry is the first one since its table was begun.
+    is_first: bool,
     /// Keys that are there keep their values.
     keep: bool,
     batch: Option<Batch>,
@@ -69,7 +72,7 @@ struct Batch {
 impl Loader {
     /// Begins. With `keep`, keys that are there keep their values.
     pub(crate) fn new(store: Store, keep: bool) -> Self {
-        Self { store, name: None, keep, batch: None, loaded: Loaded::default() }
+        Self { store, name: None, is_first: false, keep, batch: None, loaded: Loaded::default() }
     }
 
     /// The batch that is being filled; beginning a batch waits for other writers.
@@ -83,6 +86,21 @@ impl Loader {
             }
         };
         Ok(self.batch.insert(batch))
+    }
+
+    /// Makes an empty table of integers anew as our liblmdb does, if its first value only begins
+    /// with one.
+    fn lead(&mut self, value: &[u8]) -> Result<(), Failure> {
+        let Batch { txn, table, .. } = self.batch()?;
+        let Some(begun) = *table else { return Ok(()) };
+        let info = txn.table_info(begun)?;
+        if lmdb_flags::is_led(&info, value) {
+            txn.drop_table(&info.name)?;
+            let order = Duplicates::Fixed { size: None, order: lmdb_flags::leading() };
+            let options = open::options(&info).duplicates_in(order);
+            *table = Some(txn.create_table(&info.name, &options)?);
+        }
+        Ok(())
     }
 
     fn commit(&mut self) -> Result<(), Failure> {
@@ -104,12 +122,16 @@ impl Fill for Loader {
             Target::Made(options) => found_or_made(txn, &name, options)?,
         });
         self.name = Some(name);
+        self.is_first = true;
         self.loaded.tables += 1;
         Ok(())
     }
 
     /// Sorted input needs nothing of us: the engine notices it.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
+        if std::mem::take(&mut self.is_first) {
+            self.lead(value)?;
+        }
         let keep = self.keep;
         let batch = self.batch()?;
         let Some(table) = batch.table else {
@@ -143,9 +165,14 @@ impl Fill for Loader {
     }
 }
 
-fn found_or_made(txn: &mut WriteTxn, name: &Name, options: &TableOptions) -> Result<Table, Error> {
+fn found_or_made(
+    txn: &mut WriteTxn,
+    name: &Name,
+    options: &TableOptions,
+) -> Result<Table, Failure> {
     match txn.table(&name.0) {
-        Err(Error::NoTable { .. }) => txn.create_table(&name.0, options),
-        there => there,
+        Err(Error::NoTable { .. }) => Ok(txn.create_table(&name.0, options)?),
+        Ok(table) => Ok(table),
+        Err(_) => open::table(txn, name),
     }
 }

@@ -1,15 +1,17 @@
 //! Opening stores and tables for a subcommand, with the hint that a person needs when they are not
 //! there.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hedgerow::tree::{Builder, Order, Snapshot, Store, Table, TableInfo, TableOptions};
+use hedgerow::tree::{Builder, Duplicates, Order, Snapshot, Store, Table, TableInfo, TableOptions};
 use hedgerow::{Error, Result as StoreResult};
 
 use crate::codec::{Format, shown};
 use crate::exit::Failure;
+use crate::lmdb_flags;
 use crate::signals;
 
 /// The default table.
@@ -114,7 +116,18 @@ fn watched(store: Store) -> Store {
 
 /// Opens a table whose keys will be compared with keys of the caller's.
 pub(crate) fn table<S: Snapshot>(txn: &S, name: &Name) -> Result<Table, Failure> {
-    txn.table(&name.0).map_err(|error| explained(txn, error))
+    match txn.table(&name.0) {
+        Err(Error::TableOptions { .. }) if has_functions(&info(txn, name)?) => {
+            Ok(table_to_walk(txn, &info(txn, name)?)?)
+        }
+        opened => opened.map_err(|error| explained(txn, error)),
+    }
+}
+
+/// Whether this command has the functions of a table's orders.
+fn has_functions(info: &TableInfo) -> bool {
+    let has = |order: &str| OrderName::of(order).order().is_ok();
+    has(&info.order) && (!info.duplicates || has(&info.value_order))
 }
 
 /// Whether a table can have the key: those in integer order have keys of one size.
@@ -138,15 +151,23 @@ pub(crate) fn check_key<S: Snapshot>(txn: &S, table: Table, key: &[u8]) -> Resul
 /// Opens a table that will only be walked and counted as a whole, which needs no comparison: so it
 /// opens even where its order is a function of another program's.
 pub(crate) fn table_to_walk<S: Snapshot>(txn: &S, info: &TableInfo) -> StoreResult<Table> {
-    let mut options = TableOptions::new().order(stand_in(&info.order)).user_flags(info.user_flags);
-    if info.duplicates {
-        let order = stand_in(&info.value_order);
-        options = options.duplicates_in(match info.value_size {
-            Some(size) => hedgerow::tree::Duplicates::Fixed { size: Some(size), order },
-            None => hedgerow::tree::Duplicates::Any { order },
-        });
+    txn.table_with(&info.name, &options(info))
+}
+
+/// The options of a table.
+pub(crate) fn options(info: &TableInfo) -> TableOptions {
+    let options = TableOptions::new()
+        .order(stand_in(&info.order))
+        .prefix_compression(info.prefix_compression)
+        .user_flags(info.user_flags);
+    if !info.duplicates {
+        return options;
     }
-    txn.table_with(&info.name, &options)
+    let order = stand_in(&info.value_order);
+    options.duplicates_in(match info.value_size {
+        Some(size) => Duplicates::Fixed { size: Some(size), order },
+        None => Duplicates::Any { order },
+    })
 }
 
 /// The table's name, options and size, found without opening it.
@@ -155,14 +176,10 @@ pub(crate) fn info<S: Snapshot>(txn: &S, name: &Name) -> Result<TableInfo, Failu
     found.ok_or_else(|| explained(txn, Error::NoTable { name: name.0.clone() }))
 }
 
-/// An order under its stored name; a custom one compares nothing.
+/// An order under its stored name; a function that this command does not have compares nothing.
 fn stand_in(name: &str) -> Order {
-    match OrderName::of(name) {
-        OrderName::Bytewise => Order::Bytewise,
-        OrderName::Reverse => Order::Reverse,
-        OrderName::Integer => Order::Integer,
-        OrderName::Custom(name) => Order::custom(name, |_, _| std::cmp::Ordering::Equal),
-    }
+    let name = OrderName::of(name);
+    name.order().unwrap_or_else(|_| Order::custom(name.function(), |_, _| Ordering::Equal))
 }
 
 /// An order as [`TableInfo`] names it.
@@ -190,12 +207,21 @@ impl OrderName {
         }
     }
 
+    /// The name of its function; none of an order without one.
+    fn function(&self) -> &str {
+        match self {
+            Self::Custom(name) => name,
+            _ => "",
+        }
+    }
+
     /// The order, unless it is a function that this command does not have.
     pub(crate) fn order(&self) -> Result<Order, String> {
         match self {
             Self::Bytewise => Ok(Order::Bytewise),
             Self::Reverse => Ok(Order::Reverse),
             Self::Integer => Ok(Order::Integer),
+            Self::Custom(name) if name == lmdb_flags::LEADING => Ok(lmdb_flags::leading()),
             Self::Custom(name) => Err(format!(
                 "the order \"{name}\" is a function of another program's; give --order to keep the \
                  entries in another one"

@@ -309,6 +309,7 @@ pub(crate) fn flags_of(info: &TableInfo) -> u32 {
         flags |= match info.value_order.as_str() {
             "reverse" => MDB_REVERSEDUP,
             "integer" => MDB_INTEGERDUP,
+            order if is_leading(order) => MDB_INTEGERDUP,
             _ => 0,
         };
     }

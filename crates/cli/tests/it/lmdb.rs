@@ -101,6 +101,33 @@ fn all_databases_come_over_with_their_options() {
 }
 
 #[test]
+fn integers_that_lead_longer_values_come_over_in_their_order() {
+    let sandbox = Sandbox::new();
+    let led = |number: u32, rest: &str| [&number.to_ne_bytes(), rest.as_bytes()].concat();
+    let few = [led(300, "at last"), led(2, "no more"), led(1, "is zzzz")];
+    let many: Vec<Vec<u8>> = (0..3000).rev().map(|n| led(n, "rest of the value")).collect();
+    let of_k = |values| std::iter::repeat(&b"k"[..]).zip(values).collect::<Vec<(&[u8], &[u8])>>();
+    let (few, many) = (of_k(few.iter().map(Vec::as_slice)), of_k(many.iter().map(Vec::as_slice)));
+    let flags = ffi::MDB_DUPSORT | ffi::MDB_DUPFIXED | ffi::MDB_INTEGERDUP;
+    make(
+        &sandbox.path("old"),
+        &[(Some("few"), flags, &few), (Some("many"), flags, &many), (Some("none"), flags, &[])],
+    );
+    sandbox.ok(&["convert", "--from-lmdb", "old", "s"]);
+    let shown = sandbox.ok(&["scan", "s", "-t", "few"]);
+    let tails: Vec<&str> = shown.lines().map(|line| &line[line.len() - 4..]).collect();
+    assert_eq!(tails, ["zzzz", "more", "last"]);
+    assert_eq!(sandbox.ok(&["count", "s", "-t", "many"]), "3000\n");
+    assert_eq!(sandbox.ok(&["count", "s", "-t", "none"]), "0\n");
+    sandbox.check("s");
+    // Such a table is dumped and loaded as any other.
+    let dumped = sandbox.ok(&["dump", "s", "--all"]);
+    sandbox.write("dump", &dumped);
+    sandbox.ok(&["load", "t", "dump"]);
+    assert_eq!(sandbox.ok(&["dump", "t", "--all"]), dumped);
+}
+
+#[test]
 fn a_data_file_alone_is_enough() {
     let sandbox = Sandbox::new();
     let entries: Vec<(Vec<u8>, Vec<u8>)> =

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::sandbox::{Run, Sandbox};
 
-/// Two databases of the kinds that dumps know. (After one in print the original reads all that
+/// Databases of the kinds that dumps know. (After one in print the original reads all that
 /// follow as print, whatever their headers say.)
 const INPUT: &str = "\
 VERSION=3
@@ -25,6 +25,23 @@ HEADER=END
  00010000
  6b
  01000000
+DATA=END
+VERSION=3
+format=bytevalue
+database=led
+type=btree
+mapsize=1048576
+duplicates=1
+dupsort=1
+dupfixed=1
+integerdup=1
+HEADER=END
+ 6b
+ 020000006162
+ 6b
+ 000100006162
+ 6b
+ 010000007879
 DATA=END
 VERSION=3
 format=print
@@ -125,7 +142,7 @@ fn dumps_are_the_same() {
     both.same("dump", &["{}", "-s", "plain"]);
     both.same("dump", &["-s", "pairs", "{}"]);
     both.same("dump", &["-ps", "pairs", "{}"]);
-    assert_eq!(both.same("dump", &["-l", "{}"]), "pairs\nplain\n");
+    assert_eq!(both.same("dump", &["-l", "{}"]), "led\npairs\nplain\n");
     both.same("dump", &["-s", "none", "{}"]);
     both.same("dump", &["-a", "-s", "plain", "{}"]);
     both.same("dump", &["-a", "nowhere"]);
@@ -214,7 +231,7 @@ fn copies_and_drops() {
     both.same("dump", &["-a", "small-{}"]);
     let streamed = both.ours("copy", &["{}"]).is(0).out;
     std::fs::write(both.sandbox.path("streamed"), streamed).unwrap();
-    assert_eq!(both.ours("dump", &["-ln", "streamed"]).is(0).text(), "pairs\nplain\n");
+    assert_eq!(both.ours("dump", &["-ln", "streamed"]).is(0).text(), "led\npairs\nplain\n");
     // Debian's package has no mdb_drop.
     both.ours("drop", &["-s", "plain", "{}"]).is(0);
     assert!(both.ours("stat", &["-s", "plain", "{}"]).is(0).text().contains("  Entries: 0\n"));

@@ -90,6 +90,15 @@ static inline MDB_dbi open_dbi(MDB_txn *txn, const char *name, unsigned flags)
 	return dbi;
 }
 
+/* A database whose handle stays, opened in a transaction of its own. */
+static inline MDB_dbi database(MDB_env *env, const char *name, unsigned flags)
+{
+	MDB_txn *txn = begin(env, flags & MDB_CREATE ? 0 : MDB_RDONLY);
+	MDB_dbi dbi = open_dbi(txn, name, flags);
+	OK(mdb_txn_commit(txn));
+	return dbi;
+}
+
 /* Waits for a child; it must have ended well. */
 static inline void ends_well(pid_t child)
 {

@@ -63,16 +63,14 @@ static void scribble(MDB_env *env, MDB_dbi dbi, unsigned flags)
 static void values(const char *path)
 {
 	MDB_env *env = open_env(path, MDB_WRITEMAP | MDB_NOSYNC, 64 << 20);
-	MDB_txn *txn = begin(env, 0);
-	MDB_dbi dbi = open_dbi(txn, "table", MDB_CREATE);
-	OK(mdb_txn_commit(txn));
+	MDB_dbi dbi = database(env, "table", MDB_CREATE);
 	for (int round = 0; round < 6; round++) {
 		fill(env, dbi, round);
 		holds_round(env, dbi, round);
 		scribble(env, dbi, round % 2 ? MDB_RDONLY : 0);
 	}
 	/* Pages that were written into are used anew for something else. */
-	txn = begin(env, 0);
+	MDB_txn *txn = begin(env, 0);
 	OK(mdb_drop(txn, dbi, 0));
 	OK(mdb_txn_commit(txn));
 	for (int round = 0; round < 4; round++) {
@@ -83,10 +81,7 @@ static void values(const char *path)
 	mdb_env_close(env);
 	/* The file has nothing of it. */
 	env = open_env(path, MDB_RDONLY, 0);
-	txn = begin(env, MDB_RDONLY);
-	dbi = open_dbi(txn, "table", 0);
-	mdb_txn_commit(txn);
-	holds_round(env, dbi, 3);
+	holds_round(env, database(env, "table", 0), 3);
 	mdb_env_close(env);
 }
 
@@ -94,9 +89,7 @@ static void values(const char *path)
 static void processes(const char *path)
 {
 	MDB_env *env = open_env(path, MDB_WRITEMAP | MDB_NOSYNC, 64 << 20);
-	MDB_txn *txn = begin(env, 0);
-	MDB_dbi dbi = open_dbi(txn, "table", MDB_CREATE);
-	OK(mdb_txn_commit(txn));
+	MDB_dbi dbi = database(env, "table", MDB_CREATE);
 	fill(env, dbi, 0);
 	for (int round = 1; round < 5; round++) {
 		scribble(env, dbi, MDB_RDONLY);

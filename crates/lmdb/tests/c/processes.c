@@ -130,16 +130,14 @@ static void background(void)
 	pid_t child = fork();
 	if (!child) {
 		MDB_env *env = open_env("background", 0, 0);
-		MDB_txn *txn = begin(env, 0);
-		MDB_dbi dbi = open_dbi(txn, "named", MDB_CREATE);
-		OK(mdb_txn_commit(txn));
+		MDB_dbi dbi = database(env, "named", MDB_CREATE);
 		if (fork())
 			_exit(0);
 		HOLDS(setsid() > 0 && chdir("/") == 0);
 		for (int i = 0; i < 20; i++) {
 			char room[8];
 			snprintf(room, sizeof room, "%d", i);
-			txn = begin(env, 0);
+			MDB_txn *txn = begin(env, 0);
 			put(txn, dbi, room, "v");
 			OK(mdb_txn_commit(txn));
 		}
@@ -152,10 +150,7 @@ static void background(void)
 	HOLDS(hears(ends[0]));
 	close(ends[0]);
 	MDB_env *env = open_env("background", MDB_RDONLY, 0);
-	MDB_txn *txn = begin(env, MDB_RDONLY);
-	MDB_dbi dbi = open_dbi(txn, "named", 0);
-	OK(mdb_txn_commit(txn));
-	HOLDS(entries(env, dbi) == 20);
+	HOLDS(entries(env, database(env, "named", 0)) == 20);
 	mdb_env_close(env);
 }
 
@@ -215,10 +210,7 @@ static void killed_writer(void)
 		env = open_env("writer", 0, 0);
 		if (round == 5) {
 			/* While it lives its transaction is the only one. */
-			txn = begin(env, MDB_RDONLY);
-			dbi = open_dbi(txn, "named", 0);
-			OK(mdb_txn_commit(txn));
-			HOLDS(entries(env, dbi) == 6);
+			HOLDS(entries(env, database(env, "named", 0)) == 6);
 		}
 		kill(child, SIGKILL);
 		int status;
