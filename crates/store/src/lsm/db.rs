@@ -270,7 +270,7 @@ impl Db {
     /// If the system refuses.
     pub fn close(mut self) -> Result<()> {
         self.threads.stop(&self.inner);
-        self.inner.settle(Durability::Durable)
+        self.inner.close()
     }
 }
 
@@ -278,6 +278,6 @@ impl Drop for Db {
     fn drop(&mut self) {
         self.threads.stop(&self.inner);
         // Who wants to know of a failure calls `close`.
-        let _ = self.inner.settle(Durability::Durable);
+        let _ = self.inner.close();
     }
 }
