@@ -60,6 +60,7 @@ const TESTERS: [Tester; 7] = [
             "checksum-not-checked",
             "tombstone-dropped",
             "orphan-removed-early",
+            "any-mark",
         ],
     },
     Tester {

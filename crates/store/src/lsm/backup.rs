@@ -68,7 +68,8 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Path`] if there is a store in the directory, or a backup of another one;
-    /// [`Error::NotAStore`] if other files are; [`Error::Damaged`] if a file of this store is, by
+    /// [`Error::NotAStore`] if other files are, or those of a store or backup that has lost its
+    /// manifest, none of which is removed; [`Error::Damaged`] if a file of this store is, by
     /// its name; [`Error::Io`] if the system refuses.
     pub fn backup(
         &self,
@@ -88,6 +89,7 @@ pub(crate) fn back_up(
 ) -> Result<BackupReport> {
     let target = Target::take(source, path)?;
     let before = backup_in(&target)?;
+    target.begin()?;
     // Files of an interrupted backup are of no use.
     target.retain(|name| before.as_ref().is_some_and(|before| has(before, name)))?;
     let moment = moment()?;

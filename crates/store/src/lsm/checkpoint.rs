@@ -41,11 +41,11 @@ pub(crate) struct Tail {
 }
 
 impl Inner {
-    /// What is committed now, as files: nothing that the moment names is in this process only.
+    /// What is committed now, as files. All of it is on stable storage: what a backup has of the
+    /// log, the log has, whatever happens; else it might get other groups of the same length there.
     pub(crate) fn moment(&self) -> Result<Moment> {
         let mut writer = self.writer();
-        self.health.check()?;
-        self.write_out_log(&mut writer)?;
+        self.flush_log(&mut writer)?;
         self.seal_ended()?;
         let (number, len) = (writer.log.identity().number, writer.log.end());
         let tail = Tail { number, len, last_seq: writer.next_seq - 1 };
@@ -171,6 +171,27 @@ impl Target {
         self.directory.names()
     }
 
+    /// Begins to put a store here where there is none: as long as its manifest has not taken its
+    /// place, what is here is of no use. What was here before without one is not ours to remove.
+    ///
+    /// # Errors
+    /// [`Error::NotAStore`] if there are files of a store that has lost its manifest.
+    pub(crate) fn begin(&self) -> Result<()> {
+        let names = self.names()?;
+        if names.contains(&Name::Manifest) || names.contains(&Name::ManifestNew) {
+            return Ok(());
+        }
+        if let Some(&name) = names.iter().find(|name| name.is_data()) {
+            let reason = "it belongs to a store whose MANIFEST is not there, and is not removed; \
+                          give another directory, or bring over what is here with `hedgerow \
+                          salvage`";
+            let (path, reason) = (self.directory.file(name), reason.to_string());
+            return Err(Error::NotAStore { path, reason });
+        }
+        self.directory.create(Name::ManifestNew)?;
+        self.directory.sync()
+    }
+
     /// Removes the tables, segments and copies that are not to be kept.
     ///
     /// # Errors
@@ -287,6 +308,7 @@ impl Db {
             let reason = "there is a store already; a checkpoint goes to an empty directory";
             return Err(Error::Path { path: path.to_path_buf(), reason });
         }
+        target.begin()?;
         target.retain(|_| false)?;
         let moment = self.inner.moment()?;
         let mut version = moment.version_in(&target.directory)?;

@@ -268,7 +268,7 @@ impl Db {
     /// If the system refuses.
     pub fn close(mut self) -> Result<()> {
         self.threads.stop(&self.inner);
-        self.inner.settle(Durability::Durable)
+        self.inner.close()
     }
 }
 
@@ -276,6 +276,6 @@ impl Drop for Db {
     fn drop(&mut self) {
         self.threads.stop(&self.inner);
         // A caller that wants to know of a failure calls `close`.
-        let _ = self.inner.settle(Durability::Durable);
+        let _ = self.inner.close();
     }
 }

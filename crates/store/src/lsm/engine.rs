@@ -15,7 +15,7 @@ use super::compact::{self, Plan, Sizes};
 use super::debt;
 use super::files::{Directory, Name, random};
 use super::gc;
-use super::manifest::Manifest;
+use super::manifest::{Extent, Manifest};
 use super::moving::Moves;
 use super::needed::Needed;
 use super::options::{Durability, Options};
@@ -23,7 +23,7 @@ use super::pace::{Standing, Unmerged};
 use super::rotate::Logs;
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Segment, TableFile, Version};
-use super::wal::{Identity, Log};
+use super::wal::{Closed, Identity, Log};
 use crate::canary::{Bug, is_planted};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -298,7 +298,7 @@ impl Inner {
     }
 
     /// Lets writers know how the version stands.
-    fn note(&self, version: &Version) {
+    pub(crate) fn note(&self, version: &Version) {
         let segment_bytes = self.options.segment_bytes;
         self.background.update(|before| Standing::new(version, segment_bytes, before));
     }
@@ -561,6 +561,21 @@ impl Inner {
                 let moves = Moves { segments: &segments, segment_bytes };
                 self.run_plan(&now(), &plan, moves, false)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Hands everything to stable storage, and says at the end of the log that this was the end:
+    /// the next opening goes on there, if nothing has changed meanwhile.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.settle(Durability::Durable)?;
+        let writer = self.writer();
+        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.health.edit_is_unsure.load(Ordering::Acquire) {
+            let Extent { salt, end, .. } = manifest.extent();
+            let (manifest_salt, manifest_len) = (salt, end);
+            let last_seq = writer.next_seq - 1;
+            writer.log.mark_closed(&Closed { manifest_salt, manifest_len, last_seq });
         }
         Ok(())
     }

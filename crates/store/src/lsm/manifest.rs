@@ -200,6 +200,15 @@ fn read_header(path: &Path, bytes: &[u8]) -> Result<u64> {
 /// # Errors
 /// If it cannot be read, is no manifest, or is damaged.
 pub(crate) fn read(directory: &Arc<Directory>) -> Result<Option<Version>> {
+    Ok(find(directory)?.map(|(version, _)| version))
+}
+
+/// The same, and where edits can be added: `None` if a new manifest has to take its place first,
+/// because its end is torn, or it is that of a backup.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn find(directory: &Arc<Directory>) -> Result<Option<(Version, Option<Extent>)>> {
     let path = directory.file(Name::Manifest);
     let file = match directory.system.open_data(&path, Open::Read, 0) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -227,8 +236,12 @@ pub(crate) fn is_backup(directory: &Directory) -> Result<bool> {
     read_header(&path, &header).map(|_| header[BACKUP_OFFSET] == 1)
 }
 
-/// The version that the bytes of a manifest describe.
-fn replay(directory: &Arc<Directory>, path: &Path, bytes: &[u8]) -> Result<Version> {
+/// The version that the bytes of a manifest describe, and where edits can be added.
+fn replay(
+    directory: &Arc<Directory>,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<(Version, Option<Extent>)> {
     let salt = read_header(path, bytes)?;
     let mut version = Version::empty(Arc::clone(directory));
     version.store = u64_at(bytes, STORE_OFFSET);
@@ -243,23 +256,48 @@ fn replay(directory: &Arc<Directory>, path: &Path, bytes: &[u8]) -> Result<Versi
     // The first record is flushed before the manifest gets its name.
     let is_whole = at > HEADER_BYTES
         && (at + 1..bytes.len()).all(|later| record_at(bytes, salt, later).is_none());
+    let begun = HEADER_BYTES + record_at(bytes, salt, HEADER_BYTES).unwrap_or(0);
+    let extent = Extent { salt, end: at as u64, begun: begun as u64 };
+    let is_open = at == bytes.len() && bytes[BACKUP_OFFSET] == 0;
     match is_whole {
-        true => Ok(version),
+        true => Ok((version, is_open.then_some(extent))),
         false => Err(Error::damaged(path, at as u64, "a record of the manifest is damaged")),
     }
+}
+
+/// Which manifest it is, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) salt: u64,
+    pub(crate) end: u64,
+    /// How long it was when it was new.
+    begun: u64,
 }
 
 /// The manifest that edits are added to.
 pub(crate) struct Manifest {
     path: PathBuf,
     file: Arc<dyn DataFile>,
-    salt: u64,
-    end: u64,
-    /// How long it was when it was new.
-    begun: u64,
+    extent: Extent,
 }
 
 impl Manifest {
+    /// The one that is there, to add to it: all of it is on stable storage.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn resume(directory: &Directory, extent: Extent) -> Result<Self> {
+        let path = directory.file(Name::Manifest);
+        let file = directory.system.open_data(&path, Open::Write, 0);
+        let file = file.map_err(|e| Error::io("open", &path, e))?;
+        Ok(Self { path, file, extent })
+    }
+
+    /// Which one it is, and how long.
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
+    }
+
     /// Writes a manifest that describes `version` and lets it take the place of the one before.
     ///
     /// # Errors
@@ -282,17 +320,18 @@ impl Manifest {
     /// If the system refuses: then it is unknown whether they are there, and nothing may be added
     /// to this manifest any more; a new one has to take its place.
     pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {
-        let record = record(self.salt, self.end, edits)?;
-        let written = self.file.write_at(&[IoSlice::new(&record)], self.end);
+        let Extent { salt, end, .. } = self.extent;
+        let record = record(salt, end, edits)?;
+        let written = self.file.write_at(&[IoSlice::new(&record)], end);
         written.map_err(|e| Error::io("write to", &self.path, e))?;
         self.file.sync().map_err(|e| Error::io("flush", &self.path, e))?;
-        self.end += record.len() as u64;
+        self.extent.end += record.len() as u64;
         Ok(())
     }
 
     /// Whether it should be written anew, since most of it is history.
     pub(crate) fn is_long(&self) -> bool {
-        self.end >= (self.begun * GROWTH).max(GROWTH_BYTES_MIN)
+        self.extent.end >= (self.extent.begun * GROWTH).max(GROWTH_BYTES_MIN)
     }
 }
 
@@ -312,13 +351,28 @@ impl Draft {
     /// If the system refuses.
     pub(crate) fn write(version: &Version, salt: u64, is_backup: bool) -> Result<Self> {
         let directory = Arc::clone(version.directory());
-        let (path, file) = directory.create(Name::ManifestNew)?;
+        let (path, file) = Self::make(&directory)?;
         let record = record(salt, HEADER_BYTES as u64, &version.edits())?;
         let header = header(salt, version.store, is_backup);
         let written = file.write_at(&[IoSlice::new(&header), IoSlice::new(&record)], 0);
         written.map_err(|e| Error::io("write to", &path, e))?;
         let len = (HEADER_BYTES + record.len()) as u64;
         Ok(Self { directory, path, file, salt, len })
+    }
+
+    /// Makes the file. One that is there already keeps its name throughout: it says that what is
+    /// beside it belongs to no store yet.
+    fn make(directory: &Directory) -> Result<(PathBuf, Arc<dyn DataFile>)> {
+        let path = directory.file(Name::ManifestNew);
+        match directory.system.open_data(&path, Open::Write, 0) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                directory.create(Name::ManifestNew)
+            }
+            opened => {
+                let file = opened.and_then(|file| file.set_len(0).map(|()| file));
+                file.map_err(|e| Error::io("open", &path, e)).map(|file| (path, file))
+            }
+        }
     }
 
     /// The file.
@@ -344,7 +398,7 @@ impl Draft {
         let path = directory.file(Name::Manifest);
         directory.system.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         directory.sync()?;
-        Ok(Manifest { path, file, salt, end: len, begun: len })
+        Ok(Manifest { path, file, extent: Extent { salt, end: len, begun: len } })
     }
 }
 

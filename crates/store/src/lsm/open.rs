@@ -3,15 +3,18 @@
 //! 1. The lock file keeps all other processes out.
 //! 2. The manifest says which files are the store. A torn last record is an edit that was never
 //!    acknowledged; files that only it names are orphans.
-//! 3. Log segments with anything that is not in tables are replayed into buffers. A segment that
-//!    has ended according to the manifest must be whole. The others, the last ones, may end in a
-//!    torn tail: the tail is cut at the first group that is not whole, unless a later group proves
-//!    that it was whole once. A segment that does not continue where the one before ends is left
-//!    out: the gap between them was not durable, so neither was the segment. Before a segment is
-//!    cut, the groups that come next are added from the pending file, if they are there.
-//! 4. What was found may be in the system's cache only, and after a failed flush the system may
-//!    have forgotten that it must write it. So everything that was not known to be on stable
-//!    storage is written once more. The last segments end where they were cut.
+//! 3. Log segments with anything that is not in tables are replayed into buffers. One of which the
+//!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
+//!    that was being written: it is cut at the first group that is not whole, unless a later one
+//!    proves that it was whole once. A segment that does not go on where the one before ends is
+//!    left out: what is missing between them was not durable, so neither was this. Before one is
+//!    cut it gets the groups that come next, where the pending file has them. Where the last one
+//!    ends in the mark of a close, which says what manifest there was, and that manifest is still
+//!    there as it was, and no file besides, the log goes on in it: there is nothing more to do.
+//! 4. What was found may stand in the system's cache only, and where a flush failed the system may
+//!    have forgotten that it does: what was not known to be on stable storage is written once more.
+//!    The last segments end where they were cut.
+//!    What stands in many segments goes to a table: else each process that dies would leave one.
 //! 5. A new segment is made, and a new manifest that says all this; they are flushed, together with
 //!    the last segments, and the manifest takes the place of the old one by a rename. A crash
 //!    before it leaves the old one, and this recipe begins anew.
@@ -25,14 +28,15 @@ use std::sync::{Arc, RwLock};
 use super::background::{Background, Threads};
 use super::catalog::Catalog;
 use super::commit::Queue;
+use super::compact;
 use super::db::Db;
 use super::engine::{Clock, Current, Health, Inner, NewSegment, Turns, Writer, begin_segment};
 use super::files::{self, Directory, Name, random};
-use super::manifest::{self, Draft};
+use super::manifest::{self, Draft, Extent, Manifest};
 use super::memory::Budget;
 use super::options::Options;
 use super::pending::Pending;
-use super::recover::{Access, Recovery};
+use super::recover::{Access, ClosedLog, Recovery};
 use super::rotate::Logs;
 use super::version::{Edit, Version};
 use super::wal::{Bounds, HEADER_BYTES, Log};
@@ -62,18 +66,24 @@ impl Options {
         let directory = options.directory(path.as_ref());
         let names = self.find_directory(&directory)?;
         let lock = take_lock(&directory)?;
-        let version = match manifest::read(&directory)? {
-            Some(version) => version,
+        let found = match manifest::find(&directory)? {
+            Some(found) => found,
             None if self.create && is_unborn(&directory, &names)? => {
                 let mut version = Version::empty(Arc::clone(&directory));
                 version.store = random();
-                version
+                (version, None)
             }
             None => return Err(no_store(&directory, &names)),
         };
-        let inner = Arc::new(options.recover(version, lock)?);
+        let inner = Arc::new(options.recover(found, lock)?);
+        // Before the first commit looks whether there is room.
+        inner.note(&inner.current().version);
         let threads = Threads::start(&inner)?;
         inner.background.wake();
+        if compact::level0_behind(&inner.current().version) > 0 {
+            // Those before had no time for it.
+            inner.background.made_room();
+        }
         Ok(Db::new(inner, threads))
     }
 
@@ -104,15 +114,14 @@ impl Options {
         listed.map_err(|e| Error::io("list", path, e))
     }
 
-    fn recover(&self, version: Version, lock: Box<dyn Send + Sync>) -> Result<Inner> {
-        let directory = Arc::clone(version.directory());
-        let recovery = Recovery::begin(self, version, Access::Write)?;
-        let first = recovery.next_file;
-        let undo = |_: &Error| remove_new(&directory, first);
-        let Prepared { recovery, version, segment, next_seq, draft } =
-            prepare(recovery).inspect_err(undo)?;
-        let manifest = draft.take_place()?;
-        remove_orphans(&directory, &version)?;
+    fn recover(
+        &self,
+        found: (Version, Option<Extent>),
+        lock: Box<dyn Send + Sync>,
+    ) -> Result<Inner> {
+        let directory = Arc::clone(found.0.directory());
+        let recovery = Recovery::begin(self, found, Access::Write)?;
+        let Opened { recovery, version, manifest, segment, at, next_seq } = begin(recovery)?;
         let Recovery { buffer, frozen, warm, last_seq, .. } = recovery;
         let (active, next_file) = (Arc::clone(&buffer), version.next_file);
         let current = Current { active, frozen, version: Arc::new(version) };
@@ -121,7 +130,7 @@ impl Options {
         let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
         let (held, pending) = (Arc::clone(&directory.held), Pending::open(&directory));
         let (identity, file, path) = segment;
-        let log = Log::new(identity, file, path, bounds, held, pending);
+        let log = Log::new(identity, file, path, bounds, held, pending, at);
         let (has_asked, unlooked) = (false, u64::MAX);
         let writer = Writer { log, next_seq, active: buffer, has_asked, unlooked };
         Ok(Inner {
@@ -147,7 +156,43 @@ pub(crate) fn new_store() -> u64 {
     STORES.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What must be on stable storage before the manifest says so.
+/// A store that is ready.
+struct Opened<'o> {
+    recovery: Recovery<'o>,
+    version: Version,
+    manifest: Manifest,
+    /// The log goes on here,
+    segment: NewSegment,
+    /// at this place,
+    at: u64,
+    /// with this sequence number.
+    next_seq: u64,
+}
+
+/// Steps 3 to 6; step 3 only, where the store was closed and there is nothing to be put in order.
+fn begin(mut recovery: Recovery<'_>) -> Result<Opened<'_>> {
+    let (directory, first) = (Arc::clone(recovery.version.directory()), recovery.next_file);
+    let undo = |_: &Error| remove_new(&directory, first);
+    recovery.replay().inspect_err(undo)?;
+    if let Some((closed, extent)) = recovery.take_closed().inspect_err(undo)? {
+        let ClosedLog { identity, file, path, end: at, .. } = closed;
+        let (manifest, version) = (Manifest::resume(&directory, extent)?, recovery.version.clone());
+        let (segment, next_seq) = ((identity, file, path), next_seq(&recovery));
+        return Ok(Opened { recovery, version, manifest, segment, at, next_seq });
+    }
+    let Prepared { recovery, version, segment, next_seq, draft } =
+        prepare(recovery).inspect_err(undo)?;
+    let (manifest, at) = (draft.take_place()?, HEADER_BYTES as u64);
+    remove_orphans(&directory, &version)?;
+    Ok(Opened { recovery, version, manifest, segment, at, next_seq })
+}
+
+fn next_seq(recovery: &Recovery<'_>) -> u64 {
+    let is_repeated = is_planted(Bug::SequenceRepeated);
+    if is_repeated { recovery.version.flushed + 1 } else { recovery.last_seq + 1 }
+}
+
+/// What is on stable storage before the manifest says so.
 struct Prepared<'o> {
     recovery: Recovery<'o>,
     version: Version,
@@ -157,13 +202,12 @@ struct Prepared<'o> {
     draft: Draft,
 }
 
-/// Steps 3 to 5, without the rename.
+/// Steps 4 and 5, but for the rename.
 fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     let directory = Arc::clone(recovery.version.directory());
-    recovery.replay()?;
+    recovery.fold()?;
     let (number, version) = (recovery.next_file, &recovery.version);
-    let is_repeated = is_planted(Bug::SequenceRepeated);
-    let next_seq = if is_repeated { version.flushed } else { recovery.last_seq } + 1;
+    let next_seq = next_seq(&recovery);
     let segment = begin_segment(&directory, number, next_seq)?;
     let (identity, file, path) = &segment;
     recovery.edits.push(Edit::AddSegment(*identity));
@@ -256,13 +300,7 @@ fn remove_new(directory: &Directory, first: u32) {
 /// Removes the files that the manifest does not name.
 fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
     for name in directory.names()? {
-        let is_needed = match name {
-            Name::Segment(number) => version.segments().any(|s| s.identity.number == number),
-            Name::Table(number) => version.tables().any(|(_, t)| t.meta.number == number),
-            Name::Manifest | Name::Lock | Name::Pending => true,
-            Name::ManifestNew | Name::Copy(_) => false,
-        };
-        if !is_needed {
+        if !version.names(name) {
             let path = directory.file(name);
             directory.system.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
         }

@@ -1,5 +1,6 @@
 //! Stores that are only read: the log is replayed in memory, and nothing is written.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use super::search::{self, Value};
 use super::snapshot::View;
 use super::stat::{self, DbStat};
 use super::version::{Edit, Version};
+use crate::os::Open;
 use crate::{Error, Result};
 
 /// A store that is only read, as it was when it was opened.
@@ -74,7 +76,7 @@ impl Options {
         let directory = options.directory(path.as_ref());
         let listed = directory.system.list(&directory.path);
         let names = match listed {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(|e| Error::io("list", &directory.path, e))?,
         };
         let lock = join(&directory)?;
@@ -93,7 +95,7 @@ impl Options {
     }
 
     fn read(&self, version: Version, lock: Option<Box<dyn Send + Sync>>) -> Result<Reader> {
-        let mut recovery = Recovery::begin(self, version, Access::Read)?;
+        let mut recovery = Recovery::begin(self, (version, None), Access::Read)?;
         recovery.replay()?;
         let Recovery { version, buffer: active, frozen, edits, last_seq, .. } = recovery;
         let current = Arc::new(Current { active, frozen, version: Arc::new(version) });
@@ -114,7 +116,7 @@ pub(crate) fn join(directory: &Directory) -> Result<Option<Box<dyn Send + Sync>>
     match directory.system.lock_shared(&path) {
         Ok(Some(lock)) => Ok(Some(lock)),
         Ok(None) => Err(locked(directory)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("lock", &path, e)),
     }
 }
@@ -125,7 +127,12 @@ fn locked(directory: &Directory) -> Error {
     Error::Locked { path: directory.file(Name::Lock), reason: reason.to_string() }
 }
 
-/// Opens every file, so that it stays readable even if its name is removed.
+/// Whether a flush failed because nothing is ever written there.
+fn is_read_only(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::InvalidInput)
+}
+
+/// Opens every file, so that it is there also when it has lost its name.
 fn keep_open(version: &Version) -> Result<()> {
     let tables = version.tables().map(|(_, table)| table.handle());
     let segments = version.segments().map(|segment| segment.handle());
@@ -257,9 +264,29 @@ impl Reader {
         check::check(&self.view)
     }
 
-    /// What the store consists of.
+    /// What the store consists of: with the segment that was written to, too.
     pub fn stat(&self) -> DbStat {
-        stat::of_view(&self.view)
+        let mut stat = stat::of_view(&self.view);
+        let written: u64 = self.tails.iter().map(|tail| tail.len).sum();
+        stat.segment_bytes += written;
+        stat.log_bytes += written;
+        stat
+    }
+
+    /// Flushes how the log ends, which the death of a process may have left in the system's cache
+    /// only, so that a backup has nothing that the log may lose. Where nothing can be flushed
+    /// nothing was written.
+    fn flush_tails(&self) -> Result<()> {
+        let directory = self.view.version().directory();
+        let tails = self.tails.iter().map(|tail| Name::Segment(tail.number));
+        for path in tails.chain([Name::Pending]).map(|name| directory.file(name)) {
+            let file = directory.system.open_data(&path, Open::Read, 0);
+            match file.and_then(|file| file.sync()) {
+                Err(e) if is_read_only(&e) || e.kind() == ErrorKind::NotFound => {}
+                flushed => flushed.map_err(|e| Error::io("flush", &path, e))?,
+            }
+        }
+        Ok(())
     }
 
     /// Backs the store up to a directory, as [`Db::backup`](super::Db::backup) does.
@@ -272,7 +299,7 @@ impl Reader {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<BackupReport> {
         let (version, tails) = (Arc::clone(&self.view.current.version), self.tails.clone());
-        let moment = || Ok(Moment { version, tails });
+        let moment = || self.flush_tails().map(|()| Moment { version, tails });
         backup::back_up(self.view.version().directory(), path.as_ref(), moment, progress)
     }
 }

@@ -12,12 +12,13 @@ use std::sync::atomic::Ordering;
 use super::buffer::Buffer;
 use super::engine::{FROZEN_MAX, Frozen};
 use super::files::Name;
+use super::manifest::Extent;
 use super::options::Options;
 use super::pending::Remains;
 use super::replay::{Job, Replay};
 use super::run::{self, Output, Rules};
 use super::version::{Edit, Sealed, Segment, Version};
-use super::wal::{Groups, HEADER_BYTES, PREFETCH_BYTES, Stretch};
+use super::wal::{Closed, Groups, HEADER_BYTES, Identity, PREFETCH_BYTES, Stretch};
 use super::warm::Warm;
 use crate::os::{DataFile, Open};
 use crate::sync::atomic::AtomicU32;
@@ -31,6 +32,9 @@ pub(crate) const SHARED_BYTES_MIN: usize = 1 << 20;
 /// The search for groups after a break reads at most this many times the bytes there.
 const SEARCH_EFFORT: u64 = 4;
 
+/// What stands in more segments of the log goes to a table.
+const LOGS_MAX: usize = 8;
+
 /// What may be done to the files of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -38,6 +42,29 @@ pub(crate) enum Access {
     Write,
     /// They are read.
     Read,
+}
+
+/// What the process before left beside tables and segments.
+struct Left {
+    /// What the log did not hold yet.
+    remains: Remains,
+    /// Where edits can be added to the manifest.
+    manifest: Option<Extent>,
+    /// Whether there are files that the manifest does not name.
+    has_orphans: bool,
+    /// The segment that says that it closed the store.
+    closed: Option<ClosedLog>,
+}
+
+/// A segment that ends in the mark of a close.
+pub(crate) struct ClosedLog {
+    pub(crate) identity: Identity,
+    pub(crate) file: Arc<dyn DataFile>,
+    pub(crate) path: PathBuf,
+    /// Its groups end here,
+    pub(crate) end: u64,
+    /// with this sequence number, if there are any.
+    last_seq: u64,
 }
 
 /// Steps 3 and 4.
@@ -49,8 +76,7 @@ pub(crate) struct Recovery<'o> {
     /// Full ones, the newest first.
     pub(crate) frozen: Vec<Frozen>,
     replay: Replay,
-    /// What the log did not hold yet.
-    remains: Remains,
+    left: Left,
     /// How the log ends, and what went to tables.
     pub(crate) edits: Vec<Edit>,
     /// Files that are to be flushed before a manifest says how they have ended.
@@ -64,7 +90,11 @@ pub(crate) struct Recovery<'o> {
 impl<'o> Recovery<'o> {
     /// # Errors
     /// [`Error::Damaged`] if a file is missing.
-    pub(crate) fn begin(options: &'o Options, version: Version, access: Access) -> Result<Self> {
+    pub(crate) fn begin(
+        options: &'o Options,
+        (version, manifest): (Version, Option<Extent>),
+        access: Access,
+    ) -> Result<Self> {
         let directory = version.directory();
         let there: BTreeSet<Name> = directory.names()?.into_iter().collect();
         // Before anything is removed: if the end of the manifest is lost, the files that it named
@@ -75,6 +105,7 @@ impl<'o> Recovery<'o> {
             let what = "the manifest names it, and it is not there";
             return Err(Error::damaged(&directory.file(missing), 0, what));
         }
+        let has_orphans = there.iter().any(|&name| !version.names(name));
         let numbers = there.iter().filter_map(|&name| match name {
             Name::Segment(number) | Name::Table(number) => Some(number),
             _ => None,
@@ -88,6 +119,7 @@ impl<'o> Recovery<'o> {
         let (buffer, last_seq) = (Arc::new(Buffer::new()), version.flushed);
         let (frozen, unflushed, warm) = (Vec::new(), Vec::new(), Warm::default());
         let remains = Remains::read(directory)?;
+        let left = Left { remains, manifest, has_orphans, closed: None };
         Ok(Self {
             options,
             access,
@@ -95,7 +127,7 @@ impl<'o> Recovery<'o> {
             buffer,
             frozen,
             replay,
-            remains,
+            left,
             edits,
             unflushed,
             warm,
@@ -147,7 +179,7 @@ impl<'o> Recovery<'o> {
         let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
         let end = segment.sealed.map_or(len, |sealed| sealed.len);
         let mut groups = Groups::new(segment.identity, Arc::clone(&file), &path, end)?;
-        let known = self.remains.flushed(&segment.identity);
+        let known = self.left.remains.flushed(&segment.identity);
         let (mut seq, mut flushed) = (None, known.max(HEADER_BYTES as u64));
         loop {
             groups.reuse(self.replay.spare());
@@ -204,7 +236,7 @@ impl<'o> Recovery<'o> {
             return Ok(stretch);
         }
         let at = groups.position();
-        let more = self.remains.groups(&segment.identity, at);
+        let more = self.left.remains.groups(&segment.identity, at);
         let end = at + more.len() as u64;
         if more.is_empty() {
             return Ok(None);
@@ -223,8 +255,52 @@ impl<'o> Recovery<'o> {
         Ok(Some(Stretch::of(&segment.identity, at, more)))
     }
 
-    /// Ends a segment that the manifest does not call ended, after its last group. `flushed` bytes
-    /// of it are known to be on stable storage, and `last_seq` is its last sequence number.
+    /// What the mark of a close would say here.
+    fn closed(&self) -> Option<Closed> {
+        let Extent { salt, end, .. } = self.left.manifest?;
+        let (manifest_salt, manifest_len) = (salt, end);
+        Some(Closed { manifest_salt, manifest_len, last_seq: self.last_seq })
+    }
+
+    /// The segment in which the log goes on as it was left: the store was closed, nothing has
+    /// changed since, and nothing is to be put in order.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn take_closed(&mut self) -> Result<Option<(ClosedLog, Extent)>> {
+        let is_as_left = self.edits.is_empty()
+            && self.frozen.is_empty()
+            && !self.left.has_orphans
+            && self.version.log().count() <= LOGS_MAX;
+        let Some(closed) = self.left.closed.take() else { return Ok(None) };
+        if let Some(manifest) = self.left.manifest.filter(|_| is_as_left) {
+            return Ok(Some((closed, manifest)));
+        }
+        // It ends here, like all others.
+        let ClosedLog { identity, file, path, end, last_seq } = closed;
+        self.edits.push(end_of(identity.number, end, last_seq));
+        file.set_len(end).map_err(|e| Error::io("cut", &path, e))?;
+        self.unflushed.push((path, file));
+        Ok(None)
+    }
+
+    /// Writes everything to a table if it stands in many segments, which are short then.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn fold(&mut self) -> Result<()> {
+        if self.version.log().count() <= LOGS_MAX || self.last_seq == self.version.flushed {
+            return Ok(());
+        }
+        self.freeze()?;
+        while !self.frozen.is_empty() {
+            self.write_table()?;
+        }
+        Ok(())
+    }
+
+    /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
+    /// known to be on stable storage, and that is its last sequence number.
     fn end(
         &mut self,
         segment: &Segment,
@@ -236,11 +312,19 @@ impl<'o> Recovery<'o> {
         self.replay.settle()?;
         let path = segment.handle().path();
         let cut = groups.position();
+        if self.access == Access::Write
+            && let Some(closed) = self.closed()
+            && groups.ends_with(&closed)?
+        {
+            let (identity, path, end) = (segment.identity, path.to_path_buf(), cut);
+            self.left.closed = Some(ClosedLog { identity, file, path, end, last_seq });
+            return Ok(());
+        }
         if flushed > cut || !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
             let what = "a group of the log is damaged: groups behind it say it was whole";
             return Err(Error::damaged(path, cut, what));
         }
-        self.edits.push(self.end_of(segment, cut, last_seq));
+        self.edits.push(end_of(segment.identity.number, cut, last_seq));
         if cut > HEADER_BYTES as u64 && self.access == Access::Write {
             // This is done even if the file ends there already: room may have been reserved for
             // more.
@@ -266,15 +350,6 @@ impl<'o> Recovery<'o> {
         }
         self.edits.push(Edit::RemoveSegment { number: segment.identity.number });
         Ok(())
-    }
-
-    /// How the manifest says that a segment has ended.
-    fn end_of(&self, segment: &Segment, len: u64, last_seq: u64) -> Edit {
-        let number = segment.identity.number;
-        match len > HEADER_BYTES as u64 {
-            true => Edit::SealSegment { number, sealed: Sealed { len, last_seq, remap_len: 0 } },
-            false => Edit::RemoveSegment { number },
-        }
     }
 
     /// Goes on in another buffer. The full ones go to tables when the store is open, as far as
@@ -309,7 +384,15 @@ impl<'o> Recovery<'o> {
     }
 }
 
-/// The sequence number after groups, the first of which must begin with `seq`; the offset of the
+/// How the manifest says that a segment has ended.
+fn end_of(number: u32, len: u64, last_seq: u64) -> Edit {
+    match len > HEADER_BYTES as u64 {
+        true => Edit::SealSegment { number, sealed: Sealed { len, last_seq, remap_len: 0 } },
+        false => Edit::RemoveSegment { number },
+    }
+}
+
+/// The sequence number behind groups, the first of which must begin with `seq`; the offset of the
 /// first one that does not follow.
 fn follow(stretch: &Stretch, seq: u64) -> Result<u64, u64> {
     let mut groups = stretch.groups();

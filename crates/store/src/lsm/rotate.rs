@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::engine::{Inner, NewSegment, Writer, new_segment};
 use super::version::{Edit, Sealed};
-use super::wal::{Bounds, Ended, Log};
+use super::wal::{Bounds, Ended, HEADER_BYTES, Log};
 use super::warm::Warm;
 use crate::Result;
 use crate::sync::{Mutex, MutexGuard};
@@ -69,7 +69,8 @@ impl Inner {
         let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
         self.logs.ended().push(writer.log.end_with(writer.next_seq - 1));
         let (held, pending) = (Arc::clone(&self.directory.held), writer.log.take_pending());
-        writer.log = Log::new(identity, file, path, self.log_bounds(), held, pending);
+        writer.log =
+            Log::new(identity, file, path, self.log_bounds(), held, pending, HEADER_BYTES as u64);
         self.background.wake_log();
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::engine::Inner;
 use super::fetch::Kept;
 use super::files::Directory;
 use super::snapshot::View;
-use super::version::LEVELS;
+use super::version::{LEVELS, Segment};
 use crate::sync::atomic::AtomicU64;
 
 /// A level of tables.
@@ -95,6 +95,8 @@ pub struct DbStat {
     pub segment_bytes: u64,
     /// Of these, bytes that tables point to.
     pub live_segment_bytes: u64,
+    /// Of these, bytes of the segments that hold what no table does yet.
+    pub log_bytes: u64,
     /// The memory that it takes.
     pub memory: MemoryStat,
     /// What was read since it was opened.
@@ -143,6 +145,7 @@ pub(crate) fn of_view(view: &View) -> DbStat {
         stat.segment_bytes += segment.bytes();
         stat.live_segment_bytes += version.live(segment.identity.number);
     }
+    stat.log_bytes = version.log().map(Segment::bytes).sum();
     let memtables = current.buffers().map(|buffer| buffer.memory() as u64).sum();
     stat.memory = memory(version.directory(), memtables);
     stat.reads = reads(version.directory());

@@ -184,6 +184,16 @@ impl Version {
         &self.directory
     }
 
+    /// Whether a file of this name may be there.
+    pub(crate) fn names(&self, name: Name) -> bool {
+        match name {
+            Name::Segment(number) => self.segments.contains_key(&number),
+            Name::Table(number) => self.tables().any(|(_, table)| table.meta.number == number),
+            Name::Manifest | Name::Lock | Name::Pending => true,
+            Name::ManifestNew | Name::Copy(_) => false,
+        }
+    }
+
     pub(crate) fn level(&self, level: usize) -> &[Arc<TableFile>] {
         &self.levels[level]
     }

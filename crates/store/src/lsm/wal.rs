@@ -49,7 +49,15 @@ pub(crate) const GROUP_FLUSHED_OFFSET: usize = 24;
 /// The operations begin here.
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 
-/// This much of a segment is read at once, and as much after it in the background.
+/// The mark of a close, which stands behind the last group.
+pub(crate) const MARK_SUM_OFFSET: usize = 0;
+pub(crate) const MARK_COUNT_OFFSET: usize = 4;
+pub(crate) const MARK_MANIFEST_LEN_OFFSET: usize = 8;
+pub(crate) const MARK_MANIFEST_SALT_OFFSET: usize = 16;
+pub(crate) const MARK_SEQ_OFFSET: usize = 24;
+pub(crate) const MARK_BYTES: usize = 32;
+
+/// So much of a segment is read at once, and so much behind it meanwhile.
 const READ_BYTES: usize = 256 << 10;
 pub(crate) const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
@@ -217,6 +225,29 @@ impl Identity {
         is_whole.then(|| group_of(bytes, offset, (offset, offset + len)))
     }
 
+    /// What is put behind the last group, at `offset`, when the store is closed. No group has a
+    /// count of 0.
+    pub(crate) fn mark(&self, offset: u64, closed: &Closed) -> [u8; MARK_BYTES] {
+        let mut mark = [0; MARK_BYTES];
+        put_u64(&mut mark, MARK_MANIFEST_LEN_OFFSET, closed.manifest_len);
+        put_u64(&mut mark, MARK_MANIFEST_SALT_OFFSET, closed.manifest_salt);
+        put_u64(&mut mark, MARK_SEQ_OFFSET, closed.last_seq);
+        let sum = crc32c(self.seed(offset), &mark[MARK_COUNT_OFFSET..]);
+        put_u32(&mut mark, MARK_SUM_OFFSET, sum);
+        mark
+    }
+
+    /// What the mark of a close says that stands at `offset`, and with which these bytes begin.
+    pub(crate) fn closed(&self, offset: u64, bytes: &[u8]) -> Option<Closed> {
+        let mark: &[u8; MARK_BYTES] = bytes.first_chunk()?;
+        let closed = Closed {
+            manifest_len: u64_at(mark, MARK_MANIFEST_LEN_OFFSET),
+            manifest_salt: u64_at(mark, MARK_MANIFEST_SALT_OFFSET),
+            last_seq: u64_at(mark, MARK_SEQ_OFFSET),
+        };
+        (self.mark(offset, &closed) == *mark).then_some(closed)
+    }
+
     fn is_whole(&self, offset: u64, group: &[u8]) -> bool {
         let (header, body) = group.split_at(GROUP_HEADER_BYTES);
         let sum = self.group_sum(offset, header, body);
@@ -267,6 +298,16 @@ impl Group<'_> {
     pub(crate) fn end(&self) -> u64 {
         self.body_offset() + self.body.len() as u64
     }
+}
+
+/// What the mark of a close says: everything before it was on stable storage, and so was the
+/// manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Closed {
+    pub(crate) manifest_salt: u64,
+    pub(crate) manifest_len: u64,
+    /// The last sequence number that was given.
+    pub(crate) last_seq: u64,
 }
 
 /// Reads the groups of a segment from the front.
@@ -417,7 +458,20 @@ impl Groups {
         Ok(false)
     }
 
-    /// The first byte from the present place on after which there are only zeros.
+    /// Whether this mark of a close stands here, and nothing but zeros behind it.
+    pub(crate) fn ends_with(&mut self, closed: &Closed) -> Result<bool> {
+        if self.end - self.at < MARK_BYTES as u64 {
+            return Ok(false);
+        }
+        let from = self.load(self.at, MARK_BYTES)?;
+        let there = self.identity.closed(self.at, &self.buffer[from..]);
+        let is_it = there.as_ref() == Some(closed) || there.is_some() && is_planted(Bug::AnyMark);
+        let has_end =
+            is_planted(Bug::AnyMark) || is_it && self.content_end()? <= self.at + MARK_BYTES as u64;
+        Ok(is_it && has_end)
+    }
+
+    /// The first byte from the present place on behind which there is nothing but zeros.
     fn content_end(&mut self) -> Result<u64> {
         let (mut end, mut offset) = (self.at, self.at);
         while offset < self.end {
@@ -540,7 +594,7 @@ pub(crate) struct Log {
     trail: Trail,
     /// How much is on stable storage.
     flushed: u64,
-    /// The length of the file, if zeros were put after the end.
+    /// The length of the file, if zeros were put behind the end, or the mark of a close.
     prepared: u64,
     bounds: Bounds,
     /// A flush failed, or what a failed write left could not be cut off: the content of the disk is
@@ -567,9 +621,9 @@ impl Notice {
 }
 
 impl Log {
-    /// Writes to a segment of which only the header is on stable storage. Bytes that are held back
-    /// are put into `held`, and those that are to outlive the process also into `pending`, where
-    /// nothing of another segment is left.
+    /// Writes to a segment from `at` on: all before is on stable storage, and nothing that counts
+    /// stands behind. What is held back of it is put into `held`, and what is handed to the system
+    /// meanwhile into `pending`, where nothing of another segment is left.
     pub(crate) fn new(
         identity: Identity,
         file: Arc<dyn DataFile>,
@@ -577,12 +631,13 @@ impl Log {
         bounds: Bounds,
         held: Arc<Held>,
         mut pending: Option<Pending>,
+        at: u64,
     ) -> Self {
-        let at = HEADER_BYTES as u64;
         held.lock().begin(identity.number, at);
         pending.iter_mut().for_each(|pending| pending.begin(identity.number, at));
         let trail = Trail::new(at, bounds.window_bytes).reserving(bounds.segment_bytes);
-        let (held_bytes, flushed, prepared, broken, is_ended) = (0, at, at, false, false);
+        let prepared = file.len().unwrap_or(at);
+        let (held_bytes, flushed, broken, is_ended) = (0, at, false, false);
         Self {
             identity,
             file,
@@ -762,7 +817,16 @@ impl Log {
         Ok(())
     }
 
-    /// Puts zeros after the end if flushes are frequent and there are none.
+    /// Says at the end of the log, all of which is on stable storage, that the store was closed. If
+    /// that cannot be written, or is lost, the next opening does not learn it, and that is all.
+    pub(crate) fn mark_closed(&self, closed: &Closed) {
+        let mark = self.identity.mark(self.end(), closed);
+        if self.flushed == self.end() && !self.broken {
+            let _ = self.file.write_at(&[IoSlice::new(&mark)], self.end());
+        }
+    }
+
+    /// Puts zeros behind the end if flushes come often and there are none.
     fn prepare(&mut self, written: u64) {
         let is_often = written - self.flushed <= OFTEN_BYTES;
         let end = (written + PREPARED_BYTES).min(self.bounds.segment_bytes);

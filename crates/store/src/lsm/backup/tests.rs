@@ -162,6 +162,31 @@ fn a_backup_goes_over_no_store_and_no_other_backup() {
     assert!(matches!(refused, Err(Error::NotAStore { .. })), "{refused:?}");
 }
 
+/// What is left of a store that has lost its manifest can be salvaged: nobody removes it.
+#[test]
+fn nothing_goes_over_a_store_without_its_manifest() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut pair = Pair::new(options().open(at("db")).unwrap());
+    pair.write(0..300, 1);
+    pair.db.backup(at("backup"), &mut quiet).unwrap();
+    std::fs::remove_file(at("backup").join("MANIFEST")).unwrap();
+    let files = || {
+        let mut files: Vec<PathBuf> =
+            ["log", "table"].into_iter().flat_map(|kind| files_of(&at("backup"), kind)).collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let refusals =
+        [pair.db.backup(at("backup"), &mut quiet).map(drop), pair.db.checkpoint(at("backup"))];
+    for refused in refusals {
+        let Err(Error::NotAStore { path, .. }) = refused else { panic!("{refused:?}") };
+        assert!(before.contains(&path), "{path:?}");
+    }
+    assert!(before.len() > 2 && files() == before);
+}
+
 #[test]
 fn damage_does_not_go_to_a_backup() {
     let folder = tempfile::tempdir().unwrap();
@@ -301,7 +326,11 @@ fn a_stop_anywhere_leaves_whole_stores() {
                     assert!(is_known, "{}: the backup is neither", place());
                 }
                 // The first one did not end: nothing of it is taken for a store, or removed.
-                Err(Error::NotAStore { .. }) if done == 0 => {}
+                Err(Error::NotAStore { .. }) if done == 0 => {
+                    let image = disk.image_at(cut, mode, seed);
+                    let again = on(&image).open(store).unwrap().backup(backup, &mut quiet);
+                    assert!(again.is_ok(), "{}: {:?}", place(), again.err());
+                }
                 Err(error) => panic!("{}: {error}", place()),
             }
             let without = Options { create: false, ..on(&image) };

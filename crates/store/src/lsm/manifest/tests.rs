@@ -31,12 +31,12 @@ fn manifest() -> (SimSystem, Arc<Directory>, Vec<Vec<Edit>>, Vec<u64>) {
     let (system, directory) = directory();
     let mut version = Version::empty(Arc::clone(&directory));
     let mut manifest = Manifest::create(&version, 42).unwrap();
-    let (mut shapes, mut ends) = (vec![shape(&version)], vec![manifest.end]);
+    let (mut shapes, mut ends) = (vec![shape(&version)], vec![manifest.extent.end]);
     for number in 1..=3 {
         manifest.append(&edits(number)).unwrap();
         version = version.apply(&edits(number)).unwrap();
         shapes.push(shape(&version));
-        ends.push(manifest.end);
+        ends.push(manifest.extent.end);
     }
     (system, directory, shapes, ends)
 }
@@ -61,7 +61,7 @@ fn a_torn_end_is_cut_and_all_else_is_damage() {
         let kept = ends.iter().filter(|&&end| end <= len as u64).count();
         match kept {
             0 => assert!(result.is_err(), "{len} bytes"),
-            _ => assert_eq!(shape(&result.unwrap()), shapes[kept - 1], "{len} bytes"),
+            _ => assert_eq!(shape(&result.unwrap().0), shapes[kept - 1], "{len} bytes"),
         }
     }
     for bit in 0..whole.len() * 8 {
@@ -71,7 +71,7 @@ fn a_torn_end_is_cut_and_all_else_is_damage() {
             // Only in the last record a change may be taken for a torn end.
             Ok(version) => {
                 assert!(bit / 8 >= ends[2] as usize, "bit {bit}");
-                assert_eq!(shape(&version), shapes[2]);
+                assert_eq!(shape(&version.0), shapes[2]);
             }
             Err(Error::Damaged { .. } | Error::NotAStore { .. }) => {}
             Err(other) => panic!("bit {bit}: {other}"),

@@ -154,3 +154,76 @@ fn two_threads_put_a_log_into_buffers() {
         assert!(copy.check().unwrap().is_sound());
     }
 }
+
+/// How often a file or the names in a directory were flushed while `f` ran.
+fn flushes(system: &SimSystem, f: impl FnOnce()) -> usize {
+    system.record(true);
+    let before = system.recorded();
+    f();
+    let events = (before..system.recorded()).filter_map(|at| system.describe(at));
+    let count = events.filter(|event| event.contains("sync")).count();
+    system.record(false);
+    count
+}
+
+/// A process for each put: one flush, and no file more.
+#[test]
+fn single_puts_cost_a_flush_and_no_file() {
+    let system = SimSystem::new(1, Config::default());
+    let put = |number: u32| {
+        let options = Options::new().create(true).system(Arc::new(system.clone()));
+        let db = options.open("/d/store").unwrap();
+        let space = db.keyspace("space", Default::default()).unwrap();
+        db.put(&space, &number.to_be_bytes(), b"value").unwrap();
+        db.close().unwrap();
+    };
+    put(0);
+    let files = system.files().len();
+    for number in 1..300 {
+        assert_eq!(flushes(&system, || put(number)), 1, "put {number}");
+    }
+    assert_eq!(system.files().len(), files);
+    assert_eq!(survivors(&system), 300);
+}
+
+/// Processes that put something and die leave no more files than a few.
+#[test]
+fn processes_that_die_leave_few_files() {
+    let mut system = SimSystem::new(1, Config::default());
+    for number in 0..60_u32 {
+        let (db, space) = open(&system).unwrap();
+        db.put(&space, &number.to_be_bytes(), b"value").unwrap();
+        system.kill();
+        drop(db);
+        system = system.restart_process();
+        assert!(system.files().len() <= 20, "{:?}", system.files());
+    }
+    assert_eq!(survivors(&system), 60);
+}
+
+/// The log goes on in its segment only where everything is as it was at the close.
+#[test]
+fn a_mark_counts_only_where_nothing_has_changed() {
+    let system = SimSystem::new(1, Config::default());
+    let put = |number: u32| {
+        let (db, space) = open(&system).unwrap();
+        db.put(&space, &number.to_be_bytes(), b"value").unwrap();
+        db.close().unwrap();
+        segments(&system)
+    };
+    let before = put(0);
+    assert_eq!(put(1), before, "as it was");
+    let content = system.content(&before[0]).unwrap();
+    let end = content.iter().rposition(|&byte| byte != 0).unwrap() as u64;
+    system.edit(&before[0], end + 100, b"behind").unwrap();
+    let after = put(2);
+    assert_ne!(after, before, "something stands behind the mark");
+    assert_eq!(put(3), after);
+    let manifest = Path::new("/d/store/MANIFEST");
+    let len = system.content(manifest).unwrap().len() as u64;
+    system.edit(manifest, len, b"torn").unwrap();
+    let last = put(4);
+    assert_ne!(last, after, "the manifest has grown");
+    assert_eq!(put(5), last);
+    assert_eq!(survivors(&system), 6);
+}

@@ -124,6 +124,9 @@ impl<'d> LogReader<'d> {
                 (at, last_seq) = (group.end() as usize, Some(group.last_seq()));
                 continue;
             }
+            if sealed.is_none() && identity.closed(at as u64, &bytes[at..]).is_some() {
+                break;
+            }
             if may_be_collected && sealed.is_none() {
                 remap = tail(at);
                 if remap.is_some() {

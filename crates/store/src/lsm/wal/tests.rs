@@ -12,7 +12,18 @@ fn segment() -> (SimSystem, Log) {
     let file = system.open_data(Path::new(PATH), Open::Create, 0).unwrap();
     file.write_at(&[IoSlice::new(&identity.header())], 0).unwrap();
     let bounds = Bounds { window_bytes: 8 << 10, segment_bytes: 0 };
-    (system, Log::new(identity, file, PathBuf::from(PATH), bounds, Arc::default(), None))
+    (
+        system,
+        Log::new(
+            identity,
+            file,
+            PathBuf::from(PATH),
+            bounds,
+            Arc::default(),
+            None,
+            HEADER_BYTES as u64,
+        ),
+    )
 }
 
 fn body(key: &[u8], value: &[u8]) -> Vec<u8> {
