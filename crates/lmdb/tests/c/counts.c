@@ -468,7 +468,7 @@ static void what_is_not_there(unsigned kind)
 	GIVES(MDB_NOTFOUND, mdb_get_key_rank(txn, dbi, &b, NULL, &count));
 	put(txn, dbi, "b", "1");
 	put(txn, dbi, "f", "1");
-	for (const char *value = "1\0002\0003"; *value && (kind || *value == '1'); value += 2)
+	for (const char *value = "1\0002\0003\0"; *value && (kind || *value == '1'); value += 2)
 		put(txn, dbi, "d", value);
 	OK(mdb_count_all(txn, dbi, both, &count));
 	HOLDS(count == values);
