@@ -298,7 +298,8 @@ static void many_rows(void)
 	CALL(mdb_cursor_open(txn, dbi, &cur));
 	CALL(mdb_cursor_open(txn, dbi, &other));
 	while (!mdb_cursor_get(cur, &key, &data, MDB_NEXT)) {
-		size_t number = *(size_t *)key.mv_data;
+		size_t number;
+		memcpy(&number, key.mv_data, sizeof number);
 		seen++, sum += number;
 		if (number % 2)
 			must("del", mdb_cursor_del(cur, 0));
@@ -308,8 +309,11 @@ static void many_rows(void)
 	FACT(seen);
 	FACT(sum);
 	NUMBER(mdb_stat(txn, dbi, &stat), stat.ms_entries);
-	for (seen = sum = 0; !mdb_cursor_get(cur, &key, &data, seen ? MDB_PREV : MDB_LAST); seen++)
-		sum += *(size_t *)key.mv_data;
+	for (seen = sum = 0; !mdb_cursor_get(cur, &key, &data, seen ? MDB_PREV : MDB_LAST); seen++) {
+		size_t number;
+		memcpy(&number, key.mv_data, sizeof number);
+		sum += number;
+	}
 	FACT(seen);
 	FACT(sum);
 	end();
