@@ -7,10 +7,10 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::commit::pool::Pool;
 use super::engine::Inner;
-use super::pace::{self, Behind, Rate, Standing};
-use super::pool::Pool;
-use super::wal::Notice;
+use super::levels::pace::{self, Behind, Rate, Standing};
+use super::log::wal::Notice;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};

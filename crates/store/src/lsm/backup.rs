@@ -22,11 +22,11 @@ use std::sync::Arc;
 use super::checkpoint::{Moment, Part, Target, backup_in};
 use super::db::Db;
 use super::files::{Directory, Name, random};
-use super::manifest::Manifest;
+use super::levels::manifest::Manifest;
+use super::levels::version::{TableFile, Version};
+use super::log::wal::Groups;
 use super::merge::Source;
 use super::table::{FOOTER_BYTES, Pace, TableCursor};
-use super::version::{TableFile, Version};
-use super::wal::Groups;
 use crate::os::Open;
 use crate::{Error, Result};
 

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::{Entry, Kind, Pointer, value_sum};
+use super::log::wal::{Group, OpKind, Ops};
 use super::memtable::{MemIter, Memtable};
 use super::merge::Source;
 use super::tombstones::{Pieces, Tombstone};
-use super::wal::{Group, OpKind, Ops};
 use crate::Result;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64};

@@ -1,44 +1,17 @@
 //! The names of a store's keyspaces: finding, making and dropping them. The names are stored in
 //! keyspace 0.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::PoisonError;
 
-use super::batch::Batch;
-use super::cursor::{Cursor, Scan};
+use super::commit::batch::Batch;
 use super::db::Db;
 use super::entry::full_key;
 use super::keyspace::{CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record};
-use super::snapshot::View;
-use super::wal::{OpKind, push_op};
-use crate::sync::{Mutex, MutexGuard};
+use super::log::wal::{OpKind, push_op};
+use super::names::Names;
+use super::read::cursor::{Cursor, Scan};
+use super::read::view::View;
 use crate::{Error, Result};
-
-/// The names that were looked up, and the store that they belong to.
-pub(crate) struct Catalog {
-    /// Tells the open stores of a process apart.
-    pub(crate) store: u64,
-    names: Mutex<Names>,
-}
-
-#[derive(Default)]
-struct Names {
-    known: BTreeMap<Vec<u8>, Keyspace>,
-    /// The highest number of a keyspace that was dropped since the store was opened: snapshots may
-    /// still see what was in it.
-    dropped: u32,
-}
-
-impl Catalog {
-    pub(crate) fn new(store: u64) -> Self {
-        Self { store, names: Mutex::default() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Db {
     /// The keyspace of that name, which is created with these options if it does not exist. One

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::entry::compare;
+use super::levels::version::{Segment, TableFile, Version};
+use super::log::wal::{Groups, Ops};
 use super::merge::Source;
-use super::snapshot::View;
+use super::read::view::View;
 use super::table::{Pace, TableCursor, TableMeta};
-use super::version::{Segment, TableFile, Version};
-use super::vlog;
-use super::wal::{Groups, Ops};
+use super::values::vlog;
 use crate::{Error, Result};
 
 /// What a check found.

@@ -4,16 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::background::Threads;
-use super::batch::Batch;
 use super::check::{self, CheckReport};
-use super::cursor::{Cursor, Scan};
+use super::commit::batch::Batch;
 use super::engine::Inner;
 use super::entry::full_key;
-use super::estimate;
 use super::keyspace::Keyspace;
 use super::options::{Durability, Options};
-use super::search::{self, Value};
-use super::snapshot::{Snapshot, View};
+use super::read::cursor::{Cursor, Scan};
+use super::read::estimate;
+use super::read::search::{self, Value};
+use super::read::snapshot::Snapshot;
+use super::read::view::View;
 use super::stat::{self, DbStat};
 use crate::{Error, Result};
 
@@ -257,7 +258,7 @@ impl Db {
         check::check(&View::now(&self.inner))
     }
 
-    /// What the store consists of.
+    /// What the store consists of: with the segment that was written to, too.
     pub fn stat(&self) -> DbStat {
         stat::stat(&self.inner)
     }

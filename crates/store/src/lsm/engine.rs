@@ -6,24 +6,24 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 use std::time::Instant;
 
-use super::arrange;
 use super::background::Background;
 use super::buffer::Buffer;
-use super::catalog::Catalog;
 use super::commit::Queue;
-use super::compact::{self, Plan, Sizes};
-use super::debt;
+use super::commit::rotate::Logs;
 use super::files::{Directory, Name, random};
-use super::gc;
-use super::manifest::{Extent, Manifest};
-use super::moving::Moves;
-use super::needed::Needed;
+use super::levels::compact::{self, Plan, Sizes};
+use super::levels::debt;
+use super::levels::manifest::{Extent, Manifest};
+use super::levels::pace::{Standing, Unmerged};
+use super::levels::run::{self, Output, Rules};
+use super::levels::version::{Edit, Segment, TableFile, Version};
+use super::log::wal::{Closed, Identity, Log};
+use super::names::Catalog;
 use super::options::{Durability, Options};
-use super::pace::{Standing, Unmerged};
-use super::rotate::Logs;
-use super::run::{self, Output, Rules};
-use super::version::{Edit, Segment, TableFile, Version};
-use super::wal::{Closed, Identity, Log};
+use super::read::view::{Current, Frozen};
+use super::values::moving::Moves;
+use super::values::needed::Needed;
+use super::values::{arrange, gc};
 use crate::canary::{Bug, is_planted};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -64,30 +64,6 @@ impl Due {
 
 /// Frozen buffers wait for their tables; with more of them, writers wait.
 pub(crate) const FROZEN_MAX: usize = 2;
-
-/// A buffer that is not written to any more.
-#[derive(Clone)]
-pub(crate) struct Frozen {
-    pub(crate) buffer: Arc<Buffer>,
-    /// The last sequence number in it.
-    pub(crate) last_seq: u64,
-}
-
-/// What a reader reads.
-#[derive(Clone)]
-pub(crate) struct Current {
-    pub(crate) active: Arc<Buffer>,
-    /// The newest first.
-    pub(crate) frozen: Vec<Frozen>,
-    pub(crate) version: Arc<Version>,
-}
-
-impl Current {
-    /// What is in memory, the newest first.
-    pub(crate) fn buffers(&self) -> impl Iterator<Item = &Arc<Buffer>> {
-        std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.buffer))
-    }
-}
 
 /// What a commit writes to.
 pub(crate) struct Writer {

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use super::engine::Inner;
-use super::fetch::Kept;
 use super::files::Directory;
-use super::snapshot::View;
-use super::version::{LEVELS, Segment};
+use super::files::cached::Kept;
+use super::levels::version::{LEVELS, Segment};
+use super::read::view::View;
 use crate::sync::atomic::AtomicU64;
 
 /// A level of tables.

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use super::super::engine::FROZEN_MAX;
-use super::super::recover::SHARED_BYTES_MIN;
 use super::super::{Db, Durability, Keyspace};
+use super::recover::SHARED_BYTES_MIN;
 use super::*;
 use crate::os::sim::{Config, SimSystem};
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::super::entry::{Kind, Pointer, value_sum};
 use super::super::files::{Directory, Name};
-use super::super::pending::Remains;
 use super::super::tombstones::Tombstone;
-use super::super::version::{Sealed, Version};
-use super::super::vlog::Remap;
-use super::super::wal::{Group, HEADER_BYTES, Identity, OpKind, Ops};
 use super::values::{Home, Values};
 use super::{Item, Lost, Span, read_lenient};
+use crate::lsm::levels::version::{Sealed, Version};
+use crate::lsm::log::pending::Remains;
+use crate::lsm::log::wal::{Group, HEADER_BYTES, Identity, OpKind, Ops};
+use crate::lsm::values::remap::Remap;
 use crate::os::Open;
 use crate::{Error, Result};
 

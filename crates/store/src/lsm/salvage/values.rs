@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::super::entry::{Kind, Pointer, value_sum};
 use super::super::files::{Directory, Name};
-use super::super::vlog::Remap;
 use super::Item;
+use crate::lsm::values::remap::Remap;
 use crate::os::DataFile;
 
 /// A segment in which values stand.

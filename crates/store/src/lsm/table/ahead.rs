@@ -9,10 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::fetch::Piece;
 use super::super::files::Handle;
-use super::super::memory::{Charge, Part};
 use super::BlockPlace;
+use crate::lsm::files::charge::Charge;
+use crate::lsm::files::memory::Part;
+use crate::lsm::files::piece::Piece;
 use crate::os::aio::{Action, Begun, Buffer, Request};
 use crate::{Error, Result};
 

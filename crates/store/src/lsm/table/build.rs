@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::super::append::Appender;
 use super::super::entry::{Entry, Kind};
 use super::super::files::{Directory, Name, random};
 use super::super::filter;
@@ -10,6 +9,7 @@ use super::super::numbers::NumberMap;
 use super::super::tombstones::Tombstone;
 use super::block::{BlockBuilder, seal_raw};
 use super::{BlockPlace, Bounds, Footer, Reference, TableMeta};
+use crate::lsm::files::append::Appender;
 use crate::{Error, Result};
 
 /// A data block is closed when it has this many bytes.

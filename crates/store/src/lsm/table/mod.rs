@@ -8,14 +8,16 @@
 mod ahead;
 mod block;
 mod build;
+mod finder;
 mod meta;
 mod read;
 mod survey;
 
 pub(crate) use block::{Block, Place};
 pub(crate) use build::TableBuilder;
+pub(crate) use finder::Finder;
 pub(crate) use meta::{Bounds, Reference, TableMeta};
-pub(crate) use read::{Finder, Found, Look, Pace, Site, Table, TableCursor};
+pub(crate) use read::{Found, Look, Pace, Site, Table, TableCursor};
 pub(crate) use survey::survey;
 
 use super::varint::{self, Reader};

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::cache::BlockKey;
 use super::super::entry::{Entry, Kind};
-use super::super::fetch::{Cached, Piece, Wanted};
 use super::super::files::Handle;
-use super::super::filter::Filter;
 use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
 use super::ahead::Ahead;
 use super::block::{Block, Place, Spot};
+use super::finder::Finder;
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
+use crate::lsm::files::cache::BlockKey;
+use crate::lsm::files::cached::Cached;
+use crate::lsm::files::piece::Piece;
+use crate::lsm::read::fetch::Wanted;
 use crate::{Error, Result};
 
 /// An estimate looks into at most this many blocks between those at its ends.
@@ -21,18 +23,6 @@ const SAMPLES_MAX: u32 = 6;
 
 /// An entry that was found: its sequence number, kind and value.
 pub(crate) type Found<'b> = (u64, Kind, &'b [u8]);
-
-/// What finds the entries of a table. The cache keeps it, so it does not keep the file.
-pub(crate) struct Finder {
-    number: u32,
-    /// The length of the file without its footer: blocks end before.
-    end: u64,
-    /// Where the data blocks end and what finds them begins.
-    data_end: u64,
-    index: Block,
-    filter: Option<Block>,
-    pieces: Pieces,
-}
 
 /// An open table.
 #[derive(Clone)]
@@ -79,25 +69,6 @@ impl Finder {
         let others = others.filter(|block| block.len > 0).map(|block| block.offset);
         let data_end = others.fold(at, u64::min);
         Ok(Self { number: meta.number, end: at, data_end, index, filter, pieces })
-    }
-
-    /// Bytes of memory that it takes.
-    pub(crate) fn memory(&self) -> usize {
-        self.index.memory()
-            + self.filter.as_ref().map_or(0, Block::memory)
-            + self.pieces.memory()
-            + size_of::<Self>()
-    }
-
-    /// The range tombstones.
-    pub(crate) fn pieces(&self) -> &Pieces {
-        &self.pieces
-    }
-
-    /// False if the table surely has no entry of the key with that hash.
-    pub(crate) fn may_hold(&self, hash: u64) -> bool {
-        let filter = self.filter.as_ref().and_then(|block| Filter::new(block.content()));
-        filter.is_none_or(|filter| filter.may_contain(hash))
     }
 
     /// The first block in which a key may be; `None` if that would be after the last one.

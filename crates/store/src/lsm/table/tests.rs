@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::entry::{Entry, Kind, compare};
-use super::super::fetch::{Cached, Wanted};
 use super::super::files::{Directory, Name};
 use super::super::filter;
-use super::super::memory::Budget;
 use super::super::merge::Source;
 use super::super::tombstones::Tombstone;
 use super::*;
 use crate::Error;
+use crate::lsm::files::cached::Cached;
+use crate::lsm::files::memory::Budget;
+use crate::lsm::read::fetch::Wanted;
 use crate::os::System;
 use crate::os::sim::{self, SimSystem};
 

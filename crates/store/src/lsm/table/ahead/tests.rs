@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::super::super::entry::{Entry, Kind};
 use super::super::super::files::{Directory, Name};
-use super::super::super::memory::Budget;
 use super::super::super::merge::Source;
 use super::super::{Finder, Pace, Table, TableBuilder, TableCursor};
 use super::*;
+use crate::lsm::files::memory::Budget;
 use crate::os::aio::Threads;
 use crate::os::sim::{Config, Fault, Kept, Operation, SimSystem};
 use crate::os::{Open, System};

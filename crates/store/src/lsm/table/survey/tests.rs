@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::super::super::entry::Entry;
 use super::super::super::files::{Directory, Name};
-use super::super::super::memory::Budget;
 use super::super::TableBuilder;
 use super::*;
+use crate::lsm::files::memory::Budget;
 use crate::os::sim::{Config, SimSystem};
 
 /// A table of some blocks and range tombstones, and its bytes.

@@ -1,0 +1,124 @@
+//! Going on in another segment of the log. The next segment is made in advance, and the one before
+//! is flushed and ended in the background: a commit that finds a segment full waits for neither.
+//!
+//! ```text
+//!   ended, not yet sealed        written to        spare
+//!   flushed, then the manifest   commits go here   empty; the manifest names it
+//!   says where they have ended
+//! ```
+//!
+//! What must hold: an ended segment is flushed before anything in a later one is called durable,
+//! and sealed before a table points into it. Numbers of segments ascend in the order of the log.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::Result;
+use crate::lsm::engine::{Inner, NewSegment, Writer, new_segment};
+use crate::lsm::levels::version::{Edit, Sealed};
+use crate::lsm::log::wal::{Bounds, Ended, HEADER_BYTES, Log};
+use crate::lsm::log::warm::Warm;
+use crate::sync::{Mutex, MutexGuard};
+
+/// If more ended segments than this are unsealed, the thread that ends another one seals them.
+const ENDED_MAX: usize = 4;
+
+/// The segments of the log.
+pub(crate) struct Logs {
+    /// The segment that is written to, and the state of its writer.
+    pub(crate) writer: Mutex<Writer>,
+    /// The segments before it that the manifest does not call ended, in the order of the log.
+    ended: Mutex<Vec<Ended>>,
+    /// The one in which the log goes on. The lock is held while it is made, so that numbers ascend.
+    spare: Mutex<Option<NewSegment>>,
+    /// Held by the thread that seals.
+    sealing: Mutex<()>,
+    /// What the system's cache keeps of them.
+    pub(crate) warm: Warm,
+}
+
+impl Logs {
+    pub(crate) fn new(writer: Writer, warm: Warm) -> Self {
+        let (writer, ended) = (Mutex::new(writer), Mutex::default());
+        Self { writer, ended, spare: Mutex::default(), sealing: Mutex::default(), warm }
+    }
+
+    fn ended(&self) -> MutexGuard<'_, Vec<Ended>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes of the segments that have ended, of which the version does not know yet.
+    pub(crate) fn unsealed_bytes(&self) -> u64 {
+        self.ended().iter().map(|ended| ended.len).sum()
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Option<NewSegment>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Goes on in the next segment.
+    pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
+        self.write_out_log(writer)?;
+        let left = self.logs.ended().len();
+        // Without background threads one is left, as it would be for a while with them.
+        if left > if self.background.is_on() { ENDED_MAX } else { 0 } {
+            self.seal_ended()?;
+        }
+        let spare = self.logs.spare().take();
+        let (identity, file, path) = spare.map_or_else(|| self.make_segment(), Ok)?;
+        self.logs.ended().push(writer.log.end_with(writer.next_seq - 1));
+        let (held, pending) = (Arc::clone(&self.directory.held), writer.log.take_pending());
+        writer.log =
+            Log::new(identity, file, path, self.log_bounds(), held, pending, HEADER_BYTES as u64);
+        self.background.wake_log();
+        Ok(())
+    }
+
+    fn log_bounds(&self) -> Bounds {
+        let window_bytes = self.directory.budget.written_bytes();
+        Bounds { window_bytes, segment_bytes: self.options.segment_bytes }
+    }
+
+    /// Flushes the segments before the one that is written to.
+    pub(crate) fn flush_ended(&self) -> Result<()> {
+        let ended = self.logs.ended().clone();
+        ended.iter().try_for_each(|ended| ended.flush().inspect_err(|e| self.health.poison(e)))
+    }
+
+    /// Flushes them, and has the manifest say where they have ended.
+    pub(crate) fn seal_ended(&self) -> Result<()> {
+        let _turn = self.logs.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.logs.ended().clone();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        ended.iter().try_for_each(Ended::trim)?;
+        self.flush_ended()?;
+        let seal = |ended: &Ended| {
+            let sealed = Sealed { len: ended.len, last_seq: ended.last_seq, remap_len: 0 };
+            Edit::SealSegment { number: ended.number, sealed }
+        };
+        self.install(ended.iter().map(seal).collect(), |_| {})?;
+        let (warm, blocks) = (&self.logs.warm, &self.directory.blocks);
+        ended.iter().for_each(|ended| ended.keep_warm(warm, blocks));
+        self.logs.ended().drain(..ended.len());
+        Ok(())
+    }
+
+    /// Makes the segment in which the log will go on, if there is none yet.
+    pub(crate) fn make_spare(&self) -> Result<()> {
+        let mut spare = self.logs.spare();
+        if spare.is_none() {
+            *spare = Some(self.make_segment()?);
+        }
+        Ok(())
+    }
+
+    /// Makes a segment that the manifest names; its first sequence number is not known yet.
+    fn make_segment(&self) -> Result<NewSegment> {
+        let made = new_segment(&self.directory, self.new_number(), 0)?;
+        self.install(vec![Edit::AddSegment(made.0)], |_| {})?;
+        Ok(made)
+    }
+}

@@ -1,0 +1,496 @@
+//! A version: which tables and segments a store consists of. It is immutable; an edit makes the
+//! next version. This module is pure except for the handles of files.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::Result;
+use crate::lsm::entry::Pointer;
+use crate::lsm::files::{Directory, Handle, Name};
+use crate::lsm::log::wal::Identity;
+use crate::lsm::merge::Source;
+use crate::lsm::read::fetch;
+use crate::lsm::table::{Finder, Pace, Table, TableCursor, TableMeta};
+use crate::lsm::values::remap::Remap;
+
+/// Levels: tables of level 0 overlap, the newest first; those of others ascend and do not.
+pub(crate) const LEVELS: usize = 7;
+
+/// The last level.
+pub(crate) const BOTTOM: usize = LEVELS - 1;
+
+/// A table of a version.
+pub(crate) struct TableFile {
+    pub(crate) meta: TableMeta,
+    handle: Arc<Handle>,
+    /// How many entries below it hides, once that was estimated.
+    hidden: OnceLock<u64>,
+}
+
+impl TableFile {
+    /// An estimate of how many entries below it hides; 0 before it was estimated.
+    pub(crate) fn hidden(&self) -> u64 {
+        self.hidden.get().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn is_estimated(&self) -> bool {
+        self.hidden.get().is_some()
+    }
+
+    /// Notes an estimate; the first one counts.
+    pub(crate) fn set_hidden(&self, entries: u64) {
+        self.hidden.get_or_init(|| entries);
+    }
+
+    /// The table, open: what finds its blocks is in the cache, or is read.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn open(&self) -> Result<Table> {
+        fetch::table(&self.handle, &self.meta)
+    }
+
+    /// What finds its entries, from the cache or the disk.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn finder(&self) -> Result<Arc<Finder>> {
+        fetch::finder(&self.handle, &self.meta)
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+}
+
+/// How a segment that is not written to any more ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    /// Its groups end here.
+    pub(crate) len: u64,
+    /// The highest sequence number that a log segment holds (values that were collected: 0).
+    pub(crate) last_seq: u64,
+    /// The number of bytes after the groups that say from where collected values came.
+    pub(crate) remap_len: u64,
+}
+
+/// A segment of a version.
+#[derive(Clone)]
+pub(crate) struct Segment {
+    pub(crate) identity: Identity,
+    /// `None`: it is written to.
+    pub(crate) sealed: Option<Sealed>,
+    handle: Arc<Handle>,
+    remap: Arc<OnceLock<Remap>>,
+}
+
+impl Segment {
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Where values went that stood elsewhere before.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn remap(&self) -> Result<&Remap> {
+        if let Some(remap) = self.remap.get() {
+            return Ok(remap);
+        }
+        let read = Remap::read(self)?;
+        Ok(self.remap.get_or_init(|| read))
+    }
+
+    /// The length of its file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sealed.map_or(0, |sealed| sealed.len + sealed.remap_len)
+    }
+}
+
+/// One change of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Edit {
+    AddTable {
+        level: u8,
+        meta: TableMeta,
+    },
+    RemoveTable {
+        number: u32,
+    },
+    MoveTable {
+        number: u32,
+        level: u8,
+    },
+    /// A log segment to write to.
+    AddSegment(Identity),
+    SealSegment {
+        number: u32,
+        sealed: Sealed,
+    },
+    /// A segment of collected values; pointers to any of `origins` are looked up in its remap.
+    AddValues {
+        identity: Identity,
+        sealed: Sealed,
+        origins: Vec<u32>,
+    },
+    RemoveSegment {
+        number: u32,
+    },
+    /// Everything up to this sequence number stands in tables.
+    Flushed {
+        seq: u64,
+    },
+    /// File numbers from here on were not given yet.
+    NextFile {
+        number: u32,
+    },
+}
+
+/// Which tables and segments there are.
+#[derive(Clone)]
+pub(crate) struct Version {
+    directory: Arc<Directory>,
+    levels: [Vec<Arc<TableFile>>; LEVELS],
+    segments: BTreeMap<u32, Segment>,
+    /// Segments that are gone, and in which one their values stand that are pointed to.
+    moved: BTreeMap<u32, u32>,
+    /// Bytes of each segment that tables point to.
+    live: BTreeMap<u32, u64>,
+    /// Entries of all tables but tombstones, and bytes of tables with what they point to.
+    entries: (u64, u64),
+    pub(crate) flushed: u64,
+    pub(crate) next_file: u32,
+    /// Tells stores apart, checkpoints among them; other copies have the same.
+    pub(crate) store: u64,
+}
+
+/// An edit that does not fit the version.
+pub(crate) type Misfit = &'static str;
+
+impl Version {
+    /// A version without files.
+    pub(crate) fn empty(directory: Arc<Directory>) -> Self {
+        Self {
+            directory,
+            levels: Default::default(),
+            segments: BTreeMap::new(),
+            moved: BTreeMap::new(),
+            live: BTreeMap::new(),
+            entries: (0, 0),
+            flushed: 0,
+            next_file: 1,
+            store: 0,
+        }
+    }
+
+    pub(crate) fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// Whether a file of this name may be there.
+    pub(crate) fn names(&self, name: Name) -> bool {
+        match name {
+            Name::Segment(number) => self.segments.contains_key(&number),
+            Name::Table(number) => self.tables().any(|(_, table)| table.meta.number == number),
+            Name::Manifest | Name::Lock | Name::Pending => true,
+            Name::ManifestNew | Name::Copy(_) => false,
+        }
+    }
+
+    pub(crate) fn level(&self, level: usize) -> &[Arc<TableFile>] {
+        &self.levels[level]
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
+        self.levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, tables)| tables.iter().map(move |t| (level, t)))
+    }
+
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.values()
+    }
+
+    /// The segments of the log that hold what is not in tables yet.
+    pub(crate) fn log(&self) -> impl Iterator<Item = &Segment> {
+        let is_needed = |s: &&Segment| s.sealed.is_none_or(|end| end.last_seq > self.flushed);
+        self.segments().filter(is_needed)
+    }
+
+    /// Bytes of a segment that tables point to.
+    pub(crate) fn live(&self, segment: u32) -> u64 {
+        self.live.get(&segment).copied().unwrap_or(0)
+    }
+
+    /// The segment that now holds the values that this one held.
+    pub(crate) fn stands_in(&self, segment: u32) -> u32 {
+        self.moved.get(&segment).copied().unwrap_or(segment)
+    }
+
+    /// The segments that pointers of tables name whose values stand in these now.
+    pub(crate) fn origins_in(&self, segments: &[u32]) -> Vec<u32> {
+        let pointed = self.levels.iter().flatten().flat_map(|table| &table.meta.references);
+        let mut origins: Vec<u32> = pointed
+            .map(|reference| reference.segment)
+            .filter(|&origin| segments.contains(&self.stands_in(origin)))
+            .collect();
+        origins.sort_unstable();
+        origins.dedup();
+        origins
+    }
+
+    /// Bytes of all tables, and of segments as far as these point to them.
+    pub(crate) fn pointed_bytes(&self) -> u64 {
+        self.entries.1
+    }
+
+    /// What an entry of a table that is no tombstone takes, with its value.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        self.entries.1 / self.entries.0.max(1)
+    }
+
+    /// Where a value stands now: its segment, and the offset in it. `None` if nowhere.
+    ///
+    /// # Errors
+    /// If a list of moved values cannot be read or is damaged.
+    pub(crate) fn resolve(&self, pointer: Pointer) -> Result<Option<(&Segment, u64)>> {
+        match self.moved.get(&pointer.segment) {
+            None => Ok(self.segments.get(&pointer.segment).map(|s| (s, pointer.offset))),
+            Some(to) => {
+                let Some(segment) = self.segments.get(to) else { return Ok(None) };
+                let found = segment.remap()?.find(pointer.segment, pointer.offset);
+                Ok(found.map(|offset| (segment, offset)))
+            }
+        }
+    }
+
+    /// The version after the edits. Segments that are not needed any more are dropped on the way,
+    /// and the origins of values to which nothing points: a pure function of what is left.
+    ///
+    /// # Errors
+    /// If an edit does not fit, since it was not made for this version.
+    pub(crate) fn apply(&self, edits: &[Edit]) -> Result<Self, Misfit> {
+        let mut next = self.clone();
+        edits.iter().try_for_each(|edit| next.apply_one(edit))?;
+        next.levels[0].sort_by_key(|table| std::cmp::Reverse(table.meta.seqs.1));
+        for level in &mut next.levels[1..] {
+            level.sort_by(|a, b| a.meta.bounds.first.cmp(&b.meta.bounds.first));
+            let overlap =
+                |pair: &[Arc<TableFile>]| pair[0].meta.bounds.overlaps(&pair[1].meta.bounds);
+            if level.windows(2).any(overlap) {
+                return Err("tables of a level overlap");
+            }
+        }
+        next.drop_unused();
+        Ok(next)
+    }
+
+    fn apply_one(&mut self, edit: &Edit) -> Result<(), Misfit> {
+        match edit {
+            Edit::AddTable { level, meta } => {
+                if self.tables().any(|(_, table)| table.meta.number == meta.number) {
+                    return Err("a table is added twice");
+                }
+                let level =
+                    self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
+                let handle = self.directory.handle(Name::Table(meta.number));
+                let hidden = OnceLock::new();
+                level.push(Arc::new(TableFile { meta: meta.clone(), handle, hidden }));
+            }
+            Edit::RemoveTable { number } => {
+                let tables = |v: &Self| v.levels.iter().map(Vec::len).sum::<usize>();
+                let before = tables(self);
+                self.levels.iter_mut().for_each(|level| level.retain(|t| t.meta.number != *number));
+                if tables(self) == before {
+                    return Err("a table is removed that is not there");
+                }
+            }
+            Edit::MoveTable { number, level } => {
+                let moved = self.levels.iter_mut().find_map(|tables| {
+                    let at = tables.iter().position(|table| table.meta.number == *number)?;
+                    Some(tables.remove(at))
+                });
+                let moved = moved.ok_or("a table is moved that is not there")?;
+                let level =
+                    self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
+                level.push(moved);
+            }
+            Edit::AddSegment(identity) => self.add_segment(*identity, None)?,
+            Edit::SealSegment { number, sealed } => {
+                let segment =
+                    self.segments.get_mut(number).ok_or("a segment ends that is not there")?;
+                if segment.sealed.replace(*sealed).is_some() {
+                    return Err("a segment ends twice");
+                }
+            }
+            Edit::AddValues { identity, sealed, origins } => {
+                self.add_segment(*identity, Some(*sealed))?;
+                self.moved.extend(origins.iter().map(|&origin| (origin, identity.number)));
+            }
+            Edit::RemoveSegment { number } => {
+                self.segments.remove(number).ok_or("a segment is removed that is not there")?;
+            }
+            Edit::Flushed { seq } => self.flushed = self.flushed.max(*seq),
+            Edit::NextFile { number } => self.next_file = self.next_file.max(*number),
+        }
+        Ok(())
+    }
+
+    fn add_segment(&mut self, identity: Identity, sealed: Option<Sealed>) -> Result<(), Misfit> {
+        let handle = self.directory.handle(Name::Segment(identity.number));
+        let segment = Segment { identity, sealed, handle, remap: Arc::default() };
+        match self.segments.insert(identity.number, segment) {
+            None => Ok(()),
+            Some(_) => Err("a segment is added twice"),
+        }
+    }
+
+    fn drop_unused(&mut self) {
+        let mut pointed: BTreeMap<u32, u64> = BTreeMap::new();
+        for reference in self.levels.iter().flatten().flat_map(|table| &table.meta.references) {
+            *pointed.entry(reference.segment).or_default() += reference.bytes;
+        }
+        let tables = self.levels.iter().flatten().map(|table| &table.meta);
+        let (entries, bytes) =
+            tables.fold((0, 0), |sum, meta| (sum.0 + meta.puts(), sum.1 + meta.bytes));
+        self.entries = (entries, bytes + pointed.values().sum::<u64>());
+        self.moved.retain(|origin, _| pointed.contains_key(origin));
+        self.live.clear();
+        for (segment, bytes) in pointed {
+            let now = self.stands_in(segment);
+            *self.live.entry(now).or_default() += bytes;
+        }
+        let (live, flushed) = (&self.live, self.flushed);
+        self.segments.retain(|number, segment| {
+            segment.sealed.is_none_or(|sealed| sealed.last_seq > flushed)
+                || live.contains_key(number)
+        });
+    }
+
+    /// Edits that make this version of an empty one.
+    pub(crate) fn edits(&self) -> Vec<Edit> {
+        let mut edits =
+            vec![Edit::NextFile { number: self.next_file }, Edit::Flushed { seq: self.flushed }];
+        for (number, segment) in &self.segments {
+            let identity = segment.identity;
+            match segment.sealed {
+                Some(sealed) if sealed.remap_len > 0 => {
+                    let to = self.moved.iter().filter(|(_, to)| *to == number);
+                    let origins = to.map(|(&origin, _)| origin).collect();
+                    edits.push(Edit::AddValues { identity, sealed, origins });
+                }
+                sealed => {
+                    edits.push(Edit::AddSegment(identity));
+                    edits
+                        .extend(sealed.map(|sealed| Edit::SealSegment { number: *number, sealed }));
+                }
+            }
+        }
+        edits.extend(
+            self.tables().map(|(level, table)| Edit::AddTable {
+                level: level as u8,
+                meta: table.meta.clone(),
+            }),
+        );
+        edits
+    }
+
+    /// Marks the files of this version that `next` does not have: dropping the last reference
+    /// removes them.
+    pub(crate) fn mark_obsolete(&self, next: &Self) {
+        let kept: std::collections::BTreeSet<u32> =
+            next.tables().map(|(_, table)| table.meta.number).collect();
+        for (_, table) in self.tables().filter(|(_, table)| !kept.contains(&table.meta.number)) {
+            table.handle.set_obsolete();
+        }
+        for (number, segment) in &self.segments {
+            if !next.segments.contains_key(number) {
+                segment.handle.set_obsolete();
+            }
+        }
+    }
+}
+
+/// A place among the entries of tables that ascend and do not overlap.
+pub(crate) struct LevelCursor {
+    tables: Vec<Arc<TableFile>>,
+    at: usize,
+    cursor: Option<TableCursor>,
+    pace: Pace,
+}
+
+impl LevelCursor {
+    pub(crate) fn new(tables: Vec<Arc<TableFile>>, pace: Pace) -> Self {
+        Self { tables, at: 0, cursor: None, pace }
+    }
+
+    /// To that table, if there is one, and to a place in it.
+    fn enter(&mut self, at: usize, f: impl Fn(&mut TableCursor) -> Result<()>) -> Result<()> {
+        let Some(table) = self.tables.get(at) else {
+            self.cursor = None;
+            return Ok(());
+        };
+        if self.cursor.is_none() || self.at != at {
+            self.cursor = Some(TableCursor::new(table.open()?, self.pace));
+        }
+        self.at = at;
+        self.cursor.as_mut().map_or(Ok(()), f)
+    }
+
+    fn skip_forward(&mut self) -> Result<()> {
+        while self.cursor.is_some() && self.entry().is_none() {
+            let Some(table) = self.tables.get(self.at + 1) else {
+                self.cursor = None;
+                return Ok(());
+            };
+            let cursor = TableCursor::new(table.open()?, self.pace);
+            self.at += 1;
+            let before = self.cursor.replace(cursor);
+            if let (Some(cursor), Some(before)) = (&mut self.cursor, before) {
+                cursor.first_behind(before)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_back(&mut self) -> Result<()> {
+        while self.cursor.is_some() && self.entry().is_none() {
+            let before = self.at.checked_sub(1).unwrap_or(usize::MAX);
+            self.enter(before, TableCursor::last)?;
+        }
+        Ok(())
+    }
+}
+
+impl Source for LevelCursor {
+    fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        let at = self.tables.partition_point(|table| table.meta.bounds.is_before(key));
+        self.enter(at, |cursor| cursor.seek(key, seq))?;
+        self.skip_forward()
+    }
+
+    fn first(&mut self) -> Result<()> {
+        self.enter(0, TableCursor::first)?;
+        self.skip_forward()
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.enter(self.tables.len().wrapping_sub(1), TableCursor::last)?;
+        self.skip_back()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.cursor.as_mut().map_or(Ok(()), TableCursor::next)?;
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.cursor.as_mut().map_or(Ok(()), TableCursor::prev)?;
+        self.skip_back()
+    }
+
+    fn entry(&self) -> Option<crate::lsm::entry::Entry<'_>> {
+        self.cursor.as_ref()?.entry()
+    }
+}

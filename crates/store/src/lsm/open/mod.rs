@@ -1,0 +1,317 @@
+//! Opening a store, which is also how it recovers, as one recipe.
+//!
+//! 1. The lock file keeps all other processes out.
+//! 2. The manifest says which files are the store. A torn last record is an edit that was never
+//!    acknowledged; files that only it names are orphans.
+//! 3. Log segments with anything that is not in tables are replayed into buffers. One of which the
+//!    manifest says that it has ended must be whole. The others, the last ones, may end in a tail
+//!    that was being written: it is cut at the first group that is not whole, unless a later one
+//!    proves that it was whole once. A segment that does not go on where the one before ends is
+//!    left out: what is missing between them was not durable, so neither was this. Before one is
+//!    cut it gets the groups that come next, where the pending file has them. Where the last one
+//!    ends in the mark of a close, which says what manifest there was, and that manifest is still
+//!    there as it was, and no file besides, the log goes on in it: there is nothing more to do.
+//! 4. What was found may stand in the system's cache only, and where a flush failed the system may
+//!    have forgotten that it does: what was not known to be on stable storage is written once more.
+//!    The last segments end where they were cut.
+//!    What stands in many segments goes to a table: else each process that dies would leave one.
+//! 5. A new segment is made, and a new manifest that says all this; they are flushed, together with
+//!    the last segments, and the manifest takes the place of the old one by a rename. A crash
+//!    before it leaves the old one, and this recipe begins anew.
+//! 6. Files that the manifest does not name are removed.
+
+pub(crate) mod reader;
+pub(crate) mod recover;
+pub(crate) mod replay;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLock};
+
+use super::background::{Background, Threads};
+use super::commit::Queue;
+use super::commit::rotate::Logs;
+use super::db::Db;
+use super::engine::{Clock, Health, Inner, NewSegment, Turns, Writer, begin_segment};
+use super::files::memory::Budget;
+use super::files::{self, Directory, Name, random};
+use super::levels::compact;
+use super::levels::manifest::{self, Draft, Extent, Manifest};
+use super::levels::version::{Edit, Version};
+use super::log::pending::Pending;
+use super::log::wal::{Bounds, HEADER_BYTES, Log};
+use super::names::Catalog;
+use super::options::Options;
+use super::read::view::Current;
+use crate::canary::{Bug, is_planted};
+use crate::os::{DataFile, Open, RealSystem, System};
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
+use crate::{Error, Result};
+use recover::{Access, ClosedLog, Recovery};
+
+/// Permission bits of new files and directories.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
+impl Options {
+    /// Opens the store in a directory; with [`Options::create`], makes it if there is none.
+    ///
+    /// Recovers after a crash. The time that this takes grows with the part of the log that is not
+    /// in tables yet, which [`Options::memtable_bytes`] bounds.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open already, here or in another process, [`Error::Path`] if
+    /// there is none, [`Error::NotAStore`] if the directory holds something else,
+    /// [`Error::Unsupported`] if a newer version wrote it, [`Error::Damaged`] if a file is not what
+    /// it was, [`Error::Io`] if the system refuses.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
+        let options = self.settled();
+        let directory = options.directory(path.as_ref());
+        let names = self.find_directory(&directory)?;
+        let lock = take_lock(&directory)?;
+        let found = match manifest::find(&directory)? {
+            Some(found) => found,
+            None if self.create && is_unborn(&directory, &names)? => {
+                let mut version = Version::empty(Arc::clone(&directory));
+                version.store = random();
+                (version, None)
+            }
+            None => return Err(no_store(&directory, &names)),
+        };
+        let inner = Arc::new(options.recover(found, lock)?);
+        // Before the first commit looks whether there is room.
+        inner.note(&inner.current().version);
+        let threads = Threads::start(&inner)?;
+        inner.background.wake();
+        if compact::level0_behind(&inner.current().version) > 0 {
+            // Those before had no time for it.
+            inner.background.made_room();
+        }
+        Ok(Db::new(inner, threads))
+    }
+
+    /// The directory at a path.
+    pub(crate) fn directory(&self, path: &Path) -> Arc<Directory> {
+        let system: Arc<dyn System> = match &self.system {
+            Some(system) => Arc::clone(&system.0),
+            None => Arc::new(RealSystem),
+        };
+        let budget = Budget::new(self.memory_limit, self.memtable_bytes as u64);
+        Arc::new(Directory::new(system, path.to_path_buf(), FILE_MODE, budget))
+    }
+
+    /// What is in the directory, which is made if it may be.
+    fn find_directory(&self, directory: &Directory) -> Result<Vec<std::ffi::OsString>> {
+        let (system, path) = (&directory.system, &directory.path);
+        let list = || system.list(path);
+        let listed = match list() {
+            Err(e) if e.kind() == ErrorKind::NotFound && self.create => {
+                let made = system.create_directory(path, DIRECTORY_MODE);
+                made.and_then(|()| system.sync_directory(path)).and_then(|()| list())
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return Err(no_store(directory, &[]));
+            }
+            listed => listed,
+        };
+        listed.map_err(|e| Error::io("list", path, e))
+    }
+
+    fn recover(
+        &self,
+        found: (Version, Option<Extent>),
+        lock: Box<dyn Send + Sync>,
+    ) -> Result<Inner> {
+        let directory = Arc::clone(found.0.directory());
+        let recovery = Recovery::begin(self, found, Access::Write)?;
+        let Opened { recovery, version, manifest, segment, at, next_seq } = begin(recovery)?;
+        let Recovery { buffer, frozen, warm, last_seq, .. } = recovery;
+        let (active, next_file) = (Arc::clone(&buffer), version.next_file);
+        let current = Current { active, frozen, version: Arc::new(version) };
+        let is_on = directory.system.flushes_in_background();
+        let window_bytes = directory.budget.written_bytes();
+        let bounds = Bounds { window_bytes, segment_bytes: self.segment_bytes };
+        let (held, pending) = (Arc::clone(&directory.held), Pending::open(&directory));
+        let (identity, file, path) = segment;
+        let log = Log::new(identity, file, path, bounds, held, pending, at);
+        let (has_asked, unlooked) = (false, u64::MAX);
+        let writer = Writer { log, next_seq, active: buffer, has_asked, unlooked };
+        Ok(Inner {
+            options: self.clone(),
+            queue: Queue::default(),
+            logs: Logs::new(writer, warm),
+            current: RwLock::new(Arc::new(current)),
+            manifest: Mutex::new(manifest),
+            clock: Clock::new(last_seq, next_file),
+            health: Health::default(),
+            background: Background::new(is_on),
+            turns: Turns::default(),
+            catalog: Catalog::new(new_store()),
+            directory,
+            _lock: lock,
+        })
+    }
+}
+
+/// Tells the open stores of a process apart.
+pub(crate) fn new_store() -> u64 {
+    static STORES: AtomicU64 = AtomicU64::new(1);
+    STORES.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A store that is ready.
+struct Opened<'o> {
+    recovery: Recovery<'o>,
+    version: Version,
+    manifest: Manifest,
+    /// The log goes on here,
+    segment: NewSegment,
+    /// at this place,
+    at: u64,
+    /// with this sequence number.
+    next_seq: u64,
+}
+
+/// Steps 3 to 6; step 3 only, where the store was closed and there is nothing to be put in order.
+fn begin(mut recovery: Recovery<'_>) -> Result<Opened<'_>> {
+    let (directory, first) = (Arc::clone(recovery.version.directory()), recovery.next_file);
+    let undo = |_: &Error| remove_new(&directory, first);
+    recovery.replay().inspect_err(undo)?;
+    if let Some((closed, extent)) = recovery.take_closed().inspect_err(undo)? {
+        let ClosedLog { identity, file, path, end: at, .. } = closed;
+        let (manifest, version) = (Manifest::resume(&directory, extent)?, recovery.version.clone());
+        let (segment, next_seq) = ((identity, file, path), next_seq(&recovery));
+        return Ok(Opened { recovery, version, manifest, segment, at, next_seq });
+    }
+    let Prepared { recovery, version, segment, next_seq, draft } =
+        prepare(recovery).inspect_err(undo)?;
+    let (manifest, at) = (draft.take_place()?, HEADER_BYTES as u64);
+    remove_orphans(&directory, &version)?;
+    Ok(Opened { recovery, version, manifest, segment, at, next_seq })
+}
+
+fn next_seq(recovery: &Recovery<'_>) -> u64 {
+    let is_repeated = is_planted(Bug::SequenceRepeated);
+    if is_repeated { recovery.version.flushed + 1 } else { recovery.last_seq + 1 }
+}
+
+/// What is on stable storage before the manifest says so.
+struct Prepared<'o> {
+    recovery: Recovery<'o>,
+    version: Version,
+    /// The log goes on here.
+    segment: NewSegment,
+    next_seq: u64,
+    draft: Draft,
+}
+
+/// Steps 4 and 5, but for the rename.
+fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
+    let directory = Arc::clone(recovery.version.directory());
+    recovery.fold()?;
+    let (number, version) = (recovery.next_file, &recovery.version);
+    let next_seq = next_seq(&recovery);
+    let segment = begin_segment(&directory, number, next_seq)?;
+    let (identity, file, path) = &segment;
+    recovery.edits.push(Edit::AddSegment(*identity));
+    recovery.edits.push(Edit::NextFile { number: number + 1 });
+    let manifest_path = directory.file(Name::Manifest);
+    let misfit = |misfit| Error::damaged(&manifest_path, 0, misfit);
+    let version = version.apply(&recovery.edits).map_err(misfit)?;
+    if is_planted(Bug::OrphanRemovedEarly) {
+        remove_orphans(&directory, &version)?;
+    }
+    let draft = Draft::write(&version, random(), false)?;
+    recovery.unflushed.push((path.clone(), Arc::clone(file)));
+    flush(&recovery.unflushed, &draft)?;
+    directory.sync()?;
+    let draft = draft.flushed()?;
+    Ok(Prepared { recovery, version, segment, next_seq, draft })
+}
+
+/// Whether a directory holds only the remains of an unfinished creation: at most empty segments.
+fn is_unborn(directory: &Directory, names: &[std::ffi::OsString]) -> Result<bool> {
+    for name in names {
+        match files::parse(name) {
+            Some(Name::Segment(number)) => {
+                let path = directory.file(Name::Segment(number));
+                let file = directory.system.open_data(&path, Open::Read, 0);
+                let len = file.and_then(|file| file.len());
+                if len.map_err(|e| Error::io("look at", &path, e))? > HEADER_BYTES as u64 {
+                    return Ok(false);
+                }
+            }
+            Some(Name::ManifestNew | Name::Lock | Name::Pending | Name::Copy(_)) => {}
+            Some(Name::Manifest | Name::Table(_)) | None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Why there is no store to open.
+pub(crate) fn no_store(directory: &Directory, names: &[std::ffi::OsString]) -> Error {
+    let path = directory.path.clone();
+    let is_store = |name: &std::ffi::OsString| files::parse(name).is_some_and(Name::is_data);
+    let reason = match is_unborn(directory, names) {
+        Err(error) => return error,
+        Ok(true) => {
+            let reason = "there is no store here; create it with Options::create";
+            return Error::Path { path, reason };
+        }
+        Ok(false) if names.iter().any(is_store) => {
+            "files of a store are there, and its MANIFEST is not; `hedgerow salvage` brings over \
+             what they hold"
+        }
+        Ok(false) => "the directory has no manifest and holds other files",
+    };
+    Error::NotAStore { path, reason: reason.to_string() }
+}
+
+fn take_lock(directory: &Directory) -> Result<Box<dyn Send + Sync>> {
+    let path = directory.file(Name::Lock);
+    let taken = directory.system.lock_exclusive(&path, FILE_MODE);
+    let reason = "the store is open already, here or in another process, for writing or for \
+                  reading; one opener at a time, or several that only read";
+    taken
+        .map_err(|e| Error::io("lock", &path, e))?
+        .ok_or_else(|| Error::Locked { path, reason: reason.to_string() })
+}
+
+/// Flushes files, beside which a manifest was written. All of them are on their way to the disk
+/// before it is waited for the first one: so the file system notes its changes for all together.
+fn flush(files: &[(PathBuf, Arc<dyn DataFile>)], draft: &Draft) -> Result<()> {
+    let all = files.iter().map(|(_, file)| file).chain([draft.file()]);
+    all.for_each(|file| file.start_writeback(0, 0));
+    files.iter().try_for_each(|(path, file)| file.sync().map_err(|e| Error::io("flush", path, e)))
+}
+
+/// Removes what an opening that failed has made: files of numbers from `first` on. The manifest
+/// names none of them.
+fn remove_new(directory: &Directory, first: u32) {
+    for name in directory.names().unwrap_or_default() {
+        let is_new = match name {
+            Name::Segment(number) | Name::Table(number) => number >= first,
+            Name::ManifestNew => true,
+            Name::Manifest | Name::Lock | Name::Pending | Name::Copy(_) => false,
+        };
+        if is_new {
+            directory.give_up(&directory.file(name));
+        }
+    }
+}
+
+/// Removes the files that the manifest does not name.
+fn remove_orphans(directory: &Directory, version: &Version) -> Result<()> {
+    for name in directory.names()? {
+        if !version.names(name) {
+            let path = directory.file(name);
+            directory.system.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
