@@ -40,7 +40,7 @@ pub(crate) struct Cli {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Wait so many seconds at most for others that write
+    /// Wait so many seconds at most for others that write, or have a store of the engine lsm open
     #[arg(long, global = true, value_name = "SECONDS", value_parser = wait::parse_seconds)]
     pub(crate) timeout: Option<Duration>,
 }
