@@ -1,15 +1,21 @@
-//! Waiting for the turn to write: says after a while which process is being waited for, and gives
-//! up after `--timeout`.
+//! Waiting for other processes: for the turn to write, and for a store that only one process may
+//! have open. Says after a while which process is being waited for, and gives up after `--timeout`.
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use hedgerow::tree::{Store, WriteTxn};
+use hedgerow::{Error, Result as StoreResult};
 
 use crate::exit::Failure;
+use crate::signals;
 
 /// After this long the user is told what is being waited for.
 const SILENCE: Duration = Duration::from_secs(1);
+
+/// Whether a store that others have open can be opened is tried again after so long.
+const ROUND: Duration = Duration::from_millis(20);
 
 /// How long this run of the command waits; for ever if nothing was said.
 static TIMEOUT: OnceLock<Duration> = OnceLock::new();
@@ -50,6 +56,48 @@ pub(crate) fn begin_write(store: &Store) -> Result<WriteTxn, Failure> {
             eprintln!("waiting for {}, which writes to the store", name(writer));
         }
     }
+}
+
+/// Opens a log-structured store, which one process has open at a time, or several that read: with
+/// `--timeout` waits until the others have closed it.
+pub(crate) fn opening<T>(path: &Path, open: impl Fn() -> StoreResult<T>) -> Result<T, Failure> {
+    let (begun, mut is_told) = (Instant::now(), false);
+    loop {
+        let result = signals::while_opening(&open)?;
+        let (Err(Error::Locked { .. }), Some(timeout)) = (&result, TIMEOUT.get()) else {
+            return Ok(result?);
+        };
+        let (waited, holder) = (begun.elapsed(), || name(holder(&path.join("LOCK"))));
+        if waited >= *timeout {
+            let waited = waited.as_secs_f64();
+            return Err(Failure::other(format!(
+                "{} has the store open; gave up after {waited:.1} s (--timeout)",
+                holder()
+            )));
+        }
+        if waited >= SILENCE && !std::mem::replace(&mut is_told, true) {
+            eprintln!("waiting for {}, which has the store open", holder());
+        }
+        std::thread::sleep(ROUND.min(*timeout - waited));
+        signals::check()?;
+    }
+}
+
+/// A process that holds a lock on a file, as far as the system shows it.
+fn holder(file: &Path) -> Option<u32> {
+    let file = file.canonicalize().ok()?;
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let has_lock = |process: &Path| {
+        let opened = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        let mut ours = opened.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file));
+        ours.any(|fd| {
+            let about = std::fs::read_to_string(process.join("fdinfo").join(fd.file_name()));
+            about.is_ok_and(|about| about.contains("lock:"))
+        })
+    };
+    processes.filter(|process| has_lock(&process.path())).find_map(|process| {
+        process.file_name().to_str()?.parse().ok().filter(|&number| number != std::process::id())
+    })
 }
 
 fn name(writer: Option<u32>) -> String {

@@ -40,7 +40,7 @@ pub(crate) struct Cli {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Wait at most this many seconds for other writers
+    /// Wait at most this many seconds for other writers, or for a log-structured store to be closed
     #[arg(long, global = true, value_name = "SECONDS", value_parser = wait::parse_seconds)]
     pub(crate) timeout: Option<Duration>,
 }

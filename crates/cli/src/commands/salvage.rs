@@ -35,15 +35,23 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         let mut told = |done, total| progress.at_of(done, total);
         Store::salvage(&args.old, &args.new, &interrupt, &mut told)?
     };
+    let lost: Vec<String> = report.losses.iter().map(sentence).collect();
+    let object = json.then(|| as_json(&report));
+    show(object, &lost, (report.tables, report.entries))
+}
+
+/// Shows what was brought over, so many tables and entries, and what was lost; or that object.
+pub(super) fn show(
+    object: Option<Value>,
+    lost: &[String],
+    (tables, entries): (u64, u64),
+) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
-    if json {
-        json::print(&mut out, &as_json(&report))?;
+    if let Some(object) = object {
+        json::print(&mut out, &object)?;
     } else {
-        for loss in &report.losses {
-            writeln!(out, "lost: {}", sentence(loss))?;
-        }
-        let (tables, entries) = (report.tables, report.entries);
-        let verdict = match report.losses.len() {
+        lost.iter().try_for_each(|loss| writeln!(out, "lost: {loss}"))?;
+        let verdict = match lost.len() {
             0 => "nothing was lost".to_owned(),
             1 => "1 loss".to_owned(),
             many => format!("{many} losses"),
@@ -51,7 +59,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         writeln!(out, "{tables} tables, {entries} entries brought over: {verdict}")?;
     }
     out.finish()?;
-    Ok(if report.losses.is_empty() { Exit::Done } else { Exit::No })
+    Ok(if lost.is_empty() { Exit::Done } else { Exit::No })
 }
 
 fn as_json(report: &SalvageReport) -> Value {

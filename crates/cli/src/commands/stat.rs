@@ -1,6 +1,7 @@
 //! `stat`: a store and its tables in numbers and pictures.
 
 mod html;
+pub(super) mod page;
 
 use std::path::PathBuf;
 

@@ -75,7 +75,6 @@ fn counts_are_estimates_and_only_when_asked_for() {
     for tree_only in [&["rank", "s", "apple"][..], &["nth", "s", "1"], &["sample", "s", "2"]] {
         sandbox.run(tree_only).is(3).says("hedgerow convert");
     }
-    sandbox.run(&["stat", "s", "--html", "x"]).is(2);
 }
 
 #[test]
@@ -92,6 +91,9 @@ fn a_store_is_described_checked_and_compacted() {
     assert_eq!(stat["tables"][0]["name"], "main");
     let text = sandbox.ok(&["stat", "s"]);
     assert!(text.contains("level 6") && text.contains("engine          lsm"), "{text}");
+    let page = sandbox.ok(&["stat", "s", "--html", "-"]);
+    assert!(page.contains(">level 6: 1 table file, ") && page.contains("5,001 entries"), "{page}");
+    assert!(page.contains(">main</h3>") && !page.contains("<text"), "{page}");
     let check = sandbox.json(&["check", "s"]);
     assert_eq!((&check["sound"], &check["entries"]), (&json!(true), &json!(5_001)));
     let table = std::fs::read_dir(sandbox.path("s")).unwrap().map(|file| file.unwrap().path());
@@ -316,4 +318,45 @@ fn a_damaged_store_is_salvaged() {
     sandbox.check("new");
     let told = sandbox.run(&["salvage", "none", "other"]).is(3);
     assert!(!sandbox.path("other").exists(), "{}", told.err);
+}
+
+/// Puts by a process each: the log goes on in one file.
+#[test]
+fn many_single_puts_leave_few_files() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "--engine", "lsm", "s"]);
+    for number in 0..60 {
+        sandbox.ok(&["put", "s", &number.to_string(), "value"]);
+    }
+    let files = std::fs::read_dir(sandbox.path("s")).unwrap().count();
+    assert!(files <= 6, "{files} files");
+    assert_eq!(sandbox.ok(&["scan", "s"]).lines().count(), 60);
+    let stat = sandbox.json(&["stat", "s"]);
+    assert!(stat["log_bytes"].as_u64().unwrap() > 60 * 40, "{stat}");
+    sandbox.check("s");
+}
+
+/// Who may wait for a store that another process has open says for which one.
+#[test]
+fn a_store_that_another_process_has_is_waited_for() {
+    let sandbox = fruits();
+    let db = hedgerow::lsm::Db::open(sandbox.path("s")).unwrap();
+    sandbox.run(&["get", "s", "apple"]).is(3).says("open");
+    let holder = format!("process {} has the store open; gave up", std::process::id());
+    for arguments in [&["get", "s", "apple"][..], &["put", "s", "fig", "6"]] {
+        let run = sandbox.run(&[arguments, &["--timeout", "0.1"]].concat()).is(3);
+        if cfg!(target_os = "linux") {
+            run.says(&holder)
+        } else {
+            run.says("gave up")
+        };
+    }
+    let waits = sandbox.start(&["put", "s", "fig", "6", "--timeout", "60"]);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    db.close().unwrap();
+    let output = waits.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("waiting for ") && said.contains("has the store open"), "{said}");
+    assert_eq!(sandbox.ok(&["get", "s", "fig"]), "6\n");
 }

@@ -11,6 +11,8 @@ mod lmdb;
 mod lsm;
 #[cfg(unix)]
 mod newcomer;
+#[cfg(target_os = "linux")]
+mod operations;
 mod portable;
 mod salvage;
 mod sandbox;

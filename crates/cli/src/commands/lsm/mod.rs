@@ -2,6 +2,7 @@
 
 mod entries;
 mod fill;
+mod html;
 mod portable;
 mod salvage;
 mod whole;
@@ -19,6 +20,7 @@ use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::open::{self, Name, StoreArg};
 use crate::signals;
+use crate::wait;
 
 /// Runs a subcommand.
 pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
@@ -73,7 +75,7 @@ fn open(store: &StoreArg) -> Result<Db, Failure> {
 
 /// Opens the store at a path.
 pub(super) fn open_at(path: &Path) -> Result<Db, Failure> {
-    Ok(signals::while_opening(|| Options::new().open(path))??)
+    wait::opening(path, || Options::new().open(path))
 }
 
 /// Opens the store for reading: nothing is written for that.
@@ -83,7 +85,7 @@ fn read(store: &StoreArg) -> Result<Reader, Failure> {
 
 /// Opens the store at a path for reading.
 pub(super) fn read_at(path: &Path) -> Result<Reader, Failure> {
-    Ok(signals::while_opening(|| Options::new().open_read_only(path))??)
+    wait::opening(path, || Options::new().open_read_only(path))
 }
 
 /// A keyspace of a store that is read, which must be there.

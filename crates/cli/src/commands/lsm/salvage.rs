@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 use super::super::salvage;
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
-use crate::json;
-use crate::output::Output;
 use crate::progress::{Progress, Unit};
 use crate::signals;
 
@@ -25,23 +23,9 @@ pub(super) fn run(args: &salvage::Args, json: bool) -> Result<Exit, Failure> {
         };
         Options::new().salvage(&args.old, &args.new, &mut told)?
     };
-    let mut out = Output::stdout();
-    if json {
-        json::print(&mut out, &as_json(&report))?;
-    } else {
-        for loss in &report.losses {
-            writeln!(out, "lost: {}", sentence(loss))?;
-        }
-        let (tables, entries) = (report.keyspaces, report.entries);
-        let verdict = match report.losses.len() {
-            0 => "nothing was lost".to_owned(),
-            1 => "1 loss".to_owned(),
-            many => format!("{many} losses"),
-        };
-        writeln!(out, "{tables} tables, {entries} entries brought over: {verdict}")?;
-    }
-    out.finish()?;
-    Ok(if report.losses.is_empty() { Exit::Done } else { Exit::No })
+    let lost: Vec<String> = report.losses.iter().map(sentence).collect();
+    let object = json.then(|| as_json(&report));
+    salvage::show(object, &lost, (report.keyspaces, report.entries))
 }
 
 fn as_json(report: &SalvageReport) -> Value {

@@ -7,7 +7,7 @@ use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options, Reader};
 use serde_json::{Value, json};
 
 use super::super::{check, compact, copy, create, stat, tables};
-use super::{keyspace, only_plain, open, read};
+use super::{html, keyspace, only_plain, open, read};
 use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
@@ -94,11 +94,17 @@ fn spaces(db: &Reader) -> Result<Vec<Value>, Failure> {
 
 /// `stat`.
 pub(super) fn stat(args: &stat::Args, json: bool) -> Result<Exit, Failure> {
-    if args.html.is_some() {
-        return Err(Failure::usage("--html draws trees; a store of the engine lsm has none"));
-    }
     let db = read(&args.store)?;
     let (stat, tables) = (db.stat(), spaces(&db)?);
+    if let Some(file) = &args.html {
+        let mut out = Output::to(file, args.force.existing())?;
+        let path = db.path().display().to_string();
+        out.bytes(html::page(&path, &stat, &tables).as_bytes())?;
+        out.finish()?;
+        if !json {
+            return Ok(Exit::Done);
+        }
+    }
     let mut out = Output::stdout();
     match json {
         true => json::print(&mut out, &stat_json(db.path(), &stat, &tables))?,
@@ -127,6 +133,7 @@ fn stat_json(path: &Path, stat: &DbStat, tables: &[Value]) -> Value {
         "segments": stat.segments,
         "segment_bytes": stat.segment_bytes,
         "live_segment_bytes": stat.live_segment_bytes,
+        "log_bytes": stat.log_bytes,
         "memtable_bytes": stat.memory.memtables,
         "last_seq": stat.last_seq,
         "levels": levels,
@@ -146,6 +153,7 @@ fn print_stat(
     writeln!(out, "  tables        {}", stat.table_bytes())?;
     writeln!(out, "  segments      {} in {}", stat.segment_bytes, stat.segments)?;
     writeln!(out, "    pointed to  {}", stat.live_segment_bytes)?;
+    writeln!(out, "    log         {} that no table holds yet", stat.log_bytes)?;
     writeln!(out, "in memory       {} bytes not in tables yet", stat.memory.memtables)?;
     writeln!(out, "operations      {}", stat.last_seq)?;
     for (number, level) in stat.levels.iter().enumerate().filter(|(_, level)| level.tables > 0) {

@@ -1,39 +1,12 @@
-//! The page of `stat --html`: one file with pictures as inline SVG, no script, and nothing loaded
-//! from elsewhere. It follows the viewer's light or dark setting.
-
-use std::fmt::Write;
+//! The page of `stat --html` for a store of trees.
 
 use hedgerow::tree::{LevelShape, Reader};
 
+use super::page::{Row, Share, document, escape, put, shares};
 use super::{Picture, TablePicture};
 use crate::codec::shown;
 use crate::commands::tables::kind;
 use crate::numbers::{self, bytes, grouped};
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ground:#fbfbf8;--panel:#fff;--ink:#1d2320;--soft:#66706a;\
---line:#dfe3de;--leaf:#3f8f4f;--branch:#8a5a2b;--overflow:#3b79b8;--own:#8d6bb5;--free:#d5dad3;\
---pinned:#d08a2e}\
-@media(prefers-color-scheme:dark){:root{--ground:#141815;--panel:#1c211d;--ink:#e7ece8;\
---soft:#98a39b;--line:#303731;--leaf:#5fb36f;--branch:#b98550;--overflow:#69a5e0;--own:#b193d6;\
---free:#3a423c;--pinned:#e0a552}}\
-*{box-sizing:border-box}\
-body{margin:0 auto;max-width:62rem;padding:2rem 1.25rem;background:var(--ground);\
-color:var(--ink);font:16px/1.5 system-ui,sans-serif}\
-h1{font-size:1.5rem;margin:0;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:2rem 0 .75rem}\
-p{margin:.25rem 0;color:var(--soft)}\
-.panel{background:var(--panel);border:1px solid var(--line);border-radius:.6rem;padding:1rem;\
-margin:0 0 1rem}.panel h3{margin:0;font-size:1rem;overflow-wrap:anywhere}\
-svg{display:block;width:100%;height:auto;margin:.6rem 0}\
-.legend{display:flex;flex-wrap:wrap;gap:.35rem 1.25rem;font-size:.9rem}\
-.legend i{display:inline-block;width:.8em;height:.8em;border-radius:.2em;margin-right:.45em}\
-table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}\
-td,th{text-align:right;padding:.3rem .6rem;border-bottom:1px solid var(--line)}\
-td:first-child,th:first-child{text-align:left}\
-.row{margin:.6rem 0}.row svg{margin:.15rem 0 0}.row span{font-size:.9rem}";
-
-/// The width of every picture in its own units.
-const WIDTH: f64 = 900.0;
 
 /// The whole page.
 pub(super) fn page(picture: &Picture) -> String {
@@ -42,12 +15,7 @@ pub(super) fn page(picture: &Picture) -> String {
     space(&mut body, picture);
     trees(&mut body, picture);
     readers(&mut body, &picture.store.readers);
-    let title = escape(&picture.path);
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}</style></head><body>\n{body}</body></html>\n"
-    )
+    document(&picture.path, &body)
 }
 
 fn heading(out: &mut String, picture: &Picture) {
@@ -77,38 +45,16 @@ fn space(out: &mut String, picture: &Picture) {
         ("pinned", store.pinned_pages, "freed, but some reader still sees them"),
         ("free", store.free_pages, "free for the next transaction"),
     ];
-    let total = parts.iter().map(|part| part.1).sum::<u64>().max(1) as f64;
-    put(out, format_args!("<h2>Space</h2><div class=\"panel\">"));
-    put(out, format_args!("<svg viewBox=\"0 0 {WIDTH} 44\" role=\"img\" aria-label=\"pages\">"));
-    let mut x = 0.0;
-    for (color, pages, what) in parts {
-        let width = pages as f64 / total * WIDTH;
-        if pages > 0 {
-            put(
-                out,
-                format_args!(
-                    "<rect x=\"{x:.2}\" width=\"{width:.2}\" height=\"44\" \
-                     fill=\"var(--{color})\"><title>{what}: {} pages</title></rect>",
-                    grouped(pages)
-                ),
-            );
-        }
-        x += width;
-    }
-    put(out, format_args!("</svg><div class=\"legend\">"));
-    for (color, pages, what) in parts {
-        let share = pages as f64 / total * 100.0;
-        put(
-            out,
-            format_args!(
-                "<span><i style=\"background:var(--{color})\"></i>{what}: {} pages, {}, \
-                 {share:.1} %</span>",
-                grouped(pages),
-                bytes(pages * u64::from(store.page_size))
-            ),
-        );
-    }
-    put(out, format_args!("</div></div>"));
+    let share = |(color, pages, what)| Share {
+        color,
+        part: pages,
+        label: format!(
+            "{what}: {} pages, {}",
+            grouped(pages),
+            bytes(pages * u64::from(store.page_size))
+        ),
+    };
+    shares(out, &parts.map(share));
 }
 
 /// A picture for each table, all on one scale so that they can be compared.
@@ -118,7 +64,7 @@ fn trees(out: &mut String, picture: &Picture) {
         put(out, format_args!("<div class=\"panel\"><p>There are none.</p></div>"));
     }
     let levels = picture.tables.iter().flat_map(levels);
-    let widest = levels.map(|level| level.pages).max().unwrap_or(1);
+    let widest = levels.map(|level| level.size).max().unwrap_or(1);
     for table in &picture.tables {
         tree(out, table, widest);
     }
@@ -160,15 +106,6 @@ fn per_page(table: &TablePicture) -> String {
     )
 }
 
-/// A row of a tree's picture: one of its levels, or its overflow pages.
-struct Row {
-    color: &'static str,
-    label: String,
-    pages: u64,
-    /// In percent; not known of overflow pages, which are not read for this.
-    fill: Option<f64>,
-}
-
 /// From the root down.
 fn levels(table: &TablePicture) -> Vec<Row> {
     let row = |(number, level, fill): (usize, &LevelShape, f64)| {
@@ -182,49 +119,15 @@ fn levels(table: &TablePicture) -> Vec<Row> {
         };
         let (pages, count) = (numbers::pages(level.pages), grouped(count));
         let label = format!("{name}: {pages}, {count} {entries}, {fill:.1} % full");
-        Row { color, label, pages: level.pages, fill: Some(fill) }
+        Row { color, label, size: level.pages, fill: Some(fill) }
     };
     let mut rows: Vec<Row> = table.levels().map(row).collect();
     let pages = table.stat.overflow_pages;
     if pages > 0 {
         let label = format!("overflow: {}", numbers::pages(pages));
-        rows.push(Row { color: "overflow", label, pages, fill: None });
+        rows.push(Row { color: "overflow", label, size: pages, fill: None });
     }
     rows
-}
-
-impl Row {
-    /// In words, which stay readable on a small screen; below them pages, as a bar in the middle
-    /// whose width goes with the logarithm (or the root would be invisible), and fill, as a bar on
-    /// a scale of 100 percent.
-    fn draw(&self, out: &mut String, widest: u64) {
-        const PAGES: f64 = 600.0;
-        const FILL: f64 = 240.0;
-        let (color, label) = (self.color, &self.label);
-        let log = |pages: u64| (pages as f64 + 1.0).ln();
-        let width = (PAGES * log(self.pages) / log(widest.max(1))).max(4.0);
-        let x = (PAGES - width) / 2.0;
-        put(out, format_args!("<div class=\"row\"><span>{label}</span>"));
-        put(
-            out,
-            format_args!(
-                "<svg viewBox=\"0 0 {WIDTH} 22\" role=\"img\" aria-label=\"{label}\"><rect \
-                 x=\"{x:.1}\" width=\"{width:.1}\" height=\"22\" rx=\"4\" \
-                 fill=\"var(--{color})\"/>"
-            ),
-        );
-        if let Some(fill) = self.fill {
-            let (x, width) = (WIDTH - FILL, FILL * (fill / 100.0).clamp(0.0, 1.0));
-            put(
-                out,
-                format_args!(
-                    "<rect x=\"{x}\" width=\"{FILL}\" height=\"22\" fill=\"var(--free)\"/><rect \
-                     x=\"{x}\" width=\"{width:.1}\" height=\"22\" fill=\"var(--{color})\"/>"
-                ),
-            );
-        }
-        put(out, format_args!("</svg></div>"));
-    }
 }
 
 fn readers(out: &mut String, readers: &[Reader]) {
@@ -254,27 +157,6 @@ fn readers(out: &mut String, readers: &[Reader]) {
         put(out, format_args!("</table>"));
     }
     put(out, format_args!("</div>"));
-}
-
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = out.write_fmt(text);
-    out.push('\n');
-}
-
-/// Text as HTML shows it.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ pub(crate) const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// If flushes are frequent, this much after the end is filled with zeros in advance: then a flush
 /// writes only data, and no change of the file's length and place.
 const PREPARED_BYTES: u64 = 1 << 20;
+/// A segment that is closed keeps zeros up to the next but one multiple of this.
+const CLOSED_BYTES: u64 = 64 << 10;
 /// Flushes come often if no more than this was written since the one before.
 const OFTEN_BYTES: u64 = 64 << 10;
 
@@ -477,12 +479,20 @@ impl Groups {
         while offset < self.end {
             let len = (self.end - offset).min(READ_BYTES as u64) as usize;
             let from = self.load(offset, len)?;
-            let content = self.buffer[from..from + len].iter().rposition(|&byte| byte != 0);
-            end = content.map_or(end, |last| offset + last as u64 + 1);
+            let content = content_len(&self.buffer[from..from + len]);
+            end = if content > 0 { offset + content as u64 } else { end };
             offset += len as u64;
         }
         Ok(end)
     }
+}
+
+/// How many bytes there are before nothing but zeros follows.
+fn content_len(bytes: &[u8]) -> usize {
+    let is_empty = |piece: &&[u8]| piece.iter().fold(0, |all, byte| all | byte) == 0;
+    let zeros: usize = bytes.rchunks(256).take_while(is_empty).map(<[u8]>::len).sum();
+    let last = bytes[..bytes.len() - zeros].iter().rposition(|&byte| byte != 0);
+    last.map_or(0, |last| last + 1)
 }
 
 /// The group of a place, in bytes that begin at `bytes_offset`. It was validated.
@@ -820,10 +830,17 @@ impl Log {
     /// Says at the end of the log, all of which is on stable storage, that the store was closed. If
     /// that cannot be written, or is lost, the next opening does not learn it, and that is all.
     pub(crate) fn mark_closed(&self, closed: &Closed) {
-        let mark = self.identity.mark(self.end(), closed);
-        if self.flushed == self.end() && !self.broken {
-            let _ = self.file.write_at(&[IoSlice::new(&mark)], self.end());
+        let end = self.end();
+        if self.flushed != end || self.broken {
+            return;
         }
+        // Who opens it reads the zeros, too. They are cut seldom: what follows is flushed faster
+        // where the file is as long as before.
+        let kept = (end / CLOSED_BYTES + 2) * CLOSED_BYTES;
+        if self.prepared > kept {
+            let _ = self.file.set_len(kept);
+        }
+        let _ = self.file.write_at(&[IoSlice::new(&self.identity.mark(end, closed))], end);
     }
 
     /// Puts zeros behind the end if flushes come often and there are none.
