@@ -213,10 +213,7 @@ fn plain_meta(txn: &ReadTxn) -> Meta {
 /// An error if what was copied is damaged. Where every page had the checksum of a page of a tree it
 /// is not; those of long values have none of their own, and are looked for from their trees.
 fn check_copied(txn: &ReadTxn, is_sound: bool) -> Result<()> {
-    match is_sound {
-        true => Ok(()),
-        false => check::expect_sound(txn),
-    }
+    if is_sound { Ok(()) } else { check::expect_sound(txn) }
 }
 
 /// Copies all pages that are not free. Returns whether each has a checksum that is right.
