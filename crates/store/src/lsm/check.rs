@@ -132,8 +132,9 @@ fn check_segment(segment: &Segment) -> Result<()> {
             return Err(Error::damaged(path, offset, what));
         }
     }
-    match groups.is_at_end() {
-        true => Ok(()),
-        false => Err(Error::damaged(path, groups.position(), "a group of the log is damaged")),
+    if groups.is_at_end() {
+        Ok(())
+    } else {
+        Err(Error::damaged(path, groups.position(), "a group of the log is damaged"))
     }
 }

@@ -157,7 +157,9 @@ impl Memtable {
         let gaps = self.gaps(&begin, height.max(1));
         let mut estimate = 0;
         for level in (0..height).rev() {
-            let (mut seen, mut sum, mut next) = (0, 0, gaps[level].1);
+            let mut seen = 0;
+            let mut sum = 0;
+            let mut next = gaps[level].1;
             while let Some(node) = next.filter(|&node| end.is_after(node)) {
                 seen += 1;
                 sum += if node.kind() == Kind::Tombstone { -1 } else { 1 };

@@ -87,6 +87,7 @@ pub use commit::batch::Batch;
 pub use commit::transaction::{Transaction, TransactionScan};
 pub use db::Db;
 pub use keyspace::{Keyspace, KeyspaceOptions};
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use levels::simulate;
 pub use open::reader::Reader;

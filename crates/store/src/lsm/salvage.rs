@@ -256,7 +256,9 @@ impl Source {
         let read = reader.finish();
         ranges.extend(read.ranges);
         lost.extend(read.lost);
-        let (items, values, pieces) = (read.items, read.values, Pieces::new(&ranges));
+        let items = read.items;
+        let values = read.values;
+        let pieces = Pieces::new(&ranges);
         Ok(Self { tables, items, pieces, values, lost })
     }
 
@@ -547,7 +549,9 @@ struct Target<'d> {
 
 impl<'d> Target<'d> {
     fn new(db: &'d Db) -> Self {
-        let (names, spaces, batch) = (BTreeMap::new(), BTreeMap::new(), Batch::new());
+        let names = BTreeMap::new();
+        let spaces = BTreeMap::new();
+        let batch = Batch::new();
         Self { db, names, spaces, batch, bytes: 0, report: SalvageReport::default() }
     }
 

@@ -570,7 +570,9 @@ impl SharedLock for Table {
     }
 
     fn readers(&self) -> (Vec<ReaderSlot>, usize) {
-        let (mut found, mut freed, mut seen) = (Vec::new(), 0, Seen::new());
+        let mut found = Vec::new();
+        let mut freed = 0;
+        let mut seen = Seen::new();
         for slot in 0..self.used() {
             let reader = self.reader(slot);
             let snapshot = reader.pinned.load(Ordering::SeqCst);

@@ -116,9 +116,8 @@ impl Stored {
             BYTEWISE => Order::Bytewise,
             REVERSE => Order::Reverse,
             INTEGER => Order::Integer,
-            _ => Order::custom(String::from_utf8_lossy(name), |a, b| match a == b {
-                true => std::cmp::Ordering::Equal,
-                false => std::cmp::Ordering::Less,
+            _ => Order::custom(String::from_utf8_lossy(name), |a, b| {
+                if a == b { std::cmp::Ordering::Equal } else { std::cmp::Ordering::Less }
             }),
         };
         let values = order(self.value_order, &self.value_order_name);
@@ -317,7 +316,10 @@ impl OpenTable {
     pub(crate) fn moved(name: &[u8], stored: Stored, root: Root) -> Self {
         let tree = Tree::new(root, stored.stored_form());
         let (order, name) = (Order::Bytewise, name.to_vec());
-        let (changed, gone, saved_in, tail) = (true, false, 0, None);
+        let changed = true;
+        let gone = false;
+        let saved_in = 0;
+        let tail = None;
         Self { name, stored, order, tree, changed, gone, saved_in, tail }
     }
 
@@ -368,7 +370,10 @@ impl OpenTable {
         let form = Form { keys: key_order(&order), values, whole: stored.is_whole };
         let tree = Tree::new(root, form);
         let name = name.to_vec();
-        let (changed, gone, saved_in, tail) = (false, false, 0, None);
+        let changed = false;
+        let gone = false;
+        let saved_in = 0;
+        let tail = None;
         Ok(Self { name, stored, order, tree, changed, gone, saved_in, tail })
     }
 

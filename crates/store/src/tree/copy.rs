@@ -214,10 +214,7 @@ fn plain_meta(txn: &ReadTxn) -> Meta {
 /// are sound. Pages of long values have no checksum of their own, so that then all trees are walked
 /// to check them.
 fn check_copied(txn: &ReadTxn, is_sound: bool) -> Result<()> {
-    match is_sound {
-        true => Ok(()),
-        false => check::expect_sound(txn),
-    }
+    if is_sound { Ok(()) } else { check::expect_sound(txn) }
 }
 
 /// Copies all pages that are not free. Returns whether each has a checksum that is right.

@@ -167,9 +167,10 @@ pub(crate) fn read_whole<'p>(pages: &'p ReadPages, reference: &ExtentRef) -> Res
     let plan = Plan::new(u64::from(reference.len), pages.page_size());
     let bytes = pages.run(Run { start: reference.first, len: plan.pages })?;
     let end = (reference.len as usize).div_ceil(plan.page_size);
-    let all = match pages.file.is_verified_whole(reference.len) {
-        true => 0..end,
-        false => end.saturating_sub(1)..end,
+    let all = if pages.file.is_verified_whole(reference.len) {
+        0..end
+    } else {
+        end.saturating_sub(1)..end
     };
     if !all.clone().all(|i| pages.file.is_extent_checked(reference.first + i as u32)) {
         let trailer = trailer(pages, reference, &plan)?;

@@ -324,10 +324,8 @@ fn add_pair(
     // The key's other values may stand at the end of the leaf before or the beginning of the next.
     let len = pages.changed(place.path.steps[0].page).len();
     let continues = place.slot == 0 && ends_before(pages, tree, &place.path, key)?;
-    let mut behind = match place.slot == len {
-        true => begins_behind(pages, tree, &place.path, key)?,
-        false => None,
-    };
+    let mut behind =
+        if place.slot == len { begins_behind(pages, tree, &place.path, key)? } else { None };
     if let Some(path) = &mut behind {
         // That leaf's first group now goes on with ours: its key is counted here.
         touch_path(pages, tree, path)?;

@@ -156,9 +156,12 @@ impl Builder {
         };
         let flushed = self.durability != Durability::None;
         let written = write_new(&*file, self);
-        let written = written.and_then(|()| match flushed {
-            true => file.sync().and_then(|()| system.sync_directory(&paths.data)),
-            false => Ok(()),
+        let written = written.and_then(|()| {
+            if flushed {
+                file.sync().and_then(|()| system.sync_directory(&paths.data))
+            } else {
+                Ok(())
+            }
         });
         if let Err(e) = written {
             // Half a store is worse than none; if even this fails, opening says what is wrong.
@@ -215,9 +218,10 @@ impl Builder {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let is_lsm = self.system.is_none() && paths.data.parent().is_some_and(is_lsm);
-                let reason = match is_lsm {
-                    true => "this is the directory of a store of the engine lsm: open it as one",
-                    false => "there is no store here; create one first",
+                let reason = if is_lsm {
+                    "this is the directory of a store of the engine lsm: open it as one"
+                } else {
+                    "there is no store here; create one first"
                 };
                 return Err(Error::Path { path: paths.data.clone(), reason });
             }

@@ -51,9 +51,10 @@ impl Store {
         Ok(StoreStat {
             page_size: self.page_size(),
             commit: meta.txn,
-            durable_commit: match meta.log.is_some_and(|place| place.chained) {
-                true => meta.txn,
-                false => self.inner.durable_number(),
+            durable_commit: if meta.log.is_some_and(|place| place.chained) {
+                meta.txn
+            } else {
+                self.inner.durable_number()
             },
             file_bytes: self.inner.file_len()?,
             pages: u64::from(meta.end),

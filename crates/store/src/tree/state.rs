@@ -133,9 +133,10 @@ impl WriteState {
     pub(crate) fn room_for(&self, most: u64, kept: u64) -> u64 {
         let page_size = self.pages.page_size() as u64;
         let behind = self.pages.space.max_pages.saturating_sub(self.pages.base.end);
-        match u64::from(behind).saturating_sub(kept) * page_size >= most {
-            true => most,
-            false => self.room_bytes(kept).min(most),
+        if u64::from(behind).saturating_sub(kept) * page_size >= most {
+            most
+        } else {
+            self.room_bytes(kept).min(most)
         }
     }
 

@@ -325,9 +325,10 @@ impl Drop for Inner {
         if self.check_writable().is_ok() {
             // The commits are in the system's cache already; this makes them survive a power cut.
             // No caller is left to report a failure to.
-            let flushed = match self.durable_number() < self.latest_number() {
-                true => self.checkpoint(true),
-                false => Ok(()),
+            let flushed = if self.durable_number() < self.latest_number() {
+                self.checkpoint(true)
+            } else {
+                Ok(())
             };
             let _ = flushed.and_then(|()| self.note_clean_close());
         }
@@ -513,6 +514,7 @@ impl Store {
 
     /// How many threads of this process wait to begin a write transaction, so that a test can make
     /// them form a group of commits.
+    #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn writers_waiting(&self) -> usize {
         self.inner.queue.waiting()

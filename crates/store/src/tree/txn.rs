@@ -1,32 +1,28 @@
 //! The write transaction: its changes, and how they are rolled back or committed.
 
+mod delete;
 mod nested;
+mod put;
+mod reserve;
 pub(crate) mod sizes;
 mod value;
 
-use std::ops::Bound;
-
 pub use nested::Nested;
-use sizes::{check_duplicate, check_key, check_plain_len, note_sizes, size};
-use value::Sink;
+pub use put::Update;
+use sizes::{check_duplicate, check_key, check_plain_len, size};
 pub use value::ValueWriter;
 
 use super::catalog::{OpenTable, Opened};
 use super::group::Turn;
-use super::insert::{Place, fits_inline, locate, put_at, put_cell, touch_path};
-use super::order::KeyOrder;
-use super::page::ValueCell;
-use super::page_ref::ExtentRef;
+use super::insert::fits_inline;
 use super::pages::{Pages, WritePages};
-use super::path::Path;
-use super::remove::{clear, delete_at, delete_key, delete_range};
+use super::remove::clear;
 use super::snapshot::sealed::Sealed;
 use super::state::{Savepoint, WriteState};
-use super::tail::Tail;
-use super::tree::{Tree, raise};
+use super::tree::Tree;
 use super::txn::sizes::KEY_MAX;
 use super::txn_read::unique;
-use super::{Bytes, Count, Durability, Snapshot, Table, TableOptions, extent, search, spill};
+use super::{Durability, Snapshot, Table, TableOptions, extent, search, spill};
 use crate::{Error, Result};
 
 /// This many pages of the room in the file are reserved for deletes and for the commit itself: a
@@ -57,17 +53,6 @@ pub struct WriteTxn {
 struct Reserved {
     index: usize,
     key: Vec<u8>,
-}
-
-/// What [`WriteTxn::update`] does with an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Update {
-    /// Leave it as it is.
-    Keep,
-    /// Store this value.
-    Put(Vec<u8>),
-    /// Remove it.
-    Delete,
 }
 
 impl Sealed for WriteTxn {
@@ -231,9 +216,10 @@ impl WriteTxn {
         let state = self.turn.state_mut();
         // Extents have their place in the file already.
         let changed = (state.pages.changed_pages() * state.pages.page_size()) as u64;
-        let result = match state.room_bytes(kept) <= changed {
-            true => state.free.release_pending(&state.pages, usize::MAX).map(|_| ()),
-            false => Ok(()),
+        let result = if state.room_bytes(kept) <= changed {
+            state.free.release_pending(&state.pages, usize::MAX).map(|_| ())
+        } else {
+            Ok(())
         };
         self.note(result)?;
         let state = self.turn.state();
@@ -300,9 +286,10 @@ impl WriteTxn {
 
     #[inline(always)]
     fn check_value_in(&self, open: &OpenTable, value: &[u8]) -> Result<()> {
-        match open.stored.has_duplicates() {
-            false => check_plain_len(value.len() as u64),
-            true => check_duplicate(&open.stored, value, self.pages().page_size() as u64 / 8),
+        if open.stored.has_duplicates() {
+            check_duplicate(&open.stored, value, self.pages().page_size() as u64 / 8)
+        } else {
+            check_plain_len(value.len() as u64)
         }
     }
 
@@ -413,301 +400,11 @@ impl WriteTxn {
         })
     }
 
-    /// The short way for sorted input, taken where the table is being appended to and the entry is
-    /// a short one; false, and no change, otherwise. It makes no page, so that neither the budget
-    /// nor the interruption flag need be looked at.
-    #[inline(always)]
-    fn push(&mut self, table: Table, key: &[u8], value: &[u8]) -> bool {
-        if self.failed.is_some() || self.reserved.is_some() || table.txn != self.unique as u32 {
-            return false;
-        }
-        let state = self.turn.state_mut();
-        let Some(open) = state.tables.get_mut(table.index as usize) else { return false };
-        let Some(tail) = &open.tail else { return false };
-        let pushed = tail.takes(state.pages.epoch(), key.len(), value.len())
-            && tail.push(&mut state.pages, &mut open.tree, key, value);
-        self.changes += u64::from(pushed);
-        pushed
-    }
-
-    /// Stores a value, replacing the old one. In a table with duplicates it adds a pair; if the
-    /// pair is there already this has no effect, and if the caller's function takes another value
-    /// for equal to this one, that value is replaced.
-    ///
-    /// # Errors
-    /// [`Error::Size`]; [`Error::StoreFull`] and [`Error::Io`] when the file cannot grow.
-    #[inline]
-    pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.push(table, key, value) {
-            return Ok(());
-        }
-        self.check_entry(table, key, value)?;
-        self.begin_change()?;
-        self.make_room(key, value.len() as u64)?;
-        self.change(table, |pages, open| {
-            note_sizes(open, key, value);
-            if open.tail.is_some() && append_at_tail(pages, open, key, value)? {
-                return Ok(false);
-            }
-            let mut place = Place::EMPTY;
-            place.locate(pages, &open.tree, key, value)?;
-            let at_end = !place.found && is_last(pages, &place)?;
-            let custom = matches!(open.tree.form.values, Some(KeyOrder::Custom(_)));
-            let is_taken = custom && place.found;
-            put_at(pages, &mut open.tree, &mut place, key, value)?;
-            // Sorted input is noticed: the next entry is tried at the end first.
-            if at_end {
-                open.tail = Tail::find(pages, &open.tree)?;
-            } else if open.tail.is_some() {
-                open.tail = None;
-            }
-            Ok(is_taken)
-        })
-        .and_then(|is_taken| if is_taken { self.displace(table, key, value) } else { Ok(()) })
-    }
-
-    /// A value takes the place of the one that the table's function takes for it.
-    #[cold]
-    fn displace(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut cursor = self.cursor(table)?;
-        let Some(there) = cursor.seek_pair(self, key, value)? else { return Ok(()) };
-        if there.value == *value {
-            return Ok(());
-        }
-        let (key, old) = (there.key.to_vec(), there.value.to_vec());
-        self.delete_pair(table, &key, &old)?;
-        self.put(table, &key, value)
-    }
-
-    /// Stores a value only if the key is absent; otherwise changes nothing and returns the (first)
-    /// value of the key.
-    pub fn put_new(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Bytes<'_>>> {
-        self.check_entry(table, key, value)?;
-        if self.get(table, key)?.is_some() {
-            return self.get(table, key);
-        }
-        self.put(table, key, value)?;
-        Ok(None)
-    }
-
-    /// Adds a pair to a table with duplicates; false if it was there.
-    ///
-    /// # Errors
-    /// [`Error::WrongTable`] for a table without duplicates.
-    pub fn put_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
-        if self.open_table(table)?.tree.form.values.is_none() {
-            return Err(Error::WrongTable { reason: "the table has no duplicates" });
-        }
-        let before = self.count(table)?.values;
-        self.put(table, key, value)?;
-        Ok(self.count(table)?.values > before)
-    }
-
-    /// Stores a value and returns a copy of the old one.
-    ///
-    /// # Errors
-    /// [`Error::WrongTable`] for a table with duplicates.
-    pub fn replace(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.check_single(table)?;
-        let old = self.get(table, key)?.map(|old| old.to_vec());
-        self.put(table, key, value)?;
-        Ok(old)
-    }
-
     fn check_single(&self, table: Table) -> Result<()> {
         match self.open_table(table)?.tree.form.values {
             None => Ok(()),
             Some(_) => Err(Error::WrongTable { reason: "the table has duplicates" }),
         }
-    }
-
-    /// As [`WriteTxn::put`], but the entry must come after the last one.
-    ///
-    /// # Errors
-    /// [`Error::NotLast`] if it does not; nothing is changed then.
-    #[inline]
-    pub fn append(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.push(table, key, value) {
-            return Ok(());
-        }
-        self.check_entry(table, key, value)?;
-        self.begin_change()?;
-        self.make_room(key, value.len() as u64)?;
-        self.change(table, |pages, open| {
-            note_sizes(open, key, value);
-            if open.tail.is_none() {
-                open.tail = Tail::find(pages, &open.tree)?;
-            }
-            append_at_tail(pages, open, key, value)
-        })
-        .and_then(|done| if done { Ok(()) } else { self.append_first(table, key, value) })
-    }
-
-    /// Appends to an empty table.
-    #[cold]
-    fn append_first(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.open_table(table)?.tree.root.count.values > 0 {
-            return Err(Error::NotLast);
-        }
-        self.change(table, |pages, open| {
-            let mut place = Place::EMPTY;
-            put_at(pages, &mut open.tree, &mut place, key, value)?;
-            open.tail = Tail::find(pages, &open.tree)?;
-            Ok(())
-        })
-    }
-
-    /// Makes room for a value of `len` bytes and returns it (zeros or old bytes) for writing. In a
-    /// table with duplicates this is the first value of a key; a second one is put when its bytes
-    /// are known, since they decide where it stands.
-    ///
-    /// # Errors
-    /// [`Error::WrongTable`] in a table with duplicates for a key that is there, and for a value
-    /// that is too long to stand beside others.
-    pub fn reserve(&mut self, table: Table, key: &[u8], len: usize) -> Result<&mut [u8]> {
-        if self.check_single(table).is_err() {
-            return self.reserve_first(table, key, len);
-        }
-        check_key(self.open_table(table)?, key)?;
-        check_plain_len(len as u64)?;
-        self.begin_change()?;
-        self.make_room(key, len as u64)?;
-        let extent = self.change(table, |pages, open| {
-            open.tail = None;
-            note_sizes(open, key, &[]);
-            reserve(pages, &mut open.tree, key, len)
-        })?;
-        let index = table.index as usize;
-        if let Some(extent) = extent {
-            self.reserved = Some(Reserved { index, key: key.to_vec() });
-            let bytes = self.turn.state_mut().pages.extents.get_mut(&extent.first);
-            return bytes.map(|bytes| &mut bytes[..len]).ok_or(Error::OutOfMemory);
-        }
-        let (pages, open) = self.turn.state_mut().change(index)?;
-        let place = locate(pages, &open.tree, key, &[])?;
-        let leaf = place.path.steps[0].page;
-        pages.value_to_fill(leaf, place.slot, len)
-    }
-
-    /// [`WriteTxn::reserve`] in a table with duplicates.
-    fn reserve_first(&mut self, table: Table, key: &[u8], len: usize) -> Result<&mut [u8]> {
-        if !fits_inline(self.pages().page_size(), key.len(), len) || self.get(table, key)?.is_some()
-        {
-            let reason = "the table has duplicates: reserve only the first value of a key, and no \
-                          long one";
-            return Err(Error::WrongTable { reason });
-        }
-        let zeros = vec![0; len];
-        self.put(table, key, &zeros)?;
-        let (pages, open) = self.turn.state_mut().change(table.index as usize)?;
-        open.tail = None;
-        let place = locate(pages, &open.tree, key, &zeros)?;
-        let leaf = place.path.steps[0].page;
-        pages.value_to_fill(leaf, place.slot, len)
-    }
-
-    /// A reserved long value has its bytes now: its sums are computed and stored.
-    fn finish_reserved(&mut self) -> Result<()> {
-        let Some(Reserved { index, key }) = self.reserved.take() else { return Ok(()) };
-        let (pages, open) = self.turn.state_mut().change(index)?;
-        let result = reseal(pages, &mut open.tree, &key);
-        self.note(result)
-    }
-
-    /// Writes a value of `len` bytes in parts, never holding it in memory.
-    ///
-    /// # Errors
-    /// [`Error::WrongTable`] for a table with duplicates.
-    pub fn value_writer(&mut self, table: Table, key: &[u8], len: u64) -> Result<ValueWriter<'_>> {
-        self.check_single(table)?;
-        check_key(self.open_table(table)?, key)?;
-        check_plain_len(len)?;
-        self.begin_change()?;
-        self.make_room(key, len)?;
-        let page_size = self.pages().page_size();
-        let short = usize::try_from(len).is_ok_and(|len| fits_inline(page_size, key.len(), len));
-        let sink = if short {
-            Sink::Short(Vec::new())
-        } else {
-            let state = self.turn.state_mut();
-            // What it writes is no part of what the commit writes and makes a digest of.
-            state.free.written_early = true;
-            let writer = extent::Writer::new(&mut state.pages, len);
-            Sink::Long(self.note(writer)?)
-        };
-        Ok(ValueWriter { txn: self, table, key: key.to_vec(), len, sink: Some(sink) })
-    }
-
-    /// Reads one entry, lets `f` decide, and writes the entry. With duplicates `f` gets the first
-    /// value, `Put` adds a value and `Delete` removes the first one.
-    pub fn update(
-        &mut self,
-        table: Table,
-        key: &[u8],
-        f: impl FnOnce(Option<Bytes<'_>>) -> Update,
-    ) -> Result<()> {
-        let old = self.get(table, key)?;
-        match f(old) {
-            Update::Keep => Ok(()),
-            Update::Put(value) => self.put(table, key, &value),
-            Update::Delete => {
-                let first = match &self.open_table(table)?.tree.form.values {
-                    Some(_) => self.get(table, key)?.map(|first| first.to_vec()),
-                    None => None,
-                };
-                match first {
-                    Some(first) => self.delete_pair(table, key, &first).map(|_| ()),
-                    None => self.delete(table, key).map(|_| ()),
-                }
-            }
-        }
-    }
-
-    /// Deletes a key with all its values; false if it was not there.
-    #[inline]
-    pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool> {
-        self.open_table(table)?;
-        self.begin_delete()?;
-        self.change(table, |pages, open| {
-            open.tail = None;
-            Ok(delete_key(pages, &mut open.tree, key)? > 0)
-        })
-    }
-
-    /// Deletes one value of a key. In a table without duplicates it deletes the entry if its value
-    /// is equal.
-    pub fn delete_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
-        if self.open_table(table)?.tree.form.values.is_none() {
-            let equal = self.contains_pair(table, key, value)?;
-            return if equal { self.delete(table, key) } else { Ok(false) };
-        }
-        self.begin_delete()?;
-        self.change(table, |pages, open| {
-            open.tail = None;
-            let place = locate(pages, &open.tree, key, value)?;
-            let found = place.found;
-            if found {
-                delete_at(pages, &mut open.tree, place)?;
-            }
-            Ok(found)
-        })
-    }
-
-    /// Deletes all entries whose keys lie in a range. The cost is proportional to the pages
-    /// touched; pages that lie wholly inside the range are not read, if the table has no long
-    /// values.
-    pub fn delete_range(
-        &mut self,
-        table: Table,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-    ) -> Result<Count> {
-        self.open_table(table)?;
-        self.begin_delete()?;
-        self.change(table, |pages, open| {
-            open.tail = None;
-            delete_range(pages, &mut open.tree, low, high)
-        })
     }
 
     /// Opens a savepoint, in O(1).
@@ -806,91 +503,4 @@ impl WriteTxn {
 
     /// Drops the transaction; it leaves no trace.
     pub fn abort(self) {}
-}
-
-/// Whether a place is after all entries of the tree.
-#[inline(always)]
-fn is_last(pages: &WritePages, place: &Place) -> Result<bool> {
-    if place.path.depth == 0 || place.key_found {
-        return Ok(false);
-    }
-    // Most places are not at the end of their leaf.
-    match place.slot == pages.page(place.path.steps[0].page, 0)?.len() {
-        true => is_in_last_leaf(pages, &place.path),
-        false => Ok(false),
-    }
-}
-
-/// Whether the leaf of a path is the last one.
-fn is_in_last_leaf(pages: &WritePages, path: &Path) -> Result<bool> {
-    for level in 1..path.depth {
-        let len = pages.page(path.steps[level].page, level as u8)?.len();
-        if path.steps[level].slot as usize + 1 != len {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Appends where the table's tail stands, if the pair comes after the last one.
-fn append_at_tail(
-    pages: &mut WritePages,
-    open: &mut OpenTable,
-    key: &[u8],
-    value: &[u8],
-) -> Result<bool> {
-    let Some(tail) = &mut open.tail else { return Ok(false) };
-    if !tail.aim(pages, &open.tree, key, value)? {
-        open.tail = None;
-        return Ok(false);
-    }
-    if !tail.is_touched(pages.epoch()) {
-        touch_path(pages, &mut open.tree, &mut tail.place.path)?;
-    }
-    let (leaves, noted) = (open.tree.root.leaf_pages, tail.leaves);
-    put_at(pages, &mut open.tree, &mut tail.place, key, value)?;
-    if open.tree.root.leaf_pages != leaves {
-        open.tail = Tail::find(pages, &open.tree)?;
-    }
-    if let Some(tail) = &mut open.tail {
-        tail.leaves = noted;
-        tail.set_touched(pages, &open.tree, open.stored.key_size as usize);
-    }
-    Ok(true)
-}
-
-/// Puts a value of `len` bytes that the caller will fill; its extent if it has one.
-fn reserve(
-    pages: &mut WritePages,
-    tree: &mut Tree,
-    key: &[u8],
-    len: usize,
-) -> Result<Option<ExtentRef>> {
-    let mut place = locate(pages, tree, key, &[])?;
-    if fits_inline(pages.page_size(), key.len(), len) {
-        let zeros = vec![0; len];
-        put_cell(pages, tree, &mut place, key, ValueCell::Inline(Bytes::from(&zeros[..])))?;
-        return Ok(None);
-    }
-    let extent = extent::reserve(pages, len)?;
-    raise(&mut tree.root.overflow_pages, u64::from(extent::run_of(&extent, pages.page_size()).len));
-    put_cell(pages, tree, &mut place, key, ValueCell::Extent(extent))?;
-    Ok(Some(extent))
-}
-
-/// Computes the sums of a reserved value and stores them in its leaf.
-fn reseal(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) -> Result<()> {
-    let mut place = locate(pages, tree, key, &[])?;
-    if !place.found {
-        return Ok(());
-    }
-    touch_path(pages, tree, &mut place.path)?;
-    let leaf = place.path.steps[0].page;
-    let Some(old) = pages.changed(leaf).leaf_record(place.slot).value_extent() else {
-        return Ok(());
-    };
-    if let Some(new) = extent::reseal(pages, &old) {
-        pages.change(leaf).set_value_extent(place.slot, &new);
-    }
-    Ok(())
 }

@@ -143,8 +143,9 @@ fn too_long(what: &'static str, len: usize, max: u64) -> Error {
 }
 
 fn check_key(key: &[u8]) -> Result<()> {
-    match key.len() > KEY_BYTES_MAX {
-        true => Err(too_long("key", key.len(), KEY_BYTES_MAX as u64)),
-        false => Ok(()),
+    if key.len() > KEY_BYTES_MAX {
+        Err(too_long("key", key.len(), KEY_BYTES_MAX as u64))
+    } else {
+        Ok(())
     }
 }

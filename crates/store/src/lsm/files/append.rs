@@ -52,7 +52,9 @@ const RESERVED_WINDOWS: u64 = 2;
 impl Trail {
     /// Begins where the file has `written` bytes; room is found as it grows.
     pub(crate) fn new(written: u64, window: u64) -> Self {
-        let (started, released, window) = (written, written, window.max(2));
+        let started = written;
+        let released = written;
+        let window = window.max(2);
         Self { written, started, released, reserved: 0, length: 0, window }
     }
 
@@ -169,10 +171,7 @@ impl Appender {
     /// If the system refuses to write.
     pub(crate) fn push(&mut self, parts: &[&[u8]], beside: usize) -> Result<()> {
         parts.iter().for_each(|part| self.buffer.extend_from_slice(part));
-        match self.buffer.len() >= self.piece_bytes {
-            true => self.write_out(beside),
-            false => Ok(()),
-        }
+        if self.buffer.len() >= self.piece_bytes { self.write_out(beside) } else { Ok(()) }
     }
 
     fn write_out(&mut self, beside: usize) -> Result<()> {

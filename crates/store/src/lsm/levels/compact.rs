@@ -125,9 +125,10 @@ pub(crate) fn choose(version: &Version, sizes: &Sizes) -> Option<Plan> {
         }
     };
     let too_much = survey.needed_bytes() / 100 * sizes.hidden_percent + sizes.hidden_bytes_min;
-    let hiding = match survey.hidden_bytes > too_much {
-        true => (0..BOTTOM).max_by_key(|&level| hidden(version.level(level))),
-        false => None,
+    let hiding = if survey.hidden_bytes > too_much {
+        (0..BOTTOM).max_by_key(|&level| hidden(version.level(level)))
+    } else {
+        None
     };
     let (worst, fullest) = (0..BOTTOM).map(|level| (score(level), level)).max_by_key(|s| s.0)?;
     let from = if worst >= 100 { fullest } else { hiding? };

@@ -6,5 +6,6 @@ pub(crate) mod debt;
 pub(crate) mod manifest;
 pub(crate) mod pace;
 pub(crate) mod run;
+#[cfg(any(test, feature = "testing"))]
 pub mod simulate;
 pub(crate) mod version;

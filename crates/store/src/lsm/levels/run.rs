@@ -268,10 +268,8 @@ pub(crate) fn compact(output: &Output<'_>, plan: &Plan, moves: Moves<'_>) -> Res
         let mut merge = Merge::new(sources(plan, &upper, &lower)?);
         write(output, moves, &mut merge, &pieces, span)
     };
-    let middle = match output.may_share && moves.segments.is_empty() {
-        true => middle(&upper, &lower)?,
-        false => None,
-    };
+    let middle =
+        if output.may_share && moves.segments.is_empty() { middle(&upper, &lower)? } else { None };
     let (tables, values) = match &middle {
         Some(middle) => share(&write, middle)?,
         None => write(WHOLE)?,

@@ -264,7 +264,9 @@ enum State {
 
 impl Scan {
     pub(crate) fn new(cursor: Cursor) -> Self {
-        let (from, to, state) = (Vec::new(), None, State::New);
+        let from = Vec::new();
+        let to = None;
+        let state = State::New;
         let window = || Window::new(cursor.view.version().directory());
         let (window, coming) = (window(), window());
         Self { cursor, from, to, reverse: false, with_values: true, state, window, coming }

@@ -201,7 +201,9 @@ pub(crate) fn run<'v, T: Task<'v>>(
 ) -> Result<()> {
     Queue::with(directory, |queue| {
         let flights = (0..queue.depth()).map(|_| None).collect();
-        let (waiting, ready, landed) = (Vec::new(), Vec::new(), Vec::new());
+        let waiting = Vec::new();
+        let ready = Vec::new();
+        let landed = Vec::new();
         let (reads, failure) = ((0, 0), None);
         let blocks = &directory.blocks;
         let mut run =

@@ -105,7 +105,7 @@ pub(crate) struct Search<'v> {
     view: &'v View,
     open: &'v Open,
     key: &'v [u8],
-    /// What the caller knows it by.
+    /// The caller's name for the request.
     tag: usize,
     hash: Option<u64>,
     /// How many tables of level 0, and levels below it, were searched.
@@ -168,10 +168,8 @@ impl<'v> Search<'v> {
         let hash = *self.hash.get_or_insert_with(|| filter::hash(self.key));
         let (cover, site) = self.open.with(table, |finder| {
             let cover = finder.pieces().cover(self.key, self.view.at);
-            let site = match finder.may_hold(hash) {
-                true => finder.seek(table.handle(), self.key)?,
-                false => None,
-            };
+            let site =
+                if finder.may_hold(hash) { finder.seek(table.handle(), self.key)? } else { None };
             Ok((cover, site))
         })?;
         Ok(self.look_next(table, cover, site))

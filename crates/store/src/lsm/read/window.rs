@@ -67,8 +67,13 @@ impl Window {
     pub(crate) fn new(directory: &Arc<Directory>) -> Self {
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let bytes_max = directory.budget.window_bytes();
-        let (entries, values, early, spare) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
-        let (failure, entries_max, bytes) = (None, 0, 0);
+        let entries = VecDeque::new();
+        let values = Vec::new();
+        let early = Vec::new();
+        let spare = Vec::new();
+        let failure = None;
+        let entries_max = 0;
+        let bytes = 0;
         Self { entries, values, early, spare, failure, entries_max, bytes_max, bytes, charge }
     }
 

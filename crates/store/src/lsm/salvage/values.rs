@@ -35,7 +35,9 @@ pub(super) struct Values {
 
 impl Values {
     pub(super) fn new(directory: &Arc<Directory>) -> Self {
-        let (homes, by_key, pending) = (BTreeMap::new(), HashMap::new(), None);
+        let homes = BTreeMap::new();
+        let by_key = HashMap::new();
+        let pending = None;
         Self { directory: Arc::clone(directory), homes, by_key, pending }
     }
 

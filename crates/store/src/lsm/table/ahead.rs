@@ -71,7 +71,10 @@ impl Ahead {
         let directory = handle.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let (bytes_max, handle) = (directory.budget.piece_bytes(), Arc::clone(handle));
-        let (here, next, bytes, is_steady) = (None, None, 0, is_whole);
+        let here = None;
+        let next = None;
+        let bytes = 0;
+        let is_steady = is_whole;
         let mut ahead =
             Self { handle, end, is_whole, is_steady, here, next, bytes, bytes_max, charge };
         ahead.clear();

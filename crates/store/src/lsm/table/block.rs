@@ -331,7 +331,9 @@ impl Block {
     /// # Errors
     /// If the entries make no sense.
     pub(crate) fn rank(&self, key: &[u8]) -> Result<u32, &'static str> {
-        let (mut place, mut low, mut high) = (Place::default(), 0, self.restarts);
+        let mut place = Place::default();
+        let mut low = 0;
+        let mut high = self.restarts;
         while low < high {
             let middle = (low + high) / 2;
             place.go_to(self, self.restart(middle))?;
@@ -449,7 +451,9 @@ impl Place {
     #[inline]
     fn decode(&mut self, block: &Block) -> Option<()> {
         let mut reader = Reader::new(&block.bytes[self.next..block.end]);
-        let (shared, rest, value) = (reader.size()?, reader.size()?, reader.size()?);
+        let shared = reader.size()?;
+        let rest = reader.size()?;
+        let value = reader.size()?;
         let tag = reader.number()?;
         if shared > self.key.len() {
             return None;
@@ -495,9 +499,10 @@ impl Place {
     /// fewer.
     pub(crate) fn nth(&mut self, block: &Block, number: u32) -> Result<(), &'static str> {
         let restart = (number / RESTART_EVERY) as usize;
-        let (from, steps) = match restart < block.restarts {
-            true => (block.restart(restart), number % RESTART_EVERY),
-            false => (block.end, 0),
+        let (from, steps) = if restart < block.restarts {
+            (block.restart(restart), number % RESTART_EVERY)
+        } else {
+            (block.end, 0)
         };
         self.go_to(block, from)?;
         (0..steps).try_for_each(|_| self.next(block))

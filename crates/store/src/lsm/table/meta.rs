@@ -102,7 +102,9 @@ impl TableMeta {
     /// `None` if these bytes are none.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
         let number = reader.number_u32()?;
-        let (bytes, entries, tombstones) = (reader.number()?, reader.number()?, reader.number()?);
+        let bytes = reader.number()?;
+        let entries = reader.number()?;
+        let tombstones = reader.number()?;
         let (ranges, shadowed) = (reader.number()?, reader.number()?);
         let seqs = (reader.number()?, reader.number()?);
         let (first, last) = (reader.bytes()?.to_vec(), reader.bytes()?.to_vec());

@@ -90,7 +90,9 @@ struct Walk<'b> {
 impl Walk<'_> {
     /// Everything that is whole before `end`; where the data blocks end, if the index was found.
     fn blocks(&mut self, end: usize) -> (Survey, Option<usize>) {
-        let (mut survey, mut at, mut broken) = (Survey::default(), 0, None);
+        let mut survey = Survey::default();
+        let mut at = 0;
+        let mut broken = None;
         while at < end && self.steps > 0 {
             let Some(whole) = self.whole(at) else {
                 broken.get_or_insert(at);
@@ -123,7 +125,9 @@ impl Walk<'_> {
     /// The block of entries that begins there: these lead to its tail, whose checksum decides.
     fn entries(&mut self, at: usize) -> Option<Whole> {
         let mut reader = Reader::new(&self.bytes[at..]);
-        let (mut count, mut key_len, mut last_seq) = (0_u32, 0, 0);
+        let mut count = 0_u32;
+        let mut key_len = 0;
+        let mut last_seq = 0;
         let (mut first_seq, mut data_end) = (None, None);
         loop {
             let position = reader.position();
@@ -134,7 +138,9 @@ impl Walk<'_> {
                 });
             }
             self.steps = self.steps.checked_sub(1)?;
-            let (shared, rest, value) = (reader.size()?, reader.size()?, reader.size()?);
+            let shared = reader.size()?;
+            let rest = reader.size()?;
+            let value = reader.size()?;
             let tag = reader.number()?;
             Kind::from_byte((tag & 3) as u8)?;
             let shares_too_much = shared > key_len || count % RESTART_EVERY == 0 && shared > 0;

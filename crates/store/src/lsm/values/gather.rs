@@ -23,7 +23,7 @@ const EARLY_MAX: usize = 64;
 
 /// A value that has to be read.
 pub(crate) struct Missing<'v> {
-    /// What the caller knows it by.
+    /// The caller's name for the request.
     pub(crate) entry: usize,
     pub(crate) place: ValuePlace<'v>,
 }

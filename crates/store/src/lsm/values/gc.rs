@@ -149,7 +149,9 @@ impl Chunk {
     }
 
     fn add(&mut self, Op { key, value, .. }: Op<'_>, seq: u64, origin: (u32, u64)) {
-        let (at, key_len, len) = (self.bytes.len(), key.len(), value.len());
+        let at = self.bytes.len();
+        let key_len = key.len();
+        let len = value.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
         self.candidates.push(Candidate { seq, origin, at, key_len, len });

@@ -64,7 +64,10 @@ impl<'o> Moving<'o> {
         let directory = version.directory();
         let charge = Charge::new(Arc::downgrade(directory), Part::Buffers);
         let bytes_max = directory.budget.window_bytes();
-        let (held, missing, open, done) = (Vec::new(), Vec::new(), None, Vec::new());
+        let held = Vec::new();
+        let missing = Vec::new();
+        let open = None;
+        let done = Vec::new();
         Self { version, moves, number, held, missing, bytes: 0, bytes_max, charge, open, done }
     }
 

@@ -27,10 +27,7 @@ impl SimFile {
     }
 
     fn check_may_write(&self) -> io::Result<()> {
-        match self.may_write {
-            true => Ok(()),
-            false => Err(io::Error::from_raw_os_error(libc::EBADF)),
-        }
+        if self.may_write { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBADF)) }
     }
 
     /// A flush, which may fail.

@@ -171,7 +171,9 @@ impl Image {
         for change in &self.pending_names[..mode.up_to(pending, &mut random)] {
             change.apply(&mut kept);
         }
-        let (mut files, mut names, mut moved) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let mut files = Vec::new();
+        let mut names = BTreeMap::new();
+        let mut moved = BTreeMap::new();
         for (path, file) in kept {
             let number = *moved.entry(file).or_insert_with(|| {
                 let durable = self.files[file].after_crash(mode, &mut random);

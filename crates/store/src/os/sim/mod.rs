@@ -539,9 +539,10 @@ impl Drop for Held {
 
 impl Process {
     fn check(&self) -> io::Result<()> {
-        match self.is_dead() {
-            true => Err(io::Error::other("the simulated process was killed")),
-            false => Ok(()),
+        if self.is_dead() {
+            Err(io::Error::other("the simulated process was killed"))
+        } else {
+            Ok(())
         }
     }
 }

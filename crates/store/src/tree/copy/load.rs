@@ -189,9 +189,10 @@ impl<'l, 'f> Loader<'l, 'f> {
             moved.push(self.moved(pair, i == 0)?);
         }
         let (key, value) = self.separator(first)?;
-        let extent = match key.len() > max_inline_key(self.page_size()) {
-            true => Some(self.sink.short_extent(&key)?),
-            false => None,
+        let extent = if key.len() > max_inline_key(self.page_size()) {
+            Some(self.sink.short_extent(&key)?)
+        } else {
+            None
         };
         let form = self.form;
         let (no, count) = self.sink.page(|page| build_leaf(page, &moved, form))?;
@@ -349,9 +350,10 @@ pub(super) fn load_table(
         let mut pairs: Vec<Pair<'_>> = waiting.iter().map(Waiting::pair).collect();
         let mut leaves = 0;
         while leaves < BATCH_LEAVES {
-            let page = match has_begun {
-                true => path.next_leaf(&batch)?,
-                false => path.descend(&batch, tree, |_| Ok(0))?,
+            let page = if has_begun {
+                path.next_leaf(&batch)?
+            } else {
+                path.descend(&batch, tree, |_| Ok(0))?
             };
             has_begun = true;
             let Some(page) = page else { break };

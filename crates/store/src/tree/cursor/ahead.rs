@@ -121,7 +121,10 @@ impl Cursor {
             return None;
         }
         let joining = self.page().joining()?;
-        let (next, end, base, size) = (leaf.next, leaf.usual_end, leaf.base, leaf.size);
+        let next = leaf.next;
+        let end = leaf.usual_end;
+        let base = leaf.base;
+        let size = leaf.size;
         let stored_end = if joining.shared() == 0 { end } else { std::ptr::null() };
         Some(Ahead { next, end, stored_end, base, size, joining, borrowed: PhantomData })
     }

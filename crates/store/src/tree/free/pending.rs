@@ -91,7 +91,9 @@ impl FreeState {
         pages: &WritePages,
         work: usize,
     ) -> Result<Vec<(u64, Vec<FreeRun>)>> {
-        let (mut released, mut count, mut holders) = (Vec::new(), 0, Vec::new());
+        let mut released = Vec::new();
+        let mut count = 0;
+        let mut holders = Vec::new();
         // After those that this transaction has released.
         let first = self.pending.released.keys.last().map(|(holder, start)| (*holder, start + 1));
         let mut next = Some(first.unwrap_or((0, 0)));

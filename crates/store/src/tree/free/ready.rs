@@ -163,10 +163,7 @@ impl FreeState {
     /// Keeps the lengths in step with the tree, if they are known.
     fn note_length(&mut self, run: Run, is_there: bool) {
         if let Some(lengths) = &mut self.ready.lengths {
-            match is_there {
-                true => lengths.insert(run),
-                false => lengths.remove(run),
-            }
+            if is_there { lengths.insert(run) } else { lengths.remove(run) }
         }
     }
 

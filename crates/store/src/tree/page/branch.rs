@@ -122,7 +122,9 @@ impl PageMut<'_> {
     /// Opens slot `i` in all arrays; child, counters and separator must be set.
     pub(crate) fn open_child(&mut self, i: usize) {
         let view = self.view();
-        let (n, level, flags) = (view.len(), view.level(), view.flags());
+        let n = view.len();
+        let level = view.level();
+        let flags = view.flags();
         let width = count_width(level);
         let counts = if flags & PAIRED != 0 { 2 } else { 1 };
         let heads = view.heads_at();
@@ -199,7 +201,9 @@ impl PageMut<'_> {
     /// Stores the total up to and including child `i`, as it is built.
     pub(crate) fn put_total(&mut self, i: usize, total: Count) {
         let view = self.view();
-        let (keys, values, level) = (view.keys_at(), view.values_at(), view.level());
+        let keys = view.keys_at();
+        let values = view.values_at();
+        let level = view.level();
         put_count(self.bytes, keys, i, level, total.keys);
         if values != keys {
             put_count(self.bytes, values, i, level, total.values);
@@ -210,7 +214,10 @@ impl PageMut<'_> {
     #[inline(always)]
     pub(crate) fn add_child_count(&mut self, i: usize, by: Count) {
         let view = self.view();
-        let (n, keys, values, level) = (view.len(), view.keys_at(), view.values_at(), view.level());
+        let n = view.len();
+        let keys = view.keys_at();
+        let values = view.values_at();
+        let level = view.level();
         if by.keys != 0 || values == keys {
             add_from(self.bytes, keys, i..n, level, by.keys);
         }

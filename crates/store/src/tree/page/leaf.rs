@@ -292,7 +292,9 @@ impl<'a> PageMut<'a> {
         }
         let (start, from) = (self.bytes.len() - view.heap_len(), record.at);
         let (end_at, data_at) = (group.end_at(at), group.rest_at(at));
-        let (group_at, count, before) = (record.value_at(), group.count(), data_at - group.data());
+        let group_at = record.value_at();
+        let count = group.count();
+        let before = data_at - group.data();
         self.set_heap_len(self.bytes.len() - start + end + len);
         let offsets = self.view().offsets_at();
         let slots = 2 * self.view().len();

@@ -775,7 +775,9 @@ impl<'a> PageMut<'a> {
     /// Takes the bytes `at..at + len` out of the heap and closes the gap.
     fn cut_heap(&mut self, at: usize, len: usize) {
         let view = self.view();
-        let (heap, n, offsets) = (view.heap_len(), view.len(), view.offsets_at());
+        let heap = view.heap_len();
+        let n = view.len();
+        let offsets = view.offsets_at();
         let start = self.bytes.len() - heap;
         self.bytes.copy_within(start..at, start + len);
         self.set_heap_len(heap - len);

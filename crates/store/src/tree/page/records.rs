@@ -78,7 +78,9 @@ impl<'a> Records<'a> {
             let whole = shared.len() + rest;
             end += (slot_len(0, 0) + len + shared.len()) as u32;
             end += (length_len(whole) - length_len(rest)) as u32;
-            let (at, len, rest) = (record.at as u16, len as u16, rest as u16);
+            let at = record.at as u16;
+            let len = len as u16;
+            let rest = rest as u16;
             Item { source, at, len, rest, head: page.word(heads + 4 * slot), end }
         });
         self.items.extend(items);
@@ -88,7 +90,9 @@ impl<'a> Records<'a> {
     /// Adds a record that stands alone, with its whole key, of `key_len` bytes, as the rest.
     pub(crate) fn add_alone(&mut self, record: &'a [u8], key_len: usize) {
         let end = (self.end(self.items.len()) + slot_len(0, 0) + record.len()) as u32;
-        let (source, len, rest) = (self.sources.len() as u16, record.len() as u16, key_len as u16);
+        let source = self.sources.len() as u16;
+        let len = record.len() as u16;
+        let rest = key_len as u16;
         self.sources.push(Source { bytes: record, shared: &[], first: self.items.len() });
         let mut item = Item { source, at: 0, len, rest, head: 0, end };
         item.head = head_of_rest(&self.form.keys, &self.rest(&item));
@@ -181,9 +185,10 @@ impl<'a> Records<'a> {
             let own = from - range.start..to - range.start;
             let (items, out) = (&self.items[from..to], &mut records[..end]);
             let (heads, offsets) = (&mut heads[own.clone()], &mut offsets[own]);
-            let begin = match source.shared.len() == shared {
-                true => source.copy_whole(items, heads, offsets, out),
-                false => source.recut(items, heads, offsets, out, (&self.form.keys, shared)),
+            let begin = if source.shared.len() == shared {
+                source.copy_whole(items, heads, offsets, out)
+            } else {
+                source.recut(items, heads, offsets, out, (&self.form.keys, shared))
             };
             for at in &mut *offsets {
                 *at = (behind as u16).wrapping_add(u16::from_le_bytes(*at)).to_le_bytes();
@@ -307,7 +312,9 @@ mod tests {
 
     /// Sorted entries of which some have their value in an extent.
     fn entries(random: &mut Random, order: &KeyOrder) -> Entries {
-        let (kinds, front, back) = (1 + random.below(4), random.bytes(140, 2), random.bytes(20, 2));
+        let kinds = 1 + random.below(4);
+        let front = random.bytes(140, 2);
+        let back = random.bytes(20, 2);
         let mut keys: Vec<_> = (0..1 + random.below(24))
             .map(|_| [&front[..], &random.bytes(9, kinds), &back].concat())
             .collect();

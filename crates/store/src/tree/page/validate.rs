@@ -143,7 +143,9 @@ fn length(bytes: &[u8], at: usize) -> Result<(u32, usize), &'static str> {
 }
 
 fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
-    let (count, shared, stride) = (half(bytes, at)?, half(bytes, at + 2)?, half(bytes, at + 4)?);
+    let count = half(bytes, at)?;
+    let shared = half(bytes, at + 2)?;
+    let stride = half(bytes, at + 4)?;
     if count < 2 {
         return Err("a group of less than two values");
     }

@@ -363,9 +363,10 @@ impl WritePages {
         let first = self.freed.len();
         for at in leaves {
             // A damaged one is as old as any.
-            let birth = match self.space.has_snapshots {
-                true => self.base.page(at, 0).map_or(0, |page| page.birth()),
-                false => 0,
+            let birth = if self.space.has_snapshots {
+                self.base.page(at, 0).map_or(0, |page| page.birth())
+            } else {
+                0
             };
             let run = Run { start: at.0, len: 1 };
             match self.freed[first..].last_mut() {
@@ -518,7 +519,9 @@ impl WritePages {
 
     /// Begins a savepoint. O(1).
     pub(crate) fn mark(&mut self) -> UndoMark {
-        let (undo, freed, own) = (self.log.steps.len(), self.freed.len(), self.log.own.len());
+        let undo = self.log.steps.len();
+        let freed = self.freed.len();
+        let own = self.log.own.len();
         let mark = UndoMark { undo, freed, own, joined: self.log.joined };
         self.log.epoch += 1;
         self.log.savepoints.push((self.log.epoch, own));

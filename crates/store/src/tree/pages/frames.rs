@@ -90,10 +90,7 @@ impl State {
     /// A frame that was never used, zeroed: uninitialised memory must not be read.
     fn begin(&mut self, page_size: usize) -> Result<NonNull<u8>> {
         if self.slabs.last().is_none_or(|slab| (self.begun + 1) * page_size > slab.layout.size()) {
-            let slab = match self.slabs.is_empty() {
-                true => Slab::new(SMALL_BYTES),
-                false => Slab::large(),
-            };
+            let slab = if self.slabs.is_empty() { Slab::new(SMALL_BYTES) } else { Slab::large() };
             self.slabs.push(slab?);
             self.begun = 0;
         }

@@ -276,10 +276,8 @@ impl Seen {
     fn of(page: Page<'_>, end: PageNo) -> Self {
         let slots = 0..page.len();
         let is_leaf = page.is_leaf();
-        let children = match is_leaf {
-            true => Vec::new(),
-            false => slots.clone().map(|i| page.child(i).0).collect(),
-        };
+        let children =
+            if is_leaf { Vec::new() } else { slots.clone().map(|i| page.child(i).0).collect() };
         let has_groups = is_leaf
             && (page.flags() & CONTINUES != 0
                 || slots.clone().any(|i| page.record(i).value_code() == code::GROUP));

@@ -25,9 +25,10 @@ pub(super) fn check_key(open: &OpenTable, key: &[u8]) -> Result<()> {
     if key.len() > KEY_MAX {
         return Err(size("key", key.len(), 0, KEY_MAX as u64));
     }
-    match open.stored.has_integer_keys() {
-        true => check_integer("key", key.len(), open.stored.key_size),
-        false => Ok(()),
+    if open.stored.has_integer_keys() {
+        check_integer("key", key.len(), open.stored.key_size)
+    } else {
+        Ok(())
     }
 }
 

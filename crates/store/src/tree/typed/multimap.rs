@@ -204,7 +204,7 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         txn.count_values(self.table, &encode::<K>(key))
     }
 
-    /// The pair with exactly `n` pairs before it.
+    /// Moves to the pair with exactly `n` pairs before it.
     pub fn nth(&self, txn: &impl Snapshot, n: u64) -> Result<Option<(K, V)>> {
         txn.nth(self.table, n)?.map(decode_entry).transpose()
     }

@@ -67,7 +67,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         Ok(Self { table: check::<K, V>(txn, table, KIND)?, types: PhantomData })
     }
 
-    /// The table of bytes beneath, for what has no typed form: cursors, samples, statistics.
+    /// The underlying table of bytes, for what has no typed form: cursors, samples, statistics.
     pub fn table(&self) -> Table {
         self.table
     }

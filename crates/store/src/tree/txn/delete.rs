@@ -1,0 +1,59 @@
+//! Deleting entries: a key, a pair, a range.
+
+use std::ops::Bound;
+
+use super::WriteTxn;
+use crate::Result;
+use crate::tree::insert::locate;
+use crate::tree::remove::{delete_at, delete_key, delete_range};
+use crate::tree::snapshot::sealed::Sealed;
+use crate::tree::{Count, Snapshot, Table};
+
+impl WriteTxn {
+    /// Deletes a key with all its values; false if it was not there.
+    #[inline]
+    pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool> {
+        self.open_table(table)?;
+        self.begin_delete()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            Ok(delete_key(pages, &mut open.tree, key)? > 0)
+        })
+    }
+
+    /// Deletes one value of a key. In a table without duplicates it deletes the entry if its value
+    /// is equal.
+    pub fn delete_pair(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        if self.open_table(table)?.tree.form.values.is_none() {
+            let equal = self.contains_pair(table, key, value)?;
+            return if equal { self.delete(table, key) } else { Ok(false) };
+        }
+        self.begin_delete()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            let place = locate(pages, &open.tree, key, value)?;
+            let found = place.found;
+            if found {
+                delete_at(pages, &mut open.tree, place)?;
+            }
+            Ok(found)
+        })
+    }
+
+    /// Deletes all entries whose keys lie in a range. The cost is proportional to the pages
+    /// touched; pages that lie wholly inside the range are not read, if the table has no long
+    /// values.
+    pub fn delete_range(
+        &mut self,
+        table: Table,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) -> Result<Count> {
+        self.open_table(table)?;
+        self.begin_delete()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            delete_range(pages, &mut open.tree, low, high)
+        })
+    }
+}
