@@ -35,7 +35,7 @@ pub(crate) enum Bug {
     OrphanRemovedEarly,
     /// What a failed write of the log left is not cut off.
     RemainsNotCut,
-    /// The log goes on at the mark of a close, whatever stands behind it and in the manifest.
+    /// The log continues at the mark of a close, whatever stands after it and in the manifest.
     AnyMark,
 }
 

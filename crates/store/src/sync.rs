@@ -201,13 +201,13 @@ pub(crate) fn sleep(_most: std::time::Duration) {
     shuttle::thread::yield_now();
 }
 
-/// The present moment; in a model, where nobody waits for time to pass, always the same one.
+/// The present moment; in a model, where no thread waits for time to pass, always the same one.
 #[cfg(not(shuttle))]
 pub(crate) fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// The present moment; in a model, where nobody waits for time to pass, always the same one.
+/// The present moment; in a model, where no thread waits for time to pass, always the same one.
 #[cfg(shuttle)]
 pub(crate) fn now() -> std::time::Instant {
     static START: std::sync::LazyLock<std::time::Instant> =

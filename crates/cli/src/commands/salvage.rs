@@ -40,7 +40,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     show(object, &lost, (report.tables, report.entries))
 }
 
-/// Shows what was brought over, so many tables and entries, and what was lost; or that object.
+/// Shows how many tables and entries were brought over, and what was lost; or that object.
 pub(super) fn show(
     object: Option<Value>,
     lost: &[String],

@@ -542,7 +542,7 @@ impl Inner {
     }
 
     /// Hands everything to stable storage, and says at the end of the log that this was the end:
-    /// the next opening goes on there, if nothing has changed meanwhile.
+    /// the next opening goes on there, if nothing has changed since.
     pub(crate) fn close(&self) -> Result<()> {
         self.settle(Durability::Durable)?;
         let writer = self.writer();

@@ -30,6 +30,27 @@ pub(crate) use memory::memory;
 #[cfg(unix)]
 pub use unix::RealSystem;
 
+/// Locks on files are inherited by a child process until it runs its program. So tests that look
+/// whether a lock is free keep other tests from making children.
+#[cfg(all(test, unix))]
+pub(crate) mod children {
+    use std::io;
+    use std::process::{Child, Command};
+    use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+    static MADE: RwLock<()> = RwLock::new(());
+
+    /// None are made while the answer lives.
+    pub(crate) fn none() -> RwLockReadGuard<'static, ()> {
+        MADE.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
+        let _alone = MADE.write().unwrap_or_else(PoisonError::into_inner);
+        command.spawn()
+    }
+}
+
 /// The size of large pages of memory, to which they are also aligned.
 pub(crate) const LARGE_PAGE: usize = 2 << 20;
 

@@ -33,7 +33,7 @@ use crate::os::Shared;
 use crate::sync::locked;
 use crate::{Error, Result};
 
-/// So few branches below a root are written again soon.
+/// At most this many branches below a root are expected to be written again soon.
 const FEW_BRANCHES: usize = 4;
 /// The file grows ahead of small commits by an eighth of itself within these bounds.
 const GROW_PAGES_MIN: u64 = 16;
@@ -251,7 +251,7 @@ fn cut(store: &Inner) {
     }
 }
 
-/// Cuts the file behind the newest commit, unless somebody reads an older one: where a damaged file
+/// Cuts the file after the newest commit, unless a reader has an older one: where a damaged file
 /// calls pages free that are in use, its pages may still be asked for. For the same reason no page
 /// counts as checked any more: it was, when its children were inside of the file.
 fn shorten(store: &Inner, len: u64) -> std::io::Result<()> {
@@ -306,7 +306,7 @@ pub(crate) fn write_meta(store: &Inner, meta: &Meta, slot: u32, record: &mut Buf
     })
 }
 
-/// The meta pages in memory that is shared with the system: there a record which nobody flushes is
+/// The meta pages in memory that is shared with the system: there a record that is not flushed is
 /// handed to it as by a write, but without a call.
 #[derive(Default)]
 pub(crate) struct SharedSlots {
@@ -350,7 +350,7 @@ pub(crate) fn withdraw(store: &Inner, slot: u32) {
 }
 
 /// Publishes a commit whose record is written (and flushed, if `durable`). Gives the list of free
-/// runs of the one before back if nobody reads it.
+/// runs of the one before back if no reader has it.
 pub(crate) fn announce(store: &Inner, snapshot: SnapshotMeta, durable: bool) -> Vec<FreeRun> {
     let word = word_of(snapshot.meta.txn, snapshot.slot);
     let list = store.set_newest(snapshot);
@@ -368,7 +368,7 @@ impl Inner {
             return Ok(());
         }
         // What the record of one flush refers to may be in the system's memory only, and so may the
-        // record behind which the log is cut.
+        // record after which the log is cut.
         self.flush()?;
         log::cut_tail(self)?;
         let durable = self.durable_number();

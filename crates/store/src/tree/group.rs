@@ -2,10 +2,10 @@
 //!
 //! # Concept
 //!
-//! There is one writer at a time. Threads of this process queue for the turn; who has it takes the
-//! writer's lock that all processes share. Who waits is called first come first served; but while
-//! the one who is called wakes up, another thread that comes may take the turn,
-//! [`PASSED_MAX`](queue::PASSED_MAX) times at most: waking takes longer than a small commit.
+//! There is one writer at a time. Threads of this process queue for the turn; the thread that has
+//! it takes the writer's lock that all processes share. Waiters are called first come first served;
+//! but while the waiter that was called wakes up, another thread may take the turn, at most
+//! [`PASSED_MAX`](queue::PASSED_MAX) times: waking takes longer than a small commit.
 //!
 //! A durable commit costs a flush, and a flush costs the same for one transaction as for a hundred.
 //! So a thread that commits durably while others of its process wait does not write: it hands its

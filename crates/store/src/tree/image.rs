@@ -20,8 +20,8 @@ const SLICES: usize = 128;
 const LARGE_BYTES: usize = 4 << 20;
 /// ... if the piece is not short: scattered pages are better left to the flush, which sorts them.
 const LARGE_PIECE_BYTES: usize = 64 << 10;
-/// Where a flush comes next and so few pages are written, the disk works on each piece while the
-/// others are still to come.
+/// Where a flush comes next and at most this many pages are written, the disk works on each piece
+/// while the others are still to come.
 const BEGUN_PAGES: usize = 16;
 
 /// Page numbers for changed pages: runs, of which the last one is used first.
@@ -101,12 +101,12 @@ struct Numbered {
 }
 
 impl Image {
-    /// Makes room for so many pages.
+    /// Makes room for this many pages.
     pub(crate) fn reserve(&mut self, pages: usize) {
         self.pages.reserve(pages);
     }
 
-    /// Numbers all changed pages of a tree: its leaves from left to right, each branch behind what
+    /// Numbers all changed pages of a tree: its leaves from left to right, each branch after what
     /// is below it.
     pub(crate) fn add_tree(
         &mut self,
@@ -211,12 +211,12 @@ impl<'p> Pieces<'p> {
         Self { pieces, shift: pages.base.file.page_size().trailing_zeros() }
     }
 
-    /// How many pages so many bytes are.
+    /// How many pages these bytes fill.
     fn pages_of(&self, bytes: usize) -> u32 {
         (bytes >> self.shift) as u32
     }
 
-    /// The page behind the last one.
+    /// The page after the last one.
     pub(crate) fn end(&self) -> PageNo {
         let last = self.pieces.last();
         last.map_or(0, |(no, bytes)| no + self.pages_of(bytes.len()))
@@ -268,7 +268,7 @@ impl<'p> Pieces<'p> {
         self.write_pieces(file, LARGE_PIECE_BYTES)
     }
 
-    /// Writes them; the disk is told to begin with pieces of so many bytes and more at once.
+    /// Writes them; the disk is told to begin with pieces of `begun_from` bytes and more at once.
     fn write_pieces(&self, file: &PageFile, begun_from: usize) -> Result<()> {
         let mut rest = &self.pieces[..];
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(rest.len().min(SLICES));

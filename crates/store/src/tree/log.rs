@@ -26,11 +26,11 @@
 //!    held in an earlier round is never taken for a record.
 //! 2. A commit whose predecessors since D are not all in the log cannot be in it either (the place
 //!    in the meta record is not *chained* then): its pages are flushed, and it becomes D.
-//! 3. Records behind D are overwritten only when a newer commit is durable.
+//! 3. Records after D are overwritten only when a newer commit is durable.
 //! 4. Records follow D only if D's meta record says that they may (it is *open*). A clean close
 //!    leaves it shut, so that an opening needs no look at the log.
-//! 5. What a writer that died left behind the newest commit is removed before anything is written
-//!    ([`cut_tail`]): a commit that nobody saw must not come back after others were made.
+//! 5. What a writer that died left after the newest commit is removed before anything is written
+//!    ([`cut_tail`]): a commit that was never seen must not come back after others were made.
 
 pub(crate) mod delta;
 mod moved;
@@ -61,7 +61,7 @@ pub(crate) const RING_BYTES_MIN: u64 = 512 << 10;
 /// ... and a multiple of this, which is one of every page size.
 const RING_UNIT: u64 = 64 << 10;
 const RING_BYTES_MAX: u64 = 64 << 20;
-/// No ring is made before so many commits of this process would have gained by it, ...
+/// No ring is made before this many commits of this process would have gained by it, ...
 const GAINED_MIN: u32 = 32;
 /// ... nor for a store of fewer bytes.
 const STORE_BYTES_MIN: u64 = 4 << 20;
@@ -144,7 +144,7 @@ impl LogPlace {
         self.at.next_multiple_of(self.ring_bytes(page_size))
     }
 
-    /// Where a record of so many bytes goes, if there is room before what stands from `first` on.
+    /// Where a record of `len` bytes goes, if there is room before what stands from `first` on.
     fn room_for(&self, len: u64, first: u64, page_size: u64) -> Option<u64> {
         let ring = self.ring_bytes(page_size);
         let len = len.next_multiple_of(RECORD_ALIGN);
@@ -221,7 +221,7 @@ pub(crate) fn append(
     Ok(prepared.is_some())
 }
 
-/// Builds the record of a commit; where it goes in the file, and the place behind it. `None` if the
+/// Builds the record of a commit; where it goes in the file, and the place after it. `None` if the
 /// log cannot take it.
 fn prepare(
     store: &Inner,
@@ -359,7 +359,7 @@ fn sum_of(record: &[u8]) -> u64 {
     sum.finish()
 }
 
-/// Whether so much of the ring stands behind the durable commit that a checkpoint is due.
+/// Whether half of the ring is taken by records after the durable commit: a checkpoint is due.
 pub(crate) fn is_half_full(store: &Inner, place: &LogPlace) -> bool {
     let ring = place.ring_bytes(store.pages.page_size() as u64);
     let known = locked(&store.hints.log).durable;
@@ -423,7 +423,7 @@ pub(crate) fn change_ring(store: &Inner, state: &mut WriteState, durable: bool) 
         }
     };
     if let Some(old) = old {
-        // As old as any: who reads an older commit may be copying it.
+        // As old as any: a reader of an older commit may be copying it.
         state.pages.free_run(old.run, 0)?;
     }
     let Some(run) = run else { return Ok(Ring::Gone) };

@@ -49,7 +49,7 @@ pub(crate) const GROUP_FLUSHED_OFFSET: usize = 24;
 /// The operations begin here.
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 
-/// The mark of a close, which stands behind the last group.
+/// The mark of a close, which stands after the last group.
 pub(crate) const MARK_SUM_OFFSET: usize = 0;
 pub(crate) const MARK_COUNT_OFFSET: usize = 4;
 pub(crate) const MARK_MANIFEST_LEN_OFFSET: usize = 8;
@@ -57,7 +57,7 @@ pub(crate) const MARK_MANIFEST_SALT_OFFSET: usize = 16;
 pub(crate) const MARK_SEQ_OFFSET: usize = 24;
 pub(crate) const MARK_BYTES: usize = 32;
 
-/// So much of a segment is read at once, and so much behind it meanwhile.
+/// This much of a segment is read at once, and as much after it in the background.
 const READ_BYTES: usize = 256 << 10;
 pub(crate) const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
 /// Unflushed groups gather in memory up to this many bytes before they are written.
@@ -227,7 +227,7 @@ impl Identity {
         is_whole.then(|| group_of(bytes, offset, (offset, offset + len)))
     }
 
-    /// What is put behind the last group, at `offset`, when the store is closed. No group has a
+    /// What is put after the last group, at `offset`, when the store is closed. No group has a
     /// count of 0.
     pub(crate) fn mark(&self, offset: u64, closed: &Closed) -> [u8; MARK_BYTES] {
         let mut mark = [0; MARK_BYTES];
@@ -460,7 +460,7 @@ impl Groups {
         Ok(false)
     }
 
-    /// Whether this mark of a close stands here, and nothing but zeros behind it.
+    /// Whether this mark of a close stands here, with nothing but zeros after it.
     pub(crate) fn ends_with(&mut self, closed: &Closed) -> Result<bool> {
         if self.end - self.at < MARK_BYTES as u64 {
             return Ok(false);
@@ -473,7 +473,7 @@ impl Groups {
         Ok(is_it && has_end)
     }
 
-    /// The first byte from the present place on behind which there is nothing but zeros.
+    /// The first byte from the present place on after which there are only zeros.
     fn content_end(&mut self) -> Result<u64> {
         let (mut end, mut offset) = (self.at, self.at);
         while offset < self.end {
@@ -604,7 +604,7 @@ pub(crate) struct Log {
     trail: Trail,
     /// How much is on stable storage.
     flushed: u64,
-    /// The length of the file, if zeros were put behind the end, or the mark of a close.
+    /// The length of the file, if zeros were put after the end, or the mark of a close.
     prepared: u64,
     bounds: Bounds,
     /// A flush failed, or what a failed write left could not be cut off: the content of the disk is
@@ -631,9 +631,9 @@ impl Notice {
 }
 
 impl Log {
-    /// Writes to a segment from `at` on: all before is on stable storage, and nothing that counts
-    /// stands behind. What is held back of it is put into `held`, and what is handed to the system
-    /// meanwhile into `pending`, where nothing of another segment is left.
+    /// Writes to a segment from `at` on: all bytes before are on stable storage, and nothing that
+    /// counts stands after. Bytes that are held back are put into `held`, and those that are to
+    /// outlive the process also into `pending`, where nothing of another segment is left.
     pub(crate) fn new(
         identity: Identity,
         file: Arc<dyn DataFile>,
@@ -834,7 +834,7 @@ impl Log {
         if self.flushed != end || self.broken {
             return;
         }
-        // Who opens it reads the zeros, too. They are cut seldom: what follows is flushed faster
+        // An opening reads the zeros, too. They are cut seldom: what follows is flushed faster
         // where the file is as long as before.
         let kept = (end / CLOSED_BYTES + 2) * CLOSED_BYTES;
         if self.prepared > kept {
@@ -843,7 +843,7 @@ impl Log {
         let _ = self.file.write_at(&[IoSlice::new(&self.identity.mark(end, closed))], end);
     }
 
-    /// Puts zeros behind the end if flushes come often and there are none.
+    /// Puts zeros after the end if flushes are frequent and there are none.
     fn prepare(&mut self, written: u64) {
         let is_often = written - self.flushed <= OFTEN_BYTES;
         let end = (written + PREPARED_BYTES).min(self.bounds.segment_bytes);

@@ -300,8 +300,8 @@ impl<'o> Recovery<'o> {
         Ok(())
     }
 
-    /// Ends a segment, of which the manifest does not say so, behind its groups: so much of it is
-    /// known to be on stable storage, and that is its last sequence number.
+    /// Ends a segment that the manifest does not call ended, after its last group. `flushed` bytes
+    /// of it are known to be on stable storage, and `last_seq` is its last sequence number.
     fn end(
         &mut self,
         segment: &Segment,
@@ -393,7 +393,7 @@ fn end_of(number: u32, len: u64, last_seq: u64) -> Edit {
     }
 }
 
-/// The sequence number behind groups, the first of which must begin with `seq`; the offset of the
+/// The sequence number after groups, the first of which must begin with `seq`; the offset of the
 /// first one that does not follow.
 fn follow(stretch: &Stretch, seq: u64) -> Result<u64, u64> {
     let mut groups = stretch.groups();

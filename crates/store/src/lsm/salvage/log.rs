@@ -151,7 +151,10 @@ impl<'d> LogReader<'d> {
         if sealed.is_some_and(|s| s.len > at as u64 && s.last_seq > self.flushed) {
             self.lose(path, at as u64, "a segment of the log is shorter than it was", None);
         }
-        self.pending(identity, at as u64);
+        if sealed.is_none() {
+            // Groups that stand there and not in an ended segment were never committed.
+            self.pending(identity, at as u64);
+        }
         remap
     }
 

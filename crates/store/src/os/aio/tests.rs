@@ -344,7 +344,8 @@ fn where_rings_are_denied_threads_serve() {
     child.args(["--exact", name]).env(DENIED, "1");
     // SAFETY: it makes two system calls and nothing else, as a child after fork may.
     unsafe { child.pre_exec(deny_rings) };
-    let output = child.output().unwrap();
+    child.stdout(std::process::Stdio::piped());
+    let output = crate::os::children::spawn(&mut child).unwrap().wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }

@@ -233,7 +233,8 @@ mod tests {
         assert!(!is_dead(Identity { namespace: me.namespace + 1, start: 1, ..me }, me, Care::Full));
         assert!(!is_dead(Identity { id: 0, ..me }, me, Care::Full));
         assert!(!is_dead(Identity { id: u32::MAX, ..me }, me, Care::Full));
-        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut child =
+            crate::os::children::spawn(&mut std::process::Command::new("true")).unwrap();
         let id = child.id();
         child.wait().unwrap();
         assert!(is_dead(Identity { id, ..me }, me, Care::Quick));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use super::super::children;
 use super::*;
 
 const TRY: Option<Duration> = Some(Duration::ZERO);
@@ -27,14 +28,14 @@ fn opened(path: &Path) -> Table {
 
 /// Runs [`child`] in a process of its own, and returns when it said that it is ready.
 fn start(role: &str, path: &Path) -> Child {
-    let mut process = Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "os::lock::tests::child", "--nocapture"])
         .env(ROLE, role)
         .env(LOCK_PATH, path)
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::piped());
+    let mut process = children::spawn(&mut command).unwrap();
     let out = std::io::BufReader::new(process.stdout.take().unwrap());
     let ready = out.lines().any(|line| line.unwrap().contains("ready"));
     assert!(ready, "the child ended before it was ready");
@@ -308,13 +309,13 @@ fn processes_killed_at_random_break_nothing() {
 fn start_and_count(path: &Path, processes: usize) -> u64 {
     let children: Vec<Child> = (0..processes)
         .map(|_| {
-            Command::new(std::env::current_exe().unwrap())
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command
                 .args(["--exact", "os::lock::tests::child"])
                 .env(ROLE, "count")
                 .env(LOCK_PATH, path)
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap()
+                .stdout(Stdio::null());
+            children::spawn(&mut command).unwrap()
         })
         .collect();
     children.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
@@ -331,6 +332,7 @@ fn the_lock_excludes_processes() {
 
 #[test]
 fn other_files_are_refused_and_half_made_ones_completed() {
+    let _no_children = children::none();
     let (_folder, path) = folder();
     for content in [&b"some text that somebody wrote"[..], &[0xff; 100_000], b"hdg-lock\x02"] {
         std::fs::write(&path, content).unwrap();
@@ -358,6 +360,7 @@ fn other_files_are_refused_and_half_made_ones_completed() {
 /// Nothing of a lock file need be on the disk when the power is cut: any part of it may be missing.
 #[test]
 fn what_a_power_cut_leaves_of_a_lock_file_is_made_anew() {
+    let _no_children = children::none();
     let (_folder, path) = folder();
     let lock = opened(&path);
     use_everything(&lock);
@@ -396,6 +399,7 @@ fn what_a_power_cut_leaves_of_a_lock_file_is_made_anew() {
 #[test]
 fn lmdb_keeps_away_from_a_lock_file_in_use_and_what_it_leaves_is_made_anew() {
     use super::super::unix::{self, bytes};
+    let _no_children = children::none();
     let (_folder, path) = folder();
     let lmdb = || std::fs::File::options().read(true).write(true).open(&path).unwrap();
     for len in [8, 8192, 5 << 20] {

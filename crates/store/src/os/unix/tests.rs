@@ -119,16 +119,16 @@ fn a_full_disk_leaves_the_old_length() {
     }
     let folder = tempfile::tempdir().unwrap();
     let name = std::thread::current().name().unwrap().to_owned();
-    let status = std::process::Command::new("sh")
+    let mut command = std::process::Command::new("sh");
+    command
         // The limit counts blocks of 512 or 1,024 bytes: 10 or 20 MiB. Its signal is ignored, so
         // that the write fails instead.
         .args(["-c", r#"trap '' XFSZ; ulimit -f 20480 && exec "$0" --exact "$1""#])
         .arg(std::env::current_exe().unwrap())
         .arg(&name)
         .env(CHILD, folder.path().join("data"))
-        .stdout(std::process::Stdio::null())
-        .status()
-        .unwrap();
+        .stdout(std::process::Stdio::null());
+    let status = crate::os::children::spawn(&mut command).unwrap().wait().unwrap();
     assert!(status.success());
     assert_eq!(std::fs::metadata(folder.path().join("data")).unwrap().len(), 1 << 20);
 }

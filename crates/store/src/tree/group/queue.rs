@@ -1,4 +1,4 @@
-//! The queue for the writer's turn of a process: who waits, who is called, who is handed a group.
+//! The queue for the writer's turn of a process: its waiters, in order, and what each is given.
 //! It knows nothing of what a group is.
 
 use std::collections::VecDeque;

@@ -5,9 +5,9 @@
 use crate::coding::{put_u16, u16_at};
 
 const WORD: usize = 8;
-/// Pages are compared in blocks of so many bytes first.
+/// Pages are compared in blocks of this many bytes first.
 const BLOCK: usize = 64;
-/// So many equal words between two pieces cost no more than another piece.
+/// At most this many equal words between two pieces cost no more than another piece.
 const GAP: usize = 1;
 
 /// Adds what tells `new` apart from `old`, or from zeros, to `out`. Both are of the same length, a

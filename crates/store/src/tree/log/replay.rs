@@ -28,12 +28,12 @@ struct Replay<'f> {
     file: &'f dyn DataFile,
     path: &'f Path,
     page_size: u64,
-    /// The commit that was read last, and the place behind its record.
+    /// The commit that was read last, and the place after its record.
     newest: Meta,
     place: LogPlace,
 }
 
-/// Replays the records behind the newest commit that has a meta record; false if there are none.
+/// Replays the records after the newest commit that has a meta record; false if there are none.
 /// After a power cut that is the durable one. After the death of a process at most one can follow
 /// that is in the system's cache: the process had written it, and not yet published its commit.
 ///
