@@ -153,13 +153,13 @@ impl<'d> LogReader<'d> {
         }
         if sealed.is_none() {
             // Groups that stand there and not in an ended segment were never committed.
-            self.pending(identity, at as u64);
+            self.pending(identity, path, at as u64);
         }
         remap
     }
 
     /// Takes the groups that were handed to the system and do not stand in a segment yet.
-    fn pending(&mut self, identity: &Identity, end: u64) {
+    fn pending(&mut self, identity: &Identity, path: &Path, end: u64) {
         let (at, bytes) = match self.remains.groups(identity, end) {
             [] => match self.remains.of(identity) {
                 Some((at, _)) => (at, self.remains.groups(identity, at).to_vec()),
@@ -169,6 +169,7 @@ impl<'d> LogReader<'d> {
         };
         let mut from = 0;
         while let Some(group) = identity.whole_group(at + from as u64, &bytes[from..]) {
+            self.follow(path, &group);
             self.take(identity, &group, false);
             from = (group.end() - at) as usize;
         }
