@@ -143,7 +143,8 @@ impl Walk<'_> {
             let value = reader.size()?;
             let tag = reader.number()?;
             Kind::from_byte((tag & 3) as u8)?;
-            let shares_too_much = shared > key_len || count % RESTART_EVERY == 0 && shared > 0;
+            let shares_too_much =
+                shared > key_len || count.is_multiple_of(RESTART_EVERY) && shared > 0;
             key_len = shared.checked_add(rest)?;
             if shares_too_much || key_len > KEYSPACE_BYTES + KEY_BYTES_MAX {
                 return None;

@@ -145,7 +145,7 @@ impl Library {
     }
 
     /// A path as one from the crate's root; `None` if it names nothing of this crate.
-    fn from_root(&self, within: &Name, path: &[String]) -> Option<Vec<String>> {
+    fn path_from_root(&self, within: &Name, path: &[String]) -> Option<Vec<String>> {
         let ups = path.iter().take_while(|part| *part == "super").count();
         let first = path.first()?;
         let base: &[String] = match first.as_str() {
@@ -169,7 +169,7 @@ impl Library {
         let within = path[..len].to_vec();
         if let (Some(module), Some(name), true) = (self.0.get(&within), path.get(len), steps > 0) {
             let handed_on = module.imports.iter().find(|import| import.name == *name);
-            let from = handed_on.and_then(|import| self.from_root(&within, &import.path));
+            let from = handed_on.and_then(|import| self.path_from_root(&within, &import.path));
             if let Some(from) = from {
                 return self.file_of(&[&from[..], &path[len + 1..]].concat(), steps - 1);
             }
@@ -181,13 +181,13 @@ impl Library {
     fn used_by(&self, name: &Name, module: &Module) -> BTreeSet<Name> {
         let imported = |given: &String| module.imports.iter().find(|i| i.name == *given);
         let named = module.paths.iter().filter_map(|path| match imported(&path[0]) {
-            Some(import) => self.from_root(name, &[&import.path, &path[1..]].concat()),
-            None if path.len() > 1 => self.from_root(name, path),
+            Some(import) => self.path_from_root(name, &[&import.path, &path[1..]].concat()),
+            None if path.len() > 1 => self.path_from_root(name, path),
             None => None,
         });
         let own = module.imports.iter().filter(|import| !import.is_handed_on);
         // A module that is imported is no use of it: the paths through it are.
-        let own = own.filter_map(|import| self.from_root(name, &import.path));
+        let own = own.filter_map(|import| self.path_from_root(name, &import.path));
         let own = own.filter(|path| !self.0.contains_key(path));
         let mut used: BTreeSet<Name> =
             named.chain(own).map(|path| self.file_of(&path, 8)).collect();
