@@ -35,8 +35,6 @@ pub(crate) enum Bug {
     OrphanRemovedEarly,
     /// What a failed write of the log left is not cut off.
     RemainsNotCut,
-    /// The log continues at the mark of a close, whatever stands after it and in the manifest.
-    AnyMark,
 }
 
 /// The variable that names the bug.
@@ -76,7 +74,6 @@ fn named() -> Option<Bug> {
         "sequence-repeated" => Bug::SequenceRepeated,
         "orphan-removed-early" => Bug::OrphanRemovedEarly,
         "remains-not-cut" => Bug::RemainsNotCut,
-        "any-mark" => Bug::AnyMark,
         other => panic!("{VARIABLE} names no bug that can be planted: {other}"),
     };
     eprintln!("hedgerow: this build has a planted bug ({name}); it loses data");

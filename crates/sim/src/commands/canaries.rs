@@ -60,7 +60,6 @@ const TESTERS: [Tester; 7] = [
             "checksum-not-checked",
             "tombstone-dropped",
             "orphan-removed-early",
-            "any-mark",
         ],
     },
     Tester {

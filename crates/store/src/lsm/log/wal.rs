@@ -467,10 +467,8 @@ impl Groups {
         }
         let from = self.load(self.at, MARK_BYTES)?;
         let there = self.identity.closed(self.at, &self.buffer[from..]);
-        let is_it = there.as_ref() == Some(closed) || there.is_some() && is_planted(Bug::AnyMark);
-        let has_end =
-            is_planted(Bug::AnyMark) || is_it && self.content_end()? <= self.at + MARK_BYTES as u64;
-        Ok(is_it && has_end)
+        let is_it = there.as_ref() == Some(closed);
+        Ok(is_it && self.content_end()? <= self.at + MARK_BYTES as u64)
     }
 
     /// The first byte from the present place on after which there are only zeros.
