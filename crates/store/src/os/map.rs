@@ -230,30 +230,33 @@ impl RangeFlusher {
     /// Windows begin at multiples of this, and are twice as long.
     const STEP: u64 = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 4 << 20 };
 
-    /// Returns when the pages of a range are on stable storage; they are not read or written.
+    /// Returns when the pages of a range are on stable storage; they are not read or written. False,
+    /// and nothing was flushed, where there is no window for it: the file system maps no files,
+    /// there is no address space, or the range is too long.
     ///
     /// # Errors
-    /// Also where there is no address space for a window, or the range is longer than that.
-    pub(super) fn flush(&self, file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<()> {
+    /// If the flush fails.
+    pub(super) fn flush(&self, file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<bool> {
         let start = offset - offset % Self::STEP;
         let into = (offset - start) as usize;
         let whole = 2 * Self::STEP as usize;
         if into + len > whole {
-            return Err(io::ErrorKind::OutOfMemory.into());
+            return Ok(false);
         }
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if window.as_ref().is_none_or(|(first, _)| *first != start) {
             let (access, kind) = (ProtFlags::READ, MapFlags::SHARED);
-            *window = Some((start, Region::of_file(file, start, whole, access, kind)?));
+            *window =
+                Region::of_file(file, start, whole, access, kind).ok().map(|new| (start, new));
         }
-        let Some((_, region)) = &*window else { return Ok(()) };
+        let Some((_, region)) = &*window else { return Ok(false) };
         let in_page = into % page_size();
         // SAFETY: the range is the region's own; flushing it changes no memory.
         unsafe {
             let base = region.base().add(into - in_page);
             mm::msync(base.cast(), in_page + len, mm::MsyncFlags::SYNC)?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

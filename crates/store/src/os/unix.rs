@@ -372,10 +372,14 @@ impl DataFile for RealFile {
         self.write_at(&[io::IoSlice::new(bytes)], offset)?;
         self.start_writeback(offset, bytes.len() as u64);
         meanwhile();
-        match self.ranges.flush(self.file.as_fd(), offset, bytes.len()) {
-            // Where there is no address space, or no such call.
-            Err(e) if e.kind() == io::ErrorKind::OutOfMemory || unsupported(&e) => self.sync(),
-            other => other,
+        loop {
+            match self.ranges.flush(self.file.as_fd(), offset, bytes.len()) {
+                Ok(true) => return Ok(()),
+                Ok(false) => return self.sync(),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if unsupported(&e) => return self.sync(),
+                Err(e) => return Err(e),
+            }
         }
     }
 

@@ -301,12 +301,13 @@ fn put_entries(out: &mut Vec<u8>, entries: &[Entry<'_>]) {
         let start = out.len();
         put_delta_entry(out, entry);
         let is_short = out.len() - start <= entry.new.len() / DELTA_PART;
+        if !is_short {
+            out.truncate(start);
+            laid_out.end = i + 1;
+        }
         if is_short || laid_out.len() == LAID_OUT_MAX {
             put_laid_out(out, entries, &laid_out);
             laid_out = i + 1..i + 1;
-        } else {
-            out.truncate(start);
-            laid_out.end = i + 1;
         }
     }
     put_laid_out(out, entries, &laid_out);
