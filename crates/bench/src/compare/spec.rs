@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("values", include_str!("../../workloads/values.toml")),
     ("redb", include_str!("../../workloads/redb.toml")),
     ("commits", include_str!("../../workloads/commits.toml")),
+    ("durable", include_str!("../../workloads/durable.toml")),
     ("long-values", include_str!("../../workloads/long-values.toml")),
     ("aged", include_str!("../../workloads/aged.toml")),
     ("chain", include_str!("../../workloads/chain.toml")),
