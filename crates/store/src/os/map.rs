@@ -230,8 +230,8 @@ impl RangeFlusher {
     /// Windows begin at multiples of this, and are twice as long.
     const STEP: u64 = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 4 << 20 };
 
-    /// Returns when the pages of a range are on stable storage; they are not read or written. False,
-    /// and nothing was flushed, where there is no window for it: the file system maps no files,
+    /// Returns when the pages of a range are on stable storage; they are not read or written. False
+    /// if nothing was flushed because there is no window for it: the file system maps no files,
     /// there is no address space, or the range is too long.
     ///
     /// # Errors
