@@ -75,7 +75,11 @@ impl Sandbox {
         use std::os::unix::process::CommandExt;
         let copy = self.path("command");
         if !copy.exists() {
-            std::fs::copy(env!("CARGO_BIN_EXE_hedgerow"), &copy).unwrap();
+            // Copied by another process: if this one had the copy open for writing while another
+            // test starts a child, that child would hold it open, and nothing could execute it.
+            let mut cp = Command::new("cp");
+            let copied = cp.arg(env!("CARGO_BIN_EXE_hedgerow")).arg(&copy).status().unwrap();
+            assert!(copied.success());
         }
         let mut command = Command::new(copy);
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
