@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::ops::Bound;
 
 use clap::Args;
+use hedgerow::key::{self, KeyRange};
 use hedgerow::tree::{Order, Snapshot, Table};
 
 use crate::codec::Format;
@@ -30,12 +31,8 @@ pub(crate) struct RangeArgs {
     prefix: Option<OsString>,
 }
 
-/// A range of keys with ends of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Keys {
-    low: Bound<Vec<u8>>,
-    high: Bound<Vec<u8>>,
-}
+/// A range of keys.
+pub(crate) type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 impl RangeArgs {
     /// Whether no end was given.
@@ -58,7 +55,7 @@ impl RangeArgs {
             ));
         }
         let keys = self.bytewise_keys(format)?;
-        for end in [&keys.low, &keys.high] {
+        for end in [&keys.0, &keys.1] {
             if let Bound::Included(key) | Bound::Excluded(key) = end {
                 check_key(txn, table, key)?;
             }
@@ -69,7 +66,8 @@ impl RangeArgs {
     /// The range of keys of a table in bytewise order.
     pub(crate) fn bytewise_keys(&self, format: Format) -> Result<Keys, Failure> {
         if let Some(prefix) = &self.prefix {
-            return Ok(Keys::with_prefix(argument(prefix, format, "prefix")?));
+            let keys = key::prefix(argument(prefix, format, "prefix")?);
+            return Ok((keys.low().map(<[u8]>::to_vec), keys.high().map(<[u8]>::to_vec)));
         }
         let key = |end: &Option<OsString>, option: &str| {
             end.as_ref().map(|end| argument(end, format, option)).transpose()
@@ -84,66 +82,6 @@ impl RangeArgs {
             (None, Some(key)) => Bound::Excluded(key),
             (None, None) => Bound::Unbounded,
         };
-        Ok(Keys { low, high })
-    }
-}
-
-impl Keys {
-    /// The keys that begin with `prefix`, in bytewise order.
-    pub(crate) fn with_prefix(prefix: Vec<u8>) -> Self {
-        let mut next = prefix.clone();
-        while next.last() == Some(&u8::MAX) {
-            next.pop();
-        }
-        let high = match next.last_mut() {
-            Some(last) => {
-                *last += 1;
-                Bound::Excluded(next)
-            }
-            None => Bound::Unbounded,
-        };
-        Self { low: Bound::Included(prefix), high }
-    }
-
-    /// The low end.
-    pub(crate) fn low(&self) -> Bound<&[u8]> {
-        self.low.as_ref().map(Vec::as_slice)
-    }
-
-    /// In bytewise order: the first key that may be in it.
-    pub(crate) fn start(&self) -> Vec<u8> {
-        match &self.low {
-            Bound::Included(key) => key.clone(),
-            Bound::Excluded(key) => [key.as_slice(), &[0]].concat(),
-            Bound::Unbounded => Vec::new(),
-        }
-    }
-
-    /// In bytewise order: the first key after it, if there may be any.
-    pub(crate) fn end(&self) -> Option<Vec<u8>> {
-        match &self.high {
-            Bound::Included(key) => Some([key.as_slice(), &[0]].concat()),
-            Bound::Excluded(key) => Some(key.clone()),
-            Bound::Unbounded => None,
-        }
-    }
-
-    /// The high end.
-    pub(crate) fn high(&self) -> Bound<&[u8]> {
-        self.high.as_ref().map(Vec::as_slice)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_the_next_string_that_lacks_it() {
-        let end = |prefix: &[u8]| Keys::with_prefix(prefix.to_vec()).high;
-        assert_eq!(end(b"ab"), Bound::Excluded(b"ac".to_vec()));
-        assert_eq!(end(b"a\xff\xff"), Bound::Excluded(b"b".to_vec()));
-        assert_eq!(end(b"\xff"), Bound::Unbounded);
-        assert_eq!(end(b""), Bound::Unbounded);
+        Ok((low, high))
     }
 }

@@ -6,7 +6,8 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 
-use hedgerow::tree::{Bytes, Joined, KeyRoom};
+use hedgerow::tree::Bytes;
+use hedgerow::tree::raw::{Joined, KeyRoom};
 
 use crate::abi::Val;
 

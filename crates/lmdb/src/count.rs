@@ -81,7 +81,7 @@ impl Txn {
             return self.count_in_main(&view, low, high);
         }
         let Some(table) = view.table else { return Ok(0) };
-        let count = on_body!(&self.body, txn => txn.count_range(table, low, high));
+        let count = on_body!(&self.body, txn => txn.count_range(table, (low, high)));
         let count: Count = count.map_err(|e| self.fail(&e))?;
         Ok(if what == What::Values { count.values } else { count.keys })
     }

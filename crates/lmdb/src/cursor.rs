@@ -1,6 +1,7 @@
 //! Cursors of the interface: reading, putting and deleting where they stand.
 
-use hedgerow::tree::{Ahead, Entry, ReadTxn, Snapshot, WriteTxn};
+use hedgerow::tree::raw::Ahead;
+use hedgerow::tree::{Entry, ReadTxn, Snapshot, WriteTxn};
 
 use crate::abi::*;
 use crate::arena::Arena;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hedgerow::tree::{CopyOptions, Durability, Interrupt, Store, WriteTxn};
+use hedgerow::Durability;
+use hedgerow::tree::{CopyOptions, Interrupt, Store, WriteTxn};
 use hedgerow::{Error, Result};
 
 use crate::abi::*;

@@ -270,7 +270,7 @@ impl<S: Snapshot> Main<'_, S> {
         let first = self.names_before(&order, low, true)?;
         let names = self.names_before(&order, high, false)?.saturating_sub(first) as u64;
         let Some(table) = self.table else { return Ok(names) };
-        Ok(names + self.txn.count_range(table, low, high)?.keys)
+        Ok(names + self.txn.count_range(table, (low, high))?.keys)
     }
 
     /// How many keys come before one that is there.

@@ -1,6 +1,7 @@
 //! What a seed chooses: the store's page size, budget and page source, and its tables.
 
-use hedgerow::tree::{Builder, Duplicates, Durability, Order, Store, TableOptions};
+use hedgerow::Durability;
+use hedgerow::tree::{Builder, Duplicates, Order, Store, TableOptions};
 
 use crate::pool::{OrderKind, Pool, Shape};
 use crate::rng::Rng;

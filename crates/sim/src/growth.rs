@@ -16,8 +16,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hedgerow::Durability;
 use hedgerow::os::sim::{self, SimSystem};
-use hedgerow::tree::{Durability, ReadTxn, Store, StoreStat, Table, TableOptions, WriteTxn};
+use hedgerow::tree::{ReadTxn, Store, StoreStat, Table, TableOptions, WriteTxn};
 
 use crate::rng::Rng;
 

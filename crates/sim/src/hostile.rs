@@ -117,7 +117,7 @@ pub fn run_file(
         std::fs::write(&path, bytes)?;
         let builder = Builder::new()
             .map(mapped)
-            .durability(hedgerow::tree::Durability::None)
+            .durability(hedgerow::Durability::None)
             .write_budget(if rng.chance(1, 4) { 40_000 } else { 1 << 20 })
             .max_size(bytes.len() as u64 + (64 << 20));
         let mut driver = Driver::new(folder, rng);

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+use hedgerow::Durability;
+use hedgerow::tree::{Snapshot, Store, TableOptions};
 
 use crate::rng::Rng;
 
@@ -311,7 +312,7 @@ fn table_name(place: usize) -> String {
 fn counted(txn: &impl Snapshot, place: usize) -> Result<u64, String> {
     let Ok(table) = txn.table(table_name(place)) else { return Ok(0) };
     let mut numbers = Vec::new();
-    for entry in told("range", txn.range(table, Bound::Unbounded, Bound::Unbounded))? {
+    for entry in told("range", txn.range(table, ..))? {
         let entry = told("next", entry)?;
         let number = <[u8; 8]>::try_from(&*entry.key.to_vec()).map_or(0, u64::from_be_bytes);
         if entry.value.to_vec() != value(number) {
@@ -370,7 +371,10 @@ fn write_some(store: &Store, place: usize, rng: &mut Rng) -> Result<(), String> 
     }
     if number > 2 * KEPT && rng.chance(1, 8) {
         let old = (number - KEPT).to_be_bytes();
-        told("delete_range", txn.delete_range(table, Bound::Unbounded, Bound::Excluded(&old[..])))?;
+        told(
+            "delete_range",
+            txn.delete_range(table, (Bound::Unbounded, Bound::Excluded(&old[..]))),
+        )?;
     }
     let modes = [Durability::Durable, Durability::Eventual, Durability::None, Durability::None];
     if rng.chance(1, 20) {

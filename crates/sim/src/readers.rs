@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
+use hedgerow::Durability;
 use hedgerow::os::sim::{self, SimSystem};
-use hedgerow::tree::{Durability, ReadTxn, Store, TableOptions};
+use hedgerow::tree::{ReadTxn, Store, TableOptions};
 
 use crate::rng::Rng;
 

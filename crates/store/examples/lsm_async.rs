@@ -6,7 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 
-use hedgerow::lsm::{Batch, Durability, Options};
+use hedgerow::Durability;
+use hedgerow::lsm::{Batch, Options};
 
 struct Unpark(Thread);
 

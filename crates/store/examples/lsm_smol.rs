@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::lsm::{Db, Durability, Keyspace, Options};
+use hedgerow::lsm::{Db, Keyspace, Options, Readable};
 
 const TASKS: u64 = 50;
 
@@ -15,7 +16,7 @@ async fn count(db: &Db, counters: &Keyspace) -> hedgerow::Result<()> {
         let before = txn.get(counters, b"visits")?.and_then(|bytes| bytes.try_into().ok());
         let now = before.map_or(0, u64::from_le_bytes) + 1;
         txn.put(counters, b"visits", &now.to_le_bytes())?;
-        match txn.commit_async(Durability::Buffered).await {
+        match txn.commit_async(Durability::Eventual).await {
             Err(Error::Conflict) => smol::future::yield_now().await,
             other => return other,
         }

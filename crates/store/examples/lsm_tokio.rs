@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace, Options};
+use hedgerow::Durability;
+use hedgerow::lsm::{Batch, Db, Keyspace, Options, Readable};
 
 const TASKS: u32 = 200;
 
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         Ok::<(), Box<dyn std::error::Error>>(())
     })?;
-    assert_eq!(db.scan(&orders)?.count(), TASKS as usize);
+    assert_eq!(db.range(&orders, ..)?.count(), TASKS as usize);
     println!("{TASKS} orders placed");
     Ok(())
 }

@@ -3,8 +3,9 @@
 
 use std::cmp::Reverse;
 
+use hedgerow::Durability;
 use hedgerow::Result;
-use hedgerow::tree::{Durability, Store, TypedTable, WriteTxn};
+use hedgerow::tree::{Store, TypedTable, WriteTxn};
 
 /// From a player to the best score.
 type Scores = TypedTable<String, u32>;

@@ -35,23 +35,13 @@ pub enum Error {
         /// Which version or feature.
         reason: String,
     },
-    /// A page does not hold what its checksum or its structure says it must.
+    /// A part of a file does not hold what its checksum or its structure says it must.
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The page, counted from 0 in units of the page size; `u64::MAX` for the file as a whole.
-        page: u64,
+        /// Which part of it.
+        place: Place,
         /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// A file of a store that is a directory does not hold what its checksums or its structure say
-    /// it must.
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The byte in it from which on something is wrong.
-        offset: u64,
-        /// What is wrong.
         reason: &'static str,
     },
     /// The store is open elsewhere in a way that excludes this one.
@@ -82,13 +72,8 @@ pub enum Error {
     },
     /// The flag of [`Interrupt`](crate::tree::Interrupt) was raised.
     Interrupted,
-    /// No such table.
+    /// No such table or keyspace, or it was dropped.
     NoTable {
-        /// Its name.
-        name: Vec<u8>,
-    },
-    /// The keyspace was dropped.
-    NoKeyspace {
         /// Its name.
         name: Vec<u8>,
     },
@@ -128,6 +113,11 @@ pub enum Error {
     },
     /// An appended key (or pair) does not come after the last one.
     NotLast,
+    /// A [`Sink`](crate::stream::Sink) rejected a pair, or takes no more.
+    Rejected {
+        /// The pair's key.
+        key: Vec<u8>,
+    },
     /// An argument that makes no sense.
     Argument {
         /// What is wrong with it.
@@ -142,21 +132,44 @@ pub enum Error {
     },
 }
 
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The file as a whole.
+    File,
+    /// A page, counted from 0 in units of the page size.
+    Page(u64),
+    /// The file from this byte on.
+    Byte(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => Ok(()),
+            Self::Page(page) => write!(f, " at page {page}"),
+            Self::Byte(offset) => write!(f, " at byte {offset}"),
+        }
+    }
+}
+
 impl Error {
     /// Wraps a system error with what was being done to which file.
     pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { doing, path: path.to_path_buf(), source }
     }
 
-    /// An [`Error::Damaged`].
-    pub(crate) fn damaged(path: &Path, offset: u64, reason: &'static str) -> Self {
-        Self::Damaged { path: path.to_path_buf(), offset, reason }
+    /// An [`Error::Corrupt`] from some byte on.
+    pub(crate) fn corrupt_at(path: &Path, offset: u64, reason: &'static str) -> Self {
+        Self::Corrupt { path: path.to_path_buf(), place: Place::Byte(offset), reason }
     }
 
     /// A read of bytes that a sound file has failed: damage, where the file ends before them.
     pub(crate) fn read(path: &Path, offset: u64, source: io::Error) -> Self {
         match source.kind() {
-            io::ErrorKind::UnexpectedEof => Self::damaged(path, offset, "the file ends before it"),
+            io::ErrorKind::UnexpectedEof => {
+                Self::corrupt_at(path, offset, "the file ends before it")
+            }
             _ => Self::io("read", path, source),
         }
     }
@@ -180,17 +193,13 @@ impl fmt::Display for Error {
             Self::Unsupported { path, reason } => {
                 write!(f, "{} cannot be opened by this version: {reason}", path.display())
             }
-            Self::Corrupt { path, page: u64::MAX, reason } => {
-                write!(f, "{} is damaged: {reason}", path.display())
-            }
-            Self::Corrupt { path, page, reason } => write!(
-                f,
-                "{} is damaged at page {page}: {reason}; `hedgerow check` lists all damage",
-                path.display()
-            ),
-            Self::Damaged { path, offset, reason } => {
-                write!(f, "{} is damaged at byte {offset}: {reason}; ", path.display())?;
-                f.write_str("`hedgerow salvage` brings over what can still be read")
+            Self::Corrupt { path, place, reason } => {
+                write!(f, "{} is damaged{place}: {reason}", path.display())?;
+                f.write_str(match place {
+                    Place::File => "",
+                    Place::Page(_) => "; `hedgerow check` lists all damage",
+                    Place::Byte(_) => "; `hedgerow salvage` brings over what can still be read",
+                })
             }
             Self::Locked { path, reason } => write!(f, "{} is locked: {reason}", path.display()),
             Self::Path { path, reason } => write!(f, "{}: {reason}", path.display()),
@@ -204,9 +213,6 @@ impl fmt::Display for Error {
             ),
             Self::Interrupted => f.write_str("interrupted"),
             Self::NoTable { name } => write!(f, "there is no table {}", Name(name)),
-            Self::NoKeyspace { name } => {
-                write!(f, "the keyspace {} was dropped; ask the store for it anew", Name(name))
-            }
             Self::Conflict => f.write_str(
                 "the transaction conflicts with a commit that was made since it began; nothing of \
                  it was written: begin it anew",
@@ -223,6 +229,7 @@ impl fmt::Display for Error {
                 write!(f, "a {what} of {len} bytes was given; the table takes {min} to {max}")
             }
             Self::NotLast => f.write_str("an appended entry must come after the last one"),
+            Self::Rejected { key } => write!(f, "the pair of the key {} was not taken", Name(key)),
             Self::Argument { reason } => f.write_str(reason),
             Self::OutOfMemory => f.write_str("out of memory"),
             Self::CommitFailed { reason } => write!(f, "the commit failed: {reason}"),
@@ -233,7 +240,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } => Some(source),
+            // The message has the system's own already: with it, a report of the whole chain would
+            // say it twice.
+            Self::Io { source, .. } => source.source(),
             _ => None,
         }
     }

@@ -45,17 +45,20 @@
 pub mod error;
 pub mod key;
 pub mod lsm;
+pub mod stream;
 pub mod tree;
 
 mod canary;
 mod checksum;
 mod coding;
+mod durability;
 mod identify;
 #[doc(hidden)]
 pub mod os;
 mod sync;
 
-pub use error::{Error, Result};
+pub use durability::Durability;
+pub use error::{Error, Place, Result};
 pub use identify::{FileKind, identify};
 
 /// The examples of the README are tests.

@@ -3,7 +3,8 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use hedgerow::tree::{self, Bytes, Durability, Snapshot, Store, TableOptions};
+use hedgerow::Durability;
+use hedgerow::tree::{self, Bytes, Snapshot, Store, TableOptions};
 
 use crate::engine::{Cursor, Engine, Paged, Pages, Promise, Reader, Result, Table, Writer};
 
@@ -176,13 +177,13 @@ impl Reader for On<tree::ReadTxn> {
     #[inline(always)]
     fn count_range(&self, low: &[u8], high: &[u8]) -> Result<u64> {
         let (low, high) = (Bound::Included(low), Bound::Excluded(high));
-        Ok(self.txn.count_range(self.table, low, high)?.values)
+        Ok(self.txn.count_range(self.table, (low, high))?.values)
     }
 
     #[inline(always)]
     fn count_keys(&self, low: &[u8], high: &[u8]) -> Result<u64> {
         let (low, high) = (Bound::Included(low), Bound::Excluded(high));
-        Ok(self.txn.count_range(self.table, low, high)?.keys)
+        Ok(self.txn.count_range(self.table, (low, high))?.keys)
     }
 }
 
@@ -222,7 +223,7 @@ impl Writer for On<&mut tree::WriteTxn> {
     }
 
     fn delete_range(&mut self, low: &[u8], high: &[u8]) -> Result<()> {
-        self.txn.delete_range(self.table, Bound::Included(low), Bound::Excluded(high))?;
+        self.txn.delete_range(self.table, (Bound::Included(low), Bound::Excluded(high)))?;
         Ok(())
     }
 }

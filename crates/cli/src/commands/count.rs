@@ -35,7 +35,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     } else {
         let table = open::table(&txn, &args.table.table)?;
         let keys = args.range.keys(&txn, table, args.formats.key())?;
-        txn.count_range(table, keys.low(), keys.high())?
+        txn.count_range(table, &keys)?
     };
     let mut out = Output::stdout();
     if json {

@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let deleted = match &args.key {
         None => {
             let keys = args.range.keys(&txn, table, args.formats.key())?;
-            txn.delete_range(table, keys.low(), keys.high())?
+            txn.delete_range(table, &keys)?
         }
         Some(key) => {
             let key = open::argument(key, args.formats.key(), "key")?;

@@ -76,7 +76,7 @@ fn scan_range<S: Snapshot>(
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let keys = args.range.keys(txn, table, args.formats.key())?;
-    let mut range = txn.range(table, keys.low(), keys.high())?;
+    let mut range = txn.range(table, &keys)?;
     let mut last = None;
     while printer.printed < args.limit {
         let entry = if args.reverse { range.next_back() } else { range.next() };

@@ -5,9 +5,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Bound;
 use std::path::Path;
 
+use hedgerow::Durability;
 use hedgerow::tree::{
-    Builder, CopyOptions, Cursor, Durability, Entry, ReadTxn, Snapshot, Store, Table, Update,
-    WriteTxn,
+    Builder, CopyOptions, Cursor, Entry, ReadTxn, Snapshot, Store, Table, Update, WriteTxn,
 };
 use hedgerow::{Error, Result};
 
@@ -190,7 +190,8 @@ impl<'d> Driver<'d> {
             self.note(ranked);
             let ranked = txn.rank_pair(table, &a, &v);
             self.note(ranked);
-            let counted = txn.count_range(table, Bound::Included(&a[..]), Bound::Excluded(&b[..]));
+            let counted =
+                txn.count_range(table, (Bound::Included(&a[..]), Bound::Excluded(&b[..])));
             self.note(counted);
             let counted = txn.count_pairs(
                 table,
@@ -236,7 +237,7 @@ impl<'d> Driver<'d> {
             (Bound::Included(&a[..]), Bound::Excluded(&b[..])),
             (Bound::Excluded(&b[..]), Bound::Included(&a[..])),
         ] {
-            let Some(mut range) = self.note(txn.range(table, low, high)) else { continue };
+            let Some(mut range) = self.note(txn.range(table, (low, high))) else { continue };
             let mut count = 0;
             let mut back = false;
             while let Some(entry) = if back { range.next_back() } else { range.next() } {
@@ -320,7 +321,7 @@ impl<'d> Driver<'d> {
             16 => {
                 let (other, _) = self.entry(kind);
                 let high = Bound::Excluded(&other[..]);
-                txn.delete_range(table, Bound::Included(&key), high).map(drop)
+                txn.delete_range(table, (Bound::Included(&key[..]), high)).map(drop)
             }
             17 if self.rng.chance(1, 4) => txn.clear_table(table),
             18 if self.rng.chance(1, 4) => txn.drop_table(kind.name()).map(drop),

@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 
+use hedgerow::Durability;
 use hedgerow::key::KeyCode;
-use hedgerow::tree::{Builder, Durability, Store};
+use hedgerow::tree::{Builder, Store};
 
 use super::drive::Driver;
 use super::format::{Image, Piece};

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use hedgerow::lsm::{Db, KeyspaceOptions};
+use hedgerow::lsm::{Db, KeyspaceOptions, Readable};
 use hedgerow::os::sim::SimSystem;
 use hedgerow::os::{Open, System as _};
 use hedgerow::{Error, Result};
@@ -250,7 +250,7 @@ impl Damage<'_> {
     /// Whether an error names the file.
     fn named(&self, error: &Error) -> std::result::Result<(), String> {
         let text = error.to_string();
-        let is_damage = matches!(error, Error::Damaged { .. } | Error::NotAStore { .. });
+        let is_damage = matches!(error, Error::Corrupt { .. } | Error::NotAStore { .. });
         let names = |path: &Path| text.contains(&*path.to_string_lossy());
         match is_damage && names(self.path) || self.may_lose_edit && names(Path::new(PATH)) {
             true => Ok(()),

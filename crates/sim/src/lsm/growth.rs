@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+use hedgerow::Durability;
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options};
 use hedgerow::os::sim::{self, SimSystem};
 
 use crate::growth::{GrowthReport, Kind, PAGE, POINTS, Point, Step, Work};
@@ -79,7 +80,7 @@ fn churn(report: &mut GrowthReport, transactions: u64) -> hedgerow::Result<()> {
     let (mut work, mut live) = (Work::new(report.kind, report.seed), Live::default());
     for transaction in 1..=transactions {
         let steps = kept(work.next_transaction());
-        let durability = rng.pick(&[Durability::Durable, Durability::Buffered, Durability::None]);
+        let durability = rng.pick(&[Durability::Durable, Durability::Eventual, Durability::None]);
         db.write_with(batch(&spaces, &steps, &mut live)?, durability)?;
         look(&db, transaction, transactions, &live, report);
     }
@@ -121,7 +122,7 @@ fn batch(spaces: &[Keyspace], steps: &[Step], live: &mut Live) -> hedgerow::Resu
             }
             Step::Clear(key) => {
                 let (from, to) = (key.to_be_bytes(), (key + 1).to_be_bytes());
-                batch.delete_range(&spaces[1], &from, Some(&to))?;
+                batch.delete_range(&spaces[1], &from..&to)?;
                 let inside =
                     |(space, name): &&(usize, Vec<u8>)| *space == 1 && name.starts_with(&from);
                 let gone: Vec<_> = live.entries.keys().filter(inside).cloned().collect();

@@ -4,8 +4,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
+use hedgerow::Durability;
 use hedgerow::Result;
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions};
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Readable};
 
 use super::format::{self, Piece};
 use super::still;
@@ -150,16 +151,21 @@ impl Calls<'_> {
         }
         let most = 4 * template.expected.len();
         for backwards in [false, true] {
-            let Some(scan) = self.count(db.scan(space)) else { continue };
-            let scan = if backwards { scan.reverse() } else { scan };
-            scan.take(most).for_each(|entry| drop(self.count(entry)));
+            let Some(mut range) = self.count(db.range(space, ..)) else { continue };
+            for _ in 0..most {
+                let entry = if backwards { range.next_back() } else { range.next() };
+                let Some(entry) = entry else { break };
+                self.count(entry);
+            }
         }
         let Some(mut cursor) = self.count(db.cursor(space)) else { return };
         for step in 0..20 {
-            let moved = if step % 3 == 0 { cursor.seek(b"key/00060") } else { cursor.prev() };
-            self.count(moved);
-            if cursor.key().is_some() {
-                self.count(cursor.value());
+            let moved = match step % 3 {
+                0 => cursor.seek_at_or_after(b"key/00060"),
+                _ => cursor.prev(),
+            };
+            if let Some(Some(entry)) = self.count(moved) {
+                self.count(entry.value());
             }
         }
     }
@@ -169,8 +175,8 @@ impl Calls<'_> {
             let mut batch = Batch::new();
             let key = format!("key/{:05}", 20 * number);
             self.count(batch.put(space, key.as_bytes(), &[7; 100]));
-            self.count(db.write_with(batch, Durability::Buffered));
+            self.count(db.write_with(batch, Durability::Eventual));
         }
-        self.count(db.delete_range(space, b"key/00070", None));
+        self.count(db.delete_range(space, b"key/00070"..));
     }
 }

@@ -18,7 +18,8 @@ pub mod template;
 
 use std::collections::BTreeSet;
 
-use hedgerow::lsm::{Durability, Options};
+use hedgerow::Durability;
+use hedgerow::lsm::Options;
 
 use crate::rng::Rng;
 
@@ -232,7 +233,7 @@ impl Iterator for Generator {
 
     fn next(&mut self) -> Option<Op> {
         let rng = &mut self.rng;
-        let durability = rng.pick(&[Durability::None, Durability::Buffered, Durability::Durable]);
+        let durability = rng.pick(&[Durability::None, Durability::Eventual, Durability::Durable]);
         let held = rng.chance(1, 3).then(|| rng.index(HELD) as u8);
         let seed = rng.next_u64();
         let slot = rng.index(HELD) as u8;

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 
 use crate::processes::told;
 use crate::rng::Rng;
@@ -108,7 +109,7 @@ pub fn play(path: &Path, seed: u64, loader: u64) -> Result<(), String> {
             number += 1;
             told("put", batch.put(&space, &number.to_be_bytes(), &value(number)))?;
         }
-        let modes = [Durability::None, Durability::None, Durability::Buffered, Durability::Durable];
+        let modes = [Durability::None, Durability::None, Durability::Eventual, Durability::Durable];
         let durability = if rng.chance(1, 4) { rng.pick(&modes) } else { Durability::None };
         told("write", db.write_with(batch, durability))?;
         if durability > Durability::None {
@@ -124,8 +125,8 @@ pub fn play(path: &Path, seed: u64, loader: u64) -> Result<(), String> {
 /// The last number that is there.
 fn last(db: &Db, space: &Keyspace) -> Result<u64, String> {
     let mut cursor = told("cursor", db.cursor(space))?;
-    told("last", cursor.last())?;
-    let key = cursor.key().and_then(|key| key.try_into().ok());
+    let entry = told("last", cursor.last())?;
+    let key = entry.and_then(|entry| entry.key.try_into().ok());
     Ok(key.map_or(0, u64::from_be_bytes))
 }
 
@@ -257,7 +258,7 @@ impl Store {
             }
         };
         let mut number = 0_u64;
-        for entry in told("scan", db.scan(&space))? {
+        for entry in told("scan", db.range(&space, ..))? {
             let (key, found) = told("next", entry)?;
             number += 1;
             if key != number.to_be_bytes() || found != value(number) {

@@ -1,12 +1,16 @@
 //! Engine and model side by side: every answer is compared.
 
 use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use hedgerow::lsm::Transaction;
-use hedgerow::lsm::{Batch, Cursor, Db, Durability, Keyspace, KeyspaceOptions, Scan, Snapshot};
+use hedgerow::Durability;
+use hedgerow::key::{KeyRange, prefix};
+use hedgerow::lsm::{
+    self, Batch, Cursor, Db, Keyspace, KeyspaceOptions, Readable, Snapshot, Transaction,
+};
 use hedgerow::os::sim::{self, SimSystem};
 
 use super::{Config, Generator, HELD, Op, SPACES, Write, random_write};
@@ -100,7 +104,7 @@ impl Ledger {
 
     /// All commits that returned promise this now.
     fn promise(&mut self, durability: Durability) {
-        if durability >= Durability::Buffered {
+        if durability >= Durability::Eventual {
             self.handed = self.returned;
         }
         if durability == Durability::Durable {
@@ -238,7 +242,7 @@ impl<'c> Runner<'c> {
             let mut entries = Vec::new();
             if names.iter().any(|known| known == name.as_bytes()) {
                 let space = ok("keyspace", db.keyspace(name, KeyspaceOptions::default()))?;
-                let scan = ok("scan", db.scan(&space))?;
+                let scan = ok("scan", db.range(&space, ..))?;
                 entries = ok("scan", scan.collect::<Result<_, _>>())?;
             }
             found.push(entries);
@@ -307,7 +311,7 @@ impl<'c> Runner<'c> {
         same("all entries", &self.read(db)?, &self.expected(&self.state))?;
         for Held { snapshot, spaces, state } in self.held.iter().flatten() {
             for (space, expected) in spaces.iter().zip(self.expected(state)) {
-                let scan = ok("scan", snapshot.scan(space))?;
+                let scan = ok("scan", snapshot.range(space, ..))?;
                 let found: Vec<Entry> = ok("scan", scan.collect::<Result<_, _>>())?;
                 same("all entries of a snapshot", &found, &expected)?;
             }
@@ -407,7 +411,8 @@ impl<'c> Runner<'c> {
                 Write::Delete(space, at) => batch.delete(&self.spaces[usize::from(space)], key(at)),
                 Write::DeleteRange(space, from, to) => {
                     let space = &self.spaces[usize::from(space)];
-                    batch.delete_range(space, key(from), to.map(key))
+                    let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
+                    batch.delete_range(space, (Bound::Included(key(from)), to))
                 }
             };
             ok("batch", added)?;
@@ -485,7 +490,8 @@ impl<'c> Runner<'c> {
             Write::Put(_, at, value) => transaction.put(space, key(at), &self.config.value(value)),
             Write::Delete(_, at) => transaction.delete(space, key(at)),
             Write::DeleteRange(_, from, to) => {
-                transaction.delete_range(space, key(from), to.map(key))
+                let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
+                transaction.delete_range(space, (Bound::Included(key(from)), to))
             }
         };
         ok("write in a transaction", written)
@@ -498,7 +504,7 @@ impl<'c> Runner<'c> {
         state.0[space].clear();
         self.settle(state, Durability::Durable, |db| db.drop_keyspace(name).map(drop))?;
         let stale = self.db()?.put(&self.spaces[space], b"key", b"value");
-        if !matches!(stale, Err(hedgerow::Error::NoKeyspace { .. })) {
+        if !matches!(stale, Err(hedgerow::Error::NoTable { .. })) {
             return Err("a dropped keyspace takes a value".to_owned().into());
         }
         let made = self.db()?.keyspace(name, KeyspaceOptions { separation_threshold });
@@ -558,40 +564,57 @@ impl<'c> Runner<'c> {
         let mut rng = Rng::new(seed, 37);
         let (snapshot, spaces, state) = self.seen(held);
         let at = rng.index(SPACES.len());
-        let made = match snapshot {
-            Some(snapshot) => snapshot.scan(&spaces[at]),
-            None => self.db()?.scan(&spaces[at]),
-        };
-        let mut scan: Scan = ok("scan", made)?;
-        let mut expected = self.expected(state).swap_remove(at);
+        let expected = self.expected(state).swap_remove(at);
         let mut key = || self.config.keys[rng.index(self.config.keys.len())].clone();
         let (a, b) = (key(), key());
-        match rng.index(4) {
+        let keys: (Bound<&[u8]>, Bound<&[u8]>) = match rng.index(6) {
             0 => {
-                let prefix = &a[..rng.index(a.len() + 1)];
-                scan = scan.prefix(prefix);
-                expected.retain(|entry| entry.0.starts_with(prefix));
+                let prefix = prefix(&a[..rng.index(a.len() + 1)]);
+                let owned = (prefix.low().map(<[u8]>::to_vec), prefix.high().map(<[u8]>::to_vec));
+                return self.range(snapshot, &spaces[at], &owned, expected, &mut rng);
             }
-            1 => {
-                scan = scan.from(&a).to(&b);
-                expected.retain(|entry| entry.0 >= a && entry.0 < b);
-            }
-            2 => {
-                scan = scan.from(&a);
-                expected.retain(|entry| entry.0 >= a);
-            }
-            _ => {}
-        }
-        if rng.chance(1, 2) {
-            scan = scan.reverse();
-            expected.reverse();
-        }
+            1 => (Bound::Included(&a), Bound::Excluded(&b)),
+            2 => (Bound::Excluded(&a), Bound::Included(&b)),
+            3 => (Bound::Included(&a), Bound::Unbounded),
+            4 => (Bound::Unbounded, Bound::Included(&a)),
+            _ => (Bound::Unbounded, Bound::Unbounded),
+        };
+        self.range(snapshot, &spaces[at], &keys, expected, &mut rng)
+    }
+
+    /// Walks a range from one end, or from both in turns.
+    fn range(
+        &self,
+        snapshot: Option<&Snapshot>,
+        space: &Keyspace,
+        keys: &impl KeyRange,
+        mut expected: Vec<Entry>,
+        rng: &mut Rng,
+    ) -> Outcome {
+        let made = match snapshot {
+            Some(snapshot) => snapshot.range(space, keys),
+            None => self.db()?.range(space, keys),
+        };
+        let mut range = ok("range", made)?;
+        let bounds = (keys.low(), keys.high());
+        expected.retain(|entry| bounds.contains(&entry.0[..]));
         if rng.chance(1, 3) {
-            scan = scan.keys_only();
+            range = range.keys_only();
             expected.iter_mut().for_each(|entry| entry.1.clear());
         }
-        let found: Vec<Entry> = ok("scan", scan.collect::<Result<_, _>>())?;
-        same("scan", &found, &expected)
+        let mut expected = expected.into_iter();
+        // How many of four steps are taken from the back.
+        let from_back = rng.pick(&[0, 0, 4, 4, 2, 1]);
+        loop {
+            let (found, wanted) = match rng.chance(from_back, 4) {
+                true => (range.next_back(), expected.next_back()),
+                false => (range.next(), expected.next()),
+            };
+            same("range", &ok("range", found.transpose())?, &wanted)?;
+            if wanted.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     fn walk(&self, held: Option<u8>, seed: u64) -> Outcome {
@@ -606,23 +629,32 @@ impl<'c> Runner<'c> {
             let text = &keys[usize::from(key)];
             let next = |from: u16| model.range(from..).next().map(|(&key, _)| key);
             let before = |to: u16| model.range(..to).next_back().map(|(&key, _)| key);
-            let moved = match rng.index(if here.is_none() { 4 } else { 14 }) {
-                0 => (cursor.seek(text), next(key)),
-                1 => (cursor.seek_before(text), before(key)),
-                2 => (cursor.first(), next(0)),
-                3 => (cursor.last(), before(u16::MAX)),
-                4..9 => (cursor.next(), here.and_then(|here| next(here + 1))),
-                _ => (cursor.prev(), here.and_then(before)),
+            let (moved, wanted, stays) = match rng.index(15) {
+                0 => (cursor.seek(text), model.contains_key(&key).then_some(key), false),
+                1 => (cursor.seek_at_or_after(text), next(key), false),
+                2 => (cursor.seek_at_or_before(text), before(key + 1), false),
+                3 => (cursor.first(), next(0), false),
+                4 => (cursor.last(), before(u16::MAX), false),
+                5..10 => (cursor.next(), next(here.map_or(0, |here| here + 1)), true),
+                _ => (cursor.prev(), before(here.unwrap_or(u16::MAX)), true),
             };
-            ok("cursor", moved.0)?;
-            here = moved.1;
-            let expected = here.map(|key| keys[usize::from(key)].clone());
-            same("cursor", &cursor.key().map(<[u8]>::to_vec), &expected)?;
-            let value = here.and_then(|key| model.get(&key)).map(|&value| self.config.value(value));
-            same("value at the cursor", &ok("value", cursor.value())?, &value)?;
+            let entry = |key: u16| {
+                let value = model.get(&key).map(|&value| self.config.value(value));
+                (keys[usize::from(key)].clone(), value.unwrap_or_default())
+            };
+            same("cursor", &read_entry(moved)?, &wanted.map(entry))?;
+            // A step over an end leaves the cursor where it was.
+            here = if stays { wanted.or(here) } else { wanted };
+            same("entry at the cursor", &read_entry(cursor.current())?, &here.map(entry))?;
         }
         Ok(())
     }
+}
+
+/// An entry that a cursor gave, with its value.
+fn read_entry(entry: hedgerow::Result<Option<lsm::Entry<'_>>>) -> Outcome<Option<Entry>> {
+    let Some(entry) = ok("cursor", entry)? else { return Ok(None) };
+    Ok(Some((entry.key.to_vec(), ok("value", entry.value())?)))
 }
 
 /// Runs a list of operations in a fresh store. A panic of the engine is a disagreement too.

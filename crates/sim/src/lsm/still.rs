@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hedgerow::lsm::{Options, Reader, SalvageReport};
+use hedgerow::lsm::{Options, Readable, Reader, SalvageReport};
 use hedgerow::os::sim::SimSystem;
 use hedgerow::{Error, Result};
 
@@ -22,7 +22,7 @@ pub fn read(reader: &Reader) -> Result<State> {
     let mut state = State::new();
     for name in reader.keyspaces()? {
         let Some(space) = reader.find_keyspace(&name)? else { continue };
-        for entry in reader.scan(&space)? {
+        for entry in reader.range(&space, ..)? {
             let (key, value) = entry?;
             state.insert((name.clone(), key), value);
         }

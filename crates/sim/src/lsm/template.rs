@@ -5,8 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hedgerow::Durability;
 use hedgerow::Result;
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 use hedgerow::os::sim::{self, SimSystem};
 
 use super::run::RESERVE_BYTES;
@@ -59,7 +60,7 @@ fn fill(db: &Db, spaces: &[Keyspace], round: u32, every: usize) -> Result<()> {
         for space in spaces {
             batch.put(space, &key(number), &value(number, round))?;
         }
-        db.write_with(batch, Durability::Buffered)?;
+        db.write_with(batch, Durability::Eventual)?;
     }
     Ok(())
 }
@@ -82,13 +83,13 @@ impl Template {
         db.compact()?;
         fill(&db, &spaces, 3, 5)?;
         for space in &spaces {
-            db.delete_range(space, &key(30), Some(&key(40)))?;
+            db.delete_range(space, &key(30)..&key(40))?;
             db.delete(space, &key(50))?;
         }
         db.flush()?;
         fill(&db, &spaces, 4, 11)?;
         // The ranges above may have gone with a merge.
-        db.delete_range(&spaces[0], &key(60), Some(&key(62)))?;
+        db.delete_range(&spaces[0], &key(60)..&key(62))?;
         db.flush()?;
         let mut tail = Vec::new();
         for number in 0..TAIL {
@@ -96,7 +97,7 @@ impl Template {
             let mut batch = Batch::new();
             batch.put(&spaces[0], &key, &value)?;
             let is_durable = number % 4 == 0;
-            let durability = if is_durable { Durability::Durable } else { Durability::Buffered };
+            let durability = if is_durable { Durability::Durable } else { Durability::Eventual };
             db.write_with(batch, durability)?;
             tail.push((key, value));
         }

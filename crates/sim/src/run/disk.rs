@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::os::System;
 use hedgerow::os::sim::SimSystem;
-use hedgerow::tree::{Builder, Durability, Store};
+use hedgerow::tree::{Builder, Store};
 
 use super::compare::{Disagreement, Outcome, ok, same};
 use super::verify::lock_of;

@@ -4,7 +4,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use hedgerow::tree::{Durability, Store, WriteTxn};
+use hedgerow::Durability;
+use hedgerow::tree::{Store, WriteTxn};
 
 use super::compare::{Outcome, ok};
 use super::{Runner, Side, write};

@@ -15,7 +15,8 @@ mod write;
 
 use std::path::PathBuf;
 
-use hedgerow::tree::{Builder, Durability, ReadTxn, Snapshot, Store, Table, WriteTxn};
+use hedgerow::Durability;
+use hedgerow::tree::{Builder, ReadTxn, Snapshot, Store, Table, WriteTxn};
 
 use crate::config::{Config, TableSpec};
 use crate::generate::{CURSORS, READERS};

@@ -77,7 +77,7 @@ fn statistic<S: Snapshot>(
             same("count", ok("count", txn.count(handle))?, expected)
         }
         Read::CountRange(low, high) => {
-            let found = txn.count_range(handle, bound(spec, low), bound(spec, high));
+            let found = txn.count_range(handle, (bound(spec, low), bound(spec, high)));
             let expected = count_of(model, model.range(low, high));
             same("count_range", ok("count_range", found)?, expected)
         }
@@ -237,7 +237,7 @@ fn range<S: Snapshot>(
     (low, high): (Edge, Edge),
     (pattern, limit): (u32, u16),
 ) -> Outcome {
-    let mut range = ok("range", txn.range(handle, bound(spec, low), bound(spec, high)))?;
+    let mut range = ok("range", txn.range(handle, (bound(spec, low), bound(spec, high))))?;
     let mut left = model.range(low, high);
     for i in 0..limit {
         let from_back = pattern >> (i % 32) & 1 == 1;

@@ -80,7 +80,7 @@ fn random_ranges<S: Snapshot>(
         let (low, high) = (low as u32, high as u32);
         let (low_bytes, high_bytes) = (spec.keys.get(low), spec.keys.get(high));
         let found =
-            txn.count_range(handle, Bound::Included(low_bytes), Bound::Excluded(high_bytes));
+            txn.count_range(handle, (Bound::Included(low_bytes), Bound::Excluded(high_bytes)));
         let expected = count_of(model, model.range(Edge::Included(low), Edge::Excluded(high)));
         same("count_range", ok("count_range", found)?, expected)?;
     }
@@ -114,7 +114,7 @@ pub(super) fn walks<S: Snapshot>(config: &Config, txn: &S, side: &mut Side) -> O
 }
 
 fn walk<S: Snapshot>(txn: &S, handle: Table, spec: &TableSpec, model: &TableModel) -> Outcome {
-    let mut range = ok("range", txn.range(handle, Bound::Unbounded, Bound::Unbounded))?;
+    let mut range = ok("range", txn.range(handle, ..))?;
     for &pair in model.pairs() {
         same_entry("next of a walk", spec, range.next().transpose(), Some(pair))?;
     }

@@ -219,7 +219,7 @@ impl Target<'_> {
         };
         let (low, high) = (inside(low), inside(high));
         let deleted =
-            self.txn.delete_range(self.handle, bound(self.spec, low), bound(self.spec, high));
+            self.txn.delete_range(self.handle, (bound(self.spec, low), bound(self.spec, high)));
         let positions = self.model.range(low, high);
         let expected = count_of(self.model, positions.clone());
         same("delete_range", ok("delete_range", deleted)?, expected)?;

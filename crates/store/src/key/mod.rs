@@ -23,6 +23,7 @@
 
 mod compound;
 mod number;
+mod range;
 mod text;
 mod time;
 
@@ -30,6 +31,9 @@ mod time;
 mod tests;
 
 use std::fmt;
+
+pub(crate) use range::end_of_prefix;
+pub use range::{KeyRange, Prefix, prefix};
 
 /// A type that is encoded as a byte string of the same order.
 ///

@@ -69,7 +69,7 @@ impl Db {
     /// # Errors
     /// [`Error::Path`] if there is a store in the directory, or a backup of another one;
     /// [`Error::NotAStore`] if other files are, or those of a store or backup that has lost its
-    /// manifest, none of which is removed; [`Error::Damaged`] if a file of this store is, by
+    /// manifest, none of which is removed; [`Error::Corrupt`] if a file of this store is, by
     /// its name; [`Error::Io`] if the system refuses.
     pub fn backup(
         &self,
@@ -194,7 +194,7 @@ fn is_long_enough(directory: &Directory, part: Part) -> bool {
 /// Reads a file of the store and verifies every checksum in it.
 ///
 /// # Errors
-/// [`Error::Damaged`] with its name.
+/// [`Error::Corrupt`] with its name.
 fn verify(moment: &Moment, part: Part) -> Result<()> {
     let (number, directory) = (part.number(), moment.version.directory());
     if let Name::Table(_) = part.name {
@@ -216,7 +216,7 @@ fn verify(moment: &Moment, part: Part) -> Result<()> {
         while groups.next()?.is_some() {}
         if !groups.is_at_end() {
             let what = "a group of the log is damaged";
-            return Err(Error::damaged(path, groups.position(), what));
+            return Err(Error::corrupt_at(path, groups.position(), what));
         }
     }
     Ok(())

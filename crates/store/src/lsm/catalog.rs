@@ -9,7 +9,9 @@ use super::entry::full_key;
 use super::keyspace::{CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record};
 use super::log::wal::{OpKind, push_op};
 use super::names::Names;
-use super::read::cursor::{Cursor, Scan};
+use super::read::range::Range;
+use super::read::readable::sealed::Sealed;
+use super::read::snapshot::Snapshot;
 use super::read::view::View;
 use crate::{Error, Result};
 
@@ -33,7 +35,7 @@ impl Db {
     /// The keyspace of that name, if there is one.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::Io`] if the names cannot be read.
+    /// [`Error::Corrupt`] or [`Error::Io`] if the names cannot be read.
     pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
         self.find(&mut self.inner.catalog.lock(), name.as_ref())
     }
@@ -41,7 +43,7 @@ impl Db {
     /// The names of all keyspaces, in order.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::Io`] if they cannot be read.
+    /// [`Error::Corrupt`] or [`Error::Io`] if they cannot be read.
     pub fn keyspaces(&self) -> Result<Vec<Vec<u8>>> {
         names(View::now(&self.inner))
     }
@@ -52,7 +54,7 @@ impl Db {
     /// Earlier snapshots still see it, and keep its files on the disk. Otherwise tables that hold
     /// nothing else are removed at once, and its entries in other tables go when these are next
     /// merged, at the latest with [`Db::compact`]. A handle that is still held reads nothing, and a
-    /// batch that names the keyspace fails with [`Error::NoKeyspace`].
+    /// batch that names the keyspace fails with [`Error::NoTable`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -112,7 +114,7 @@ impl Db {
             return Err(Error::Size { what: "name of a keyspace", len, min: 0, max });
         }
         let mut id = names.dropped;
-        for entry in Scan::new(Cursor::new(View::now(&self.inner), CATALOG)?) {
+        for entry in Range::new(View::now(&self.inner), CATALOG, &..) {
             id = id.max(Record::decode(&entry?.1).ok_or_else(|| damaged(self.path()))?.id);
         }
         if id >= KEYSPACES_MAX {
@@ -128,13 +130,23 @@ impl Db {
     }
 }
 
+impl Snapshot {
+    /// The keyspace of that name, if there was one when the snapshot was taken.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or [`Error::Io`] if the names cannot be read.
+    pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
+        find(&self.view(), self.store(), name.as_ref())
+    }
+}
+
 /// The names of all keyspaces, in order.
 ///
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn names(view: View) -> Result<Vec<Vec<u8>>> {
-    let names = Scan::new(Cursor::new(view, CATALOG)?);
-    names.keys_only().map(|entry| entry.map(|(name, _)| name)).collect()
+    let names = Range::new(view, CATALOG, &..).keys_only();
+    names.map(|entry| entry.map(|(name, _)| name)).collect()
 }
 
 /// The keyspace of that name, as one of this open store.
@@ -149,5 +161,5 @@ pub(crate) fn find(view: &View, store: u64, name: &[u8]) -> Result<Option<Keyspa
 }
 
 fn damaged(path: &Path) -> Error {
-    Error::damaged(path, 0, "the record of a keyspace makes no sense")
+    Error::corrupt_at(path, 0, "the record of a keyspace makes no sense")
 }

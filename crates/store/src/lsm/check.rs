@@ -37,7 +37,7 @@ impl CheckReport {
     /// Notes damage; other errors end the check.
     fn note(&mut self, result: Result<()>) -> Result<()> {
         match result {
-            Err(error @ Error::Damaged { .. }) => {
+            Err(error @ Error::Corrupt { .. }) => {
                 self.damage.push(error);
                 Ok(())
             }
@@ -79,7 +79,7 @@ fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -
     let mut counts = Counts::default();
     cursor.first()?;
     while let Some(entry) = cursor.entry() {
-        let damaged = |reason| Error::damaged(path, cursor.block_offset(), reason);
+        let damaged = |reason| Error::corrupt_at(path, cursor.block_offset(), reason);
         let (low, high) = table.meta.seqs;
         if !table.meta.bounds.contains(entry.key) || !(low..=high).contains(&entry.seq) {
             return Err(damaged("an entry lies outside of what its table is said to hold"));
@@ -102,7 +102,7 @@ fn check_table(version: &Version, table: &TableFile, report: &mut CheckReport) -
     }
     report.entries += counts.entries;
     let differs = differs(&table.meta, &counts);
-    differs.map_or(Ok(()), |reason| Err(Error::damaged(path, 0, reason)))
+    differs.map_or(Ok(()), |reason| Err(Error::corrupt_at(path, 0, reason)))
 }
 
 /// What the manifest says otherwise of a table.
@@ -129,12 +129,12 @@ fn check_segment(segment: &Segment) -> Result<()> {
         let count = (&mut ops).count();
         if !ops.is_whole() || count != group.count as usize {
             let what = "the operations of a group make no sense";
-            return Err(Error::damaged(path, offset, what));
+            return Err(Error::corrupt_at(path, offset, what));
         }
     }
     if groups.is_at_end() {
         Ok(())
     } else {
-        Err(Error::damaged(path, groups.position(), "a group of the log is damaged"))
+        Err(Error::corrupt_at(path, groups.position(), "a group of the log is damaged"))
     }
 }

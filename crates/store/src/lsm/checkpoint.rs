@@ -68,7 +68,7 @@ impl Part {
     pub(crate) fn number(&self) -> u32 {
         match self.name {
             Name::Segment(number) | Name::Table(number) | Name::Copy(number) => number,
-            Name::Manifest | Name::ManifestNew | Name::Lock | Name::Pending => 0,
+            Name::Manifest | Name::ManifestNew | Name::Lock | Name::Pending | Name::Identity => 0,
         }
     }
 }
@@ -222,7 +222,7 @@ impl Target {
     /// one's, when it is on stable storage.
     ///
     /// # Errors
-    /// If the system refuses; [`Error::Damaged`] if the copy reads otherwise than what was written.
+    /// If the system refuses; [`Error::Corrupt`] if the copy reads otherwise than what was written.
     pub(crate) fn copy(&self, source: &Directory, part: Part) -> Result<()> {
         let from = source.file(part.name);
         let read = source.system.open_data(&from, Open::Read, 0);
@@ -245,7 +245,7 @@ impl Target {
         let again = |piece: &mut [u8], offset| written.read_at(piece, offset);
         if each_piece(again, &path, part.len, |_, _| Ok(()))? != sum {
             let what = "a copy reads otherwise than what was written to it";
-            return Err(Error::damaged(&path, 0, what));
+            return Err(Error::corrupt_at(&path, 0, what));
         }
         let to = self.directory.file(part.name);
         let renamed = self.directory.system.rename(&path, &to);

@@ -2,44 +2,57 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::background::Threads;
 use super::check::{self, CheckReport};
 use super::commit::batch::Batch;
 use super::engine::Inner;
-use super::entry::full_key;
+use super::identity;
 use super::keyspace::Keyspace;
-use super::options::{Durability, Options};
-use super::read::cursor::{Cursor, Scan};
-use super::read::estimate;
-use super::read::search::{self, Value};
+use super::options::Options;
+use super::read::readable::Readable;
+use super::read::readable::sealed::Sealed;
 use super::read::snapshot::Snapshot;
 use super::read::view::View;
 use super::stat::{self, DbStat};
+use crate::Durability;
+use crate::key::KeyRange;
 use crate::{Error, Result};
 
 /// A store: a directory with a write-ahead log and sorted tables. See the [module](super).
 ///
-/// A `Db` is shared between threads by reference; all methods take `&self`. Dropping it closes the
-/// store, once all snapshots are dropped too.
+/// A `Db` is a handle: it is shared between threads by reference or as a clone. Dropping the last
+/// one closes the store, once all snapshots are dropped too.
+#[derive(Clone)]
 pub struct Db {
     pub(crate) inner: Arc<Inner>,
+    open: Arc<Open>,
+}
+
+/// Closes the store when the last handle goes.
+struct Open {
+    inner: Arc<Inner>,
     threads: Threads,
 }
 
-impl Inner {
-    /// Refuses a keyspace of another store.
-    pub(crate) fn check(&self, keyspace: &Keyspace) -> Result<()> {
-        match keyspace.store() == self.catalog.store {
-            true => Ok(()),
-            false => Err(Error::argument("the keyspace is one of another store")),
-        }
+impl Open {
+    fn close(&mut self) -> Result<()> {
+        self.threads.stop(&self.inner);
+        self.inner.close()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // A caller that wants to know of a failure calls `Db::close`.
+        let _ = self.close();
     }
 }
 
 impl Db {
     pub(crate) fn new(inner: Arc<Inner>, threads: Threads) -> Self {
-        Self { inner, threads }
+        Self { open: Arc::new(Open { inner: Arc::clone(&inner), threads }), inner }
     }
 
     /// Opens the store in a directory.
@@ -61,7 +74,7 @@ impl Db {
     /// [`Error::Io`] or [`Error::CommitFailed`] if the system refuses: then nothing of the batch is
     /// there, and unless a flush failed it never will be. [`Error::Poisoned`] if a flush failed
     /// earlier: open the store anew; what failed then may be there, as a whole.
-    /// [`Error::NoKeyspace`] if a keyspace was dropped, [`Error::Argument`] if one is of another
+    /// [`Error::NoTable`] if a keyspace was dropped, [`Error::Argument`] if one is of another
     /// store.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.write_with(batch, self.inner.options.durability)
@@ -102,120 +115,30 @@ impl Db {
         self.write(batch)
     }
 
-    /// Deletes all keys from `start` on that come before `end`; `None` means up to the last key.
-    /// The cost does not depend on their number.
+    /// Deletes all keys of a range. The cost does not depend on their number.
     ///
     /// # Errors
     /// As [`Db::put`].
-    pub fn delete_range(
-        &self,
-        keyspace: &Keyspace,
-        start: &[u8],
-        end: Option<&[u8]>,
-    ) -> Result<()> {
+    pub fn delete_range(&self, keyspace: &Keyspace, keys: impl KeyRange) -> Result<()> {
         let mut batch = Batch::new();
-        batch.delete_range(keyspace, start, end)?;
+        batch.delete_range(keyspace, keys)?;
         self.write(batch)
     }
 
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.check(keyspace)?;
-        Ok(View::now(&self.inner).get(&full_key(keyspace.id(), key))?.map(Value::into_vec))
+    /// The number of the newest commit: of its last operation, each of which has a number of its
+    /// own.
+    pub fn newest_commit(&self) -> u64 {
+        self.inner.clock.visible.load(Ordering::Acquire)
     }
 
-    /// Calls `see` with the value of a key, without copying the value, and returns its result.
+    /// Sixteen random bytes that were drawn when they were first asked for, and are kept in the
+    /// file `IDENTITY`: no other store has them, but its copies.
     ///
     /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn get_with<R>(
-        &self,
-        keyspace: &Keyspace,
-        key: &[u8],
-        see: impl FnOnce(Option<&[u8]>) -> R,
-    ) -> Result<R> {
-        self.inner.check(keyspace)?;
-        let value = View::now(&self.inner).get(&full_key(keyspace.id(), key))?;
-        Ok(search::show(value, see))
-    }
-
-    /// The values of several keys, in the order of `keys`, all as of one moment.
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keyspace: &Keyspace,
-        keys: &[K],
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner.check(keyspace)?;
-        View::now(&self.inner).values(keyspace, keys)
-    }
-
-    /// Calls `see` with the index of each key and its value, without copying the value: as they
-    /// arrive, in no particular order, but all as of one moment.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
-    /// let people = db.keyspace("people", Default::default())?;
-    /// db.put(&people, b"1", b"Ada")?;
-    /// let mut lens = [None; 2];
-    /// db.multi_get_with(&people, &["1", "2"], |number, value| {
-    ///     lens[number] = value.map(<[u8]>::len);
-    /// })?;
-    /// assert_eq!(lens, [Some(3), None]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`]; `see` may have been called for some of them.
-    pub fn multi_get_with<K: AsRef<[u8]>>(
-        &self,
-        keyspace: &Keyspace,
-        keys: &[K],
-        see: impl FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        self.inner.check(keyspace)?;
-        View::now(&self.inner).show(keyspace, keys, see)
-    }
-
-    /// A cursor, which moves both ways and sees the store as of now.
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        self.inner.check(keyspace)?;
-        Cursor::new(View::now(&self.inner), keyspace.id())
-    }
-
-    /// An iterator over the entries of a keyspace in order, as of now.
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn scan(&self, keyspace: &Keyspace) -> Result<Scan> {
-        self.cursor(keyspace).map(Scan::new)
-    }
-
-    /// About how many keys there are from `start` on and before `end`; `None` means up to the last
-    /// one. It reads a few blocks of each table, and counts some of the entries in memory.
-    ///
-    /// It is exact for a few entries, where each key was written once. Overwritten and deleted keys
-    /// are counted more than once, or not at all, until they are merged.
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn estimate_count(
-        &self,
-        keyspace: &Keyspace,
-        start: &[u8],
-        end: Option<&[u8]>,
-    ) -> Result<u64> {
-        self.inner.check(keyspace)?;
-        estimate::keys_of_space(&View::now(&self.inner), keyspace.id(), start, end)
+    /// [`Error::Io`] if that file cannot be read or written, [`Error::Corrupt`] if it holds
+    /// something else.
+    pub fn id(&self) -> Result<[u8; 16]> {
+        identity::of(&self.inner.directory)
     }
 
     /// The store as it is now, to be read later.
@@ -263,20 +186,30 @@ impl Db {
         stat::stat(&self.inner)
     }
 
-    /// Closes the store: ends its threads and hands everything to stable storage.
+    /// Closes the store: ends its threads and hands everything to stable storage. While there are
+    /// other clones of the handle, everything that was committed is handed to stable storage, and
+    /// the store stays open.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn close(mut self) -> Result<()> {
-        self.threads.stop(&self.inner);
-        self.inner.close()
+    pub fn close(self) -> Result<()> {
+        let Self { inner, open } = self;
+        match Arc::into_inner(open) {
+            Some(mut open) => open.close(),
+            None => inner.settle(Durability::Durable),
+        }
     }
 }
 
-impl Drop for Db {
-    fn drop(&mut self) {
-        self.threads.stop(&self.inner);
-        // A caller that wants to know of a failure calls `close`.
-        let _ = self.inner.close();
+impl Sealed for Db {
+    fn store(&self) -> u64 {
+        self.inner.catalog.store
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn view(&self) -> View {
+        View::now(&self.inner)
     }
 }
+
+impl Readable for Db {}

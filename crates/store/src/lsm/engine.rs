@@ -19,11 +19,12 @@ use super::levels::run::{self, Output, Rules};
 use super::levels::version::{Edit, Segment, TableFile, Version};
 use super::log::wal::{Closed, Identity, Log};
 use super::names::Catalog;
-use super::options::{Durability, Options};
+use super::options::Options;
 use super::read::view::{Current, Frozen};
 use super::values::moving::Moves;
 use super::values::needed::Needed;
 use super::values::{arrange, gc};
+use crate::Durability;
 use crate::canary::{Bug, is_planted};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -562,7 +563,7 @@ impl Inner {
         self.health.check()?;
         match durability {
             Durability::None => Ok(()),
-            Durability::Buffered => self.write_out_log(&mut writer),
+            Durability::Eventual => self.write_out_log(&mut writer),
             Durability::Durable => self.flush_log(&mut writer),
         }
     }

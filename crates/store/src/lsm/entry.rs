@@ -6,8 +6,10 @@
 //! bytewise ascending, then by sequence number descending: the newest first.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 
 use super::varint::Reader;
+use crate::key::{KeyRange, end_of_prefix};
 
 /// The longest key of a user.
 pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
@@ -130,12 +132,30 @@ pub(crate) fn full_key(keyspace: u32, key: &[u8]) -> Vec<u8> {
     full
 }
 
-/// The first full key that is after all that begin with `prefix`; `None` if there is none.
-pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
+/// The first key after `key` that can exist: a full key, of which none comes after the last one of
+/// its keyspace's.
+fn successor(mut key: Vec<u8>) -> Vec<u8> {
+    if key.len() < KEYSPACE_BYTES + KEY_BYTES_MAX {
+        key.push(0);
+        return key;
+    }
+    // A keyspace's number has a successor.
+    end_of_prefix(&key).unwrap_or_default()
+}
+
+/// The full keys of a range of a user's keys: from the first one on, before the second one.
+pub(crate) fn full_range(keyspace: u32, keys: &impl KeyRange) -> (Vec<u8>, Vec<u8>) {
+    let from = match keys.low() {
+        Bound::Included(key) => full_key(keyspace, key),
+        Bound::Excluded(key) => successor(full_key(keyspace, key)),
+        Bound::Unbounded => full_key(keyspace, &[]),
+    };
+    let to = match keys.high() {
+        Bound::Included(key) => successor(full_key(keyspace, key)),
+        Bound::Excluded(key) => full_key(keyspace, key),
+        Bound::Unbounded => full_key(keyspace + 1, &[]),
+    };
+    (from, to)
 }
 
 #[cfg(test)]
@@ -158,10 +178,21 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_end() {
-        assert_eq!(end_of_prefix(b"a"), Some(b"b".to_vec()));
-        assert_eq!(end_of_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(end_of_prefix(b"\xff"), None);
-        assert_eq!(end_of_prefix(b""), None);
+    fn the_longest_keys_have_a_successor_too() {
+        assert_eq!(successor(full_key(7, b"a")), full_key(7, b"a\0"));
+        let mut longest = vec![3; KEY_BYTES_MAX];
+        let after = successor(full_key(7, &longest));
+        longest[KEY_BYTES_MAX - 1] = 4;
+        assert_eq!(after, full_key(7, &longest));
+        let last = full_key(7, &vec![u8::MAX; KEY_BYTES_MAX]);
+        assert_eq!(successor(last), full_key(8, &[]));
+    }
+
+    #[test]
+    fn a_range_has_full_keys() {
+        assert_eq!(full_range(7, &..), (full_key(7, &[]), full_key(8, &[])));
+        assert_eq!(full_range(7, &("a"..="b")), (full_key(7, b"a"), full_key(7, b"b\0")));
+        let after = (Bound::Excluded("a"), Bound::Excluded("b"));
+        assert_eq!(full_range(7, &after), (full_key(7, b"a\0"), full_key(7, b"b")));
     }
 }

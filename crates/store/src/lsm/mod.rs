@@ -4,7 +4,7 @@
 //! ```
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("db");
-//! use hedgerow::lsm::{Batch, KeyspaceOptions, Options};
+//! use hedgerow::lsm::{Batch, KeyspaceOptions, Options, Readable};
 //!
 //! let db = Options::new().create(true).open(&path)?;
 //! let people = db.keyspace("people", KeyspaceOptions::default())?;
@@ -16,7 +16,7 @@
 //! db.write(batch)?;
 //!
 //! assert_eq!(db.get(&people, b"1")?, None);
-//! for entry in db.scan(&people)? {
+//! for entry in db.range(&people, ..)? {
 //!     let (key, value) = entry?;
 //!     assert_eq!((&key[..], &value[..]), (&b"2"[..], &b"Grace"[..]));
 //! }
@@ -25,19 +25,19 @@
 //! ```
 //!
 //! A commit is a [`Batch`] over any number of keyspaces: all of it applies or nothing, and after a
-//! crash the surviving commits are a prefix of those that were made ([`Durability`] says how long a
-//! prefix). Threads that commit at the same time share one write and one flush. Values from
-//! [`KeyspaceOptions::separation_threshold`] on are written once, to the log, and stay there until
-//! enough around them is garbage.
+//! crash the surviving commits are a prefix of those that were made
+//! ([`Durability`](crate::Durability) says how long a prefix). Threads that commit at the same time
+//! share one write and one flush. Values from [`KeyspaceOptions::separation_threshold`] on are
+//! written once, to the log, and stay there until enough around them is garbage.
 //!
 //! # Memory
 //!
 //! [`Options::memory_limit`] is one number for all of it. [`Db::stat`] says what it is used for
 //! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache if the
 //! file system supports that. Once the blocks that lead to a separated value are in the store's own
-//! cache, a get is one read of the disk; [`Db::multi_get`] has up to 128 of them in flight from one
-//! thread. Memory that the store's cache leaves free keeps the end of the log in the system's
-//! cache, so that a store whose process was killed opens without reading it from the disk.
+//! cache, a get is one read of the disk; [`Readable::multi_get`] has up to 128 of them in flight
+//! from one thread. Memory that the store's cache leaves free keeps the end of the log in the
+//! system's cache, so that a store whose process was killed opens without reading it from the disk.
 //!
 //! # Limits
 //!
@@ -46,7 +46,7 @@
 //! - Keys have up to 65,536 bytes, values up to 4 GiB less one byte, a batch up to 4 GiB. A value
 //!   is handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
-//! - A scan steps over each deleted entry that has not been merged away yet.
+//! - A range steps over each deleted entry that has not been merged away yet.
 //! - Files of a store of some dozens of segments or more take at most about 1.4 times its keys and
 //!   values, work in progress included; writers wait if collections are late. A log segment is kept
 //!   as long as anything in it is needed, so small stores can take a multiple of their size.
@@ -63,6 +63,7 @@ mod engine;
 mod entry;
 mod files;
 mod filter;
+mod identity;
 mod keyspace;
 mod levels;
 mod log;
@@ -84,15 +85,17 @@ pub use backup::BackupReport;
 pub use check::CheckReport;
 pub use commit::asking::Pending;
 pub use commit::batch::Batch;
-pub use commit::transaction::{Transaction, TransactionScan};
+pub use commit::transaction::{Transaction, TransactionRange};
 pub use db::Db;
 pub use keyspace::{Keyspace, KeyspaceOptions};
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use levels::simulate;
 pub use open::reader::Reader;
-pub use options::{Durability, Options};
-pub use read::cursor::{Cursor, Scan};
+pub use options::Options;
+pub use read::cursor::{Cursor, Entry};
+pub use read::range::Range;
+pub use read::readable::Readable;
 pub use read::snapshot::Snapshot;
 pub use salvage::{Loss, SalvageReport};
 pub use stat::{DbStat, LevelStat, MemoryStat, ReadStat};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Durability;
 use crate::os::System;
 
 /// A store needs at least this much memory.
@@ -12,28 +13,15 @@ const MEMORY_MIN: u64 = 4 << 20;
 const LOOK_PART: u64 = 256;
 const LOOK_BYTES_MAX: u64 = 16 << 10;
 
-/// What a commit promises when it returns. A crash leaves in every mode a *prefix* of the commits:
-/// if one survives, all before it do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Durability {
-    /// It is handed to the system with a later commit, with [`Db::sync`](super::Db::sync), or at
-    /// the close: it may be lost with the process.
-    None,
-    /// It is handed to the system: it survives the death of the process, and may be lost with the
-    /// machine.
-    Buffered,
-    /// It is on stable storage.
-    Durable,
-}
-
 /// How a store is opened.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("db");
-/// use hedgerow::lsm::{Durability, Options};
+/// use hedgerow::Durability;
+/// use hedgerow::lsm::Options;
 ///
-/// let db = Options::new().create(true).durability(Durability::Buffered).open(&path)?;
+/// let db = Options::new().create(true).durability(Durability::Eventual).open(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

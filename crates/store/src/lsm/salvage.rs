@@ -28,9 +28,10 @@ use super::keyspace::{CATALOG, Keyspace, KeyspaceOptions, Record};
 use super::levels::manifest;
 use super::levels::version::Version;
 use super::open::reader::join;
-use super::options::{Durability, Options};
+use super::options::Options;
 use super::table::{Block, BlockPlace, Place, survey};
 use super::tombstones::{Pieces, Tombstone};
+use crate::Durability;
 use crate::os::{DataFile, Open};
 use crate::{Error, Result};
 use log::LogReader;
@@ -305,7 +306,7 @@ fn read_manifest(directory: &Arc<Directory>, lost: &mut Vec<Lost>) -> Result<Opt
         Ok(Some(version)) => return Ok(Some(version)),
         Ok(None) => (0, "it is missing; every table and segment that is there was looked at"),
         Err(error @ Error::Unsupported { .. }) => return Err(error),
-        Err(Error::Damaged { offset, reason, .. }) => (offset, reason),
+        Err(Error::Corrupt { place: crate::Place::Byte(offset), reason, .. }) => (offset, reason),
         Err(_) => (0, "it cannot be read; every table and segment that is there was looked at"),
     };
     lost.push(Lost { path, offset, reason, count: None, keys: None });

@@ -108,8 +108,12 @@ impl<'s> Checker<'s> {
     fn failed(&mut self, whose: &str, no: PageNo, error: Error) -> Result<()> {
         match error {
             Error::Interrupted => return Err(error),
-            Error::Corrupt { page, reason, .. } => {
-                self.problem(whose, PageNo::try_from(page).unwrap_or(no), reason);
+            Error::Corrupt { place, reason, .. } => {
+                let page = match place {
+                    crate::Place::Page(page) => PageNo::try_from(page).unwrap_or(no),
+                    crate::Place::File | crate::Place::Byte(_) => no,
+                };
+                self.problem(whose, page, reason);
             }
             other => self.problem(whose, no, other),
         }

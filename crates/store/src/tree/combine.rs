@@ -24,7 +24,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::{Durability, Store, WriteTxn};
+use super::{Store, WriteTxn};
+use crate::Durability;
 use crate::sync::{Condvar, Mutex, locked, now};
 use crate::{Error, Result};
 
@@ -290,7 +291,8 @@ impl Store {
     /// [`Error::CommitFailed`] in threads for which another thread committed.
     ///
     /// ```
-    /// # use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+    /// # use hedgerow::tree::{Snapshot, Store, TableOptions};
+    /// # use hedgerow::Durability;
     /// # fn main() -> hedgerow::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let store = Store::create(dir.path().join("s"))?;

@@ -16,7 +16,6 @@
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use super::Durability;
 use super::image::{Flush, Image, Numbers, Pieces};
 use super::log::{self, Ring, Way};
 use super::meta::{
@@ -29,6 +28,7 @@ use super::state::WriteState;
 use super::store::Inner;
 use super::tree::Root;
 use super::words::{CLEAN, DIRTY, WORD_DIRTY, WORD_DURABLE, WORD_NUMBER, word_of};
+use crate::Durability;
 use crate::os::Shared;
 use crate::sync::locked;
 use crate::{Error, Result};

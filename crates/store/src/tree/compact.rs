@@ -36,7 +36,8 @@ use super::order::Form;
 use super::page_ref::{PAGE_NO_END, PageNo, PageRef};
 use super::state::WriteState;
 use super::tree::Tree;
-use super::{CompactReport, Durability, Store};
+use super::{CompactReport, Store};
+use crate::Durability;
 use crate::{Error, Result};
 use pass::{Pass, Plan};
 

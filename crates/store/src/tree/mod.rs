@@ -50,11 +50,10 @@ mod txn_read;
 mod typed;
 mod words;
 
-pub use bytes::{Bytes, Joined};
-pub use cursor::{Ahead, Cursor, KeyRoom, Step};
+pub use bytes::Bytes;
+pub use cursor::Cursor;
 pub use entry::{Count, Entry, Rank, Table, TableInfo};
-pub use options::{Builder, Compare, Duplicates, Durability, Order, Paths, TableOptions};
-pub use page::group::ValueRun;
+pub use options::{Builder, Compare, Duplicates, Order, Paths, TableOptions};
 pub use range::Range;
 pub use report::{
     CheckReport, CompactReport, CopyOptions, LevelShape, Loss, Reader, SalvageReport, StoreStat,
@@ -66,3 +65,12 @@ pub use store::{Interrupt, Store};
 pub use txn::{Nested, Update, ValueWriter, WriteTxn};
 pub use txn_read::ReadTxn;
 pub use typed::{TypedMultimap, TypedRange, TypedTable};
+
+/// Steps of a cursor that give keys and values in one piece, for interfaces that hand out pointers
+/// and count instructions. Not part of the public interface.
+#[doc(hidden)]
+pub mod raw {
+    pub use super::bytes::Joined;
+    pub use super::cursor::{Ahead, KeyRoom, Step};
+    pub use super::page::group::ValueRun;
+}

@@ -16,7 +16,8 @@ use super::words::{
     CLEAN, DIRTY, NEW, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
     WORD_POISON, word_of,
 };
-use super::{Builder, Durability, Store};
+use super::{Builder, Store};
+use crate::Durability;
 use crate::identify::{TREE as MAGIC, is_lsm};
 use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::sync::locked;

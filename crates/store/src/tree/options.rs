@@ -4,20 +4,7 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a commit promises when it returns. No mode can damage the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Durability {
-    /// The commit is on stable storage when it returns. It costs one flush, shared by all threads
-    /// that commit at the same time.
-    #[default]
-    Durable,
-    /// The commit is visible and survives the death of the process; a background thread flushes
-    /// it soon. After a power loss a prefix of the commits survives.
-    Eventual,
-    /// As `Eventual`, but nothing is flushed before [`Store::sync`](crate::tree::Store::sync), a
-    /// durable commit, or the closing of the store. This holds for the creation of a store, too.
-    None,
-}
+use crate::Durability;
 
 /// A function that orders keys, or the values of one key.
 pub type Compare = Arc<dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync>;
@@ -162,7 +149,8 @@ impl TableOptions {
 /// # fn main() -> hedgerow::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("store");
-/// use hedgerow::tree::{Durability, Store};
+/// use hedgerow::Durability;
+/// use hedgerow::tree::Store;
 /// let store = Store::builder().durability(Durability::Eventual).open_or_create(&path)?;
 /// # Ok(()) }
 /// ```

@@ -15,7 +15,7 @@ use super::page::{self, Page};
 use super::page_ref::{ExtentRef, FIRST_PAGE, PAGE_BYTES_MIN, PAGE_NO_END, PageNo, PageRef, Run};
 use crate::os::{self, DataFile, Map, Words};
 use crate::sync::Mutex;
-use crate::{Error, Result};
+use crate::{Error, Place, Result};
 
 mod changed;
 mod frames;
@@ -235,7 +235,7 @@ impl PageFile {
     }
 
     pub(crate) fn corrupt(&self, no: PageNo, reason: &'static str) -> Error {
-        Error::Corrupt { path: self.path.clone(), page: u64::from(no), reason }
+        Error::Corrupt { path: self.path.clone(), place: Place::Page(u64::from(no)), reason }
     }
 
     pub(crate) fn interrupted(&self) -> Result<()> {

@@ -9,6 +9,7 @@ use super::page_ref::PageRef;
 use super::pages::Pages;
 use super::{Cursor, Entry, Snapshot, Table};
 use crate::Result;
+use crate::key::KeyRange;
 
 /// At most this many entries are stepped over; beyond that one descent is cheaper.
 const STEPS_MAX: usize = 24;
@@ -23,15 +24,14 @@ const STEPS_MAX: usize = 24;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
 /// use hedgerow::tree::{Snapshot, TableOptions};
-/// use std::ops::Bound::Unbounded;
 /// let mut txn = store.begin_write()?;
 /// let table = txn.create_table("numbers", &TableOptions::new())?;
 /// for n in 0..10_000_u32 {
 ///     txn.append(table, &n.to_be_bytes(), b"")?;
 /// }
-/// let page: Vec<_> = txn.range(table, Unbounded, Unbounded)?.skip(5_000).take(2).collect();
+/// let page: Vec<_> = txn.range(table, ..)?.skip(5_000).take(2).collect();
 /// assert_eq!(page[0].as_ref().unwrap().key, 5_000_u32.to_be_bytes());
-/// assert_eq!(txn.range(table, Unbounded, Unbounded)?.rev().step_by(1_000).len(), 10);
+/// assert_eq!(txn.range(table, ..)?.rev().step_by(1_000).len(), 10);
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
@@ -52,21 +52,16 @@ pub struct Range<'t, S> {
 }
 
 impl<'t, S: Snapshot> Range<'t, S> {
-    pub(super) fn new(
-        txn: &'t S,
-        table: Table,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-    ) -> Result<Self> {
-        let left = txn.count_range(table, low, high)?.values;
+    pub(super) fn new(txn: &'t S, table: Table, keys: &impl KeyRange) -> Result<Self> {
+        let left = txn.count_range(table, keys)?.values;
         check_count(txn, left)?;
         Ok(Self {
             txn,
             table,
             front: txn.cursor(table)?,
             back: txn.cursor(table)?,
-            low: low.map(<[u8]>::to_vec),
-            high: high.map(<[u8]>::to_vec),
+            low: keys.low().map(<[u8]>::to_vec),
+            high: keys.high().map(<[u8]>::to_vec),
             passed: 0,
             left,
             before: None,
@@ -122,7 +117,7 @@ impl<'t, S: Snapshot> Range<'t, S> {
             Bound::Included(key) => Bound::Excluded(key.as_slice()),
             Bound::Excluded(key) => Bound::Included(key.as_slice()),
         };
-        let before = self.txn.count_range(self.table, Bound::Unbounded, high)?.values;
+        let before = self.txn.count_range(self.table, (Bound::Unbounded, high))?.values;
         self.before = Some(before);
         Ok(before)
     }
@@ -131,6 +126,20 @@ impl<'t, S: Snapshot> Range<'t, S> {
     fn give(&mut self, taken: u64, found: Result<Option<Entry<'t>>>) -> Option<Result<Entry<'t>>> {
         self.left = if found.is_ok() { self.left - taken } else { 0 };
         found.transpose()
+    }
+
+    /// The last entry that was given from the front, or from the back; `None` if there is none yet.
+    pub(crate) fn reached(&self, at_back: bool) -> Result<Option<Entry<'t>>> {
+        let (cursor, has_begun) = match at_back {
+            false => (&self.front, self.front_began),
+            true => (&self.back, self.back_began),
+        };
+        if has_begun { cursor.clone().current(self.txn) } else { Ok(None) }
+    }
+
+    /// Whether a key may have several values.
+    pub(crate) fn has_duplicates(&self) -> bool {
+        self.front.has_duplicates()
     }
 
     fn left(&self) -> usize {

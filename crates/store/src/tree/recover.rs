@@ -28,7 +28,7 @@ use super::page_ref::Run;
 use crate::canary::{Bug, is_planted};
 use crate::checksum::Crc64;
 use crate::os::DataFile;
-use crate::{Error, Result};
+use crate::{Error, Place, Result};
 
 /// The number of meta pages.
 pub(crate) const META_SLOTS: u32 = 3;
@@ -142,7 +142,7 @@ fn refused(refusal: Refusal, path: &Path) -> Error {
     match refusal {
         Refusal::NotAStore(reason) => Error::NotAStore { path, reason },
         Refusal::Unsupported(reason) => Error::Unsupported { path, reason },
-        Refusal::Damaged { reason, .. } => Error::Corrupt { path, page: 0, reason },
+        Refusal::Damaged { reason, .. } => Error::Corrupt { path, place: Place::Page(0), reason },
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn recover(file: &dyn DataFile, found: &Found, path: &Path) -> Result
 }
 
 fn whole_file(path: &Path, reason: &'static str) -> Error {
-    Error::Corrupt { path: path.into(), page: u64::MAX, reason }
+    Error::Corrupt { path: path.into(), place: Place::File, reason }
 }
 
 /// The digest of runs as they stand in the file; `None` if they cannot be read.

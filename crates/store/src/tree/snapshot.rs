@@ -8,6 +8,7 @@ use super::page::ValueCell;
 use super::page_ref::ExtentRef;
 use super::pages::Pages;
 use super::{Bytes, Cursor, Order, Range, TableOptions, TableShape, TableStat, rank, search};
+use crate::key::KeyRange;
 use crate::{Error, Result};
 
 pub(crate) mod sealed {
@@ -239,13 +240,8 @@ pub trait Snapshot: sealed::Sealed + Sized {
     }
 
     /// Iterates over the entries whose keys lie in a range, from both ends.
-    fn range<'t>(
-        &'t self,
-        table: Table,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-    ) -> Result<Range<'t, Self>> {
-        Range::new(self, table, low, high)
+    fn range(&self, table: Table, keys: impl KeyRange) -> Result<Range<'_, Self>> {
+        Range::new(self, table, &keys)
     }
 
     /// All entries of a table. O(1).
@@ -254,8 +250,8 @@ pub trait Snapshot: sealed::Sealed + Sized {
     }
 
     /// The entries whose keys lie in a range. Two descents, whatever its length.
-    fn count_range(&self, table: Table, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<Count> {
-        rank::count_range(self.pages(), &self.open_table(table)?.tree, low, high)
+    fn count_range(&self, table: Table, keys: impl KeyRange) -> Result<Count> {
+        rank::count_range(self.pages(), &self.open_table(table)?.tree, keys.low(), keys.high())
     }
 
     /// The entries between two pairs (key, value). Two descents.

@@ -20,7 +20,8 @@ use super::registry::Registered;
 use super::words::{
     NOT_PINNED, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_POISON, number_of, slot_of, word_of,
 };
-use super::{Builder, Durability, ReadTxn, Reader, WriteTxn};
+use super::{Builder, ReadTxn, Reader, WriteTxn};
+use crate::Durability;
 use crate::canary::{Bug, is_planted};
 use crate::os::SharedLock;
 use crate::sync::atomic::AtomicU32;
@@ -540,6 +541,17 @@ impl Store {
     /// The flag that interrupts long operations on this store.
     pub fn interrupt(&self) -> Interrupt {
         Interrupt(Arc::clone(&self.inner.pages.interrupt))
+    }
+
+    /// The number of the newest commit, of this or another process.
+    pub fn newest_commit(&self) -> u64 {
+        self.inner.latest_number()
+    }
+
+    /// Sixteen random bytes that were drawn when the store was created: no other store has them,
+    /// but its copies.
+    pub fn id(&self) -> [u8; 16] {
+        locked(&self.inner.readers).newest.meta.id
     }
 
     /// The data file.

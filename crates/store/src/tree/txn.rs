@@ -22,7 +22,8 @@ use super::state::{Savepoint, WriteState};
 use super::tree::Tree;
 use super::txn::sizes::KEY_MAX;
 use super::txn_read::unique;
-use super::{Durability, Snapshot, Table, TableOptions, extent, search, spill};
+use super::{Snapshot, Table, TableOptions, extent, search, spill};
+use crate::Durability;
 use crate::{Error, Result};
 
 /// This many pages of the room in the file are reserved for deletes and for the commit itself: a

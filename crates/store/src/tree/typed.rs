@@ -31,7 +31,7 @@ pub struct TypedRange<'t, S, K, V> {
 impl<'t, S: Snapshot, K: KeyCode, V: ValueCode> TypedRange<'t, S, K, V> {
     fn new<'k>(txn: &'t S, table: Table, keys: impl RangeBounds<K::Ref<'k>>) -> Result<Self> {
         let (low, high) = encode_bounds::<K>(&keys);
-        let entries = txn.range(table, slice(&low), slice(&high))?;
+        let entries = txn.range(table, (low, high))?;
         Ok(Self { entries, types: PhantomData })
     }
 }
@@ -94,10 +94,6 @@ fn encode_bounds<'k, K: KeyCode>(
 ) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let encoded = |bound: Bound<&K::Ref<'k>>| bound.map(|key| encode::<K>(*key));
     (encoded(keys.start_bound()), encoded(keys.end_bound()))
-}
-
-fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
 }
 
 /// What is stored of the types of a table. Never 0, which is what an untyped table has.

@@ -177,7 +177,7 @@ fn ranges_from_both_ends() {
     for letter in b'a'..=b'j' {
         txn.put(table, &[letter], b"").unwrap();
     }
-    let mut range = txn.range(table, Bound::Excluded(b"b"), Bound::Included(b"f")).unwrap();
+    let mut range = txn.range(table, (Bound::Excluded(b"b"), Bound::Included(b"f"))).unwrap();
     let mut keys = Vec::new();
     while let Some(entry) = range.next() {
         keys.push(entry.unwrap().key.to_vec()[0]);
@@ -187,9 +187,9 @@ fn ranges_from_both_ends() {
     }
     assert_eq!(keys, b"cfde");
     assert!(range.next_back().is_none());
-    let mut crossed = txn.range(table, Bound::Included(b"f"), Bound::Excluded(b"b")).unwrap();
+    let mut crossed = txn.range(table, (Bound::Included(b"f"), Bound::Excluded(b"b"))).unwrap();
     assert!(crossed.next().is_none() && crossed.next_back().is_none());
-    let deleted = txn.delete_range(table, Bound::Unbounded, Bound::Excluded(b"e")).unwrap();
+    let deleted = txn.delete_range(table, (Bound::Unbounded, Bound::Excluded(b"e"))).unwrap();
     assert_eq!(deleted.keys, 4);
     assert_eq!(txn.count(table).unwrap().keys, 6);
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
+use hedgerow::tree::{ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::{Scratch, all, numbers};
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::tree::{Durability, Paths, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Paths, Snapshot, Store, TableOptions};
 
 use crate::{Owned, Scratch, all, pair};
 
@@ -158,7 +159,7 @@ fn examine_through(path: &Path, map: bool) -> Result<Vec<Owned>, String> {
         let mut entries = Vec::new();
         for name in ["plain", "many"] {
             let table = txn.table(name)?;
-            for entry in txn.range(table, std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)? {
+            for entry in txn.range(table, ..)? {
                 entries.push(crate::owned(entry?));
             }
         }

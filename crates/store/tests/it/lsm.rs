@@ -4,8 +4,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+use hedgerow::key::prefix;
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 
 /// Small sizes, so that little work goes through everything.
 fn options() -> Options {
@@ -68,7 +70,7 @@ fn threads_commit_at_once_and_readers_see_whole_batches() {
         });
     });
     let verify = |db: &Db, space: &Keyspace| {
-        assert_eq!(db.scan(space).unwrap().count() as u64, 2 * WRITERS * (COMMITS + 1));
+        assert_eq!(db.range(space, ..).unwrap().count() as u64, 2 * WRITERS * (COMMITS + 1));
         for writer in 0..WRITERS {
             let key = [&b"a"[..], &writer.to_be_bytes()].concat();
             assert_eq!(db.get(space, &key).unwrap(), Some((COMMITS - 1).to_be_bytes().to_vec()));
@@ -114,7 +116,7 @@ fn what_was_overwritten_and_deleted_gives_its_space_back() {
             db.put(&space, &n.to_be_bytes(), &long(n + round)).unwrap();
         }
     }
-    db.delete_range(&space, &[], Some(&(count / 2).to_be_bytes())).unwrap();
+    db.delete_range(&space, ..&(count / 2).to_be_bytes()).unwrap();
     db.compact().unwrap();
     let live = count / 2 * (8 + 1024);
     let stat = db.stat();
@@ -201,7 +203,7 @@ fn damage_is_told_by_name() {
     let read = |path: &Path| -> hedgerow::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let db = Options::new().open(path)?;
         let space = db.keyspace("space", KeyspaceOptions::default())?;
-        db.scan(&space)?.collect()
+        db.range(&space, ..)?.collect()
     };
     let whole = read(&path).unwrap();
     let copy = folder.path().join("copy");
@@ -222,7 +224,7 @@ fn damage_is_told_by_name() {
                     let is_prefix = found.iter().all(|entry| whole.contains(entry));
                     assert!(is_prefix && found.len() + 1 >= whole.len(), "{name:?} {at}");
                 }
-                Err(Error::Damaged { path, .. } | Error::NotAStore { path, .. }) => {
+                Err(Error::Corrupt { path, .. } | Error::NotAStore { path, .. }) => {
                     assert_eq!(path, copy.join(&name), "at {at}");
                 }
                 Err(other) => panic!("{name:?} {at}: {other}"),
@@ -248,7 +250,7 @@ fn a_get_reads_its_value_and_nothing_else() {
     db.compact().unwrap();
     db.close().unwrap();
     let (db, space) = open(&path);
-    let scanned = db.scan(&space).unwrap().keys_only().map(Result::unwrap).count();
+    let scanned = db.range(&space, ..).unwrap().keys_only().map(Result::unwrap).count();
     assert_eq!(scanned, keys.len());
     let before = db.stat().reads;
     assert_eq!(before.values, 0, "a scan of keys reads no values");
@@ -294,12 +296,12 @@ fn values_that_are_held_back_are_read() {
         let is_right = |value: Option<Vec<u8>>| value.is_some_and(|value| value == [0xa7; 300]);
         assert!(keys.iter().all(|key| is_right(db.get(space, key).unwrap())));
         assert!(db.multi_get(space, &keys).unwrap().into_iter().all(is_right));
-        let scanned: Vec<_> = db.scan(space).unwrap().map(Result::unwrap).collect();
+        let scanned: Vec<_> = db.range(space, ..).unwrap().map(Result::unwrap).collect();
         assert!(scanned.iter().map(|entry| entry.0[0]).eq(0..COUNT));
         assert!(scanned.into_iter().all(|entry| is_right(Some(entry.1))));
         let mut cursor = db.cursor(space).unwrap();
-        cursor.seek(&[COUNT / 2]).unwrap();
-        assert!(is_right(cursor.value().unwrap()));
+        let entry = cursor.seek(&[COUNT / 2]).unwrap();
+        assert!(is_right(entry.map(|entry| entry.value().unwrap())));
     };
     check(&db, &space);
     assert_eq!(written(), 0, "it is held back");
@@ -329,7 +331,7 @@ fn values_are_shown_as_they_are_copied() {
     }
     let wanted = |n: u64| n * 1_103_515_245 % 4_100;
     let snapshot = db.snapshot();
-    db.delete_range(&space, &500_u64.to_be_bytes(), None).unwrap();
+    db.delete_range(&space, &500_u64.to_be_bytes()..).unwrap();
     for batch in 0..20 {
         let mut numbers: Vec<u64> = (batch * 300..(batch + 1) * 300).map(wanted).collect();
         numbers[7] = numbers[200];
@@ -399,7 +401,7 @@ fn the_memory_limit_is_kept() {
                 assert_eq!(value, Some(long(u64::from_be_bytes(*key))));
             }
         }
-        let entries = db.scan(&space).unwrap().map(Result::unwrap);
+        let entries = db.range(&space, ..).unwrap().map(Result::unwrap);
         assert!(entries.eq((0..count).map(|n| (n.to_be_bytes().to_vec(), long(n)))));
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         watcher.join().unwrap()
@@ -429,25 +431,31 @@ fn scans_read_ahead_what_they_come_to() {
     }
     let expected: Vec<_> = (0..count).map(|n| (n.to_be_bytes().to_vec(), long(n + 1))).collect();
     let check = || {
-        let scan = || db.scan(&space).unwrap();
-        assert!(scan().map(Result::unwrap).eq(expected.iter().cloned()));
-        assert!(scan().reverse().map(Result::unwrap).eq(expected.iter().rev().cloned()));
-        let part = scan().from(&300_u64.to_be_bytes()).to(&1_700_u64.to_be_bytes());
+        let all = || db.range(&space, ..).unwrap();
+        assert!(all().map(Result::unwrap).eq(expected.iter().cloned()));
+        assert!(all().rev().map(Result::unwrap).eq(expected.iter().rev().cloned()));
+        let part = db.range(&space, 300_u64.to_be_bytes()..1_700_u64.to_be_bytes()).unwrap();
         assert!(part.map(Result::unwrap).eq(expected[300..1_700].iter().cloned()));
-        let prefix = scan().prefix(&[0, 0, 0, 0, 0, 0, 5]).reverse();
-        assert!(prefix.map(Result::unwrap).eq(expected[1_280..1_536].iter().rev().cloned()));
-        assert_eq!(scan().take(3).map(Result::unwrap).collect::<Vec<_>>(), expected[..3]);
+        let part = db.range(&space, prefix([0, 0, 0, 0, 0, 0, 5])).unwrap().rev();
+        assert!(part.map(Result::unwrap).eq(expected[1_280..1_536].iter().rev().cloned()));
+        assert_eq!(all().take(3).map(Result::unwrap).collect::<Vec<_>>(), expected[..3]);
+        let (mut both, mut wanted) = (all(), expected.iter().cloned());
+        for n in 0..=count {
+            let found = if n % 3 == 0 { both.next_back() } else { both.next() };
+            let wanted = if n % 3 == 0 { wanted.next_back() } else { wanted.next() };
+            assert_eq!(found.map(Result::unwrap), wanted);
+        }
     };
     check();
     db.compact().unwrap();
     check();
     db.close().unwrap();
     let (db, space) = open(&path);
-    let keys = db.scan(&space).unwrap().keys_only().map(|entry| entry.unwrap().0);
+    let keys = db.range(&space, ..).unwrap().keys_only().map(|entry| entry.unwrap().0);
     assert!(keys.eq(expected.iter().map(|entry| entry.0.clone())));
     let before = db.stat().reads;
     assert_eq!((before.values, before.prefetched), (0, 0));
-    let entries = db.scan(&space).unwrap().map(Result::unwrap);
+    let entries = db.range(&space, ..).unwrap().map(Result::unwrap);
     assert!(entries.eq(expected.iter().cloned()));
     let after = db.stat().reads;
     assert_eq!(after.values, 0);
@@ -494,7 +502,7 @@ fn a_long_scan_reads_early_and_tells_late() {
         db.compact().unwrap();
         // The last window of values was asked for before the scan came to it.
         let (mut last, mut asked) = (0, 0);
-        for (n, entry) in (0..).zip(db.scan(&space).unwrap()) {
+        for (n, entry) in (0..).zip(db.range(&space, ..).unwrap()) {
             assert_eq!(entry.unwrap(), (u64::to_be_bytes(n).to_vec(), long(n)));
             let prefetched = db.stat().reads.prefetched;
             if prefetched > asked {
@@ -504,27 +512,27 @@ fn a_long_scan_reads_early_and_tells_late() {
         assert!(last < count - 100, "{last}");
         assert_eq!(last > 0, threshold == 200);
         // The store goes while a scan is in the middle of what is read early, or before.
-        let mut scan = db.scan(&space).unwrap();
+        let mut scan = db.range(&space, ..).unwrap();
         assert_eq!(scan.by_ref().take(3_000).filter(Result::is_ok).count(), 3_000);
         drop(db);
         let left = scan.map(Result::unwrap).map(|entry| entry.0);
         assert!(left.eq((3_000..count).map(|n: u64| n.to_be_bytes().to_vec())));
         for stop in [1_000, 2_345, 5_000] {
             let (db, space) = open();
-            let mut scan = db.scan(&space).unwrap();
+            let mut scan = db.range(&space, ..).unwrap();
             assert_eq!(scan.by_ref().take(stop).filter(Result::is_ok).count(), stop);
             drop(scan);
             db.close().unwrap();
         }
         damage(&path, &long(bad));
         let (db, space) = open();
-        let entries = db.scan(&space).unwrap().take_while(Result::is_ok).count() as u64;
+        let entries = db.range(&space, ..).unwrap().take_while(Result::is_ok).count() as u64;
         // Where values stand in blocks, a block is damaged as a whole.
         let most = if threshold == 200 { 0 } else { 40 };
         assert!((bad - most..=bad).contains(&entries), "{entries} before {bad}");
-        let error = db.scan(&space).unwrap().find_map(Result::err).unwrap();
-        assert!(matches!(error, Error::Damaged { .. }), "{error}");
-        let first = db.scan(&space).unwrap().take(entries as usize);
+        let error = db.range(&space, ..).unwrap().find_map(Result::err).unwrap();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        let first = db.range(&space, ..).unwrap().take(entries as usize);
         assert!(first.filter(Result::is_ok).count() as u64 == entries);
     }
 }
@@ -556,7 +564,7 @@ fn readers_change_nothing_and_need_no_lock_file() {
     let readers = [0; 3].map(|_| options().open_read_only(&path).unwrap());
     for reader in &readers {
         let space = reader.find_keyspace("space").unwrap().unwrap();
-        assert_eq!(reader.scan(&space).unwrap().count(), 5000);
+        assert_eq!(reader.range(&space, ..).unwrap().count(), 5000);
         assert!(reader.check().unwrap().is_sound());
         assert_eq!(reader.get(&space, &7_u64.to_be_bytes()).unwrap(), Some(value(7)));
     }
@@ -568,13 +576,13 @@ fn readers_change_nothing_and_need_no_lock_file() {
     let reader = options().open_read_only(&path).unwrap();
     assert!(!path.join("LOCK").exists());
     let (db, space) = open(&path);
-    db.delete_range(&space, &[], None).unwrap();
+    db.delete_range(&space, ..).unwrap();
     db.compact().unwrap();
     db.close().unwrap();
     let space = reader.find_keyspace("space").unwrap().unwrap();
-    for entry in reader.scan(&space).unwrap() {
+    for entry in reader.range(&space, ..).unwrap() {
         let (key, found) = entry.unwrap();
         assert_eq!(found, value(u64::from_be_bytes(key.try_into().unwrap())));
     }
-    assert_eq!(reader.scan(&space).unwrap().count(), 5000);
+    assert_eq!(reader.range(&space, ..).unwrap().count(), 5000);
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::lsm::{Batch, Db, Durability, Options};
+use hedgerow::lsm::{Batch, Db, Options, Readable};
 
 fn open(path: &Path) -> Db {
     let options = Options::new().create(true).durability(Durability::None);
@@ -42,9 +43,9 @@ fn a_dropped_keyspace_is_gone_with_its_space() {
     let db = open(&path);
     assert_eq!(db.keyspaces().unwrap(), [b"kept".to_vec()]);
     let kept = db.find_keyspace("kept").unwrap().unwrap();
-    assert_eq!(db.scan(&kept).unwrap().count(), 2_000);
+    assert_eq!(db.range(&kept, ..).unwrap().count(), 2_000);
     let anew = db.keyspace("inline", Default::default()).unwrap();
-    assert_eq!(db.scan(&anew).unwrap().count(), 0, "one of the same name begins empty");
+    assert_eq!(db.range(&anew, ..).unwrap().count(), 0, "one of the same name begins empty");
 }
 
 /// Hunts for tables that are kept, or read again, although no reader can see anything in them.
@@ -57,9 +58,9 @@ fn tables_under_deleted_ranges_go_without_being_merged() {
     let space = db.keyspace("a", Default::default()).unwrap();
     let snapshot = db.snapshot();
     let before = db.stat().bytes();
-    db.delete_range(&space, &[], None).unwrap();
+    db.delete_range(&space, ..).unwrap();
     db.flush().unwrap();
-    assert_eq!(snapshot.scan(&space).unwrap().count(), 2_000, "the snapshot holds them");
+    assert_eq!(snapshot.range(&space, ..).unwrap().count(), 2_000, "the snapshot holds them");
     assert!(db.stat().bytes() >= before);
     drop(snapshot);
     db.drop_keyspace("a").unwrap();
@@ -85,9 +86,9 @@ fn handles_of_a_dropped_keyspace_write_nothing() {
     let mut txn = db.transaction();
     txn.put(&old, b"key", b"").unwrap();
     db.drop_keyspace("x").unwrap();
-    assert!(matches!(db.put(&old, b"key", b""), Err(Error::NoKeyspace { name }) if name == b"x"));
-    assert!(matches!(db.write(batch), Err(Error::NoKeyspace { .. })));
-    assert!(matches!(txn.commit(), Err(Error::NoKeyspace { .. })));
+    assert!(matches!(db.put(&old, b"key", b""), Err(Error::NoTable { name }) if name == b"x"));
+    assert!(matches!(db.write(batch), Err(Error::NoTable { .. })));
+    assert!(matches!(txn.commit(), Err(Error::NoTable { .. })));
     assert_eq!(db.get(&kept, b"key").unwrap(), None, "nothing of the batch");
     assert_eq!(db.get(&old, b"key").unwrap(), None);
     let new = db.keyspace("x", Default::default()).unwrap();
@@ -113,17 +114,17 @@ fn nothing_is_written_behind_a_drop() {
                         let key = [round, writer, n].map(u32::to_be_bytes).concat();
                         match db.put(space, &key, b"value") {
                             Ok(()) => {}
-                            Err(Error::NoKeyspace { .. }) => return,
+                            Err(Error::NoTable { .. }) => return,
                             Err(other) => panic!("{other}"),
                         }
                     }
                 });
             }
             scope.spawn(|| {
-                while db.scan(&space).unwrap().next().is_none() {}
+                while db.range(&space, ..).unwrap().next().is_none() {}
                 assert!(db.drop_keyspace("x").unwrap());
             });
         });
-        assert_eq!(db.scan(&space).unwrap().count(), 0);
+        assert_eq!(db.range(&space, ..).unwrap().count(), 0);
     }
 }

@@ -6,8 +6,10 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::lsm::{Db, Durability, Keyspace, Options, Transaction};
+use hedgerow::key::prefix;
+use hedgerow::lsm::{Db, Keyspace, Options, Readable, Transaction};
 use proptest::prelude::*;
 
 fn open(folder: &tempfile::TempDir) -> (Db, Keyspace) {
@@ -32,21 +34,21 @@ fn a_transaction_reads_its_own_writes() {
     let mut txn = db.transaction();
     txn.put(&space, &[3], &[33]).unwrap();
     txn.delete(&space, &[1]).unwrap();
-    txn.delete_range(&space, &[4], Some(&[6])).unwrap();
+    txn.delete_range(&space, [4]..[6]).unwrap();
     txn.put(&space, &[5], &[55]).unwrap();
     txn.put(&space, &[9], &[99]).unwrap();
     assert_eq!(txn.get(&space, &[4]).unwrap(), None);
     assert_eq!(txn.get(&space, &[5]).unwrap(), Some(vec![55]));
     let all = [(2, 2), (3, 33), (5, 55), (6, 6), (9, 99)];
-    assert_eq!(entries(txn.scan(&space).unwrap()), all);
+    assert_eq!(entries(txn.range(&space, ..).unwrap()), all);
     let mut backwards = all;
     backwards.reverse();
-    assert_eq!(entries(txn.scan(&space).unwrap().reverse()), backwards);
-    assert_eq!(entries(txn.scan(&space).unwrap().from(&[3]).to(&[6])), all[1..3]);
-    assert_eq!(entries(txn.scan(&space).unwrap().prefix(&[5])), [(5, 55)]);
+    assert_eq!(entries(txn.range(&space, ..).unwrap().rev()), backwards);
+    assert_eq!(entries(txn.range(&space, [3]..[6]).unwrap()), all[1..3]);
+    assert_eq!(entries(txn.range(&space, prefix([5])).unwrap()), [(5, 55)]);
     assert_eq!(db.get(&space, &[3]).unwrap(), Some(vec![3]), "nobody else sees it yet");
     txn.commit().unwrap();
-    assert_eq!(entries(db.scan(&space).unwrap()), all);
+    assert_eq!(entries(db.range(&space, ..).unwrap()), all);
 }
 
 #[test]
@@ -74,7 +76,7 @@ fn an_entry_that_appears_in_a_scanned_range_conflicts() {
     // looks at the third.
     for (key, is_conflict) in [(5, true), (15, true), (25, true), (31, false)] {
         let mut txn = db.transaction();
-        assert_eq!(txn.scan(&space).unwrap().take(2).count(), 2);
+        assert_eq!(txn.range(&space, ..).unwrap().take(2).count(), 2);
         txn.put(&space, &[200], b"x").unwrap();
         db.put(&space, &[key], b"new").unwrap();
         db.flush().unwrap();
@@ -100,9 +102,9 @@ fn changes_are_seen_wherever_they_went() {
             db.delete(&space, b"key").unwrap();
             db.compact().unwrap();
         }),
-        ("a range", &|| db.delete_range(&space, b"k", Some(b"l")).unwrap()),
+        ("a range", &|| db.delete_range(&space, b"k"..b"l").unwrap()),
         ("a merged range", &|| {
-            db.delete_range(&space, b"", None).unwrap();
+            db.delete_range(&space, ..).unwrap();
             db.compact().unwrap();
         }),
     ];
@@ -110,7 +112,7 @@ fn changes_are_seen_wherever_they_went() {
         for is_range in [false, true] {
             let mut txn = db.transaction();
             match is_range {
-                true => drop(txn.scan(&space).unwrap().prefix(b"ke").count()),
+                true => drop(txn.range(&space, prefix(b"ke")).unwrap().count()),
                 false => drop(txn.get(&space, b"key").unwrap()),
             }
             txn.put(&space, b"z", b"").unwrap();
@@ -236,8 +238,8 @@ impl Pair {
             }
             Step::Scan(t, range, reverse) => {
                 let (txn, shadow) = &mut self.open[t];
-                let scan = txn.scan(&space).unwrap().from(&[range.start]).to(&[range.end]);
-                let found = entries(if reverse { scan.reverse() } else { scan });
+                let scan = txn.range(&space, [range.start]..[range.end]).unwrap();
+                let found = if reverse { entries(scan.rev()) } else { entries(scan) };
                 let mut expected: Vec<(u8, u8)> =
                     shadow.state.range(range.clone()).map(|(key, value)| (*key, *value)).collect();
                 if reverse {
@@ -256,7 +258,7 @@ impl Pair {
             }
             Step::DeleteRange(t, range) => {
                 let (txn, shadow) = &mut self.open[t];
-                txn.delete_range(&space, &[range.start], Some(&[range.end])).unwrap();
+                txn.delete_range(&space, [range.start]..[range.end]).unwrap();
                 range.for_each(|key| shadow.own(key, None, &changed_since[t]));
             }
             Step::Commit(t) => {
@@ -284,7 +286,7 @@ impl Pair {
                 changed_since.iter_mut().for_each(|keys| keys.extend([key]));
             }
             Step::PlainRange(range) => {
-                db.delete_range(&space, &[range.start], Some(&[range.end])).unwrap();
+                db.delete_range(&space, [range.start]..[range.end]).unwrap();
                 for key in range {
                     self.changed(key, None);
                     changed_since.iter_mut().for_each(|keys| keys.extend([key]));
@@ -334,7 +336,7 @@ proptest! {
             pair.step(step, &mut changed_since);
         }
         let all: Vec<(u8, u8)> = pair.state.iter().map(|(key, value)| (*key, *value)).collect();
-        prop_assert_eq!(entries(pair.db.scan(&pair.space).unwrap()), all);
+        prop_assert_eq!(entries(pair.db.range(&pair.space, ..).unwrap()), all);
     }
 }
 
@@ -371,7 +373,7 @@ fn wander(
     if random(rng, 3) == 0 {
         let from = random(rng, u64::from(KEYS) - 3) as u8;
         let mut range: BTreeMap<u8, u64> = (from..from + 3).map(|key| (key, 0)).collect();
-        for entry in txn.scan(space)?.from(&[from]).to(&[from + 3]) {
+        for entry in txn.range(space, [from]..[from + 3])? {
             let (key, value) = entry?;
             range.insert(key[0], version(Some(value)));
         }

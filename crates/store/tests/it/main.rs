@@ -5,7 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
 
-use std::ops::Bound;
 use std::path::PathBuf;
 
 use hedgerow::tree::{Builder, Entry, Snapshot, Store, Table};
@@ -93,10 +92,7 @@ fn pair(key: &str, value: &str) -> Owned {
 
 /// All entries of a table.
 fn all<S: Snapshot>(txn: &S, table: Table) -> Vec<Owned> {
-    txn.range(table, Bound::Unbounded, Bound::Unbounded)
-        .unwrap()
-        .map(|entry| owned(entry.unwrap()))
-        .collect()
+    txn.range(table, ..).unwrap().map(|entry| owned(entry.unwrap())).collect()
 }
 
 /// Numbers without a pattern, the same ones in each run: SplitMix64.

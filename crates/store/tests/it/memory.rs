@@ -4,7 +4,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
+use hedgerow::Durability;
+use hedgerow::tree::{ReadTxn, Snapshot, Store, Table, TableOptions, WriteTxn};
 
 use crate::{Scratch, numbers, processes};
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Snapshot, Store, TableOptions};
 
 use crate::{Scratch, all};
 

@@ -37,8 +37,8 @@ fn step<I: DoubleEndedIterator>(iterator: &mut I, n: u64) -> Option<I::Item> {
 }
 
 fn same_steps<S: Snapshot>(txn: &S, table: Table, (low, high): Ends<'_>, seed: u64) {
-    let mut range = txn.range(table, low, high).unwrap();
-    let mut list = all(txn.range(table, low, high).unwrap()).into_iter();
+    let mut range = txn.range(table, (low, high)).unwrap();
+    let mut list = all(txn.range(table, (low, high)).unwrap()).into_iter();
     for n in numbers(seed) {
         let (found, wanted) = (step(&mut range, n), step(&mut list, n));
         assert_eq!(found.map(|entry| owned(entry.unwrap())), wanted);
@@ -80,8 +80,8 @@ fn adapters_of_the_standard_library_skip_and_count() {
     let scratch = Scratch::new();
     let mut txn = scratch.store.begin_write().unwrap();
     let table = fill(&mut txn);
-    let list = all(txn.range(table, Bound::Unbounded, Bound::Unbounded).unwrap());
-    let range = || txn.range(table, Bound::Unbounded, Bound::Unbounded).unwrap();
+    let list = all(txn.range(table, ..).unwrap());
+    let range = || txn.range(table, ..).unwrap();
     assert_eq!(range().count(), list.len());
     assert_eq!(range().last().map(|entry| owned(entry.unwrap())), list.last().cloned());
     assert_eq!(all(range().skip(3_000).take(100)), list[3_000..3_100]);
@@ -132,7 +132,7 @@ fn pages_that_are_passed_by_are_not_read() {
     let store = Store::open(&path).unwrap();
     let txn = store.begin_read().unwrap();
     let table = txn.table("t").unwrap();
-    let range = || txn.range(table, Bound::Unbounded, Bound::Unbounded).unwrap();
+    let range = || txn.range(table, ..).unwrap();
     assert_eq!(range().count(), 20_000);
     assert_eq!(all(range().skip(15_000).take(1))[0].0, 15_000_u32.to_be_bytes());
     assert_eq!(all(range().rev().skip(19_000).take(1))[0].0, 999_u32.to_be_bytes());

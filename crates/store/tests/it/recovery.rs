@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
-use hedgerow::tree::{Durability, Snapshot, Store, TableOptions};
+use hedgerow::tree::{Snapshot, Store, TableOptions};
 
 use crate::{numbers, owned};
 

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
+use hedgerow::Durability;
 use hedgerow::os::sim::{Config, CrashMode, SimSystem};
-use hedgerow::tree::{Durability, ReadTxn, Snapshot, Store, TableOptions, WriteTxn};
+use hedgerow::tree::{ReadTxn, Snapshot, Store, TableOptions, WriteTxn};
 use hedgerow::{Error, Result};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};

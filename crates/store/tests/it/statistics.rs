@@ -62,7 +62,7 @@ fn counts_of_ranges_with_every_kind_of_end() {
                 };
                 let expected = keys.iter().filter(inside).count() as u64;
                 let found = txn
-                    .count_range(table, low.map(|k| k.as_slice()), high.map(|k| k.as_slice()))
+                    .count_range(table, (low.map(|k| k.as_slice()), high.map(|k| k.as_slice())))
                     .unwrap();
                 assert_eq!(found, Count { keys: expected, values: expected });
             }
@@ -138,7 +138,7 @@ fn pairs_of_a_table_with_duplicates() {
         let count = txn.count_pairs(table, Bound::Unbounded, Bound::Excluded(high)).unwrap();
         assert_eq!(count, before);
         let count =
-            txn.count_range(table, Bound::Unbounded, Bound::Excluded(key.as_slice())).unwrap();
+            txn.count_range(table, (Bound::Unbounded, Bound::Excluded(key.as_slice()))).unwrap();
         assert_eq!(count.keys, keys_before(&key));
         assert_eq!(count.values, pairs.partition_point(|p| p.0 < key) as u64);
     }
@@ -152,7 +152,7 @@ fn counters_follow_rollbacks_and_deleted_ranges() {
     let all = keys.len() as u64;
     let savepoint = txn.savepoint().unwrap();
     let middle = Bound::Included(keys[5000].as_slice());
-    let deleted = txn.delete_range(table, Bound::Unbounded, middle).unwrap();
+    let deleted = txn.delete_range(table, (Bound::Unbounded, middle)).unwrap();
     assert_eq!(deleted.keys, 5001);
     assert_eq!(txn.count(table).unwrap().keys, all - 5001);
     assert_eq!(owned(txn.nth(table, 0).unwrap().unwrap()).0, keys[5001]);

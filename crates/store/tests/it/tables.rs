@@ -1,9 +1,8 @@
 //! Named tables: created, listed, renamed, cleared and dropped, their options kept and checked.
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::tree::{
-    CopyOptions, Duplicates, Durability, Entry, Order, Snapshot, Store, Table, TableOptions,
-};
+use hedgerow::tree::{CopyOptions, Duplicates, Entry, Order, Snapshot, Store, Table, TableOptions};
 
 use crate::{Scratch, all, numbers, pair};
 

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hedgerow::Durability;
 use hedgerow::Error;
-use hedgerow::tree::{Durability, Store, TableOptions, TypedMultimap, TypedTable};
+use hedgerow::tree::{Store, TableOptions, TypedMultimap, TypedTable};
 use proptest::prelude::*;
 
 fn store() -> (tempfile::TempDir, Store) {

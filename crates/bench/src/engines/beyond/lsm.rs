@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options};
+use hedgerow::Durability;
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 
 use super::{Key, Kind};
 use crate::engine::Result;
@@ -23,7 +24,7 @@ impl Store {
         let separation_threshold = if kind == Kind::HedgerowInline { u32::MAX } else { SEPARATED };
         let keyspace = db.keyspace("table", KeyspaceOptions { separation_threshold })?;
         let is_held = kind == Kind::HedgerowHeld;
-        let durability = if is_held { Durability::None } else { Durability::Buffered };
+        let durability = if is_held { Durability::None } else { Durability::Eventual };
         Ok(Self { db, keyspace, durability })
     }
 
@@ -70,7 +71,7 @@ impl super::Store for Store {
     }
 
     fn scan(&self, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        for entry in self.db.scan(&self.keyspace)? {
+        for entry in self.db.range(&self.keyspace, ..)? {
             let (key, value) = entry?;
             see(&key, &value);
         }

@@ -17,6 +17,7 @@ use crate::portable::TableHeader;
 use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
+use hedgerow::lsm::Readable;
 
 /// Progress is shown, and Ctrl-C checked for, once in this many entries.
 const STRIDE: u64 = 1 << 12;
@@ -117,7 +118,7 @@ fn to_tree(from: &Path, to: &Path) -> Result<Tables, Failure> {
     let (mut spaces, mut total) = (Vec::new(), 0);
     for name in db.keyspaces()? {
         if let Some(space) = db.find_keyspace(&name)? {
-            total += db.estimate_count(&space, &[], None)?;
+            total += db.estimate_count(&space, ..)?;
             spaces.push(space);
         }
     }
@@ -130,7 +131,7 @@ fn to_tree(from: &Path, to: &Path) -> Result<Tables, Failure> {
         progress.message(shown(space.name()));
         let (name, before) = (Name(space.name().to_vec()), loader.loaded().put);
         loader.begin_table(name.clone(), &Target::Exactly(&TableOptions::new()))?;
-        for entry in lsm::while_wanted(db.scan(space)?) {
+        for entry in lsm::while_wanted(db.range(space, ..)?) {
             let (key, value) = entry?;
             put(&mut loader, &progress, (&key, &value))?;
         }

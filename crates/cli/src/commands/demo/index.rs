@@ -5,7 +5,8 @@ use std::fs::Metadata;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use hedgerow::tree::{Durability, Snapshot, Store, Table, TableOptions, WriteTxn};
+use hedgerow::Durability;
+use hedgerow::tree::{Snapshot, Store, Table, TableOptions, WriteTxn};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::exit::Failure;

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use hedgerow::key::prefix;
 use hedgerow::tree::{Entry, ReadTxn, Snapshot, Store, Table};
 use serde_json::{Value, json};
 
@@ -12,7 +13,6 @@ use super::index::{EXTENSIONS, FILES, Indexed};
 use crate::codec::shown;
 use crate::exit::Failure;
 use crate::numbers::grouped;
-use crate::range::Keys;
 
 /// This many folders are counted.
 const FOLDERS: usize = 3;
@@ -79,10 +79,7 @@ impl Asker {
     }
 
     fn under(&self, folder: &[u8]) -> Result<Answer, Failure> {
-        let fast = || {
-            let keys = Keys::with_prefix(folder.to_vec());
-            Ok(self.txn.count_range(self.files, keys.low(), keys.high())?.values)
-        };
+        let fast = || Ok(self.txn.count_range(self.files, prefix(folder))?.values);
         let slow = || {
             let mut cursor = self.txn.cursor(self.files)?;
             let mut entry = cursor.seek_at_or_after(&self.txn, folder)?;

@@ -9,6 +9,7 @@ use crate::json;
 use crate::open::{MAIN, argument};
 use crate::output::Output;
 use crate::{input, signals};
+use hedgerow::lsm::Readable;
 
 /// `put`.
 pub(super) fn put(args: &put::Args, json: bool) -> Result<Exit, Failure> {
@@ -69,14 +70,9 @@ pub(super) fn delete(args: &delete::Args, json: bool) -> Result<Exit, Failure> {
         }
         None => {
             let keys = args.range.bytewise_keys(args.formats.key())?;
-            let (start, end) = (keys.start(), keys.end());
-            let mut scan = db.scan(&space)?.from(&start).keys_only();
-            if let Some(end) = &end {
-                scan = scan.to(end);
-            }
-            let is_found = scan.next().transpose()?.is_some();
-            let about = db.estimate_count(&space, &start, end.as_deref())?;
-            db.delete_range(&space, &start, end.as_deref())?;
+            let is_found = db.range(&space, &keys)?.keys_only().next().transpose()?.is_some();
+            let about = db.estimate_count(&space, &keys)?;
+            db.delete_range(&space, &keys)?;
             (is_found, about)
         }
     };
@@ -96,19 +92,14 @@ pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
     let db = read(&args.table.store)?;
     let space = keyspace(&db, &args.table.table)?;
     let keys = args.range.bytewise_keys(args.formats.key())?;
-    let mut scan = db.scan(&space)?.from(&keys.start());
-    if let Some(end) = keys.end() {
-        scan = scan.to(&end);
-    }
-    if args.reverse {
-        scan = scan.reverse();
-    }
+    let mut range = db.range(&space, &keys)?;
     if args.keys_only {
-        scan = scan.keys_only();
+        range = range.keys_only();
     }
     let mut printer = scan::Printer::new(json, args.formats, args.keys_only);
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    for entry in while_wanted(scan).take(limit) {
+    let mut next = || if args.reverse { range.next_back() } else { range.next() };
+    for entry in while_wanted(std::iter::from_fn(&mut next)).take(limit) {
         let (key, value) = entry?;
         printer.print_pair(&key, &value)?;
     }
@@ -129,7 +120,7 @@ pub(super) fn count(args: &count::Args, json: bool) -> Result<Exit, Failure> {
     let space = keyspace(&db, &args.table.table)?;
     let keys = args.range.bytewise_keys(args.formats.key())?;
     signals::check()?;
-    let about = db.estimate_count(&space, &keys.start(), keys.end().as_deref())?;
+    let about = db.estimate_count(&space, &keys)?;
     let mut out = Output::stdout();
     match json {
         true => json::print(&mut out, &json!({ "about": about }))?,

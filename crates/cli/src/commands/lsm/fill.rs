@@ -1,6 +1,7 @@
 //! Fills keyspaces from a stream of entries, committing in batches.
 
-use hedgerow::lsm::{Batch, Db, Durability, Keyspace};
+use hedgerow::Durability;
+use hedgerow::lsm::{Batch, Db, Keyspace, Readable};
 
 use crate::exit::Failure;
 use crate::loader::{Fill, Loaded, Target};
@@ -38,7 +39,7 @@ impl Filler {
 
 impl Fill for Filler {
     fn begin_table(&mut self, name: Name, _: &Target<'_>) -> Result<(), Failure> {
-        self.commit(Durability::Buffered)?;
+        self.commit(Durability::Eventual)?;
         self.space = Some(self.db.keyspace(&name.0, Default::default())?);
         self.loaded.tables += 1;
         Ok(())
@@ -63,7 +64,7 @@ impl Fill for Filler {
         self.loaded.put += 1;
         let is_full = self.bytes >= BATCH_BYTES;
         if is_full {
-            self.commit(Durability::Buffered)?;
+            self.commit(Durability::Eventual)?;
         }
         Ok(is_full)
     }

@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::open::{MAIN, Name};
 use crate::portable::{Portable, TableHeader, mdb};
+use hedgerow::lsm::Readable;
 
 /// The page size that LMDB's tools get to see; this engine has no pages.
 const PAGE_SIZE: u32 = 4096;
@@ -26,7 +27,7 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     let spaces = spaces?;
     let mut bytes = 0;
     for space in spaces.iter().filter(|_| portable == Portable::Mdb) {
-        for entry in while_wanted(db.scan(space)?) {
+        for entry in while_wanted(db.range(space, ..)?) {
             let (key, value) = entry?;
             bytes += mdb::entry_bytes(key.len(), value.len());
         }
@@ -35,9 +36,9 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
     let mut dump = args.begin(portable, mdb)?;
     for space in &spaces {
         let name = Some(space.name().to_vec());
-        let about = db.estimate_count(space, &[], None)?;
+        let about = db.estimate_count(space, ..)?;
         dump.begin(&TableHeader { name, ..TableHeader::default() }, Some(about));
-        for entry in while_wanted(db.scan(space)?) {
+        for entry in while_wanted(db.range(space, ..)?) {
             let (key, value) = entry?;
             dump.entry(&key, &value)?;
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hedgerow::Error;
-use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options, Reader};
+use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options, Readable, Reader};
 use serde_json::{Value, json};
 
 use super::super::{check, compact, copy, create, stat, tables};
@@ -85,7 +85,7 @@ fn spaces(db: &Reader) -> Result<Vec<Value>, Failure> {
         let space = keyspace(db, &Name(name))?;
         Ok(json!({
             "name": shown(space.name()),
-            "about_keys": db.estimate_count(&space, &[], None)?,
+            "about_keys": db.estimate_count(&space, ..)?,
             "separate_from": space.separation_threshold(),
         }))
     };
@@ -174,7 +174,7 @@ fn print_stat(
 pub(super) fn check(args: &check::Args, json: bool) -> Result<Exit, Failure> {
     let report = match verify(args) {
         // Damage that stops the check is a finding, not a failure.
-        Err(Failure::Store(error @ Error::Damaged { .. })) => {
+        Err(Failure::Store(error @ Error::Corrupt { .. })) => {
             CheckReport { damage: vec![error], ..CheckReport::default() }
         }
         other => other?,

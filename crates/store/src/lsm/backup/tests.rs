@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::lsm::{Durability, Keyspace, KeyspaceOptions, Options};
+use crate::Durability;
+use crate::lsm::{Keyspace, KeyspaceOptions, Options, Readable};
 use crate::os::sim::{self, CrashMode, SimSystem};
 
 fn options() -> Options {
@@ -45,7 +46,7 @@ impl Pair {
     }
 
     fn delete(&mut self, from: &[u8], to: &[u8]) {
-        self.db.delete_range(&self.space, from, Some(to)).unwrap();
+        self.db.delete_range(&self.space, from..to).unwrap();
         self.state.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
     }
 }
@@ -54,7 +55,7 @@ fn read(options: &Options, path: &Path) -> crate::Result<State> {
     let db = options.open(path)?;
     assert!(db.check()?.is_sound());
     match db.find_keyspace("space")? {
-        Some(space) => db.scan(&space)?.collect(),
+        Some(space) => db.range(&space, ..)?.collect(),
         None => Ok(State::new()),
     }
 }
@@ -206,7 +207,7 @@ fn damage_does_not_go_to_a_backup() {
         changed[bytes.len() / 3] ^= 4;
         std::fs::write(&newest, changed).unwrap();
         match pair.db.backup(&backup, &mut quiet) {
-            Err(Error::Damaged { path, .. }) => assert_eq!(path, newest),
+            Err(Error::Corrupt { path, .. }) => assert_eq!(path, newest),
             other => panic!("{kind}: {other:?}"),
         }
         std::fs::write(&newest, bytes).unwrap();

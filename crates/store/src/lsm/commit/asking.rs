@@ -9,10 +9,10 @@ use std::task::{Context, Poll, Waker};
 use super::batch::Batch;
 use super::pool::{Get, Reply, Task};
 use super::transaction::Transaction;
+use crate::Durability;
 use crate::lsm::db::Db;
 use crate::lsm::engine::Inner;
 use crate::lsm::keyspace::Keyspace;
-use crate::lsm::options::Durability;
 use crate::lsm::read::view::View;
 use crate::sync::Mutex;
 use crate::{Error, Result};
@@ -101,7 +101,7 @@ impl Db {
     }
 
     fn ask_get(&self, keyspace: &Keyspace, key: &[u8], reply: Reply<Option<Vec<u8>>>) {
-        match self.inner.check(keyspace) {
+        match keyspace.check(self.inner.catalog.store) {
             Ok(()) => {
                 let (keyspace, key) = (keyspace.clone(), key.to_vec());
                 self.inner.ask(Task::Get(Get { keyspace, key, reply }));
@@ -142,7 +142,7 @@ impl Db {
         keys: Vec<Vec<u8>>,
         reply: Reply<Vec<Option<Vec<u8>>>>,
     ) {
-        if let Err(error) = self.inner.check(keyspace) {
+        if let Err(error) = keyspace.check(self.inner.catalog.store) {
             return reply.send(Err(error));
         }
         let keyspace = keyspace.clone();
@@ -158,7 +158,8 @@ impl Db {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
-    /// # use hedgerow::lsm::{Batch, Durability};
+    /// # use hedgerow::lsm::Batch;
+    /// # use hedgerow::Durability;
     /// let people = db.keyspace("people", Default::default())?;
     /// let mut batch = Batch::new();
     /// batch.put(&people, b"1", b"Ada")?;

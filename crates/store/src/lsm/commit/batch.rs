@@ -1,6 +1,9 @@
 //! Batches: operations that apply together, in the form in which the log takes them.
 
-use crate::lsm::entry::{KEY_BYTES_MAX, full_key};
+use std::ops::Bound;
+
+use crate::key::KeyRange;
+use crate::lsm::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, full_range};
 use crate::lsm::keyspace::Keyspace;
 use crate::lsm::log::wal::{OpKind, push_op};
 use crate::{Error, Result};
@@ -14,7 +17,7 @@ const BATCH_BYTES_MAX: usize = if cfg!(target_pointer_width = "64") { 4 << 30 } 
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
-/// use hedgerow::lsm::{Batch, KeyspaceOptions};
+/// use hedgerow::lsm::{Batch, KeyspaceOptions, Readable};
 ///
 /// let people = db.keyspace("people", KeyspaceOptions::default())?;
 /// let by_name = db.keyspace("by name", KeyspaceOptions::default())?;
@@ -51,7 +54,7 @@ impl Batch {
         }
         let separates = value.len() as u64 >= u64::from(keyspace.separation_threshold());
         let kind = if separates { OpKind::PutSeparated } else { OpKind::Put };
-        self.push(keyspace, kind, key, [value, &[]])
+        self.push(keyspace, kind, key, value)
     }
 
     /// Deletes a key, which need not exist.
@@ -60,35 +63,24 @@ impl Batch {
     /// As [`Batch::put`].
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
         check_key(key)?;
-        self.push(keyspace, OpKind::Delete, key, [&[], &[]])
+        self.push(keyspace, OpKind::Delete, key, &[])
     }
 
-    /// Deletes all keys from `start` on that come before `end`; `None` means up to the last key of
-    /// the keyspace.
-    ///
-    /// The cost does not depend on the number of keys.
+    /// Deletes all keys of a range. The cost does not depend on their number.
     ///
     /// # Errors
     /// As [`Batch::put`].
-    pub fn delete_range(
-        &mut self,
-        keyspace: &Keyspace,
-        start: &[u8],
-        end: Option<&[u8]>,
-    ) -> Result<()> {
-        check_key(start)?;
-        end.map_or(Ok(()), check_key)?;
-        match end {
-            Some(end) if start >= end => Ok(()),
-            Some(end) => {
-                let prefix = keyspace.id().to_be_bytes();
-                self.push(keyspace, OpKind::DeleteRange, start, [&prefix, end])
-            }
-            None => {
-                let end = full_key(keyspace.id() + 1, &[]);
-                self.push(keyspace, OpKind::DeleteRange, start, [&end, &[]])
+    pub fn delete_range(&mut self, keyspace: &Keyspace, keys: impl KeyRange) -> Result<()> {
+        for bound in [keys.low(), keys.high()] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                check_key(key)?;
             }
         }
+        let (from, to) = full_range(keyspace.id(), &keys);
+        if from >= to {
+            return Ok(());
+        }
+        self.push(keyspace, OpKind::DeleteRange, &from[KEYSPACE_BYTES..], &to)
     }
 
     /// How many operations it has.
@@ -111,17 +103,11 @@ impl Batch {
         self.spaces.iter().find(|keyspace| keyspace.is_dropped())
     }
 
-    fn push(
-        &mut self,
-        keyspace: &Keyspace,
-        kind: OpKind,
-        key: &[u8],
-        value: [&[u8]; 2],
-    ) -> Result<()> {
+    fn push(&mut self, keyspace: &Keyspace, kind: OpKind, key: &[u8], value: &[u8]) -> Result<()> {
         if self.store().is_some_and(|store| store != keyspace.store()) {
             return Err(Error::argument("a batch cannot name keyspaces of two stores"));
         }
-        let most = key.len() + value[0].len() + value[1].len() + 32;
+        let most = key.len() + value.len() + 32;
         if self.body.len().saturating_add(most) > BATCH_BYTES_MAX || self.count == u32::MAX {
             return Err(Error::argument(format!("a batch takes {BATCH_BYTES_MAX} bytes at most")));
         }
@@ -129,7 +115,8 @@ impl Batch {
             // A batch of one operation is as long as it needs to be.
             self.body.reserve_exact(most);
         }
-        push_op(&mut self.body, kind, [&keyspace.id().to_be_bytes(), key], value);
+        let id = keyspace.id().to_be_bytes();
+        push_op(&mut self.body, kind, [&id, key], [value, &[]]);
         if let Err(at) = self.spaces.binary_search_by_key(&keyspace.id(), Keyspace::id) {
             self.spaces.insert(at, keyspace.clone());
         }

@@ -43,8 +43,8 @@ use super::buffer::{Buffer, ENTRY_BYTES};
 use super::engine::{Inner, Writer};
 use super::entry::SEQUENCE_END;
 use super::log::wal::{Group, Notice};
-use super::options::Durability;
 use super::read::view::Current;
+use crate::Durability;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
@@ -70,7 +70,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Failed(reason) => Self::CommitFailed { reason },
-            Refusal::Dropped(name) => Self::NoKeyspace { name },
+            Refusal::Dropped(name) => Self::NoTable { name },
             Refusal::Conflict => Self::Conflict,
         }
     }
@@ -505,6 +505,7 @@ mod tests {
 
     use super::super::{Db, Options};
     use super::*;
+    use crate::lsm::Readable;
     use crate::os::sim::{self, Fault, Kept, Operation, SimSystem};
 
     /// Hunts for numbers that the log is said to hold although their write failed: a segment that
@@ -557,7 +558,7 @@ mod tests {
             values[0].as_ref().map_or(0, |v| u32::from_be_bytes(*v.first_chunk().unwrap()))
         };
         let (db, space) = open();
-        let kinds = [Durability::None, Durability::Buffered, Durability::Durable];
+        let kinds = [Durability::None, Durability::Eventual, Durability::Durable];
         std::thread::scope(|scope| {
             for thread in 0..6_u8 {
                 let (db, space) = (&db, &space);

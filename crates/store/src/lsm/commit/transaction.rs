@@ -3,18 +3,20 @@
 
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
+use std::iter::FusedIterator;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch::Batch;
 use super::conflict::Footprint;
 use super::pool::{Reply, Task};
+use crate::Durability;
+use crate::key::KeyRange;
 use crate::lsm::db::Db;
 use crate::lsm::engine::Inner;
-use crate::lsm::entry::{KEYSPACE_BYTES, end_of_prefix, full_key};
+use crate::lsm::entry::{KEYSPACE_BYTES, full_key, full_range};
 use crate::lsm::keyspace::Keyspace;
-use crate::lsm::options::Durability;
-use crate::lsm::read::cursor::{Cursor, Scan};
+use crate::lsm::read::range::{Ends, Part, Walk, Way};
 use crate::lsm::read::search::Value;
 use crate::lsm::read::view::View;
 use crate::{Error, Result};
@@ -24,8 +26,8 @@ use crate::{Error, Result};
 ///
 /// A transaction reads the store as it was when it began, and its own writes. It waits for no other
 /// transaction, and none waits for it. At the commit, everything that it read or wrote (keys that
-/// were absent, and the ranges that it went through in [scans](Transaction::scan), too) must be as
-/// it was when it began; if another commit changed any of it, this one fails with
+/// were absent, and the ranges that it went through as [ranges](Transaction::range), too) must be
+/// as it was when it began; if another commit changed any of it, this one fails with
 /// [`Error::Conflict`], nothing of it is written, and the caller begins it anew. [`Db::transact`]
 /// does so by itself. So committed transactions are serializable, in the order of their commits.
 /// Plain [batches](Batch) are not checked, but transactions notice them.
@@ -41,6 +43,7 @@ use crate::{Error, Result};
 /// # let folder = tempfile::tempdir()?;
 /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
 /// # use hedgerow::Error;
+/// # use hedgerow::lsm::Readable;
 /// let accounts = db.keyspace("accounts", Default::default())?;
 /// db.put(&accounts, b"Ada", b"10")?;
 ///
@@ -91,7 +94,7 @@ impl Db {
 
     /// Runs a transaction and commits it, with the store's durability. If it conflicts it is run
     /// again, at most `attempts` times in all. `run` may be called several times, so it must have
-    /// no other effects.
+    /// no other effects. Its error may be one of the caller's own.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -100,7 +103,7 @@ impl Db {
     /// let count = db.transact(10, |txn| {
     ///     let count = txn.get(&counters, b"visits")?.map_or(0, |bytes| bytes[0]) + 1;
     ///     txn.put(&counters, b"visits", &[count])?;
-    ///     Ok(count)
+    ///     hedgerow::Result::Ok(count)
     /// })?;
     /// assert_eq!(count, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -109,28 +112,29 @@ impl Db {
     /// # Errors
     /// The error of `run`, and those of [`Transaction::commit`]; [`Error::Conflict`] if every
     /// attempt conflicted.
-    pub fn transact<T>(
+    pub fn transact<T, E: From<Error>>(
         &self,
         attempts: u32,
-        mut run: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<T> {
-        let mut attempt = || {
+        mut run: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        for left in (0..attempts.max(1)).rev() {
             let mut txn = self.transaction();
             let answer = run(&mut txn)?;
-            txn.commit().map(|()| answer)
-        };
-        for _ in 1..attempts {
-            match attempt() {
+            match txn.commit() {
                 // The conflicting transaction has committed: in each round one makes progress.
-                Err(Error::Conflict) => std::thread::yield_now(),
-                other => return other,
+                Err(Error::Conflict) if left > 0 => std::thread::yield_now(),
+                other => return other.map(|()| answer).map_err(E::from),
             }
         }
-        attempt()
+        Err(Error::Conflict.into())
     }
 }
 
 impl Transaction {
+    fn check(&self, keyspace: &Keyspace) -> Result<()> {
+        keyspace.check(self.inner.catalog.store)
+    }
+
     fn view(&self) -> View {
         View { current: self.inner.current(), at: self.footprint.borrow().at }
     }
@@ -140,7 +144,7 @@ impl Transaction {
     /// # Errors
     /// As [`Snapshot::get`](crate::lsm::Snapshot::get).
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.check(keyspace)?;
+        self.check(keyspace)?;
         let full = full_key(keyspace.id(), key);
         if let Some(own) = self.writes.points.get(&full) {
             return Ok(own.clone().map(|at| self.batch.body[at].to_vec()));
@@ -153,16 +157,16 @@ impl Transaction {
         Ok(found)
     }
 
-    /// The entries of a keyspace in order, with the changes of this transaction. Only the part of
-    /// the range that the scan went through is checked for conflicts.
+    /// Iterates over the entries whose keys lie in a range, from both ends, with the changes of
+    /// this transaction. Only the parts of the range that the iterator went through are checked for
+    /// conflicts.
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    pub fn scan(&self, keyspace: &Keyspace) -> Result<TransactionScan<'_>> {
-        self.inner.check(keyspace)?;
-        let scan = Scan::new(Cursor::new(self.view(), keyspace.id())?);
-        let bounds = (full_key(keyspace.id(), &[]), full_key(keyspace.id() + 1, &[]));
-        Ok(TransactionScan::new(self, scan, bounds))
+    pub fn range(&self, keyspace: &Keyspace, keys: impl KeyRange) -> Result<TransactionRange<'_>> {
+        self.check(keyspace)?;
+        let part = Part::new(self.view(), keyspace.id(), &keys);
+        Ok(TransactionRange { txn: self, part, ends: Ends::default() })
     }
 
     /// Puts a value under a key.
@@ -170,7 +174,7 @@ impl Transaction {
     /// # Errors
     /// As [`Batch::put`].
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner.check(keyspace)?;
+        self.check(keyspace)?;
         self.batch.put(keyspace, key, value)?;
         let end = self.batch.body.len();
         self.wrote(full_key(keyspace.id(), key), Some(end - value.len()..end));
@@ -182,7 +186,7 @@ impl Transaction {
     /// # Errors
     /// As [`Batch::delete`].
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        self.inner.check(keyspace)?;
+        self.check(keyspace)?;
         self.batch.delete(keyspace, key)?;
         self.wrote(full_key(keyspace.id(), key), None);
         Ok(())
@@ -193,21 +197,14 @@ impl Transaction {
         self.writes.points.insert(key, value);
     }
 
-    /// Deletes all keys from `start` on that come before `end`; `None` means up to the last key.
+    /// Deletes all keys of a range.
     ///
     /// # Errors
     /// As [`Batch::delete_range`].
-    pub fn delete_range(
-        &mut self,
-        keyspace: &Keyspace,
-        start: &[u8],
-        end: Option<&[u8]>,
-    ) -> Result<()> {
-        self.inner.check(keyspace)?;
-        self.batch.delete_range(keyspace, start, end)?;
-        let from = full_key(keyspace.id(), start);
-        let to = end
-            .map_or_else(|| full_key(keyspace.id() + 1, &[]), |end| full_key(keyspace.id(), end));
+    pub fn delete_range(&mut self, keyspace: &Keyspace, keys: impl KeyRange) -> Result<()> {
+        self.check(keyspace)?;
+        self.batch.delete_range(keyspace, &keys)?;
+        let (from, to) = full_range(keyspace.id(), &keys);
         if from < to {
             self.writes.points.retain(|key, _| *key < from || *key >= to);
             self.footprint.get_mut().ranges.push((from.clone(), to.clone()));
@@ -268,138 +265,113 @@ impl Drop for Transaction {
     }
 }
 
-/// The entries of a keyspace, or a part of them, in order, as a [`Transaction`] sees them: an
+/// The entries of a range of keys in order, from both ends, as a [`Transaction`] sees them: an
 /// iterator.
-pub struct TransactionScan<'t> {
+pub struct TransactionRange<'t> {
     txn: &'t Transaction,
-    scan: Option<Scan>,
-    /// Full keys.
-    bounds: (Vec<u8>, Vec<u8>),
-    reverse: bool,
-    with_values: bool,
+    part: Part,
+    ends: Ends<OwnWay<'t>>,
+}
+
+impl TransactionRange<'_> {
+    /// Leaves the values empty: separated ones are not read.
+    pub fn keys_only(mut self) -> Self {
+        self.part.leave_values();
+        self
+    }
+}
+
+impl Iterator for TransactionRange<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.ends.next(|| OwnWay::new(self.txn, &self.part, false))
+    }
+}
+
+impl DoubleEndedIterator for TransactionRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.ends.next_back(|| OwnWay::new(self.txn, &self.part, true))
+    }
+}
+
+impl FusedIterator for TransactionRange<'_> {}
+
+/// A way through a range with the transaction's own writes, which notes how far it went.
+struct OwnWay<'t> {
+    txn: &'t Transaction,
+    part: Part,
+    backwards: bool,
+    /// `None` after the last entry of the store.
+    stored: Option<Way>,
     /// Own writes in the range that are still to come, the next one at the end.
     own: Vec<(&'t [u8], Option<Range<usize>>)>,
     /// The next one of the store.
     theirs: Option<(Vec<u8>, Vec<u8>)>,
-    /// Which range of the footprint is this one's; `None` before the first step.
-    slot: Option<usize>,
+    /// Which range of the footprint is this one's.
+    slot: usize,
 }
 
-impl<'t> TransactionScan<'t> {
-    fn new(txn: &'t Transaction, scan: Scan, bounds: (Vec<u8>, Vec<u8>)) -> Self {
-        Self {
-            txn,
-            scan: Some(scan),
-            bounds,
-            reverse: false,
-            with_values: true,
-            own: Vec::new(),
-            theirs: None,
-            slot: None,
-        }
-    }
-
-    fn change(mut self, f: impl FnOnce(Scan) -> Scan) -> Self {
-        self.scan = self.scan.map(f);
-        self
-    }
-
-    fn full(&self, key: &[u8]) -> Vec<u8> {
-        [&self.bounds.0[..KEYSPACE_BYTES], key].concat()
-    }
-
-    /// Leaves out what comes before `key`.
-    pub fn from(mut self, key: &[u8]) -> Self {
-        self.bounds.0 = self.full(key);
-        self.change(|scan| scan.from(key))
-    }
-
-    /// Leaves out `key` and all keys after it.
-    pub fn to(mut self, key: &[u8]) -> Self {
-        self.bounds.1 = self.full(key);
-        self.change(|scan| scan.to(key))
-    }
-
-    /// Gives only the keys that begin with `prefix`.
-    pub fn prefix(mut self, prefix: &[u8]) -> Self {
-        let full = self.full(prefix);
-        // A keyspace's number has a successor: so its full keys have an end.
-        self.bounds.1 = end_of_prefix(&full).unwrap_or_default();
-        self.bounds.0 = full;
-        self.change(|scan| scan.prefix(prefix))
-    }
-
-    /// Goes from the last key to the first.
-    pub fn reverse(mut self) -> Self {
-        self.reverse = true;
-        self.change(Scan::reverse)
-    }
-
-    /// Leaves the values empty: separated ones are not read.
-    pub fn keys_only(mut self) -> Self {
-        self.with_values = false;
-        self.change(Scan::keys_only)
-    }
-
-    /// Begins, if that was not done yet.
-    fn begin(&mut self) -> Result<()> {
-        if self.slot.is_some() {
-            return Ok(());
-        }
-        let (from, to) = &self.bounds;
+impl<'t> OwnWay<'t> {
+    fn new(txn: &'t Transaction, part: &Part, backwards: bool) -> Result<Self> {
+        let (from, to) = part.bounds();
+        let mut own = Vec::new();
         if from < to {
-            let own = self.txn.writes.points.range(from.clone()..to.clone());
-            self.own = own.map(|(key, value)| (key.as_slice(), value.clone())).collect();
+            let written = txn.writes.points.range(from.to_vec()..to.to_vec());
+            own.extend(written.map(|(key, value)| (key.as_slice(), value.clone())));
         }
-        if !self.reverse {
-            self.own.reverse();
+        if !backwards {
+            own.reverse();
         }
-        let start =
-            if self.reverse { (to.clone(), to.clone()) } else { (from.clone(), from.clone()) };
-        let mut footprint = self.txn.footprint.borrow_mut();
-        footprint.ranges.push(start);
-        self.slot = Some(footprint.ranges.len() - 1);
+        let start = if backwards { to } else { from };
+        let mut footprint = txn.footprint.borrow_mut();
+        footprint.ranges.push((start.to_vec(), start.to_vec()));
+        let slot = footprint.ranges.len() - 1;
         drop(footprint);
-        self.fetch()
+        let (stored, part) = (Some(part.walk(backwards)?), part.clone());
+        let mut way = Self { txn, part, backwards, stored, own, theirs: None, slot };
+        way.fetch()?;
+        Ok(way)
     }
 
     /// Takes the next entry of the store that the transaction left alone, and notes that it was
     /// looked at, with everything in front of it.
     fn fetch(&mut self) -> Result<()> {
         self.theirs = None;
-        while let Some(scan) = &mut self.scan {
-            let Some(entry) = scan.next().transpose()? else {
-                self.scan = None;
+        while let Some(stored) = &mut self.stored {
+            let Some((key, value)) = stored.step()? else {
+                self.stored = None;
                 self.saw(None);
                 return Ok(());
             };
-            let full = self.full(&entry.0);
+            let full = full_key(self.part.keyspace(), &key);
             self.saw(Some(&full));
             if !self.txn.writes.decide(&full) {
-                self.theirs = Some((full, entry.1));
+                self.theirs = Some((full, value));
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// The scan has seen everything up to and including a key; `None`: everything.
+    /// Everything up to and including a key was seen; `None`: everything.
     fn saw(&self, key: Option<&[u8]>) {
-        let Some(slot) = self.slot else { return };
-        let range = &mut self.txn.footprint.borrow_mut().ranges[slot];
-        match (key, self.reverse) {
+        let range = &mut self.txn.footprint.borrow_mut().ranges[self.slot];
+        let (from, to) = self.part.bounds();
+        match (key, self.backwards) {
             (Some(key), false) => range.1 = [key, &[0]].concat(),
             (Some(key), true) => range.0 = key.to_vec(),
-            (None, false) => range.1.clone_from(&self.bounds.1),
-            (None, true) => range.0.clone_from(&self.bounds.0),
+            (None, false) => range.1 = to.to_vec(),
+            (None, true) => range.0 = from.to_vec(),
         }
     }
+}
 
+impl Walk for OwnWay<'_> {
     fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.begin()?;
         loop {
             let own_is_next = match (self.own.last(), &self.theirs) {
-                (Some((own, _)), Some((theirs, _))) => (*own < theirs.as_slice()) != self.reverse,
+                (Some((own, _)), Some((theirs, _))) => (*own < theirs.as_slice()) != self.backwards,
                 (own, _) => own.is_some(),
             };
             if !own_is_next {
@@ -409,24 +381,11 @@ impl<'t> TransactionScan<'t> {
                 return Ok(Some((key, value)));
             }
             if let Some((key, Some(at))) = self.own.pop() {
-                let value =
-                    if self.with_values { self.txn.batch.body[at].to_vec() } else { vec![] };
+                let value = &self.txn.batch.body[at];
+                let value = if self.part.with_values() { value.to_vec() } else { vec![] };
                 return Ok(Some((key[KEYSPACE_BYTES..].to_vec(), value)));
             }
         }
-    }
-}
-
-impl Iterator for TransactionScan<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step();
-        if step.is_err() {
-            (self.scan, self.theirs) = (None, None);
-            self.own.clear();
-        }
-        step.transpose()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::{Batch, Db, Keyspace, KeyspaceOptions};
 use super::*;
+use crate::lsm::Readable;
 use crate::os::sim::{Config, SimSystem};
 
 /// Far more rounds than there are things to do.
@@ -12,7 +13,7 @@ fn open(segment_bytes: u64) -> (Db, Keyspace) {
     // Hundreds of files, for all of which a 32-bit process has addresses.
     let system = SimSystem::new(1, Config { reserve: 1 << 20, ..Config::default() });
     let options = Options::new().create(true).segment_bytes(segment_bytes);
-    let options = options.durability(Durability::Buffered).system(Arc::new(system));
+    let options = options.durability(Durability::Eventual).system(Arc::new(system));
     let db = options.open("/d/store").unwrap();
     let space = db.keyspace("space", KeyspaceOptions { separation_threshold: 1 }).unwrap();
     (db, space)
@@ -63,7 +64,7 @@ fn collecting_what_is_mostly_surroundings_ends() {
         db.write(batch(&space, &[500 + round], 8)).unwrap();
         db.inner.flush().unwrap();
     }
-    assert_eq!(db.scan(&space).unwrap().count(), 403);
+    assert_eq!(db.range(&space, ..).unwrap().count(), 403);
 }
 
 #[test]
@@ -78,5 +79,5 @@ fn what_writers_seal_meanwhile_hides_no_gain() {
     db.inner.flush().unwrap();
     assert!(db.inner.collect(version, victims).unwrap());
     assert!(bytes(&db.inner.current().version) > before);
-    assert_eq!(db.scan(&space).unwrap().count(), 3000);
+    assert_eq!(db.range(&space, ..).unwrap().count(), 3000);
 }

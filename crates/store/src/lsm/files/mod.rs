@@ -30,6 +30,7 @@ pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 pub(crate) const LOCK: &str = "LOCK";
 /// Groups that were handed to the system and are not in the log yet.
 pub(crate) const PENDING: &str = "PENDING";
+const IDENTITY: &str = "IDENTITY";
 
 /// The directory of a store.
 pub(crate) struct Directory {
@@ -58,6 +59,8 @@ pub(crate) enum Name {
     ManifestNew,
     Lock,
     Pending,
+    /// What tells the store from others; made when it is first asked for.
+    Identity,
     /// A file that is being copied to a checkpoint or backup; it is renamed when it is whole.
     Copy(u32),
 }
@@ -77,6 +80,7 @@ pub(crate) fn parse(name: &OsStr) -> Option<Name> {
         MANIFEST_NEW => return Some(Name::ManifestNew),
         LOCK => return Some(Name::Lock),
         PENDING => return Some(Name::Pending),
+        IDENTITY => return Some(Name::Identity),
         _ => {}
     }
     let (digits, kind) = name.split_once('.')?;
@@ -99,6 +103,7 @@ fn file_name(name: Name) -> String {
         Name::ManifestNew => MANIFEST_NEW.to_string(),
         Name::Lock => LOCK.to_string(),
         Name::Pending => PENDING.to_string(),
+        Name::Identity => IDENTITY.to_string(),
     }
 }
 
@@ -283,7 +288,8 @@ mod tests {
     #[test]
     fn names_are_parsed_as_they_are_made() {
         let numbered = [Name::Segment(7), Name::Table(123_456_789), Name::Copy(1)];
-        for name in numbered.into_iter().chain([Name::Manifest, Name::ManifestNew, Name::Lock]) {
+        let others = [Name::Manifest, Name::ManifestNew, Name::Lock, Name::Pending, Name::Identity];
+        for name in numbered.into_iter().chain(others) {
             assert_eq!(parse(OsStr::new(&file_name(name))), Some(name));
         }
         for other in ["7.log", "00000007.sst", "MANIFEST.old", "x", "+0000007.log", ".log"] {

@@ -185,7 +185,7 @@ fn read_header(path: &Path, bytes: &[u8]) -> Result<u64> {
         return Err(Error::NotAStore { path: path.to_path_buf(), reason });
     }
     if crc32c(0, &bytes[..HEADER_SUM_OFFSET]) != u32_at(bytes, HEADER_SUM_OFFSET) {
-        return Err(Error::damaged(path, 0, "the checksum of the manifest's header is wrong"));
+        return Err(Error::corrupt_at(path, 0, "the checksum of the manifest's header is wrong"));
     }
     let (version, features) = (u32_at(bytes, VERSION_OFFSET), u64_at(bytes, FEATURES_OFFSET));
     if version != VERSION || features != 0 {
@@ -216,7 +216,7 @@ pub(crate) fn find(directory: &Arc<Directory>) -> Result<Option<(Version, Option
     };
     let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
     if len > BYTES_MAX {
-        return Err(Error::damaged(&path, BYTES_MAX, "the manifest is too long to be one"));
+        return Err(Error::corrupt_at(&path, BYTES_MAX, "the manifest is too long to be one"));
     }
     let mut bytes = vec![0; len as usize];
     file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
@@ -247,7 +247,7 @@ fn replay(
     version.store = u64_at(bytes, STORE_OFFSET);
     let mut at = HEADER_BYTES;
     while let Some(len) = record_at(bytes, salt, at) {
-        let damaged = |reason| Error::damaged(path, at as u64, reason);
+        let damaged = |reason| Error::corrupt_at(path, at as u64, reason);
         let edits = decode(&bytes[at + RECORD_HEADER_BYTES..at + len]);
         let edits = edits.ok_or_else(|| damaged("a record of the manifest makes no sense"))?;
         version = version.apply(&edits).map_err(damaged)?;
@@ -261,7 +261,7 @@ fn replay(
     let is_open = at == bytes.len() && bytes[BACKUP_OFFSET] == 0;
     match is_whole {
         true => Ok((version, is_open.then_some(extent))),
-        false => Err(Error::damaged(path, at as u64, "a record of the manifest is damaged")),
+        false => Err(Error::corrupt_at(path, at as u64, "a record of the manifest is damaged")),
     }
 }
 

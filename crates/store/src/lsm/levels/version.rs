@@ -192,7 +192,7 @@ impl Version {
         match name {
             Name::Segment(number) => self.segments.contains_key(&number),
             Name::Table(number) => self.tables().any(|(_, table)| table.meta.number == number),
-            Name::Manifest | Name::Lock | Name::Pending => true,
+            Name::Manifest | Name::Lock | Name::Pending | Name::Identity => true,
             Name::ManifestNew | Name::Copy(_) => false,
         }
     }

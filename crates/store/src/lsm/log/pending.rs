@@ -1,5 +1,5 @@
 //! The pending file: what commits have handed to the system and the log does not hold yet. A commit
-//! of [`Durability::Buffered`](crate::lsm::Durability) has to outlive its process; to store it in
+//! of [`Durability::Eventual`](crate::Durability) has to outlive its process; to store it in
 //! memory that is shared with the system does that as well as a write to the log, for a tenth of
 //! the time. The log gets many commits by one write.
 //!

@@ -15,13 +15,13 @@ use std::sync::atomic::Ordering;
 use super::held::Held;
 use super::pending::Pending;
 use super::warm::Warm;
+use crate::Durability;
 use crate::canary::{Bug, is_planted};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::lsm::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
 use crate::lsm::files::append::{Advice, Trail};
 use crate::lsm::files::cached::Blocks;
-use crate::lsm::options::Durability;
 use crate::lsm::varint::{self, Reader};
 use crate::os::DataFile;
 use crate::sync::atomic::AtomicBool;
@@ -178,12 +178,12 @@ impl Identity {
         let mut header = [0; HEADER_BYTES];
         let len = file.len().map_err(|e| Error::io("ask for the length of", path, e))?;
         if len < HEADER_BYTES as u64 {
-            return Err(Error::damaged(path, len, "a log segment ends inside its header"));
+            return Err(Error::corrupt_at(path, len, "a log segment ends inside its header"));
         }
         file.read_at(&mut header, 0).map_err(|e| Error::io("read", path, e))?;
         match header == self.header() {
             true => Ok(()),
-            false => Err(Error::damaged(path, 0, "not the log segment that the manifest names")),
+            false => Err(Error::corrupt_at(path, 0, "not the log segment that the manifest names")),
         }
     }
 
@@ -337,7 +337,7 @@ impl Groups {
         let (path, at) = (path.to_path_buf(), HEADER_BYTES as u64);
         let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
         if len < end {
-            return Err(Error::damaged(&path, len, "a log segment is shorter than it was"));
+            return Err(Error::corrupt_at(&path, len, "a log segment is shorter than it was"));
         }
         let (buffer, buffer_offset, spare) = (Vec::new(), 0, Vec::new());
         Ok(Self { identity, file, path, end, at, buffer, buffer_offset, spare })
@@ -727,13 +727,13 @@ impl Log {
         self.held_bytes += bytes;
         let is_written = match durability {
             Durability::None => false,
-            Durability::Buffered => self.pending.is_none(),
+            Durability::Eventual => self.pending.is_none(),
             Durability::Durable => true,
         };
         if is_written || self.held_bytes > GATHERED_BYTES_MAX {
             // What was held back before stays so if the write fails.
             self.write_out().inspect_err(|_| self.hold(before))?;
-        } else if durability == Durability::Buffered
+        } else if durability == Durability::Eventual
             && let Some(pending) = &mut self.pending
         {
             pending.add(&self.held.lock().bytes());

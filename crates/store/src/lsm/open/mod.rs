@@ -64,7 +64,7 @@ impl Options {
     /// # Errors
     /// [`Error::Locked`] if it is open already, here or in another process, [`Error::Path`] if
     /// there is none, [`Error::NotAStore`] if the directory holds something else,
-    /// [`Error::Unsupported`] if a newer version wrote it, [`Error::Damaged`] if a file is not what
+    /// [`Error::Unsupported`] if a newer version wrote it, [`Error::Corrupt`] if a file is not what
     /// it was, [`Error::Io`] if the system refuses.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
         let options = self.settled();
@@ -218,7 +218,7 @@ fn prepare(mut recovery: Recovery<'_>) -> Result<Prepared<'_>> {
     recovery.edits.push(Edit::AddSegment(*identity));
     recovery.edits.push(Edit::NextFile { number: number + 1 });
     let manifest_path = directory.file(Name::Manifest);
-    let misfit = |misfit| Error::damaged(&manifest_path, 0, misfit);
+    let misfit = |misfit| Error::corrupt_at(&manifest_path, 0, misfit);
     let version = version.apply(&recovery.edits).map_err(misfit)?;
     if is_planted(Bug::OrphanRemovedEarly) {
         remove_orphans(&directory, &version)?;
@@ -243,7 +243,9 @@ fn is_unborn(directory: &Directory, names: &[std::ffi::OsString]) -> Result<bool
                     return Ok(false);
                 }
             }
-            Some(Name::ManifestNew | Name::Lock | Name::Pending | Name::Copy(_)) => {}
+            Some(
+                Name::ManifestNew | Name::Lock | Name::Pending | Name::Identity | Name::Copy(_),
+            ) => {}
             Some(Name::Manifest | Name::Table(_)) | None => return Ok(false),
         }
     }
@@ -294,7 +296,7 @@ fn remove_new(directory: &Directory, first: u32) {
         let is_new = match name {
             Name::Segment(number) | Name::Table(number) => number >= first,
             Name::ManifestNew => true,
-            Name::Manifest | Name::Lock | Name::Pending | Name::Copy(_) => false,
+            Name::Manifest | Name::Lock | Name::Pending | Name::Identity | Name::Copy(_) => false,
         };
         if is_new {
             directory.give_up(&directory.file(name));

@@ -10,15 +10,13 @@ use crate::lsm::backup::{self, BackupReport};
 use crate::lsm::catalog;
 use crate::lsm::check::{self, CheckReport};
 use crate::lsm::checkpoint::{Moment, Tail};
-use crate::lsm::entry::full_key;
 use crate::lsm::files::{Directory, Name};
 use crate::lsm::keyspace::Keyspace;
 use crate::lsm::levels::manifest;
 use crate::lsm::levels::version::{Edit, Version};
 use crate::lsm::options::Options;
-use crate::lsm::read::cursor::{Cursor, Scan};
-use crate::lsm::read::estimate;
-use crate::lsm::read::search::{self, Value};
+use crate::lsm::read::readable::Readable;
+use crate::lsm::read::readable::sealed::Sealed;
 use crate::lsm::read::view::{Current, View};
 use crate::lsm::stat::{self, DbStat};
 use crate::os::Open;
@@ -37,7 +35,7 @@ use crate::{Error, Result};
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("db");
-/// use hedgerow::lsm::Options;
+/// use hedgerow::lsm::{Options, Readable};
 ///
 /// let db = Options::new().create(true).open(&path)?;
 /// let people = db.keyspace("people", Default::default())?;
@@ -143,14 +141,20 @@ fn keep_open(version: &Version) -> Result<()> {
     Ok(())
 }
 
-impl Reader {
-    fn check_space(&self, keyspace: &Keyspace) -> Result<()> {
-        match keyspace.store() == self.store {
-            true => Ok(()),
-            false => Err(Error::argument("the keyspace is one of another store")),
-        }
+impl Sealed for Reader {
+    fn store(&self) -> u64 {
+        self.store
     }
 
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn view(&self) -> View {
+        self.view.clone()
+    }
+}
+
+impl Readable for Reader {}
+
+impl Reader {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.view.version().directory().path
@@ -159,7 +163,7 @@ impl Reader {
     /// The keyspace of that name, if there is one.
     ///
     /// # Errors
-    /// As [`Reader::get`].
+    /// As [`Readable::get`].
     pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
         catalog::find(&self.view, self.store, name.as_ref())
     }
@@ -167,93 +171,9 @@ impl Reader {
     /// The names of all keyspaces, in order.
     ///
     /// # Errors
-    /// As [`Reader::get`].
+    /// As [`Readable::get`].
     pub fn keyspaces(&self) -> Result<Vec<Vec<u8>>> {
         catalog::names(self.view.clone())
-    }
-
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] or [`Error::Io`] if it cannot be read, [`Error::Argument`] if the
-    /// keyspace is one of another store.
-    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.check_space(keyspace)?;
-        Ok(self.view.get(&full_key(keyspace.id(), key))?.map(Value::into_vec))
-    }
-
-    /// Calls `see` with the value of a key, without copying the value, and returns its result.
-    ///
-    /// # Errors
-    /// As [`Reader::get`].
-    pub fn get_with<R>(
-        &self,
-        keyspace: &Keyspace,
-        key: &[u8],
-        see: impl FnOnce(Option<&[u8]>) -> R,
-    ) -> Result<R> {
-        self.check_space(keyspace)?;
-        Ok(search::show(self.view.get(&full_key(keyspace.id(), key))?, see))
-    }
-
-    /// The values of several keys, in the order of `keys`.
-    ///
-    /// # Errors
-    /// As [`Reader::get`].
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keyspace: &Keyspace,
-        keys: &[K],
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.check_space(keyspace)?;
-        self.view.values(keyspace, keys)
-    }
-
-    /// Calls `see` with the index of each key and its value, without copying the value: as they
-    /// arrive, in no particular order.
-    ///
-    /// # Errors
-    /// As [`Reader::get`]; `see` may have been called for some of them.
-    pub fn multi_get_with<K: AsRef<[u8]>>(
-        &self,
-        keyspace: &Keyspace,
-        keys: &[K],
-        see: impl FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        self.check_space(keyspace)?;
-        self.view.show(keyspace, keys, see)
-    }
-
-    /// A cursor, which moves both ways.
-    ///
-    /// # Errors
-    /// As [`Reader::get`].
-    pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        self.check_space(keyspace)?;
-        Cursor::new(self.view.clone(), keyspace.id())
-    }
-
-    /// An iterator over the entries of a keyspace in order.
-    ///
-    /// # Errors
-    /// As [`Reader::get`].
-    pub fn scan(&self, keyspace: &Keyspace) -> Result<Scan> {
-        self.cursor(keyspace).map(Scan::new)
-    }
-
-    /// About how many keys there are from `start` on and before `end`, as
-    /// [`Db::estimate_count`](crate::lsm::Db::estimate_count).
-    ///
-    /// # Errors
-    /// As [`Reader::get`].
-    pub fn estimate_count(
-        &self,
-        keyspace: &Keyspace,
-        start: &[u8],
-        end: Option<&[u8]>,
-    ) -> Result<u64> {
-        self.check_space(keyspace)?;
-        estimate::keys_of_space(&self.view, keyspace.id(), start, end)
     }
 
     /// Reads and verifies everything.

@@ -90,7 +90,7 @@ pub(crate) struct Recovery<'o> {
 
 impl<'o> Recovery<'o> {
     /// # Errors
-    /// [`Error::Damaged`] if a file is missing.
+    /// [`Error::Corrupt`] if a file is missing.
     pub(crate) fn begin(
         options: &'o Options,
         (version, manifest): (Version, Option<Extent>),
@@ -104,7 +104,7 @@ impl<'o> Recovery<'o> {
         let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
         if let Some(missing) = tables.chain(segments).find(|name| !there.contains(name)) {
             let what = "the manifest names it, and it is not there";
-            return Err(Error::damaged(&directory.file(missing), 0, what));
+            return Err(Error::corrupt_at(&directory.file(missing), 0, what));
         }
         let has_orphans = there.iter().any(|&name| !version.names(name));
         let numbers = there.iter().filter_map(|&name| match name {
@@ -140,7 +140,7 @@ impl<'o> Recovery<'o> {
     /// Reads what is not in tables yet.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the log is, [`Error::Io`] if the system refuses.
+    /// [`Error::Corrupt`] if the log is, [`Error::Io`] if the system refuses.
     pub(crate) fn replay(&mut self) -> Result<()> {
         let logs: Vec<Segment> = self.version.log().cloned().collect();
         let mut files = Vec::with_capacity(logs.len());
@@ -194,7 +194,7 @@ impl<'o> Recovery<'o> {
             }
             let end = follow(&stretch, begun).map_err(|offset| {
                 let what = "a group of the log is not the one that follows";
-                Error::damaged(&path, offset, what)
+                Error::corrupt_at(&path, offset, what)
             })?;
             seq = Some(end);
             self.last_seq = self.last_seq.max(end - 1);
@@ -216,7 +216,7 @@ impl<'o> Recovery<'o> {
                 let follows = last_seq.is_none_or(|last_seq| last_seq == sealed.last_seq);
                 if !groups.is_at_end() || !follows {
                     let what = "a group of the log is damaged";
-                    return Err(Error::damaged(&path, groups.position(), what));
+                    return Err(Error::corrupt_at(&path, groups.position(), what));
                 }
             }
             None => self.end(segment, groups, file, (flushed, last_seq.unwrap_or(0)))?,
@@ -323,7 +323,7 @@ impl<'o> Recovery<'o> {
         }
         if flushed > cut || !groups.is_at_end() && groups.is_damaged_here(SEARCH_EFFORT)? {
             let what = "a group of the log is damaged: groups behind it say it was whole";
-            return Err(Error::damaged(path, cut, what));
+            return Err(Error::corrupt_at(path, cut, what));
         }
         self.edits.push(end_of(segment.identity.number, cut, last_seq));
         if cut > HEADER_BYTES as u64 && self.access == Access::Write {
@@ -347,7 +347,7 @@ impl<'o> Recovery<'o> {
         if flushed > HEADER_BYTES as u64 {
             let what = "the log is damaged: groups are missing before this segment, which says \
                         that they were whole";
-            return Err(Error::damaged(segment.handle().path(), HEADER_BYTES as u64, what));
+            return Err(Error::corrupt_at(segment.handle().path(), HEADER_BYTES as u64, what));
         }
         self.edits.push(Edit::RemoveSegment { number: segment.identity.number });
         Ok(())

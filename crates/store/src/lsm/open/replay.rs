@@ -56,7 +56,7 @@ impl Job {
         let mut senseless = new.filter(|group| !self.buffer.set_aside(self.segment, group));
         senseless.next().map_or(Ok(()), |group| {
             let what = "the operations of a group make no sense";
-            Err(Error::damaged(&self.path, group.offset, what))
+            Err(Error::corrupt_at(&self.path, group.offset, what))
         })
     }
 }
@@ -192,7 +192,7 @@ impl Replay {
     /// Returns when all is done.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if groups make no sense.
+    /// [`Error::Corrupt`] if groups make no sense.
     pub(crate) fn settle(&self) -> Result<()> {
         let mut state = self.shared.lock();
         loop {

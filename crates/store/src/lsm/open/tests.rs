@@ -4,14 +4,16 @@
 use std::path::PathBuf;
 
 use super::super::engine::FROZEN_MAX;
-use super::super::{Db, Durability, Keyspace};
+use super::super::{Db, Keyspace};
 use super::recover::SHARED_BYTES_MIN;
 use super::*;
+use crate::Durability;
+use crate::lsm::Readable;
 use crate::os::sim::{Config, SimSystem};
 
 fn open(system: &SimSystem) -> Result<(Db, Keyspace)> {
     let options = Options::new().create(true).segment_bytes(1 << 10);
-    let options = options.durability(Durability::Buffered).system(Arc::new(system.clone()));
+    let options = options.durability(Durability::Eventual).system(Arc::new(system.clone()));
     let db = options.open("/d/store")?;
     let space = db.keyspace("space", Default::default())?;
     Ok((db, space))
@@ -50,7 +52,7 @@ fn with_segments(number: usize, durability: Durability) -> (SimSystem, u32, Path
 /// The commits that are there, which have to be a prefix.
 fn survivors(system: &SimSystem) -> u32 {
     let (db, space) = open(system).unwrap();
-    let keys: Vec<Vec<u8>> = db.scan(&space).unwrap().map(|entry| entry.unwrap().0).collect();
+    let keys: Vec<Vec<u8>> = db.range(&space, ..).unwrap().map(|entry| entry.unwrap().0).collect();
     let prefix: Vec<Vec<u8>> = (0..keys.len() as u32).map(|n| n.to_be_bytes().to_vec()).collect();
     assert_eq!(keys, prefix);
     assert!(db.check().unwrap().is_sound());
@@ -66,7 +68,7 @@ fn break_tail(system: &SimSystem, path: &Path) {
 
 #[test]
 fn the_log_goes_on_in_the_next_segment() {
-    for durability in [Durability::Buffered, Durability::Durable] {
+    for durability in [Durability::Eventual, Durability::Durable] {
         let (system, count, _) = with_segments(2, durability);
         assert_eq!(survivors(&system), count);
         assert_eq!(survivors(&system), count);
@@ -75,7 +77,7 @@ fn the_log_goes_on_in_the_next_segment() {
 
 #[test]
 fn what_does_not_follow_a_lost_tail_is_left_out() {
-    let (system, count, first) = with_segments(2, Durability::Buffered);
+    let (system, count, first) = with_segments(2, Durability::Eventual);
     break_tail(&system, &first);
     let left = survivors(&system);
     // The broken group, that which began the second segment, and two after it.
@@ -88,15 +90,15 @@ fn a_lost_tail_that_was_durable_is_damage() {
     let (system, _, first) = with_segments(2, Durability::Durable);
     break_tail(&system, &first);
     let error = open(&system).err().unwrap();
-    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
 }
 
 /// A log that is longer than the buffers may be: the oldest ones go to tables at once, the next
 /// ones when others would, and nothing is lost or doubled however often that begins anew.
 #[test]
 fn a_long_log_is_put_into_several_buffers() {
-    let (mut system, count, _) = with_segments(8, Durability::Buffered);
-    for durability in [Durability::Buffered, Durability::Durable] {
+    let (mut system, count, _) = with_segments(8, Durability::Eventual);
+    for durability in [Durability::Eventual, Durability::Durable] {
         let options = Options::new().durability(durability).memtable_bytes(300);
         let db = options.system(Arc::new(system.clone())).open("/d/store").unwrap();
         let current = db.inner.current();
@@ -124,7 +126,7 @@ fn a_long_log_is_put_into_several_buffers() {
 fn two_threads_put_a_log_into_buffers() {
     let folder = tempfile::tempdir().unwrap();
     let (here, there) = (folder.path().join("here"), folder.path().join("there"));
-    let options = Options::new().create(true).durability(Durability::Buffered);
+    let options = Options::new().create(true).durability(Durability::Eventual);
     let db = options.memory_limit(512 << 20).segment_bytes(1 << 20).open(&here).unwrap();
     let space = db.keyspace("space", Default::default()).unwrap();
     let count = 30_000_u32;
@@ -137,7 +139,7 @@ fn two_threads_put_a_log_into_buffers() {
             db.delete(&space, &key(n / 4)).unwrap();
         }
     }
-    let expected: Vec<_> = db.scan(&space).unwrap().map(Result::unwrap).collect();
+    let expected: Vec<_> = db.range(&space, ..).unwrap().map(Result::unwrap).collect();
     assert!(expected.len() > 20_000);
     // Nothing was flushed so far: the log is all that there is.
     std::fs::create_dir(&there).unwrap();
@@ -149,7 +151,7 @@ fn two_threads_put_a_log_into_buffers() {
     for _ in 0..2 {
         let copy = options.open(&there).unwrap();
         let space = copy.keyspace("space", Default::default()).unwrap();
-        let found: Vec<_> = copy.scan(&space).unwrap().map(Result::unwrap).collect();
+        let found: Vec<_> = copy.range(&space, ..).unwrap().map(Result::unwrap).collect();
         assert!(found == expected, "{} entries of {}", found.len(), expected.len());
         assert!(copy.check().unwrap().is_sound());
     }

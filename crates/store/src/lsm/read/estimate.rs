@@ -3,24 +3,8 @@
 
 use super::view::View;
 use crate::Result;
-use crate::lsm::entry::full_key;
 use crate::lsm::levels::version::TableFile;
 use crate::lsm::tombstones::{Pieces, Tombstone};
-
-/// About how many keys of a keyspace there are from `start` on and before `end`; `None` means up to
-/// the last one.
-///
-/// # Errors
-/// If a table cannot be read.
-pub(crate) fn keys_of_space(
-    view: &View,
-    keyspace: u32,
-    start: &[u8],
-    end: Option<&[u8]>,
-) -> Result<u64> {
-    let to = end.map_or_else(|| full_key(keyspace + 1, &[]), |end| full_key(keyspace, end));
-    keys(view, &full_key(keyspace, start), &to)
-}
 
 /// About how many keys there are from the full key `from` on and before `to`.
 ///
@@ -78,7 +62,8 @@ fn keys_of(table: &TableFile, from: &[u8], to: &[u8], deleted: &[Tombstone]) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::lsm::{Db, Durability, Keyspace, Options};
+    use crate::Durability;
+    use crate::lsm::{Db, Keyspace, Options, Readable};
 
     fn store(folder: &tempfile::TempDir) -> (Db, Keyspace) {
         let options = Options::new().create(true).durability(Durability::None);
@@ -93,7 +78,7 @@ mod tests {
 
     /// The estimate is within this percentage of the truth.
     fn is_about(db: &Db, space: &Keyspace, (from, to): (u64, u64), truth: u64, percent: u64) {
-        let estimate = db.estimate_count(space, &key(from), Some(&key(to))).unwrap();
+        let estimate = db.estimate_count(space, &key(from)..&key(to)).unwrap();
         let slack = truth * percent / 100;
         assert!(
             estimate >= truth - slack && estimate <= truth + slack,
@@ -119,8 +104,8 @@ mod tests {
         for range in ranges {
             is_about(&db, &space, range, range.1 - range.0, 5);
         }
-        assert_eq!(db.estimate_count(&space, b"z", None).unwrap(), 0);
-        assert_eq!(db.estimate_count(&space, b"5", Some(b"5")).unwrap(), 0);
+        assert_eq!(db.estimate_count(&space, b"z"..).unwrap(), 0);
+        assert_eq!(db.estimate_count(&space, b"5"..b"5").unwrap(), 0);
         is_about(&db, &space, (0, 999_999), 20_000, 2);
     }
 
@@ -132,7 +117,7 @@ mod tests {
             db.put(&space, &key(n), &[7; 50]).unwrap();
         }
         db.compact().unwrap();
-        db.delete_range(&space, &key(2_000), Some(&key(8_000))).unwrap();
+        db.delete_range(&space, &key(2_000)..&key(8_000)).unwrap();
         is_about(&db, &space, (0, 10_000), 4_000, 5);
         is_about(&db, &space, (3_000, 7_000), 0, 0);
         for n in 8_000..9_000 {

@@ -5,6 +5,8 @@ pub(crate) mod cursor;
 pub(crate) mod estimate;
 pub(crate) mod fetch;
 pub(crate) mod get;
+pub(crate) mod range;
+pub(crate) mod readable;
 pub(crate) mod search;
 pub(crate) mod snapshot;
 pub(crate) mod view;

@@ -256,7 +256,7 @@ pub(crate) enum Separated<'v> {
 /// If the entry has no pointer, or one that leads nowhere.
 pub(crate) fn separated<'v>(view: &'v View, value: &[u8]) -> Result<Separated<'v>> {
     let path = &view.version().directory().path;
-    let no_pointer = || Error::damaged(path, 0, "an entry of a table has no pointer");
+    let no_pointer = || Error::corrupt_at(path, 0, "an entry of a table has no pointer");
     let pointer = Pointer::decode(value).ok_or_else(no_pointer)?;
     let place = vlog::find(view.version(), pointer)?;
     Ok(place.held().map_or(Separated::There(place), Separated::Held))

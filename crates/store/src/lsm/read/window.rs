@@ -93,13 +93,6 @@ impl Window {
         Ok(Some((key, value)))
     }
 
-    /// Lets go of the entries.
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
-        self.early.clear();
-        self.failure = None;
-    }
-
     /// Whether nothing is left of it.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.failure.is_none()

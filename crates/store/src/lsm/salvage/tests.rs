@@ -2,6 +2,7 @@
 
 use super::super::Reader;
 use super::*;
+use crate::lsm::Readable;
 use crate::os::System;
 use crate::os::sim::{Config, SimSystem};
 
@@ -34,18 +35,18 @@ fn store() -> (SimSystem, State) {
             db.write_with(batch, durability).unwrap();
         }
     };
-    put(1, 1, Durability::Buffered);
-    put(2, 2, Durability::Buffered);
+    put(1, 1, Durability::Eventual);
+    put(2, 2, Durability::Eventual);
     db.compact().unwrap();
     for space in &spaces {
-        db.delete_range(space, b"key/030", Some(b"key/040")).unwrap();
+        db.delete_range(space, b"key/030"..b"key/040").unwrap();
         db.delete(space, b"key/050").unwrap();
     }
-    put(3, 5, Durability::Buffered);
+    put(3, 5, Durability::Eventual);
     db.flush().unwrap();
     put(4, 7, Durability::Durable);
     db.delete(&spaces[0], b"key/051").unwrap();
-    put(5, 31, Durability::Buffered);
+    put(5, 31, Durability::Eventual);
     system.kill();
     drop(db);
     let system = system.restart_process();
@@ -57,7 +58,7 @@ fn state(reader: &Reader) -> State {
     let mut state = State::new();
     for name in reader.keyspaces().unwrap() {
         let space = reader.find_keyspace(&name).unwrap().unwrap();
-        for entry in reader.scan(&space).unwrap() {
+        for entry in reader.range(&space, ..).unwrap() {
             let (key, value) = entry.unwrap();
             state.insert((name.clone(), key), value);
         }

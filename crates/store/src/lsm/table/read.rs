@@ -40,7 +40,7 @@ impl Finder {
         let path = handle.path();
         let len = handle.len()?;
         if len != meta.bytes || len < FOOTER_BYTES as u64 {
-            return Err(Error::damaged(path, len, "a table is not as long as it was"));
+            return Err(Error::corrupt_at(path, len, "a table is not as long as it was"));
         }
         let at = len - FOOTER_BYTES as u64;
         let tail = BlockPlace { offset: at, len: FOOTER_BYTES as u32 };
@@ -48,7 +48,7 @@ impl Finder {
         let footer = piece(handle, tail, len)?.read(|bytes| {
             let footer = bytes.first_chunk().ok_or("a footer of that length");
             let footer = footer.and_then(|bytes| Footer::decode(bytes, meta.number));
-            footer.map_err(|reason| Error::damaged(path, at, reason))
+            footer.map_err(|reason| Error::corrupt_at(path, at, reason))
         })?;
         let index = read_block(handle, meta.number, footer.index, at)?.with_heads();
         let pieces = match footer.ranges.len {
@@ -57,7 +57,7 @@ impl Finder {
                 let block = read_block(handle, meta.number, footer.ranges, at)?;
                 let list = decode_ranges(&block);
                 let what = "the range tombstones of a table make no sense";
-                let damaged = || Error::damaged(path, footer.ranges.offset, what);
+                let damaged = || Error::corrupt_at(path, footer.ranges.offset, what);
                 Pieces::new(&list.ok_or_else(damaged)?)
             }
         };
@@ -204,7 +204,7 @@ impl Table {
 }
 
 fn damaged(handle: &Handle, offset: u64, reason: &'static str) -> Error {
-    Error::damaged(handle.path(), offset, reason)
+    Error::corrupt_at(handle.path(), offset, reason)
 }
 
 /// The place of a data block of a table, and its key in the cache.
@@ -270,7 +270,7 @@ impl<'h> Site<'h> {
 fn piece(handle: &Arc<Handle>, place: BlockPlace, limit: u64) -> Result<Piece<'_>> {
     let BlockPlace { offset, len } = place;
     if offset.checked_add(u64::from(len)).is_none_or(|end| end > limit) {
-        return Err(Error::damaged(handle.path(), offset, "a block lies outside of its table"));
+        return Err(Error::corrupt_at(handle.path(), offset, "a block lies outside of its table"));
     }
     Ok(Piece { handle, offset, len: len as usize, grows: false })
 }
@@ -278,7 +278,7 @@ fn piece(handle: &Arc<Handle>, place: BlockPlace, limit: u64) -> Result<Piece<'_
 /// Reads and verifies a block that is not data.
 fn read_block(handle: &Arc<Handle>, number: u32, place: BlockPlace, limit: u64) -> Result<Block> {
     handle.directory().reads.others.fetch_add(1, Relaxed);
-    let damaged = |reason| Error::damaged(handle.path(), place.offset, reason);
+    let damaged = |reason| Error::corrupt_at(handle.path(), place.offset, reason);
     let open = |bytes: &[u8]| Block::open(bytes.to_vec(), number, place.offset).map_err(damaged);
     piece(handle, place, limit)?.read(open)
 }

@@ -139,7 +139,7 @@ fn every_changed_byte_is_named() {
             Ok(())
         };
         match read() {
-            Err(Error::Damaged { path: named, .. }) => assert_eq!(named, path),
+            Err(Error::Corrupt { path: named, .. }) => assert_eq!(named, path),
             other => panic!("byte {at}: {other:?}"),
         }
         system.edit(&path, at as u64, &[byte]).unwrap();
@@ -147,6 +147,6 @@ fn every_changed_byte_is_named() {
     for len in [0, 1, FOOTER_BYTES as u64, meta.bytes - 1] {
         let file = system.open_data(&path, crate::os::Open::Write, 0).unwrap();
         file.set_len(len).unwrap();
-        assert!(matches!(open(&directory, &meta), Err(Error::Damaged { .. })));
+        assert!(matches!(open(&directory, &meta), Err(Error::Corrupt { .. })));
     }
 }

@@ -236,7 +236,7 @@ impl<'v> Collection<'v> {
             (true, Some(stand)) => Err(not_there(path, stand.offset)),
             (false, _) => {
                 let what = "a group of the log is damaged";
-                Err(Error::damaged(path, groups.position(), what))
+                Err(Error::corrupt_at(path, groups.position(), what))
             }
         }
     }
@@ -291,7 +291,7 @@ impl<'v> Collection<'v> {
 
 /// Where a table says that a value stands there is none.
 fn not_there(path: &Path, offset: u64) -> Error {
-    Error::damaged(path, offset, "a table points to a value not there")
+    Error::corrupt_at(path, offset, "a table points to a value not there")
 }
 
 #[cfg(test)]

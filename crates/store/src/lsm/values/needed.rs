@@ -71,7 +71,7 @@ impl Needed {
             if let Some(pointer) = pointer.filter(|_| !is_left_out) {
                 let Some((segment, offset)) = version.resolve(pointer)? else {
                     let (path, at) = (table.handle().path(), cursor.block_offset());
-                    return Err(Error::damaged(path, at, "a table points to a value not there"));
+                    return Err(Error::corrupt_at(path, at, "a table points to a value not there"));
                 };
                 let (origin, origin_offset) = (pointer.segment, pointer.offset);
                 let segment = segment.identity.number;

@@ -56,7 +56,7 @@ impl<'v> ValuePlace<'v> {
             true => Ok(bytes),
             false => {
                 let what = "the checksum of a value is wrong";
-                Err(Error::damaged(self.handle.path(), self.offset, what))
+                Err(Error::corrupt_at(self.handle.path(), self.offset, what))
             }
         }
     }

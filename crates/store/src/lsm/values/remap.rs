@@ -69,7 +69,7 @@ impl Remap {
         let Some(sealed) = segment.sealed.filter(|sealed| sealed.remap_len > 0) else {
             return Ok(Self { lines: Vec::new(), charge: None });
         };
-        let damaged = || Error::damaged(path, sealed.len, "the list of moved values is damaged");
+        let damaged = || Error::corrupt_at(path, sealed.len, "the list of moved values is damaged");
         let len = segment.handle().len()?;
         if sealed.len.checked_add(sealed.remap_len) != Some(len) {
             return Err(damaged());

@@ -16,14 +16,18 @@ pub(crate) fn find(version: &Version, pointer: Pointer) -> Result<ValuePlace<'_>
     let Some((segment, offset)) = version.resolve(pointer)? else {
         let name = crate::lsm::files::Name::Segment(pointer.segment);
         let path = version.directory().file(name);
-        return Err(Error::damaged(&path, pointer.offset, "a table points to a value not there"));
+        return Err(Error::corrupt_at(
+            &path,
+            pointer.offset,
+            "a table points to a value not there",
+        ));
     };
     let end = offset.checked_add(u64::from(pointer.len));
     // In a segment that is still written to, a read that finds too few bytes reports it.
     let limit = segment.sealed.map_or(u64::MAX, |sealed| sealed.len);
     if end.is_none_or(|end| end > limit) {
         let path = segment.handle().path();
-        return Err(Error::damaged(path, offset, "a table points behind the end of a segment"));
+        return Err(Error::corrupt_at(path, offset, "a table points behind the end of a segment"));
     }
     Ok(place(segment, pointer, offset))
 }

@@ -1,6 +1,5 @@
 //! Compaction of churned stores: the file shrinks, everything is still there, readers read on.
 
-use std::ops::Bound;
 use std::path::Path;
 
 use super::*;
@@ -11,7 +10,7 @@ type Dump = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn dump(txn: &ReadTxn, name: &str, options: &TableOptions) -> Dump {
     let table = txn.table_with(name, options).unwrap();
-    txn.range(table, Bound::Unbounded, Bound::Unbounded)
+    txn.range(table, ..)
         .unwrap()
         .map(|entry| entry.map(|entry| (entry.key.to_vec(), entry.value.to_vec())).unwrap())
         .collect()

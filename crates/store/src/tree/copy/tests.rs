@@ -1,6 +1,5 @@
 //! Copies open, are clean and equal the snapshot, also while others write; failures leave no trace.
 
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,7 +21,7 @@ fn dump(store: &Store) -> Vec<(String, Vec<u8>, Vec<u8>)> {
             Some((_, options)) => txn.table_with(&name, &options).unwrap(),
             None => txn.table(&name).unwrap(),
         };
-        for entry in txn.range(table, Bound::Unbounded, Bound::Unbounded).unwrap() {
+        for entry in txn.range(table, ..).unwrap() {
             let entry = entry.unwrap();
             all.push((name.clone(), entry.key.to_vec(), entry.value.to_vec()));
         }
@@ -121,7 +120,7 @@ fn copies_are_snapshots_while_others_write() {
                     value.splice(0..0, round.to_be_bytes());
                     txn.put(table, &mix(n).to_be_bytes(), &value).unwrap();
                 }
-                txn.commit_with(crate::tree::Durability::None).unwrap();
+                txn.commit_with(crate::Durability::None).unwrap();
                 round += 1;
             }
         });
@@ -211,7 +210,7 @@ fn what_is_damaged_is_not_copied_without_a_word() {
                 assert_clean(&store);
                 std::fs::remove_file(&copy).unwrap();
             }
-            Err(Error::Corrupt { page, .. }) => {
+            Err(Error::Corrupt { place: crate::Place::Page(page), .. }) => {
                 found += 1;
                 assert!(page < (sound.len() / 4096) as u64, "{page}");
                 let is_trace = |name: &String| name == "copy" || name.ends_with(".part");

@@ -112,6 +112,7 @@ impl<'t> Step<'t> {
     }
 }
 
+#[doc(hidden)]
 impl Cursor {
     /// What lies ahead of the cursor in its leaf, if there is something that usual steps lead to.
     #[inline(always)]

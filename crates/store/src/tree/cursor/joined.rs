@@ -8,6 +8,7 @@ use crate::tree::bytes::Joined;
 use crate::tree::page::Page;
 use crate::tree::{Bytes, Snapshot};
 
+#[doc(hidden)]
 impl Cursor {
     /// As [`Cursor::next_here`], also in a write transaction, the key in one piece: where it
     /// stands, or copied to the beginning of `room`. `None` also where there is too little room,

@@ -18,7 +18,7 @@ use crate::canary::{Bug, is_planted};
 use crate::coding::{u32_at, u64_at};
 use crate::os::DataFile;
 use crate::tree::page_ref::FIRST_PAGE;
-use crate::{Error, Result};
+use crate::{Error, Place, Result};
 
 /// How much of the ring is read at a time, where the whole of it is looked through.
 const PIECE: usize = 1 << 20;
@@ -219,7 +219,11 @@ impl Replay<'_> {
 
     fn damaged(&self, reason: &'static str) -> Error {
         let offset = self.place.offset(self.place.at, self.page_size);
-        Error::Corrupt { path: self.path.into(), page: offset / self.page_size, reason }
+        Error::Corrupt {
+            path: self.path.into(),
+            place: Place::Page(offset / self.page_size),
+            reason,
+        }
     }
 }
 

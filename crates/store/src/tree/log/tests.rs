@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::Durability;
 use crate::os::sim::{Config, CrashMode, SimSystem};
-use crate::tree::{Durability, Snapshot, Store, TableOptions};
+use crate::tree::{Snapshot, Store, TableOptions};
 
 fn place(at: u64) -> LogPlace {
     LogPlace { at, ..LogPlace::of(Run { start: 10, len: 16 }) }

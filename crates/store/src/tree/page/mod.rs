@@ -44,8 +44,9 @@ mod validate;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use super::bytes::Joined;
 use super::page_ref::{ExtentRef, PageNo};
-use super::{Bytes, Count, Joined};
+use super::{Bytes, Count};
 use crate::checksum::crc32c;
 use crate::coding::{put_u16, put_u32, put_u64, u32_at};
 

@@ -16,7 +16,7 @@ use super::frames::Buffer;
 use super::{PageFile, Pages, ReadPages};
 use crate::tree::page::search::Extents;
 use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, Freed, PageNo, PageRef, Run};
-use crate::{Error, Result};
+use crate::{Error, Place, Result};
 
 /// The most changed pages of a transaction whose memory is kept for the next one.
 const LIGHT_SLOTS: usize = 1024;
@@ -246,7 +246,7 @@ impl WritePages {
             None => None,
         };
         let path = &self.base.file.path;
-        value.ok_or_else(|| Error::Corrupt { path: path.clone(), page: u64::MAX, reason: lost })
+        value.ok_or_else(|| Error::Corrupt { path: path.clone(), place: Place::File, reason: lost })
     }
 
     /// Makes `at` a changed page of this transaction that may be written: the same reference if it
@@ -657,8 +657,8 @@ impl Pages for WritePages {
     #[cold]
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error {
         // For a changed page only the file is known.
-        let page = if at.is_changed() { u64::MAX } else { u64::from(at.0) };
-        Error::Corrupt { path: self.base.file.path.clone(), page, reason }
+        let place = if at.is_changed() { Place::File } else { Place::Page(u64::from(at.0)) };
+        Error::Corrupt { path: self.base.file.path.clone(), place, reason }
     }
 
     #[inline(always)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::super::ReadTxn;
 use super::super::free::{pending_runs, ready_entry};
 use super::super::insert::put_plain;
 use super::super::page::search::{LIKELY_BYTES, Side, branch_slot, leaf_slot, likely_place};
@@ -13,8 +14,8 @@ use super::super::remove::delete_plain;
 use super::super::search::scan_plain;
 use super::super::spill::spill;
 use super::super::tree::{Root, Tree};
-use super::super::{Durability, ReadTxn};
 use super::*;
+use crate::Durability;
 use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
 use crate::tree::order::Form;
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef};

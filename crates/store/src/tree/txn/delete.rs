@@ -1,9 +1,8 @@
 //! Deleting entries: a key, a pair, a range.
 
-use std::ops::Bound;
-
 use super::WriteTxn;
 use crate::Result;
+use crate::key::KeyRange;
 use crate::tree::insert::locate;
 use crate::tree::remove::{delete_at, delete_key, delete_range};
 use crate::tree::snapshot::sealed::Sealed;
@@ -43,17 +42,12 @@ impl WriteTxn {
     /// Deletes all entries whose keys lie in a range. The cost is proportional to the pages
     /// touched; pages that lie wholly inside the range are not read, if the table has no long
     /// values.
-    pub fn delete_range(
-        &mut self,
-        table: Table,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-    ) -> Result<Count> {
+    pub fn delete_range(&mut self, table: Table, keys: impl KeyRange) -> Result<Count> {
         self.open_table(table)?;
         self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
-            delete_range(pages, &mut open.tree, low, high)
+            delete_range(pages, &mut open.tree, keys.low(), keys.high())
         })
     }
 }

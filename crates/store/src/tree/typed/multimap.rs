@@ -4,9 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::{
-    TypedRange, check, decode_entry, encode, encode_bounds, fingerprint, slice, type_names,
-};
+use super::{TypedRange, check, decode_entry, encode, encode_bounds, fingerprint, type_names};
 use crate::key::KeyCode;
 use crate::tree::{Count, Rank, Snapshot, Table, TableOptions, WriteTxn};
 use crate::{Error, Result};
@@ -157,7 +155,7 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         keys: impl RangeBounds<K::Ref<'k>>,
     ) -> Result<Count> {
         let (low, high) = encode_bounds::<K>(&keys);
-        txn.delete_range(self.table, slice(&low), slice(&high))
+        txn.delete_range(self.table, (low, high))
     }
 
     /// Iterates over the pairs whose keys lie in a range, from both ends.
@@ -196,7 +194,7 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         keys: impl RangeBounds<K::Ref<'k>>,
     ) -> Result<Count> {
         let (low, high) = encode_bounds::<K>(&keys);
-        txn.count_range(self.table, slice(&low), slice(&high))
+        txn.count_range(self.table, (low, high))
     }
 
     /// The number of values of a key.

@@ -4,9 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::{
-    TypedRange, check, decode_entry, encode, encode_bounds, fingerprint, slice, type_names,
-};
+use super::{TypedRange, check, decode_entry, encode, encode_bounds, fingerprint, type_names};
 use crate::Result;
 use crate::key::{KeyCode, ValueCode};
 use crate::tree::{Bytes, Rank, Snapshot, Table, TableOptions, WriteTxn};
@@ -145,7 +143,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         keys: impl RangeBounds<K::Ref<'k>>,
     ) -> Result<u64> {
         let (low, high) = encode_bounds::<K>(&keys);
-        Ok(txn.delete_range(self.table, slice(&low), slice(&high))?.keys)
+        Ok(txn.delete_range(self.table, (low, high))?.keys)
     }
 
     /// Iterates over the entries in a range, from both ends.
@@ -184,7 +182,7 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         keys: impl RangeBounds<K::Ref<'k>>,
     ) -> Result<u64> {
         let (low, high) = encode_bounds::<K>(&keys);
-        Ok(txn.count_range(self.table, slice(&low), slice(&high))?.keys)
+        Ok(txn.count_range(self.table, (low, high))?.keys)
     }
 
     /// The entry with exactly `n` entries before it.

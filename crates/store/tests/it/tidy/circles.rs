@@ -34,7 +34,7 @@ const TREE: &[&[&str]] = &[
 const LSM: &[&[&str]] = &[
     &["entry", "filter", "keyspace", "memtable", "merge", "names", "numbers", "options", "varint"],
     &["files/cache", "files/memory", "log/held", "table", "tombstones"],
-    &["files"],
+    &["files", "identity"],
     &["log", "read/fetch", "table/ahead", "table/build", "table/read", "values/place"],
     &["buffer", "commit/batch", "levels/version", "values/remap"],
     &["levels", "values"],

@@ -4,13 +4,15 @@
 use super::source::{Source, body, closing, is_word};
 
 /// The modules that use only each other.
-const LEAVES: &[&str] = &["coding", "checksum", "error", "canary", "sync", "identify"];
+const LEAVES: &[&str] =
+    &["coding", "checksum", "error", "durability", "canary", "sync", "identify"];
 
 /// Each room of the library and, beside the leaves, the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("coding", &[]),
     ("checksum", &[]),
     ("error", &[]),
+    ("durability", &[]),
     ("canary", &[]),
     ("sync", &[]),
     ("identify", &[]),
@@ -23,7 +25,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// What the crate's root exports itself, and where it comes from.
-const EXPORTS: &[(&str, &str)] = &[("Error", "error"), ("Result", "error")];
+const EXPORTS: &[(&str, &str)] =
+    &[("Error", "error"), ("Place", "error"), ("Result", "error"), ("Durability", "durability")];
 
 /// Each package and the packages of this workspace that it may depend on.
 const PACKAGES: &[(&str, &[&str])] = &[

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::task::Wake;
 
 use super::*;
-use crate::lsm::Options;
+use crate::lsm::{Options, Readable};
 use crate::os::sim::{self, SimSystem};
 
 struct Unpark(std::thread::Thread);
@@ -98,7 +98,7 @@ fn callbacks_are_called_once_and_may_ask_again() {
     let db = Arc::new(db);
     let (told, answers) = mpsc::channel();
     let (again, keyspace) = (Arc::clone(&db), space.clone());
-    db.write_then(batch(&space, 1), Durability::Buffered, move |written| {
+    db.write_then(batch(&space, 1), Durability::Eventual, move |written| {
         written.unwrap();
         let tell = told.clone();
         again.get_then(&keyspace, &1_u64.to_be_bytes(), move |value| tell.send(value).unwrap());
@@ -110,8 +110,8 @@ fn callbacks_are_called_once_and_may_ask_again() {
     found.sort();
     assert_eq!(found, [None, Some(vec![1; 100])]);
     // A callback that panics does no harm to others.
-    db.write_then(batch(&space, 2), Durability::Buffered, |_| panic!("on purpose"));
-    block_on(db.write_async(batch(&space, 3), Durability::Buffered)).unwrap();
+    db.write_then(batch(&space, 2), Durability::Eventual, |_| panic!("on purpose"));
+    block_on(db.write_async(batch(&space, 3), Durability::Eventual)).unwrap();
     assert!(db.get(&space, &2_u64.to_be_bytes()).unwrap().is_some());
 }
 
@@ -140,7 +140,7 @@ fn what_is_refused_is_told() {
     block_on(db.write_async(Batch::new(), Durability::Durable)).unwrap();
     db.drop_keyspace("space").unwrap();
     let refused = block_on(db.write_async(batch(&space, 1), Durability::None));
-    assert!(matches!(refused, Err(Error::NoKeyspace { .. })));
+    assert!(matches!(refused, Err(Error::NoTable { .. })));
 }
 
 /// Transactions whose group has others in front of them that change what they read.

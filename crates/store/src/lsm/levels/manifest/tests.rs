@@ -73,7 +73,7 @@ fn a_torn_end_is_cut_and_all_else_is_damage() {
                 assert!(bit / 8 >= ends[2] as usize, "bit {bit}");
                 assert_eq!(shape(&version.0), shapes[2]);
             }
-            Err(Error::Damaged { .. } | Error::NotAStore { .. }) => {}
+            Err(Error::Corrupt { .. } | Error::NotAStore { .. }) => {}
             Err(other) => panic!("bit {bit}: {other}"),
         }
     }

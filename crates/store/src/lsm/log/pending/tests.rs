@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::lsm::{Batch, Db, Durability, Keyspace, Options};
+use crate::Durability;
+use crate::lsm::{Batch, Db, Keyspace, Options, Readable};
 use crate::os::sim::{Config, CrashMode, Operation, SimSystem};
 use crate::os::{DataFile, System};
 
@@ -25,7 +26,7 @@ fn put(db: &Db, space: &Keyspace, number: u32, durability: Durability) {
 
 fn numbers(db: &Db, space: &Keyspace) -> Vec<u32> {
     let number = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
-    db.scan(space).unwrap().map(|item| number(&item.unwrap().0)).collect()
+    db.range(space, ..).unwrap().map(|item| number(&item.unwrap().0)).collect()
 }
 
 fn pending(system: &SimSystem) -> Arc<dyn DataFile> {
@@ -40,7 +41,7 @@ fn what_was_handed_over_outlives_the_process() {
             let (db, space) = open(&system);
             put(&db, &space, 3 * life, Durability::None);
             let writes = system.calls(Operation::Write);
-            put(&db, &space, 3 * life + 1, Durability::Buffered);
+            put(&db, &space, 3 * life + 1, Durability::Eventual);
             let written = system.calls(Operation::Write) - writes;
             assert_eq!(written, u64::from(!map), "without a write, where that is possible");
             put(&db, &space, 3 * life + 2, Durability::None);
@@ -62,7 +63,7 @@ fn it_goes_on_where_the_log_ends() {
     for count in (0..3000).step_by(171) {
         let (db, space) = open(&system);
         for number in 0..count {
-            put(&db, &space, number, Durability::Buffered);
+            put(&db, &space, number, Durability::Eventual);
         }
         system = system.restart_process();
         drop(db);
@@ -77,7 +78,7 @@ fn it_goes_on_where_the_log_ends() {
 fn what_fails_its_checksum_does_not_come_back() {
     let system = SimSystem::new(3, Config::default());
     let (db, space) = open(&system);
-    (0..9).for_each(|number| put(&db, &space, number, Durability::Buffered));
+    (0..9).for_each(|number| put(&db, &space, number, Durability::Eventual));
     let system = system.restart_process();
     drop(db);
     // Somewhere in the fifth group.
@@ -101,7 +102,7 @@ fn a_file_that_makes_no_sense_is_none() {
         file.write_at(&[std::io::IoSlice::new(&vec![0xff; len])], 0).unwrap();
         let (db, space) = open(&system);
         assert_eq!(numbers(&db, &space), [1]);
-        put(&db, &space, 1, Durability::Buffered);
+        put(&db, &space, 1, Durability::Eventual);
         drop(db);
         let mut begin = vec![0; len.min(SEGMENT_OFFSET)];
         file.read_at(&mut begin, 0).unwrap();
@@ -117,7 +118,7 @@ fn a_power_cut_leaves_a_prefix() {
         let (db, space) = open(&system);
         let durable = seed as u32 % 7;
         (0..durable).for_each(|number| put(&db, &space, number, Durability::Durable));
-        (durable..1200).for_each(|number| put(&db, &space, number, Durability::Buffered));
+        (durable..1200).for_each(|number| put(&db, &space, number, Durability::Eventual));
         let mode = CrashMode::ALL[seed as usize % CrashMode::ALL.len()];
         let after = system.crash(seed, mode);
         let (db, space) = open(&after);
@@ -134,7 +135,7 @@ fn what_was_durable_is_missed() {
     let (db, space) = open(&system);
     put(&db, &space, 1, Durability::Durable);
     let (names, durable) = (system.list(Path::new(STORE)).unwrap(), 150);
-    put(&db, &space, 2, Durability::Buffered);
+    put(&db, &space, 2, Durability::Eventual);
     let system = system.restart_process();
     drop(db);
     let last = names.iter().filter(|name| name.to_string_lossy().ends_with(".log")).max().unwrap();
@@ -143,5 +144,5 @@ fn what_was_durable_is_missed() {
     log.set_len(durable).unwrap();
     let options = Options::new().system(Arc::new(system.clone()));
     let error = options.open(STORE).map(drop).unwrap_err();
-    assert!(matches!(&error, Error::Damaged { path: file, .. } if *file == path), "{error}");
+    assert!(matches!(&error, Error::Corrupt { path: file, .. } if *file == path), "{error}");
 }

@@ -53,10 +53,10 @@ fn groups_are_read_as_they_were_written() {
     let two = [body(b"b", b"2"), body(b"c", b"3")].concat();
     log.append(&[(1, &body(b"a", b"1"))], 5, Durability::None).unwrap();
     assert!(groups(&system, &log).is_at_end(), "it is held back");
-    log.append(&[(2, &two), (1, &body(b"d", &[4; 9000]))], 6, Durability::Buffered).unwrap();
+    log.append(&[(2, &two), (1, &body(b"d", &[4; 9000]))], 6, Durability::Eventual).unwrap();
     log.flush().unwrap();
     let flushed = log.end();
-    log.append(&[(1, &body(b"e", b""))], 9, Durability::Buffered).unwrap();
+    log.append(&[(1, &body(b"e", b""))], 9, Durability::Eventual).unwrap();
     let mut found = groups(&system, &log);
     let header = HEADER_BYTES as u64;
     assert_eq!(read(&mut found), [(5, 1, header), (6, 2, header), (8, 1, header), (9, 1, flushed)]);
@@ -69,12 +69,12 @@ fn groups_are_read_as_they_were_written() {
 fn a_changed_bit_is_an_end_or_damage() {
     let (system, mut log) = segment();
     for n in 0..3 {
-        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Buffered)
+        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Eventual)
             .unwrap();
     }
     log.flush().unwrap();
     let flushed = log.end();
-    log.append(&[(1, &body(b"last", b""))], 8, Durability::Buffered).unwrap();
+    log.append(&[(1, &body(b"last", b""))], 8, Durability::Eventual).unwrap();
     let whole = system.content(Path::new(PATH)).unwrap();
     for bit in HEADER_BYTES * 8..whole.len() * 8 {
         let byte = bit / 8;
@@ -91,7 +91,7 @@ fn a_changed_bit_is_an_end_or_damage() {
 #[test]
 fn groups_of_another_life_do_not_pass() {
     let (system, mut log) = segment();
-    log.append(&[(1, &body(b"a", b"1"))], 5, Durability::Buffered).unwrap();
+    log.append(&[(1, &body(b"a", b"1"))], 5, Durability::Eventual).unwrap();
     let file = system.open_data(Path::new(PATH), Open::Read, 0).unwrap();
     let len = file.len().unwrap();
     let other = Identity { salt: 98, ..log.identity() };
@@ -120,7 +120,7 @@ fn zeros_are_put_behind_the_end() {
     let (system, mut log) = segment();
     log.bounds.segment_bytes = 500;
     for n in 0..9 {
-        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Buffered)
+        log.append(&[(1, &body(b"key", &[n; 40]))], 5 + u64::from(n), Durability::Eventual)
             .unwrap();
         log.flush().unwrap();
         let len = system.content(Path::new(PATH)).unwrap().len() as u64;
@@ -140,15 +140,15 @@ fn zeros_are_put_behind_the_end() {
 #[test]
 fn a_failed_write_is_cut_off() {
     let (system, mut log) = segment();
-    log.append(&[(1, &body(b"a", b"1"))], 5, Durability::Buffered).unwrap();
+    log.append(&[(1, &body(b"a", b"1"))], 5, Durability::Eventual).unwrap();
     log.flush().unwrap();
     system.sync_directory(Path::new(PATH)).unwrap();
     system.fail(Operation::Write, 1, 1, Fault::io(Kept::All));
     let two = [(1, &body(b"b", b"2")[..]), (1, &body(b"c", b"3"))];
-    assert!(log.append(&two, 6, Durability::Buffered).is_err());
+    assert!(log.append(&two, 6, Durability::Eventual).is_err());
     assert!(!log.is_broken());
     let flushed = log.end();
-    log.append(&[(1, &body(b"d", b"4"))], 6, Durability::Buffered).unwrap();
+    log.append(&[(1, &body(b"d", b"4"))], 6, Durability::Eventual).unwrap();
     assert_eq!(read(&mut groups(&system, &log)), [(5, 1, 64), (6, 1, flushed)]);
     for seed in 0..100 {
         let disk = system.crash(seed, CrashMode::Torn512);
@@ -162,11 +162,11 @@ fn a_failed_write_is_cut_off() {
 fn a_failed_flush_breaks_the_log() {
     let failing = |operations: &[Operation]| {
         let (system, mut log) = segment();
-        log.append(&[(1, &body(b"a", b"1"))], 5, Durability::Buffered).unwrap();
+        log.append(&[(1, &body(b"a", b"1"))], 5, Durability::Eventual).unwrap();
         for &operation in operations {
             system.fail(operation, 1, 1, Fault::io(Kept::None));
         }
-        let appended = log.append(&[(1, &body(b"b", b"2"))], 6, Durability::Buffered);
+        let appended = log.append(&[(1, &body(b"b", b"2"))], 6, Durability::Eventual);
         assert!(appended.map(drop).and_then(|()| log.flush()).is_err());
         log.is_broken()
     };

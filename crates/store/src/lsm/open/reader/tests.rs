@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::*;
-use crate::lsm::{Batch, Db, Durability, KeyspaceOptions};
+use crate::Durability;
+use crate::lsm::{Batch, Db, KeyspaceOptions};
 use crate::os::sim::{Config, Fault, Kept, SimSystem};
 
 const PATH: &str = "/d/store";
@@ -40,8 +41,8 @@ fn killed() -> (SimSystem, u32) {
     let db = options(&system).create(true).open(PATH).unwrap();
     put(&db, 0..200, Durability::Durable);
     let space = db.find_keyspace("space").unwrap().unwrap();
-    db.delete_range(&space, &key(50), Some(&key(60))).unwrap();
-    put(&db, 200..206, Durability::Buffered);
+    db.delete_range(&space, &key(50)..&key(60)).unwrap();
+    put(&db, 200..206, Durability::Eventual);
     system.kill();
     drop(db);
     (system.restart_process(), 206)
@@ -62,7 +63,7 @@ fn expected(keys: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn read(reader: &Reader) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let space = reader.find_keyspace("space")?.expect("the keyspace is there");
-    reader.scan(&space)?.collect()
+    reader.range(&space, ..)?.collect()
 }
 
 #[test]
@@ -97,7 +98,10 @@ fn a_full_disk_is_read_and_no_attempt_to_write_leaves_anything() {
     system.set_capacity(None);
     let db = options(&system).open(PATH).unwrap();
     let space = db.find_keyspace("space").unwrap().unwrap();
-    assert_eq!(db.scan(&space).unwrap().map(Result::unwrap).collect::<Vec<_>>(), expected(keys));
+    assert_eq!(
+        db.range(&space, ..).unwrap().map(Result::unwrap).collect::<Vec<_>>(),
+        expected(keys)
+    );
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn where_the_file_is_cut_short_the_cursor_says_so_there() {
         let mut cursor = TableCursor::new(table, pace);
         cursor.first().unwrap();
         let (count, result) = go_on(&mut cursor, 0);
-        assert!(matches!(result, Err(Error::Damaged { .. })), "{result:?}");
+        assert!(matches!(result, Err(Error::Corrupt { .. })), "{result:?}");
         assert!(len - cursor.block_offset() < 2 * PIECE as u64, "all before it was read");
         assert!(count > 500 && count < ENTRIES, "{count}");
     }

@@ -1,0 +1,123 @@
+//! A snapshot together with the way through it, and pairs that keep their snapshot alive.
+
+#![expect(unsafe_code, reason = "a way through a snapshot is kept together with it, argued below")]
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::scan::{Ends, Position, Scan};
+use super::source::{Item, Snapshot, Walk};
+use crate::Result;
+use crate::tree::Bytes;
+
+/// A snapshot, and the way through it.
+///
+/// The way borrows the snapshot. What makes this sound: the snapshot is in an allocation of its
+/// own, which an `Arc` neither moves nor lends mutably; the way is dropped before that `Arc` (the
+/// order of the fields); and a pair that the way gives leaves only together with another `Arc` of
+/// the same snapshot, and lends its parts for no longer than it is borrowed itself.
+pub(super) struct Held<S: Snapshot> {
+    walk: S::Walk<'static>,
+    snapshot: Arc<S>,
+}
+
+impl<S: Snapshot> Held<S> {
+    pub(super) fn new(snapshot: Arc<S>, scan: &Scan, ends: &Ends) -> Result<Self> {
+        // SAFETY: the allocation of the `Arc` stays where it is, and lives as long as `snapshot`,
+        // which `Held` keeps until after `walk` is dropped.
+        let borrowed: &'static S = unsafe { &*Arc::as_ptr(&snapshot) };
+        let walk = borrowed.walk(scan, ends)?;
+        Ok(Self { walk, snapshot })
+    }
+
+    pub(super) fn snapshot(&self) -> &Arc<S> {
+        &self.snapshot
+    }
+
+    pub(super) fn remaining(&self) -> Option<u64> {
+        self.walk.remaining()
+    }
+
+    /// The last pair that was taken in the order of the keys, or backwards.
+    pub(super) fn reached(&self, backwards: bool) -> Result<Option<Position>> {
+        self.walk.reached(backwards)
+    }
+
+    /// The next pair, in the order of the keys or backwards.
+    #[inline]
+    pub(super) fn next(&mut self, backwards: bool) -> Option<Result<Pair<S>>> {
+        let item = if backwards { self.walk.next_back() } else { self.walk.next() };
+        let pair = |item| Pair { item, snapshot: Arc::clone(&self.snapshot) };
+        item.map(|item| item.map(pair))
+    }
+
+    /// Leaves out `n` pairs, and gives the next one.
+    pub(super) fn nth(&mut self, backwards: bool, n: usize) -> Option<Result<Pair<S>>> {
+        let item = if backwards { self.walk.nth_back(n) } else { self.walk.nth(n) };
+        let pair = |item| Pair { item, snapshot: Arc::clone(&self.snapshot) };
+        item.map(|item| item.map(pair))
+    }
+
+    /// As [`Held::next`], but lends the pair to `see`, which cannot keep it.
+    #[inline]
+    pub(super) fn see<T>(
+        &mut self,
+        backwards: bool,
+        see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T,
+    ) -> Option<Result<T>> {
+        let item = if backwards { self.walk.next_back() } else { self.walk.next() };
+        item.map(|item| item.map(|item| see(item.key(), item.value())))
+    }
+}
+
+/// A key and its value, which stay readable as long as this is kept: also after the stream, the
+/// transaction and the handle of the store are gone.
+///
+/// It keeps the snapshot that it was read from: pages of the store that the snapshot uses are not
+/// used again before. [`Pair::to_owned`] copies.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// # let mut sink = hedgerow::stream::Sink::new(&store, "words")?;
+/// # sink.put(b"ash", b"tree")?;
+/// # sink.finish()?;
+/// let pair = hedgerow::stream::Scan::new("words").pairs(&store)?.next().unwrap()?;
+/// drop(store);
+/// assert_eq!(pair.key(), b"ash");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Pair<S: Snapshot> {
+    item: S::Item<'static>,
+    snapshot: Arc<S>,
+}
+
+impl<S: Snapshot> Pair<S> {
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> Bytes<'_> {
+        self.item.key()
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> Bytes<'_> {
+        self.item.value()
+    }
+
+    /// A copy of key and value.
+    pub fn to_owned(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.key().to_vec(), self.value().to_vec())
+    }
+
+    /// The number of the commit that it was read from.
+    pub fn commit(&self) -> u64 {
+        self.snapshot.commit()
+    }
+}
+
+impl<S: Snapshot> fmt::Debug for Pair<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").field("key", &self.key()).field("value", &self.value()).finish()
+    }
+}

@@ -1,0 +1,66 @@
+//! Streams out of and into stores of both engines, with snapshots that do not stay for ever.
+//!
+//! A [`Scan`] says what is read: a table, a range of keys, a direction, where to begin, how many.
+//! It is read in one of four forms:
+//!
+//! | form | made by | gives | cost |
+//! |---|---|---|---|
+//! | borrowed | [`Scan::walk`] | entries that borrow a transaction | no copy |
+//! | owned | [`Scan::pairs`] | guards that keep their snapshot alive | no copy (tree), a counter |
+//! | batches | [`Scan::batches`] | many pairs in one piece of memory | one copy |
+//! | asynchronous | [`Scan::stream`] | batches, read by another thread | one copy, a hop a batch |
+//!
+//! A held snapshot keeps pages from being used again. Therefore an owned stream can
+//! [renew](Renewal) its snapshot while it is read, and [give it back](Scan::park_after) when nobody
+//! asks for the next pair; it goes on after the last pair that it gave, counting duplicates, so
+//! that no pair is repeated or left out. Where it has come is a [`Token`]: bytes that another
+//! process can go on from.
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+//! use hedgerow::stream::{Scan, Sink};
+//!
+//! let mut sink = Sink::new(&store, "words")?;
+//! for word in ["ash", "beech", "birch", "elm"] {
+//!     sink.put(word.as_bytes(), b"tree")?;
+//! }
+//! sink.finish()?;
+//!
+//! let mut pairs = Scan::new("words").range("b"..).limit(2).pairs(&store)?;
+//! assert_eq!(pairs.remaining(), Some(2));
+//! assert_eq!(pairs.next().unwrap()?.key(), b"beech");
+//! let token = pairs.token()?;
+//!
+//! let mut rest = Scan::resume(&token, &store)?.pairs(&store)?;
+//! assert_eq!(rest.next().unwrap()?.key(), b"birch");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod held;
+mod join;
+mod lsm;
+mod pairs;
+mod park;
+mod scan;
+mod sink;
+mod source;
+mod task;
+mod token;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::{Batch, Batches};
+pub use held::Pair;
+pub use join::{Input, Join, Joined, Kind};
+pub use lsm::LsmWalk;
+pub use pairs::{Event, Pairs};
+pub use scan::{Part, Position, Renewal, Scan, Values, Walker};
+pub use sink::{Cut, Mode, OnReject, Rejected, Sink, SinkReport, Target};
+pub use source::{Item, Snapshot, Source, Walk};
+pub use task::{Ack, AsyncSink, BatchPair, BatchStream, PairStream};
+pub use token::Token;
+pub use tree::TreeWalk;

@@ -1,0 +1,320 @@
+//! Owned streams: pairs that keep their snapshot alive, renewal, and going on by position.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::held::{Held, Pair};
+use super::park;
+use super::scan::{Ends, Scan};
+use super::source::{Snapshot, Source};
+use super::token::Token;
+use crate::Result;
+use crate::tree::Bytes;
+
+/// What a stream comes to: see [`Pairs::event`].
+#[derive(Debug)]
+pub enum Event<S: Snapshot> {
+    /// The next pair.
+    Pair(Pair<S>),
+    /// The snapshot was exchanged: the pairs that follow are of a later moment.
+    Renewed {
+        /// The commit that was seen before.
+        from: u64,
+        /// The commit that is seen from here on.
+        to: u64,
+    },
+}
+
+/// The pairs of a store in order, from both ends; made by [`Scan::pairs`]. An error ends it.
+///
+/// Dropping it lets its snapshot go at once. It can be sent to another thread.
+pub struct Pairs<S: Source> {
+    own: Own<S>,
+}
+
+/// The state of a stream: its own, or shared with the thread that parks it.
+enum Own<S: Source> {
+    Alone(Box<Core<S>>),
+    Watched(Arc<Mutex<Core<S>>>),
+}
+
+pub(super) struct Core<S: Source> {
+    source: S,
+    scan: Scan,
+    held: Option<Held<S::Snapshot>>,
+    /// How far the stream had come when it took its snapshot.
+    ends: Ends,
+    /// The commit of the newest snapshot that it had, and of the one before while that has not been
+    /// told.
+    commit: u64,
+    before: Option<u64>,
+    /// When the snapshot was taken, and what was given from it.
+    since: Instant,
+    given: Given,
+    /// When it was last asked for a pair, if that matters.
+    used: Instant,
+    is_over: bool,
+}
+
+/// How much was given.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    pairs: u64,
+    bytes: u64,
+}
+
+impl Given {
+    #[inline]
+    fn count(&mut self, key: Bytes<'_>, value: Bytes<'_>) {
+        self.pairs += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is inside is right between any two steps.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: Source> Pairs<S> {
+    /// A stream; over a snapshot that is there already, or the newest one.
+    pub(super) fn new(scan: Scan, source: S, snapshot: Option<Arc<S::Snapshot>>) -> Result<Self> {
+        let snapshot = match snapshot {
+            Some(snapshot) => snapshot,
+            None => Arc::new(source.begin()?),
+        };
+        let (commit, ends) = (snapshot.commit(), scan.ends());
+        let held = Some(Held::new(snapshot, &scan, &ends)?);
+        let (park, since) = (scan.park, Instant::now());
+        let (before, given, used) = (None, Given::default(), since);
+        let core =
+            Core { source, scan, held, ends, commit, before, since, given, used, is_over: false };
+        let own = match park {
+            None => Own::Alone(Box::new(core)),
+            Some(time) => {
+                let core = Arc::new(Mutex::new(core));
+                park::watch(&core, time)?;
+                Own::Watched(core)
+            }
+        };
+        Ok(Self { own })
+    }
+
+    #[inline]
+    fn with<T>(&mut self, run: impl FnOnce(&mut Core<S>) -> T) -> T {
+        match &mut self.own {
+            Own::Alone(core) => run(core),
+            Own::Watched(core) => {
+                let mut core = lock(core);
+                core.used = Instant::now();
+                run(&mut core)
+            }
+        }
+    }
+
+    fn look<T>(&self, run: impl FnOnce(&Core<S>) -> T) -> T {
+        match &self.own {
+            Own::Alone(core) => run(core),
+            Own::Watched(core) => run(&lock(core)),
+        }
+    }
+
+    /// The next pair, or the place where the snapshot was exchanged. The iterator leaves these
+    /// places out.
+    ///
+    /// # Errors
+    /// As the store's reads. The stream has ended then.
+    pub fn event(&mut self) -> Result<Option<Event<S::Snapshot>>> {
+        self.with(|core| {
+            core.prepare()?;
+            if let Some(from) = core.before.take() {
+                return Ok(Some(Event::Renewed { from, to: core.commit }));
+            }
+            Ok(core.step(false).transpose()?.map(Event::Pair))
+        })
+    }
+
+    /// Calls `see` with the next pair, without a copy and without a guard, and returns its result;
+    /// `None` after the last pair.
+    ///
+    /// # Errors
+    /// As [`Pairs::event`].
+    pub fn see<T>(&mut self, see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T) -> Result<Option<T>> {
+        self.with(|core| {
+            core.prepare()?;
+            core.see(see).transpose()
+        })
+    }
+
+    /// Exactly how many pairs are left, in the tree engine, as of the snapshot. `None` in the lsm
+    /// engine, and while the stream is parked.
+    pub fn remaining(&self) -> Option<u64> {
+        self.look(|core| match core.is_over {
+            true => Some(0),
+            false => core.held.as_ref()?.remaining(),
+        })
+    }
+
+    /// How many pairs were given.
+    pub fn given(&self) -> u64 {
+        self.look(|core| core.ends.taken + core.given.pairs)
+    }
+
+    /// Which part of the pairs was given, from 0 to 1, where the engine can tell.
+    pub fn fraction(&self) -> Option<f64> {
+        let (given, left) = (self.given(), self.remaining()?);
+        Some(if given + left == 0 { 1.0 } else { given as f64 / (given + left) as f64 })
+    }
+
+    /// The number of the commit that the stream sees, or saw before it was parked.
+    pub fn commit(&self) -> u64 {
+        self.look(|core| core.commit)
+    }
+
+    /// Whether it holds a snapshot at this moment.
+    pub fn is_parked(&self) -> bool {
+        self.look(|core| core.held.is_none())
+    }
+
+    /// Gives the snapshot back. The stream goes on with the newest one, after the last pair that it
+    /// gave.
+    ///
+    /// # Errors
+    /// As [`Pairs::event`]; then it keeps the snapshot.
+    pub fn park(&mut self) -> Result<()> {
+        self.with(Core::let_go)
+    }
+
+    /// How far it came: another stream, perhaps of another process, can go on from here.
+    ///
+    /// # Errors
+    /// If the store's identity cannot be read.
+    pub fn token(&self) -> Result<Token> {
+        self.look(|core| {
+            let id = core.source.store_id()?;
+            Ok(Token::new(id, &core.scan, core.reached()?, core.commit))
+        })
+    }
+}
+
+impl<S: Source> Core<S> {
+    /// Has a snapshot, and one that is not too old.
+    fn prepare(&mut self) -> Result<()> {
+        if self.is_over {
+            // Nothing follows, so nothing is held.
+            return if self.held.is_some() { self.let_go() } else { Ok(()) };
+        }
+        if self.held.is_some() && !self.is_due() {
+            return Ok(());
+        }
+        self.is_over = true;
+        self.let_go()?;
+        let snapshot = Arc::new(self.source.begin()?);
+        let commit = snapshot.commit();
+        if commit != self.commit && self.before.is_none() {
+            self.before = Some(self.commit);
+        }
+        (self.commit, self.since) = (commit, Instant::now());
+        self.held = Some(Held::new(snapshot, &self.scan, &self.ends)?);
+        self.is_over = false;
+        Ok(())
+    }
+
+    fn is_due(&self) -> bool {
+        let renewal = &self.scan.renewal;
+        if renewal.is_never() || self.given.pairs == 0 {
+            return false;
+        }
+        let commits = || self.source.newest_commit().saturating_sub(self.commit);
+        renewal.is_due((self.given.pairs, self.given.bytes), || self.since.elapsed(), commits)
+    }
+
+    /// The next pair from an end of the stream.
+    fn step(&mut self, at_end: bool) -> Option<Result<Pair<S::Snapshot>>> {
+        let backwards = self.scan.is_reverse != at_end;
+        let pair = self.held.as_mut()?.next(backwards);
+        match &pair {
+            Some(Ok(pair)) => self.given.count(pair.key(), pair.value()),
+            _ => self.is_over = true,
+        }
+        pair
+    }
+
+    fn nth(&mut self, n: usize) -> Option<Result<Pair<S::Snapshot>>> {
+        let pair = self.held.as_mut()?.nth(self.scan.is_reverse, n);
+        match &pair {
+            Some(Ok(pair)) => {
+                self.given.pairs += n as u64;
+                self.given.count(pair.key(), pair.value());
+            }
+            _ => self.is_over = true,
+        }
+        pair
+    }
+
+    fn see<T>(&mut self, see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T) -> Option<Result<T>> {
+        let (given, backwards) = (&mut self.given, self.scan.is_reverse);
+        let seen = self.held.as_mut()?.see(backwards, |key, value| {
+            given.count(key, value);
+            see(key, value)
+        });
+        self.is_over |= !matches!(seen, Some(Ok(_)));
+        seen
+    }
+
+    /// Where it has come.
+    fn reached(&self) -> Result<Ends> {
+        let Some(held) = &self.held else { return Ok(self.ends.clone()) };
+        let taken = self.ends.taken + self.given.pairs;
+        let low = held.reached(false)?.or_else(|| self.ends.low.clone());
+        let high = held.reached(true)?.or_else(|| self.ends.high.clone());
+        Ok(Ends { low, high, taken })
+    }
+
+    /// Lets the snapshot go.
+    fn let_go(&mut self) -> Result<()> {
+        self.ends = self.reached()?;
+        (self.held, self.given) = (None, Given::default());
+        Ok(())
+    }
+}
+
+impl<S: Source> park::Idle for Core<S> {
+    fn used(&self) -> Instant {
+        self.used
+    }
+
+    fn park(&mut self) {
+        // If it cannot be told how far it came, it stays.
+        let _ = self.let_go();
+    }
+}
+
+impl<S: Source> Iterator for Pairs<S> {
+    type Item = Result<Pair<S::Snapshot>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.with(|core| match core.prepare() {
+            Ok(()) => core.step(false),
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    /// Leaves out `n` pairs, in the tree engine without walking them.
+    fn nth(&mut self, n: usize) -> Option<Self::Item> {
+        self.with(|core| match core.prepare() {
+            Ok(()) => core.nth(n),
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
+impl<S: Source> DoubleEndedIterator for Pairs<S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.with(|core| match core.prepare() {
+            Ok(()) => core.step(true),
+            Err(error) => Some(Err(error)),
+        })
+    }
+}

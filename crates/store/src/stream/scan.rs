@@ -1,0 +1,377 @@
+//! What a stream reads, and how long it may hold a snapshot.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::batch::Batches;
+use super::pairs::Pairs;
+use super::source::{Snapshot, Source};
+use super::task::BatchStream;
+use super::token::Token;
+use crate::Result;
+use crate::key::{KeyRange, prefix};
+
+/// Which values of a key a stream gives, in a table with duplicates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Values {
+    /// Each of them, as a pair of its own.
+    #[default]
+    Each,
+    /// The first one of each key.
+    First,
+    /// The last one of each key.
+    Last,
+}
+
+/// When a stream exchanges its snapshot for the newest one; without any limit, never: then it sees
+/// one moment from its beginning to its end.
+///
+/// A snapshot is exchanged between two pairs, as soon as one of the limits is reached. What it sees
+/// then is another moment: [`Pairs::event`] tells where, and between which commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renewal {
+    pairs: Option<u64>,
+    bytes: Option<u64>,
+    time: Option<Duration>,
+    commits: Option<u64>,
+}
+
+impl Renewal {
+    /// Never.
+    pub fn never() -> Self {
+        Self::default()
+    }
+
+    /// After this number of pairs, at least one.
+    pub fn pairs(mut self, pairs: u64) -> Self {
+        self.pairs = Some(pairs.max(1));
+        self
+    }
+
+    /// After this many bytes of keys and values.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// After this time.
+    pub fn time(mut self, time: Duration) -> Self {
+        self.time = Some(time);
+        self
+    }
+
+    /// Once this number of commits were made since: the snapshot is consistent until it lags by so
+    /// much.
+    pub fn commits(mut self, commits: u64) -> Self {
+        self.commits = Some(commits);
+        self
+    }
+
+    /// Whether one of the limits is reached. What costs a call is asked for only if it matters.
+    pub(super) fn is_due(
+        &self,
+        (pairs, bytes): (u64, u64),
+        age: impl FnOnce() -> Duration,
+        commits: impl FnOnce() -> u64,
+    ) -> bool {
+        self.pairs.is_some_and(|most| pairs >= most)
+            || self.bytes.is_some_and(|most| bytes >= most)
+            || self.time.is_some_and(|most| age() >= most)
+            || self.commits.is_some_and(|most| commits() >= most)
+    }
+
+    /// Whether there is no limit.
+    pub(super) fn is_never(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A place between two pairs: after (or, backwards, before) this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The pair's key.
+    pub key: Vec<u8>,
+    /// The pair's value in a table with duplicates of which each is given; otherwise the key says
+    /// it all.
+    pub value: Option<Vec<u8>>,
+}
+
+/// How far a stream has come from either end of its range.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ends {
+    /// The last pair that was taken in the order of the keys, and in the other order.
+    pub(super) low: Option<Position>,
+    pub(super) high: Option<Position>,
+    /// How many pairs were taken.
+    pub(super) taken: u64,
+}
+
+/// What a stream reads: see the [module](super).
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
+/// use hedgerow::stream::{Renewal, Scan};
+///
+/// let files = db.keyspace("files", Default::default())?;
+/// for name in ["bin/awk", "etc/fstab", "etc/hosts"] {
+///     db.put(&files, name.as_bytes(), b"")?;
+/// }
+/// let scan = Scan::new("files").prefix("etc/").reverse().renewal(Renewal::never().pairs(1_000));
+/// let names: Result<Vec<_>, _> = scan.pairs(&db)?.map(|p| p.map(|p| p.key().to_vec())).collect();
+/// assert_eq!(names?, [&b"etc/hosts"[..], b"etc/fstab"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scan {
+    pub(super) table: Vec<u8>,
+    pub(super) keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    pub(super) is_reverse: bool,
+    pub(super) skip: u64,
+    pub(super) limit: Option<u64>,
+    pub(super) keys_only: bool,
+    pub(super) values: Values,
+    pub(super) after: Option<Position>,
+    pub(super) renewal: Renewal,
+    pub(super) park: Option<Duration>,
+}
+
+impl Scan {
+    /// All pairs of a table (of a keyspace, in the lsm engine) in order.
+    pub fn new(table: impl AsRef<[u8]>) -> Self {
+        Self {
+            table: table.as_ref().to_vec(),
+            keys: (Bound::Unbounded, Bound::Unbounded),
+            is_reverse: false,
+            skip: 0,
+            limit: None,
+            keys_only: false,
+            values: Values::Each,
+            after: None,
+            renewal: Renewal::never(),
+            park: None,
+        }
+    }
+
+    /// Only the keys of a range.
+    pub fn range(mut self, keys: impl KeyRange) -> Self {
+        self.keys = (keys.low().map(<[u8]>::to_vec), keys.high().map(<[u8]>::to_vec));
+        self
+    }
+
+    /// Only the keys that begin with some bytes.
+    pub fn prefix(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.range(prefix(bytes))
+    }
+
+    /// From the last pair to the first.
+    pub fn reverse(mut self) -> Self {
+        self.is_reverse = true;
+        self
+    }
+
+    /// Without the first `n` pairs. The tree engine goes there in one descent; the lsm engine
+    /// walks.
+    pub fn skip(mut self, n: u64) -> Self {
+        self.skip = n;
+        self
+    }
+
+    /// At most `n` pairs, from whichever ends they are taken.
+    pub fn limit(mut self, n: u64) -> Self {
+        self.limit = Some(n);
+        self
+    }
+
+    /// With empty values, which are not read.
+    pub fn keys_only(mut self) -> Self {
+        self.keys_only = true;
+        self
+    }
+
+    /// Which values of a key are given.
+    pub fn values(mut self, values: Values) -> Self {
+        self.values = values;
+        self
+    }
+
+    /// Only what comes after a place, in the direction of the stream.
+    pub fn after(mut self, position: Position) -> Self {
+        self.after = Some(position);
+        self
+    }
+
+    /// When the snapshot is exchanged for a newer one. Borrowed streams cannot do it.
+    pub fn renewal(mut self, renewal: Renewal) -> Self {
+        self.renewal = renewal;
+        self
+    }
+
+    /// Gives the snapshot back when for this time no pair was asked for. The stream goes on with
+    /// the newest snapshot then, after the last pair that it gave. Guards that the caller still has
+    /// keep theirs. Borrowed streams cannot do it.
+    pub fn park_after(mut self, time: Duration) -> Self {
+        self.park = Some(time);
+        self
+    }
+
+    /// The rest of a stream of which a [`Token`] tells how far it came. Range, direction, limit and
+    /// kind of values are those of that stream; renewal and parking are to be asked for anew.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) if the token is one of another store.
+    pub fn resume<S: Source>(token: &Token, source: &S) -> Result<Self> {
+        token.check(source)?;
+        Ok(token.scan())
+    }
+
+    /// The pairs of a transaction or snapshot: borrowed from it, without a copy.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`](crate::Error::NoTable); and as its reads.
+    pub fn walk<'t, S: Snapshot>(&self, snapshot: &'t S) -> Result<Walker<'t, S>> {
+        let walk = snapshot.walk(self, &self.ends())?;
+        Ok(Walker { walk, is_reverse: self.is_reverse })
+    }
+
+    /// The pairs of a store, each of which keeps its snapshot alive.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`](crate::Error::NoTable); and as the store's reads.
+    pub fn pairs<S: Source>(&self, source: &S) -> Result<Pairs<S>> {
+        Pairs::new(self.clone(), source.clone(), None)
+    }
+
+    /// The pairs in batches of at most this many pairs, and about this many bytes.
+    ///
+    /// # Errors
+    /// As [`Scan::pairs`].
+    pub fn batches<S: Source>(&self, source: &S, pairs: usize, bytes: usize) -> Result<Batches<S>> {
+        Ok(Batches::new(self.pairs(source)?, pairs, bytes))
+    }
+
+    /// The pairs as a stream for any executor: a thread of its own reads a batch while the one
+    /// before it is worked on.
+    ///
+    /// # Errors
+    /// As [`Scan::pairs`], and [`Error::Io`](crate::Error::Io) if no thread can be had.
+    pub fn stream<S: Source>(&self, source: &S) -> Result<BatchStream> {
+        BatchStream::new(self.batches(source, super::batch::PAIRS, super::batch::BYTES)?)
+    }
+
+    /// Cuts what is read into `n` parts of as many pairs, give or take one, over one snapshot: each
+    /// can be read by another thread. Their order is that of the stream.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// # let mut sink = hedgerow::stream::Sink::new(&store, "n")?;
+    /// # for n in 0..100_u32 { sink.put(&n.to_be_bytes(), &[1])?; }
+    /// # sink.finish()?;
+    /// use hedgerow::stream::Scan;
+    ///
+    /// let parts = Scan::new("n").split(&store, 4)?;
+    /// let sums = std::thread::scope(|scope| {
+    ///     let sum = |part: hedgerow::stream::Part<_>| -> hedgerow::Result<u64> {
+    ///         part.pairs()?.map(|pair| Ok(u64::from(pair?.value().to_vec()[0]))).sum()
+    ///     };
+    ///     let threads = parts.into_iter().map(|part| scope.spawn(move || sum(part)));
+    ///     let threads: Vec<_> = threads.collect();
+    ///     threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Result<Vec<_>, _>>()
+    /// })?;
+    /// assert_eq!(sums, [25; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Scan::pairs`]; [`Error::Argument`](crate::Error::Argument) for the lsm engine, which
+    /// does not count.
+    pub fn split<S: Source>(&self, source: &S, n: usize) -> Result<Vec<Part<S>>> {
+        let snapshot = Arc::new(source.begin()?);
+        let Some(pairs) = self.walk(&*snapshot)?.remaining() else {
+            return Err(crate::Error::argument("only a store that counts can split what it reads"));
+        };
+        let n = n as u64;
+        let cut = |i: u64| (u128::from(pairs) * u128::from(i) / u128::from(n)) as u64;
+        let part = |i| {
+            let (from, to) = (cut(i), cut(i + 1));
+            let scan = self.clone().skip(self.skip + from).limit(to - from);
+            let scan = scan.renewal(Renewal::never());
+            Part {
+                scan: Self { park: None, ..scan },
+                source: source.clone(),
+                snapshot: Arc::clone(&snapshot),
+            }
+        };
+        Ok((0..n).map(part).collect())
+    }
+
+    /// Where the stream begins.
+    pub(super) fn ends(&self) -> Ends {
+        let mut ends = Ends::default();
+        let end = if self.is_reverse { &mut ends.high } else { &mut ends.low };
+        end.clone_from(&self.after);
+        ends
+    }
+
+    /// How many pairs may still be given after `taken` ones.
+    pub(super) fn left(&self, taken: u64) -> u64 {
+        self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
+    }
+
+    /// How many pairs are to be skipped after `taken` ones.
+    pub(super) fn to_skip(&self, taken: u64) -> u64 {
+        if taken == 0 { self.skip } else { 0 }
+    }
+}
+
+/// A part of what a scan reads; made by [`Scan::split`].
+pub struct Part<S: Source> {
+    scan: Scan,
+    source: S,
+    snapshot: Arc<S::Snapshot>,
+}
+
+impl<S: Source> Part<S> {
+    /// Its pairs.
+    ///
+    /// # Errors
+    /// As [`Scan::pairs`].
+    pub fn pairs(self) -> Result<Pairs<S>> {
+        Pairs::new(self.scan, self.source, Some(self.snapshot))
+    }
+}
+
+/// The pairs of a transaction or snapshot in the direction of a scan; made by [`Scan::walk`].
+pub struct Walker<'t, S: Snapshot + 't> {
+    walk: S::Walk<'t>,
+    is_reverse: bool,
+}
+
+impl<'t, S: Snapshot> Walker<'t, S> {
+    /// How many pairs are left, where the engine can tell.
+    pub fn remaining(&self) -> Option<u64> {
+        super::source::Walk::remaining(&self.walk)
+    }
+}
+
+impl<'t, S: Snapshot> Iterator for Walker<'t, S> {
+    type Item = Result<S::Item<'t>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_reverse { self.walk.next_back() } else { self.walk.next() }
+    }
+
+    fn nth(&mut self, n: usize) -> Option<Self::Item> {
+        if self.is_reverse { self.walk.nth_back(n) } else { self.walk.nth(n) }
+    }
+}
+
+impl<S: Snapshot> DoubleEndedIterator for Walker<'_, S> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.is_reverse { self.walk.next() } else { self.walk.next_back() }
+    }
+}

@@ -1,0 +1,550 @@
+//! Streams into a store: pairs in transactions of bounded size.
+
+use std::time::{Duration, Instant};
+
+use super::scan::Position;
+use crate::lsm::{Batch, Db, Keyspace, Readable, Transaction};
+use crate::tree::{Snapshot as _, Store, Table, TableOptions, WriteTxn};
+use crate::{Durability, Error, Result};
+
+/// What a merging function answers: the value to store, or `None` to remove the key.
+type Merge = Box<dyn FnMut(&[u8], Option<&[u8]>, &[u8]) -> Option<Vec<u8>> + Send>;
+/// What is called with a rejected pair: whether the sink takes more.
+type Call = Box<dyn FnMut(Rejected<'_>) -> Result<bool> + Send>;
+
+/// What a [`Sink`] does with a pair.
+#[derive(Default)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Stores it, in place of one with the same key (in a table with duplicates, beside it).
+    #[default]
+    Put,
+    /// Stores it if its key (in a table with duplicates, the pair) is not there; else rejects it.
+    New,
+    /// Stores it if its key is there; else rejects it.
+    Replace,
+    /// Stores it if it comes after the last pair of the table; else rejects it.
+    Append,
+    /// Stores what a function makes of the key, the value that is there, and the new one; `None`
+    /// removes the key. Not in tables with duplicates.
+    Merge(Merge),
+}
+
+/// A pair that was not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejected<'p> {
+    /// The key.
+    pub key: &'p [u8],
+    /// The value.
+    pub value: &'p [u8],
+    /// The (first) value that the key has, if there is one.
+    pub old: Option<&'p [u8]>,
+}
+
+/// What a [`Sink`] does with rejected pairs.
+#[derive(Default)]
+#[non_exhaustive]
+pub enum OnReject {
+    /// Fails, and stores nothing more.
+    #[default]
+    Fail,
+    /// Fails, unless the pair is there already just so.
+    FailUnlessSame,
+    /// Goes on.
+    Ignore,
+    /// Takes nothing more, but keeps what it has.
+    Stop,
+    /// Calls a function, which says whether the sink takes more.
+    Call(Call),
+}
+
+/// After how much a [`Sink`] commits. Without any limit, once, at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pairs: u64,
+    bytes: u64,
+    time: Duration,
+}
+
+impl Default for Cut {
+    /// After 16 MiB.
+    fn default() -> Self {
+        Self::never().bytes(16 << 20)
+    }
+}
+
+impl Cut {
+    /// Only at the end: all or nothing.
+    pub fn never() -> Self {
+        Self { pairs: u64::MAX, bytes: u64::MAX, time: Duration::MAX }
+    }
+
+    /// After this number of pairs.
+    pub fn pairs(mut self, pairs: u64) -> Self {
+        self.pairs = pairs;
+        self
+    }
+
+    /// After this many bytes of keys and values.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// After this time.
+    pub fn time(mut self, time: Duration) -> Self {
+        self.time = time;
+        self
+    }
+}
+
+/// What a [`Sink`] has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SinkReport {
+    /// Pairs that were stored and committed.
+    pub pairs: u64,
+    /// Pairs that were rejected.
+    pub rejected: u64,
+    /// Commits.
+    pub commits: u64,
+    /// The last pair that was committed: everything up to it need not be written again.
+    pub last: Option<Position>,
+}
+
+mod sealed {
+    use super::{Mode, Rejected};
+    use crate::{Durability, Result};
+
+    /// What a sink needs of an engine.
+    pub trait Sealed {
+        /// A transaction on one table.
+        type Txn: Send;
+        /// Begins one, on a table that is made if it is not there.
+        fn begin(&self, table: &[u8], mode: &Mode) -> Result<Self::Txn>;
+        /// Stores a pair, or shows that it is rejected; whether it was stored.
+        fn put(
+            txn: &mut Self::Txn,
+            mode: &mut Mode,
+            pair: (&[u8], &[u8]),
+            rejected: &mut dyn FnMut(Rejected<'_>) -> Result<()>,
+        ) -> Result<bool>;
+        /// Commits.
+        fn commit(&self, txn: Self::Txn, durability: Durability) -> Result<()>;
+    }
+}
+
+/// A store that streams go into: [`tree::Store`](crate::tree::Store) or
+/// [`lsm::Db`](crate::lsm::Db).
+pub trait Target: sealed::Sealed + Clone {}
+
+impl Target for Store {}
+impl Target for Db {}
+
+/// A transaction of the tree engine.
+pub struct TreeTxn {
+    txn: WriteTxn,
+    table: Table,
+    has_duplicates: bool,
+    run: Run,
+}
+
+/// Whether pairs come in order, so that they can be appended.
+#[derive(Default)]
+struct Run {
+    last: Vec<u8>,
+    /// How many keys have come in ascending order.
+    len: u32,
+    /// Appending failed in this transaction: something comes after.
+    is_barred: bool,
+}
+
+/// After this many keys in order, appending is tried.
+const RUN: u32 = 8;
+
+impl Run {
+    /// Whether the pair is worth an attempt to append it.
+    fn takes(&mut self, key: &[u8]) -> bool {
+        if self.is_barred {
+            return false;
+        }
+        self.len = if key > self.last.as_slice() { self.len + 1 } else { 0 };
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.len >= RUN
+    }
+}
+
+impl TreeTxn {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.run.takes(key) {
+            match self.txn.append(self.table, key, value) {
+                Err(Error::NotLast) => self.run.is_barred = true,
+                done => return done,
+            }
+        }
+        self.txn.put(self.table, key, value)
+    }
+
+    /// Stores a pair of which the key (or the pair) is not there; what is there, otherwise.
+    fn put_new(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
+        if self.has_duplicates {
+            let is_new = self.txn.put_pair(self.table, key, value)?;
+            return Ok((!is_new).then(|| value.to_vec()));
+        }
+        Ok(self.txn.put_new(self.table, key, value)?.map(|old| old.to_vec()))
+    }
+}
+
+impl sealed::Sealed for Store {
+    type Txn = TreeTxn;
+
+    fn begin(&self, table: &[u8], mode: &Mode) -> Result<TreeTxn> {
+        let mut txn = self.begin_write()?;
+        let table = match txn.table(table) {
+            Err(Error::NoTable { .. }) => txn.create_table(table, &TableOptions::new())?,
+            found => found?,
+        };
+        let has_duplicates = txn.table_info(table)?.duplicates;
+        if has_duplicates && matches!(mode, Mode::Merge(_)) {
+            let reason = "values of a table with duplicates cannot be merged";
+            return Err(Error::WrongTable { reason });
+        }
+        Ok(TreeTxn { txn, table, has_duplicates, run: Run::default() })
+    }
+
+    fn put(
+        own: &mut TreeTxn,
+        mode: &mut Mode,
+        (key, value): (&[u8], &[u8]),
+        rejected: &mut dyn FnMut(Rejected<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        let table = own.table;
+        match mode {
+            Mode::Put => own.put(key, value)?,
+            Mode::New => {
+                if let Some(old) = own.put_new(key, value)? {
+                    rejected(Rejected { key, value, old: Some(&old) })?;
+                    return Ok(false);
+                }
+            }
+            Mode::Replace => {
+                if own.txn.get(table, key)?.is_none() {
+                    rejected(Rejected { key, value, old: None })?;
+                    return Ok(false);
+                }
+                own.txn.put(table, key, value)?;
+            }
+            Mode::Append => match own.txn.append(table, key, value) {
+                Err(Error::NotLast) => {
+                    let old = own.txn.get(table, key)?.map(|old| old.to_vec());
+                    rejected(Rejected { key, value, old: old.as_deref() })?;
+                    return Ok(false);
+                }
+                done => done?,
+            },
+            Mode::Merge(merge) => {
+                let old = own.txn.get(table, key)?.map(|old| old.to_vec());
+                match merge(key, old.as_deref(), value) {
+                    Some(merged) => own.txn.put(table, key, &merged)?,
+                    None => drop(own.txn.delete(table, key)?),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn commit(&self, own: TreeTxn, durability: Durability) -> Result<()> {
+        own.txn.commit_with(durability)
+    }
+}
+
+/// A transaction of the lsm engine.
+pub struct LsmTxn {
+    keyspace: Keyspace,
+    writes: Writes,
+    /// The last key of the keyspace, where that matters.
+    last: Option<Vec<u8>>,
+}
+
+/// Pairs that are only stored need no reading.
+enum Writes {
+    Blind(Batch),
+    Seeing(Box<Transaction>),
+}
+
+impl sealed::Sealed for Db {
+    type Txn = LsmTxn;
+
+    fn begin(&self, table: &[u8], mode: &Mode) -> Result<LsmTxn> {
+        let keyspace = self.keyspace(table, Default::default())?;
+        let writes = match mode {
+            Mode::Put | Mode::Append => Writes::Blind(Batch::new()),
+            Mode::New | Mode::Replace | Mode::Merge(_) => {
+                Writes::Seeing(Box::new(self.transaction()))
+            }
+        };
+        let last = match mode {
+            Mode::Append => {
+                let last = self.range(&keyspace, ..)?.keys_only().next_back();
+                last.transpose()?.map(|(key, _)| key)
+            }
+            _ => None,
+        };
+        Ok(LsmTxn { keyspace, writes, last })
+    }
+
+    fn put(
+        own: &mut LsmTxn,
+        mode: &mut Mode,
+        (key, value): (&[u8], &[u8]),
+        rejected: &mut dyn FnMut(Rejected<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        let LsmTxn { keyspace, writes, last } = own;
+        let txn = match writes {
+            Writes::Seeing(txn) => txn,
+            Writes::Blind(batch) => {
+                if matches!(mode, Mode::Append) {
+                    if last.as_deref().is_some_and(|last| key <= last) {
+                        rejected(Rejected { key, value, old: None })?;
+                        return Ok(false);
+                    }
+                    *last = Some(key.to_vec());
+                }
+                batch.put(keyspace, key, value)?;
+                return Ok(true);
+            }
+        };
+        let old = txn.get(keyspace, key)?;
+        let is_rejected = match mode {
+            Mode::New => old.is_some(),
+            Mode::Replace => old.is_none(),
+            Mode::Put | Mode::Append | Mode::Merge(_) => false,
+        };
+        if is_rejected {
+            rejected(Rejected { key, value, old: old.as_deref() })?;
+            return Ok(false);
+        }
+        match mode {
+            Mode::Merge(merge) => match merge(key, old.as_deref(), value) {
+                Some(merged) => txn.put(keyspace, key, &merged)?,
+                None => txn.delete(keyspace, key)?,
+            },
+            _ => txn.put(keyspace, key, value)?,
+        }
+        Ok(true)
+    }
+
+    fn commit(&self, own: LsmTxn, durability: Durability) -> Result<()> {
+        match own.writes {
+            Writes::Blind(batch) => self.write_with(batch, durability),
+            Writes::Seeing(txn) => txn.commit_with(durability),
+        }
+    }
+}
+
+/// Takes pairs and stores them in transactions of bounded size.
+///
+/// Keys that come in order are appended, which is several times as fast. If the sink is dropped
+/// before [`Sink::finish`], what was not committed is lost; what was is told by [`Sink::report`],
+/// so that a load that was cut short can go on from there.
+///
+/// In the tree engine the sink is the store's writer from the first pair of each transaction to its
+/// commit.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// use hedgerow::stream::{Cut, Mode, OnReject, Sink};
+///
+/// let mut twice = Vec::new();
+/// let mut sink = Sink::new(&store, "words")?.mode(Mode::New).on_reject(OnReject::Ignore);
+/// for word in ["ash", "elm", "ash"] {
+///     if !sink.put(word.as_bytes(), b"")? {
+///         twice.push(word);
+///     }
+/// }
+/// let report = sink.finish()?;
+/// assert_eq!((report.pairs, report.rejected, twice), (2, 1, vec!["ash"]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Sink<T: Target> {
+    target: T,
+    table: Vec<u8>,
+    mode: Mode,
+    on_reject: OnReject,
+    cut: Cut,
+    durability: Durability,
+    open: Option<Open<T::Txn>>,
+    report: SinkReport,
+    is_over: bool,
+}
+
+/// A transaction and what is in it.
+struct Open<Txn> {
+    txn: Txn,
+    pairs: u64,
+    bytes: u64,
+    since: Instant,
+    last: Position,
+}
+
+impl<T: Target> Sink<T> {
+    /// A sink into a table (a keyspace, in the lsm engine), which is made if it is not there.
+    ///
+    /// # Errors
+    /// None so far: the store is first asked for something with the first pair.
+    pub fn new(target: &T, table: impl AsRef<[u8]>) -> Result<Self> {
+        Ok(Self {
+            target: target.clone(),
+            table: table.as_ref().to_vec(),
+            mode: Mode::Put,
+            on_reject: OnReject::Fail,
+            cut: Cut::default(),
+            durability: Durability::Durable,
+            open: None,
+            report: SinkReport::default(),
+            is_over: false,
+        })
+    }
+
+    /// What is done with a pair.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// What is done with rejected pairs.
+    pub fn on_reject(mut self, on_reject: OnReject) -> Self {
+        self.on_reject = on_reject;
+        self
+    }
+
+    /// After how much it commits.
+    pub fn cut(mut self, cut: Cut) -> Self {
+        self.cut = cut;
+        self
+    }
+
+    /// What its commits promise.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Takes a pair; whether it was stored.
+    ///
+    /// # Errors
+    /// Those of the engine's writes; [`Error::Rejected`] if the pair is rejected and that is a
+    /// failure, or the sink takes nothing more. The pairs since the last commit are lost then.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        if self.is_over {
+            return Err(Error::Rejected { key: key.to_vec() });
+        }
+        let stored = self.put_in(key, value).inspect_err(|_| {
+            (self.open, self.is_over) = (None, true);
+        })?;
+        if self.is_full() {
+            self.commit()?;
+        }
+        Ok(stored)
+    }
+
+    /// Takes all pairs of an iterator, up to its first error.
+    ///
+    /// # Errors
+    /// As [`Sink::put`], and those of the iterator.
+    pub fn extend<K: AsRef<[u8]>, V: AsRef<[u8]>, E: Into<Error>>(
+        &mut self,
+        pairs: impl IntoIterator<Item = Result<(K, V), E>>,
+    ) -> Result<()> {
+        for pair in pairs {
+            let (key, value) = pair.map_err(Into::into)?;
+            self.put(key.as_ref(), value.as_ref())?;
+            if self.is_over {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it takes nothing more.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn put_in(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert(Open {
+                txn: self.target.begin(&self.table, &self.mode)?,
+                pairs: 0,
+                bytes: 0,
+                since: Instant::now(),
+                last: Position { key: Vec::new(), value: None },
+            }),
+        };
+        let (on_reject, is_over) = (&mut self.on_reject, &mut self.is_over);
+        let mut rejected = |pair: Rejected<'_>| {
+            let failed = || Err(Error::Rejected { key: pair.key.to_vec() });
+            match on_reject {
+                OnReject::Fail => return failed(),
+                OnReject::FailUnlessSame if pair.old != Some(pair.value) => return failed(),
+                OnReject::FailUnlessSame | OnReject::Ignore => {}
+                OnReject::Stop => *is_over = true,
+                OnReject::Call(call) => *is_over = !call(pair)?,
+            }
+            Ok(())
+        };
+        let stored = T::put(&mut open.txn, &mut self.mode, (key, value), &mut rejected)?;
+        if stored {
+            open.pairs += 1;
+            open.bytes += (key.len() + value.len()) as u64;
+            open.last.key.clear();
+            open.last.key.extend_from_slice(key);
+            let last = open.last.value.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(value);
+        } else {
+            self.report.rejected += 1;
+        }
+        Ok(stored)
+    }
+
+    fn is_full(&self) -> bool {
+        let Some(open) = &self.open else { return false };
+        let Cut { pairs, bytes, time } = self.cut;
+        open.pairs >= pairs
+            || open.bytes >= bytes
+            || (time < Duration::MAX && open.since.elapsed() >= time)
+    }
+
+    /// Commits what it has taken so far.
+    ///
+    /// # Errors
+    /// Those of the engine's commit; the sink takes nothing more then.
+    pub fn commit(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let committed = self.target.commit(open.txn, self.durability);
+        committed.inspect_err(|_| self.is_over = true)?;
+        self.report.commits += 1;
+        if open.pairs > 0 {
+            self.report.pairs += open.pairs;
+            self.report.last = Some(open.last);
+        }
+        Ok(())
+    }
+
+    /// What is committed.
+    pub fn report(&self) -> &SinkReport {
+        &self.report
+    }
+
+    /// Commits the rest.
+    ///
+    /// # Errors
+    /// As [`Sink::commit`].
+    pub fn finish(mut self) -> Result<SinkReport> {
+        self.commit()?;
+        Ok(self.report)
+    }
+}

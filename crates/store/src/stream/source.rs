@@ -1,0 +1,74 @@
+//! What the streams need of an engine.
+
+use super::scan::{Ends, Position, Scan};
+use crate::Result;
+use crate::tree::Bytes;
+
+pub(super) mod sealed {
+    /// Only the engines of this library are sources.
+    pub trait Sealed {}
+    impl Sealed for crate::tree::Store {}
+    impl Sealed for crate::tree::ReadTxn {}
+    impl Sealed for crate::lsm::Db {}
+    impl Sealed for crate::lsm::Snapshot {}
+}
+
+/// A store that streams come out of: [`tree::Store`](crate::tree::Store) or
+/// [`lsm::Db`](crate::lsm::Db).
+pub trait Source: sealed::Sealed + Clone + Send + Sync + 'static {
+    /// What it is read through.
+    type Snapshot: Snapshot;
+
+    /// The store as it is now.
+    ///
+    /// # Errors
+    /// As [`Store::begin_read`](crate::tree::Store::begin_read).
+    fn begin(&self) -> Result<Self::Snapshot>;
+
+    /// The number of the newest commit.
+    fn newest_commit(&self) -> u64;
+
+    /// What no other store has, for its whole life.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn store_id(&self) -> Result<[u8; 16]>;
+}
+
+/// A store at one moment: [`tree::ReadTxn`](crate::tree::ReadTxn) or
+/// [`lsm::Snapshot`](crate::lsm::Snapshot).
+pub trait Snapshot: sealed::Sealed + Send + Sync + 'static {
+    /// A pair of it.
+    type Item<'t>: Item + Send;
+    /// A way through it.
+    type Walk<'t>: Walk<'t, Item = Result<Self::Item<'t>>>;
+
+    /// The number of the commit that it sees.
+    fn commit(&self) -> u64;
+
+    /// A way through what a scan asks for, without the pairs up to the ends that were reached.
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn walk<'t>(&'t self, scan: &Scan, ends: &Ends) -> Result<Self::Walk<'t>>;
+}
+
+/// A key and a value of a stream.
+pub trait Item {
+    /// The key.
+    fn key(&self) -> Bytes<'_>;
+    /// The value.
+    fn value(&self) -> Bytes<'_>;
+}
+
+/// A way through the pairs of a snapshot, from both ends.
+pub trait Walk<'t>: DoubleEndedIterator + Send {
+    /// How many pairs are left, where the engine can tell: exact, and without walking them.
+    fn remaining(&self) -> Option<u64>;
+
+    /// The last pair that was taken in the order of the keys, or backwards; `None` if there is none
+    /// yet.
+    ///
+    /// # Errors
+    /// As the store's reads.
+    fn reached(&self, backwards: bool) -> Result<Option<Position>>;
+}

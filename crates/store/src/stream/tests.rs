@@ -1,0 +1,522 @@
+//! Every form of a stream beside a sorted list.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::lsm::{Db, Options};
+use crate::tree::{Snapshot as _, Store, TableOptions};
+use crate::{Error, Result};
+
+type Owned = (Vec<u8>, Vec<u8>);
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    (folder, store)
+}
+
+fn db() -> (tempfile::TempDir, Db) {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Options::new().create(true).open(folder.path().join("db")).unwrap();
+    (folder, db)
+}
+
+/// A table of which each key has up to four values.
+fn with_duplicates(keys: u8) -> (tempfile::TempDir, Store, Vec<Owned>) {
+    let (folder, store) = store();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new().duplicates()).unwrap();
+    let mut all = Vec::new();
+    for key in 0..keys {
+        for value in 0..=key % 4 {
+            txn.put(table, &[key], &[value]).unwrap();
+            all.push((vec![key], vec![value]));
+        }
+    }
+    txn.commit().unwrap();
+    (folder, store, all)
+}
+
+fn fill<T: Target>(target: &T, keys: impl IntoIterator<Item = u8>) {
+    let mut sink = Sink::new(target, "t").unwrap();
+    for key in keys {
+        sink.put(&[key], &[key, key]).unwrap();
+    }
+    sink.finish().unwrap();
+}
+
+fn collect<S: Source>(pairs: Pairs<S>) -> Vec<Owned> {
+    pairs.map(|pair| pair.unwrap().to_owned()).collect()
+}
+
+/// What a scan of `all` should give.
+fn expected(all: &[Owned], scan: &Scan) -> Vec<Owned> {
+    let bounds = &scan.keys;
+    let is_inside = |key: &[u8]| {
+        let low = match &bounds.0 {
+            Bound::Included(low) => key >= low.as_slice(),
+            Bound::Excluded(low) => key > low.as_slice(),
+            Bound::Unbounded => true,
+        };
+        low && match &bounds.1 {
+            Bound::Included(high) => key <= high.as_slice(),
+            Bound::Excluded(high) => key < high.as_slice(),
+            Bound::Unbounded => true,
+        }
+    };
+    let mut found: Vec<Owned> = all.iter().filter(|pair| is_inside(&pair.0)).cloned().collect();
+    match scan.values {
+        Values::Each => {}
+        Values::First => found.dedup_by(|next, first| next.0 == first.0),
+        Values::Last => {
+            found.reverse();
+            found.dedup_by(|next, first| next.0 == first.0);
+            found.reverse();
+        }
+    }
+    if scan.is_reverse {
+        found.reverse();
+    }
+    let limit = scan.limit.map_or(usize::MAX, |limit| limit as usize);
+    let mut found: Vec<Owned> = found.into_iter().skip(scan.skip as usize).take(limit).collect();
+    if scan.keys_only {
+        found.iter_mut().for_each(|pair| pair.1.clear());
+    }
+    found
+}
+
+fn any_scan() -> impl Strategy<Value = Scan> {
+    let bound = || {
+        prop_oneof![
+            Just(Bound::Unbounded),
+            (0..40_u8).prop_map(|key| Bound::Included(vec![key])),
+            (0..40_u8).prop_map(|key| Bound::Excluded(vec![key])),
+        ]
+    };
+    let values = prop_oneof![Just(Values::Each), Just(Values::First), Just(Values::Last)];
+    let limit = prop_oneof![Just(None), (0..60_u64).prop_map(Some)];
+    let skip = prop_oneof![Just(0), 0..60_u64];
+    (bound(), bound(), any::<bool>(), any::<bool>(), values, limit, skip).prop_map(
+        |(low, high, is_reverse, keys_only, values, limit, skip)| {
+            let mut scan = Scan::new("t").range((low, high)).values(values).skip(skip);
+            (scan.is_reverse, scan.keys_only, scan.limit) = (is_reverse, keys_only, limit);
+            scan
+        },
+    )
+}
+
+/// Reads a scan in every form, and with renewals, parking and tokens at every place.
+fn read_in_every_way<S: Source>(source: &S, all: &[Owned], scan: &Scan, every: u64) {
+    let wanted = expected(all, scan);
+    let snapshot = source.begin().unwrap();
+    let owned = |pair: Result<<S::Snapshot as Snapshot>::Item<'_>>| {
+        let pair = pair.unwrap();
+        (pair.key().to_vec(), pair.value().to_vec())
+    };
+    let walk = scan.walk(&snapshot).unwrap();
+    if let Some(remaining) = walk.remaining() {
+        assert_eq!(remaining, wanted.len() as u64);
+    }
+    assert_eq!(walk.map(owned).collect::<Vec<_>>(), wanted, "borrowed");
+    assert_eq!(collect(scan.pairs(source).unwrap()), wanted, "owned");
+
+    let renewing = scan.clone().renewal(Renewal::never().pairs(every));
+    assert_eq!(collect(renewing.pairs(source).unwrap()), wanted, "renewing");
+
+    let mut batched = Vec::new();
+    for batch in renewing.batches(source, 3, 100).unwrap() {
+        let batch = batch.unwrap();
+        assert!(batch.len() <= 3);
+        batched.extend(batch.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+    }
+    assert_eq!(batched, wanted, "batches");
+
+    let mut resumed = Vec::new();
+    let mut pairs = scan.pairs(source).unwrap();
+    while let Some(pair) = pairs.next() {
+        resumed.push(pair.unwrap().to_owned());
+        if (resumed.len() as u64).is_multiple_of(every) {
+            let token: Token = pairs.token().unwrap().to_string().parse().unwrap();
+            pairs = Scan::resume(&token, source).unwrap().pairs(source).unwrap();
+        } else {
+            pairs.park().unwrap();
+            assert!(pairs.is_parked());
+        }
+    }
+    assert_eq!(resumed, wanted, "parked and resumed");
+
+    // From both ends, where both ends are known.
+    if scan.limit.is_none() && scan.skip == 0 {
+        let mut pairs = renewing.pairs(source).unwrap();
+        let (mut front, mut back) = (Vec::new(), Vec::new());
+        for n in 0.. {
+            let from_back = n % 3 == 1;
+            let next = if from_back { pairs.next_back() } else { pairs.next() };
+            let Some(pair) = next else { break };
+            let end = if from_back { &mut back } else { &mut front };
+            end.push(pair.unwrap().to_owned());
+        }
+        front.extend(back.into_iter().rev());
+        assert_eq!(front, wanted, "from both ends");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_form_gives_the_same(scan in any_scan(), every in 1..7_u64) {
+        let (_folder, store, all) = with_duplicates(40);
+        read_in_every_way(&store, &all, &scan, every);
+        let (_folder, db) = db();
+        fill(&db, 0..40);
+        let all: Vec<Owned> = (0..40).map(|key| (vec![key], vec![key, key])).collect();
+        read_in_every_way(&db, &all, &scan, every);
+    }
+
+    #[test]
+    fn damaged_tokens_are_refused(at in any::<prop::sample::Index>(), bit in 0..8_u8) {
+        let (_folder, store) = store();
+        fill(&store, 0..9);
+        let mut pairs = Scan::new("t").range([1]..).limit(5).pairs(&store).unwrap();
+        pairs.next().unwrap().unwrap();
+        let token = pairs.token().unwrap();
+        let mut bytes = token.to_bytes();
+        prop_assert_eq!(&Token::from_bytes(&bytes).unwrap(), &token);
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(Token::from_bytes(&bytes).is_err());
+        prop_assert!(Token::from_bytes(&bytes[..at]).is_err());
+    }
+}
+
+#[test]
+fn skipping_and_stepping_do_not_walk() {
+    let (_folder, store) = store();
+    fill(&store, 0..200);
+    let scan = Scan::new("t").range([10]..).reverse();
+    let keys: Vec<u8> = scan
+        .pairs(&store)
+        .unwrap()
+        .step_by(50)
+        .map(|pair| pair.unwrap().key().to_vec()[0])
+        .collect();
+    assert_eq!(keys, [199, 149, 99, 49]);
+    let mut pairs = scan.pairs(&store).unwrap();
+    assert_eq!(pairs.nth(100).unwrap().unwrap().key(), [99]);
+    assert_eq!((pairs.given(), pairs.remaining()), (101, Some(89)));
+    assert_eq!(pairs.token().unwrap().after().unwrap().key, [99]);
+    assert!(pairs.nth(100).is_none());
+}
+
+#[test]
+fn a_renewed_stream_sees_what_was_written_since() {
+    let (_folder, store) = store();
+    fill(&store, (0..100).step_by(2));
+    let scan = Scan::new("t").renewal(Renewal::never().commits(1));
+    let mut pairs = scan.pairs(&store).unwrap();
+    assert_eq!(pairs.next().unwrap().unwrap().key(), [0]);
+    let before = pairs.commit();
+    fill(&store, [1, 51]);
+    let Some(Event::Renewed { from, to }) = pairs.event().unwrap() else { panic!("no boundary") };
+    assert_eq!((from, to), (before, store.newest_commit()));
+    let rest: Vec<u8> = pairs.map(|pair| pair.unwrap().key().to_vec()[0]).collect();
+    let expected: Vec<u8> = (1..100).filter(|key| key % 2 == 0 || [1, 51].contains(key)).collect();
+    assert_eq!(rest, expected);
+
+    let mut pairs = Scan::new("t").pairs(&store).unwrap();
+    pairs.next().unwrap().unwrap();
+    fill(&store, [3]);
+    assert_eq!(pairs.count(), 51, "without renewal it sees one moment");
+}
+
+#[test]
+fn a_pair_that_was_deleted_is_still_a_place() {
+    let (_folder, store, all) = with_duplicates(20);
+    let scan = Scan::new("t").renewal(Renewal::never().pairs(1));
+    for reverse in [false, true] {
+        let scan = if reverse { scan.clone().reverse() } else { scan.clone() };
+        let mut pairs = scan.pairs(&store).unwrap();
+        let mut wanted = all.clone();
+        if reverse {
+            wanted.reverse();
+        }
+        for (n, pair) in wanted.iter().enumerate() {
+            assert_eq!(pairs.next().unwrap().unwrap().to_owned(), *pair);
+            if n % 3 == 0 {
+                let mut txn = store.begin_write().unwrap();
+                let table = txn.table("t").unwrap();
+                assert!(txn.delete_pair(table, &pair.0, &pair.1).unwrap());
+                txn.commit().unwrap();
+            }
+        }
+        assert!(pairs.next().is_none());
+        let mut sink = Sink::new(&store, "t").unwrap();
+        sink.extend(all.iter().map(|(key, value)| Ok::<_, Error>((key, value)))).unwrap();
+        sink.finish().unwrap();
+    }
+}
+
+#[test]
+fn an_idle_stream_gives_its_snapshot_back() {
+    let (_folder, store) = store();
+    fill(&store, 0..50);
+    let mut pairs = Scan::new("t").park_after(Duration::from_millis(20)).pairs(&store).unwrap();
+    assert_eq!(pairs.next().unwrap().unwrap().key(), [0]);
+    assert_eq!(store.readers().unwrap().len(), 1);
+    while !store.readers().unwrap().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(pairs.is_parked());
+    fill(&store, [60]);
+    assert_eq!(pairs.count(), 50, "it goes on, with the newest snapshot");
+}
+
+#[test]
+fn guards_outlive_everything() {
+    let (folder, store, all) = with_duplicates(30);
+    let mut pairs = Scan::new("t").pairs(&store).unwrap();
+    let guards: Vec<_> = pairs.by_ref().map(Result::unwrap).collect();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    txn.clear_table(table).unwrap();
+    txn.commit().unwrap();
+    drop((pairs, store, folder));
+    let found: Vec<Owned> = guards.iter().map(Pair::to_owned).collect();
+    assert_eq!(found, all);
+}
+
+#[test]
+fn tokens_belong_to_a_store() {
+    let (_folder, store) = store();
+    let (_other_folder, other) = self::store();
+    let (db_folder, db) = db();
+    fill(&store, 0..3);
+    fill(&other, 0..3);
+    fill(&db, 0..3);
+    let token = Scan::new("t").pairs(&store).unwrap().token().unwrap();
+    assert!(matches!(Scan::resume(&token, &other), Err(Error::Argument { .. })));
+    assert!(matches!(Scan::resume(&token, &db), Err(Error::Argument { .. })));
+    let id = db.id().unwrap();
+    drop(db);
+    let db = Options::new().open(db_folder.path().join("db")).unwrap();
+    assert_eq!(db.id().unwrap(), id);
+    assert!("zz".parse::<Token>().is_err());
+    assert!(matches!(Scan::new("none").pairs(&db), Err(Error::NoTable { .. })));
+}
+
+#[test]
+fn parts_are_even_and_whole() {
+    let (_folder, store, all) = with_duplicates(100);
+    for (n, reverse) in [(1, false), (7, true), (64, false), (1_000, false)] {
+        let scan = Scan::new("t").skip(3).limit(200);
+        let scan = if reverse { scan.reverse() } else { scan };
+        let parts = scan.split(&store, n).unwrap();
+        assert_eq!(parts.len(), n);
+        let parts: Vec<Vec<Owned>> =
+            parts.into_iter().map(|part| collect(part.pairs().unwrap())).collect();
+        let lens = parts.iter().map(Vec::len);
+        assert!(lens.clone().max().unwrap() - lens.min().unwrap() <= 1);
+        assert_eq!(parts.concat(), expected(&all, &scan));
+    }
+    let (_folder, db) = db();
+    fill(&db, 0..3);
+    assert!(matches!(Scan::new("t").split(&db, 2), Err(Error::Argument { .. })));
+}
+
+/// A sink into either engine, in a mode; what it reports and what is there afterwards.
+fn sunk<T: Target + Source>(
+    target: &T,
+    mode: Mode,
+    on_reject: OnReject,
+) -> (SinkReport, Vec<Owned>) {
+    fill(target, [2, 4]);
+    let mut sink = Sink::new(target, "t").unwrap().mode(mode).on_reject(on_reject);
+    for key in [1, 2, 3, 5] {
+        if sink.is_over() {
+            break;
+        }
+        sink.put(&[key], b"new").unwrap();
+    }
+    (sink.finish().unwrap(), collect(Scan::new("t").pairs(target).unwrap()))
+}
+
+fn modes<T: Target + Source>(make: impl Fn() -> T) {
+    let pair = |key: u8, value: &[u8]| (vec![key], value.to_vec());
+    let new = |key: u8| pair(key, b"new");
+    let (report, found) = sunk(&make(), Mode::Put, OnReject::Fail);
+    assert_eq!((report.pairs, report.rejected, report.commits), (4, 0, 1));
+    assert_eq!(report.last, Some(Position { key: vec![5], value: Some(b"new".to_vec()) }));
+    assert_eq!(found, [new(1), new(2), new(3), pair(4, &[4, 4]), new(5)]);
+
+    let (report, found) = sunk(&make(), Mode::New, OnReject::Ignore);
+    assert_eq!((report.pairs, report.rejected), (3, 1));
+    assert_eq!(found, [new(1), pair(2, &[2, 2]), new(3), pair(4, &[4, 4]), new(5)]);
+
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = seen.clone();
+    let call = OnReject::Call(Box::new(move |rejected| {
+        told.lock().unwrap().push((rejected.key.to_vec(), rejected.old.map(<[u8]>::to_vec)));
+        Ok(true)
+    }));
+    let (report, found) = sunk(&make(), Mode::Replace, call);
+    assert_eq!((report.pairs, report.rejected), (1, 3));
+    assert_eq!(found, [new(2), pair(4, &[4, 4])]);
+    assert_eq!(*seen.lock().unwrap(), [(vec![1], None), (vec![3], None), (vec![5], None)]);
+
+    let (report, found) = sunk(&make(), Mode::Append, OnReject::Ignore);
+    assert_eq!((report.pairs, report.rejected), (1, 3));
+    assert_eq!(found, [pair(2, &[2, 2]), pair(4, &[4, 4]), new(5)]);
+
+    let (report, found) = sunk(&make(), Mode::New, OnReject::Stop);
+    assert_eq!((report.pairs, report.rejected), (1, 1));
+    assert_eq!(found.len(), 3);
+
+    let merge = |_: &[u8], old: Option<&[u8]>, new: &[u8]| old.is_none().then(|| new.to_vec());
+    let (report, found) = sunk(&make(), Mode::Merge(Box::new(merge)), OnReject::Fail);
+    assert_eq!((report.pairs, report.rejected), (4, 0));
+    assert_eq!(found, [new(1), new(3), pair(4, &[4, 4]), new(5)]);
+
+    let target = make();
+    fill(&target, [2]);
+    let mut sink = Sink::new(&target, "t").unwrap();
+    sink = sink.mode(Mode::New).on_reject(OnReject::FailUnlessSame).cut(Cut::never().pairs(2));
+    assert!(!sink.put(&[2], &[2, 2]).unwrap());
+    assert!(sink.put(&[3], b"").unwrap() && sink.put(&[4], b"").unwrap());
+    assert!(sink.put(&[5], b"").unwrap());
+    assert!(matches!(sink.put(&[2], b"other"), Err(Error::Rejected { key }) if key == [2]));
+    assert!(sink.put(&[6], b"").is_err());
+    assert_eq!(sink.report().last.as_ref().unwrap().key, [4]);
+    let keys = collect(Scan::new("t").pairs(&target).unwrap());
+    assert!(keys.iter().map(|pair| pair.0[0]).eq([2, 3, 4]), "the pair 5 was not committed");
+}
+
+#[test]
+fn sinks_do_as_their_mode_says() {
+    let folders = std::cell::RefCell::new(Vec::new());
+    modes(|| {
+        let (folder, store) = store();
+        folders.borrow_mut().push(folder);
+        store
+    });
+    modes(|| {
+        let (folder, db) = db();
+        folders.borrow_mut().push(folder);
+        db
+    });
+}
+
+#[test]
+fn pairs_in_and_out_of_order_arrive() {
+    let (_folder, store) = store();
+    let mut sink = Sink::new(&store, "t").unwrap().cut(Cut::never().pairs(100));
+    let keys = |n: u32| if n % 50 == 49 { n / 2 * 2 } else { 2 * n + 1 };
+    for n in 0..1_000 {
+        sink.put(&keys(n).to_be_bytes(), b"").unwrap();
+    }
+    assert_eq!(sink.finish().unwrap().commits, 10);
+    let found = collect(Scan::new("t").pairs(&store).unwrap());
+    let mut wanted: Vec<u32> = (0..1_000).map(keys).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    assert!(found.iter().map(|pair| pair.0.as_slice()).eq(wanted.iter().map(|n| n.to_be_bytes())));
+    assert!(store.check(&mut |_, _| ()).unwrap().problems.is_empty());
+}
+
+/// Polls a task until it is done.
+fn block_on<T>(task: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut task = std::pin::pin!(task);
+    loop {
+        match task.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(done) => return done,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn asynchronous_streams_give_all_and_let_go() {
+    let (_folder, store, all) = with_duplicates(200);
+    let mut pairs = Scan::new("t").stream(&store).unwrap().into_pairs();
+    let mut found = Vec::new();
+    while let Some(pair) = block_on(pairs.next_pair()).unwrap() {
+        found.push((pair.key().to_vec(), pair.value().to_vec()));
+    }
+    assert_eq!(found, all);
+    let mut stream = Scan::new("t").stream(&store).unwrap();
+    assert!(!block_on(stream.next_batch()).unwrap().unwrap().is_empty());
+    drop((pairs, stream));
+    while !store.readers().unwrap().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn many_tasks_share_a_sink() {
+    let (_folder, store) = store();
+    let sink = Sink::new(&store, "t").unwrap().mode(Mode::New).on_reject(OnReject::Ignore);
+    let sink = AsyncSink::new(sink, 4).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let sink = sink.clone();
+            scope.spawn(move || {
+                let acks: Vec<Ack> =
+                    (0..50).map(|n| block_on(sink.put(vec![thread, n], vec![]))).collect();
+                assert!(acks.into_iter().all(|ack| block_on(ack).unwrap()));
+            });
+        }
+    });
+    assert!(!block_on(block_on(sink.put(vec![1, 1], vec![]))).unwrap(), "it is there already");
+    assert_eq!(sink.report().pairs, 200);
+    assert_eq!(collect(Scan::new("t").pairs(&store).unwrap()).len(), 200);
+}
+
+proptest! {
+    #[test]
+    fn joins_are_those_of_sets(
+        sets in prop::collection::vec(prop::collection::btree_set(0..60_u8, 0..40), 1..4),
+    ) {
+        let (_folder, store) = store();
+        let (_db_folder, db) = db();
+        for (n, set) in sets.iter().enumerate() {
+            let pairs = || set.iter().map(|&key| Ok::<_, Error>(([key], [n as u8])));
+            let mut sink = Sink::new(&store, [n as u8]).unwrap();
+            sink.extend(pairs()).unwrap();
+            sink.finish().unwrap();
+            let mut sink = Sink::new(&db, [n as u8]).unwrap();
+            sink.extend(pairs()).unwrap();
+            sink.finish().unwrap();
+        }
+        for kind in [Kind::Union, Kind::Intersection, Kind::Difference] {
+            let input = |n: usize| {
+                let scan = Scan::new([n as u8]);
+                if n == 1 { Input::new(&scan, &db) } else { Input::new(&scan, &store) }
+            };
+            // A table that nothing was put into does not exist.
+            let Ok(inputs) = (0..sets.len()).map(input).collect() else { continue };
+            let joined: Result<Vec<_>> = Join::new(kind, inputs).unwrap().collect();
+            let wanted = (0..60_u8).filter(|key| match kind {
+                Kind::Union => sets.iter().any(|set| set.contains(key)),
+                Kind::Intersection => sets.iter().all(|set| set.contains(key)),
+                Kind::Difference => {
+                    sets[0].contains(key) && !sets[1..].iter().any(|set| set.contains(key))
+                }
+            });
+            let value = |key: u8, n: usize| sets[n].contains(&key).then(|| vec![n as u8]);
+            let wanted = wanted.map(|key| Joined {
+                key: vec![key],
+                values: (0..sets.len()).map(|n| value(key, n)).collect(),
+            });
+            prop_assert_eq!(joined.unwrap(), wanted.collect::<Vec<_>>());
+        }
+    }
+}

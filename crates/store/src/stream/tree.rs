@@ -1,0 +1,313 @@
+//! The tree engine as a source of streams.
+
+use std::ops::Bound;
+
+use super::scan::{Ends, Position, Scan, Values};
+use super::source::{Item, Snapshot, Source, Walk};
+use crate::Result;
+use crate::tree::{Bytes, Cursor, Entry, Range, ReadTxn, Snapshot as _, Store, Table};
+
+impl Source for Store {
+    type Snapshot = ReadTxn;
+
+    fn begin(&self) -> Result<ReadTxn> {
+        self.begin_read()
+    }
+
+    fn newest_commit(&self) -> u64 {
+        Store::newest_commit(self)
+    }
+
+    fn store_id(&self) -> Result<[u8; 16]> {
+        Ok(self.id())
+    }
+}
+
+impl Item for Entry<'_> {
+    fn key(&self) -> Bytes<'_> {
+        self.key
+    }
+
+    fn value(&self) -> Bytes<'_> {
+        self.value
+    }
+}
+
+impl Snapshot for ReadTxn {
+    type Item<'t> = Entry<'t>;
+    type Walk<'t> = TreeWalk<'t>;
+
+    fn commit(&self) -> u64 {
+        self.id()
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn walk<'t>(&'t self, scan: &Scan, ends: &Ends) -> Result<TreeWalk<'t>> {
+        let table = self.table(&scan.table)?;
+        let each = scan.values == Values::Each && self.table_info(table)?.duplicates;
+        let low = bound(&scan.keys.0, ends.low.as_ref(), each);
+        let high = bound(&scan.keys.1, ends.high.as_ref(), each);
+        let way = match scan.values {
+            Values::Each => {
+                let mut range = self.range(table, (low, high))?;
+                if each {
+                    pass(&mut range, false, pairs_up_to(self, table, ends.low.as_ref())?)?;
+                    pass(&mut range, true, pairs_from(self, table, ends.high.as_ref())?)?;
+                }
+                pass(&mut range, scan.is_reverse, scan.to_skip(ends.taken))?;
+                Way::Each(Box::new(range))
+            }
+            Values::First | Values::Last => {
+                let mut keys = Keys::new(self, table, (low, high), scan.values == Values::Last)?;
+                keys.pass(scan.is_reverse, scan.to_skip(ends.taken))?;
+                Way::Keys(Box::new(keys))
+            }
+        };
+        Ok(TreeWalk { way, keys_only: scan.keys_only, left: scan.left(ends.taken) })
+    }
+}
+
+/// A bound of what is left: without the key of the last pair, unless more of its pairs may follow.
+fn bound<'k>(
+    end: &'k Bound<Vec<u8>>,
+    reached: Option<&'k Position>,
+    each: bool,
+) -> Bound<&'k [u8]> {
+    match reached {
+        Some(Position { key, value: Some(_) }) if each => Bound::Included(key),
+        Some(Position { key, .. }) => Bound::Excluded(key),
+        None => end.as_ref().map(Vec::as_slice),
+    }
+}
+
+/// How many pairs of its key stand up to and including a pair, which need not be there any more.
+fn pairs_up_to(txn: &ReadTxn, table: Table, pair: Option<&Position>) -> Result<u64> {
+    let Some(Position { key, value: Some(value) }) = pair else { return Ok(0) };
+    let rank = txn.rank_pair(table, key, value)?;
+    Ok(rank.values + u64::from(rank.found) - txn.rank(table, key)?.values)
+}
+
+/// How many pairs of its key stand from a pair on, which need not be there any more.
+fn pairs_from(txn: &ReadTxn, table: Table, pair: Option<&Position>) -> Result<u64> {
+    let Some(Position { key, value: Some(value) }) = pair else { return Ok(0) };
+    let before = txn.rank_pair(table, key, value)?.values - txn.rank(table, key)?.values;
+    Ok(txn.count_values(table, key)? - before)
+}
+
+/// Leaves out pairs at an end.
+fn pass(range: &mut Range<'_, ReadTxn>, at_back: bool, pairs: u64) -> Result<()> {
+    let Some(last) = pairs.checked_sub(1) else { return Ok(()) };
+    let last = usize::try_from(last).unwrap_or(usize::MAX);
+    let passed = if at_back { range.nth_back(last) } else { range.nth(last) };
+    passed.transpose().map(drop)
+}
+
+/// One value of each key of a range, from both ends.
+struct Keys<'t> {
+    txn: &'t ReadTxn,
+    table: Table,
+    /// Where either end stands; on a key that was taken, once it has begun.
+    front: Cursor,
+    back: Cursor,
+    /// How many keys of the table come before the first one that is left, and how many are left.
+    first: u64,
+    left: u64,
+    has_begun: (bool, bool),
+    takes_last: bool,
+}
+
+impl<'t> Keys<'t> {
+    fn new(
+        txn: &'t ReadTxn,
+        table: Table,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+        takes_last: bool,
+    ) -> Result<Self> {
+        let before = match low {
+            Bound::Unbounded => 0,
+            Bound::Included(key) => txn.count_range(table, ..key)?.keys,
+            Bound::Excluded(key) => txn.count_range(table, ..=key)?.keys,
+        };
+        Ok(Self {
+            txn,
+            table,
+            front: txn.cursor(table)?,
+            back: txn.cursor(table)?,
+            first: before,
+            left: txn.count_range(table, (low, high))?.keys,
+            has_begun: (false, false),
+            takes_last,
+        })
+    }
+
+    /// Leaves out keys at an end.
+    fn pass(&mut self, at_back: bool, keys: u64) -> Result<()> {
+        let keys = keys.min(self.left);
+        if keys > 0 {
+            self.left -= keys;
+            // The next step begins with a descent to where it is then.
+            match at_back {
+                false => (self.first, self.has_begun.0) = (self.first + keys, false),
+                true => self.has_begun.1 = false,
+            }
+        }
+        Ok(())
+    }
+
+    /// The first pair of the key at a place of the table.
+    fn key_at(&self, place: u64) -> Result<Option<Entry<'t>>> {
+        self.txn.nth_key(self.table, place)
+    }
+
+    fn next(&mut self) -> Result<Option<Entry<'t>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let entry = if self.has_begun.0 {
+            self.front.next_key(self.txn)?
+        } else {
+            match self.key_at(self.first)? {
+                Some(entry) => self.front.seek(self.txn, &entry.key.to_cow())?,
+                None => None,
+            }
+        };
+        self.has_begun.0 = true;
+        (self.first, self.left) = (self.first + 1, self.left - 1);
+        match entry {
+            Some(_) if self.takes_last => self.front.last_value(self.txn),
+            entry => Ok(entry),
+        }
+    }
+
+    /// The pair at which an end stands.
+    fn reached(&self, backwards: bool) -> Result<Option<Entry<'t>>> {
+        let (cursor, has_begun) = match backwards {
+            false => (&self.front, self.has_begun.0),
+            true => (&self.back, self.has_begun.1),
+        };
+        if has_begun { cursor.clone().current(self.txn) } else { Ok(None) }
+    }
+
+    fn next_back(&mut self) -> Result<Option<Entry<'t>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let entry = if self.has_begun.1 {
+            self.back.prev_key(self.txn)?
+        } else {
+            match self.key_at(self.first + self.left - 1)? {
+                Some(entry) => self.back.seek(self.txn, &entry.key.to_cow())?,
+                None => None,
+            }
+        };
+        self.has_begun.1 = true;
+        self.left -= 1;
+        match entry {
+            Some(_) if self.takes_last => self.back.last_value(self.txn),
+            Some(_) => self.back.first_value(self.txn),
+            None => Ok(None),
+        }
+    }
+}
+
+enum Way<'t> {
+    Each(Box<Range<'t, ReadTxn>>),
+    Keys(Box<Keys<'t>>),
+}
+
+/// The pairs that a scan finds in a read transaction, in the order of the keys.
+pub struct TreeWalk<'t> {
+    way: Way<'t>,
+    keys_only: bool,
+    left: u64,
+}
+
+impl<'t> TreeWalk<'t> {
+    /// Gives an entry. After an error there is nothing more.
+    #[inline]
+    fn give(&mut self, entry: Option<Result<Entry<'t>>>) -> Option<Result<Entry<'t>>> {
+        match entry {
+            Some(Ok(entry)) if self.keys_only => {
+                Some(Ok(Entry { key: entry.key, value: Bytes::default() }))
+            }
+            Some(Err(error)) => {
+                self.left = 0;
+                Some(Err(error))
+            }
+            entry => entry,
+        }
+    }
+}
+
+impl<'t> Iterator for TreeWalk<'t> {
+    type Item = Result<Entry<'t>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let entry = match &mut self.way {
+            Way::Each(range) => range.next(),
+            Way::Keys(keys) => keys.next().transpose(),
+        };
+        self.give(entry)
+    }
+
+    fn nth(&mut self, n: usize) -> Option<Self::Item> {
+        match self.leave_out(false, n as u64) {
+            Ok(()) => self.next(),
+            Err(error) => self.give(Some(Err(error))),
+        }
+    }
+}
+
+impl TreeWalk<'_> {
+    /// Leaves out pairs at an end: not more than are left.
+    fn leave_out(&mut self, at_back: bool, pairs: u64) -> Result<()> {
+        self.left = self.left.saturating_sub(pairs);
+        match &mut self.way {
+            Way::Each(range) => pass(range, at_back, pairs),
+            Way::Keys(keys) => keys.pass(at_back, pairs),
+        }
+    }
+}
+
+impl DoubleEndedIterator for TreeWalk<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let entry = match &mut self.way {
+            Way::Each(range) => range.next_back(),
+            Way::Keys(keys) => keys.next_back().transpose(),
+        };
+        self.give(entry)
+    }
+
+    fn nth_back(&mut self, n: usize) -> Option<Self::Item> {
+        match self.leave_out(true, n as u64) {
+            Ok(()) => self.next_back(),
+            Err(error) => self.give(Some(Err(error))),
+        }
+    }
+}
+
+impl<'t> Walk<'t> for TreeWalk<'t> {
+    fn remaining(&self) -> Option<u64> {
+        let left = match &self.way {
+            Way::Each(range) => range.len() as u64,
+            Way::Keys(keys) => keys.left,
+        };
+        Some(left.min(self.left))
+    }
+
+    fn reached(&self, backwards: bool) -> Result<Option<Position>> {
+        let (entry, with_value) = match &self.way {
+            Way::Each(range) => (range.reached(backwards)?, range.has_duplicates()),
+            Way::Keys(keys) => (keys.reached(backwards)?, false),
+        };
+        let position = |entry: Entry<'_>| {
+            let value = with_value.then(|| entry.value.to_vec());
+            Position { key: entry.key.to_vec(), value }
+        };
+        Ok(entry.map(position))
+    }
+}
