@@ -286,7 +286,7 @@ impl Db {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let db = hedgerow::lsm::Options::new().create(true).open(folder.path().join("db"))?;
-    /// # use hedgerow::lsm::Db;
+    /// # use hedgerow::lsm::{Db, Readable};
     /// let people = db.keyspace("people", Default::default())?;
     /// db.put(&people, b"1", b"Ada")?;
     /// db.checkpoint(folder.path().join("then"))?;

@@ -134,7 +134,7 @@ impl Options {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let (old, new) = (folder.path().join("old"), folder.path().join("new"));
-    /// use hedgerow::lsm::Options;
+    /// use hedgerow::lsm::{Options, Readable};
     ///
     /// let db = Options::new().create(true).open(&old)?;
     /// let people = db.keyspace("people", Default::default())?;

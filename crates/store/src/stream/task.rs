@@ -274,7 +274,7 @@ impl Future for Ack {
 ///     let first = sink.put(b"ash".to_vec(), b"tree".to_vec()).await;
 ///     let second = sink.put(b"elm".to_vec(), b"tree".to_vec()).await;
 ///     assert!(first.await? && second.await?);
-///     hedgerow::Result::Ok(())
+///     Ok::<_, hedgerow::Error>(())
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

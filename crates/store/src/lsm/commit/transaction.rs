@@ -103,7 +103,7 @@ impl Db {
     /// let count = db.transact(10, |txn| {
     ///     let count = txn.get(&counters, b"visits")?.map_or(0, |bytes| bytes[0]) + 1;
     ///     txn.put(&counters, b"visits", &[count])?;
-    ///     hedgerow::Result::Ok(count)
+    ///     Ok::<_, hedgerow::Error>(count)
     /// })?;
     /// assert_eq!(count, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
