@@ -82,7 +82,7 @@ impl Db {
     /// The value of a key, as of some moment after the call: a future.
     ///
     /// # Errors
-    /// It answers as [`Db::get`].
+    /// It answers as [`Readable::get`](crate::lsm::Readable::get).
     pub fn get_async(&self, keyspace: &Keyspace, key: &[u8]) -> Pending<Option<Vec<u8>>> {
         pending(|reply| self.ask_get(keyspace, key, reply))
     }
@@ -90,7 +90,7 @@ impl Db {
     /// Calls `then` with the value of a key, as of some moment after the call.
     ///
     /// # Errors
-    /// It is called with those of [`Db::get`].
+    /// It is called with those of [`Readable::get`](crate::lsm::Readable::get).
     pub fn get_then(
         &self,
         keyspace: &Keyspace,
@@ -113,7 +113,7 @@ impl Db {
     /// The values of several keys, in their order, all as of one moment after the call: a future.
     ///
     /// # Errors
-    /// It answers as [`Db::multi_get`].
+    /// It answers as [`Readable::multi_get`](crate::lsm::Readable::multi_get).
     pub fn multi_get_async(
         &self,
         keyspace: &Keyspace,
@@ -126,7 +126,7 @@ impl Db {
     /// call.
     ///
     /// # Errors
-    /// It is called with those of [`Db::multi_get`].
+    /// It is called with those of [`Readable::multi_get`](crate::lsm::Readable::multi_get).
     pub fn multi_get_then(
         &self,
         keyspace: &Keyspace,

@@ -142,7 +142,7 @@ impl Transaction {
     /// The value of a key.
     ///
     /// # Errors
-    /// As [`Snapshot::get`](crate::lsm::Snapshot::get).
+    /// As [`Readable::get`](crate::lsm::Readable::get).
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check(keyspace)?;
         let full = full_key(keyspace.id(), key);
