@@ -35,9 +35,10 @@
 //! [`Options::memory_limit`] is one number for all of it. [`Db::stat`] says what it is used for
 //! ([`MemoryStat`]) and what was read ([`ReadStat`]). Files are read past the system's cache if the
 //! file system supports that. Once the blocks that lead to a separated value are in the store's own
-//! cache, a get is one read of the disk; [`multi_get`](Readable::multi_get) has up to 128 of them in flight
-//! from one thread. Memory that the store's cache leaves free keeps the end of the log in the
-//! system's cache, so that a store whose process was killed opens without reading it from the disk.
+//! cache, a get is one read of the disk; [`multi_get`](Readable::multi_get) has up to 128 of them
+//! in flight from one thread. Memory that the store's cache leaves free keeps the end of the log in
+//! the system's cache, so that a store whose process was killed opens without reading it from the
+//! disk.
 //!
 //! # Limits
 //!
