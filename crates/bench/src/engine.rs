@@ -203,6 +203,37 @@ pub(crate) trait Reader {
         Ok(values)
     }
 
+    /// Shows `take` entries of the range from a key on, after its first `skip` ones: by the
+    /// engine's iterator, if it has one.
+    fn page(
+        &self,
+        from: &[u8],
+        skip: u64,
+        take: u64,
+        mut see: impl FnMut(Bytes<'_>, Bytes<'_>),
+    ) -> Result<()> {
+        let mut cursor = self.cursor()?;
+        let mut at = cursor.seek(from)?;
+        for n in 0..skip + take {
+            let Some((key, value)) = at else { break };
+            if n >= skip {
+                see(key, value);
+            }
+            at = if n + 1 < skip + take { cursor.next()? } else { None };
+        }
+        Ok(())
+    }
+
+    /// How many entries the range from a key on has: by the engine's iterator, if it has one.
+    fn iterated(&self, from: &[u8]) -> Result<u64> {
+        let mut cursor = self.cursor()?;
+        let mut entries = u64::from(cursor.seek(from)?.is_some());
+        while entries > 0 && cursor.next()?.is_some() {
+            entries += 1;
+        }
+        Ok(entries)
+    }
+
     /// How many distinct keys lie between two keys (the second not included).
     fn count_keys(&self, low: &[u8], high: &[u8]) -> Result<u64> {
         let mut cursor = self.cursor()?;

@@ -10,6 +10,7 @@ mod instructions;
 mod larger_than_memory;
 mod name;
 mod sizes;
+mod streams;
 mod workload;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
     Instructions(instructions::Options),
     /// How fast it is beside other engines
     Compare(compare::Options),
+    /// What streams cost beside the raw loops
+    Streams(streams::Options),
     /// How stores do whose data are larger than memory (needs fio, and a control group)
     LargerThanMemory(larger_than_memory::Options),
     /// Loads a store and prints the memory that it took
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Sizes(options) => sizes::main(&options),
         Command::Instructions(options) => instructions::main(&options),
         Command::Compare(options) => compare::main(&options),
+        Command::Streams(options) => streams::main(&options),
         Command::LargerThanMemory(options) => larger_than_memory::main(&options),
         Command::Load(options) => compare::memory::main(&options),
         Command::Beyond(options) => compare::beyond::main(&options),

@@ -89,6 +89,8 @@ fn run(Cli { command, json, timeout }: Cli) -> Result<Exit, Failure> {
         Command::Copy(args) => commands::copy::run(args, json),
         Command::Limit(args) => commands::limit::run(args, json),
         Command::Compact(args) => commands::compact::run(args, json),
+        Command::Pin(args) => commands::pin::run(args, json),
+        Command::Diff(args) => commands::diff::run(args, json),
         Command::Dump(args) => commands::dump::run(args, json),
         Command::Load(args) => commands::load::run(args, json),
         Command::Convert(args) => commands::convert::run(args, json),

@@ -12,6 +12,7 @@ use hedgerow::{Error, Result as StoreResult};
 use crate::codec::{Format, shown};
 use crate::exit::Failure;
 use crate::lmdb_flags;
+use crate::progress::{Progress, Unit};
 use crate::signals;
 
 /// The default table.
@@ -99,7 +100,14 @@ impl StoreArg {
                 "there is no store at {path}; make one with: hedgerow create {path}"
             )));
         }
-        Ok(watched(signals::while_opening(|| builder.open(&self.store))??))
+        // After a power cut the log is replayed.
+        let mut bar = None;
+        let mut told = |done, most| {
+            let new = || Progress::new("replaying the log", Unit::Bytes, Some(most));
+            bar.get_or_insert_with(new).at(done);
+        };
+        let open = || builder.open_with_progress(&self.store, &mut told);
+        Ok(watched(signals::while_opening(open)??))
     }
 }
 

@@ -130,17 +130,17 @@ fn look(store: &Store, held: &[ReadTxn], report: &mut ReadersReport) -> hedgerow
             stat.pinned_pages,
             stat.own_pages,
             report.held,
-            stat.readers,
+            stat.holders.readers,
         );
         report.violations.push(what);
     }
-    let mut named: Vec<u64> = stat.readers.iter().map(|reader| reader.commit).collect();
+    let mut named: Vec<u64> = stat.holders.readers.iter().map(|reader| reader.commit).collect();
     let mut expected: Vec<u64> = held.iter().map(ReadTxn::id).collect();
     named.sort_unstable();
     expected.sort_unstable();
-    let is_this = stat.readers.iter().all(|reader| reader.process == std::process::id());
+    let is_this = stat.holders.readers.iter().all(|reader| reader.process == std::process::id());
     if (named != expected || !is_this) && report.violations.is_empty() {
-        let what = format!("readers of {expected:?} are listed as {:?}", stat.readers);
+        let what = format!("readers of {expected:?} are listed as {:?}", stat.holders.readers);
         report.violations.push(what);
     }
     Ok(())

@@ -217,6 +217,22 @@ fn order_statistics<R: Reader>(txn: &R, step: &Step, model: &Model) -> Result<Ru
             }
             Ok(sum)
         }),
+        Operation::Page | Operation::Iterated => {
+            let from = maker.key(model.sorted[0]);
+            let skip = model.entries() / 2;
+            repeat(step, |count| {
+                let mut sum = 0;
+                for _ in 0..count {
+                    match step.operation {
+                        Operation::Page => txn.page(from, skip, step.batch, |key, value| {
+                            sum += touch_entry(key, value);
+                        })?,
+                        _ => sum += txn.iterated(from)?,
+                    }
+                }
+                Ok(sum)
+            })
+        }
         Operation::Sample => repeat(step, |count| {
             let mut sum = 0;
             for _ in 0..count {
@@ -304,6 +320,12 @@ pub(crate) fn expected(step: &Step, model: &Model, thread: u64, operations: u64)
         Operation::CountKeys => operations * step.batch,
         Operation::Nth => sum(&mut || nth(random.below(model.entries()), &mut value)),
         Operation::Rank => sum(&mut || model.rank(model.draw(random)) * model.duplicates.max(1)),
+        Operation::Page => {
+            let from = model.entries() / 2;
+            let end = (from + step.batch).min(model.entries());
+            operations * (from..end).map(|n| nth(n, &mut value)).sum::<u64>()
+        }
+        Operation::Iterated => operations * model.entries(),
         Operation::Sample => {
             let all = model.entries();
             let each = |i| nth(i * all / step.batch, &mut value);

@@ -16,6 +16,7 @@ const FILES: &[(&str, &str)] = &[
     ("append-24-150", include_str!("../../workloads/append-24-150.toml")),
     ("append-16-8", include_str!("../../workloads/append-16-8.toml")),
     ("count", include_str!("../../workloads/count.toml")),
+    ("ranges", include_str!("../../workloads/ranges.toml")),
     ("count-duplicates", include_str!("../../workloads/count-duplicates.toml")),
     ("samples-duplicates", include_str!("../../workloads/samples-duplicates.toml")),
     ("duplicates", include_str!("../../workloads/duplicates.toml")),
@@ -156,6 +157,10 @@ pub(crate) enum Operation {
     Nth,
     /// The rank of a random key.
     Rank,
+    /// `batch` entries from the middle of the range of all entries, as an iterator skips to them.
+    Page,
+    /// How many entries an iterator over all of them counts.
+    Iterated,
     /// `batch` even samples.
     Sample,
     /// How many entries there are.
@@ -220,7 +225,13 @@ impl Operation {
     fn draws(self) -> bool {
         !matches!(
             self,
-            Self::RemoveRange | Self::Size | Self::Compact | Self::Scan | Self::ScanPages
+            Self::RemoveRange
+                | Self::Size
+                | Self::Compact
+                | Self::Scan
+                | Self::ScanPages
+                | Self::Page
+                | Self::Iterated
         )
     }
 }

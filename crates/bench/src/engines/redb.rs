@@ -87,6 +87,25 @@ impl Reader for ReadOnlyTable<Slice, Slice> {
     fn len(&self) -> Result<u64> {
         Ok(ReadableTableMetadata::len(self)?)
     }
+
+    fn page(
+        &self,
+        from: &[u8],
+        skip: u64,
+        take: u64,
+        mut see: impl FnMut(Bytes<'_>, Bytes<'_>),
+    ) -> Result<()> {
+        let range = self.range::<&[u8]>(from..)?;
+        for entry in range.skip(usize::try_from(skip)?).take(usize::try_from(take)?) {
+            let (key, value) = entry?;
+            see(key.value().into(), value.value().into());
+        }
+        Ok(())
+    }
+
+    fn iterated(&self, from: &[u8]) -> Result<u64> {
+        Ok(self.range::<&[u8]>(from..)?.count() as u64)
+    }
 }
 
 impl Cursor for Place<'_> {

@@ -169,6 +169,26 @@ impl Reader for On<tree::ReadTxn> {
         Ok(())
     }
 
+    fn page(
+        &self,
+        from: &[u8],
+        skip: u64,
+        take: u64,
+        mut see: impl FnMut(Bytes<'_>, Bytes<'_>),
+    ) -> Result<()> {
+        let range = self.txn.range(self.table, from..)?;
+        for entry in range.skip(usize::try_from(skip)?).take(usize::try_from(take)?) {
+            let entry = entry?;
+            see(entry.key, entry.value);
+        }
+        Ok(())
+    }
+
+    fn iterated(&self, from: &[u8]) -> Result<u64> {
+        let range = self.txn.range(self.table, from..)?;
+        Ok(range.count() as u64)
+    }
+
     #[inline(always)]
     fn rank(&self, key: &[u8]) -> Result<u64> {
         Ok(self.txn.rank(self.table, key)?.values)

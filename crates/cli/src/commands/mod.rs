@@ -9,6 +9,7 @@ pub(crate) mod count;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod demo;
+pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod get;
 pub(crate) mod limit;
@@ -16,6 +17,7 @@ pub(crate) mod load;
 pub(crate) mod lsm;
 pub(crate) mod man;
 pub(crate) mod nth;
+pub(crate) mod pin;
 pub(crate) mod put;
 pub(crate) mod rank;
 pub(crate) mod salvage;
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Copy(copy::Args),
     Compact(compact::Args),
     Limit(limit::Args),
+    Pin(pin::Args),
+    Diff(diff::Args),
     Dump(dump::Args),
     Load(load::Args),
     Convert(convert::Args),
@@ -94,6 +98,8 @@ impl Command {
             Self::Copy(args) => &args.store.store,
             Self::Limit(args) => &args.store.store,
             Self::Compact(args) => &args.store.store,
+            Self::Pin(args) => &args.store.store,
+            Self::Diff(args) => &args.store.store,
             Self::Dump(args) => &args.table.store.store,
             Self::Load(args) => &args.store.store,
             // It is about two stores, and looks itself.

@@ -16,7 +16,8 @@ use crate::signals;
 ///
 /// The old store is only read; no process may write to it at the same time. What cannot be read is
 /// listed: table, first key, key after the last one, and how many entries were there according to
-/// the counters above. For a store of the engine lsm: file, byte, and the keys between which
+/// the counters above. After a power cut the commits of the redo log are replayed, as by an
+/// opening. For a store of the engine lsm: file, byte, and the keys between which
 /// something is missing.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -37,6 +38,11 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     };
     let lost: Vec<String> = report.losses.iter().map(sentence).collect();
     let object = json.then(|| as_json(&report));
+    if !json {
+        let mut out = Output::stdout();
+        notes(&report).iter().try_for_each(|note| writeln!(out, "{note}"))?;
+        out.finish()?;
+    }
     show(object, &lost, (report.tables, report.entries))
 }
 
@@ -74,13 +80,37 @@ fn as_json(report: &SalvageReport) -> Value {
             "reason": loss.reason,
         })
     };
+    let log = report.log.as_ref().map(|log| {
+        json!({
+            "commits": log.records,
+            "last_commit": log.commit,
+            "after_a_gap": log.apart,
+            "unused": log.unused,
+        })
+    });
+    let filled =
+        report.filled.map(|(commit, entries)| json!({"commit": commit, "entries": entries}));
     json!({
         "complete": report.losses.is_empty(),
         "commit": report.commit,
+        "log": log,
+        "filled": filled,
         "tables": report.tables,
         "entries": report.entries,
         "lost": report.losses.iter().map(loss).collect::<Vec<_>>(),
     })
+}
+
+/// What was read besides the newest commit that has a meta record.
+fn notes(report: &SalvageReport) -> Vec<String> {
+    let log = report.log.as_ref().map(|log| {
+        let (commits, last) = (log.records + log.apart, log.commit);
+        format!("{commits} commits of the redo log were replayed, up to commit {last}")
+    });
+    let filled = report.filled.map(|(commit, entries)| {
+        format!("commit {commit} is the newest that is surely whole; {entries} entries are from it")
+    });
+    log.into_iter().chain(filled).collect()
 }
 
 /// What was lost, for a person.

@@ -1,6 +1,7 @@
 //! `scan`: prints the entries of a table or of a range.
 
-use hedgerow::tree::{Entry, Snapshot, Table};
+use hedgerow::stream::{Scan, Token, Values};
+use hedgerow::tree::{Entry, Snapshot, Store, Table};
 
 use crate::codec::FormatArgs;
 use crate::exit::{Exit, Failure};
@@ -25,13 +26,29 @@ pub(crate) struct Args {
     /// Print only keys, each once
     #[arg(long)]
     pub(super) keys_only: bool,
+    /// Say on standard error how to go on later from where this ended (engine tree)
+    #[arg(long)]
+    pub(super) token: bool,
+    /// Go on where another scan ended; table, range and direction are those of that one
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["from", "after", "to", "before", "prefix", "reverse", "keys_only"])]
+    pub(super) resume: Option<Token>,
     #[command(flatten)]
     pub(super) formats: FormatArgs,
+}
+
+impl Args {
+    /// Whether it begins, or may end, in the middle of a scan.
+    pub(super) fn is_part(&self) -> bool {
+        self.token || self.resume.is_some()
+    }
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let store = args.table.store.read()?;
+    if args.is_part() {
+        return part(&store, &args, json);
+    }
     let txn = store.begin_read()?;
     let mut printer = Printer::new(json, args.formats, args.keys_only);
     if args.range.is_everything() {
@@ -42,6 +59,38 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         scan_range(&txn, table, &args, &mut printer)?;
     }
     printer.finish()?;
+    Ok(Exit::Done)
+}
+
+/// A part of a scan, of which the rest can follow.
+fn part(store: &Store, args: &Args, json: bool) -> Result<Exit, Failure> {
+    let scan = match &args.resume {
+        Some(token) => Scan::resume(token, store)?,
+        None => {
+            let txn = store.begin_read()?;
+            let table = open::table(&txn, &args.table.table)?;
+            let keys = args.range.keys(&txn, table, args.formats.key())?;
+            let scan = Scan::new(&args.table.table.0).range(&keys);
+            let scan = if args.reverse { scan.reverse() } else { scan };
+            match args.keys_only {
+                true => scan.keys_only().values(Values::First),
+                false => scan,
+            }
+        }
+    };
+    let keys_only = scan.is_keys_only();
+    let mut pairs = scan.pairs(store)?;
+    let mut printer = Printer::new(json, args.formats, keys_only);
+    while printer.printed < args.limit
+        && let Some(pair) = pairs.next().transpose()?
+    {
+        printer.print_pair(&pair.key().to_cow(), &pair.value().to_cow())?;
+    }
+    let token = pairs.token()?;
+    printer.finish()?;
+    if args.token {
+        eprintln!("{token}");
+    }
     Ok(Exit::Done)
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use hedgerow::tree::{LevelShape, ReadTxn, Snapshot, StoreStat, TableInfo, TableShape, TableStat};
 use serde_json::{Value, json};
 
+use super::pin;
 use super::tables::kind;
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
@@ -145,6 +146,7 @@ impl Picture {
     fn json(&self) -> Value {
         let store = &self.store;
         let readers: Vec<Value> = store
+            .holders
             .readers
             .iter()
             .map(|reader| {
@@ -171,6 +173,7 @@ impl Picture {
             "pinned_pages": store.pinned_pages,
             "tables": tables,
             "readers": readers,
+            "pins": store.holders.pins.iter().map(pin::json).collect::<Vec<_>>(),
         })
     }
 
@@ -192,14 +195,18 @@ impl Picture {
         writeln!(out, "  own           {}", store.own_pages)?;
         writeln!(out, "  free          {}", store.free_pages)?;
         writeln!(out, "  pinned        {}", store.pinned_pages)?;
-        writeln!(out, "readers         {}", store.readers.len())?;
-        for reader in &store.readers {
+        writeln!(out, "readers         {}", store.holders.readers.len())?;
+        for reader in &store.holders.readers {
             let age = reader.age.as_secs_f64();
             let (process, thread, commit) = (reader.process, reader.thread, reader.commit);
             writeln!(
                 out,
                 "  process {process}, thread {thread}: reads commit {commit} since {age:.1} s"
             )?;
+        }
+        writeln!(out, "pins            {}", store.holders.pins.len())?;
+        for pin in &store.holders.pins {
+            writeln!(out, "  {}", pin::line(pin))?;
         }
         for table in &self.tables {
             table.print(out)?;

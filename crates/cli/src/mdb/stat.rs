@@ -82,7 +82,7 @@ fn print_environment(stat: &StoreStat, out: &mut Output) -> Result<(), Ending> {
     writeln!(out, "  Number of pages used: {}", stat.pages)?;
     writeln!(out, "  Last transaction ID: {}", shown_id(stat.commit))?;
     writeln!(out, "  Max readers: {READERS_MAX}")?;
-    writeln!(out, "  Number of readers used: {}", stat.readers.len())?;
+    writeln!(out, "  Number of readers used: {}", stat.holders.readers.len())?;
     Ok(())
 }
 

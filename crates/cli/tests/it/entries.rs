@@ -205,3 +205,28 @@ fn prefixes_are_for_bytewise_tables() {
     assert_eq!(sandbox.ok(&["scan", "s", "--keys-only"]), "ba\nab\n");
     sandbox.run(&["count", "s", "--prefix", "a"]).is(2).says("bytewise");
 }
+
+#[test]
+fn a_scan_goes_on_where_another_one_ended() {
+    let sandbox = Sandbox::with(&[("ash", "1"), ("beech", "2"), ("birch", "3"), ("elm", "4")]);
+    let part = |arguments: &[&str]| {
+        let run = sandbox.run(&[&["scan", "s", "--token", "-n", "2"], arguments].concat()).is(0);
+        let token = run.err.trim().to_string();
+        (run.text(), token)
+    };
+    let (first, token) = part(&["--from", "b", "--keys-only"]);
+    assert_eq!(first, "beech\nbirch\n");
+    sandbox.ok(&["put", "s", "cedar", "5"]);
+    let (second, token) = part(&["--resume", &token]);
+    assert_eq!(second, "cedar\nelm\n");
+    assert_eq!(part(&["--resume", &token]).0, "");
+
+    let (first, token) = part(&["--reverse"]);
+    assert_eq!(first, "elm\t4\ncedar\t5\n");
+    assert_eq!(part(&["--resume", &token]).0, "birch\t3\nbeech\t2\n");
+
+    sandbox.run(&["scan", "s", "--resume", &token, "--reverse"]).is(2);
+    sandbox.run(&["scan", "s", "--resume", "12"]).is(2).says("token is damaged");
+    sandbox.ok(&["create", "other"]);
+    sandbox.run(&["scan", "other", "--resume", &token]).is(3).says("one of another store");
+}

@@ -13,6 +13,7 @@ mod lsm;
 mod newcomer;
 #[cfg(target_os = "linux")]
 mod operations;
+mod pins;
 mod portable;
 mod salvage;
 mod sandbox;

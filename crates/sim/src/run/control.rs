@@ -169,7 +169,7 @@ impl Runner<'_> {
         same("values of stat", stat.table_pages.count.values, values as u64)?;
         let live = self.readers.iter().flatten().filter(|r| !r.reset).count();
         // The store pins a snapshot of its own while it flushes in the background.
-        let seen = [stat.readers.len(), ok("readers", self.store().readers())?.len()];
+        let seen = [stat.holders.readers.len(), ok("readers", self.store().readers())?.len()];
         same("readers", seen.iter().all(|n| (live..=live + 1).contains(n)), true)
     }
 }

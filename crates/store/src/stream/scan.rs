@@ -307,6 +307,11 @@ impl Scan {
         Ok((0..n).map(part).collect())
     }
 
+    /// Whether the values are left empty.
+    pub fn is_keys_only(&self) -> bool {
+        self.keys_only
+    }
+
     /// Where the stream begins.
     pub(super) fn ends(&self) -> Ends {
         let mut ends = Ends::default();

@@ -232,6 +232,16 @@ impl Stored {
         None
     }
 
+    /// Whether pairs of tables with these two options have places among each other.
+    pub(crate) fn orders_as(&self, other: &Self) -> bool {
+        let orders = |s: &Self| {
+            let values = (s.value_order, s.value_order_name.clone());
+            let values = s.has_duplicates().then_some(values);
+            (s.order, s.order_name.clone(), values)
+        };
+        orders(self) == orders(other)
+    }
+
     pub(crate) fn has_duplicates(&self) -> bool {
         self.duplicates != 0
     }

@@ -9,7 +9,7 @@ mod walk;
 pub(crate) use set::PageSet;
 
 use super::catalog::Stored;
-use super::free::{pending_entry, ready_entry};
+use super::free::{Pinned, is_held, pending_entry, pins_of, ready_entry};
 use super::meta::{FreeRun, META_LEN, Meta};
 use super::order::Form;
 use super::page_ref::{FIRST_PAGE, PageNo, Run};
@@ -46,6 +46,7 @@ impl Store {
         checker.trees(meta)?;
         checker.log(meta);
         checker.finish();
+        checker.pins(self, &txn)?;
         Ok(checker.report)
     }
 }
@@ -71,6 +72,8 @@ struct Checker<'s> {
     txn: u64,
     used: PageSet,
     free: PageSet,
+    /// The free runs; of those that are free for everyone both numbers are 0.
+    runs: Vec<FreeRun>,
     /// Some pages could not be read or followed: what lies below them was not seen.
     has_gaps: bool,
     first_damaged: Option<PageNo>,
@@ -85,8 +88,8 @@ impl<'s> Checker<'s> {
         let free = PageSet::new(meta.end);
         let report = CheckReport::default();
         let (end, txn) = (meta.end, meta.txn);
-        let (has_gaps, first_damaged) = (false, None);
-        Self { file, end, txn, used, free, has_gaps, first_damaged, report, progress }
+        let (runs, has_gaps, first_damaged) = (Vec::new(), false, None);
+        Self { file, end, txn, used, free, runs, has_gaps, first_damaged, report, progress }
     }
 
     /// Notes what is wrong with a page.
@@ -202,14 +205,51 @@ impl<'s> Checker<'s> {
         self.own_tree("the table of pages that will be free", &meta.pending, &mut |key, value| {
             pending_entry(key, value).map(|(_, runs)| pending.extend(runs)).is_some()
         })?;
+        self.own_tree("the tree of pins", &meta.free.pins, &mut |_, record| {
+            Pinned::decode(record).is_some()
+        })?;
         self.free_total("ready", &ready, meta.free.ready);
         let runs: Vec<Run> = pending.iter().map(|free| free.run).collect();
         self.free_total("pending", &runs, meta.free.pending);
-        for run in ready.into_iter().chain(meta.recent.iter().map(|free| free.run)) {
-            self.free_run(run);
+        let open = ready.into_iter().map(|run| FreeRun { run, birth: 0, freed: 0 });
+        self.runs.extend(open.chain(meta.recent.iter().copied()));
+        for at in 0..self.runs.len() {
+            self.free_run(self.runs[at].run);
         }
         for free in pending {
             self.pending_run(&free);
+            self.runs.push(free);
+        }
+        Ok(())
+    }
+
+    /// Walks the commits that have pins, and makes sure that none of their pages is free for
+    /// others.
+    fn pins(&mut self, store: &Store, newest: &ReadTxn) -> Result<()> {
+        // A damaged tree of pins is reported already.
+        let pins = pins_of(&newest.pages, newest.meta.meta.free.pins).unwrap_or_default();
+        for (name, pinned) in pins {
+            // Unless it was dropped since then.
+            let Some(txn) = store.read_pin(&name)? else { continue };
+            if txn.id() == pinned.commit {
+                self.pinned(&format!("pin \"{}\"", name.escape_ascii()), &txn.meta.meta)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pinned(&mut self, whose: &str, meta: &Meta) -> Result<()> {
+        let mut silent = |_: u64, _: u64| {};
+        let mut own = Checker::new(self.file, meta, &mut silent);
+        own.trees(meta)?;
+        let open = |free: &&FreeRun| !is_held(&[meta.txn], free.birth, free.freed);
+        for free in self.runs.iter().filter(open) {
+            if let Some(no) = own.used.first_in(free.run) {
+                own.problem("free", no, "noted as free for others, but in use");
+            }
+        }
+        for what in own.report.problems {
+            self.general(format!("{whose}, {what}"));
         }
         Ok(())
     }

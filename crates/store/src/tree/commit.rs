@@ -163,7 +163,8 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
     numbers.give_back(pages);
     free.settle(pages)?;
     let mut numbers = Numbers::take(pages, pages.changed_pages());
-    for tree in [&mut state.catalog, &mut free.ready.tree, &mut free.pending.tree] {
+    let own = [&mut free.pins.tree, &mut free.ready.tree, &mut free.pending.tree];
+    for tree in [&mut state.catalog].into_iter().chain(own) {
         image.add_tree(pages, tree, &mut numbers);
     }
     numbers.give_back(pages);
@@ -181,13 +182,17 @@ fn number(state: &mut WriteState) -> Result<(Image, Meta)> {
         catalog: state.catalog.root,
         ready: free.ready.tree.root,
         pending: free.pending.tree.root,
-        free: FreePages { ready: free.ready.pages, pending: free.pending.pages },
+        free: FreePages {
+            ready: free.ready.pages,
+            pending: free.pending.pages,
+            pins: free.pins.tree.root,
+        },
         kind: Kind::Flushed,
         recent,
         log: None,
     };
     // Where a damaged file calls pages free that are in use, its end may have been lowered too far.
-    for root in [&meta.catalog, &meta.ready, &meta.pending] {
+    for root in [&meta.catalog, &meta.ready, &meta.pending, &meta.free.pins] {
         if !root.page.is_none() && root.page.0 >= meta.end {
             return Err(store_end(pages, root.page));
         }

@@ -105,10 +105,9 @@ impl Store {
 
     /// The end of the store, and where it could be.
     fn limit(&self) -> Result<(PageNo, PageNo)> {
-        let newest = self.inner.newest()?;
-        let meta = &newest.meta;
-        let mut protected = self.inner.protected();
-        protected.sort_unstable();
+        let txn = self.begin_read()?;
+        let meta = &txn.meta.meta;
+        let protected = txn.protected()?;
         let ready = meta.recent.iter().filter(|f| !is_held(&protected, f.birth, f.freed));
         let recent: u64 = ready.map(|free| u64::from(free.run.len)).sum();
         let free = meta.free.ready.saturating_add(recent).min(u64::from(meta.end));

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use super::check::{self, PageSet};
 use super::free::{pending_runs, ready_entry};
-use super::meta::Meta;
+use super::meta::{FreeRun, Meta};
 use super::open::{exists, meta_pages, store_id, write_metas};
 use super::order::Form;
 use super::page::is_sealed;
 use super::page_ref::{FIRST_PAGE, PageNo, Run};
 use super::pages::PageFile;
-use super::search::scan_plain;
+use super::search::{for_each_page, scan_plain};
 use super::snapshot::sealed::Sealed;
 use super::tree::{Root, Tree};
 use super::{Builder, CopyOptions, ReadTxn, Store, catalog};
@@ -33,6 +33,7 @@ impl Store {
     /// on stable storage, under its name, when this returns; if it fails there is no trace of it.
     ///
     /// A plain copy holds the same pages in the same places; its free pages are holes of the file.
+    /// Commits that only pins keep are not copied, nor are the pins.
     /// A compact one is filled anew, table by table in order, with full pages and without free
     /// ones.
     ///
@@ -65,7 +66,7 @@ impl Store {
         } else {
             let is_sound = copy_pages(&txn, &target.file, progress)?;
             check_copied(&txn, is_sound)?;
-            plain_meta(&txn)
+            plain_meta(&txn)?
         };
         target.finish(meta)
     }
@@ -82,7 +83,7 @@ impl Store {
         let txn = self.begin_read()?;
         let target = Target::create(&self.inner.options, path.as_ref(), &self.inner.pages)?;
         copy_pages(&txn, &target.file, progress)?;
-        target.finish(plain_meta(&txn))
+        target.finish(plain_meta(&txn)?)
     }
 
     /// Writes a plain copy of the newest commit from front to back, while others read and write:
@@ -104,7 +105,7 @@ impl Store {
     /// ```
     pub fn copy_into(&self, out: &mut dyn Write) -> Result<()> {
         let txn = self.begin_read()?;
-        let meta = plain_meta(&txn);
+        let meta = plain_meta(&txn)?;
         let (source, len) = (&txn.pages.file, meta.file_len());
         let mut stream = Stream { out, source, written: 0 };
         let (free, end) = (free_pages(&txn)?, meta.end);
@@ -206,8 +207,18 @@ impl Drop for Target {
 }
 
 /// The record of a plain copy's commit.
-fn plain_meta(txn: &ReadTxn) -> Meta {
-    txn.meta.meta.without_log()
+fn plain_meta(txn: &ReadTxn) -> Result<Meta> {
+    let mut meta = txn.meta.meta.without_log();
+    let root = std::mem::replace(&mut meta.free.pins, Root::EMPTY);
+    if !root.page.is_none() {
+        // What only pinned commits use is not copied, and so the copy has no pins.
+        for_each_page(&txn.pages, root.page, root.level, &mut |at, _| {
+            let run = Run { start: at.0, len: 1 };
+            meta.recent.push(FreeRun { run, birth: 0, freed: 0 });
+            Ok(())
+        })?;
+    }
+    Ok(meta)
 }
 
 /// An error if the copied pages are damaged. If each of them has the checksum of a tree page, they

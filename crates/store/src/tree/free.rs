@@ -4,9 +4,9 @@
 //!
 //! A page is used by the snapshots from its *birth* (the commit that wrote it) up to, but not
 //! including, the commit that *freed* it. The protected snapshots are the newest commit, the newest
-//! durable one, and each one that a reader has pinned. A freed run may be written again exactly if
-//! no protected snapshot lies in its interval; so one forgotten reader holds the pages of its own
-//! snapshot, not all that were freed since.
+//! durable one, each one that a reader has pinned, and each one that has a pin with a name. A freed
+//! run may be written again exactly if no protected snapshot lies in its interval; so one forgotten
+//! reader holds the pages of its own snapshot, not all that were freed since.
 //!
 //! Free runs are noted in three places:
 //!
@@ -43,6 +43,8 @@ use crate::{Error, Result};
 use freed::{join_freed, sort_freed};
 use pending::{PENDING_RUNS, Pending, Released};
 pub(crate) use pending::{pending_entry, pending_runs};
+use pins::Pins;
+pub(crate) use pins::{PINS_MAX, Pinned, pins_of};
 use plan::{choose_runs, lowest_runs, numbering_runs, spare_runs};
 use ready::Ready;
 pub(crate) use ready::ready_entry;
@@ -80,6 +82,7 @@ pub(crate) struct FreeState {
     pub(crate) ready: Ready,
     pub(crate) pending: Pending,
     pub(crate) recent: Recent,
+    pub(crate) pins: Pins,
     /// Whether pages were written before the commit.
     pub(crate) written_early: bool,
     /// Whether this transaction has looked for room for extents.
@@ -114,6 +117,7 @@ impl FreeState {
             ready: Ready::new(meta),
             pending: Pending::new(meta),
             recent: Recent::new(&meta.recent),
+            pins: Pins::new(meta),
             written_early: false,
             has_looked: false,
             protected: Vec::new(),
@@ -123,7 +127,7 @@ impl FreeState {
     }
 
     /// Begins a transaction that follows commit `newest`, under the snapshots that `protect` adds
-    /// to a list.
+    /// to a list and those of the pins, which are loaded.
     pub(crate) fn begin(
         &mut self,
         newest: u64,
@@ -138,6 +142,7 @@ impl FreeState {
         self.has_looked = false;
         self.protected.clear();
         protect(&mut self.protected);
+        self.protected.extend_from_slice(self.pins.commits());
         self.protected.sort_unstable();
         self.protected.dedup();
         self.recent.begin(last, &self.protected);
@@ -441,6 +446,8 @@ mod freed;
 pub(crate) mod low;
 #[path = "free/pending.rs"]
 mod pending;
+#[path = "free/pins.rs"]
+mod pins;
 #[path = "free/plan.rs"]
 mod plan;
 #[path = "free/ready.rs"]

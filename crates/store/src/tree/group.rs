@@ -327,6 +327,7 @@ fn first_group(store: &Inner) -> Result<Box<Group>> {
     let WriteState { kept, end, pages, free, .. } = &mut group.state;
     let (max_pages, max_size) = kept.limits(&store.pages, store.options.max_size);
     pages.begin(*end, number.max(follows) + 1, max_pages, max_size);
+    free.load_pins(pages)?;
     free.begin(follows, hints, |protected| store.add_protected(protected));
     pages.space.has_snapshots = free.has_snapshots();
     Ok(group)

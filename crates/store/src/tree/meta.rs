@@ -29,6 +29,8 @@
 //!    260      4  zero
 //!    264    512  runs written by the commit: start u32, length u32 each, at most 64
 //!    776   3312  recent free runs: start u32, length u32, birth u64, freed u64 each, at most 138
+//!   4016     48  root of the tree of pins (feature bit 2), where otherwise the last two of the
+//!                recent free runs stand
 //!   4088      4  zero
 //!   4092      4  CRC-32C of the bytes from 260 to here, seeded with the number of the meta page
 //!                (upper half of the seed) and the sum at 256 (lower half)
@@ -54,7 +56,9 @@ const VERSION_MAX: u32 = 0xffff;
 const FEATURE_MAX_PAGES: u64 = 1;
 /// The feature bit of a store that has a log, in which there may be commits.
 const FEATURE_LOG: u64 = 2;
-const KNOWN_FEATURES: u64 = FEATURE_MAX_PAGES | FEATURE_LOG;
+/// The feature bit of a store that has pins: pages that are free for others are not, then.
+const FEATURE_PINS: u64 = 4;
+const KNOWN_FEATURES: u64 = FEATURE_MAX_PAGES | FEATURE_LOG | FEATURE_PINS;
 
 /// The most runs that a commit of one flush may have written.
 pub(crate) const RUNS_MAX: usize = 64;
@@ -92,6 +96,9 @@ const RECENT_OFFSET: usize = RUNS_OFFSET + RUNS_MAX * RUN_LEN;
 const RECENT_LEN: usize = 24;
 const LOG_OFFSET: usize = RECENT_OFFSET + 137 * RECENT_LEN;
 const LOG_LEN: usize = 24;
+/// Where there are pins, the root of their tree takes the place of the last recent free runs.
+const PINS_OFFSET: usize = LOG_OFFSET - ROOT_LEN;
+const RECENT_MAX_WITH_PINS: usize = (PINS_OFFSET - RECENT_OFFSET) / RECENT_LEN;
 const SUM_OFFSET: usize = META_LEN - 4;
 const _: () = assert!(LOG_OFFSET + LOG_LEN <= SUM_OFFSET);
 /// What stands in the low bits of the log's place, which is a multiple of 4,096.
@@ -148,11 +155,13 @@ pub(crate) struct LogPlace {
     pub(crate) open: bool,
 }
 
-/// How many pages the two trees of free space hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many pages the two trees of free space hold, and whose pages are held besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FreePages {
     pub(crate) ready: u64,
     pub(crate) pending: u64,
+    /// The tree of pins.
+    pub(crate) pins: Root,
 }
 
 /// One commit.
@@ -207,7 +216,7 @@ impl Meta {
             catalog: Root::EMPTY,
             ready: Root::EMPTY,
             pending: Root::EMPTY,
-            free: FreePages::default(),
+            free: FreePages { ready: 0, pending: 0, pins: Root::EMPTY },
             kind: Kind::Flushed,
             recent: Vec::new(),
             log: None,
@@ -244,7 +253,9 @@ impl Meta {
     /// Puts the record as it stands in meta page `slot` into the first [`META_LEN`] bytes of `out`,
     /// whatever these were.
     pub(crate) fn encode_into(&self, out: &mut [u8], slot: u32) {
-        assert!(self.recent.len() <= RECENT_MAX, "more recent free runs than a record holds");
+        let has_pins = !self.free.pins.page.is_none();
+        let most = if has_pins { RECENT_MAX_WITH_PINS } else { RECENT_MAX };
+        assert!(self.recent.len() <= most, "more recent free runs than a record holds");
         let Some(out) = out.first_chunk_mut::<META_LEN>() else {
             unreachable!("room for less than a record");
         };
@@ -260,7 +271,8 @@ impl Meta {
         put_u32(out, END_OFFSET, self.end);
         let feature = |is_used: bool, bit: u64| if is_used { bit } else { 0 };
         let features = feature(self.max_pages > 0, FEATURE_MAX_PAGES);
-        put_u64(out, FEATURES_OFFSET, features | feature(self.log.is_some(), FEATURE_LOG));
+        let features = features | feature(self.log.is_some(), FEATURE_LOG);
+        put_u64(out, FEATURES_OFFSET, features | feature(has_pins, FEATURE_PINS));
         put_u32(out, MAX_PAGES_OFFSET, self.max_pages);
         out[ID_OFFSET..EVIDENCE_OFFSET].copy_from_slice(&self.id);
         put_u64(out, READY_PAGES_OFFSET, self.free.ready);
@@ -275,6 +287,9 @@ impl Meta {
             put_run(place, 0, free.run);
             put_u64(place, 8, free.birth);
             put_u64(place, 16, free.freed);
+        }
+        if has_pins {
+            self.free.pins.encode(&mut out[PINS_OFFSET..LOG_OFFSET]);
         }
         if let Some(log) = &self.log {
             put_run(out, LOG_OFFSET, log.run);
@@ -355,7 +370,8 @@ impl Meta {
             return None;
         }
         let recent_count = u32_at(bytes, RECENT_COUNT_OFFSET) as usize;
-        if recent_count > RECENT_MAX {
+        let has_pins = u64_at(bytes, FEATURES_OFFSET) & FEATURE_PINS != 0;
+        if recent_count > if has_pins { RECENT_MAX_WITH_PINS } else { RECENT_MAX } {
             return None;
         }
         let mut recent = Vec::with_capacity(recent_count);
@@ -371,6 +387,7 @@ impl Meta {
         let free = FreePages {
             ready: u64_at(bytes, READY_PAGES_OFFSET),
             pending: u64_at(bytes, PENDING_PAGES_OFFSET),
+            pins: if has_pins { root_at(bytes, PINS_OFFSET, end)? } else { Root::EMPTY },
         };
         if free.ready.max(free.pending) > u64::from(end) {
             return None;

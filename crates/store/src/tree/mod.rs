@@ -12,6 +12,7 @@ mod commit;
 mod compact;
 mod copy;
 mod cursor;
+mod diff;
 mod entry;
 mod extent;
 mod flush;
@@ -28,6 +29,7 @@ mod page;
 mod page_ref;
 mod pages;
 mod path;
+mod pins;
 mod range;
 mod rank;
 mod rebalance;
@@ -52,12 +54,13 @@ mod words;
 
 pub use bytes::Bytes;
 pub use cursor::Cursor;
+pub use diff::{Change, Diff, TableChange};
 pub use entry::{Count, Entry, Rank, Table, TableInfo};
 pub use options::{Builder, Compare, Duplicates, Order, Paths, TableOptions};
 pub use range::Range;
 pub use report::{
-    CheckReport, CompactReport, CopyOptions, LevelShape, Loss, Reader, SalvageReport, StoreStat,
-    TableShape, TableStat,
+    CheckReport, CompactReport, CopyOptions, Holders, LevelShape, LogReport, Loss, Pin, Reader,
+    SalvageReport, StoreStat, TableShape, TableStat,
 };
 pub use snapshot::{Snapshot, ValueReader};
 pub use state::Savepoint;

@@ -91,9 +91,34 @@ impl Builder {
     /// [`Error::Corrupt`] if the file is something else, newer, or damaged, [`Error::Locked`] if
     /// this process has it open with other options, [`Error::Io`] if the system refuses.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
+        self.open_with_progress(path, &mut |_, _| {})
+    }
+
+    /// As [`Builder::open`]. If the redo log has to be replayed, which after a power cut may take
+    /// seconds, `progress(done, most)` is called after each commit in it: how many bytes of the log
+    /// were replayed, and the most that there can be. How many there are is not known before.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("store");
+    /// # drop(hedgerow::tree::Store::create(&path)?);
+    /// use hedgerow::tree::Store;
+    /// let mut told = |done, most| println!("replaying the log: {done} of at most {most} bytes");
+    /// let store = Store::builder().open_with_progress(&path, &mut told)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open_with_progress(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Store> {
         let paths = self.paths(path.as_ref());
         let welcome = |store| agree(store, self);
-        let opened = open_once(&paths.data, self, welcome, || self.open_files(&paths));
+        let opened = open_once(&paths.data, self, welcome, || self.open_files(&paths, progress));
         opened.map(|inner| Store { inner })
     }
 
@@ -170,7 +195,7 @@ impl Builder {
             return Err(Error::io("create", &paths.data, e));
         }
         let state = if flushed { CLEAN } else { NEW };
-        let store = self.start(paths, file, lock, state)?;
+        let store = self.start(paths, file, lock, state, &mut |_, _| {})?;
         if flushed {
             *locked(&store.flusher.unflushed_name) = None;
         }
@@ -212,7 +237,7 @@ impl Builder {
         Ok(())
     }
 
-    fn open_files(&self, paths: &Paths) -> Result<Inner> {
+    fn open_files(&self, paths: &Paths, progress: &mut dyn FnMut(u64, u64)) -> Result<Inner> {
         let system = self.system_in_use();
         let how = if self.read_only { Open::Read } else { Open::Write };
         let file = match system.open_data(&paths.data, how, self.file_mode) {
@@ -239,7 +264,7 @@ impl Builder {
             return Err(error);
         }
         let lock = self.lock(&*system, paths)?;
-        self.start(paths, file, lock, DIRTY)
+        self.start(paths, file, lock, DIRTY, progress)
     }
 
     /// Chooses the newest commit, or learns it from the processes that have the store open, and
@@ -250,10 +275,12 @@ impl Builder {
         file: Arc<dyn DataFile>,
         lock: Arc<dyn SharedLock>,
         state: u64,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Inner> {
         let mut found = read_metas(&*file, &paths.data)?;
         let slot = if lock.is_first() {
-            let choice = choose_newest(&*file, &mut found, &paths.data, self.read_only)?;
+            let read_only = self.read_only;
+            let choice = choose_newest(&*file, &mut found, &paths.data, read_only, progress)?;
             set_words(&*lock, &found, choice, state);
             choice.latest
         } else {
@@ -301,12 +328,13 @@ fn choose_newest(
     found: &mut Found,
     path: &Path,
     read_only: bool,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Choice> {
     let choice = recover(file, found, path)?;
     let Some(newest) = found.metas[choice.latest as usize].as_ref() else { return Ok(choice) };
     let is_free = |slot: &u32| *slot != choice.latest && *slot != choice.durable;
     let slot = (0..META_SLOTS).find(is_free).unwrap_or(choice.latest);
-    if !replay(file, path, newest, slot, read_only)? {
+    if !replay(file, path, newest, slot, read_only, progress)? {
         return Ok(choice);
     }
     *found = read_metas(file, path)?;

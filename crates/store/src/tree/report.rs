@@ -1,6 +1,8 @@
 //! Reports: what a store, a table, its readers look like; what check, copy and compact found and
 //! did.
 
+use std::time::SystemTime;
+
 use super::page_ref::PageRef;
 use super::pages::Pages;
 use super::tree::Root;
@@ -87,11 +89,33 @@ pub struct StoreStat {
     pub tables: u64,
     /// All tables together (`depth` is the largest).
     pub table_pages: TableStat,
-    /// Live read transactions.
-    pub readers: Vec<Reader>,
+    /// What keeps freed pages from being used.
+    pub holders: Holders,
     /// The maximum size in bytes that is kept in the store
     /// ([`Store::set_max_size`](super::Store::set_max_size)).
     pub max_size: Option<u64>,
+}
+
+/// What keeps pages of older commits.
+#[derive(Clone, Debug, Default)]
+pub struct Holders {
+    /// Live read transactions.
+    pub readers: Vec<Reader>,
+    /// The pins ([`Store::pin`](super::Store::pin)), in bytewise order of their names.
+    pub pins: Vec<Pin>,
+}
+
+/// A commit that stays readable under a name until that is dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The number of the commit.
+    pub commit: u64,
+    /// When the pin was made, by the clock of the system.
+    pub created: SystemTime,
+    /// Pages that would be free without this pin: no other pin, reader or newer commit uses them.
+    pub held_pages: u64,
 }
 
 /// What [`Store::salvage`](super::Store::salvage) brought over, and what it could not.
@@ -99,12 +123,30 @@ pub struct StoreStat {
 pub struct SalvageReport {
     /// The commit that was read, if a meta record of it was found.
     pub commit: Option<u64>,
+    /// What was made of the redo log, if it holds commits that no meta record counts for.
+    pub log: Option<LogReport>,
+    /// The commit that a normal opening would find, if a newer one was read; and how many of the
+    /// entries are of this one, since the newer one lost what stood in their place.
+    pub filled: Option<(u64, u64)>,
     /// Tables copied, including partly copied ones.
     pub tables: u64,
     /// Entries copied.
     pub entries: u64,
     /// What was lost; empty if nothing was.
     pub losses: Vec<Loss>,
+}
+
+/// What a salvage made of the redo log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogReport {
+    /// Commits that follow the durable one without a gap, and were replayed.
+    pub records: u64,
+    /// The last commit that was replayed.
+    pub commit: u64,
+    /// Later commits after a gap that were replayed as far as their pages fit.
+    pub apart: u64,
+    /// Later commits that were not, because they build on a damaged one.
+    pub unused: u64,
 }
 
 /// Part of a store that could not be read.

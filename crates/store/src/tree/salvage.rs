@@ -1,6 +1,13 @@
 //! Bringing over what is still readable of a damaged store: every entry that can be reached, and
 //! the ranges of keys that cannot. The old file is only read; nothing in it is trusted.
 //!
+//! # Which commit
+//!
+//! What a normal opening would find is found: the commit that it would choose, with the records of
+//! the redo log on top ([`redo`]). A newer commit, of which nothing says that all of its pages
+//! reached the disk, is read in its place if the root of its catalog can be; so is what the log
+//! holds after a gap. What it lost is then filled with what the opening would find ([`prior`]).
+//!
 //! # Where the tables are found
 //!
 //! 1. In the catalog of the newest commit whose meta record can be read.
@@ -15,10 +22,13 @@
 //! the level and with the flags that are expected, and if its keys lie between the separators:
 //! pages of other times and tables stay out.
 
+mod prior;
+mod redo;
 mod scan;
 mod walk;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::catalog::Stored;
 use super::meta::Meta;
@@ -27,12 +37,14 @@ use super::options::Paths;
 use super::order::Form;
 use super::page_ref::FIRST_PAGE;
 use super::pages::PageFile;
-use super::recover::{META_SLOTS, read_metas};
+use super::recover::{META_SLOTS, read_metas, recover};
 use super::tree::Root;
-use super::{Builder, Interrupt, Loss, SalvageReport, Store, WriteTxn};
+use super::{Builder, Interrupt, LogReport, Loss, SalvageReport, Store, WriteTxn};
 use crate::Durability;
-use crate::os::{Open, RealSystem, System};
+use crate::os::{DataFile, Open, RealSystem, System};
 use crate::{Error, Result};
+use prior::Prior;
+use redo::{Replayed, replayed, scratch_of};
 use scan::Scan;
 use walk::{Target, Walker};
 
@@ -79,14 +91,18 @@ impl Store {
             return Err(exists(&new));
         }
         Builder::new().check_place(&new)?;
-        let (file, metas) = open_old(&old.data, interrupt)?;
+        let View { file, metas, prior, log, loss } = View::of(&old.data, &new.data, interrupt)?;
         let end = page_count(&file)?;
         let mut walker = Walker::new(&file, end, progress);
-        let plan = find_tables(&mut walker, &metas)?;
+        walker.known = prior.as_ref().and_then(Prior::known);
+        let has_later = log.as_ref().is_some_and(|log| log.unused > 0);
+        walker.report.log = log;
+        walker.report.losses.extend(loss);
+        let plan = find_tables(&mut walker, &metas, has_later)?;
         let mut builder = Builder::new().page_size(file.page_size() as u32);
         builder.max_size = metas.first().and_then(Meta::max_size);
         let store = builder.durability(Durability::None).create(&new.data)?;
-        let rescued = rescue(&store, &mut walker, plan).and_then(|()| store.sync());
+        let rescued = rescue(&store, &mut walker, plan, prior).and_then(|()| store.sync());
         drop(store);
         match rescued {
             Ok(()) => Ok(walker.finish()),
@@ -101,8 +117,82 @@ impl Store {
     }
 }
 
+/// The old store, as its file has it.
+struct Old {
+    file: PageFile,
+    /// Those of its meta records that can be read, the newest first.
+    metas: Vec<Meta>,
+    /// The one that an opening would take.
+    trusted: Option<Meta>,
+}
+
+/// The old store, as it is read.
+struct View {
+    file: PageFile,
+    /// Its meta records, the newest first.
+    metas: Vec<Meta>,
+    /// What an opening would find, if there is a newer commit.
+    prior: Option<Prior>,
+    log: Option<LogReport>,
+    loss: Option<Loss>,
+}
+
+impl View {
+    /// Opens the old store, replays its log, and chooses the newest commit that can be read, with
+    /// the pages that belong to it. `new` is the path of the new store.
+    fn of(old: &Path, new: &Path, interrupt: &Interrupt) -> Result<Self> {
+        let mut old = open_old(old, interrupt)?;
+        let Replayed { opened, rest, report: log, loss } = replayed(&old, &scratch_of(new))?;
+        let mut metas = std::mem::take(&mut old.metas);
+        for made in opened.iter().chain(&rest) {
+            metas.retain(|meta| meta.txn != made.newest.txn);
+            metas.push(made.newest.clone());
+        }
+        metas.sort_by_key(|meta| std::cmp::Reverse(meta.txn));
+        let known = opened.as_ref().map_or(0, |made| made.newest.txn);
+        let file_of = |meta: &Meta| match &rest {
+            Some(made) if made.newest.txn == meta.txn => old.with(&made.file),
+            _ => old.with(&old.file.file),
+        };
+        let mut newest = None;
+        for meta in metas.iter().take_while(|meta| meta.txn > known) {
+            let file = file_of(meta);
+            if newest.is_none() && has_catalog(&file, meta)? {
+                newest = Some(file);
+            }
+        }
+        let is_newer = metas.first().is_some_and(|meta| meta.txn > known);
+        let mut prior = None;
+        if let Some(made) = opened {
+            let file = old.with(&made.file);
+            if is_newer {
+                prior = Some(Prior::new(file, made.newest)?);
+            }
+            newest = newest.or_else(|| Some(old.with(&made.file)));
+        }
+        Ok(Self { file: newest.unwrap_or(old.file), metas, prior, log, loss })
+    }
+}
+
+impl Old {
+    /// The old file with other bytes in it.
+    fn with(&self, file: &Arc<dyn DataFile>) -> PageFile {
+        let PageFile { path, interrupt, .. } = &self.file;
+        let size = self.file.page_size() as u32;
+        PageFile::new(Arc::clone(file), None, size, path.clone(), true, Arc::clone(interrupt))
+    }
+}
+
+/// Whether the root of a commit's catalog can be read.
+fn has_catalog(file: &PageFile, meta: &Meta) -> Result<bool> {
+    let root = meta.catalog;
+    let mut untold = |_, _| {};
+    let walker = Walker::new(file, page_count(file)?, &mut untold);
+    Ok(root.page.is_none() || walker.is_readable(root.page.0, root.level, meta.txn)?)
+}
+
 /// Opens the file for reading, with those of its meta records that can be read, the newest first.
-fn open_old(path: &Path, interrupt: &Interrupt) -> Result<(PageFile, Vec<Meta>)> {
+fn open_old(path: &Path, interrupt: &Interrupt) -> Result<Old> {
     let file = RealSystem.open_data(path, Open::Read, 0).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
             Error::Path { path: path.into(), reason: "there is no store here" }
@@ -110,10 +200,12 @@ fn open_old(path: &Path, interrupt: &Interrupt) -> Result<(PageFile, Vec<Meta>)>
         _ => Error::io("open", path, e),
     })?;
     let mut metas: Vec<Meta> = Vec::new();
-    let mut page_size = None;
+    let (mut page_size, mut trusted) = (None, None);
     match read_metas(&*file, path) {
         Ok(found) => {
             page_size = Some(found.page_size);
+            let choice = recover(&*file, &found, path).ok();
+            trusted = choice.and_then(|choice| found.metas[choice.latest as usize].clone());
             metas.extend(found.metas.into_iter().take(META_SLOTS as usize).flatten());
         }
         Err(error @ (Error::Unsupported { .. } | Error::Io { .. })) => return Err(error),
@@ -121,13 +213,11 @@ fn open_old(path: &Path, interrupt: &Interrupt) -> Result<(PageFile, Vec<Meta>)>
     }
     metas.sort_by_key(|meta| std::cmp::Reverse(meta.txn));
     let open = |size| {
-        let flag = std::sync::Arc::clone(&interrupt.0);
-        PageFile::new(std::sync::Arc::clone(&file), None, size, path.into(), true, flag)
+        let flag = Arc::clone(&interrupt.0);
+        PageFile::new(Arc::clone(&file), None, size, path.into(), true, flag)
     };
-    match page_size {
-        Some(size) => Ok((open(size), metas)),
-        None => Ok((scan::probe_page_size(&open)?, metas)),
-    }
+    let file = page_size.map_or_else(|| scan::probe_page_size(&open), |size| Ok(open(size)))?;
+    Ok(Old { file, metas, trusted })
 }
 
 /// How many whole pages the file has.
@@ -137,8 +227,9 @@ fn page_count(file: &PageFile) -> Result<u32> {
     Ok(pages.min(u64::from(super::page_ref::PAGE_NO_END)) as u32)
 }
 
-/// Finds the tables, in the ways of the head of this file.
-fn find_tables(walker: &mut Walker<'_>, metas: &[Meta]) -> Result<Vec<Found>> {
+/// Finds the tables, in the ways of the head of this file. `has_later`: there were later commits
+/// than any that can be read.
+fn find_tables(walker: &mut Walker<'_>, metas: &[Meta], has_later: bool) -> Result<Vec<Found>> {
     let mut scan = None;
     let found = newest_catalog(walker, metas, &mut scan)?;
     let before = walker.report.losses.len();
@@ -151,7 +242,7 @@ fn find_tables(walker: &mut Walker<'_>, metas: &[Meta]) -> Result<Vec<Found>> {
     };
     // Without meta records nothing says that there was a later commit.
     let last = metas.first().map_or(0, |meta| meta.txn);
-    let is_last = found.is_some_and(|(_, newest)| newest >= last);
+    let is_last = !has_later && found.is_some_and(|(_, newest)| newest >= last);
     if walker.report.losses.len() > before || !is_last {
         let scan = match scan {
             Some(scan) => scan,
@@ -209,10 +300,21 @@ fn tables_of(walker: &mut Walker<'_>, root: &Root, newest: u64) -> Result<Vec<Fo
 }
 
 /// Brings the tables over, in one transaction.
-fn rescue(store: &Store, walker: &mut Walker<'_>, tables: Vec<Found>) -> Result<()> {
+fn rescue(
+    store: &Store,
+    walker: &mut Walker<'_>,
+    tables: Vec<Found>,
+    prior: Option<Prior>,
+) -> Result<()> {
     let mut txn = store.begin_write()?;
-    for found in tables {
-        rescue_table(&mut txn, walker, &found)?;
+    for found in &tables {
+        rescue_table(&mut txn, walker, found)?;
+    }
+    if let Some(prior) = prior {
+        let names: Vec<&[u8]> = tables.iter().map(|found| &found.name[..]).collect();
+        let count = prior.fill(&mut txn, &names, &walker.report.losses)?;
+        walker.report.entries += count;
+        walker.report.filled = Some((prior.number(), count));
     }
     txn.commit()
 }
@@ -246,5 +348,7 @@ fn rescue_table(txn: &mut WriteTxn, walker: &mut Walker<'_>, found: &Found) -> R
 /// Pages of trees begin here.
 const _: () = assert!(FIRST_PAGE == META_SLOTS);
 
+#[cfg(test)]
+mod log_tests;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@ use super::free::{is_held, pending_entry};
 use super::meta::FreeRun;
 use super::order::Form;
 use super::page_ref::FIRST_PAGE;
-use super::report::{StoreStat, TableStat};
+use super::pins::{note_holder, pins};
+use super::report::{Holders, StoreStat, TableStat};
 use super::search::scan_plain;
 use super::snapshot::sealed::Sealed;
 use super::tree::Tree;
@@ -22,10 +23,11 @@ impl Store {
         let readers = self.readers()?;
         let txn = self.begin_read()?;
         let meta = &txn.meta.meta;
-        let mut protected = self.inner.protected();
-        protected.sort_unstable();
+        let protected = txn.protected()?;
         let (mut free, mut pinned) = (meta.free.ready, 0_u64);
+        let mut pins = pins(&txn)?;
         let mut note = |freed: &FreeRun| {
+            note_holder(&mut pins, &protected, freed);
             let held = is_held(&protected, freed.birth, freed.freed);
             let sum = if held { &mut pinned } else { &mut free };
             *sum = sum.saturating_add(u64::from(freed.run.len));
@@ -39,7 +41,7 @@ impl Store {
                 true
             })
         })?;
-        let roots = [&meta.catalog, &meta.ready, &meta.pending];
+        let roots = [&meta.catalog, &meta.ready, &meta.pending, &meta.free.pins];
         let own = roots.iter().map(|root| TableStat::of(root).pages());
         let log = meta.log.map_or(0, |place| u64::from(place.run.len));
         let own = own.fold(u64::from(FIRST_PAGE) + log, u64::saturating_add);
@@ -63,7 +65,7 @@ impl Store {
             own_pages: own,
             tables,
             table_pages: all,
-            readers,
+            holders: Holders { readers, pins },
             max_size: meta.max_size(),
         })
     }

@@ -216,6 +216,16 @@ impl Inner {
         }
     }
 
+    /// Has a slot pin, in place of commit `from`, commit `to`, which a pin of `from` keeps. False
+    /// if there is a newer commit than `from`: then that pin may be gone, and the caller has to
+    /// look again before it reads anything.
+    pub(crate) fn move_slot(&self, slot: u32, from: u64, to: u64) -> bool {
+        // As in `pin_in`: a writer that publishes a commit without the pin after this store leaves
+        // the next one to see the slot.
+        self.lock.slot_word(slot).store(to, SeqCst);
+        self.latest_number() == from
+    }
+
     /// Refuses a commit of another process that is larger than what this process can see.
     pub(crate) fn visible(&self, newest: Arc<SnapshotMeta>) -> Result<Arc<SnapshotMeta>> {
         if newest.meta.end <= self.pages.max_pages() {
@@ -265,14 +275,7 @@ impl Inner {
         (0..META_SLOTS).find(|slot| !self.is_slot_in_use(*slot)).unwrap_or(0)
     }
 
-    /// The snapshots whose pages must not be written.
-    pub(crate) fn protected(&self) -> Vec<u64> {
-        let mut protected = Vec::new();
-        self.add_protected(&mut protected);
-        protected
-    }
-
-    /// Adds them to a list.
+    /// Adds the snapshots whose pages must not be written to a list, but for those of the pins.
     pub(crate) fn add_protected(&self, protected: &mut Vec<u64>) {
         protected.extend([self.latest_number(), self.durable_number()]);
         self.lock.for_each_pinned(&mut |snapshot| protected.push(snapshot));

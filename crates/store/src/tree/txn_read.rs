@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Snapshot;
 use super::catalog::Opened;
+use super::free::{Pinned, pins_of};
 use super::meta::SnapshotMeta;
 use super::order::Form;
 use super::pages::ReadPages;
@@ -65,6 +66,29 @@ impl ReadTxn {
             slot,
             store: Arc::clone(store),
         })
+    }
+
+    /// The snapshots whose pages must not be written, ascending.
+    pub(crate) fn protected(&self) -> Result<Vec<u64>> {
+        let pins = pins_of(&self.pages, self.meta.meta.free.pins)?;
+        let mut protected = pins.into_iter().map(|(_, pinned)| pinned.commit).collect();
+        self.store.add_protected(&mut protected);
+        protected.sort_unstable();
+        Ok(protected)
+    }
+
+    /// Goes over from the newest commit to one that it has a pin of; false if the snapshot is no
+    /// longer that of the newest commit: then it has to be renewed before it is used.
+    pub(crate) fn go_to(&mut self, pinned: &Pinned) -> bool {
+        let meta = pinned.meta(&self.meta.meta);
+        if !self.store.move_slot(self.slot, self.meta.meta.txn, meta.txn) {
+            return false;
+        }
+        self.pages.renew(meta.end);
+        self.meta = Arc::new(SnapshotMeta { meta, slot: self.meta.slot });
+        self.opened = Opened::default();
+        self.unique = unique();
+        true
     }
 
     /// The number of the commit it reads.

@@ -89,6 +89,11 @@ pub(super) fn delete(args: &delete::Args, json: bool) -> Result<Exit, Failure> {
 
 /// `scan`.
 pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
+    if args.is_part() {
+        return Err(Failure::usage(
+            "--token and --resume are for stores of the engine tree; this one is of the engine lsm",
+        ));
+    }
     let db = read(&args.table.store)?;
     let space = keyspace(&db, &args.table.table)?;
     let keys = args.range.bytewise_keys(args.formats.key())?;

@@ -1,7 +1,7 @@
 //! The examples of the manual's pages.
 
 /// A subcommand, what is to be done, and how.
-pub(super) const EXAMPLES: [(&str, &str, &str); 25] = [
+pub(super) const EXAMPLES: [(&str, &str, &str); 27] = [
     (
         "demo",
         "See what a tree that counts can answer, about files of your own:",
@@ -28,6 +28,8 @@ pub(super) const EXAMPLES: [(&str, &str, &str); 25] = [
     ("copy", "A backup while others read and write:", "hedgerow copy fruit backup"),
     ("compact", "Give free space back, while others use the store:", "hedgerow compact fruit"),
     ("limit", "Let a store grow to ten GiB:", "hedgerow limit fruit 10G"),
+    ("pin", "Keep today's state readable:", "hedgerow pin fruit monday"),
+    ("diff", "What changed since then:", "hedgerow diff fruit --pin monday"),
     ("dump", "All tables as mdb_load reads them:", "hedgerow dump fruit fruit.dump --all"),
     ("dump", "One table as JSON lines:", "hedgerow dump fruit fruit.jsonl --as jsonl"),
     (

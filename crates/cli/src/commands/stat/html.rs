@@ -14,7 +14,7 @@ pub(super) fn page(picture: &Picture) -> String {
     heading(&mut body, picture);
     space(&mut body, picture);
     trees(&mut body, picture);
-    readers(&mut body, &picture.store.readers);
+    readers(&mut body, &picture.store.holders.readers);
     document(&picture.path, &body)
 }
 
@@ -193,7 +193,7 @@ mod tests {
             pages: 13_000,
             free_pages: 100,
             table_pages: stat.clone(),
-            readers: vec![reader],
+            holders: hedgerow::tree::Holders { readers: vec![reader], pins: Vec::new() },
             ..StoreStat::default()
         };
         let empty = TableInfo { name: b"empty".to_vec(), ..info.clone() };

@@ -126,7 +126,7 @@ impl Pass {
         Ok(())
     }
 
-    /// The catalog and the trees of free space: small ones, at once.
+    /// The catalog, the trees of free space and the tree of pins: small ones, at once.
     fn own_trees(&mut self, state: &mut WriteState, mover: &mut Mover) -> Result<()> {
         let (pages, free) = (&mut state.pages, &mut state.free);
         mover.tree(pages, free, &mut state.catalog.root)?;
@@ -136,6 +136,9 @@ impl Pass {
         let mut pending = free.pending.tree.root;
         mover.tree(pages, free, &mut pending)?;
         free.pending.tree.root = pending;
+        let mut pins = free.pins.tree.root;
+        mover.tree(pages, free, &mut pins)?;
+        free.pins.tree.root = pins;
         self.next = Next::Nowhere;
         Ok(())
     }

@@ -99,7 +99,7 @@ fn compact_copies_have_full_pages() {
     let leaves = shape.levels[0];
     assert!(leaves.used_bytes * 100 > leaves.pages * 4096 * 97, "{shape:?}");
     let stat = copy.stat().unwrap();
-    assert_eq!((stat.free_pages, stat.tables, stat.readers.len()), (0, 2, 1));
+    assert_eq!((stat.free_pages, stat.tables, stat.holders.readers.len()), (0, 2, 1));
     assert_eq!(stat.own_pages + leaves.pages + shape.levels[1].pages, stat.pages);
 }
 

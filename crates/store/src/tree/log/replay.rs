@@ -17,6 +17,7 @@ use super::{RECORD_ALIGN, header, sum_of};
 use crate::canary::{Bug, is_planted};
 use crate::coding::{u32_at, u64_at};
 use crate::os::DataFile;
+use crate::tree::page::{self, Page};
 use crate::tree::page_ref::FIRST_PAGE;
 use crate::{Error, Place, Result};
 
@@ -28,6 +29,9 @@ struct Replay<'f> {
     file: &'f dyn DataFile,
     path: &'f Path,
     page_size: u64,
+    /// Whether a store is salvaged: a page whose source cannot be read comes out damaged then, and
+    /// takes the place only of a page that is older or damaged.
+    salvages: bool,
     /// The commit that was read last, and the place after its record.
     newest: Meta,
     place: LogPlace,
@@ -37,7 +41,9 @@ struct Replay<'f> {
 /// After a power cut that is the durable one. After the death of a process at most one can follow
 /// that is in the system's cache: the process had written it, and not yet published its commit.
 ///
-/// `slot` is a meta page that holds neither the newest commit nor the durable one.
+/// `slot` is a meta page that holds neither the newest commit nor the durable one. `progress` is
+/// called after each record with the bytes of the log that were replayed, and the most that there
+/// can be.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if a record in the middle of the log is damaged, [`Error::Path`] if there are
@@ -48,12 +54,11 @@ pub(crate) fn replay(
     newest: &Meta,
     slot: u32,
     read_only: bool,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<bool> {
-    let is_cached = matches!(newest.kind, Kind::Unsynced { .. });
-    let may_follow = |place: &LogPlace| if is_cached { place.chained } else { place.open };
-    let Some(place) = newest.log.filter(may_follow) else { return Ok(false) };
-    let page_size = u64::from(newest.page_size);
-    let mut replay = Replay { file, path, page_size, newest: newest.clone(), place };
+    let is_cached = is_cached(newest);
+    let Some(place) = followed(newest) else { return Ok(false) };
+    let mut replay = Replay::new(file, path, newest, place);
     let mut count = 0;
     while let Some(record) = replay.next()? {
         if read_only && is_cached {
@@ -65,6 +70,8 @@ pub(crate) fn replay(
         }
         replay.redo(&record)?;
         count += 1;
+        let ring = place.ring_bytes(replay.page_size);
+        progress(replay.place.at.saturating_sub(place.at).min(ring), ring);
         if is_planted(Bug::ShortReplay) {
             break;
         }
@@ -82,10 +89,113 @@ pub(crate) fn replay(
         file.set_len(meta.file_len()).map_err(io("extend"))?;
     }
     file.sync().map_err(io("flush"))?;
-    let written = file.write_at(&[IoSlice::new(&meta.encode(slot))], u64::from(slot) * page_size);
+    let offset = u64::from(slot) * u64::from(meta.page_size);
+    let written = file.write_at(&[IoSlice::new(&meta.encode(slot))], offset);
     written.map_err(io("write a meta page of"))?;
     file.sync().map_err(io("flush"))?;
     Ok(true)
+}
+
+/// Whether the commit was published without a flush, and no power was lost since.
+fn is_cached(newest: &Meta) -> bool {
+    matches!(newest.kind, Kind::Unsynced { .. })
+}
+
+/// Where records that follow a commit begin, if there may be any.
+pub(crate) fn followed(newest: &Meta) -> Option<LogPlace> {
+    let is_cached = is_cached(newest);
+    newest.log.filter(|place| if is_cached { place.chained } else { place.open })
+}
+
+/// What a salvage made of a log.
+pub(crate) struct Redone {
+    /// The commit of the last record that was replayed.
+    pub(crate) newest: Meta,
+    pub(crate) records: u64,
+    /// Why a record was not replayed, if one was not.
+    pub(crate) failure: Option<Error>,
+}
+
+/// Replays the records that follow the newest commit for a salvage, as far as they can be read.
+/// Their pages are written to `file`, but no meta record is, and nothing is flushed.
+pub(crate) fn redo(file: &dyn DataFile, path: &Path, newest: &Meta, place: LogPlace) -> Redone {
+    Replay { salvages: true, ..Replay::new(file, path, newest, place) }.run()
+}
+
+/// As [`redo`], for what stands in the log after a gap: the newest records of which each follows
+/// the one before it. Also says how many whole records newer than `newest` there are; `None` if
+/// there are none.
+pub(crate) fn redo_rest(
+    file: &dyn DataFile,
+    path: &Path,
+    newest: &Meta,
+    place: LogPlace,
+) -> Option<(Redone, u64)> {
+    let mut replay = Replay { salvages: true, ..Replay::new(file, path, newest, place) };
+    let heads = replay.later().ok()?;
+    let first = first_of_chain(&heads)?;
+    replay.newest.txn = first.follows;
+    replay.place = LogPlace { at: first.place, sum: first.before, ..place };
+    Some((replay.run(), heads.len() as u64))
+}
+
+/// The record from which on each of the newest ones follows the one before it.
+fn first_of_chain(heads: &[Head]) -> Option<&Head> {
+    let mut newest_first: Vec<&Head> = heads.iter().collect();
+    newest_first.sort_by_key(|head| std::cmp::Reverse(head.commit));
+    let mut first = *newest_first.first()?;
+    for head in newest_first.into_iter().skip(1) {
+        if head.commit != first.follows || head.sum != first.before {
+            break;
+        }
+        first = head;
+    }
+    Some(first)
+}
+
+/// Of the head of a record.
+struct Head {
+    commit: u64,
+    follows: u64,
+    place: u64,
+    before: u64,
+    sum: u64,
+}
+
+impl Head {
+    fn of(record: &[u8]) -> Self {
+        Self {
+            commit: u64_at(record, header::COMMIT_OFFSET),
+            follows: u64_at(record, header::FOLLOWS_OFFSET),
+            place: u64_at(record, header::PLACE_OFFSET),
+            before: u64_at(record, header::BEFORE_OFFSET),
+            sum: u64_at(record, header::SUM_OFFSET),
+        }
+    }
+}
+
+impl<'f> Replay<'f> {
+    fn new(file: &'f dyn DataFile, path: &'f Path, newest: &Meta, place: LogPlace) -> Self {
+        let page_size = u64::from(newest.page_size);
+        Self { file, path, page_size, salvages: false, newest: newest.clone(), place }
+    }
+
+    /// Replays as far as it goes.
+    fn run(mut self) -> Redone {
+        let mut records = 0;
+        let failure = loop {
+            let replayed = match self.next() {
+                Ok(Some(record)) => self.redo(&record),
+                Ok(None) => break None,
+                Err(error) => Err(error),
+            };
+            match replayed {
+                Ok(()) => records += 1,
+                Err(error) => break Some(error),
+            }
+        };
+        Redone { newest: self.newest, records, failure }
+    }
 }
 
 impl Replay<'_> {
@@ -143,7 +253,11 @@ impl Replay<'_> {
                 None => meta = Some(self.meta_of(record, delta)?),
                 Some(meta) => {
                     let page = self.page_of(source, kind, delta)?;
-                    self.write_page(meta, no, &page)?;
+                    // Without a source the record has all of the page.
+                    let is_sure = !self.salvages || source == 0 && kind != header::MOVED;
+                    if is_sure || self.is_wanted(meta, no, &page)? {
+                        self.write_page(meta, no, &page)?;
+                    }
                 }
             }
         }
@@ -183,10 +297,24 @@ impl Replay<'_> {
         made.then_some(page).ok_or_else(damaged)
     }
 
+    /// Whether a page that was made of others is sound, or else what stands in its place is neither
+    /// it nor a later one.
+    fn is_wanted(&self, meta: &Meta, no: u32, made: &[u8]) -> Result<bool> {
+        let there = self.old_page(no)?;
+        let is_later = |page: Page<'_>| page.birth() >= meta.txn;
+        let is_sound = page::checked(made, no, meta.end).is_ok();
+        Ok(is_sound || !page::checked(&there, no, meta.end).is_ok_and(is_later))
+    }
+
     fn old_page(&self, no: u32) -> Result<Vec<u8>> {
         let mut page = vec![0; self.page_size as usize];
         let read = self.file.read_at(&mut page, u64::from(no) * self.page_size);
-        read.map_err(|e| Error::io("read", self.path, e))?;
+        if let Err(error) = read {
+            if !self.salvages {
+                return Err(Error::io("read", self.path, error));
+            }
+            page.fill(0);
+        }
         Ok(page)
     }
 
@@ -201,6 +329,15 @@ impl Replay<'_> {
 
     /// Makes sure that no record follows the end of the chain: a power cut tears the last one only.
     fn check_end(&self) -> Result<()> {
+        match self.later()?[..] {
+            [] => Ok(()),
+            _ => Err(self.damaged("a damaged record in the middle of the log")),
+        }
+    }
+
+    /// Whole records of later commits than the one that would come next.
+    fn later(&self) -> Result<Vec<Head>> {
+        let mut heads = Vec::new();
         let ring = self.place.ring_bytes(self.page_size);
         for from in (0..ring).step_by(PIECE) {
             let piece = self.read(from, PIECE.min((ring - from) as usize))?;
@@ -210,11 +347,11 @@ impl Replay<'_> {
                     && u64_at(block, header::FOLLOWS_OFFSET) > self.newest.txn
                     && u64_at(block, header::PLACE_OFFSET) % ring == at;
                 if is_newer && self.whole(block, at, ring - at)?.is_some() {
-                    return Err(self.damaged("a damaged record in the middle of the log"));
+                    heads.push(Head::of(block));
                 }
             }
         }
-        Ok(())
+        Ok(heads)
     }
 
     fn damaged(&self, reason: &'static str) -> Error {

@@ -160,6 +160,22 @@ fn a_damaged_record_in_the_middle_is_told() {
 }
 
 #[test]
+fn an_opening_tells_how_far_it_has_replayed() {
+    let disk = SimSystem::new(6, Config::default());
+    let store = filled(&disk, 1 << 20);
+    (1..=30).for_each(|number| commit(&store, number, Durability::Durable));
+    let after = disk.crash(1, CrashMode::LoseAll);
+    let builder = Store::builder().system(Arc::new(after));
+    let mut told = Vec::new();
+    let mut progress = |done, most| told.push((done, most));
+    let opened = builder.open_with_progress("/disk/store", &mut progress).unwrap();
+    assert!(told.len() > 10, "{told:?}");
+    assert!(told.is_sorted_by(|a, b| a.0 < b.0 && a.1 == b.1), "{told:?}");
+    assert!(told.iter().all(|(done, most)| done <= most && *most == 1 << 20), "{told:?}");
+    drop((opened, store));
+}
+
+#[test]
 fn reading_only_says_what_to_do_before_it_is_replayed() {
     let disk = SimSystem::new(5, Config::default());
     let store = filled(&disk, 256 << 10);

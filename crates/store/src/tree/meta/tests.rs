@@ -17,7 +17,7 @@ fn sample(kind: Kind) -> Meta {
         catalog: root(17),
         ready: root(18),
         pending: Root::EMPTY,
-        free: FreePages { ready: 5, pending: 6 },
+        free: FreePages { ready: 5, pending: 6, pins: Root::EMPTY },
         kind,
         recent: vec![
             FreeRun { run: Run { start: 20, len: 3 }, birth: 0, freed: 0 },
@@ -37,6 +37,20 @@ fn the_place_of_the_log_comes_back() {
         assert_eq!(Meta::decode(&bytes, 1), Ok(meta));
         assert_eq!(u64_at(&bytes, FEATURES_OFFSET) & FEATURE_LOG, FEATURE_LOG);
     }
+}
+
+#[test]
+fn the_tree_of_pins_comes_back_and_takes_a_feature_bit() {
+    let full = |count| vec![FreeRun { run: Run { start: 20, len: 3 }, birth: 0, freed: 0 }; count];
+    let plain = sample(Kind::Flushed);
+    assert_eq!(u64_at(&plain.encode(0), FEATURES_OFFSET) & FEATURE_PINS, 0);
+    let free = FreePages { pins: root(33), ..plain.free };
+    let pinned = Meta { free, recent: full(RECENT_MAX_WITH_PINS), ..plain.clone() };
+    let bytes = pinned.encode(0);
+    assert_eq!(u64_at(&bytes, FEATURES_OFFSET) & FEATURE_PINS, FEATURE_PINS);
+    assert_eq!(Meta::decode(&bytes, 0), Ok(pinned));
+    let most = Meta { recent: full(RECENT_MAX), ..plain };
+    assert_eq!(Meta::decode(&most.encode(0), 0), Ok(most));
 }
 
 fn kinds() -> [Kind; 4] {

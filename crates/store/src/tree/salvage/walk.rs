@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::tree::check::PageSet;
 use crate::tree::order::{Form, KeyOrder};
@@ -26,7 +27,11 @@ pub(super) struct Walker<'w> {
     pub(super) file: &'w PageFile,
     pub(super) end: PageNo,
     /// Pages that a tree has claimed: each belongs to one.
-    used: PageSet,
+    pub(super) used: PageSet,
+    /// A commit, and all pages that it uses: others of a newer tree must have been written since.
+    pub(super) known: Option<(u64, Arc<PageSet>)>,
+    /// Whether the tree that is walked is newer than that.
+    is_newer: bool,
     done: u64,
     progress: &'w mut dyn FnMut(u64, u64),
     pub(super) report: SalvageReport,
@@ -50,7 +55,7 @@ impl<'w> Walker<'w> {
         progress: &'w mut dyn FnMut(u64, u64),
     ) -> Self {
         let (used, report) = (PageSet::new(end), SalvageReport::default());
-        Self { file, end, used, done: 0, progress, report }
+        Self { file, end, used, known: None, is_newer: false, done: 0, progress, report }
     }
 
     pub(super) fn finish(self) -> SalvageReport {
@@ -99,6 +104,12 @@ impl<'w> Walker<'w> {
         if page.birth() > newest {
             return Ok(Err("it was written again since".to_owned()));
         }
+        if let Some((txn, pages)) = self.known.as_ref().filter(|_| self.is_newer)
+            && page.birth() <= *txn
+            && !pages.contains(no)
+        {
+            return Ok(Err("an older page stands in its place".to_owned()));
+        }
         Ok(Ok(page))
     }
 
@@ -119,6 +130,7 @@ impl<'w> Walker<'w> {
         if root.page.is_none() {
             return Ok(());
         }
+        self.is_newer = self.known.as_ref().is_some_and(|(txn, _)| newest > *txn);
         let entries = Some(root.count.values);
         let place = Place { table, form, from: None, to: None, entries };
         self.below(root.page.0, root.level, newest, &place, target)

@@ -28,7 +28,7 @@ const TREE: &[&[&str]] = &[
     &["cursor", "range", "snapshot"],
     &["combine", "commit", "flush", "group", "log", "registry", "store", "txn", "txn_read"],
     &["cursor/ahead", "cursor/write"],
-    &["check", "compact", "copy", "open", "salvage", "stat", "typed"],
+    &["check", "compact", "copy", "diff", "open", "pins", "salvage", "stat", "typed"],
 ];
 
 const LSM: &[&[&str]] = &[

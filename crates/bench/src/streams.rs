@@ -1,0 +1,485 @@
+//! What streams cost beside the raw loop of the same engine and LMDB's, in one run.
+//!
+//! Every pass is a first one: the store is opened anew for it, over a file that the system's cache
+//! has. The passes take turns, and each figure is the median of the rounds. Every pass adds up the
+//! lengths of keys and values, as the published benchmark of streamly-lmdb does; the sums must
+//! agree.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Instant;
+
+use hedgerow::Durability;
+use hedgerow::stream::{Batch, Cut, Item as _, Mode, OnReject, Part, Renewal, Scan, Sink};
+use hedgerow::tree::{Diff, Snapshot, Store, TableOptions};
+use serde_json::json;
+
+use crate::compare::report::median;
+use crate::data::Generator;
+use crate::engine::{Engine, Promise, Reader, Result, Table, Writer};
+use crate::engines::lmdb;
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// How many megabytes of keys and values each store has
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..100_000))]
+    megabytes: u64,
+    /// How many times each pass is made
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..100))]
+    rounds: u32,
+}
+
+const TABLE: Table = Table { name: "pairs", duplicates: false };
+
+/// Lengths of keys and values: a tiny pair, and the smallest and largest that streamly-lmdb
+/// published.
+const SIZES: [(usize, usize); 3] = [(16, 96), (160, 800), (480, 2400)];
+
+/// Pairs of one size.
+#[derive(Clone, Copy)]
+struct Pairs {
+    key: usize,
+    value: usize,
+    count: u64,
+}
+
+impl Pairs {
+    fn name(self) -> String {
+        format!("{}/{}", self.key, self.value)
+    }
+
+    /// The key of a number: in order, and different in its other bytes.
+    fn key(self, number: u64, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&number.to_be_bytes());
+        fill(number, self.key, out);
+    }
+
+    fn value(self, number: u64, out: &mut Vec<u8>) {
+        out.clear();
+        fill(!number, self.value, out);
+    }
+
+    /// What every pass adds up to.
+    fn bytes(self) -> u64 {
+        self.count * (self.key + self.value) as u64
+    }
+}
+
+fn fill(number: u64, len: usize, out: &mut Vec<u8>) {
+    let mut random = Generator::new(number);
+    while out.len() < len {
+        let word = random.below(u64::MAX).to_le_bytes();
+        out.extend_from_slice(&word[..word.len().min(len - out.len())]);
+    }
+}
+
+/// What a row is held to.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// At most this much above the base, in the row's unit.
+    Over(f64),
+    /// At most, or at least, this many times the base.
+    AtMost(f64),
+    AtLeast(f64),
+    /// At most this, whatever the base.
+    Within(f64),
+    None,
+}
+
+/// A figure beside the one that it is held against.
+struct Row {
+    name: String,
+    unit: &'static str,
+    base: f64,
+    found: f64,
+    goal: Goal,
+}
+
+impl Row {
+    /// What the goal speaks of, and whether it is met.
+    fn measured(&self) -> (String, Option<bool>) {
+        let (over, times) = (self.found - self.base, self.found / self.base);
+        match self.goal {
+            Goal::Over(most) => (format!("{over:+.1} (goal {most:+})"), Some(over <= most)),
+            Goal::AtMost(most) => (format!("{times:.2} x (goal <= {most})"), Some(times <= most)),
+            Goal::AtLeast(least) => {
+                // Less time is more.
+                let times = self.base / self.found;
+                (format!("{times:.2} x (goal >= {least})"), Some(times >= least))
+            }
+            Goal::Within(most) => (format!("(goal <= {most})"), Some(self.found <= most)),
+            Goal::None => (String::new(), None),
+        }
+    }
+}
+
+/// One way to read all pairs, and the sum that it found.
+type Pass<'p> = (&'static str, Goal, Box<dyn Fn() -> Result<u64> + 'p>);
+
+/// Measures and prints.
+pub(crate) fn main(options: &Options) -> Result<()> {
+    let mut rows = Vec::new();
+    for (key, value) in SIZES {
+        let count = (options.megabytes << 20) / (key + value) as u64;
+        let pairs = Pairs { key, value, count };
+        let folder = tempfile::tempdir()?;
+        load(folder.path(), pairs)?;
+        rows.extend(reads(folder.path(), pairs, options.rounds)?);
+        if (key, value) == SIZES[0] {
+            rows.extend(parts(folder.path(), pairs, options.rounds)?);
+            rows.push(differences(folder.path(), pairs, options.rounds)?);
+        }
+    }
+    rows.extend(writes(options)?);
+    print!("{}", if options.json { to_json(&rows) } else { to_table(&rows)? });
+    Ok(())
+}
+
+fn load(folder: &Path, pairs: Pairs) -> Result<()> {
+    let store = Store::create(folder.join("tree"))?;
+    let other = lmdb::Client::<lmdb::Original>::open(&lmdb_folder(folder)?, None)?;
+    let mut sink = Sink::new(&store, TABLE.name)?.durability(Durability::Eventual);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    other.write(TABLE, Promise::Unsynced, |txn| {
+        for number in 0..pairs.count {
+            pairs.key(number, &mut key);
+            pairs.value(number, &mut value);
+            sink.put(&key, &value)?;
+            txn.append(&key, &value)?;
+        }
+        Ok(())
+    })?;
+    sink.finish()?;
+    Ok(store.sync()?)
+}
+
+fn lmdb_folder(folder: &Path) -> Result<std::path::PathBuf> {
+    let path = folder.join("lmdb");
+    std::fs::create_dir_all(&path)?;
+    Ok(path)
+}
+
+/// The medians of passes that take turns, in nanoseconds.
+fn time(passes: &[Pass<'_>], wanted: u64, rounds: u32) -> Result<Vec<f64>> {
+    let mut times = vec![Vec::new(); passes.len()];
+    for round in 0..rounds as usize {
+        for turn in 0..passes.len() {
+            let n = (turn + round) % passes.len();
+            let (name, _, pass) = &passes[n];
+            let start = Instant::now();
+            let found = pass()?;
+            times[n].push(start.elapsed().as_nanos() as f64);
+            if found != wanted {
+                return Err(format!("{name} found {found} bytes and not {wanted}").into());
+            }
+        }
+    }
+    Ok(times.iter().map(|times| median(times)).collect())
+}
+
+/// The forms of reading beside the raw loops.
+fn reads(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Vec<Row>> {
+    let path = folder.join("tree");
+    let other = lmdb_folder(folder)?;
+    let open = || -> Result<Store> { Ok(Store::builder().read_only(true).open(&path)?) };
+    let scan = Scan::new(TABLE.name);
+    let renewing = scan.clone().renewal(Renewal::never().pairs(1_000));
+    let copies = if pairs.key < 480 { Goal::Over(70.0) } else { Goal::Over(150.0) };
+    let passes: Vec<Pass<'_>> = vec![
+        ("raw loop", Goal::None, Box::new(|| raw(&open()?))),
+        ("LMDB's loop", Goal::None, Box::new(|| raw_of_lmdb(&other))),
+        ("borrowed", Goal::Over(2.0), Box::new(|| borrowed(&open()?, &scan))),
+        ("owned", Goal::Over(12.0), Box::new(|| owned(&open()?, &scan))),
+        ("owned, renewed every 1,000", Goal::Over(13.0), Box::new(|| owned(&open()?, &renewing))),
+        ("copies in batches", copies, Box::new(|| batched(&open()?, &scan))),
+        ("asynchronous batches", Goal::None, Box::new(|| asynchronous(&open()?, &scan))),
+        ("asynchronous pairs", Goal::None, Box::new(|| asynchronous_pairs(&open()?, &scan))),
+    ];
+    let times = time(&passes, pairs.bytes(), rounds)?;
+    let of = |n: usize| times[n] / pairs.count as f64;
+    let name = |n: usize| format!("{} {}", pairs.name(), passes[n].0);
+    let row =
+        |n: usize, base: f64, goal| Row { name: name(n), unit: "ns", base, found: of(n), goal };
+    let mut rows: Vec<Row> = (1..6).map(|n| row(n, of(0), passes[n].1)).collect();
+    // These copy too: what they add is the hop to another thread.
+    rows.push(row(6, of(5), Goal::Over(4.0)));
+    rows.push(row(7, of(5), Goal::Over(20.0)));
+    Ok(rows)
+}
+
+fn raw(store: &Store) -> Result<u64> {
+    let txn = store.begin_read()?;
+    let mut cursor = txn.cursor(txn.table(TABLE.name)?)?;
+    let mut sum = 0;
+    while let Some(entry) = cursor.next(&txn)? {
+        sum += (entry.key.len() + entry.value.len()) as u64;
+    }
+    Ok(sum)
+}
+
+fn raw_of_lmdb(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    lmdb::Client::<lmdb::Original>::open(folder, None)?
+        .read(TABLE, |txn| txn.scan(|key, value| sum += (key.len() + value.len()) as u64))?;
+    Ok(sum)
+}
+
+fn borrowed(store: &Store, scan: &Scan) -> Result<u64> {
+    let txn = store.begin_read()?;
+    let mut sum = 0;
+    for entry in scan.walk(&txn)? {
+        let entry = entry?;
+        sum += (entry.key().len() + entry.value().len()) as u64;
+    }
+    Ok(sum)
+}
+
+fn owned(store: &Store, scan: &Scan) -> Result<u64> {
+    let mut sum = 0;
+    for pair in scan.pairs(store)? {
+        let pair = pair?;
+        sum += (pair.key().len() + pair.value().len()) as u64;
+    }
+    Ok(sum)
+}
+
+fn sum_of(batch: &Batch) -> u64 {
+    batch.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+}
+
+fn batched(store: &Store, scan: &Scan) -> Result<u64> {
+    let mut batches = scan.batches(store, 1_024, 256 << 10)?;
+    let (mut batch, mut sum) = (Batch::default(), 0);
+    while batches.fill(&mut batch)? {
+        sum += sum_of(&batch);
+    }
+    Ok(sum)
+}
+
+fn asynchronous(store: &Store, scan: &Scan) -> Result<u64> {
+    let mut stream = scan.stream(store)?;
+    block_on(async {
+        let mut sum = 0;
+        while let Some(batch) = stream.next_batch().await? {
+            sum += sum_of(&batch);
+        }
+        Ok(sum)
+    })
+}
+
+fn asynchronous_pairs(store: &Store, scan: &Scan) -> Result<u64> {
+    let mut stream = scan.stream(store)?.into_pairs();
+    block_on(async {
+        let mut sum = 0;
+        while let Some(pair) = stream.next_pair().await? {
+            sum += (pair.key().len() + pair.value().len()) as u64;
+        }
+        Ok(sum)
+    })
+}
+
+/// Wakes the thread that polls.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(task: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut task = pin!(task);
+    loop {
+        match task.as_mut().poll(&mut context) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Cutting into parts, and reading them by two threads.
+fn parts(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Vec<Row>> {
+    let store = Store::open(folder.join("tree"))?;
+    let scan = Scan::new(TABLE.name);
+    let sum = |part: Part<Store>| -> Result<u64> {
+        let mut pairs = part.pairs()?;
+        let mut sum = 0;
+        while let Some(bytes) = pairs.see(|key, value| (key.len() + value.len()) as u64)? {
+            sum += bytes;
+        }
+        Ok(sum)
+    };
+    let by = |threads: usize| -> Result<u64> {
+        let parts = scan.split(&store, threads)?;
+        std::thread::scope(|scope| {
+            let parts: Vec<_> =
+                parts.into_iter().map(|part| scope.spawn(move || sum(part))).collect();
+            let sums = parts.into_iter().map(|part| part.join().map_err(|_| "a thread died")?);
+            sums.sum()
+        })
+    };
+    let passes: Vec<Pass<'_>> = vec![
+        ("one thread", Goal::None, Box::new(|| by(1))),
+        ("two threads", Goal::None, Box::new(|| by(2))),
+    ];
+    let times = time(&passes, pairs.bytes(), rounds)?;
+    let of = |n: usize| times[n] / pairs.count as f64;
+    let (base, found) = (of(0), of(1));
+    let two = Row { name: "two threads".into(), unit: "ns", base, found, goal: Goal::AtLeast(1.8) };
+    let mut cuts = Vec::new();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        let parts = scan.split(&store, 64)?;
+        cuts.push(start.elapsed().as_secs_f64() * 1e6);
+        if parts.len() != 64 {
+            return Err("split(64) did not make 64 parts".into());
+        }
+    }
+    let (name, found) = ("split(64)".into(), median(&cuts));
+    Ok(vec![two, Row { name, unit: "us", base: found, found, goal: Goal::Within(20.0) }])
+}
+
+/// What changed in 1,000 places, beside two full scans.
+fn differences(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Row> {
+    const CHANGES: u64 = 1_000;
+    let store = Store::open(folder.join("tree"))?;
+    let old = store.begin_read()?;
+    let mut txn = store.begin_write()?;
+    let table = txn.table(TABLE.name)?;
+    let (mut key, mut random) = (Vec::new(), Generator::new(3));
+    let mut changed = std::collections::BTreeSet::new();
+    while (changed.len() as u64) < CHANGES.min(pairs.count) {
+        let number = random.below(pairs.count);
+        pairs.key(number, &mut key);
+        txn.put(table, &key, b"changed")?;
+        changed.insert(number);
+    }
+    txn.commit_with(Durability::Eventual)?;
+    let new = store.begin_read()?;
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        let mut found = 0;
+        for change in Diff::new(&old, &new, TABLE.name)? {
+            change?;
+            found += 1;
+        }
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+        if found != changed.len() {
+            return Err(format!("{found} differences and not {}", changed.len()).into());
+        }
+    }
+    let start = Instant::now();
+    raw(&store)?;
+    let base = 2.0 * start.elapsed().as_secs_f64() * 1e3;
+    let name = format!("differences: {} in {}", changed.len(), pairs.count);
+    Ok(Row { name, unit: "ms", base, found: median(&times), goal: Goal::Within(5.0) })
+}
+
+/// The sink beside the loop of puts, and rejections beside the engine's own call.
+fn writes(options: &Options) -> Result<Vec<Row>> {
+    let (key, value) = SIZES[1];
+    let pairs = Pairs { key, value, count: (options.megabytes << 20) / 4 / (key + value) as u64 };
+    let mut times = [const { Vec::new() }; 4];
+    for _ in 0..options.rounds {
+        let folder = tempfile::tempdir()?;
+        let (by_hand, by_sink) =
+            (Store::create(folder.path().join("a"))?, Store::create(folder.path().join("b"))?);
+        let timed = |run: &dyn Fn() -> Result<u64>, wanted: u64| -> Result<f64> {
+            let start = Instant::now();
+            let found = run()?;
+            let time = start.elapsed().as_nanos() as f64;
+            let is_right = found == wanted;
+            let wrong = || format!("{found} pairs and not {wanted}").into();
+            is_right.then_some(time).ok_or_else(wrong)
+        };
+        times[0].push(timed(&|| put_all(&by_hand, pairs), pairs.count)?);
+        times[1].push(timed(&|| sink_all(&by_sink, pairs, Mode::Put), pairs.count)?);
+        times[2].push(timed(&|| put_again(&by_hand, pairs), 0)?);
+        times[3].push(timed(&|| sink_all(&by_sink, pairs, Mode::New), 0)?);
+    }
+    let of = |n: usize| median(&times[n]) / pairs.count as f64;
+    let row = |name: &str, n: usize, goal| {
+        let name = format!("{} {name}", pairs.name());
+        Row { name, unit: "ns", base: of(n - 1), found: of(n), goal }
+    };
+    Ok(vec![
+        row("sink beside a loop of puts", 1, Goal::AtMost(1.02)),
+        row("rejected pairs", 3, Goal::Over(50.0)),
+    ])
+}
+
+/// Calls `put` with each pair.
+fn each(pairs: Pairs, mut put: impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<u64> {
+    let (mut key, mut value, mut stored) = (Vec::new(), Vec::new(), 0);
+    for number in 0..pairs.count {
+        pairs.key(number, &mut key);
+        pairs.value(number, &mut value);
+        stored += u64::from(put(&key, &value)?);
+    }
+    Ok(stored)
+}
+
+fn put_all(store: &Store, pairs: Pairs) -> Result<u64> {
+    let mut txn = store.begin_write()?;
+    let table = txn.create_table(TABLE.name, &TableOptions::new())?;
+    let stored = each(pairs, |key, value| Ok(txn.append(table, key, value).map(|()| true)?))?;
+    txn.commit_with(Durability::Eventual)?;
+    Ok(stored)
+}
+
+fn put_again(store: &Store, pairs: Pairs) -> Result<u64> {
+    let mut txn = store.begin_write()?;
+    let table = txn.table(TABLE.name)?;
+    let stored = each(pairs, |key, value| Ok(txn.put_new(table, key, value)?.is_none()))?;
+    txn.commit_with(Durability::Eventual)?;
+    Ok(stored)
+}
+
+fn sink_all(store: &Store, pairs: Pairs, mode: Mode) -> Result<u64> {
+    let sink = Sink::new(store, TABLE.name)?.mode(mode).on_reject(OnReject::Ignore);
+    let mut sink = sink.cut(Cut::never()).durability(Durability::Eventual);
+    let stored = each(pairs, |key, value| Ok(sink.put(key, value)?))?;
+    sink.finish()?;
+    Ok(stored)
+}
+
+fn to_json(rows: &[Row]) -> String {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let (measured, met) = row.measured();
+            json!({
+                "name": row.name, "unit": row.unit, "base": row.base, "found": row.found,
+                "measured": measured, "met": met,
+            })
+        })
+        .collect();
+    format!("{:#}\n", json!({ "rows": rows }))
+}
+
+fn to_table(rows: &[Row]) -> Result<String> {
+    let mut out = String::new();
+    writeln!(out, "{:44} {:>10} {:>10}      {:24}", "", "beside", "found", "")?;
+    for row in rows {
+        let (measured, met) = row.measured();
+        let met = match met {
+            Some(false) => "missed",
+            _ => "",
+        };
+        let Row { name, unit, base, found, .. } = row;
+        writeln!(out, "{name:44} {base:10.1} {found:10.1} {unit}   {measured:24} {met}")?;
+    }
+    Ok(out)
+}

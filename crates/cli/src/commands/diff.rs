@@ -1,0 +1,149 @@
+//! `diff`: what changed between two commits.
+
+use hedgerow::tree::{Change, Diff, ReadTxn, Snapshot, Store, Table, TableChange};
+use serde_json::{Map, Value};
+
+use crate::codec::{FormatArgs, shown};
+use crate::exit::{Exit, Failure};
+use crate::json::{self, Array};
+use crate::open::{self, Name, StoreArg, parse_name};
+use crate::output::Output;
+use crate::portable::jsonl::field;
+
+/// Print what changed from a pinned commit to another one, or to the newest
+///
+/// Each line is a table, `-` or `+`, key and value, with tabs between them; a value that changed
+/// takes two lines. Pages that both commits share are not read.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(super) store: StoreArg,
+    /// The older commit, by the name of its pin; given twice, the newer one, too
+    #[arg(long = "pin", value_name = "NAME", required = true, value_parser = parse_name)]
+    pins: Vec<Name>,
+    /// Only this table [default: all that differ]
+    #[arg(short, long, value_name = "NAME", value_parser = parse_name)]
+    table: Option<Name>,
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let store = args.store.read()?;
+    let (old, new) = match args.pins.as_slice() {
+        [old] => (pinned(&store, old)?, store.begin_read()?),
+        [old, new] => (pinned(&store, old)?, pinned(&store, new)?),
+        _ => return Err(Failure::usage("--pin is given once or twice")),
+    };
+    let mut printer = Printer::new(json, args.formats);
+    match args.table {
+        Some(table) => printer.table(&old, &new, &table)?,
+        None => {
+            for change in Diff::tables(&old, &new)? {
+                let (TableChange::Added(name)
+                | TableChange::Removed(name)
+                | TableChange::Changed(name)) = change;
+                printer.table(&old, &new, &Name(name))?;
+            }
+        }
+    }
+    printer.finish()?;
+    Ok(Exit::Done)
+}
+
+fn pinned(store: &Store, Name(name): &Name) -> Result<ReadTxn, Failure> {
+    let found = store.read_pin(name)?;
+    found.ok_or_else(|| {
+        let path = store.path().display();
+        let list = format!("list them with: hedgerow pin {path} --list");
+        Failure::other(format!("there is no pin {}; {list}", shown(name)))
+    })
+}
+
+/// The table, if the commit has one of that name.
+fn table(txn: &ReadTxn, name: &Name) -> Result<Option<Table>, Failure> {
+    match txn.find_table(&name.0)? {
+        Some(_) => open::table(txn, name).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Prints changes as lines or as one JSON array.
+struct Printer {
+    out: Output,
+    array: Option<Array>,
+    formats: FormatArgs,
+    line: Vec<u8>,
+}
+
+impl Printer {
+    fn new(json: bool, formats: FormatArgs) -> Self {
+        let array = json.then(Array::default);
+        Self { out: Output::stdout(), array, formats, line: Vec::new() }
+    }
+
+    fn table(&mut self, old: &ReadTxn, new: &ReadTxn, name: &Name) -> Result<(), Failure> {
+        let tables = (table(old, name)?, table(new, name)?);
+        if tables == (None, None) {
+            return Err(hedgerow::Error::NoTable { name: name.0.clone() }.into());
+        }
+        let name = shown(&name.0);
+        for change in Diff::of_tables((old, tables.0), (new, tables.1))? {
+            match change? {
+                change if self.array.is_some() => self.object(&name, &change)?,
+                Change::Added { key, value } => {
+                    self.line(&name, '+', &key.to_vec(), &value.to_vec())?
+                }
+                Change::Removed { key, value } => {
+                    self.line(&name, '-', &key.to_vec(), &value.to_vec())?;
+                }
+                Change::Changed { key, old, new } => {
+                    self.line(&name, '-', &key.to_vec(), &old.to_vec())?;
+                    self.line(&name, '+', &key.to_vec(), &new.to_vec())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, table: &str, sign: char, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.line.clear();
+        self.line.extend_from_slice(format!("{table}\t{sign}\t").as_bytes());
+        let shown = self.formats.key().encode_to(key, &mut self.line);
+        shown.map_err(|error| json::unshown("key", &error))?;
+        self.line.push(b'\t');
+        let shown = self.formats.value().encode_to(value, &mut self.line);
+        shown.map_err(|error| json::unshown("value", &error))?;
+        self.line.push(b'\n');
+        self.out.bytes(&self.line)
+    }
+
+    fn object(&mut self, table: &str, change: &Change<'_>) -> Result<(), Failure> {
+        let (kind, values) = match change {
+            Change::Added { value, .. } => ("added", vec![("value", value)]),
+            Change::Removed { value, .. } => ("removed", vec![("value", value)]),
+            Change::Changed { old, new, .. } => ("changed", vec![("old", old), ("new", new)]),
+        };
+        let mut object = Map::new();
+        object.insert("table".into(), table.into());
+        object.insert("change".into(), kind.into());
+        let key = field("key", &change.key().to_cow(), self.formats.key());
+        object.extend([key.map_err(|error| json::unshown("key", &error))?]);
+        for (name, value) in values {
+            let value = field(name, &value.to_cow(), self.formats.value());
+            object.extend([value.map_err(|error| json::unshown("value", &error))?]);
+        }
+        match &mut self.array {
+            Some(array) => array.push(&mut self.out, &Value::Object(object)),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        if let Some(array) = self.array.take() {
+            array.end(&mut self.out)?;
+        }
+        self.out.finish()
+    }
+}

@@ -1,0 +1,87 @@
+//! `pin`: commits that stay readable under a name.
+
+use hedgerow::tree::{Pin, Store};
+use serde_json::{Value, json};
+
+use crate::codec::shown;
+use crate::exit::{Exit, Failure};
+use crate::json::{self, Array};
+use crate::open::{Name, StoreArg, parse_name};
+use crate::output::Output;
+use crate::wait;
+
+/// Keep the newest commit readable under a name, list such names, or drop one
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["name", "list"]))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(super) store: StoreArg,
+    /// The name, in the text format
+    #[arg(value_parser = parse_name)]
+    name: Option<Name>,
+    /// List the pins: name, commit, pages that would be free without it, age
+    #[arg(long)]
+    list: bool,
+    /// Let the commit of the name go
+    #[arg(long, requires = "name")]
+    drop: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    let Some(Name(name)) = &args.name else { return list(&args.store.read()?, json) };
+    let store = args.store.write()?;
+    drop(wait::begin_write(&store)?);
+    let mut out = Output::stdout();
+    if args.drop {
+        let is_dropped = store.drop_pin(name)?;
+        match json {
+            true => json::print(&mut out, &json!({ "dropped": is_dropped }))?,
+            false if !is_dropped => eprintln!("not found"),
+            false => {}
+        }
+        out.finish()?;
+        return Ok(if is_dropped { Exit::Done } else { Exit::No });
+    }
+    let commit = store.pin(name)?;
+    match json {
+        true => json::print(&mut out, &json!({ "name": shown(name), "commit": commit }))?,
+        false => writeln!(out, "{commit}")?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
+    let mut out = Output::stdout();
+    let pins = store.pins()?;
+    if json {
+        let mut array = Array::default();
+        pins.iter().try_for_each(|pin| array.push(&mut out, &self::json(pin)))?;
+        array.end(&mut out)?;
+    } else {
+        for pin in &pins {
+            writeln!(out, "{}", line(pin))?;
+        }
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+fn age(pin: &Pin) -> f64 {
+    pin.created.elapsed().unwrap_or_default().as_secs_f64()
+}
+
+/// A pin as a line.
+pub(super) fn line(pin: &Pin) -> String {
+    let (name, commit, pages) = (shown(&pin.name), pin.commit, pin.held_pages);
+    format!("{name}: commit {commit}, holds {pages} pages since {:.1} s", age(pin))
+}
+
+/// A pin as an object.
+pub(super) fn json(pin: &Pin) -> Value {
+    json!({
+        "name": shown(&pin.name), "commit": pin.commit, "held_pages": pin.held_pages,
+        "age_seconds": age(pin),
+    })
+}

@@ -1,0 +1,70 @@
+//! `pin` and `diff`: commits under a name, and what changed since.
+
+use serde_json::json;
+
+use crate::sandbox::Sandbox;
+
+fn pinned() -> Sandbox {
+    let sandbox = Sandbox::with(&[("apple", "1"), ("pear", "2"), ("plum", "3")]);
+    let commit = sandbox.json(&["pin", "s", "monday"]);
+    assert!(commit["commit"].as_u64().unwrap() > 0, "{commit}");
+    sandbox.ok(&["put", "s", "pear", "4"]);
+    sandbox.ok(&["delete", "s", "apple"]);
+    sandbox.ok(&["put", "s", "quince", "5"]);
+    sandbox.ok(&["create", "s", "--table", "other"]);
+    sandbox.ok(&["put", "s", "--table", "other", "k", "v"]);
+    sandbox
+}
+
+#[test]
+fn pins_are_made_listed_and_dropped() {
+    let sandbox = pinned();
+    sandbox.run(&["pin", "s", "monday"]).is(3).says("there is a pin of that name");
+    sandbox.ok(&["pin", "s", "tuesday"]);
+    let list = sandbox.json(&["pin", "s", "--list"]);
+    let names: Vec<_> = list.as_array().unwrap().iter().map(|pin| pin["name"].clone()).collect();
+    assert_eq!(names, ["monday", "tuesday"]);
+    assert!(list[0]["commit"].as_u64() < list[1]["commit"].as_u64(), "{list}");
+    assert!(list[0]["held_pages"].as_u64().unwrap() > 0, "{list}");
+    let text = sandbox.ok(&["pin", "s", "--list"]);
+    assert!(text.starts_with("monday: commit ") && text.lines().count() == 2, "{text}");
+    assert_eq!(sandbox.json(&["stat", "s"])["pins"][1]["name"], "tuesday");
+    assert!(sandbox.ok(&["stat", "s"]).contains("pins            2\n  monday: commit "));
+    sandbox.check("s");
+
+    sandbox.ok(&["pin", "s", "monday", "--drop"]);
+    sandbox.run(&["pin", "s", "monday", "--drop"]).is(1).says("not found");
+    assert_eq!(sandbox.json(&["pin", "s", "tuesday", "--drop"]), json!({ "dropped": true }));
+    assert_eq!(sandbox.json(&["pin", "s", "--list"]), json!([]));
+    sandbox.run(&["pin", "s"]).is(2);
+    sandbox.run(&["pin", "s", "--drop"]).is(2);
+    sandbox.check("s");
+}
+
+#[test]
+fn diff_prints_what_changed() {
+    let sandbox = pinned();
+    let lines = "main\t-\tapple\t1\nmain\t-\tpear\t2\nmain\t+\tpear\t4\nmain\t+\tquince\t5\n";
+    assert_eq!(sandbox.ok(&["diff", "s", "--pin", "monday", "--table", "main"]), lines);
+    let all = sandbox.ok(&["diff", "s", "--pin", "monday"]);
+    assert_eq!(all, format!("{lines}other\t+\tk\tv\n"));
+    let changes = sandbox.json(&["diff", "s", "--pin", "monday", "-t", "main"]);
+    let wanted = json!([
+        { "table": "main", "change": "removed", "key": "apple", "value": "1" },
+        { "table": "main", "change": "changed", "key": "pear", "old": "2", "new": "4" },
+        { "table": "main", "change": "added", "key": "quince", "value": "5" },
+    ]);
+    assert_eq!(changes, wanted);
+
+    sandbox.ok(&["pin", "s", "tuesday"]);
+    sandbox.ok(&["put", "s", "zucchini", "6"]);
+    let pins = ["--pin", "monday", "--pin", "tuesday"];
+    assert_eq!(sandbox.ok(&[&["diff", "s"][..], &pins[..]].concat()), all);
+    let last = sandbox.ok(&["diff", "s", "--pin", "tuesday"]);
+    assert_eq!(last, "main\t+\tzucchini\t6\n");
+    let turned = ["diff", "s", "--pin", "tuesday", "--pin", "monday"];
+    sandbox.run(&turned).is(3).says("later commit");
+    sandbox.run(&["diff", "s", "--pin", "sunday"]).is(3).says("there is no pin sunday");
+    sandbox.run(&["diff", "s", "--pin", "monday", "-t", "none"]).is(3).says("none");
+    sandbox.run(&["diff", "s"]).is(2);
+}

@@ -1,0 +1,152 @@
+//! Pins: commits that stay readable under a name, across closing and power cuts, until the name is
+//! dropped.
+//!
+//! # Why a pinned commit stays as it is
+//!
+//! A pin is a record in the *tree of pins*, which the meta record names: the number of a commit,
+//! its end and the root of its catalog. Each write transaction protects the commits whose pins
+//! stand in the commit that it follows, as it protects those of readers (`free`), in whatever
+//! process. The commit that gets a pin is the newest one at that time, and so protected in the
+//! transaction that makes the pin; every later one finds the pin, until one follows the commit that
+//! dropped it.
+//!
+//! That commit is durable before its writer's turn ends, so that no power cut brings a pin back
+//! whose pages may have been written again. A pin is made by a durable commit too: when
+//! [`Store::pin`] returns, the pin and the commit that it names are on stable storage.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::free::{PINS_MAX, Pinned, pins_of};
+use super::group::Turn;
+use super::meta::FreeRun;
+use super::{Pin, ReadTxn, Store};
+use crate::Durability;
+use crate::{Error, Result};
+
+/// The longest name of a pin in bytes.
+const NAME_MAX: usize = 128;
+
+impl Store {
+    /// Keeps the newest commit readable under a name, until [`Store::drop_pin`]; returns its
+    /// number. Its pages are not used for anything else as long: a store that is written to grows
+    /// by what changes. Durable when this returns. A store that has pins cannot be opened by builds
+    /// that do not know of them. A copy of the store has no pins.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if there is a pin of that name or there are 64 pins, and for a name that
+    /// is empty or longer than 128 bytes; those of [`Store::begin_write`] and
+    /// [`WriteTxn::commit`](crate::tree::WriteTxn::commit).
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::tree::{Snapshot, TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// let table = txn.create_table("fruit", &TableOptions::new())?;
+    /// txn.put(table, b"apple", b"1")?;
+    /// txn.commit()?;
+    /// store.pin("before")?;
+    /// let mut txn = store.begin_write()?;
+    /// txn.drop_table("fruit")?;
+    /// txn.commit()?;
+    /// let before = store.read_pin("before")?.unwrap();
+    /// assert_eq!(before.get(before.table("fruit")?, b"apple")?.unwrap(), b"1");
+    /// drop(before);
+    /// assert!(store.drop_pin("before")?);
+    /// # Ok(()) }
+    /// ```
+    pub fn pin(&self, name: impl AsRef<[u8]>) -> Result<u64> {
+        let name = name.as_ref();
+        if name.is_empty() || name.len() > NAME_MAX {
+            return Err(Error::argument("the name of a pin has 1 to 128 bytes"));
+        }
+        let mut turn = Turn::begin_alone(&self.inner)?;
+        // There is no other writer: it stays the newest one.
+        let newest = self.begin_read()?;
+        let meta = &newest.meta.meta;
+        if meta.free.pins.count.keys >= PINS_MAX {
+            return Err(Error::argument("a store has at most 64 pins"));
+        }
+        if find(&newest, name)?.is_some() {
+            return Err(Error::argument("there is a pin of that name"));
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (commit, end, catalog) = (meta.txn, meta.end, meta.catalog);
+        let pinned = Pinned { commit, end, created: now.as_nanos() as u64, catalog };
+        let state = turn.state_mut();
+        state.free.put_pin(&mut state.pages, name, &pinned)?;
+        turn.commit(Durability::Durable)?;
+        Ok(commit)
+    }
+
+    /// Lets the commit go that was kept under a name; false if there is none. Read transactions of
+    /// it stay as they are. Durable when this returns.
+    ///
+    /// # Errors
+    /// Those of [`Store::begin_write`] and [`WriteTxn::commit`](crate::tree::WriteTxn::commit).
+    pub fn drop_pin(&self, name: impl AsRef<[u8]>) -> Result<bool> {
+        let mut turn = Turn::begin_alone(&self.inner)?;
+        let state = turn.state_mut();
+        let is_found = state.free.delete_pin(&mut state.pages, name.as_ref())?;
+        if is_found {
+            turn.commit(Durability::Durable)?;
+        }
+        Ok(is_found)
+    }
+
+    /// The pins of the newest commit, in bytewise order of their names.
+    ///
+    /// # Errors
+    /// Those of [`Store::stat`].
+    pub fn pins(&self) -> Result<Vec<Pin>> {
+        Ok(self.stat()?.holders.pins)
+    }
+
+    /// A snapshot of the commit that is kept under a name; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for a damaged page; those of [`Store::begin_read`].
+    pub fn read_pin(&self, name: impl AsRef<[u8]>) -> Result<Option<ReadTxn>> {
+        let mut txn = self.begin_read()?;
+        while let Some(pinned) = find(&txn, name.as_ref())? {
+            if txn.go_to(&pinned) {
+                return Ok(Some(txn));
+            }
+            txn.renew()?;
+        }
+        Ok(None)
+    }
+}
+
+fn find(txn: &ReadTxn, name: &[u8]) -> Result<Option<Pinned>> {
+    let pins = pins_of(&txn.pages, txn.meta.meta.free.pins)?;
+    Ok(pins.into_iter().find(|(known, _)| known == name).map(|(_, pinned)| pinned))
+}
+
+/// The pins of a snapshot, of which no held pages are known yet.
+pub(super) fn pins(txn: &ReadTxn) -> Result<Vec<Pin>> {
+    let pins = pins_of(&txn.pages, txn.meta.meta.free.pins)?;
+    let pin = |(name, pinned): (Vec<u8>, Pinned)| Pin {
+        name,
+        commit: pinned.commit,
+        created: UNIX_EPOCH + Duration::from_nanos(pinned.created),
+        held_pages: 0,
+    };
+    Ok(pins.into_iter().map(pin).collect())
+}
+
+/// Counts a freed run for the pin that alone holds it. `protected` is ascending.
+pub(super) fn note_holder(pins: &mut [Pin], protected: &[u64], freed: &FreeRun) {
+    let from = protected.partition_point(|snapshot| *snapshot < freed.birth);
+    let to = protected.partition_point(|snapshot| *snapshot < freed.freed);
+    if let Some([holder]) = protected.get(from..to)
+        && let Some(pin) = pins.iter_mut().find(|pin| pin.commit == *holder)
+    {
+        pin.held_pages = pin.held_pages.saturating_add(u64::from(freed.run.len));
+    }
+}
+
+#[cfg(test)]
+#[path = "pins/tests.rs"]
+mod tests;
