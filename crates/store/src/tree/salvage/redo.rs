@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::{Old, has_catalog};
 use crate::os::{DataFile, Map, Open, RealSystem, System};
-use crate::sync::locked;
+use crate::sync::{Mutex, locked};
 use crate::tree::log::replay::{followed, redo, redo_rest};
 use crate::tree::meta::{Kind, LogPlace, Meta};
 use crate::tree::{LogReport, Loss};
@@ -30,7 +30,7 @@ impl Layered {
         let above = above.map_err(|e| Error::io("make", path, e))?;
         RealSystem.remove(path).map_err(|e| Error::io("remove", path, e))?;
         let below = Arc::clone(below);
-        Ok(Self { below, above, page_size: page_size.into(), pages: Mutex::default() })
+        Ok(Self { below, above, page_size: page_size.into(), pages: Mutex::new(BTreeSet::new()) })
     }
 }
 
