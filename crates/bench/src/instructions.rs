@@ -107,13 +107,12 @@ pub(crate) fn main(options: &Options) -> Result<()> {
 impl Row {
     /// What is too much, if something is.
     fn excess(&self) -> Option<String> {
-        let ours = |(engine, cost): &&(Name, f64)| {
-            *engine == Name::Hedgerow && self.plan.limit.is_some_and(|limit| *cost > limit)
-        };
+        let ours =
+            |(engine, cost): &&(Name, f64)| *engine == Name::Hedgerow && *cost > self.plan.limit;
         let (_, cost) = self.costs.iter().find(ours)?;
-        let (name, limit) = (self.plan.name, self.plan.limit?);
+        let Plan { name, limit, .. } = self.plan;
         Some(format!(
-            "{name} takes {cost:.1} instructions, at most {limit} are allowed: find out why with \
+            "{name} takes {cost:.1} instructions, at most {limit:.1} are allowed: find out why with \
              --profiles, or argue for another bound in src/workload.rs"
         ))
     }
@@ -239,7 +238,7 @@ fn to_table(rows: &[Row], engines: &[Name]) -> Result<String> {
     for row in rows {
         let Row { plan, generator, costs } = row;
         let of = |name| costs.iter().find(|(engine, _)| *engine == name).map(|(_, cost)| *cost);
-        write!(text, "{:<20} {generator:>9.1} {:>9}", plan.name, number(plan.limit))?;
+        write!(text, "{:<20} {generator:>9.1} {:>9}", plan.name, number(Some(plan.limit)))?;
         for engine in engines {
             let cost = of(*engine);
             let over = *engine == Name::Hedgerow && row.excess().is_some();

@@ -57,6 +57,10 @@ pub(crate) enum Workload {
     Duplicates20,
 }
 
+/// How much more an operation may take than it does. A change elsewhere in the engine moves what the
+/// compiler inlines, and with it each of these numbers by up to a hundredth.
+const SLACK: f64 = 1.02;
+
 /// How a workload is measured and what it is expected to cost.
 pub(crate) struct Plan {
     pub(crate) workload: Workload,
@@ -64,36 +68,32 @@ pub(crate) struct Plan {
     pub(crate) name: &'static str,
     /// The two numbers of operations whose difference is counted.
     pub(crate) operations: [u64; 2],
-    /// Instructions that Hedgerow must stay within: some hundredths more than it takes.
-    pub(crate) limit: Option<f64>,
+    /// Instructions that Hedgerow must stay within.
+    pub(crate) limit: f64,
 }
 
 /// All workloads. Those that write in one transaction begin at 0: what the first operations cost
 /// beyond the others (pages copied, memory taken) is part of a large transaction. The generator's
-/// own loop differs by one instruction between builds, and what is left for the engine with it.
+/// own loop differs by one instruction between builds, and what is left for the engine with it. The
+/// last number is what an operation of Hedgerow takes, to which [`SLACK`] is added.
 pub(crate) const PLANS: [Plan; 13] = [
-    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], Some(31.0)),
-    plan(Workload::CursorNextKept, "cursor_next_kept", [20_000, 200_000], Some(95.0)),
-    plan(Workload::Get, "get", [10_000, 60_000], Some(860.0)),
-    plan(Workload::Nth, "nth", [10_000, 60_000], Some(380.0)),
-    plan(Workload::Rank, "rank", [10_000, 60_000], Some(805.0)),
-    plan(Workload::CountRange, "count_range", [10_000, 60_000], Some(1510.0)),
-    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], Some(1760.0)),
-    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], Some(1760.0)),
-    plan(Workload::PutRandom, "put_random", [0, 20_000], Some(3270.0)),
-    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], Some(5310.0)),
-    plan(Workload::Append, "append", [0, 100_000], Some(555.0)),
-    plan(Workload::CommitOne, "commit_one", [1_000, 6_000], Some(29_800.0)),
-    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], Some(985.0)),
+    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], 31.0),
+    plan(Workload::CursorNextKept, "cursor_next_kept", [20_000, 200_000], 93.0),
+    plan(Workload::Get, "get", [10_000, 60_000], 845.0),
+    plan(Workload::Nth, "nth", [10_000, 60_000], 360.0),
+    plan(Workload::Rank, "rank", [10_000, 60_000], 795.0),
+    plan(Workload::CountRange, "count_range", [10_000, 60_000], 1515.0),
+    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], 1765.0),
+    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], 1765.0),
+    plan(Workload::PutRandom, "put_random", [0, 20_000], 3190.0),
+    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], 5100.0),
+    plan(Workload::Append, "append", [0, 100_000], 555.0),
+    plan(Workload::CommitOne, "commit_one", [1_000, 6_000], 29_700.0),
+    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], 965.0),
 ];
 
-const fn plan(
-    workload: Workload,
-    name: &'static str,
-    operations: [u64; 2],
-    limit: Option<f64>,
-) -> Plan {
-    Plan { workload, name, operations, limit }
+const fn plan(workload: Workload, name: &'static str, operations: [u64; 2], takes: f64) -> Plan {
+    Plan { workload, name, operations, limit: takes * SLACK }
 }
 
 impl Workload {
