@@ -77,6 +77,14 @@ pub enum Error {
         /// Its name.
         name: Vec<u8>,
     },
+    /// What a [`Follow`](crate::stream::Follow) was to go on from is not kept any more: between it
+    /// and what is kept there would be a gap. Begin anew from the store as it is.
+    TooOld {
+        /// The commit to go on from.
+        commit: u64,
+        /// The oldest commit from which one can go on.
+        oldest: u64,
+    },
     /// Something that an optimistic transaction read or wrote was changed by another commit since
     /// the transaction began. Nothing of it was written; begin it anew.
     Conflict,
@@ -213,6 +221,11 @@ impl fmt::Display for Error {
             ),
             Self::Interrupted => f.write_str("interrupted"),
             Self::NoTable { name } => write!(f, "there is no table {}", Name(name)),
+            Self::TooOld { commit, oldest } => write!(
+                f,
+                "what changed since commit {commit} is not known any more, only since commit \
+                 {oldest}; begin anew from the store as it is"
+            ),
             Self::Conflict => f.write_str(
                 "the transaction conflicts with a commit that was made since it began; nothing of \
                  it was written: begin it anew",

@@ -9,7 +9,9 @@
 //! ```text
 //!      0  Header      magic, version, layout, slots used so far     64 bytes
 //!     64  words       8 x u64                                       64 bytes
-//!    128  writer      u32: the owner, a futex                       64 bytes
+//!    128  writer      u32: the owner, a futex                        4 bytes
+//!    132  bell        u32: counts its rings, a futex                 4 bytes
+//!    136  awaited     u32: 1 if somebody waits for the bell         56 bytes
 //!    192  wanted      one bit per process: waits for the writer    128 bytes
 //!   4096  processes   1,024 x 64 bytes
 //!  69632  readers     up to 65,536 x 64 bytes
@@ -24,6 +26,11 @@
 //! process' bit, looks again, then sleeps; an owner frees the word, then looks at the bits: one of
 //! the two sees the other. Even if the owner dies in between, the waiters look again after
 //! [`ROUND`].
+//!
+//! **Bell.** A waiter reads the count of rings, says that it waits, looks whether what it waits for
+//! is there, then sleeps for as long as the count stays. Who rings has stored first what is waited
+//! for, then looks whether somebody waits: one of the two sees the other. If a process dies before
+//! it has rung, the waiters look again after [`BELL_ROUND`].
 //!
 //! **Reader slots.** Free is owner 0. A process that frees a dead owner's slot first makes itself
 //! the owner, then clears the pin, then frees the slot. So two that do this at once cannot clear
@@ -58,6 +65,8 @@ const FIXED_LEN: usize = size_of::<Fixed>();
 const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
 /// How long a waiter sleeps before it looks whether the owner is still alive.
 const ROUND: Duration = Duration::from_millis(20);
+/// How long a waiter for the bell sleeps before it looks by itself.
+const BELL_ROUND: Duration = Duration::from_secs(1);
 /// The state of a process entry in use; any other value is a free one.
 const LIVE: u32 = 1;
 /// The mark of a process that has the store open for reading only.
@@ -106,7 +115,9 @@ struct Fixed {
     header: Header,
     words: [AtomicU64; 8],
     writer: AtomicU32,
-    rest: [AtomicU32; 15],
+    bell: AtomicU32,
+    awaited: AtomicU32,
+    rest: [AtomicU32; 13],
     wanted: [AtomicU64; PROCESSES / 64],
     more: [AtomicU64; 472],
     processes: [Process; PROCESSES],
@@ -534,6 +545,33 @@ impl SharedLock for Table {
             }
         }
         false
+    }
+
+    fn ring(&self) {
+        let fixed = self.fixed();
+        if fixed.awaited.load(Ordering::SeqCst) != 0 {
+            fixed.awaited.store(0, Ordering::SeqCst);
+            fixed.bell.fetch_add(1, Ordering::SeqCst);
+            process::wake_all(&fixed.bell);
+        }
+    }
+
+    fn wait_for_ring(&self, is_there: &dyn Fn() -> bool, most: Option<Duration>) -> bool {
+        let end = most.and_then(|most| now().checked_add(most));
+        loop {
+            let fixed = self.fixed();
+            let seen = fixed.bell.load(Ordering::SeqCst);
+            fixed.awaited.store(1, Ordering::SeqCst);
+            if is_there() {
+                return true;
+            }
+            match end.map(|end| end.saturating_duration_since(now())) {
+                Some(Duration::ZERO) => return false,
+                left => {
+                    process::wait(&fixed.bell, seen, left.unwrap_or(BELL_ROUND).min(BELL_ROUND))
+                }
+            }
+        }
     }
 
     fn take_slot(&self) -> io::Result<u32> {

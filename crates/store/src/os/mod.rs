@@ -267,6 +267,14 @@ pub trait SharedLock: Send + Sync {
     fn writer(&self) -> Option<u32>;
     /// True if another process waits for the writer's lock.
     fn writer_is_wanted(&self) -> bool;
+    /// Wakes all threads, of whatever process, that wait in [`SharedLock::wait_for_ring`]. Costs no
+    /// system call where there are none.
+    fn ring(&self);
+    /// Sleeps until `is_there` answers true, which is asked after each ring; at most `most`
+    /// (`None`: for ever). Returns whether it did. What is waited for must be stored in sequentially
+    /// consistent order before the ring.
+    fn wait_for_ring(&self, is_there: &dyn Fn() -> bool, most: Option<std::time::Duration>)
+    -> bool;
     /// Takes a reader slot (the table grows); the slot pins nothing yet.
     fn take_slot(&self) -> io::Result<u32>;
     /// Notes that the calling thread begins to use a slot now, for [`SharedLock::readers`]. Costs

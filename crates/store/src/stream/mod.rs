@@ -38,6 +38,7 @@
 //! ```
 
 mod batch;
+mod follow;
 mod held;
 mod join;
 mod lsm;
@@ -54,6 +55,7 @@ mod tree;
 mod tests;
 
 pub use batch::{Batch, Batches};
+pub use follow::{Follow, Mark, Step};
 pub use held::Pair;
 pub use join::{Input, Join, Joined, Kind};
 pub use lsm::LsmWalk;

@@ -7,8 +7,8 @@ use super::source::Source;
 use crate::checksum::crc32c;
 use crate::{Error, Result};
 
-/// The first byte of every token: the version of its form.
-const VERSION: u8 = 1;
+/// The first byte of every token: its form.
+const FORM: u8 = 1;
 
 /// How far a stream came, and what it reads: another stream goes on from there, also in another
 /// process, after a restart, or much later ([`Scan::resume`]).
@@ -90,7 +90,7 @@ impl Token {
 
     /// The token as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = vec![FORM];
         out.extend_from_slice(&self.store);
         out.extend_from_slice(&self.commit.to_le_bytes());
         let values = match self.values {
@@ -113,9 +113,7 @@ impl Token {
         }
         put_string(&mut out, self.after.as_ref().map(|after| &after.key));
         put_string(&mut out, self.after.as_ref().and_then(|after| after.value.as_ref()));
-        let sum = crc32c(0, &out);
-        out.extend_from_slice(&sum.to_le_bytes());
-        out
+        sealed(out)
     }
 
     /// A token from its bytes.
@@ -123,19 +121,7 @@ impl Token {
     /// # Errors
     /// [`Error::Argument`] if they are not those of a token, or of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::argument("the token is damaged, or is none");
-        let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
-        match body.first() {
-            Some(&VERSION) => {}
-            Some(version) if crc32c(0, body).to_le_bytes() == *sum => {
-                return Err(Error::argument(format!("the token has the unknown form {version}")));
-            }
-            _ => return Err(damaged()),
-        }
-        if crc32c(0, body).to_le_bytes() != *sum {
-            return Err(damaged());
-        }
-        Self::decode(&body[1..]).ok_or_else(damaged)
+        Self::decode(unsealed(bytes, FORM)?).ok_or_else(damaged)
     }
 
     fn decode(mut body: &[u8]) -> Option<Self> {
@@ -164,7 +150,7 @@ impl Token {
 
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.to_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_digits(&self.to_bytes(), f)
     }
 }
 
@@ -172,15 +158,49 @@ impl std::str::FromStr for Token {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let digits = || Error::argument("a token is an even number of hexadecimal digits");
-        let byte = |pair: &[u8]| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            u8::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'))
-        };
-        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(digits()) };
-        let bytes: Option<Vec<u8>> = pairs.iter().map(|pair| byte(pair)).collect();
-        Self::from_bytes(&bytes.ok_or_else(digits)?)
+        Self::from_bytes(&parse_digits(text)?)
     }
+}
+
+fn damaged() -> Error {
+    Error::argument("the token is damaged, or is none")
+}
+
+/// The bytes of a token, the first of which is its form, with their checksum.
+pub(super) fn sealed(mut body: Vec<u8>) -> Vec<u8> {
+    let sum = crc32c(0, &body);
+    body.extend_from_slice(&sum.to_le_bytes());
+    body
+}
+
+/// What [`sealed`] was given, without the form, which must be this one.
+pub(super) fn unsealed(bytes: &[u8], form: u8) -> Result<&[u8]> {
+    let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
+    let (found, body_after) = body.split_first().ok_or_else(damaged)?;
+    if crc32c(0, body).to_le_bytes() != *sum {
+        return Err(damaged());
+    }
+    if *found != form {
+        let reason = format!("the token is one of another kind, or of a newer version: {found}");
+        return Err(Error::argument(reason));
+    }
+    Ok(body_after)
+}
+
+/// Writes bytes as hexadecimal digits.
+pub(super) fn write_digits(bytes: &[u8], f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+/// The bytes of hexadecimal digits.
+pub(super) fn parse_digits(text: &str) -> Result<Vec<u8>> {
+    let digits = || Error::argument("a token is an even number of hexadecimal digits");
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'))
+    };
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(digits()) };
+    pairs.iter().map(|pair| byte(pair)).collect::<Option<_>>().ok_or_else(digits)
 }
 
 /// A length plus one, or 0 for nothing, and the bytes.

@@ -94,6 +94,15 @@ pub enum TableChange {
     Changed(Vec<u8>),
 }
 
+impl TableChange {
+    /// The table's name.
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Self::Added(name) | Self::Removed(name) | Self::Changed(name) => name,
+        }
+    }
+}
+
 /// Iterates over what changed in one table from an old snapshot to a new one, in the order of its
 /// keys.
 ///

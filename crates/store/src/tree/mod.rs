@@ -53,6 +53,8 @@ mod typed;
 mod words;
 
 pub use bytes::Bytes;
+#[cfg(test)]
+pub(crate) use check::tests::mix;
 pub use cursor::Cursor;
 pub use diff::{Change, Diff, TableChange};
 pub use entry::{Count, Entry, Rank, Table, TableInfo};

@@ -14,6 +14,7 @@
 //! whose pages may have been written again. A pin is made by a durable commit too: when
 //! [`Store::pin`] returns, the pin and the commit that it names are on stable storage.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::free::{PINS_MAX, Pinned, pins_of};
@@ -58,26 +59,14 @@ impl Store {
     /// ```
     pub fn pin(&self, name: impl AsRef<[u8]>) -> Result<u64> {
         let name = name.as_ref();
-        if name.is_empty() || name.len() > NAME_MAX {
-            return Err(Error::argument("the name of a pin has 1 to 128 bytes"));
-        }
-        let mut turn = Turn::begin_alone(&self.inner)?;
+        let turn = Turn::begin_alone(&self.inner)?;
         // There is no other writer: it stays the newest one.
         let newest = self.begin_read()?;
-        let meta = &newest.meta.meta;
-        if meta.free.pins.count.keys >= PINS_MAX {
-            return Err(Error::argument("a store has at most 64 pins"));
-        }
         if find(&newest, name)?.is_some() {
             return Err(Error::argument("there is a pin of that name"));
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (commit, end, catalog) = (meta.txn, meta.end, meta.catalog);
-        let pinned = Pinned { commit, end, created: now.as_nanos() as u64, catalog };
-        let state = turn.state_mut();
-        state.free.put_pin(&mut state.pages, name, &pinned)?;
-        turn.commit(Durability::Durable)?;
-        Ok(commit)
+        set_pins(turn, &newest, &[(name, Some(&newest))])?;
+        Ok(newest.id())
     }
 
     /// Lets the commit go that was kept under a name; false if there is none. Read transactions of
@@ -86,13 +75,39 @@ impl Store {
     /// # Errors
     /// Those of [`Store::begin_write`] and [`WriteTxn::commit`](crate::tree::WriteTxn::commit).
     pub fn drop_pin(&self, name: impl AsRef<[u8]>) -> Result<bool> {
-        let mut turn = Turn::begin_alone(&self.inner)?;
-        let state = turn.state_mut();
-        let is_found = state.free.delete_pin(&mut state.pages, name.as_ref())?;
+        let name = name.as_ref();
+        let turn = Turn::begin_alone(&self.inner)?;
+        let newest = self.begin_read()?;
+        let is_found = find(&newest, name)?.is_some();
         if is_found {
-            turn.commit(Durability::Durable)?;
+            set_pins(turn, &newest, &[(name, None)])?;
         }
         Ok(is_found)
+    }
+
+    /// Has each name keep the commit that a transaction reads, as [`Store::pin`] does with the newest
+    /// one, and drops the pins of names without a transaction; all in one commit. A pin of a name
+    /// that is there is moved.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if there would be more than 64 pins, for a name that no pin can have, and
+    /// for a transaction of another store; [`Error::WrongTransaction`] if one was reset; those of
+    /// [`Store::pin`]. Nothing is changed then.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// let yesterday = store.begin_read()?;
+    /// store.pin("old")?;
+    /// store.change_pins(&[(b"yesterday", Some(&yesterday)), (b"old", None)])?;
+    /// assert_eq!(store.pins()?[0].commit, yesterday.id());
+    /// # Ok(()) }
+    /// ```
+    pub fn change_pins(&self, changes: &[(&[u8], Option<&ReadTxn>)]) -> Result<()> {
+        let turn = Turn::begin_alone(&self.inner)?;
+        let newest = self.begin_read()?;
+        set_pins(turn, &newest, changes)
     }
 
     /// The pins of the newest commit, in bytewise order of their names.
@@ -117,6 +132,36 @@ impl Store {
         }
         Ok(None)
     }
+}
+
+/// What [`Store::change_pins`] does in the writer's turn, in which `newest` is the newest commit.
+fn set_pins(mut turn: Turn, newest: &ReadTxn, changes: &[(&[u8], Option<&ReadTxn>)]) -> Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let state = turn.state_mut();
+    for (name, snapshot) in changes {
+        let Some(snapshot) = snapshot else {
+            state.free.delete_pin(&mut state.pages, name)?;
+            continue;
+        };
+        if name.is_empty() || name.len() > NAME_MAX {
+            return Err(Error::argument("the name of a pin has 1 to 128 bytes"));
+        }
+        if snapshot.unique == 0 {
+            return Err(Error::WrongTransaction);
+        }
+        if !Arc::ptr_eq(&snapshot.store, &newest.store) {
+            return Err(Error::argument("the snapshot is one of another store"));
+        }
+        // Its reader protects it in this transaction as in those before.
+        let meta = &snapshot.meta.meta;
+        let (commit, end, catalog) = (meta.txn, meta.end, meta.catalog);
+        let pinned = Pinned { commit, end, created: now.as_nanos() as u64, catalog };
+        state.free.put_pin(&mut state.pages, name, &pinned)?;
+    }
+    if state.free.pin_count() > PINS_MAX {
+        return Err(Error::argument("a store has at most 64 pins"));
+    }
+    turn.commit(Durability::Durable)
 }
 
 fn find(txn: &ReadTxn, name: &[u8]) -> Result<Option<Pinned>> {

@@ -196,16 +196,25 @@ pub(super) fn wait(_word: &AtomicU32, _seen: u32, most: Duration) {
 }
 
 /// Wakes one of those that wait for `word`.
-#[cfg(all(target_os = "linux", not(shuttle)))]
 pub(super) fn wake_one(word: &AtomicU32) {
+    wake(word, 1);
+}
+
+/// Wakes all that wait for `word`.
+pub(super) fn wake_all(word: &AtomicU32) {
+    wake(word, i32::MAX as u32);
+}
+
+#[cfg(all(target_os = "linux", not(shuttle)))]
+fn wake(word: &AtomicU32, most: u32) {
     use rustix::thread::futex;
     // A waiter that is not woken looks again by itself before long.
-    let _ = futex::wake(word, futex::Flags::empty(), 1);
+    let _ = futex::wake(word, futex::Flags::empty(), most);
 }
 
 /// Waiters look again by themselves.
 #[cfg(not(all(target_os = "linux", not(shuttle))))]
-pub(super) fn wake_one(_word: &AtomicU32) {}
+fn wake(_word: &AtomicU32, _most: u32) {}
 
 #[cfg(test)]
 mod tests {

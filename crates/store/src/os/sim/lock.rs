@@ -138,6 +138,12 @@ impl SharedLock for SimLock {
     fn writer_is_wanted(&self) -> bool {
         self.table.writer_is_wanted()
     }
+    fn ring(&self) {
+        self.table.ring();
+    }
+    fn wait_for_ring(&self, is_there: &dyn Fn() -> bool, most: Option<Duration>) -> bool {
+        self.table.wait_for_ring(is_there, most)
+    }
     fn take_slot(&self) -> io::Result<u32> {
         drop(self.system.begin(Operation::Lock)?);
         self.table.take_slot()

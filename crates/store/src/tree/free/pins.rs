@@ -112,6 +112,11 @@ impl FreeState {
         put_plain(pages, &mut self.pins.tree, name, &pinned.encode())
     }
 
+    /// How many pins there are.
+    pub(crate) fn pin_count(&self) -> u64 {
+        self.pins.tree.root.count.keys
+    }
+
     /// Removes a pin; false if there is none of that name. Its commit stays protected in this
     /// transaction.
     pub(crate) fn delete_pin(&mut self, pages: &mut WritePages, name: &[u8]) -> Result<bool> {

@@ -63,8 +63,8 @@ fn compare(store: &Store, model: &Model, what: &str) {
 }
 
 /// One random step.
-fn step(store: &Store, model: &mut Model, r: u64) {
-    match r % 12 {
+fn step(store: &Store, model: &mut Model, held: &mut Vec<(ReadTxn, Content)>, r: u64) {
+    match r % 14 {
         0 | 1 if model.len() < 6 => {
             let name = format!("pin {:03}", (r >> 8) % 1000);
             let content = scan(&store.begin_read().unwrap());
@@ -82,6 +82,24 @@ fn step(store: &Store, model: &mut Model, r: u64) {
             assert!(!store.drop_pin(&name).unwrap());
             model.remove(&name);
         }
+        12 => {
+            let txn = store.begin_read().unwrap();
+            let content = scan(&txn);
+            held.push((txn, content));
+            if held.len() > 3 {
+                held.swap_remove((r >> 8) as usize % held.len());
+            }
+        }
+        13 if !held.is_empty() && (model.len() < 6 || (r >> 20).is_multiple_of(2)) => {
+            // A commit that is not the newest one any more, under a new name or one that is there.
+            let (txn, content) = &held[(r >> 8) as usize % held.len()];
+            let name = match model.keys().nth((r >> 30) as usize % 6) {
+                Some(name) => name.clone(),
+                None => format!("held {:03}", (r >> 40) % 1000),
+            };
+            store.change_pins(&[(name.as_bytes(), Some(txn))]).unwrap();
+            model.insert(name, (txn.id(), content.clone()));
+        }
         3 if (r >> 8).is_multiple_of(5) => {
             store.compact(&mut |_, _| {}).unwrap();
         }
@@ -96,15 +114,16 @@ fn pinned_commits_stay_as_they_were() {
         let path = folder.path().join("store");
         let builder = || Store::builder().page_size(4096).map(seed != 2);
         let mut store = builder().create(&path).unwrap();
-        let mut model = Model::new();
-        for round in 0..250 {
+        let (mut model, mut held) = (Model::new(), Vec::new());
+        for round in 0..300 {
             let r = mix(seed << 32 | round);
             let what = format!("seed {seed}, round {round}");
             if (r >> 24).is_multiple_of(20) {
+                held.clear();
                 drop(store);
                 store = builder().open(&path).unwrap();
             }
-            step(&store, &mut model, r);
+            step(&store, &mut model, &mut held, r);
             if round % 5 == 0 {
                 compare(&store, &model, &what);
                 expect_sound(&store, &what);
@@ -249,10 +268,11 @@ fn create(disk: &SimSystem) -> Store {
 fn pins_hold_in_all_processes() {
     let disk = SimSystem::new(1, Config::default());
     let stores = [create(&disk), open(&disk)];
-    let mut model = Model::new();
+    let (mut model, mut held) = (Model::new(), [Vec::new(), Vec::new()]);
     for round in 0..300 {
         let r = mix(round);
-        step(&stores[(r >> 40) as usize % 2], &mut model, r);
+        let side = (r >> 40) as usize % 2;
+        step(&stores[side], &mut model, &mut held[side], r);
         if round % 10 == 0 {
             compare(&stores[(r >> 41) as usize % 2], &model, &format!("round {round}"));
             expect_sound(&stores[0], &format!("round {round}"));
@@ -271,14 +291,23 @@ fn pins_outlive_power_cuts() {
         // The pins that there must be, and those that there may be, after each step.
         let mut known: BTreeMap<String, Content> = BTreeMap::new();
         let mut there: Vec<Vec<String>> = vec![Vec::new()];
+        let mut held = (store.begin_read().unwrap(), Content::new());
         for n in 0..30_u64 {
             let r = mix(seed << 32 | n);
             disk.mark(there.len() as u64 - 1);
             let mut names = there.last().unwrap().clone();
             if n % 4 == 2 {
                 let name = format!("{n:02}");
-                known.insert(name.clone(), scan(&store.begin_read().unwrap()));
-                store.pin(&name).unwrap();
+                if n % 3 == 0 {
+                    store.change_pins(&[(name.as_bytes(), Some(&held.0))]).unwrap();
+                    known.insert(name.clone(), held.1);
+                } else {
+                    known.insert(name.clone(), scan(&store.begin_read().unwrap()));
+                    store.pin(&name).unwrap();
+                }
+                let newest = store.begin_read().unwrap();
+                let content = scan(&newest);
+                held = (newest, content);
                 names.push(name);
             } else if n % 7 == 5 && !names.is_empty() {
                 store.drop_pin(names.remove(r as usize % names.len())).unwrap();
