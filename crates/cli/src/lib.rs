@@ -91,6 +91,7 @@ fn run(Cli { command, json, timeout }: Cli) -> Result<Exit, Failure> {
         Command::Compact(args) => commands::compact::run(args, json),
         Command::Pin(args) => commands::pin::run(args, json),
         Command::Diff(args) => commands::diff::run(args, json),
+        Command::Follow(args) => commands::follow::run(args, json),
         Command::Dump(args) => commands::dump::run(args, json),
         Command::Load(args) => commands::load::run(args, json),
         Command::Convert(args) => commands::convert::run(args, json),

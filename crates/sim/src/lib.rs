@@ -23,3 +23,4 @@ pub mod readers;
 pub mod rng;
 pub mod run;
 pub mod shrink;
+pub mod streams;

@@ -1,6 +1,6 @@
 //! `diff`: what changed between two commits.
 
-use hedgerow::tree::{Change, Diff, ReadTxn, Snapshot, Store, Table, TableChange};
+use hedgerow::tree::{Bytes, Change, Diff, ReadTxn, Snapshot, Store, Table};
 use serde_json::{Map, Value};
 
 use crate::codec::{FormatArgs, shown};
@@ -41,10 +41,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         Some(table) => printer.table(&old, &new, &table)?,
         None => {
             for change in Diff::tables(&old, &new)? {
-                let (TableChange::Added(name)
-                | TableChange::Removed(name)
-                | TableChange::Changed(name)) = change;
-                printer.table(&old, &new, &Name(name))?;
+                printer.table(&old, &new, &Name(change.name().to_vec()))?;
             }
         }
     }
@@ -73,14 +70,13 @@ fn table(txn: &ReadTxn, name: &Name) -> Result<Option<Table>, Failure> {
 struct Printer {
     out: Output,
     array: Option<Array>,
-    formats: FormatArgs,
-    line: Vec<u8>,
+    shown: Shown,
 }
 
 impl Printer {
     fn new(json: bool, formats: FormatArgs) -> Self {
         let array = json.then(Array::default);
-        Self { out: Output::stdout(), array, formats, line: Vec::new() }
+        Self { out: Output::stdout(), array, shown: Shown::new(formats) }
     }
 
     fn table(&mut self, old: &ReadTxn, new: &ReadTxn, name: &Name) -> Result<(), Failure> {
@@ -88,56 +84,14 @@ impl Printer {
         if tables == (None, None) {
             return Err(hedgerow::Error::NoTable { name: name.0.clone() }.into());
         }
-        let name = shown(&name.0);
+        let shown = &mut self.shown;
         for change in Diff::of_tables((old, tables.0), (new, tables.1))? {
-            match change? {
-                change if self.array.is_some() => self.object(&name, &change)?,
-                Change::Added { key, value } => {
-                    self.line(&name, '+', &key.to_vec(), &value.to_vec())?
-                }
-                Change::Removed { key, value } => {
-                    self.line(&name, '-', &key.to_vec(), &value.to_vec())?;
-                }
-                Change::Changed { key, old, new } => {
-                    self.line(&name, '-', &key.to_vec(), &old.to_vec())?;
-                    self.line(&name, '+', &key.to_vec(), &new.to_vec())?;
-                }
+            match &mut self.array {
+                Some(array) => array.push(&mut self.out, &shown.object(&name.0, &change?)?)?,
+                None => shown.lines(&mut self.out, &name.0, &change?)?,
             }
         }
         Ok(())
-    }
-
-    fn line(&mut self, table: &str, sign: char, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        self.line.clear();
-        self.line.extend_from_slice(format!("{table}\t{sign}\t").as_bytes());
-        let shown = self.formats.key().encode_to(key, &mut self.line);
-        shown.map_err(|error| json::unshown("key", &error))?;
-        self.line.push(b'\t');
-        let shown = self.formats.value().encode_to(value, &mut self.line);
-        shown.map_err(|error| json::unshown("value", &error))?;
-        self.line.push(b'\n');
-        self.out.bytes(&self.line)
-    }
-
-    fn object(&mut self, table: &str, change: &Change<'_>) -> Result<(), Failure> {
-        let (kind, values) = match change {
-            Change::Added { value, .. } => ("added", vec![("value", value)]),
-            Change::Removed { value, .. } => ("removed", vec![("value", value)]),
-            Change::Changed { old, new, .. } => ("changed", vec![("old", old), ("new", new)]),
-        };
-        let mut object = Map::new();
-        object.insert("table".into(), table.into());
-        object.insert("change".into(), kind.into());
-        let key = field("key", &change.key().to_cow(), self.formats.key());
-        object.extend([key.map_err(|error| json::unshown("key", &error))?]);
-        for (name, value) in values {
-            let value = field(name, &value.to_cow(), self.formats.value());
-            object.extend([value.map_err(|error| json::unshown("value", &error))?]);
-        }
-        match &mut self.array {
-            Some(array) => array.push(&mut self.out, &Value::Object(object)),
-            None => Ok(()),
-        }
     }
 
     fn finish(mut self) -> Result<(), Failure> {
@@ -145,5 +99,76 @@ impl Printer {
             array.end(&mut self.out)?;
         }
         self.out.finish()
+    }
+}
+
+/// How a change is shown.
+pub(super) struct Shown {
+    formats: FormatArgs,
+    line: Vec<u8>,
+}
+
+impl Shown {
+    pub(super) fn new(formats: FormatArgs) -> Self {
+        Self { formats, line: Vec::new() }
+    }
+
+    /// As one line or two.
+    pub(super) fn lines(
+        &mut self,
+        out: &mut Output,
+        table: &[u8],
+        change: &Change<'_>,
+    ) -> Result<(), Failure> {
+        let table = shown(table);
+        let mut line = |sign, key: &Bytes<'_>, value: &Bytes<'_>| {
+            self.line(out, &table, sign, &key.to_cow(), &value.to_cow())
+        };
+        match change {
+            Change::Added { key, value } => line('+', key, value),
+            Change::Removed { key, value } => line('-', key, value),
+            Change::Changed { key, old, new } => {
+                line('-', key, old)?;
+                line('+', key, new)
+            }
+        }
+    }
+
+    fn line(
+        &mut self,
+        out: &mut Output,
+        table: &str,
+        sign: char,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Failure> {
+        self.line.clear();
+        self.line.extend_from_slice(format!("{table}\t{sign}\t").as_bytes());
+        let encoded = self.formats.key().encode_to(key, &mut self.line);
+        encoded.map_err(|error| json::unshown("key", &error))?;
+        self.line.push(b'\t');
+        let encoded = self.formats.value().encode_to(value, &mut self.line);
+        encoded.map_err(|error| json::unshown("value", &error))?;
+        self.line.push(b'\n');
+        out.bytes(&self.line)
+    }
+
+    /// As an object.
+    pub(super) fn object(&self, table: &[u8], change: &Change<'_>) -> Result<Value, Failure> {
+        let (kind, values) = match change {
+            Change::Added { value, .. } => ("added", vec![("value", value)]),
+            Change::Removed { value, .. } => ("removed", vec![("value", value)]),
+            Change::Changed { old, new, .. } => ("changed", vec![("old", old), ("new", new)]),
+        };
+        let mut object = Map::new();
+        object.insert("table".into(), shown(table).into());
+        object.insert("change".into(), kind.into());
+        let key = field("key", &change.key().to_cow(), self.formats.key());
+        object.extend([key.map_err(|error| json::unshown("key", &error))?]);
+        for (name, value) in values {
+            let value = field(name, &value.to_cow(), self.formats.value());
+            object.extend([value.map_err(|error| json::unshown("value", &error))?]);
+        }
+        Ok(Value::Object(object))
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod dump;
+pub(crate) mod follow;
 pub(crate) mod get;
 pub(crate) mod limit;
 pub(crate) mod load;
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     Limit(limit::Args),
     Pin(pin::Args),
     Diff(diff::Args),
+    Follow(follow::Args),
     Dump(dump::Args),
     Load(load::Args),
     Convert(convert::Args),
@@ -100,6 +102,7 @@ impl Command {
             Self::Compact(args) => &args.store.store,
             Self::Pin(args) => &args.store.store,
             Self::Diff(args) => &args.store.store,
+            Self::Follow(args) => &args.store.store,
             Self::Dump(args) => &args.table.store.store,
             Self::Load(args) => &args.store.store,
             // It is about two stores, and looks itself.

@@ -42,6 +42,44 @@ fn pins_are_made_listed_and_dropped() {
 }
 
 #[test]
+fn a_follower_goes_on_where_it_ended() {
+    let sandbox = Sandbox::with(&[("apple", "1")]);
+    let follow = |more: &[&str]| sandbox.ok(&[&["follow", "s", "--idle", "0"], more].concat());
+    let first = follow(&["cache"]);
+    let lines: Vec<_> = first.lines().collect();
+    assert!(lines[0] == "main\t+\tapple\t1" && lines.len() == 2, "{first}");
+    assert!(lines[1].starts_with("commit\t"), "{first}");
+    assert_eq!(follow(&["cache"]), "");
+    sandbox.ok(&["put", "s", "apple", "2"]);
+    sandbox.ok(&["put", "s", "pear", "3"]);
+    sandbox.ok(&["put", "s", "--table", "other", "k", "v", "--create-table"]);
+    let second = follow(&["cache"]);
+    let changes = "main\t-\tapple\t1\nmain\t+\tapple\t2\nmain\t+\tpear\t3\nother\t+\tk\tv\ncommit";
+    assert!(second.starts_with(changes), "{second}");
+    // The commit of the last mark is kept, the one before it is not.
+    let mark = |output: &str| output.trim().rsplit('\t').next().unwrap().to_owned();
+    assert_eq!(follow(&["cache", "--mark", &mark(&second)]), "");
+    let old = sandbox.run(&["follow", "s", "cache", "--mark", &mark(&first), "--idle", "0"]);
+    old.is(3).says("is not known any more");
+    sandbox.run(&["follow", "s", "cache", "--mark", "00"]).is(2).says("token");
+
+    let part = follow(&["-t", "main", "--from", "b", "--json"]);
+    let objects: Vec<serde_json::Value> =
+        part.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(objects.len(), 2, "{part}");
+    assert_eq!((&objects[0]["key"], &objects[0]["change"]), (&json!("pear"), &json!("added")));
+    assert!(objects[1]["commit"].as_u64().unwrap() > 0, "{part}");
+    assert_eq!(follow(&["--from-now"]), "");
+    sandbox.run(&["follow", "s", "--from", "b"]).is(2).says("--table");
+
+    assert_eq!(sandbox.json(&["pin", "s", "--list"])[0]["name"], "cache");
+    sandbox.ok(&["follow", "s", "cache", "--forget"]);
+    sandbox.run(&["follow", "s", "cache", "--forget"]).is(1).says("no follower");
+    assert_eq!(sandbox.json(&["pin", "s", "--list"]), json!([]));
+    sandbox.check("s");
+}
+
+#[test]
 fn diff_prints_what_changed() {
     let sandbox = pinned();
     let lines = "main\t-\tapple\t1\nmain\t-\tpear\t2\nmain\t+\tpear\t4\nmain\t+\tquince\t5\n";

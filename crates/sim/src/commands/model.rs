@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use sim::config::Part;
 use sim::job::{SeedReport, Settings, run_seed};
-use sim::lsm;
+use sim::{lsm, streams};
 
 use super::{Engine, Seeds, over_seeds, seeds};
 
@@ -37,6 +37,9 @@ pub(crate) struct Model {
     /// Work on the store as a whole that is left out, to look at the rest alone (tree only).
     #[arg(long, value_enum, value_delimiter = ',')]
     without: Vec<Whole>,
+    /// Drives streams, sinks and differences instead of the engine's own operations.
+    #[arg(long, conflicts_with = "without")]
+    streams: bool,
     /// Prints one JSON object instead of a report for people.
     #[arg(long)]
     json: bool,
@@ -69,6 +72,8 @@ impl Model {
             without: self.without.iter().copied().map(Part::from).collect(),
         };
         match self.engine {
+            Engine::Tree if self.streams => self.report(|seed| streams::run_tree(seed, &settings)),
+            Engine::Lsm if self.streams => self.report(|seed| streams::run_lsm(seed, &settings)),
             Engine::Tree => self.report(|seed| run_seed(seed, &settings)),
             Engine::Lsm => self.report(|seed| lsm::run::run_seed(seed, &settings)),
         }

@@ -17,6 +17,12 @@ pub struct Disagreement {
     pub is_error: bool,
 }
 
+impl From<Error> for Disagreement {
+    fn from(error: Error) -> Self {
+        Self { text: error.to_string(), is_error: true }
+    }
+}
+
 impl From<String> for Disagreement {
     fn from(text: String) -> Self {
         Self { text, is_error: false }

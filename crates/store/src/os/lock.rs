@@ -66,7 +66,7 @@ const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
 /// How long a waiter sleeps before it looks whether the owner is still alive.
 const ROUND: Duration = Duration::from_millis(20);
 /// How long a waiter for the bell sleeps before it looks by itself.
-const BELL_ROUND: Duration = Duration::from_secs(1);
+const BELL_ROUND: Duration = Duration::from_millis(200);
 /// The state of a process entry in use; any other value is a free one.
 const LIVE: u32 = 1;
 /// The mark of a process that has the store open for reading only.

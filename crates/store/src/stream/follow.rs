@@ -188,7 +188,7 @@ impl Follow {
         loop {
             if self.base.is_some() {
                 let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-                if !self.store.wait_for_commit(self.seen.max(self.commit()), left) {
+                if !self.store.wait_for_commit(self.seen.max(self.commit()), left)? {
                     return Ok(None);
                 }
             }

@@ -53,7 +53,7 @@ impl Snapshot for LsmSnapshot {
         if scan.keys_only {
             range = range.keys_only();
         }
-        for _ in 0..scan.to_skip(ends.taken) {
+        for _ in 0..scan.to_skip(ends) {
             let passed = if scan.is_reverse { range.next_back() } else { range.next() };
             if passed.transpose()?.is_none() {
                 break;

@@ -268,7 +268,7 @@ impl<S: Source> Core<S> {
         let taken = self.ends.taken + self.given.pairs;
         let low = held.reached(false)?.or_else(|| self.ends.low.clone());
         let high = held.reached(true)?.or_else(|| self.ends.high.clone());
-        Ok(Ends { low, high, taken })
+        Ok(Ends { low, high, taken, has_begun: true })
     }
 
     /// Lets the snapshot go.

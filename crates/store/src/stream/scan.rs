@@ -105,6 +105,8 @@ pub(crate) struct Ends {
     pub(super) high: Option<Position>,
     /// How many pairs were taken.
     pub(super) taken: u64,
+    /// Whether a snapshot was read: then the pairs to be skipped were, and count as reached.
+    pub(super) has_begun: bool,
 }
 
 /// What a stream reads: see the [module](super).
@@ -133,6 +135,8 @@ pub struct Scan {
     pub(super) keys_only: bool,
     pub(super) values: Values,
     pub(super) after: Option<Position>,
+    /// The same for the other end.
+    pub(super) until: Option<Position>,
     pub(super) renewal: Renewal,
     pub(super) park: Option<Duration>,
 }
@@ -149,6 +153,7 @@ impl Scan {
             keys_only: false,
             values: Values::Each,
             after: None,
+            until: None,
             renewal: Renewal::never(),
             park: None,
         }
@@ -171,7 +176,7 @@ impl Scan {
         self
     }
 
-    /// Without the first `n` pairs. The tree engine goes there in one descent; the lsm engine
+    /// Without the first `n` pairs of the first snapshot. The tree engine goes there in one descent; the lsm engine
     /// walks.
     pub fn skip(mut self, n: u64) -> Self {
         self.skip = n;
@@ -314,10 +319,9 @@ impl Scan {
 
     /// Where the stream begins.
     pub(super) fn ends(&self) -> Ends {
-        let mut ends = Ends::default();
-        let end = if self.is_reverse { &mut ends.high } else { &mut ends.low };
-        end.clone_from(&self.after);
-        ends
+        let (after, until) = (self.after.clone(), self.until.clone());
+        let (low, high) = if self.is_reverse { (until, after) } else { (after, until) };
+        Ends { low, high, ..Ends::default() }
     }
 
     /// How many pairs may still be given after `taken` ones.
@@ -325,9 +329,9 @@ impl Scan {
         self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
     }
 
-    /// How many pairs are to be skipped after `taken` ones.
-    pub(super) fn to_skip(&self, taken: u64) -> u64 {
-        if taken == 0 { self.skip } else { 0 }
+    /// How many pairs are to be skipped.
+    pub(super) fn to_skip(&self, ends: &Ends) -> u64 {
+        if ends.has_begun { 0 } else { self.skip }
     }
 }
 

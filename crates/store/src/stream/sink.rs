@@ -120,7 +120,7 @@ mod sealed {
         /// A transaction on one table.
         type Txn: Send;
         /// Begins one, on a table that is made if it is not there.
-        fn begin(&self, table: &[u8], mode: &Mode) -> Result<Self::Txn>;
+        fn begin_txn(&self, table: &[u8], mode: &Mode) -> Result<Self::Txn>;
         /// Stores a pair, or shows that it is rejected; whether it was stored.
         fn put(
             txn: &mut Self::Txn,
@@ -198,7 +198,7 @@ impl TreeTxn {
 impl sealed::Sealed for Store {
     type Txn = TreeTxn;
 
-    fn begin(&self, table: &[u8], mode: &Mode) -> Result<TreeTxn> {
+    fn begin_txn(&self, table: &[u8], mode: &Mode) -> Result<TreeTxn> {
         let mut txn = self.begin_write()?;
         let table = match txn.table(table) {
             Err(Error::NoTable { .. }) => txn.create_table(table, &TableOptions::new())?,
@@ -275,7 +275,7 @@ enum Writes {
 impl sealed::Sealed for Db {
     type Txn = LsmTxn;
 
-    fn begin(&self, table: &[u8], mode: &Mode) -> Result<LsmTxn> {
+    fn begin_txn(&self, table: &[u8], mode: &Mode) -> Result<LsmTxn> {
         let keyspace = self.keyspace(table, Default::default())?;
         let writes = match mode {
             Mode::Put | Mode::Append => Writes::Blind(Batch::new()),
@@ -476,7 +476,7 @@ impl<T: Target> Sink<T> {
         let open = match &mut self.open {
             Some(open) => open,
             None => self.open.insert(Open {
-                txn: self.target.begin(&self.table, &self.mode)?,
+                txn: self.target.begin_txn(&self.table, &self.mode)?,
                 pairs: 0,
                 bytes: 0,
                 since: Instant::now(),

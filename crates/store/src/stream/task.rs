@@ -71,11 +71,12 @@ pub struct BatchStream {
 }
 
 impl BatchStream {
-    pub(super) fn new<S: Source>(mut batches: Batches<S>) -> Result<Self> {
+    pub(super) fn new<S: Source>(batches: Batches<S>) -> Result<Self> {
         let queue = Queue::new();
         let own = Arc::clone(&queue);
         start("hedgerow-stream", move || {
-            loop {
+            let mut reader = Some(batches);
+            while let Some(batches) = &mut reader {
                 let mut state = own.lock();
                 while state.items.len() >= AHEAD && !state.is_dropped {
                     state = own.wait(state);
@@ -85,14 +86,15 @@ impl BatchStream {
                 }
                 drop(state);
                 let batch = batches.next();
-                let mut state = own.lock();
-                state.is_ended = !matches!(batch, Some(Ok(_)));
-                state.items.extend(batch);
-                let is_ended = state.is_ended;
-                own.tell(state);
+                let is_ended = !matches!(batch, Some(Ok(_)));
                 if is_ended {
-                    return;
+                    // When the consumer sees the end, nothing is held any more.
+                    reader = None;
                 }
+                let mut state = own.lock();
+                state.is_ended = is_ended;
+                state.items.extend(batch);
+                own.tell(state);
             }
         })?;
         Ok(Self { queue })

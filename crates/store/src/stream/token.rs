@@ -29,29 +29,27 @@ pub struct Token {
     skip: u64,
     limit: Option<u64>,
     after: Option<Position>,
+    /// The last pair that was taken from the other end.
+    until: Option<Position>,
 }
 
 impl Token {
     pub(super) fn new(store: [u8; 16], scan: &Scan, ends: Ends, commit: u64) -> Self {
-        let Ends { low, high, taken } = ends;
-        let (after, other) = if scan.is_reverse { (high, low) } else { (low, high) };
-        let mut keys = scan.keys.clone();
-        if let Some(Position { key, .. }) = other {
-            // Pairs that were taken from the other end are not given again.
-            let bound = Bound::Excluded(key);
-            if scan.is_reverse { keys.0 = bound } else { keys.1 = bound }
-        }
+        let (skip, limit) = (scan.to_skip(&ends), scan.limit.map(|_| scan.left(ends.taken)));
+        let Ends { low, high, .. } = ends;
+        let (after, until) = if scan.is_reverse { (high, low) } else { (low, high) };
         Self {
             store,
             commit,
             table: scan.table.clone(),
-            keys,
+            keys: scan.keys.clone(),
             is_reverse: scan.is_reverse,
             keys_only: scan.keys_only,
             values: scan.values,
-            skip: scan.to_skip(taken),
-            limit: scan.limit.map(|_| scan.left(taken)),
+            skip,
+            limit,
             after,
+            until,
         }
     }
 
@@ -83,6 +81,7 @@ impl Token {
         let mut scan = Scan::new(&self.table).values(self.values).skip(self.skip);
         scan.keys.clone_from(&self.keys);
         scan.after.clone_from(&self.after);
+        scan.until.clone_from(&self.until);
         (scan.is_reverse, scan.keys_only, scan.limit) =
             (self.is_reverse, self.keys_only, self.limit);
         scan
@@ -111,8 +110,10 @@ impl Token {
             out.push(kind);
             put_string(&mut out, key);
         }
-        put_string(&mut out, self.after.as_ref().map(|after| &after.key));
-        put_string(&mut out, self.after.as_ref().and_then(|after| after.value.as_ref()));
+        for end in [&self.after, &self.until] {
+            put_string(&mut out, end.as_ref().map(|end| &end.key));
+            put_string(&mut out, end.as_ref().and_then(|end| end.value.as_ref()));
+        }
         sealed(out)
     }
 
@@ -139,11 +140,21 @@ impl Token {
         let limit = Some(u64::from_le_bytes(take(rest)?)).filter(|&limit| limit != u64::MAX);
         let table = take_string(rest)??;
         let keys = (take_bound(rest)?, take_bound(rest)?);
-        let (key, value) = (take_string(rest)?, take_string(rest)?);
-        let after = key.map(|key| Position { key, value });
+        let (after, until) = (take_position(rest)?, take_position(rest)?);
         let (is_reverse, keys_only) = (flags & 1 != 0, flags & 2 != 0);
-        let token =
-            Self { store, commit, table, keys, is_reverse, keys_only, values, skip, limit, after };
+        let token = Self {
+            store,
+            commit,
+            table,
+            keys,
+            is_reverse,
+            keys_only,
+            values,
+            skip,
+            limit,
+            after,
+            until,
+        };
         rest.is_empty().then_some(token)
     }
 }
@@ -222,6 +233,11 @@ fn take_string(rest: &mut &[u8]) -> Option<Option<Vec<u8>>> {
     let (string, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = after;
     Some(Some(string.to_vec()))
+}
+
+fn take_position(rest: &mut &[u8]) -> Option<Option<Position>> {
+    let (key, value) = (take_string(rest)?, take_string(rest)?);
+    Some(key.map(|key| Position { key, value }))
 }
 
 fn take_bound(rest: &mut &[u8]) -> Option<Bound<Vec<u8>>> {

@@ -54,12 +54,12 @@ impl Snapshot for ReadTxn {
                     pass(&mut range, false, pairs_up_to(self, table, ends.low.as_ref())?)?;
                     pass(&mut range, true, pairs_from(self, table, ends.high.as_ref())?)?;
                 }
-                pass(&mut range, scan.is_reverse, scan.to_skip(ends.taken))?;
+                pass(&mut range, scan.is_reverse, scan.to_skip(ends))?;
                 Way::Each(Box::new(range))
             }
             Values::First | Values::Last => {
                 let mut keys = Keys::new(self, table, (low, high), scan.values == Values::Last)?;
-                keys.pass(scan.is_reverse, scan.to_skip(ends.taken))?;
+                keys.pass(scan.is_reverse, scan.to_skip(ends))?;
                 Way::Keys(Box::new(keys))
             }
         };
@@ -113,6 +113,8 @@ struct Keys<'t> {
     first: u64,
     left: u64,
     has_begun: (bool, bool),
+    /// Whether keys were taken from either end, or left out there.
+    is_moved: (bool, bool),
     takes_last: bool,
 }
 
@@ -136,6 +138,7 @@ impl<'t> Keys<'t> {
             first: before,
             left: txn.count_range(table, (low, high))?.keys,
             has_begun: (false, false),
+            is_moved: (false, false),
             takes_last,
         })
     }
@@ -147,8 +150,11 @@ impl<'t> Keys<'t> {
             self.left -= keys;
             // The next step begins with a descent to where it is then.
             match at_back {
-                false => (self.first, self.has_begun.0) = (self.first + keys, false),
-                true => self.has_begun.1 = false,
+                false => {
+                    self.first += keys;
+                    (self.has_begun.0, self.is_moved.0) = (false, true);
+                }
+                true => (self.has_begun.1, self.is_moved.1) = (false, true),
             }
         }
         Ok(())
@@ -171,7 +177,7 @@ impl<'t> Keys<'t> {
                 None => None,
             }
         };
-        self.has_begun.0 = true;
+        (self.has_begun.0, self.is_moved.0) = (true, true);
         (self.first, self.left) = (self.first + 1, self.left - 1);
         match entry {
             Some(_) if self.takes_last => self.front.last_value(self.txn),
@@ -179,13 +185,17 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// The pair at which an end stands.
+    /// A pair of the key at which an end stands.
     fn reached(&self, backwards: bool) -> Result<Option<Entry<'t>>> {
-        let (cursor, has_begun) = match backwards {
-            false => (&self.front, self.has_begun.0),
-            true => (&self.back, self.has_begun.1),
+        let (cursor, has_begun, is_moved, place) = match backwards {
+            false => (&self.front, self.has_begun.0, self.is_moved.0, self.first.wrapping_sub(1)),
+            true => (&self.back, self.has_begun.1, self.is_moved.1, self.first + self.left),
         };
-        if has_begun { cursor.clone().current(self.txn) } else { Ok(None) }
+        match is_moved {
+            true if has_begun => cursor.clone().current(self.txn),
+            true => self.key_at(place),
+            false => Ok(None),
+        }
     }
 
     fn next_back(&mut self) -> Result<Option<Entry<'t>>> {
@@ -200,7 +210,7 @@ impl<'t> Keys<'t> {
                 None => None,
             }
         };
-        self.has_begun.1 = true;
+        (self.has_begun.1, self.is_moved.1) = (true, true);
         self.left -= 1;
         match entry {
             Some(_) if self.takes_last => self.back.last_value(self.txn),

@@ -172,8 +172,11 @@ impl<'t, S: Snapshot> Iterator for Range<'t, S> {
 
     fn nth(&mut self, n: usize) -> Option<Self::Item> {
         if n >= self.left() {
+            // It stands on the last entry then, for those that ask how far it came.
+            let last = self.left.checked_sub(1)?;
+            let found = self.jump(last);
             self.left = 0;
-            return None;
+            return found.err().map(Err);
         }
         if n <= STEPS_MAX {
             for _ in 0..n {
@@ -212,8 +215,10 @@ impl<S: Snapshot> DoubleEndedIterator for Range<'_, S> {
 
     fn nth_back(&mut self, n: usize) -> Option<Self::Item> {
         if n >= self.left() {
+            let last = self.left.checked_sub(1)?;
+            let found = self.jump_back(last);
             self.left = 0;
-            return None;
+            return found.err().map(Err);
         }
         if n <= STEPS_MAX {
             for _ in 0..n {

@@ -565,14 +565,22 @@ impl Store {
     /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
     /// use std::time::Duration;
     /// let seen = store.newest_commit();
-    /// assert!(!store.wait_for_commit(seen, Some(Duration::from_millis(1))));
+    /// assert!(!store.wait_for_commit(seen, Some(Duration::from_millis(1)))?);
     /// store.pin("one more commit")?;
-    /// assert!(store.wait_for_commit(seen, None));
+    /// assert!(store.wait_for_commit(seen, None)?);
     /// # Ok(()) }
     /// ```
-    pub fn wait_for_commit(&self, commit: u64, most: Option<Duration>) -> bool {
-        let inner = &self.inner;
-        inner.lock.wait_for_ring(&|| inner.latest_number() > commit, most)
+    ///
+    /// # Errors
+    /// [`Error::Locked`] after a fork; [`Error::Interrupted`] within a fifth of a second.
+    pub fn wait_for_commit(&self, commit: u64, most: Option<Duration>) -> Result<bool> {
+        self.inner.check_process()?;
+        let is_newer = || self.inner.latest_number() > commit;
+        let is_over = || is_newer() || self.inner.pages.interrupted().is_err();
+        if self.inner.lock.wait_for_ring(&is_over, most) && !is_newer() {
+            self.inner.pages.interrupted()?;
+        }
+        Ok(is_newer())
     }
 
     /// Sixteen random bytes that were drawn when the store was created: no other store has them,

@@ -43,7 +43,7 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
             "a maximum size is for stores of the engine tree; this one is of the engine lsm",
         )),
         Command::Compact(args) => whole::compact(&args, json),
-        Command::Pin(_) | Command::Diff(_) => Err(Failure::usage(
+        Command::Pin(_) | Command::Diff(_) | Command::Follow(_) => Err(Failure::usage(
             "pins are for stores of the engine tree; this one is of the engine lsm",
         )),
         Command::Dump(args) => portable::dump(&args, json),

@@ -1,0 +1,629 @@
+//! Streams of both engines beside a model: every form, with writers between the pairs, renewals at
+//! every possible place, tokens over reopenings, both directions, duplicates; sinks of every mode;
+//! followers beside the streams of the tree engine.
+//!
+//! What a stream must give next follows from three things: what it was asked for, the pairs that it
+//! gave last from either end, and the content of the commit that it says it sees. So the model keeps
+//! the content of every commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use hedgerow::stream::{
+    Batch, Cut, Event, Item as _, Mode, OnReject, Pairs, Position, Renewal, Scan, Sink, Source,
+    Target, Token, Values,
+};
+use hedgerow::tree::{Change, Diff, Snapshot as _, Store, TableOptions};
+use hedgerow::{Durability, lsm};
+
+use crate::job::{Failure, SeedReport, Settings, caught};
+use crate::rng::Rng;
+use crate::run::{Disagreement, Outcome};
+
+type Pair = (Vec<u8>, Vec<u8>);
+/// The pairs of the one table in their order.
+type Content = Rc<Vec<Pair>>;
+
+const TABLE: &str = "t";
+/// Streams at a time.
+const STREAMS: usize = 4;
+/// Keys are drawn from this many.
+const KEYS: u64 = 400;
+
+/// An engine under test.
+trait Subject: Source + Target {
+    fn open(path: &Path, duplicates: bool) -> hedgerow::Result<Self>;
+    /// Stores and removes pairs in one commit; a pair without a value removes its key.
+    fn write(&self, pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> hedgerow::Result<()>;
+    /// Compares two moments otherwise than by streams, where the engine can.
+    fn compare(old: &Self::Snapshot, new: &Self::Snapshot) -> hedgerow::Result<Option<Changes>>;
+    const COUNTS: bool;
+}
+
+/// Pairs that are only in the older one of two moments, and only in the newer one.
+type Changes = (BTreeSet<Pair>, BTreeSet<Pair>);
+
+impl Subject for Store {
+    const COUNTS: bool = true;
+
+    fn open(path: &Path, duplicates: bool) -> hedgerow::Result<Self> {
+        if path.exists() {
+            return Store::open(path);
+        }
+        let store = Store::builder().page_size(4096).create(path)?;
+        let mut txn = store.begin_write()?;
+        let options = TableOptions::new();
+        txn.create_table(TABLE, &if duplicates { options.duplicates() } else { options })?;
+        txn.commit()?;
+        Ok(store)
+    }
+
+    fn write(&self, pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> hedgerow::Result<()> {
+        let mut txn = self.begin_write()?;
+        let table = txn.table(TABLE)?;
+        for (key, value) in pairs {
+            match value {
+                Some(value) => txn.put(table, key, value)?,
+                None => drop(txn.delete(table, key)?),
+            }
+        }
+        txn.commit_with(Durability::None)
+    }
+
+    fn compare(old: &Self::Snapshot, new: &Self::Snapshot) -> hedgerow::Result<Option<Changes>> {
+        let mut changes = Changes::default();
+        for change in Diff::new(old, new, TABLE)? {
+            match change? {
+                Change::Added { key, value } => {
+                    changes.1.insert((key.to_vec(), value.to_vec()));
+                }
+                Change::Removed { key, value } => {
+                    changes.0.insert((key.to_vec(), value.to_vec()));
+                }
+                Change::Changed { key, old, new } => {
+                    changes.0.insert((key.to_vec(), old.to_vec()));
+                    changes.1.insert((key.to_vec(), new.to_vec()));
+                }
+            }
+        }
+        Ok(Some(changes))
+    }
+}
+
+impl Subject for lsm::Db {
+    const COUNTS: bool = false;
+
+    fn open(path: &Path, _: bool) -> hedgerow::Result<Self> {
+        let options = lsm::Options::new().create(true).memory_limit(8 << 20);
+        let db = options.open(path)?;
+        db.keyspace(TABLE, Default::default())?;
+        Ok(db)
+    }
+
+    fn write(&self, pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> hedgerow::Result<()> {
+        let keyspace = self.keyspace(TABLE, Default::default())?;
+        let mut batch = lsm::Batch::new();
+        for (key, value) in pairs {
+            match value {
+                Some(value) => batch.put(&keyspace, key, value)?,
+                None => batch.delete(&keyspace, key)?,
+            }
+        }
+        self.write_with(batch, Durability::None)
+    }
+
+    fn compare(_: &Self::Snapshot, _: &Self::Snapshot) -> hedgerow::Result<Option<Changes>> {
+        Ok(None)
+    }
+}
+
+/// Runs one seed on the tree engine.
+pub fn run_tree(seed: u64, settings: &Settings) -> SeedReport<()> {
+    run_seed::<Store>(seed, settings)
+}
+
+/// Runs one seed on the log-structured engine.
+pub fn run_lsm(seed: u64, settings: &Settings) -> SeedReport<()> {
+    run_seed::<lsm::Db>(seed, settings)
+}
+
+fn run_seed<S: Subject>(seed: u64, settings: &Settings) -> SeedReport<()> {
+    let begin = std::time::Instant::now();
+    let mut ops = 0;
+    let duplicates = S::COUNTS && seed.is_multiple_of(2);
+    let result = caught(|| {
+        let folder = tempfile::tempdir_in(&settings.folder)
+            .map_err(|e| Disagreement::from(format!("no folder for a store: {e}")))?;
+        let mut run = Run::<S>::new(seed, folder.path().join("store"), duplicates)?;
+        while ops < settings.ops {
+            run.step()?;
+            ops += 1;
+        }
+        Ok(())
+    });
+    let config = format!("duplicates: {duplicates}");
+    let failure = result.err().map(|disagreement| {
+        let shrunk = disagreement.clone();
+        Failure { disagreement, config, ops: Vec::new(), shrunk }
+    });
+    SeedReport { seed, ops, time: begin.elapsed(), failure }
+}
+
+/// What a stream was asked for, and where it must be.
+#[derive(Clone)]
+struct Asked {
+    keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    is_reverse: bool,
+    skip: u64,
+    limit: Option<u64>,
+    keys_only: bool,
+    values: Values,
+    /// Pairs between two renewals.
+    renewal: Option<u64>,
+    low: Option<Pair>,
+    high: Option<Pair>,
+    taken: u64,
+}
+
+impl Asked {
+    fn scan(&self) -> Scan {
+        let mut scan = Scan::new(TABLE).range(self.keys.clone()).skip(self.skip);
+        scan = scan.values(self.values);
+        if let Some(limit) = self.limit {
+            scan = scan.limit(limit);
+        }
+        if self.is_reverse {
+            scan = scan.reverse();
+        }
+        if self.keys_only {
+            scan = scan.keys_only();
+        }
+        self.renewed(scan)
+    }
+
+    fn renewed(&self, scan: Scan) -> Scan {
+        match self.renewal {
+            Some(pairs) => scan.renewal(Renewal::never().pairs(pairs)),
+            None => scan,
+        }
+    }
+
+    /// What is left of a content, in the order of the keys.
+    fn left(&self, content: &[Pair], duplicates: bool) -> Vec<Pair> {
+        let is_in = |key: &[u8]| {
+            std::ops::RangeBounds::<[u8]>::contains(
+                &(self.keys.0.as_ref().map(Vec::as_slice), self.keys.1.as_ref().map(Vec::as_slice)),
+                key,
+            )
+        };
+        let each = self.values == Values::Each;
+        let is_after = |pair: &Pair, end: &Pair| {
+            if each && duplicates { pair > end } else { pair.0 > end.0 }
+        };
+        let mut left: Vec<Pair> = content.iter().filter(|pair| is_in(&pair.0)).cloned().collect();
+        match self.values {
+            Values::Each => {}
+            Values::First => left.dedup_by(|next, kept| next.0 == kept.0),
+            Values::Last => {
+                left.reverse();
+                left.dedup_by(|next, kept| next.0 == kept.0);
+                left.reverse();
+            }
+        }
+        left.retain(|pair| self.low.as_ref().is_none_or(|low| is_after(pair, low)));
+        left.retain(|pair| self.high.as_ref().is_none_or(|high| is_after(high, pair)));
+        left
+    }
+
+    /// Leaves out the first pairs, as a stream does when it takes its first snapshot.
+    fn pass(&mut self, content: &[Pair], duplicates: bool) {
+        let left = self.left(content, duplicates);
+        let Some(last) = self.skip.min(left.len() as u64).checked_sub(1) else { return };
+        match self.is_reverse {
+            false => self.low = Some(left[last as usize].clone()),
+            true => self.high = Some(left[left.len() - 1 - last as usize].clone()),
+        }
+    }
+
+    /// How many pairs may still be given.
+    fn allowed(&self) -> u64 {
+        self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken))
+    }
+}
+
+struct Stream<S: Source> {
+    pairs: Pairs<S>,
+    asked: Asked,
+    /// The pairs since it was made, since it took its snapshot, and the commit of that.
+    given: u64,
+    since: u64,
+    commit: u64,
+}
+
+struct Run<S: Subject> {
+    rng: Rng,
+    path: PathBuf,
+    duplicates: bool,
+    store: Option<S>,
+    content: Content,
+    /// The content of each commit.
+    history: BTreeMap<u64, Content>,
+    streams: Vec<Stream<S>>,
+    old: Option<(S::Snapshot, Content)>,
+}
+
+fn agree<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Outcome<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{what}: found {found:?}, expected {expected:?}").into()),
+    }
+}
+
+impl<S: Subject> Run<S> {
+    fn new(seed: u64, path: PathBuf, duplicates: bool) -> Outcome<Self> {
+        let store = S::open(&path, duplicates)?;
+        let content = Content::default();
+        let history = BTreeMap::from([(store.newest_commit(), Rc::clone(&content))]);
+        let (store, streams) = (Some(store), Vec::new());
+        let rng = Rng::new(seed, 51);
+        Ok(Self { rng, path, duplicates, store, content, history, streams, old: None })
+    }
+
+    fn store(&self) -> Outcome<S> {
+        self.store.clone().ok_or_else(|| Disagreement::from("no store".to_owned()))
+    }
+
+    fn step(&mut self) -> Outcome<()> {
+        match self.rng.below(100) {
+            0..8 => self.write(),
+            8..11 => self.sink(),
+            11 => self.differ(),
+            12 if self.rng.chance(1, 20) => self.reopen(),
+            12..20 => self.begin(),
+            20..24 => self.walk(),
+            _ if self.streams.is_empty() => self.begin(),
+            _ => {
+                let n = self.rng.index(self.streams.len());
+                self.advance(n)
+            }
+        }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.rng.below(KEYS);
+        // Some keys are prefixes of others.
+        format!("{number:x}").into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = if self.duplicates { self.rng.index(3) } else { self.rng.index(60) };
+        vec![b'a' + self.rng.below(4) as u8; len]
+    }
+
+    /// A commit of the model.
+    fn committed(&mut self, pairs: BTreeSet<Pair>) -> Outcome<()> {
+        self.content = Rc::new(pairs.into_iter().collect());
+        self.history.insert(self.store()?.newest_commit(), Rc::clone(&self.content));
+        let needed = self.streams.iter().map(|stream| stream.commit).min();
+        if let Some(needed) = needed {
+            self.history = self.history.split_off(&needed);
+        }
+        Ok(())
+    }
+
+    fn put(&self, pairs: &mut BTreeSet<Pair>, key: &[u8], value: &[u8]) {
+        if !self.duplicates {
+            pairs.retain(|pair| pair.0 != key);
+        }
+        pairs.insert((key.to_vec(), value.to_vec()));
+    }
+
+    fn write(&mut self) -> Outcome<()> {
+        let mut pairs: BTreeSet<Pair> = self.content.iter().cloned().collect();
+        let mut writes = Vec::new();
+        let grows = pairs.len() < 500;
+        for _ in 0..self.rng.between(1, 12) {
+            let key = self.key();
+            let puts = self.rng.chance(if grows { 3 } else { 1 }, 4);
+            let value = if puts { Some(self.value()) } else { None };
+            match &value {
+                Some(value) => self.put(&mut pairs, &key, value),
+                None => pairs.retain(|pair| pair.0 != key),
+            }
+            writes.push((key, value));
+        }
+        self.store()?.write(&writes)?;
+        self.committed(pairs)
+    }
+
+    /// A sink that takes pairs, some of which it must reject.
+    fn sink(&mut self) -> Outcome<()> {
+        let mut pairs: BTreeSet<Pair> = self.content.iter().cloned().collect();
+        let kind = self.rng.below(if self.duplicates { 2 } else { 4 });
+        let mode = match kind {
+            0 => Mode::Put,
+            1 => Mode::New,
+            2 => Mode::Replace,
+            _ => Mode::Merge(Box::new(|_, old, new| match new.len() % 3 {
+                0 => None,
+                _ => Some([old.unwrap_or_default(), new].concat().into_iter().take(80).collect()),
+            })),
+        };
+        let cut = self.rng.below(6) + 1;
+        let mut sink = Sink::new(&self.store()?, TABLE)?
+            .mode(mode)
+            .on_reject(OnReject::Ignore)
+            .cut(Cut::never().pairs(cut))
+            .durability(Durability::None);
+        let (mut rejected, mut stored) = (0, 0);
+        let mut last = self.key();
+        for _ in 0..self.rng.index(30) {
+            let (key, value) = (self.key(), self.value());
+            // Runs in order are appended.
+            let key = if self.rng.chance(2, 3) { [&last[..], b"0"].concat() } else { key };
+            let key: Vec<u8> = key.into_iter().take(40).collect();
+            let there = |pairs: &BTreeSet<Pair>| {
+                let mut of_key = pairs.iter().filter(|pair| pair.0 == key);
+                of_key.next().map(|pair| pair.1.clone())
+            };
+            let takes = match kind {
+                0 => true,
+                1 if self.duplicates => !pairs.contains(&(key.clone(), value.clone())),
+                1 => there(&pairs).is_none(),
+                2 => there(&pairs).is_some(),
+                _ => true,
+            };
+            agree("a sink's answer", &sink.put(&key, &value)?, &takes)?;
+            match (takes, kind) {
+                (false, _) => rejected += 1,
+                (true, 3) if value.len().is_multiple_of(3) => pairs.retain(|pair| pair.0 != key),
+                (true, 3) => {
+                    let old = there(&pairs).unwrap_or_default();
+                    let merged: Vec<u8> = [old, value].concat().into_iter().take(80).collect();
+                    self.put(&mut pairs, &key, &merged);
+                }
+                (true, _) => self.put(&mut pairs, &key, &value),
+            }
+            stored += u64::from(takes);
+            last = key;
+        }
+        let report = sink.finish()?;
+        agree("what a sink reports", &(report.pairs, report.rejected), &(stored, rejected))?;
+        // Its commits in between are seen by nobody: nothing else ran.
+        self.committed(pairs)
+    }
+
+    /// The newest moment beside an older one.
+    fn differ(&mut self) -> Outcome<()> {
+        let new = self.store()?.begin()?;
+        if let Some((old, content)) = &self.old
+            && let Some((gone, come)) = S::compare(old, &new)?
+        {
+            let before: BTreeSet<Pair> = content.iter().cloned().collect();
+            let after: BTreeSet<Pair> = self.content.iter().cloned().collect();
+            agree("removed pairs", &gone, &before.difference(&after).cloned().collect())?;
+            agree("added pairs", &come, &after.difference(&before).cloned().collect())?;
+        }
+        if self.rng.chance(1, 3) {
+            self.old = Some((new, Rc::clone(&self.content)));
+        }
+        Ok(())
+    }
+
+    /// Streams outlive this by their tokens.
+    fn reopen(&mut self) -> Outcome<()> {
+        let mut tokens = Vec::new();
+        for stream in self.streams.drain(..) {
+            tokens.push((stream.pairs.token()?.to_string(), stream.asked));
+        }
+        (self.old, self.store) = (None, None);
+        self.store = Some(S::open(&self.path, self.duplicates)?);
+        self.history = BTreeMap::from([(self.store()?.newest_commit(), Rc::clone(&self.content))]);
+        for (token, asked) in tokens {
+            let token: Token = token.parse()?;
+            self.resume(&token, asked)?;
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, token: &Token, asked: Asked) -> Outcome<()> {
+        let store = self.store()?;
+        let pairs = asked.renewed(Scan::resume(token, &store)?).pairs(&store)?;
+        let commit = pairs.commit();
+        self.streams.push(Stream { pairs, asked, given: 0, since: 0, commit });
+        Ok(())
+    }
+
+    fn ask(&mut self) -> Asked {
+        let mut bound = || match self.rng.below(4) {
+            0 => Bound::Included(format!("{:x}", self.rng.below(KEYS)).into_bytes()),
+            1 => Bound::Excluded(format!("{:x}", self.rng.below(KEYS)).into_bytes()),
+            _ => Bound::Unbounded,
+        };
+        let keys = (bound(), bound());
+        let rng = &mut self.rng;
+        let values = if self.duplicates {
+            [Values::Each, Values::First, Values::Last]
+        } else {
+            [Values::Each; 3]
+        };
+        Asked {
+            keys,
+            is_reverse: rng.chance(1, 2),
+            skip: if rng.chance(1, 4) { rng.below(40) } else { 0 },
+            limit: rng.chance(1, 4).then(|| rng.below(60)),
+            keys_only: rng.chance(1, 8),
+            values: rng.pick(&values),
+            renewal: rng.chance(1, 2).then(|| 1 + rng.below(8)),
+            low: None,
+            high: None,
+            taken: 0,
+        }
+    }
+
+    fn begin(&mut self) -> Outcome<()> {
+        let mut asked = self.ask();
+        if self.streams.len() == STREAMS {
+            let at = self.rng.index(STREAMS);
+            self.streams.swap_remove(at);
+        }
+        let pairs = asked.scan().pairs(&self.store()?)?;
+        let commit = pairs.commit();
+        asked.pass(&self.content, self.duplicates);
+        self.streams.push(Stream { pairs, asked, given: 0, since: 0, commit });
+        Ok(())
+    }
+
+    /// The borrowed form, from both ends, and batches, of a moment.
+    fn walk(&mut self) -> Outcome<()> {
+        let asked = Asked { renewal: None, ..self.ask() };
+        let mut passed = asked.clone();
+        passed.pass(&self.content, self.duplicates);
+        let mut expected = passed.left(&self.content, self.duplicates);
+        if asked.is_reverse {
+            expected.reverse();
+        }
+        expected.truncate(asked.allowed().min(usize::MAX as u64) as usize);
+        if asked.keys_only {
+            expected.iter_mut().for_each(|pair| pair.1.clear());
+        }
+        let store = self.store()?;
+        let snapshot = store.begin()?;
+        let mut walker = asked.scan().walk(&snapshot)?;
+        if S::COUNTS {
+            agree("what is left", &walker.remaining(), &Some(expected.len() as u64))?;
+        }
+        let mut found = (Vec::new(), Vec::new());
+        loop {
+            let is_front = asked.limit.is_some() || self.rng.chance(1, 2);
+            let entry = if is_front { walker.next() } else { walker.next_back() };
+            let Some(entry) = entry.transpose()? else { break };
+            let pair = (entry.key().to_vec(), entry.value().to_vec());
+            if is_front { found.0.push(pair) } else { found.1.push(pair) }
+        }
+        found.0.extend(found.1.into_iter().rev());
+        agree("a borrowed stream", &found.0, &expected)?;
+        let mut found = Vec::new();
+        let mut batches = asked.scan().batches(&store, self.rng.between(1, 50), 1 << 12)?;
+        let mut batch = Batch::default();
+        while batches.fill(&mut batch)? {
+            found.extend(batch.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+        }
+        agree("batches", &found, &expected)
+    }
+
+    /// One step of a stream.
+    fn advance(&mut self, n: usize) -> Outcome<()> {
+        match self.rng.below(12) {
+            0 => self.streams[n].pairs.park()?,
+            1 => {
+                let stream = self.streams.swap_remove(n);
+                let token = stream.pairs.token()?;
+                drop(stream.pairs);
+                let token = Token::from_bytes(&token.to_bytes())?;
+                return self.resume(&token, stream.asked);
+            }
+            how => return self.take(n, how),
+        }
+        Ok(())
+    }
+
+    /// Takes the next pair in some way.
+    fn take(&mut self, n: usize, how: u64) -> Outcome<()> {
+        let newest = self.store()?.newest_commit();
+        let stream = &mut self.streams[n];
+        let at_back = how < 4;
+        let leaves_out = if how == 4 { self.rng.below(20) } else { 0 };
+        let before = stream.commit;
+        // A parked or old stream takes the newest moment first.
+        let is_due = stream.asked.renewal.is_some_and(|pairs| stream.since >= pairs);
+        let was_parked = stream.pairs.is_parked();
+        let mut told = None;
+        let found = match how {
+            0..4 => stream.pairs.next_back().transpose()?,
+            4 => stream.pairs.nth(leaves_out as usize).transpose()?,
+            5 => {
+                let pair = stream.pairs.see(|key, value| (key.to_vec(), value.to_vec()))?;
+                return self.check(n, (false, 0), (is_due, was_parked, newest), pair);
+            }
+            6 => loop {
+                match stream.pairs.event()? {
+                    None => break None,
+                    Some(Event::Pair(pair)) => break Some(pair),
+                    Some(Event::Renewed { from, to }) => told = Some((from, to)),
+                }
+            },
+            _ => stream.pairs.next().transpose()?,
+        };
+        if let Some((from, to)) = told {
+            let now = stream.pairs.commit();
+            agree("the commit after a renewal", &to, &now)?;
+            if from > before {
+                return Err(format!("renewed from {from}, which came after {before}").into());
+            }
+        }
+        let found = found.map(|pair| (pair.key().to_vec(), pair.value().to_vec()));
+        self.check(n, (at_back, leaves_out), (is_due, was_parked, newest), found)
+    }
+
+    /// Holds what a stream gave beside what it must give.
+    fn check(
+        &mut self,
+        n: usize,
+        (at_back, leaves_out): (bool, u64),
+        (is_due, was_parked, newest): (bool, bool, u64),
+        found: Option<Pair>,
+    ) -> Outcome<()> {
+        let stream = &mut self.streams[n];
+        let now = stream.pairs.commit();
+        if is_due || was_parked {
+            stream.since = 0;
+            // A stream that is over takes no moment any more.
+            if found.is_some() {
+                agree("the commit after a renewal", &now, &newest)?;
+            }
+        } else {
+            agree("the commit without a renewal", &now, &stream.commit)?;
+        }
+        stream.commit = now;
+        let content = self.history.get(&now);
+        let content = content.ok_or_else(|| format!("commit {now} was never the newest"))?;
+        let left = stream.asked.left(content, self.duplicates);
+        let is_last = stream.asked.is_reverse != at_back;
+        let allowed = stream.asked.allowed().min(left.len() as u64);
+        let expected = (leaves_out < allowed).then(|| match is_last {
+            false => &left[leaves_out as usize],
+            true => &left[left.len() - 1 - leaves_out as usize],
+        });
+        let shown = |pair: &Pair| match stream.asked.keys_only {
+            true => (pair.0.clone(), Vec::new()),
+            false => pair.clone(),
+        };
+        agree("the next pair", &found, &expected.map(shown))?;
+        let Some(pair) = expected else {
+            self.streams.swap_remove(n);
+            return Ok(());
+        };
+        let asked = &mut stream.asked;
+        if is_last {
+            asked.high = Some(pair.clone())
+        } else {
+            asked.low = Some(pair.clone())
+        }
+        asked.taken += leaves_out + 1;
+        stream.since += leaves_out + 1;
+        stream.given += leaves_out + 1;
+        if S::COUNTS {
+            let expected = allowed - leaves_out - 1;
+            agree("what is left", &stream.pairs.remaining(), &Some(expected))?;
+        }
+        agree("how many were given", &stream.pairs.given(), &stream.given)?;
+        let token = stream.pairs.token()?;
+        let end = if stream.asked.is_reverse { &stream.asked.high } else { &stream.asked.low };
+        let key = |position: &Position| position.key.clone();
+        let expected = end.as_ref().map(|pair| pair.0.clone());
+        agree("the key of a token", &token.after().map(key), &expected)
+    }
+}
