@@ -202,19 +202,37 @@ class OpenDB final : public DB {
   std::unique_ptr<COptions> options_;
 };
 
-// Whether a database can be in an environment, and its folder there.
-Status Place(const Options& options, const std::string& name, std::string* folder,
-             bool* in_memory) {
-  Env* env = options.env != nullptr ? Underlying(options.env) : Env::Default();
-  if (env == nullptr) {
-    return Status::NotSupported(
-        name, "an environment of the program's own; it can wrap Env::Default() or NewMemEnv()");
+// Where a database is.
+struct Place {
+  Place(const Options& options, const std::string& name) : name(name), folder(name) {
+    Env* env = options.env != nullptr ? Underlying(options.env) : Env::Default();
+    if (env == nullptr) {
+      status = Status::NotSupported(
+          name, "an environment of the program's own; it can wrap Env::Default() or NewMemEnv()");
+      return;
+    }
+    const std::string there = InMemory(env, name);
+    in_memory = !there.empty();
+    if (in_memory) folder = there;
   }
-  *folder = InMemory(env, name);
-  *in_memory = !folder->empty();
-  if (!*in_memory) *folder = name;
-  return Status::OK();
-}
+
+  // An error of a C function, which names the folder.
+  Status StatusHere(char* error) const {
+    if (error == nullptr || !in_memory) return StatusOf(error);
+    std::string text = error;
+    leveldb_free(error);
+    for (size_t at; (at = text.find(folder)) != std::string::npos;) {
+      text.replace(at, folder.size(), name);
+    }
+    return StatusOf(&text[0], false);
+  }
+
+  // Why it cannot be there.
+  Status status;
+  const std::string name;
+  std::string folder;
+  bool in_memory = false;
+};
 
 }  // namespace
 
@@ -232,36 +250,30 @@ Status DB::Delete(const WriteOptions& options, const Slice& key) {
 
 Status DB::Open(const Options& options, const std::string& name, DB** dbptr) {
   *dbptr = nullptr;
-  std::string folder;
-  bool in_memory = false;
-  Status status = Place(options, name, &folder, &in_memory);
-  if (!status.ok()) return status;
-  std::unique_ptr<COptions> given(new COptions(options, in_memory));
+  const Place place(options, name);
+  if (!place.status.ok()) return place.status;
+  std::unique_ptr<COptions> given(new COptions(options, place.in_memory));
   char* error = nullptr;
-  leveldb_t* inside = leveldb_open(given->options, folder.c_str(), &error);
+  leveldb_t* inside = leveldb_open(given->options, place.folder.c_str(), &error);
   if (inside != nullptr) *dbptr = new OpenDB(inside, std::move(given));
-  return StatusOf(error);
+  return place.StatusHere(error);
 }
 
 Status DestroyDB(const std::string& name, const Options& options) {
-  std::string folder;
-  bool in_memory = false;
-  Status status = Place(options, name, &folder, &in_memory);
-  if (!status.ok()) return status;
+  const Place place(options, name);
+  if (!place.status.ok()) return place.status;
   char* error = nullptr;
-  leveldb_destroy_db(nullptr, folder.c_str(), &error);
-  return StatusOf(error);
+  leveldb_destroy_db(nullptr, place.folder.c_str(), &error);
+  return place.StatusHere(error);
 }
 
 Status RepairDB(const std::string& dbname, const Options& options) {
-  std::string folder;
-  bool in_memory = false;
-  Status status = Place(options, dbname, &folder, &in_memory);
-  if (!status.ok()) return status;
-  const COptions given(options, in_memory);
+  const Place place(options, dbname);
+  if (!place.status.ok()) return place.status;
+  const COptions given(options, place.in_memory);
   char* error = nullptr;
-  leveldb_repair_db(given.options, folder.c_str(), &error);
-  return StatusOf(error);
+  leveldb_repair_db(given.options, place.folder.c_str(), &error);
+  return place.StatusHere(error);
 }
 
 leveldb_t* HedgerowDB(DB* db) {

@@ -8,6 +8,15 @@
 #include "leveldb/c.h"
 #include "leveldb/status.h"
 
+namespace leveldb {
+
+class Cache;
+class Env;
+
+}  // namespace leveldb
+
+#pragma GCC visibility push(hidden)
+
 extern "C" {
 
 // An iterator begins with this: the entry that it stands at.
@@ -40,11 +49,8 @@ void inside_unlock(FileLockInside* lock);
 
 namespace leveldb {
 
-class Cache;
-class Env;
-
-// An error of a C function, which is freed; null is none.
-Status StatusOf(char* error);
+// An error of a C function; null is none. It is freed, unless it is kept by somebody else.
+Status StatusOf(char* error, bool is_freed = true);
 
 // What a cache of this library was made for; 0 for null and others.
 size_t CapacityOf(Cache* cache);
@@ -62,5 +68,7 @@ Status SystemError(const std::string& context, int error);
 void RemoveAll(const std::string& folder);
 
 }  // namespace leveldb
+
+#pragma GCC visibility pop
 
 #endif  // HEDGEROW_LEVELDB_INSIDE_H_

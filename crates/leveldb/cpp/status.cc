@@ -56,7 +56,7 @@ std::string Status::ToString() const {
   return text.append(state_ + kMessageOffset, LengthOf(state_));
 }
 
-Status StatusOf(char* error) {
+Status StatusOf(char* error, bool is_freed) {
   if (error == nullptr) return Status::OK();
   const Slice text(error);
   Status status;
@@ -78,7 +78,7 @@ Status StatusOf(char* error) {
   } else {
     status = Status::IOError(is("IO error: ", &message) ? message : text);
   }
-  leveldb_free(error);
+  if (is_freed) leveldb_free(error);
   return status;
 }
 

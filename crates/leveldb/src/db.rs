@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::batch::{self, Op};
@@ -215,13 +215,10 @@ pub(crate) fn destroy(name: &[u8]) -> Result<()> {
         return Ok(());
     }
     let lock = FileLock::take(&folder.join(LOCK))?;
-    match folder::content(&folder) {
-        // Damaged, but ours.
-        Ok(_) => {}
-        Err(error) if error.code == Code::Corruption => {
-            folder::engine_of(&folder).map_err(|_| error)?;
-        }
-        Err(error) => {
+    if let Err(error) = folder::content(&folder) {
+        // What is damaged may be ours still.
+        let is_ours = error.code == Code::Corruption && folder::engine_of(&folder)?.is_some();
+        if !is_ours {
             return Err(error);
         }
     }
@@ -232,23 +229,25 @@ pub(crate) fn destroy(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Brings what can be read over to new files, and makes `CURRENT` anew.
+/// Brings what can be read over to new files, and makes `CURRENT` anew. Where there is nothing, an
+/// empty database is made.
 pub(crate) fn repair(name: &[u8], options: &Options) -> Result<()> {
-    let folder: PathBuf = folder::path_of(name);
-    let listed = fs::read_dir(&folder).map(drop);
-    listed.map_err(|error| Status::io(&folder, &error))?;
+    let folder = folder::path_of(name);
+    // What is wrong shows when the lock is taken.
+    let _ = fs::create_dir(&folder);
     let _lock = FileLock::take(&folder.join(LOCK))?;
-    let kind = folder::engine_of(&folder)?;
+    let Some(kind) = folder::engine_of(&folder)? else {
+        return create(&folder, options).map(drop);
+    };
     if !engine::fits(kind, &options.comparator) {
         return Err(Status::invalid("the comparator is not the one of this database"));
     }
     let losses = engine::salvage(kind, &folder)?;
-    if let Ok(Content::Ours(there)) = folder::content(&folder) {
-        there.announce(&folder)?;
-    } else {
-        current(kind, &options.comparator).announce(&folder)?;
-    }
-    Current::publish(&folder)?;
+    let there = match folder::content(&folder) {
+        Ok(Content::Ours(there)) => there,
+        _ => current(kind, &options.comparator),
+    };
+    there.replace(&folder)?;
     let log = options.log.clone().unwrap_or_else(|| log_in(&folder));
     log(&format!("repaired: {} losses", losses.len()));
     losses.iter().for_each(|loss| log(loss));

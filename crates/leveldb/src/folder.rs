@@ -17,6 +17,8 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const LOCK: &str = "LOCK";
 /// `CURRENT` while the engine's files are being made.
 const CURRENT_NEW: &str = "CURRENT.new";
+/// `CURRENT` as a repair makes it anew.
+const CURRENT_REPAIRED: &str = "CURRENT.repaired";
 /// The folder of the log-structured engine.
 pub(crate) const LSM: &str = "lsm";
 /// The files of the tree engine.
@@ -63,24 +65,38 @@ impl Current {
         (is_ours && lines.next().is_none()).then_some(Self { kind, comparator })
     }
 
-    /// Says that a database is being made.
+    /// Says that a database is being made: what is there of it goes if that is cut off.
     pub(crate) fn announce(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(CURRENT_NEW);
-        let written = File::create(&path).and_then(|mut file| {
-            file.write_all(self.encode().as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(|error| Status::io(&path, &error))
+        self.write(&folder.join(CURRENT_NEW))
     }
 
     /// Says that it has been made: durable when this returns.
     pub(crate) fn publish(folder: &Path) -> Result<()> {
-        let path = folder.join(CURRENT);
-        let renamed = fs::rename(folder.join(CURRENT_NEW), &path);
-        renamed.map_err(|error| Status::io(&path, &error))?;
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Status::io(folder, &error))
+        rename(folder, CURRENT_NEW)
     }
+
+    /// Says anew what is there: durable when this returns.
+    pub(crate) fn replace(&self, folder: &Path) -> Result<()> {
+        self.write(&folder.join(CURRENT_REPAIRED))?;
+        rename(folder, CURRENT_REPAIRED)
+    }
+
+    fn write(&self, path: &Path) -> Result<()> {
+        let written = File::create(path).and_then(|mut file| {
+            file.write_all(self.encode().as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(|error| Status::io(path, &error))
+    }
+}
+
+/// Makes a file the one that says what the folder is.
+fn rename(folder: &Path, from: &str) -> Result<()> {
+    let path = folder.join(CURRENT);
+    let renamed = fs::rename(folder.join(from), &path);
+    renamed.map_err(|error| Status::io(&path, &error))?;
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| Status::io(folder, &error))
 }
 
 /// Says what a folder is.
@@ -149,21 +165,18 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
 /// Which engine's files are there, whatever `CURRENT` says.
 ///
 /// # Errors
-/// If the folder cannot be read, or holds nothing of ours.
-pub(crate) fn engine_of(folder: &Path) -> Result<Kind> {
+/// If the folder cannot be read, or holds a database of LevelDB.
+pub(crate) fn engine_of(folder: &Path) -> Result<Option<Kind>> {
     let names = names(folder).map_err(|error| Status::io(folder, &error))?;
     if names.iter().any(|name| is_leveldb(name)) {
         return Err(foreign(folder));
     }
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
-    match (has(TREE[0]), has(LSM)) {
-        (true, _) => Ok(Kind::Tree),
-        (_, true) => Ok(Kind::Lsm),
-        _ => {
-            let message = format!("{}: repair found no files", folder.display());
-            Err(Status::corruption(message))
-        }
-    }
+    Ok(match (has(TREE[0]), has(LSM)) {
+        (true, _) => Some(Kind::Tree),
+        (_, true) => Some(Kind::Lsm),
+        _ => None,
+    })
 }
 
 /// Removes a file that may not be there.
@@ -194,6 +207,7 @@ pub(crate) fn destroy(folder: &Path) -> Result<()> {
         .and_then(|()| remove_folder(&folder.join(SALVAGED)))
         .and_then(|()| LOGS.iter().try_for_each(|name| remove(&folder.join(name))))
         .and_then(|()| remove(&folder.join(CURRENT_NEW)))
+        .and_then(|()| remove(&folder.join(CURRENT_REPAIRED)))
         .and_then(|()| remove(&folder.join(LOCK)));
     removed.map_err(|error| Status::io(folder, &error))
 }

@@ -104,6 +104,10 @@ impl Tree {
             true => txn.table_with(NAME, &self.table)?,
         };
         for op in ops {
+            // Of keys that are equal in the caller's order the newest one is kept.
+            if self.is_custom && op.value.is_some() {
+                txn.delete(table, op.key)?;
+            }
             match op.value {
                 Some(value) => txn.put(table, op.key, value)?,
                 None => txn.delete(table, op.key).map(drop)?,
