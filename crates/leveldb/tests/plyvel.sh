@@ -56,7 +56,7 @@ run() {
         as_user timeout 1200 "$work/env/bin/python" -m pytest -q -p no:cacheprovider \
         --basetemp="$work/$1/base" test > "$work/$1.log" 2>&1) || true
     echo "$1: $(tail -n 1 "$work/$1.log")"
-    grep -q "^$tests passed" "$work/$1.log" || { tail -n 60 "$work/$1.log" >&2; failed=1; }
+    grep -Eq "(^| )$tests passed in" "$work/$1.log" || { tail -n 60 "$work/$1.log" >&2; failed=1; }
 }
 
 failed=0

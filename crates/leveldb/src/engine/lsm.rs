@@ -77,7 +77,8 @@ impl Lsm {
 
     /// A part of the keys is written to tables, and merged in the background as it is anyway.
     pub(crate) fn compact(&self, all: bool) -> Result<()> {
-        Ok(if all { self.db.compact()? } else { self.db.flush()? })
+        let done = if all { self.db.compact() } else { self.db.flush() };
+        Ok(done?)
     }
 
     pub(crate) fn levels(&self) -> [Level; LEVELS] {
