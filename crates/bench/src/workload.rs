@@ -57,8 +57,8 @@ pub(crate) enum Workload {
     Duplicates20,
 }
 
-/// How much more an operation may take than it does. A change elsewhere in the engine moves what the
-/// compiler inlines, and with it each of these numbers by up to a hundredth.
+/// How much more an operation may take than it does. A change elsewhere in the engine moves what
+/// the compiler inlines, and with it each of these numbers by up to a hundredth.
 const SLACK: f64 = 1.02;
 
 /// How a workload is measured and what it is expected to cost.

@@ -8,6 +8,8 @@ mod draft;
 mod exit;
 mod input;
 mod json;
+#[cfg(unix)]
+mod leveldb;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod lmdb_flags;

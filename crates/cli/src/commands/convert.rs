@@ -1,16 +1,22 @@
 //! `convert`: a store from another system's files, or from one of the other engine.
 
 mod engines;
+#[cfg(unix)]
+mod leveldb;
 
 use std::path::PathBuf;
 
 use crate::exit::{Exit, Failure};
 
-/// Make a store from an LMDB database, or from a store of the other engine
+/// Make a store from an LMDB or LevelDB database or a store of the other engine, or a LevelDB database
 ///
 /// From LMDB, the entries of the main database go to the table "main", and each named database to a
 /// table of its name, with its options. A store of the engine tree becomes one of the engine lsm,
 /// and the other way round. The number of entries of each table is compared at the end.
+///
+/// A database of LevelDB becomes one of our library with LevelDB's interface; it is only read, and
+/// every entry of both is compared at the end. Stopped or killed, the same command goes on where it
+/// came to. --to-leveldb does the reverse with a table of a store.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// LMDB's folder (with its data.mdb) or data file
@@ -19,6 +25,22 @@ pub(crate) struct Args {
     /// A store
     #[arg(long, value_name = "STORE", conflicts_with_all = ["from_lmdb", "main_table"])]
     from: Option<PathBuf>,
+    /// LevelDB's folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["from_lmdb", "from", "main_table"])]
+    from_leveldb: Option<PathBuf>,
+    /// Make a database of LevelDB, with the entries of one table
+    #[arg(long, requires = "from")]
+    to_leveldb: bool,
+    /// The table that becomes a database of LevelDB; by default the one of our library with
+    /// LevelDB's interface, or "main"
+    #[arg(long, requires = "to_leveldb", value_name = "NAME", value_parser = crate::open::parse_name)]
+    table: Option<crate::open::Name>,
+    /// The engine of what is made of a database of LevelDB
+    #[arg(long, requires = "from_leveldb")]
+    engine: Option<crate::open::Engine>,
+    /// Leave out what is damaged in a database of LevelDB, and list it
+    #[arg(long, requires = "from_leveldb")]
+    salvage: bool,
     /// The new store
     store: PathBuf,
     /// The table that takes the entries of the main database, in the text format
@@ -33,12 +55,19 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    #[cfg(unix)]
+    match (&args.from, &args.from_leveldb) {
+        (Some(from), _) if args.to_leveldb => return leveldb::to_leveldb(from, &args, json),
+        (None, Some(from)) => return leveldb::from_leveldb(from, &args, json),
+        _ => {}
+    }
     match (&args.from, &args.from_lmdb) {
         (Some(from), _) => engines::run(from, &args.store, json),
         (None, Some(from_lmdb)) => from_lmdb::run(from_lmdb, &args, json),
         (None, None) => Err(Failure::usage(
-            "say what is converted: --from STORE (a store of the other engine), or --from-lmdb \
-             PATH (a database of LMDB); text goes through `load`",
+            "say what is converted: --from STORE (a store of the other engine), --from-lmdb PATH \
+             (a database of LMDB), or --from-leveldb FOLDER (one of LevelDB); text goes through \
+             `load`",
         )),
     }
 }

@@ -12,7 +12,7 @@ use super::varint::Reader;
 use crate::key::{KeyRange, end_of_prefix};
 
 /// The longest key of a user.
-pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
+pub(crate) const KEY_BYTES_MAX: usize = 1 << 20;
 /// The number of a keyspace in front of a key.
 pub(crate) const KEYSPACE_BYTES: usize = 4;
 /// Sequence numbers stay below this: two bits of a word are for the kind.

@@ -17,6 +17,7 @@ use super::options::{Paths, max_pages};
 use super::pages::PageFile;
 use super::recover::META_SLOTS;
 use super::registry::Registered;
+use super::txn::sizes::KEY_MAX;
 use super::words::{
     NOT_PINNED, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_POISON, number_of, slot_of, word_of,
 };
@@ -612,7 +613,7 @@ impl Store {
 
     /// The longest key of a table in bytes.
     pub fn max_key_size(&self) -> usize {
-        65_535
+        KEY_MAX
     }
 
     /// The longest value of a table with duplicates in bytes.

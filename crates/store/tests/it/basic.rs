@@ -198,7 +198,7 @@ fn ranges_from_both_ends() {
 fn sizes_at_the_limits() {
     let scratch = Scratch::new();
     let longest = scratch.store.max_key_size();
-    assert_eq!(longest, 65_535);
+    assert_eq!(longest, 1 << 20);
     let mut txn = scratch.store.begin_write().unwrap();
     let table = txn.create_table("t", &TableOptions::new()).unwrap();
     let key = vec![b'k'; longest];
@@ -206,7 +206,7 @@ fn sizes_at_the_limits() {
     txn.put(table, &key, b"long").unwrap();
     let longer = vec![b'k'; longest + 1];
     match txn.put(table, &longer, b"") {
-        Err(Error::Size { what: "key", len: 65_536, max: 65_535, .. }) => {}
+        Err(Error::Size { what: "key", len: 1_048_577, max: 1_048_576, .. }) => {}
         other => panic!("a key that is too long: {other:?}"),
     }
     txn.commit().unwrap();
@@ -215,6 +215,31 @@ fn sizes_at_the_limits() {
     assert_eq!(txn.get(table, b"").unwrap().unwrap(), b"");
     assert_eq!(txn.get(table, &key).unwrap().unwrap(), b"long");
     assert_eq!(txn.get(table, &key[1..]).unwrap(), None);
+    scratch.check();
+}
+
+/// Zeros only: each key is the beginning of all later ones, so that separators are long, too.
+#[test]
+fn keys_longer_than_pages_that_begin_alike() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    let zeros = vec![0; 200_000];
+    let lens: Vec<usize> = (0..400).map(|n| n * 500).collect();
+    for &len in lens.iter().step_by(2).chain(lens.iter().skip(1).step_by(2).rev()) {
+        txn.put(table, &zeros[..len], &len.to_le_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    let txn = scratch.store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    let found: Vec<usize> =
+        txn.range(table, ..).unwrap().map(|entry| entry.unwrap().key.len()).collect();
+    assert_eq!(found, lens);
+    for len in lens {
+        let value = txn.get(table, &zeros[..len]).unwrap().unwrap();
+        assert_eq!(value, &len.to_le_bytes()[..]);
+        assert!(txn.get(table, &zeros[..len + 1]).unwrap().is_none());
+    }
     scratch.check();
 }
 

@@ -88,6 +88,40 @@ fn threads_commit_at_once_and_readers_see_whole_batches() {
 }
 
 /// Hunts for a second opener that is let in, and for a lock that outlives its holder.
+/// Zeros only: each key is the beginning of all later ones.
+#[test]
+fn keys_longer_than_tables_that_begin_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let zeros = vec![0; 200_000];
+    let lens: Vec<usize> = (0..400).map(|n| n * 500).collect();
+    let (db, space) = open(&path);
+    for &len in lens.iter().step_by(2).chain(lens.iter().skip(1).step_by(2).rev()) {
+        db.put(&space, &zeros[..len], &len.to_le_bytes()).unwrap();
+    }
+    let longest = vec![7; 1 << 20];
+    db.put(&space, &longest, b"longest").unwrap();
+    let longer = [&longest[..], &[7]].concat();
+    assert!(matches!(db.put(&space, &longer, b""), Err(Error::Size { max: 1_048_576, .. })));
+    let look = |db: &Db, space: &Keyspace| {
+        let found = db.range(space, ..=zeros.as_slice()).unwrap();
+        let found: Vec<usize> = found.map(|entry| entry.unwrap().0.len()).collect();
+        assert_eq!(found, lens);
+        for &len in lens.iter().step_by(7) {
+            assert_eq!(db.get(space, &zeros[..len]).unwrap().unwrap(), len.to_le_bytes());
+            assert!(db.get(space, &zeros[..len + 1]).unwrap().is_none());
+        }
+        assert_eq!(db.get(space, &longest).unwrap().unwrap(), b"longest");
+    };
+    look(&db, &space);
+    db.close().unwrap();
+    let (db, space) = open(&path);
+    look(&db, &space);
+    db.compact().unwrap();
+    look(&db, &space);
+    assert!(db.check().unwrap().is_sound());
+}
+
 #[test]
 fn one_opener_at_a_time() {
     let folder = tempfile::tempdir().unwrap();

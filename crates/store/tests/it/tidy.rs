@@ -39,6 +39,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/stream/held.rs", "a snapshot and the way through it"),
     ("crates/store/src/lsm/memtable/arena.rs", "memory that is given back all at once"),
     ("crates/store/src/lsm/memtable/node.rs", "nodes of any length in the arena"),
+    ("crates/leveldb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
     ("crates/lmdb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
     ("crates/lmdb/src/abi.rs", "types of the caller's functions"),
     ("crates/lmdb/src/arena.rs", "memory that is handed out to C"),

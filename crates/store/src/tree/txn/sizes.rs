@@ -4,7 +4,7 @@ use crate::tree::catalog::{OpenTable, Stored};
 use crate::{Error, Result};
 
 /// The longest key in bytes.
-pub(crate) const KEY_MAX: usize = 65_535;
+pub(crate) const KEY_MAX: usize = 1 << 20;
 
 /// The refusal of a length.
 #[cold]

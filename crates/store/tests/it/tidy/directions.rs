@@ -32,6 +32,7 @@ const EXPORTS: &[(&str, &str)] =
 const PACKAGES: &[(&str, &[&str])] = &[
     ("hedgerow", &[]),
     ("hedgerow-cli", &["hedgerow"]),
+    ("leveldb", &["hedgerow"]),
     ("lmdb", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),

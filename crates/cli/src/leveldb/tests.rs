@@ -1,0 +1,102 @@
+//! Databases that are written and read again; tables with every compression; damage.
+
+use std::path::Path;
+
+use super::source::Database;
+use super::target::Target;
+use crate::exit::Failure;
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn entries(count: u32) -> Entries {
+    let entry = |n: u32| {
+        let value = match n % 50 {
+            0 => Vec::new(),
+            1 => vec![n as u8; 5_000],
+            _ => n.to_le_bytes().repeat(1 + n as usize % 20),
+        };
+        (n.to_be_bytes().repeat(1 + n as usize % 3), value)
+    };
+    let mut entries: Entries = (0..count).map(entry).collect();
+    entries.push((Vec::new(), b"of the empty key".to_vec()));
+    entries.sort();
+    entries.dedup_by(|a, b| a.0 == b.0);
+    entries
+}
+
+fn write(folder: &Path, entries: &Entries) {
+    let mut target = Target::new(folder);
+    entries.iter().for_each(|(key, value)| target.put(key, value).unwrap());
+    target.finish().unwrap();
+}
+
+fn read(database: &mut Database, after: Option<&[u8]>) -> Result<Entries, Failure> {
+    let mut found = Entries::new();
+    database.for_each(after, &mut |key, value, _| {
+        found.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+#[test]
+fn what_is_written_is_read_from_any_key_on() {
+    for count in [0, 1, 60_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let entries = entries(count);
+        write(folder.path(), &entries);
+        let mut database = Database::open(folder.path(), false).unwrap();
+        assert_eq!(read(&mut database, None).unwrap(), entries);
+        for at in (0..entries.len()).step_by(7_001) {
+            let after = &entries[at].0;
+            assert_eq!(read(&mut database, Some(after)).unwrap(), entries[at + 1..]);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_refused_and_salvage_names_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = entries(60_000);
+    write(folder.path(), &entries);
+    let path = folder.path().join("000002.ldb");
+    let sound = std::fs::read(&path).unwrap();
+    for at in [1_000, sound.len() / 2, sound.len() - 2_000, sound.len() - 30] {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&path, bytes).unwrap();
+        let mut database = Database::open(folder.path(), false).unwrap();
+        assert!(read(&mut database, None).is_err(), "{at}");
+        let mut database = Database::open(folder.path(), true).unwrap();
+        let found = read(&mut database, None).unwrap();
+        assert!(found.len() < entries.len());
+        let lost = database.lost().to_vec();
+        assert!(!lost.is_empty());
+        let is_named = |key: &[u8]| {
+            lost.iter().any(|lost| {
+                lost.after.as_deref().is_none_or(|after| after <= key)
+                    && lost.until.as_deref().is_none_or(|until| key <= until)
+            })
+        };
+        let mut found = found.into_iter().peekable();
+        for entry in &entries {
+            match found.next_if(|there| there == entry) {
+                Some(_) => {}
+                None => assert!(is_named(&entry.0), "{at}: {:?}", entry.0),
+            }
+        }
+        assert!(found.peek().is_none());
+    }
+}
+
+#[test]
+fn other_folders_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Database::open(folder.path(), false).is_err());
+    std::fs::write(folder.path().join("CURRENT"), "hedgerow leveldb 1\n").unwrap();
+    assert!(Database::open(folder.path(), false).is_err());
+    std::fs::write(folder.path().join("CURRENT"), "MANIFEST-/../x\n").unwrap();
+    assert!(Database::open(folder.path(), false).is_err());
+    std::fs::write(folder.path().join("CURRENT"), "MANIFEST-000009\n").unwrap();
+    assert!(Database::open(folder.path(), false).is_err());
+}

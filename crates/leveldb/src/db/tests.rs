@@ -1,0 +1,187 @@
+//! Databases on both engines beside a map that does the same; what only this library can be asked.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::*;
+use crate::engine::{Move, Str};
+
+fn options(kind: Kind) -> Options {
+    Options { create: true, engine: Some(kind), ..Options::default() }
+}
+
+fn name(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+fn put(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut batch = batch::Batch::new();
+    batch.add(Op { key, value: Some(value) }).unwrap();
+    batch.bytes().to_vec()
+}
+
+fn get(db: &Db, at: Option<&Snapshot>, key: &[u8]) -> Option<Vec<u8>> {
+    db.get(at, key, |value| value.map(<[u8]>::to_vec)).unwrap()
+}
+
+/// All entries forwards, and that backwards they are the same.
+fn entries(db: &Db, at: Option<&Snapshot>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let walk = |from: Move<'_>, step: Move<'_>| {
+        let mut place = db.place(at).unwrap();
+        let mut found = Vec::new();
+        let mut is_there = place.go(from).unwrap();
+        while is_there {
+            let (key, value) = (place.key(), place.value().unwrap());
+            assert!(place.value_here().is_none_or(|here| here.len == value.len));
+            found.push((copy(key), copy(value)));
+            is_there = place.go(step).unwrap();
+        }
+        found
+    };
+    let forwards = walk(Move::First, Move::Next);
+    let mut backwards = walk(Move::Last, Move::Prev);
+    backwards.reverse();
+    assert_eq!(forwards, backwards);
+    forwards
+}
+
+/// What a string for C names.
+fn copy(string: Str) -> Vec<u8> {
+    crate::ffi::copy_for_tests(string)
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % n
+    }
+
+    fn string(&mut self, most: u64) -> Vec<u8> {
+        (0..self.below(most)).map(|_| b'a' + self.below(3) as u8).collect()
+    }
+}
+
+#[test]
+fn random_batches_are_what_a_map_makes_of_them() {
+    for kind in [Kind::Tree, Kind::Lsm] {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("db");
+        let mut random = Random(kind as u64 + 7);
+        let mut model = BTreeMap::new();
+        let mut db = Db::open(name(&path), &options(kind)).unwrap();
+        for round in 0..60 {
+            let (before, model_before) = (db.snapshot().unwrap(), model.clone());
+            let mut batch = batch::Batch::new();
+            for _ in 0..random.below(40) {
+                let (key, value) = (random.string(6), random.string(30));
+                let is_put = random.below(3) > 0;
+                batch.add(Op { key: &key, value: is_put.then_some(value.as_slice()) }).unwrap();
+                match is_put {
+                    true => model.insert(key, value),
+                    false => model.remove(&key),
+                };
+            }
+            db.write_batch(batch.bytes(), round % 5 == 0).unwrap();
+            let expected: Vec<_> = model.clone().into_iter().collect();
+            assert_eq!(entries(&db, None), expected);
+            let then: Vec<_> = model_before.into_iter().collect();
+            assert_eq!(entries(&db, Some(&before)), then);
+            let key = random.string(6);
+            assert_eq!(get(&db, None, &key), model.get(&key).cloned());
+            let mut place = db.place(None).unwrap();
+            let sought = place.go(Move::Seek(&key)).unwrap().then(|| copy(place.key()));
+            assert_eq!(sought.as_ref(), model.range(key..).next().map(|(key, _)| key));
+            assert_eq!(db.count().unwrap(), model.len() as u64);
+            if round % 20 == 7 {
+                drop(before);
+                drop(place);
+                drop(db);
+                db = Db::open(name(&path), &Options::default()).unwrap();
+                assert_eq!(db.kind(), kind);
+            }
+        }
+        db.check().unwrap();
+        db.compact(true);
+        db.backup(name(&home.path().join("copy"))).unwrap();
+        let copy = Db::open(name(&home.path().join("copy")), &Options::default()).unwrap();
+        assert_eq!(entries(&copy, None), entries(&db, None));
+    }
+}
+
+#[test]
+fn refusals_are_worded_as_leveldb_words_them() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("db");
+    let shown = path.display();
+    let open = |options: &Options| Db::open(name(&path), options).map(drop);
+    let refusal = |options: &Options| open(options).unwrap_err().to_string();
+    let plain = Options::default();
+    let expected =
+        format!("Invalid argument: {shown}: does not exist (create_if_missing is false)");
+    assert_eq!(refusal(&plain), expected);
+    open(&options(Kind::Tree)).unwrap();
+    let exists = Options { error_if_exists: true, ..plain.clone() };
+    let expected = format!("Invalid argument: {shown}: exists (error_if_exists is true)");
+    assert_eq!(refusal(&exists), expected);
+    let backwards = |a: &[u8], b: &[u8]| b.cmp(a);
+    let comparator = Comparator { name: b"back".to_vec(), compare: Some(Arc::new(backwards)) };
+    let other = Options { comparator, ..options(Kind::Lsm) };
+    let expected = "Invalid argument: leveldb.BytewiseComparator does not match existing comparator \
+                    : back";
+    assert_eq!(refusal(&other), expected);
+    let held = Db::open(name(&path), &plain).unwrap();
+    assert_eq!(refusal(&plain), format!("IO error: lock {shown}/LOCK: already held by process"));
+    drop(held);
+    destroy(name(&path)).unwrap();
+    assert!(!path.exists());
+    destroy(name(&path)).unwrap();
+    // Only the tree has such orders, whatever was chosen.
+    let db = Db::open(name(&path), &other).unwrap();
+    assert_eq!(db.kind(), Kind::Tree);
+    db.write_batch(&put(b"a", b""), false).unwrap();
+    db.write_batch(&put(b"b", b""), false).unwrap();
+    assert_eq!(entries(&db, None)[0].0, b"b");
+    assert!(db.approximate_size(b"b", b"a") > 0 && db.approximate_size(b"a", b"b") == 0);
+}
+
+#[test]
+fn a_database_is_repaired_and_its_lost_current_made_anew() {
+    for kind in [Kind::Tree, Kind::Lsm] {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("db");
+        // What is not there is made, as LevelDB does.
+        repair(name(&path), &options(kind)).unwrap();
+        let db = Db::open(name(&path), &options(kind)).unwrap();
+        db.write_batch(&put(b"key", b"value"), true).unwrap();
+        assert!(repair(name(&path), &options(kind)).unwrap_err().message.contains("already held"));
+        drop(db);
+        fs::remove_file(path.join(folder::CURRENT)).unwrap();
+        let refusal = Db::open(name(&path), &options(kind)).map(drop).unwrap_err();
+        assert_eq!(refusal.code, Code::Corruption);
+        repair(name(&path), &Options::default()).unwrap();
+        let db = Db::open(name(&path), &Options::default()).unwrap();
+        assert_eq!(get(&db, None, b"key").as_deref(), Some(&b"value"[..]));
+        assert_eq!(db.kind(), kind);
+    }
+}
+
+#[test]
+fn properties_are_those_of_leveldb_and_no_others() {
+    for kind in [Kind::Tree, Kind::Lsm] {
+        let home = tempfile::tempdir().unwrap();
+        let db = Db::open(name(&home.path().join("db")), &options(kind)).unwrap();
+        db.write_batch(&put(b"key", &[0; 100_000]), false).unwrap();
+        db.compact(true);
+        let known = ["stats", "sstables", "approximate-memory-usage", "num-files-at-level6"];
+        for property in known {
+            let name = format!("leveldb.{property}");
+            assert!(db.property(name.as_bytes()).is_some_and(|text| !text.is_empty()), "{name}");
+        }
+        for unknown in ["num-files-at-level7", "num-files-at-level", "num-files-at-level+1", "x"] {
+            assert_eq!(db.property(format!("leveldb.{unknown}").as_bytes()), None);
+        }
+        assert!(db.approximate_size(b"a", b"z") > 0);
+    }
+}

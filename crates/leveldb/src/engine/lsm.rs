@@ -1,0 +1,169 @@
+//! A database on the log-structured engine: one keyspace of one store, in a folder of its own.
+
+use std::fs;
+use std::ops::Bound;
+use std::path::Path;
+
+use hedgerow::Durability;
+use hedgerow::lsm::{Batch, Cursor, Db, Keyspace, KeyspaceOptions, Loss, Readable, Snapshot};
+
+use super::{LEVELS, Level, Move, NAME, Str};
+use crate::batch::Op;
+use crate::folder::{LSM, SALVAGED, remove_folder};
+use crate::options::Options;
+use crate::status::{Result, Status};
+
+/// An open store.
+pub(crate) struct Lsm {
+    db: Db,
+    keyspace: Keyspace,
+    lazy: Durability,
+}
+
+impl Lsm {
+    pub(crate) fn open(folder: &Path, options: &Options, create: bool) -> Result<Self> {
+        let opening = hedgerow::lsm::Options::new().create(create);
+        let opening = opening.memory_limit(options.memory());
+        let db = opening.open(folder.join(LSM))?;
+        let keyspace = db.keyspace(NAME, KeyspaceOptions::default())?;
+        let lazy = if options.in_memory { Durability::None } else { Durability::Eventual };
+        Ok(Self { db, keyspace, lazy })
+    }
+
+    pub(crate) fn write(&self, ops: &[Op<'_>], sync: bool) -> Result<()> {
+        let mut batch = Batch::new();
+        for op in ops {
+            match op.value {
+                Some(value) => batch.put(&self.keyspace, op.key, value)?,
+                None => batch.delete(&self.keyspace, op.key)?,
+            }
+        }
+        let durability = if sync { Durability::Durable } else { self.lazy };
+        Ok(self.db.write_with(batch, durability)?)
+    }
+
+    pub(crate) fn get<R>(
+        &self,
+        at: Option<&Snapshot>,
+        key: &[u8],
+        see: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        Ok(match at {
+            Some(snapshot) => snapshot.get_with(&self.keyspace, key, see)?,
+            None => self.db.get_with(&self.keyspace, key, see)?,
+        })
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.db.snapshot()
+    }
+
+    pub(crate) fn place(&self, at: Option<&Snapshot>) -> Result<Place> {
+        let cursor = match at {
+            Some(snapshot) => snapshot.cursor(&self.keyspace)?,
+            None => self.db.cursor(&self.keyspace)?,
+        };
+        Ok(Place { cursor, value: None })
+    }
+
+    pub(crate) fn bytes_between(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        let stat = self.db.stat();
+        let entries: u64 = stat.levels.iter().map(|level| level.entries).sum();
+        let keys = (Bound::Included(from), Bound::Excluded(to));
+        let part = self.db.estimate_count(&self.keyspace, keys)?.min(entries);
+        let bytes = stat.table_bytes() + stat.live_segment_bytes;
+        Ok((u128::from(bytes) * u128::from(part) / u128::from(entries.max(1))) as u64)
+    }
+
+    /// A part of the keys is written to tables, and merged in the background as it is anyway.
+    pub(crate) fn compact(&self, all: bool) -> Result<()> {
+        let done = if all { self.db.compact() } else { self.db.flush() };
+        Ok(done?)
+    }
+
+    pub(crate) fn levels(&self) -> [Level; LEVELS] {
+        let mut levels = [Level::default(); LEVELS];
+        for (index, level) in self.db.stat().levels.iter().enumerate() {
+            let shown = &mut levels[index.min(LEVELS - 1)];
+            shown.files += level.tables;
+            shown.bytes += level.bytes;
+        }
+        levels
+    }
+
+    pub(crate) fn memory(&self) -> u64 {
+        self.db.stat().memory.total()
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        for entry in self.db.range(&self.keyspace, ..)?.keys_only() {
+            entry?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn check(&self) -> Result<Vec<String>> {
+        let report = self.db.check()?;
+        Ok(report.damage.iter().map(ToString::to_string).collect())
+    }
+
+    pub(crate) fn copy_to(&self, folder: &Path) -> Result<()> {
+        Ok(self.db.checkpoint(folder.join(LSM))?)
+    }
+}
+
+/// A cursor, and the value under it once that was asked for.
+pub(crate) struct Place {
+    cursor: Cursor,
+    value: Option<Vec<u8>>,
+}
+
+impl Place {
+    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<bool> {
+        self.value = None;
+        let found = match to {
+            Move::First => self.cursor.first()?,
+            Move::Last => self.cursor.last()?,
+            Move::Seek(key) => self.cursor.seek_at_or_after(key)?,
+            Move::Next => self.cursor.next()?,
+            Move::Prev => self.cursor.prev()?,
+        };
+        Ok(found.is_some())
+    }
+
+    pub(crate) fn key(&self) -> Str {
+        match self.cursor.current() {
+            Ok(Some(entry)) => Str::of(entry.key),
+            _ => Str::NONE,
+        }
+    }
+
+    pub(crate) fn value(&mut self) -> Result<Str> {
+        if self.value.is_none() {
+            self.value = match self.cursor.current()? {
+                Some(entry) => Some(entry.value()?),
+                None => None,
+            };
+        }
+        Ok(self.value.as_deref().map_or(Str::NONE, Str::of))
+    }
+}
+
+/// See [`super::salvage`].
+pub(crate) fn salvage(folder: &Path) -> Result<Vec<String>> {
+    let (old, new) = (folder.join(LSM), folder.join(SALVAGED));
+    let io = |error: std::io::Error| Status::io(&new, &error);
+    remove_folder(&new).map_err(io)?;
+    let report = hedgerow::lsm::Options::new().salvage(&old, &new, &mut |_, _| Ok(()))?;
+    remove_folder(&old).and_then(|()| fs::rename(&new, &old)).map_err(io)?;
+    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(io)?;
+    let in_words = |loss: &Loss| {
+        let count = loss.count.map_or("some".to_owned(), |count| count.to_string());
+        let place = format!("{} at byte {}", loss.path.display(), loss.offset);
+        format!("{count} entries are lost: {place}: {}", loss.reason)
+    };
+    Ok(report.losses.iter().map(in_words).collect())
+}

@@ -1,0 +1,324 @@
+//! A database on the tree engine: one table of one file, an iterator being a cursor in a read
+//! transaction.
+
+use std::cmp::Ordering;
+use std::fs;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use hedgerow::Durability;
+use hedgerow::tree::{
+    CopyOptions, Cursor, Entry, Interrupt, Loss, Order, ReadTxn, Snapshot as _, Store, Table,
+    TableOptions, TableStat, WriteTxn,
+};
+
+use super::{LEVELS, Level, Move, NAME, Str};
+use crate::batch::Op;
+use crate::folder::{SALVAGED, TREE, remove, remove_folder};
+use crate::options::Options;
+use crate::status::{Result, Status};
+
+/// What a commit without `sync` promises: a flush soon, by another thread.
+const LAZY: Durability = Durability::Eventual;
+/// The longest name of an order that the engine stores.
+const NAME_BYTES_MAX: usize = 64;
+/// A batch of at least this many operations is applied in the order of its keys.
+const SORT_FROM: usize = 16;
+
+/// An open store.
+pub(crate) struct Tree {
+    store: Store,
+    table: TableOptions,
+    is_custom: bool,
+    lazy: Durability,
+    /// Whether the one file is shown in a lower level, as LevelDB's are after a compaction.
+    is_compacted: AtomicBool,
+}
+
+/// The options of the table, and whether its order is a caller's function.
+fn table_options(options: &Options) -> (TableOptions, bool) {
+    let table = TableOptions::new();
+    let Some(compare) = &options.comparator.compare else { return (table, false) };
+    let compare = Arc::clone(compare);
+    let full = String::from_utf8_lossy(&options.comparator.name);
+    let mut name = String::new();
+    // CURRENT has the whole name, which is the one that is compared.
+    for letter in full.chars() {
+        if name.len() + letter.len_utf8() <= NAME_BYTES_MAX {
+            name.push(letter);
+        }
+    }
+    (table.order(Order::custom(name, move |a, b| compare(a, b))), true)
+}
+
+impl Tree {
+    pub(crate) fn create(folder: &Path, options: &Options) -> Result<Self> {
+        let mut builder = Store::builder().file_mode(0o644);
+        if options.in_memory {
+            builder = builder.durability(Durability::None);
+        }
+        let store = builder.create(folder.join(TREE[0]))?;
+        let tree = Self::new(store, options);
+        tree.store.write(|txn| txn.create_table(NAME, &tree.table).map(drop))?;
+        Ok(tree)
+    }
+
+    pub(crate) fn open(folder: &Path, options: &Options) -> Result<Self> {
+        let store = Store::builder().file_mode(0o644).open(folder.join(TREE[0]))?;
+        let tree = Self::new(store, options);
+        // A table of another order is refused now.
+        tree.view()?;
+        Ok(tree)
+    }
+
+    fn new(store: Store, options: &Options) -> Self {
+        let (table, is_custom) = table_options(options);
+        let lazy = if options.in_memory { Durability::None } else { LAZY };
+        Self { store, table, is_custom, lazy, is_compacted: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn view(&self) -> Result<View> {
+        let txn = self.store.begin_read()?;
+        let table = match self.is_custom {
+            false => txn.table(NAME)?,
+            true => txn.table_with(NAME, &self.table)?,
+        };
+        Ok(View { txn, table })
+    }
+
+    pub(crate) fn write(&self, ops: &[Op<'_>], sync: bool) -> Result<()> {
+        if ops.is_empty() {
+            return if sync { Ok(self.store.sync()?) } else { Ok(()) };
+        }
+        let sorted = (ops.len() >= SORT_FROM && !self.is_custom).then(|| in_order(ops));
+        let ops = sorted.as_deref().unwrap_or(ops);
+        let durability = if sync { Durability::Durable } else { self.lazy };
+        Ok(self.store.write_with(durability, |txn| self.apply(txn, ops))?)
+    }
+
+    fn apply(&self, txn: &mut WriteTxn, ops: &[Op<'_>]) -> hedgerow::Result<()> {
+        let table = match self.is_custom {
+            false => txn.table(NAME)?,
+            true => txn.table_with(NAME, &self.table)?,
+        };
+        for op in ops {
+            // Of keys that are equal in the caller's order the newest one is kept.
+            if self.is_custom && op.value.is_some() {
+                txn.delete(table, op.key)?;
+            }
+            match op.value {
+                Some(value) => txn.put(table, op.key, value)?,
+                None => txn.delete(table, op.key).map(drop)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of the table's pages that the part of its entries takes.
+    pub(crate) fn bytes_between(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        let View { txn, table } = self.view()?;
+        let keys = (Bound::Included(from), Bound::Excluded(to));
+        let part = txn.count_range(table, keys)?.keys;
+        let stat = txn.table_stat(table)?;
+        let bytes = self.bytes_of(&stat);
+        let all = u128::from(stat.count.keys.max(1));
+        Ok((u128::from(bytes) * u128::from(part) / all) as u64)
+    }
+
+    fn bytes_of(&self, stat: &TableStat) -> u64 {
+        let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+        pages * u64::from(self.store.page_size())
+    }
+
+    pub(crate) fn compact(&self) -> Result<()> {
+        self.store.compact(&mut |_, _| {})?;
+        self.is_compacted.store(true, Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn levels(&self) -> Result<[Level; LEVELS]> {
+        let View { txn, table } = self.view()?;
+        let bytes = self.bytes_of(&txn.table_stat(table)?);
+        let mut levels = [Level::default(); LEVELS];
+        let level = if self.is_compacted.load(Relaxed) { 2 } else { 0 };
+        levels[level] = Level { files: u64::from(bytes > 0), bytes };
+        Ok(levels)
+    }
+
+    /// The engine keeps pages in the system's cache: of its own it has little.
+    pub(crate) fn memory(&self) -> u64 {
+        const ABOUT: u64 = 64 << 10;
+        ABOUT
+    }
+
+    pub(crate) fn check(&self) -> Result<Vec<String>> {
+        let report = self.store.check(&mut |_, _| {})?;
+        Ok(report.problems)
+    }
+
+    pub(crate) fn copy_to(&self, folder: &Path) -> Result<()> {
+        let to = folder.join(TREE[0]);
+        Ok(self.store.copy_to(to, CopyOptions { compact: true }, &mut |_, _| {})?)
+    }
+}
+
+/// The operations of a batch in bytewise order of their keys, of each key the last one.
+fn in_order<'b>(ops: &[Op<'b>]) -> Vec<Op<'b>> {
+    let head = |key: &[u8]| {
+        let mut head = [0; 8];
+        let len = key.len().min(8);
+        head[..len].copy_from_slice(&key[..len]);
+        u64::from_be_bytes(head)
+    };
+    let mut order: Vec<(u64, usize)> =
+        ops.iter().enumerate().map(|(index, op)| (head(op.key), index)).collect();
+    let compare = |a: &(u64, usize), b: &(u64, usize)| -> Ordering {
+        a.0.cmp(&b.0).then_with(|| ops[a.1].key.cmp(ops[b.1].key)).then(a.1.cmp(&b.1))
+    };
+    order.sort_unstable_by(compare);
+    let mut sorted: Vec<Op<'b>> = Vec::with_capacity(ops.len());
+    for (_, index) in order {
+        let op = ops[index];
+        match sorted.last_mut() {
+            Some(last) if last.key == op.key => *last = op,
+            _ => sorted.push(op),
+        }
+    }
+    sorted
+}
+
+/// A read transaction with its table.
+pub(crate) struct View {
+    txn: ReadTxn,
+    table: Table,
+}
+
+impl View {
+    #[inline]
+    pub(crate) fn get<R>(&self, key: &[u8], see: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let found = self.txn.get(self.table, key)?;
+        Ok(match found {
+            None => see(None),
+            Some(value) => see(Some(&value.to_cow())),
+        })
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        Ok(self.txn.count(self.table)?.keys)
+    }
+}
+
+/// A cursor with the view that it is in.
+pub(crate) struct Place {
+    cursor: Cursor,
+    view: Arc<View>,
+    entry: Kept,
+}
+
+/// The entry under a cursor.
+struct Kept {
+    key: Vec<u8>,
+    /// In a page of the view, or in `joined`.
+    value: Str,
+    joined: Vec<u8>,
+}
+
+impl Kept {
+    #[inline]
+    fn keep(&mut self, entry: &Entry<'_>) {
+        entry.key.copy_to(&mut self.key);
+        self.value = match entry.value.as_slice() {
+            Some(value) => Str::of(value),
+            None => {
+                entry.value.copy_to(&mut self.joined);
+                Str::of(&self.joined)
+            }
+        };
+    }
+}
+
+impl Place {
+    pub(crate) fn new(view: Arc<View>) -> Result<Self> {
+        let cursor = view.txn.cursor(view.table)?;
+        let entry = Kept { key: Vec::new(), value: Str::NONE, joined: Vec::new() };
+        Ok(Self { cursor, view, entry })
+    }
+
+    #[inline]
+    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<bool> {
+        let Self { cursor, view, entry } = self;
+        let txn = &view.txn;
+        let found = match to {
+            Move::Next => cursor.next(txn)?,
+            Move::Prev => cursor.prev(txn)?,
+            Move::Seek(key) => cursor.seek_at_or_after(txn, key)?,
+            Move::First => cursor.first(txn)?,
+            Move::Last => cursor.last(txn)?,
+        };
+        if let Some(found) = &found {
+            entry.keep(found);
+        }
+        Ok(found.is_some())
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> Str {
+        Str::of(&self.entry.key)
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> Str {
+        self.entry.value
+    }
+}
+
+/// See [`super::salvage`].
+pub(crate) fn salvage(folder: &Path) -> Result<Vec<String>> {
+    let [data, lock] = TREE.map(|name| folder.join(name));
+    let new = folder.join(SALVAGED);
+    let io = |error: std::io::Error| Status::io(&new, &error);
+    remove_folder(&new).and_then(|()| fs::create_dir(&new)).map_err(io)?;
+    let copy = new.join(TREE[0]);
+    let report = Store::salvage(&data, &copy, &Interrupt::default(), &mut |_, _| {})?;
+    remove(&lock).and_then(|()| fs::rename(&copy, &data)).map_err(io)?;
+    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.and_then(|()| remove_folder(&new)).map_err(io)?;
+    let in_words = |loss: &Loss| {
+        let count = loss.entries.map_or("some".to_owned(), |count| count.to_string());
+        let key = |key: &Option<Vec<u8>>| match key {
+            Some(key) => format!("\"{}\"", key.escape_ascii()),
+            None => "an end".to_owned(),
+        };
+        let (from, to) = (key(&loss.from), key(&loss.to));
+        format!("{count} entries are lost from {from} to {to}: {}", loss.reason)
+    };
+    Ok(report.losses.iter().map(in_words).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_key_the_last_operation_counts_and_keys_ascend() {
+        let keys: [&[u8]; 6] = [b"bbbbbbbbb", b"a", b"bbbbbbbba", b"a\0", b"", b"a"];
+        let values: Vec<Vec<u8>> = (0..6).map(|index| vec![index]).collect();
+        let ops: Vec<Op<'_>> = keys
+            .iter()
+            .zip(&values)
+            .map(|(key, value)| Op { key, value: (value[0] != 5).then_some(value.as_slice()) })
+            .collect();
+        let sorted = in_order(&ops);
+        let found: Vec<_> = sorted.iter().map(|op| (op.key, op.value.map(|v| v[0]))).collect();
+        let expected: [(&[u8], _); 5] = [
+            (b"", Some(4)),
+            (b"a", None),
+            (b"a\0", Some(3)),
+            (b"bbbbbbbba", Some(2)),
+            (b"bbbbbbbbb", Some(0)),
+        ];
+        assert_eq!(found, expected);
+    }
+}
