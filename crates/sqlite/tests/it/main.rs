@@ -1,0 +1,5 @@
+//! The library through `rusqlite`.
+
+use sqlite as _;
+
+mod probes;
