@@ -106,7 +106,8 @@ pub(crate) struct Conn {
     /// The tables of roots that this transaction has opened; `None` if there is no table.
     tables: HashMap<u32, Option<Table>>,
     savepoints: Vec<Savepoint>,
-    meta: Meta,
+    /// Those of the transaction; `None` until they are read.
+    meta: Option<Meta>,
     /// A number that changes when cursors have to be made anew.
     pub(crate) generation: u64,
     /// The commit that the last transaction saw or made.
@@ -170,7 +171,7 @@ impl Conn {
             rested: None,
             tables: HashMap::new(),
             savepoints: Vec::new(),
-            meta: Meta::NEW,
+            meta: None,
             generation: 1,
             seen: 0,
             data_version: 1,
@@ -200,7 +201,9 @@ impl Conn {
         };
         if !is_same {
             self.turn_over();
-            self.meta = load_meta(&*reader)?;
+        }
+        if !is_same || self.meta.is_none() {
+            self.meta = Some(load_meta(&*reader)?);
         }
         self.note_commit(reader.id());
         self.body = Body::Read(reader);
@@ -236,7 +239,7 @@ impl Conn {
         self.savepoints.clear();
         self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
         self.turn_over();
-        self.meta = load_meta(&txn)?;
+        self.meta = Some(load_meta(&txn)?);
         self.note_commit(newest);
         match std::mem::replace(&mut self.body, Body::Write(Box::new(txn))) {
             Body::Read(reader) => self.held = Some(reader),
@@ -276,11 +279,12 @@ impl Conn {
         };
         self.savepoints.clear();
         self.turn_over();
+        self.meta = None;
         self.held = None;
         if goes_on {
             // While this one has the writer's turn no other one commits.
             let reader = self.store.begin_read().map_err(|e| code_of(&e))?;
-            self.meta = load_meta(&reader)?;
+            self.meta = Some(load_meta(&reader)?);
             self.body = Body::Read(Box::new(reader));
         }
         drop(txn);
@@ -324,14 +328,14 @@ impl Conn {
         self.tables.clear();
         self.generation += 1;
         if let Body::Write(txn) = &self.body {
-            self.meta = load_meta(&**txn)?;
+            self.meta = Some(load_meta(&**txn)?);
         }
         Ok(())
     }
 
     /// One of SQLite's numbers.
     pub(crate) fn number(&self, index: usize) -> u32 {
-        self.meta.numbers.get(index).copied().unwrap_or(0)
+        self.meta.and_then(|meta| meta.numbers.get(index).copied()).unwrap_or(0)
     }
 
     /// The version of the schema.
@@ -346,15 +350,23 @@ impl Conn {
 
     /// Sets one of SQLite's numbers.
     pub(crate) fn set_number(&mut self, index: usize, value: u32) -> Answer {
-        let Some(number) = self.meta.numbers.get_mut(index) else {
-            return Err(sys::SQLITE_MISUSE);
-        };
-        *number = value;
-        self.store_meta()
+        let mut meta = self.meta.unwrap_or(Meta::NEW);
+        *meta.numbers.get_mut(index).ok_or(sys::SQLITE_MISUSE)? = value;
+        self.store_meta(meta)
     }
 
-    fn store_meta(&mut self) -> Answer {
-        let bytes = self.meta.encode();
+    /// The root that the next tree gets.
+    fn next_root(&self) -> u32 {
+        self.meta.map_or(SCHEMA + 1, |meta| meta.next_root)
+    }
+
+    fn set_next_root(&mut self, next_root: u32) -> Answer {
+        self.store_meta(Meta { next_root, ..self.meta.unwrap_or(Meta::NEW) })
+    }
+
+    fn store_meta(&mut self, meta: Meta) -> Answer {
+        self.meta = Some(meta);
+        let bytes = meta.encode();
         let txn = self.writer()?;
         let table = txn.create_table(META, &TableOptions::new()).map_err(|e| code_of(&e))?;
         txn.put(table, META_KEY, &bytes).map_err(|e| code_of(&e))
@@ -397,9 +409,8 @@ impl Conn {
         let made = self.writer()?.create_table(name_of(root), options);
         let table = made.map_err(|e| code_of(&e))?;
         self.tables.insert(root, Some(table));
-        if root >= self.meta.next_root {
-            self.meta.next_root = root.checked_add(1).ok_or(sys::SQLITE_FULL)?;
-            self.store_meta()?;
+        if root >= self.next_root() {
+            self.set_next_root(root.checked_add(1).ok_or(sys::SQLITE_FULL)?)?;
         }
         Ok(())
     }
@@ -407,7 +418,7 @@ impl Conn {
     /// Makes a tree and gives its root.
     pub(crate) fn create(&mut self, is_index: bool) -> Answer<u32> {
         self.table_to_write(SCHEMA, false)?;
-        let root = self.meta.next_root;
+        let root = self.next_root();
         self.create_at(root, is_index)?;
         Ok(root)
     }
@@ -416,9 +427,8 @@ impl Conn {
     pub(crate) fn drop_tree(&mut self, root: u32) -> Answer {
         let dropped = self.writer()?.drop_table(name_of(root)).map_err(|e| code_of(&e))?;
         self.tables.remove(&root);
-        if root + 1 == self.meta.next_root && root > SCHEMA {
-            self.meta.next_root = root;
-            self.store_meta()?;
+        if root + 1 == self.next_root() && root > SCHEMA {
+            self.set_next_root(root)?;
         }
         if dropped { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
     }
@@ -448,8 +458,7 @@ impl Conn {
             }
         }
         self.turn_over();
-        self.meta = Meta::NEW;
-        self.store_meta()?;
+        self.store_meta(Meta::NEW)?;
         self.table_to_write(SCHEMA, false).map(|_| ())
     }
 
@@ -501,9 +510,9 @@ impl Conn {
             Body::Write(txn) => txn.page_count(),
             Body::None => 0,
         };
-        if self.meta == Meta::NEW {
+        if self.meta.is_none_or(|meta| meta == Meta::NEW) {
             return 0;
         }
-        u32::try_from(pages).unwrap_or(u32::MAX).max(self.meta.next_root - 1)
+        u32::try_from(pages).unwrap_or(u32::MAX).max(self.next_root() - 1)
     }
 }

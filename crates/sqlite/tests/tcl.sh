@@ -84,7 +84,7 @@ run() {
 }
 
 [ -d "$sources" ] || fetch
-build
+[ -n "${BUILT:-}" ] || build
 if [ $# -eq 0 ]; then
 	# shellcheck disable=SC2046
 	set -- $(grep -L -i -E "$words" "$sources"/test/*.test)

@@ -25,6 +25,7 @@ struct HgBtree {
   HgConn *conn;            /* the connection to the store */
   Btree *memory;           /* the empty database in memory whose pager is lent */
   char *filename;          /* as sqlite3_create_filename() makes it */
+  u8 exclusive;            /* what PRAGMA locking_mode says */
   UnpackedRecord *unpacked;/* room for a record that is looked for */
   KeyInfo *unpackedInfo;   /* whose columns it has */
 };
@@ -236,6 +237,29 @@ SQLITE_PRIVATE int sqlite3BtreeSetPageSize(Btree *p, int pageSize, int nReserve,
   return SQLITE_OK;
 }
 
+/* A store gives free pages back with VACUUM only; what is asked for is kept all the same, so that
+** it is there in a copy. */
+SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int autoVacuum){
+  if( !isStore(p) ) return native_sqlite3BtreeSetAutoVacuum(p, autoVacuum);
+  if( hg_page_count(storeOf(p)->conn)>0 && (autoVacuum!=0)!=p->pBt->autoVacuum ){
+    return SQLITE_READONLY;
+  }
+  p->pBt->autoVacuum = autoVacuum!=0;
+  p->pBt->incrVacuum = autoVacuum==2;
+  return SQLITE_OK;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeGetAutoVacuum(Btree *p){
+  HgConn *conn;
+  if( !isStore(p) ) return native_sqlite3BtreeGetAutoVacuum(p);
+  conn = storeOf(p)->conn;
+  if( p->inTrans!=TRANS_NONE && hg_page_count(conn)>0 ){
+    p->pBt->autoVacuum = hg_number(conn, BTREE_LARGEST_ROOT_PAGE)!=0;
+    p->pBt->incrVacuum = hg_number(conn, BTREE_INCR_VACUUM)!=0;
+  }
+  return p->pBt->autoVacuum ? 1 + p->pBt->incrVacuum : 0;
+}
+
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
   if( !isStore(p) ) return native_sqlite3BtreeLastPage(p);
   return hg_page_count(storeOf(p)->conn);
@@ -387,7 +411,15 @@ SQLITE_PRIVATE int sqlite3BtreeSavepoint(Btree *p, int op, int iSavepoint){
 ** Trees and numbers.
 */
 SQLITE_PRIVATE int sqlite3BtreeCreateTable(Btree *p, Pgno *piTable, int flags){
+  HgConn *conn;
+  int rc = SQLITE_OK;
   if( !isStore(p) ) return native_sqlite3BtreeCreateTable(p, piTable, flags);
+  conn = storeOf(p)->conn;
+  if( p->pBt->autoVacuum && hg_number(conn, BTREE_LARGEST_ROOT_PAGE)==0 ){
+    rc = hg_set_number(conn, BTREE_LARGEST_ROOT_PAGE, 1);
+    if( rc==SQLITE_OK ) rc = hg_set_number(conn, BTREE_INCR_VACUUM, p->pBt->incrVacuum);
+  }
+  if( rc!=SQLITE_OK ) return rc;
   return hg_create(storeOf(p)->conn, (flags & BTREE_INTKEY)==0, piTable);
 }
 
@@ -943,6 +975,13 @@ static int hgPagerExclusiveLock(Pager *pPager){
 static int hgPagerIsMemdb(Pager *pPager){
   return hgIsLent(pPager) ? 0 : sqlite3PagerIsMemdb(pPager);
 }
+static int hgPagerLockingMode(Pager *pPager, int eMode){
+  HgBtree *p;
+  if( !hgIsLent(pPager) ) return sqlite3PagerLockingMode(pPager, eMode);
+  p = (HgBtree*)pPager->pBusyHandlerArg;
+  if( eMode>=0 ) p->exclusive = (u8)eMode;
+  return p->exclusive;
+}
 static u32 hgPagerDataVersion(Pager *pPager){
   return hgIsLent(pPager) ? hg_data_version(((HgBtree*)pPager->pBusyHandlerArg)->conn)
                           : sqlite3PagerDataVersion(pPager);
@@ -952,4 +991,5 @@ static u32 hgPagerDataVersion(Pager *pPager){
 #define sqlite3PagerSetJournalMode hgPagerSetJournalMode
 #define sqlite3PagerExclusiveLock hgPagerExclusiveLock
 #define sqlite3PagerIsMemdb hgPagerIsMemdb
+#define sqlite3PagerLockingMode hgPagerLockingMode
 #define sqlite3PagerDataVersion hgPagerDataVersion

@@ -16,7 +16,7 @@ const CONTENT: &str = "create table t(a integer primary key,b,c collate nocase);
 const QUESTIONS: &str = "select count(*),sum(a),sum(length(b)),max(c) from t;
     select count(*),sum(length(v)),min(l) from w; select a from t where b=7 order by c limit 3;
     select * from w order by l desc limit 2; pragma user_version; pragma application_id;
-    select type,name,sql from sqlite_schema; pragma integrity_check";
+    select type,name,sql from sqlite_schema order by name; pragma integrity_check";
 
 fn questions(db: &Connection) -> Vec<String> {
     let mut answers = transcript(db, QUESTIONS);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, OpenFlags};
 use tempfile::TempDir;

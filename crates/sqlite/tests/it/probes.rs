@@ -123,7 +123,7 @@ const PROBES: &[(&str, &str)] = &[
     ("locking_mode", "pragma locking_mode; pragma locking_mode=exclusive; create table t(a);
       insert into t values(1); pragma locking_mode; pragma locking_mode=normal; select * from t"),
     ("incremental_vacuum", "pragma auto_vacuum=2; create table t(a); insert into t
-      values(zeroblob(100000)); delete from t; pragma incremental_vacuum; pragma auto_vacuum;
+      values(zeroblob(100000)); pragma incremental_vacuum; pragma auto_vacuum; delete from t;
       select count(*) from t"),
     ("nulls", "create table t(a,b); create unique index i on t(a,b); insert into t values(NULL,1),
       (NULL,1),(1,NULL),(1,NULL); select count(*) from t where a is null; select * from t order by a

@@ -121,7 +121,8 @@ fn the_data_version_changes_with_the_commits_of_others() {
 #[test]
 fn a_blob_is_read_and_written_in_parts() {
     for engine in ENGINES {
-        let db = Pair::new().open(engine);
+        let pair = Pair::new();
+        let db = pair.open(engine);
         db.execute_batch("create table t(a,b); insert into t values(1,zeroblob(100000))").unwrap();
         let name = rusqlite::MAIN_DB;
         let mut blob = db.blob_open(name, "t", "b", 1, false).unwrap();
@@ -148,7 +149,7 @@ fn what_was_committed_is_there_in_another_process() {
     db.execute_batch("create table t(a); insert into t values(1)").unwrap();
     // A store that is open here is open there, too.
     let copy = pair.path("copy.db");
-    hedgerow::tree::Store::open(&path).unwrap().copy_to(&copy, Default::default()).unwrap();
+    hedgerow::tree::Store::open(&path).unwrap().copy_to(&copy, Default::default(), &mut |_, _| {}).unwrap();
     let copy = Connection::open(&copy).unwrap();
     assert_eq!(transcript(&copy, "select a from t; pragma integrity_check")[..2], ["1", "'ok'"]);
 }
