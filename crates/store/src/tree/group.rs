@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 pub(crate) use queue::Queue;
 use queue::{Entry, ROUND};
 
-use super::Savepoint;
+use super::{ReadTxn, Savepoint};
 use super::commit::{give_back, publish};
 use super::state::WriteState;
 use super::store::Inner;
@@ -264,6 +264,20 @@ impl Turn {
         }
         finish(store, group, durability)
     }
+
+    /// Commits and takes the snapshot of this commit before the turn ends. The group is not handed
+    /// on; if it has members that wait, the snapshot is theirs, too.
+    pub(crate) fn commit_and_read(mut self, durability: Durability) -> Result<ReadTxn> {
+        self.mark = None;
+        let Some(mut group) = self.group.take() else { return ReadTxn::begin(&self.store) };
+        if let Err(error) = group.state.release_all() {
+            let _end = EndTurn::new(&self.store, true);
+            return Err(error);
+        }
+        let mut reader = None;
+        finish_with(&self.store, group, durability, || reader = Some(ReadTxn::begin(&self.store)))?;
+        reader.unwrap_or_else(|| ReadTxn::begin(&self.store))
+    }
 }
 
 impl Drop for Turn {
@@ -356,7 +370,17 @@ fn is_changed(state: &WriteState) -> bool {
 }
 
 /// Writes a group, ends the turn and tells the members.
-fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> Result<()> {
+fn finish(store: &Arc<Inner>, group: Box<Group>, durability: Durability) -> Result<()> {
+    finish_with(store, group, durability, || {})
+}
+
+/// The same, with something to be done before the turn ends, if the commit is made.
+fn finish_with(
+    store: &Arc<Inner>,
+    mut group: Box<Group>,
+    durability: Durability,
+    last: impl FnOnce(),
+) -> Result<()> {
     let end = EndTurn::new(store, true);
     let durability = if group.members.0.is_empty() { durability } else { Durability::Durable };
     let mut members = std::mem::take(&mut group.members);
@@ -369,6 +393,9 @@ fn finish(store: &Arc<Inner>, mut group: Box<Group>, durability: Durability) -> 
         (true, Ok(())) => keep(store, group),
         (true, Err(_)) => give_back(store),
         (false, _) => {}
+    }
+    if result.is_ok() {
+        last();
     }
     drop(end);
     // A durable commit makes those before it durable, also if it changed nothing itself.

@@ -611,7 +611,7 @@ impl Store {
         self.inner.options.read_only
     }
 
-    /// The longest key of a table in bytes.
+    /// The longest key of a table in bytes; that of a table with a custom order may have a GiB.
     pub fn max_key_size(&self) -> usize {
         KEY_MAX
     }

@@ -22,7 +22,7 @@ use super::state::{Savepoint, WriteState};
 use super::tree::Tree;
 use super::txn::sizes::KEY_MAX;
 use super::txn_read::unique;
-use super::{Snapshot, Table, TableOptions, extent, search, spill};
+use super::{ReadTxn, Snapshot, Table, TableOptions, extent, search, spill};
 use crate::Durability;
 use crate::{Error, Result};
 
@@ -500,6 +500,33 @@ impl WriteTxn {
         // Later members of this commit keep it, too.
         self.set_max_size(self.turn.store.options.max_size);
         Ok(())
+    }
+
+    /// Commits with a durability of its own and goes on reading: the snapshot is that of this
+    /// commit, even if others wait to write.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::Durability;
+    /// use hedgerow::tree::{Snapshot, TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// let table = txn.create_table("t", &TableOptions::new())?;
+    /// txn.put(table, b"k", b"v")?;
+    /// let txn = txn.commit_and_read(Durability::Durable)?;
+    /// assert!(txn.get(txn.table("t")?, b"k")?.is_some());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`WriteTxn::commit`] and [`Store::begin_read`](crate::tree::Store::begin_read). If only
+    /// the latter failed, the commit is made all the same.
+    pub fn commit_and_read(mut self, durability: Durability) -> Result<ReadTxn> {
+        self.check_failed()?;
+        self.finish_reserved()?;
+        self.pages().interrupted()?;
+        self.turn.commit_and_read(durability)
     }
 
     /// Drops the transaction; it leaves no trace.

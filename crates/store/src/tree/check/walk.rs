@@ -15,7 +15,7 @@ use crate::tree::page::search::head_in;
 use crate::tree::page::{self, CONTINUES, Page, Record, ValueCell, add, code};
 use crate::tree::page_ref::{ExtentRef, PageNo, Run};
 use crate::tree::tree::Root;
-use crate::tree::txn::sizes::KEY_MAX;
+use crate::tree::txn::sizes::key_max;
 use crate::tree::{Bytes, Count, extent};
 
 /// What the entries of a tree must be like; a size of 0: any.
@@ -271,7 +271,7 @@ impl<'w, 's> Walk<'w, 's> {
             self.head(page, no, slot, head_in(&self.wanted.form.keys, record.rest()));
             return Ok(Some(cell.known.to_cow()));
         };
-        if reference.len as usize > KEY_MAX {
+        if reference.len as usize > key_max(&self.wanted.form.keys) {
             self.problem(no, format_args!("the key of slot {slot} is too long"));
             return Ok(None);
         }

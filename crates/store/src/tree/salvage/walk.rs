@@ -12,7 +12,7 @@ use crate::tree::page::{self, CONTINUES, Page, Record, ValueCell};
 use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, PageNo, Run};
 use crate::tree::pages::PageFile;
 use crate::tree::tree::Root;
-use crate::tree::txn::sizes::KEY_MAX;
+use crate::tree::txn::sizes::key_max;
 use crate::tree::{Bytes, Loss, SalvageReport, extent};
 use crate::{Error, Result};
 
@@ -259,7 +259,7 @@ impl<'w> Walker<'w> {
             let cell = record.key_cell();
             let key = match &cell.extent {
                 None => Ok(cell.known.to_vec()),
-                Some(reference) if reference.len as usize > KEY_MAX => {
+                Some(reference) if reference.len as usize > key_max(&place.form.keys) => {
                     Err("its key is too long".to_owned())
                 }
                 Some(reference) => self.try_extent(reference, page.birth())?,

@@ -1,10 +1,20 @@
 //! The sizes of keys and values that a table takes.
 
 use crate::tree::catalog::{OpenTable, Stored};
+use crate::tree::order::KeyOrder;
 use crate::{Error, Result};
 
 /// The longest key in bytes.
 pub(crate) const KEY_MAX: usize = 1 << 20;
+
+/// The longest key of a table that is ordered by a function of the caller's.
+const CUSTOM_KEY_MAX: usize = 1 << 30;
+
+/// The longest key of a table in bytes.
+#[inline(always)]
+pub(crate) fn key_max(order: &KeyOrder) -> usize {
+    if matches!(order, KeyOrder::Custom(_)) { CUSTOM_KEY_MAX } else { KEY_MAX }
+}
 
 /// The refusal of a length.
 #[cold]
@@ -22,8 +32,8 @@ pub(super) fn check_plain_len(len: u64) -> Result<()> {
 /// Checks a key before it is written.
 #[inline(always)]
 pub(super) fn check_key(open: &OpenTable, key: &[u8]) -> Result<()> {
-    if key.len() > KEY_MAX {
-        return Err(size("key", key.len(), 0, KEY_MAX as u64));
+    if key.len() > KEY_MAX && key.len() > key_max(&open.tree.form.keys) {
+        return Err(size("key", key.len(), 0, key_max(&open.tree.form.keys) as u64));
     }
     if open.stored.has_integer_keys() {
         check_integer("key", key.len(), open.stored.key_size)

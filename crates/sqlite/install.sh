@@ -1,0 +1,44 @@
+#!/bin/sh
+# Builds SQLite on Hedgerow and puts library and header in place:
+#
+#     sh crates/sqlite/install.sh PREFIX
+#
+# PREFIX/lib has libsqlite3.so.0 (the library), libsqlite3.so (a link to it) and libsqlite3.a,
+# PREFIX/include has sqlite3.h and sqlite3ext.h. With DESTDIR everything goes there instead, for
+# packages. CARGO and CARGO_TARGET_DIR are those of cargo, CC is the C compiler; PROFILE is the
+# profile to build with (release, unless said otherwise).
+set -eu
+
+if [ $# -ne 1 ] || [ "${1#-}" != "$1" ]; then
+	echo "usage: install.sh PREFIX" >&2
+	exit 2
+fi
+case $1 in
+/*) prefix=$1 ;;
+*) prefix=$PWD/$1 ;;
+esac
+folder=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$folder/../.." && pwd)
+profile=${PROFILE:-release}
+
+(cd "$root" && "${CARGO:-cargo}" build --quiet --profile "$profile" -p sqlite)
+built=${CARGO_TARGET_DIR:-$root/target}/$profile
+[ "$profile" = dev ] && built=${CARGO_TARGET_DIR:-$root/target}/debug
+# The library brings SQLite's headers in the folder that its build names.
+headers=$(cat "$built/libsqlite.headers")
+
+to=${DESTDIR:-}$prefix
+mkdir -p "$to/lib" "$to/include"
+# SQLite's functions are called by programs, everything else stays inside.
+exports=$to/lib/libsqlite3.map.new
+echo '{ global: sqlite3_*; sqlite3changegroup_*; sqlite3changeset_*; sqlite3rebaser_*; sqlite3session_*; local: *; };' >"$exports"
+# Under a new name first: a program that runs with the old library keeps it.
+"${CC:-cc}" -shared -o "$to/lib/libsqlite3.so.0.new" -Wl,-soname,libsqlite3.so.0 \
+	-Wl,--whole-archive "$built/libsqlite.a" -Wl,--no-whole-archive \
+	-Wl,--version-script,"$exports" -Wl,--gc-sections -lpthread -ldl -lm
+rm "$exports"
+mv "$to/lib/libsqlite3.so.0.new" "$to/lib/libsqlite3.so.0"
+ln -sf libsqlite3.so.0 "$to/lib/libsqlite3.so"
+cp "$built/libsqlite.a" "$to/lib/libsqlite3.a"
+cp "$headers/sqlite3.h" "$headers/sqlite3ext.h" "$to/include/"
+echo "installed in $prefix"

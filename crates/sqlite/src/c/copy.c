@@ -1,0 +1,530 @@
+/*
+** Copies between stores and files of SQLite's: the backup interface, serialize, and VACUUM of a
+** store. Included by hedgerow.c.
+**
+** What is copied are the trees, entry by entry in their order. In a store they keep their roots; in
+** a file of SQLite's they get new ones, and the records of the schema are written accordingly.
+*/
+
+/* A record of the schema, taken apart. */
+typedef struct HgSchemaRow HgSchemaRow;
+struct HgSchemaRow {
+  u32 header;          /* length of the header */
+  u32 type[5];         /* the types of its five columns */
+  u32 at[6];           /* where each begins, and where the last one ends */
+  u32 root;            /* the root, 0 for none */
+};
+
+/* Takes a record of the schema apart; false if it is none. */
+static int hgTakeApart(const u8 *a, u32 n, HgSchemaRow *pRow){
+  u32 head, i;
+  i64 root;
+  head = getVarint32(a, pRow->header);
+  if( n==0 || pRow->header>n ) return 0;
+  pRow->at[0] = pRow->header;
+  for(i=0; i<5; i++){
+    if( head>=pRow->header ) return 0;
+    head += getVarint32(&a[head], pRow->type[i]);
+    pRow->at[i+1] = pRow->at[i] + sqlite3VdbeSerialTypeLen(pRow->type[i]);
+    if( pRow->at[i+1]>n ) return 0;
+  }
+  a += pRow->at[3];
+  switch( pRow->type[3] ){
+    case 1: root = (i8)a[0]; break;
+    case 2: root = (i16)(a[0]<<8 | a[1]); break;
+    case 3: root = (i8)a[0]*65536 + (a[1]<<8 | a[2]); break;
+    case 4: root = (int)sqlite3Get4byte(a); break;
+    case 9: root = 1; break;
+    default: root = 0; break;
+  }
+  pRow->root = root>0 ? (u32)root : 0;
+  return 1;
+}
+
+/* The same record with another root; the caller frees it. */
+static u8 *hgWithRoot(const u8 *a, const HgSchemaRow *pRow, u32 root, u32 *pn){
+  u8 types[5*9];
+  u32 nTypes = 0, nBody, header, i;
+  u8 *z, *out;
+  for(i=0; i<5; i++) nTypes += putVarint32(&types[nTypes], i==3 ? 4 : pRow->type[i]);
+  header = nTypes + 1;              /* fewer than 128 bytes */
+  nBody = pRow->at[3]-pRow->at[0] + 4 + pRow->at[5]-pRow->at[4];
+  z = out = sqlite3Malloc((u64)header + nBody + 9 + 8);
+  if( out==0 ) return 0;
+  *z++ = (u8)header;
+  memcpy(z, types, nTypes);
+  z += nTypes;
+  memcpy(z, &a[pRow->at[0]], pRow->at[3]-pRow->at[0]);
+  z += pRow->at[3]-pRow->at[0];
+  sqlite3Put4byte(z, root);
+  z += 4;
+  memcpy(z, &a[pRow->at[4]], pRow->at[5]-pRow->at[4]);
+  *pn = header + nBody;
+  return out;
+}
+
+/* A copy that is under way. */
+typedef struct HgCopy HgCopy;
+struct HgCopy {
+  Btree *pTo;
+  Btree *pFrom;
+  KeyInfo *pInfo;      /* stands for the columns of any index: nothing is compared */
+  u8 *buffer;          /* an entry */
+  u32 room;
+};
+
+/* Says whether a tree is an index. */
+static int hgIsIndex(Btree *p, u32 root, int *pIsIndex){
+  MemPage *pPage = 0;
+  int rc;
+  if( isStore(p) ) return hg_is_index(storeOf(p)->conn, root, pIsIndex);
+  rc = getAndInitPage(p->pBt, root, &pPage, 0);
+  if( rc==SQLITE_OK ){
+    *pIsIndex = !pPage->intKey;
+    releasePage(pPage);
+  }
+  return rc;
+}
+
+static BtCursor *hgCopyCursor(HgCopy *c, Btree *p, u32 root, int wr, int isIndex, int *pRc){
+  BtCursor *pCur = sqlite3MallocZero(sqlite3BtreeCursorSize());
+  if( pCur==0 ){
+    *pRc = SQLITE_NOMEM_BKPT;
+    return 0;
+  }
+  sqlite3BtreeCursorZero(pCur);
+  *pRc = sqlite3BtreeCursor(p, root, wr ? BTREE_WRCSR : 0, isIndex ? c->pInfo : 0, pCur);
+  return pCur;
+}
+
+static void hgCopyClose(BtCursor *pCur){
+  if( pCur ) sqlite3BtreeCloseCursor(pCur);
+  sqlite3_free(pCur);
+}
+
+/* Reads the entry of a cursor into the buffer. */
+static int hgCopyRead(HgCopy *c, BtCursor *pCur, u32 *pn){
+  u32 n = *pn = sqlite3BtreePayloadSize(pCur);
+  if( n>c->room || c->buffer==0 ){
+    sqlite3_free(c->buffer);
+    c->buffer = sqlite3Malloc((u64)n + 9 + 8);
+    c->room = c->buffer ? n : 0;
+    if( c->buffer==0 ) return SQLITE_NOMEM_BKPT;
+  }
+  memset(c->buffer+n, 0, 9 + 8);
+  return sqlite3BtreePayload(pCur, 0, n, c->buffer);
+}
+
+/* For an entry that comes after all others. */
+static int hgAlwaysLess(int n, const void *p, UnpackedRecord *pRec){
+  return -1;
+}
+
+/* Appends an entry to a tree. */
+static int hgCopyWrite(BtCursor *pCur, i64 rowid, const u8 *a, u32 n, int isIndex){
+  BtreePayload x;
+  int isEmpty;
+  int rc;
+  memset(&x, 0, sizeof(x));
+  if( isStoreCursor(pCur) ){
+    HgProbe probe = { a, n, 0, hgAlwaysLess, 0 };
+    if( !isIndex ) return hg_put_row(connOf(pCur), pCur->pgnoRoot, rowid, a, n, 0);
+    return hg_append_key(connOf(pCur), pCur->pgnoRoot, &probe);
+  }
+  rc = sqlite3BtreeLast(pCur, &isEmpty);
+  if( rc!=SQLITE_OK ) return rc;
+  if( isIndex ){
+    x.pKey = a;
+    x.nKey = n;
+  }else{
+    x.nKey = rowid;
+    x.pData = a;
+    x.nData = (int)n;
+  }
+  return native_sqlite3BtreeInsert(pCur, &x, BTREE_APPEND, -1);
+}
+
+/* Copies a tree into one that is empty. */
+static int hgCopyTree(HgCopy *c, u32 from, u32 to, int isIndex){
+  BtCursor *pRead = 0, *pWrite = 0;
+  int rc, isEmpty = 0;
+  pRead = hgCopyCursor(c, c->pFrom, from, 0, isIndex, &rc);
+  if( rc==SQLITE_OK ) pWrite = hgCopyCursor(c, c->pTo, to, 1, isIndex, &rc);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeFirst(pRead, &isEmpty);
+  while( rc==SQLITE_OK && !isEmpty ){
+    u32 n;
+    i64 rowid = isIndex ? 0 : sqlite3BtreeIntegerKey(pRead);
+    rc = hgCopyRead(c, pRead, &n);
+    if( rc==SQLITE_OK ) rc = hgCopyWrite(pWrite, rowid, c->buffer, n, isIndex);
+    if( rc==SQLITE_OK ) rc = sqlite3BtreeNext(pRead, 0);
+  }
+  hgCopyClose(pWrite);
+  hgCopyClose(pRead);
+  return rc==SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* Copies a tree that a record of the schema names, and the record. */
+static int hgCopySchemaRow(HgCopy *c, BtCursor *pWrite, i64 rowid, u32 n){
+  HgSchemaRow row;
+  u8 *record = 0;
+  u32 to = 0;
+  int isIndex = 0;
+  int rc = SQLITE_OK;
+  u8 *a = c->buffer;
+  if( !hgTakeApart(a, n, &row) ) return SQLITE_CORRUPT_BKPT;
+  if( row.root ){
+    rc = hgIsIndex(c->pFrom, row.root, &isIndex);
+    to = row.root;
+    if( rc==SQLITE_OK && isStore(c->pTo) ){
+      rc = hg_create_at(storeOf(c->pTo)->conn, isIndex, to);
+    }else if( rc==SQLITE_OK ){
+      int flags = isIndex ? BTREE_BLOBKEY : BTREE_INTKEY;
+      rc = native_sqlite3BtreeCreateTable(c->pTo, &to, flags);
+    }
+    if( rc==SQLITE_OK && to!=row.root ){
+      record = hgWithRoot(a, &row, to, &n);
+      if( record==0 ) rc = SQLITE_NOMEM_BKPT;
+    }
+  }
+  if( rc==SQLITE_OK ) rc = hgCopyWrite(pWrite, rowid, record ? record : a, n, 0);
+  sqlite3_free(record);
+  if( rc==SQLITE_OK && row.root ) rc = hgCopyTree(c, row.root, to, isIndex);
+  return rc;
+}
+
+/* Copies the schema with all its trees into a database that is empty. */
+static int hgCopyAll(HgCopy *c){
+  BtCursor *pRead = 0, *pWrite = 0;
+  int rc, isEmpty = 0;
+  pRead = hgCopyCursor(c, c->pFrom, SCHEMA_ROOT, 0, 0, &rc);
+  if( rc==SQLITE_OK ) pWrite = hgCopyCursor(c, c->pTo, SCHEMA_ROOT, 1, 0, &rc);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeFirst(pRead, &isEmpty);
+  while( rc==SQLITE_OK && !isEmpty ){
+    u32 n;
+    rc = hgCopyRead(c, pRead, &n);
+    if( rc==SQLITE_OK ) rc = hgCopySchemaRow(c, pWrite, sqlite3BtreeIntegerKey(pRead), n);
+    if( rc==SQLITE_OK ) rc = sqlite3BtreeNext(pRead, 0);
+  }
+  hgCopyClose(pWrite);
+  hgCopyClose(pRead);
+  return rc==SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* Removes everything from a database, in a transaction that writes. */
+static int hgEmpty(Btree *p){
+  if( isStore(p) ) return hg_empty(storeOf(p)->conn);
+  return sqlite3BtreeNewDb(p);
+}
+
+/* Makes a database that is being written the same as one that is being read. */
+static int hgCopy(Btree *pTo, Btree *pFrom){
+  static const u8 aNumber[] = {
+    BTREE_FILE_FORMAT, BTREE_TEXT_ENCODING, BTREE_USER_VERSION, BTREE_APPLICATION_ID,
+    BTREE_DEFAULT_CACHE_SIZE
+  };
+  HgCopy copy;
+  u32 version = 0, number;
+  int rc, i;
+  memset(&copy, 0, sizeof(copy));
+  copy.pTo = pTo;
+  copy.pFrom = pFrom;
+  copy.pInfo = sqlite3KeyInfoAlloc(pTo->db, 1, 0);
+  if( copy.pInfo==0 ) return SQLITE_NOMEM_BKPT;
+  sqlite3BtreeGetMeta(pTo, BTREE_SCHEMA_VERSION, &version);
+  rc = hgEmpty(pTo);
+  for(i=0; rc==SQLITE_OK && i<ArraySize(aNumber); i++){
+    sqlite3BtreeGetMeta(pFrom, aNumber[i], &number);
+    rc = sqlite3BtreeUpdateMeta(pTo, aNumber[i], number);
+  }
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeUpdateMeta(pTo, BTREE_SCHEMA_VERSION, version+1);
+  if( rc==SQLITE_OK ) rc = hgCopyAll(&copy);
+  if( rc==SQLITE_OK && !isStore(pTo) ){
+    sqlite3PagerTruncateImage(pTo->pBt->pPager, pTo->pBt->nPage);
+  }
+  sqlite3_free(copy.buffer);
+  sqlite3KeyInfoUnref(copy.pInfo);
+  return rc;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeCopyFile(Btree *pTo, Btree *pFrom){
+  int rc;
+  if( !isStore(pTo) && !isStore(pFrom) ) return native_sqlite3BtreeCopyFile(pTo, pFrom);
+  rc = sqlite3BtreeBeginTrans(pTo, 2, 0);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeBeginTrans(pFrom, 0, 0);
+  if( rc==SQLITE_OK ) rc = hgCopy(pTo, pFrom);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeCommit(pTo);
+  return rc;
+}
+
+/*
+** The backup interface. A backup between files of SQLite's is SQLite's own; every other one is made
+** in one step.
+*/
+typedef struct HgBackup HgBackup;
+struct HgBackup {
+  sqlite3 *pDestDb;    /* as in sqlite3_backup; hgBackupMark stands in pDest's place */
+  Btree *mark;
+  sqlite3 *pSrcDb;
+  Btree *pTo;
+  Btree *pFrom;
+  int rc;              /* of the last step */
+  int nPage;           /* pages of the source, once it is copied */
+};
+
+static Btree hgBackupMark;
+
+static int hgIsOurBackup(sqlite3_backup *p){
+  return p!=0 && ((HgBackup*)p)->mark==&hgBackupMark;
+}
+
+/* The b-tree of a database of a connection, with an error in another one if there is none. */
+static Btree *hgDatabase(sqlite3 *pErrorDb, sqlite3 *db, const char *zDb){
+  int i = sqlite3FindDbName(db, zDb);
+  if( i<0 ) sqlite3ErrorWithMsg(pErrorDb, SQLITE_ERROR, "unknown database %s", zDb);
+  return i<0 ? 0 : db->aDb[i].pBt;
+}
+
+SQLITE_API sqlite3_backup *sqlite3_backup_init(
+  sqlite3 *pDestDb,
+  const char *zDestDb,
+  sqlite3 *pSrcDb,
+  const char *zSrcDb
+){
+  HgBackup *p = 0;
+  Btree *pTo, *pFrom;
+  int isOurs;
+#ifdef SQLITE_ENABLE_API_ARMOR
+  if( !sqlite3SafetyCheckOk(pSrcDb) || !sqlite3SafetyCheckOk(pDestDb) ){
+    (void)SQLITE_MISUSE_BKPT;
+    return 0;
+  }
+#endif
+  if( pSrcDb==pDestDb || zDestDb==0 || zSrcDb==0 ){
+    return native_sqlite3_backup_init(pDestDb, zDestDb, pSrcDb, zSrcDb);
+  }
+  sqlite3_mutex_enter(pSrcDb->mutex);
+  sqlite3_mutex_enter(pDestDb->mutex);
+  pTo = sqlite3FindDbName(pDestDb, zDestDb)<0 ? 0 : hgDatabase(pDestDb, pDestDb, zDestDb);
+  pFrom = sqlite3FindDbName(pSrcDb, zSrcDb)<0 ? 0 : hgDatabase(pDestDb, pSrcDb, zSrcDb);
+  isOurs = pTo && pFrom && (isStore(pTo) || isStore(pFrom));
+  if( isOurs ){
+    if( pTo->inTrans!=TRANS_NONE ){
+      sqlite3ErrorWithMsg(pDestDb, SQLITE_ERROR, "destination database is in use");
+    }else{
+      p = sqlite3MallocZero(sizeof(*p));
+      if( p==0 ) sqlite3Error(pDestDb, SQLITE_NOMEM_BKPT);
+    }
+    if( p ){
+      p->pDestDb = pDestDb;
+      p->mark = &hgBackupMark;
+      p->pSrcDb = pSrcDb;
+      p->pTo = pTo;
+      p->pFrom = pFrom;
+      pFrom->nBackup++;
+    }
+  }
+  sqlite3_mutex_leave(pDestDb->mutex);
+  sqlite3_mutex_leave(pSrcDb->mutex);
+  if( isOurs ) return (sqlite3_backup*)p;
+  return native_sqlite3_backup_init(pDestDb, zDestDb, pSrcDb, zSrcDb);
+}
+
+/* Copies everything. */
+static int hgBackupAll(HgBackup *p){
+  int ends = p->pFrom->inTrans==TRANS_NONE;
+  int rc;
+  if( p->pFrom->inTrans==TRANS_WRITE && !isStore(p->pFrom) ) return SQLITE_BUSY;
+  rc = sqlite3BtreeBeginTrans(p->pFrom, 0, 0);
+  if( rc!=SQLITE_OK ) return rc;
+  rc = sqlite3BtreeBeginTrans(p->pTo, 2, 0);
+  if( rc==SQLITE_OK ) rc = hgCopy(p->pTo, p->pFrom);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeCommit(p->pTo);
+  if( rc==SQLITE_OK ){
+    p->nPage = (int)sqlite3BtreeLastPage(p->pFrom);
+    rc = SQLITE_DONE;
+  }else{
+    sqlite3BtreeRollback(p->pTo, SQLITE_OK, 0);
+  }
+  if( ends ) sqlite3BtreeCommit(p->pFrom);
+  sqlite3ResetAllSchemasOfConnection(p->pDestDb);
+  return rc;
+}
+
+SQLITE_API int sqlite3_backup_step(sqlite3_backup *pBackup, int nPage){
+  HgBackup *p = (HgBackup*)pBackup;
+  int rc;
+  if( !hgIsOurBackup(pBackup) ) return native_sqlite3_backup_step(pBackup, nPage);
+  sqlite3_mutex_enter(p->pSrcDb->mutex);
+  sqlite3_mutex_enter(p->pDestDb->mutex);
+  if( p->rc!=SQLITE_OK && p->rc!=SQLITE_BUSY && p->rc!=SQLITE_LOCKED ){
+    rc = p->rc;
+  }else if( nPage==0 ){
+    rc = SQLITE_OK;
+  }else{
+    rc = p->rc = hgBackupAll(p);
+  }
+  sqlite3_mutex_leave(p->pDestDb->mutex);
+  sqlite3_mutex_leave(p->pSrcDb->mutex);
+  return rc;
+}
+
+SQLITE_API int sqlite3_backup_finish(sqlite3_backup *pBackup){
+  HgBackup *p = (HgBackup*)pBackup;
+  sqlite3 *pSrcDb, *pDestDb;
+  int rc;
+  if( !hgIsOurBackup(pBackup) ) return native_sqlite3_backup_finish(pBackup);
+  pSrcDb = p->pSrcDb;
+  pDestDb = p->pDestDb;
+  sqlite3_mutex_enter(pSrcDb->mutex);
+  sqlite3_mutex_enter(pDestDb->mutex);
+  p->pFrom->nBackup--;
+  rc = p->rc==SQLITE_DONE ? SQLITE_OK : p->rc;
+  sqlite3Error(pDestDb, rc);
+  sqlite3_free(p);
+  sqlite3LeaveMutexAndCloseZombie(pDestDb);
+  sqlite3LeaveMutexAndCloseZombie(pSrcDb);
+  return rc;
+}
+
+SQLITE_API int sqlite3_backup_remaining(sqlite3_backup *p){
+  return hgIsOurBackup(p) ? 0 : native_sqlite3_backup_remaining(p);
+}
+
+SQLITE_API int sqlite3_backup_pagecount(sqlite3_backup *p){
+  return hgIsOurBackup(p) ? ((HgBackup*)p)->nPage : native_sqlite3_backup_pagecount(p);
+}
+
+/* A store is serialized as the file of SQLite's that it would be. */
+SQLITE_API unsigned char *sqlite3_serialize(
+  sqlite3 *db,
+  const char *zSchema,
+  sqlite3_int64 *piSize,
+  unsigned int mFlags
+){
+  sqlite3 *pMemory = 0;
+  sqlite3_backup *pBackup = 0;
+  unsigned char *pOut = 0;
+  int i, isOurs;
+#ifdef SQLITE_ENABLE_API_ARMOR
+  if( !sqlite3SafetyCheckOk(db) ){
+    (void)SQLITE_MISUSE_BKPT;
+    return 0;
+  }
+#endif
+  sqlite3_mutex_enter(db->mutex);
+  if( zSchema==0 ) zSchema = db->aDb[0].zDbSName;
+  i = sqlite3FindDbName(db, zSchema);
+  isOurs = i>=0 && db->aDb[i].pBt && isStore(db->aDb[i].pBt);
+  sqlite3_mutex_leave(db->mutex);
+  if( !isOurs ) return native_sqlite3_serialize(db, zSchema, piSize, mFlags);
+  if( piSize ) *piSize = -1;
+  if( sqlite3_open(":memory:", &pMemory)==SQLITE_OK ){
+    pBackup = sqlite3_backup_init(pMemory, "main", db, zSchema);
+    if( pBackup && sqlite3_backup_step(pBackup, -1)==SQLITE_DONE ){
+      pOut = native_sqlite3_serialize(pMemory, "main", piSize, mFlags);
+    }
+    if( pBackup ) sqlite3_backup_finish(pBackup);
+  }
+  sqlite3_close(pMemory);
+  return pOut;
+}
+
+/* VACUUM of a store gives free pages at the end of the file back. */
+SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
+  char **pzErrMsg,
+  sqlite3 *db,
+  int iDb,
+  sqlite3_value *pOut
+){
+  Btree *p = db->aDb[iDb].pBt;
+  if( p==0 || !isStore(p) || pOut ) return native_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
+  if( !db->autoCommit ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM from within a transaction");
+    return SQLITE_ERROR;
+  }
+  if( db->nVdbeActive>1 ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM - SQL statements in progress");
+    return SQLITE_ERROR;
+  }
+  if( (p->pBt->btsFlags & BTS_READ_ONLY)!=0 ) return SQLITE_READONLY;
+  return hg_compact(storeOf(p)->conn);
+}
+
+/*
+** PRAGMA engine: which engine a database has; and for one that has nothing in it, another one.
+*/
+static int hgChangeEngine(sqlite3 *db, Db *pDb, int engine, char **pzErr){
+  Btree *pNew = 0, *pOld = pDb->pBt;
+  const char *zFile = sqlite3BtreeGetFilename(pOld);
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MAIN_DB;
+  int rc;
+  if( isStore(pOld) || zFile==0 || zFile[0]==0 || hg_kind(zFile)!=0 || pOld->inTrans!=TRANS_NONE
+   || sqlite3BtreeIsReadonly(pOld) || engine!=HG_ENGINE_STORE ){
+    *pzErr = sqlite3_mprintf("the engine of this database cannot be changed; VACUUM INTO makes a "
+                             "copy with another one");
+    return SQLITE_ERROR;
+  }
+  rc = hgOpen(db->pVfs, zFile, zFile, db, &pNew, flags);
+  if( rc!=SQLITE_OK ){
+    *pzErr = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
+    return rc;
+  }
+  sqlite3BtreeClose(pOld);
+  pDb->pBt = pNew;
+  pDb->pSchema = sqlite3SchemaGet(db, pNew);
+  return sqlite3BtreeSetPagerFlags(pNew, pDb->safety_level | (db->flags & PAGER_FLAGS_MASK));
+}
+
+static int hgPragmaEngine(sqlite3 *db, const char *zDbName, char **azArg){
+  int i = zDbName ? sqlite3FindDbName(db, zDbName) : 0;
+  int engine;
+  if( i<0 || db->aDb[i].pBt==0 ) return SQLITE_NOTFOUND;
+  if( azArg[2] ){
+    engine = hgEngineByName(azArg[2]);
+    if( engine==HG_ENGINE_NONE || engine==HG_ENGINE_UNKNOWN ){
+      azArg[0] = sqlite3_mprintf("there is no engine \"%s\": hedgerow or sqlite", azArg[2]);
+      return SQLITE_ERROR;
+    }
+    if( (engine==HG_ENGINE_STORE)!=isStore(db->aDb[i].pBt) ){
+      int rc = hgChangeEngine(db, &db->aDb[i], engine, &azArg[0]);
+      if( rc!=SQLITE_OK ) return rc;
+    }
+  }
+  azArg[0] = sqlite3_mprintf("%s", isStore(db->aDb[i].pBt) ? "hedgerow" : "sqlite");
+  return azArg[0] ? SQLITE_OK : SQLITE_NOMEM_BKPT;
+}
+
+/* What a store answers in place of a file; SQLITE_NOTFOUND for everything else. */
+static int hgFileControl(sqlite3 *db, const char *zDbName, int op, void *pArg){
+  Btree *p;
+  if( op==SQLITE_FCNTL_PRAGMA && sqlite3_stricmp(((char**)pArg)[1], "engine")==0 ){
+    return hgPragmaEngine(db, zDbName, (char**)pArg);
+  }
+  p = sqlite3DbNameToBtree(db, zDbName);
+  if( p==0 || !isStore(p) ) return SQLITE_NOTFOUND;
+  switch( op ){
+    case SQLITE_FCNTL_MMAP_SIZE:
+      /* It is mapped whole; SQLite is told what it has set. */
+      *(i64*)pArg = db->szMmap;
+      return SQLITE_OK;
+    case SQLITE_FCNTL_LOCKSTATE:
+      *(int*)pArg = p->inTrans;
+      return SQLITE_OK;
+    default:
+      return SQLITE_NOTFOUND;
+  }
+}
+
+SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
+#ifdef SQLITE_ENABLE_API_ARMOR
+  if( !sqlite3SafetyCheckOk(db) ) return SQLITE_MISUSE_BKPT;
+#endif
+  if( pArg ){
+    int rc;
+    sqlite3_mutex_enter(db->mutex);
+    rc = hgFileControl(db, zDbName, op, pArg);
+    sqlite3_mutex_leave(db->mutex);
+    if( rc!=SQLITE_NOTFOUND ) return rc;
+  }
+  return native_sqlite3_file_control(db, zDbName, op, pArg);
+}

@@ -1,0 +1,65 @@
+/*
+** The functions of src/ffi.rs.
+*/
+typedef struct HgConn HgConn;
+typedef struct HgPosition HgPosition;
+
+/* The entry under a cursor. */
+typedef struct HgRow {
+  const u8 *data;       /* its first bytes, until the cursor moves */
+  u32 local;            /* how many of them there are */
+  u32 len;              /* how many bytes it has */
+  i64 rowid;            /* the number of the row, in a table */
+} HgRow;
+
+/* What is looked for in an index, and how it is compared. */
+typedef struct HgProbe {
+  const void *key;      /* the record as it is stored, or null */
+  size_t len;           /* its length */
+  UnpackedRecord *record;
+  int (*compare)(int, const void*, UnpackedRecord*);
+  KeyInfo *info;
+} HgProbe;
+
+int hg_kind(const char*);
+int hg_open(const char*, int mode, HgConn**);
+void hg_close(HgConn*);
+int hg_begin_read(HgConn*);
+int hg_begin_write(HgConn*);
+int hg_commit(HgConn*, int goesOn);
+int hg_roll_back(HgConn*, int goesOn);
+int hg_end_read(HgConn*);
+int hg_set_synchronous(HgConn*, int level);
+int hg_sync(HgConn*);
+int hg_compact(HgConn*);
+int hg_open_savepoints(HgConn*, int count);
+int hg_savepoint(HgConn*, int rollsBack, int index);
+int hg_set_number(HgConn*, int index, u32 value);
+u32 hg_number(HgConn*, int index);
+u32 hg_schema_version(HgConn*);
+u32 hg_data_version(HgConn*);
+u32 hg_page_count(HgConn*);
+u32 hg_free_pages(HgConn*);
+u32 hg_page_size(HgConn*);
+int hg_create(HgConn*, int isIndex, u32 *root);
+int hg_is_index(HgConn*, u32 root, int *isIndex);
+int hg_empty(HgConn*);
+int hg_create_at(HgConn*, int isIndex, u32 root);
+int hg_drop(HgConn*, u32 root);
+int hg_clear(HgConn*, u32 root, i64 *count);
+int hg_count(HgConn*, u32 root, int isIndex, i64 *count);
+int hg_put_row(HgConn*, u32 root, i64 rowid, const void*, u32 len, u32 zeros);
+int hg_put_key(HgConn*, u32 root, const HgProbe*);
+int hg_append_key(HgConn*, u32 root, const HgProbe*);
+int hg_delete_row(HgConn*, u32 root, i64 rowid);
+int hg_delete_key(HgConn*, u32 root, const HgProbe*);
+int hg_write_part(HgConn*, u32 root, i64 rowid, u32 from, const void*, u32 len);
+HgPosition *hg_cursor(u32 root, int isIndex);
+void hg_cursor_close(HgPosition*);
+int hg_step(HgConn*, HgPosition*, int step, const HgProbe*, HgRow*, int *isThere);
+int hg_seek_row(HgConn*, HgPosition*, i64 rowid, HgRow*, int *result);
+int hg_seek_key(HgConn*, HgPosition*, const HgProbe*, HgRow*, int *result);
+int hg_is_empty(HgConn*, HgPosition*, int *isEmpty);
+int hg_read_row(HgConn*, HgPosition*, i64 rowid, u32 from, u32 len, void *out);
+int hg_check(HgConn*, const u32 *roots, i64 *counts, int n,
+             void (*report)(void*, const char*, int), void*);

@@ -1,0 +1,53 @@
+//! `PRAGMA integrity_check`: the pages and counters of the store, and the trees that the schema
+//! names. Whether indexes and tables agree is looked at by SQLite itself.
+
+use hedgerow::tree::Snapshot as _;
+
+use crate::code::{Answer, code_of};
+use crate::conn::{Conn, on_body};
+
+/// Checks a store, and counts the entries of some trees; root 0 stands for none. A check of some
+/// trees only, which begins with root 0, does not look at the whole store.
+pub(crate) fn check(
+    conn: &mut Conn,
+    roots: &[u32],
+    counts: &mut [i64],
+    report: &mut dyn FnMut(&str),
+) -> Answer {
+    let is_partial = roots.first() == Some(&0);
+    if !is_partial || roots.get(1) == Some(&1) {
+        let checked = conn.store().check(&mut |_, _| {}).map_err(|e| code_of(&e))?;
+        checked.problems.iter().for_each(|problem| report(problem));
+    }
+    for (root, count) in roots.iter().zip(counts) {
+        *count = 0;
+        if *root == 0 {
+            continue;
+        }
+        match conn.count_of(*root)? {
+            Some(counted) => {
+                let walked = walk(conn, *root)?;
+                if walked != counted {
+                    report(&format!("Tree {root}: {walked} entries where {counted} are counted"));
+                }
+                *count = i64::try_from(walked).unwrap_or(i64::MAX);
+            }
+            None if *root == 1 => {}
+            None => report(&format!("Tree {root} does not exist")),
+        }
+    }
+    Ok(())
+}
+
+/// Steps through all entries of a tree and counts them.
+fn walk(conn: &mut Conn, root: u32) -> Answer<u64> {
+    let table = conn.any_table(root)?;
+    on_body!(&conn.body, txn => {
+        let mut cursor = txn.cursor(table).map_err(|e| code_of(&e))?;
+        let mut count = 0;
+        while cursor.next(txn).map_err(|e| code_of(&e))?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    })
+}

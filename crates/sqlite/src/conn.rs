@@ -1,0 +1,518 @@
+//! A connection to a store: its transaction, the savepoints in it, and the tables that hold SQLite's
+//! trees.
+//!
+//! A tree of SQLite's is known by a number, its *root*; tree 1 is the schema. Here it is a table of
+//! the store named `sqlite/` and the root in decimal. The table `sqlite/meta` keeps SQLite's sixteen
+//! numbers and the root that the next tree gets.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use hedgerow::tree::{ReadTxn, Savepoint, Snapshot, Store, Table, TableOptions, WriteTxn};
+use hedgerow::{Durability, Error, FileKind};
+use libsqlite3_sys as sys;
+
+use crate::code::{Answer, code_of};
+use crate::cursor::key_of;
+use crate::order::index_options;
+
+/// What the names of its tables begin with.
+const FOLDER: &str = "sqlite/";
+/// The table of SQLite's numbers, and the key under which they stand.
+const META: &str = "sqlite/meta";
+const META_KEY: &[u8] = b"meta";
+/// SQLite's numbers, and after them the next root.
+const META_LEN: usize = 16;
+/// The root of the schema.
+const SCHEMA: u32 = 1;
+/// In SQLite's numbers: the version of the schema.
+const SCHEMA_VERSION: usize = 1;
+
+/// What is asked for: an existing store, or a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    ReadOnly,
+    Write,
+    Create,
+}
+
+/// A transaction, whichever kind it is.
+pub(crate) enum Body {
+    None,
+    Read(Box<ReadTxn>),
+    Write(Box<WriteTxn>),
+}
+
+/// Runs an expression on the transaction; an error if there is none.
+macro_rules! on_body {
+    ($body:expr, $txn:ident => $run:expr) => {
+        match $body {
+            $crate::conn::Body::Read($txn) => {
+                let $txn = &**$txn;
+                $run
+            }
+            $crate::conn::Body::Write($txn) => {
+                let $txn = &**$txn;
+                $run
+            }
+            $crate::conn::Body::None => return Err(libsqlite3_sys::SQLITE_INTERNAL),
+        }
+    };
+}
+pub(crate) use on_body;
+
+/// SQLite's numbers, and the root that the next tree gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Meta {
+    numbers: [u32; META_LEN],
+    next_root: u32,
+}
+
+impl Meta {
+    const NEW: Self = Self { numbers: [0; META_LEN], next_root: SCHEMA + 1 };
+
+    fn encode(&self) -> [u8; 4 * (META_LEN + 1)] {
+        let mut bytes = [0; 4 * (META_LEN + 1)];
+        let all = self.numbers.iter().chain([&self.next_root]);
+        for (place, number) in bytes.chunks_exact_mut(4).zip(all) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut all = [0; META_LEN + 1];
+        if bytes.len() != 4 * all.len() {
+            return None;
+        }
+        for (number, bytes) in all.iter_mut().zip(bytes.chunks_exact(4)) {
+            *number = u32::from_le_bytes(bytes.try_into().ok()?);
+        }
+        let mut numbers = [0; META_LEN];
+        numbers.copy_from_slice(&all[..META_LEN]);
+        Some(Self { numbers, next_root: all[META_LEN] })
+    }
+}
+
+/// A connection.
+pub(crate) struct Conn {
+    store: Store,
+    pub(crate) body: Body,
+    /// The snapshot of a read transaction that became a writing one: what was read from it may
+    /// still be in use.
+    held: Option<Box<ReadTxn>>,
+    /// A read transaction at rest, for the next one.
+    rested: Option<Box<ReadTxn>>,
+    /// The tables of roots that this transaction has opened; `None` if there is no table.
+    tables: HashMap<u32, Option<Table>>,
+    savepoints: Vec<Savepoint>,
+    /// Those of the transaction; `None` until they are read.
+    meta: Option<Meta>,
+    /// A number that changes when cursors have to be made anew.
+    pub(crate) generation: u64,
+    /// The commit that the last transaction saw or made.
+    seen: u64,
+    /// How often another connection has committed, as far as this one has noticed.
+    data_version: u32,
+    pub(crate) durability: Durability,
+}
+
+/// The name of the table of a root.
+fn name_of(root: u32) -> String {
+    format!("{FOLDER}{root}")
+}
+
+/// The numbers of a snapshot.
+fn load_meta<S: Snapshot>(txn: &S) -> Answer<Meta> {
+    let table = match txn.table(META) {
+        Ok(table) => table,
+        Err(Error::NoTable { .. }) => return Ok(Meta::NEW),
+        Err(error) => return Err(code_of(&error)),
+    };
+    match txn.get(table, META_KEY).map_err(|e| code_of(&e))? {
+        Some(bytes) => Meta::decode(&bytes.to_vec()).ok_or(sys::SQLITE_CORRUPT),
+        None => Ok(Meta::NEW),
+    }
+}
+
+/// The table of a root in a snapshot.
+fn find_table<S: Snapshot>(txn: &S, root: u32, is_index: bool) -> Answer<Option<Table>> {
+    let name = name_of(root);
+    let found =
+        if is_index { txn.table_with(name, index_options()) } else { txn.table(name) };
+    match found {
+        Ok(table) => Ok(Some(table)),
+        Err(Error::NoTable { .. }) => Ok(None),
+        // The schema says something else than the table is.
+        Err(Error::TableOptions { .. }) => Err(sys::SQLITE_CORRUPT),
+        Err(error) => Err(code_of(&error)),
+    }
+}
+
+/// What a file is, so far as the choice of an engine goes: nothing yet, a store, something else.
+pub(crate) fn kind_of(path: &Path) -> Option<FileKind> {
+    hedgerow::identify(path).ok().flatten()
+}
+
+impl Conn {
+    /// Opens a store.
+    pub(crate) fn open(path: &Path, mode: Mode) -> Answer<Self> {
+        let builder = Store::builder().file_mode(0o644);
+        let opened = match mode {
+            Mode::ReadOnly => builder.read_only(true).open(path),
+            Mode::Write => builder.open(path),
+            Mode::Create => builder.open_or_create(path),
+        };
+        let store = opened.map_err(|e| code_of(&e))?;
+        Ok(Self {
+            store,
+            body: Body::None,
+            held: None,
+            rested: None,
+            tables: HashMap::new(),
+            savepoints: Vec::new(),
+            meta: None,
+            generation: 1,
+            seen: 0,
+            data_version: 1,
+            durability: Durability::Durable,
+        })
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Another snapshot, or another transaction: cursors and tables have to be looked up anew.
+    fn turn_over(&mut self) {
+        self.tables.clear();
+        self.generation += 1;
+    }
+
+    /// Begins to read.
+    pub(crate) fn begin_read(&mut self) -> Answer {
+        let (reader, is_same) = match self.rested.take() {
+            Some(mut reader) => {
+                let is_same = reader.refresh().map_err(|e| code_of(&e))?;
+                (reader, is_same)
+            }
+            None => (Box::new(self.store.begin_read().map_err(|e| code_of(&e))?), false),
+        };
+        if !is_same {
+            self.turn_over();
+        }
+        if !is_same || self.meta.is_none() {
+            self.meta = Some(load_meta(&*reader)?);
+        }
+        self.note_commit(reader.id());
+        self.body = Body::Read(reader);
+        Ok(())
+    }
+
+    /// Notes which commit a transaction sees.
+    fn note_commit(&mut self, commit: u64) {
+        if self.seen != commit {
+            self.seen = commit;
+            self.data_version = self.data_version.wrapping_add(1);
+        }
+    }
+
+    /// Begins to write; the snapshot that was read stays the base.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY` if another connection writes, `SQLITE_BUSY_SNAPSHOT` if one has committed
+    /// since this one began to read.
+    pub(crate) fn begin_write(&mut self) -> Answer {
+        let base = match &self.body {
+            Body::Read(reader) => Some(reader.id()),
+            Body::None => None,
+            Body::Write(_) => return Ok(()),
+        };
+        let Some(mut txn) = self.store.try_begin_write().map_err(|e| code_of(&e))? else {
+            return Err(sys::SQLITE_BUSY);
+        };
+        let newest = self.store.newest_commit();
+        if base.is_some_and(|base| base != newest) {
+            return Err(sys::SQLITE_BUSY_SNAPSHOT);
+        }
+        self.savepoints.clear();
+        self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
+        self.turn_over();
+        self.meta = Some(load_meta(&txn)?);
+        self.note_commit(newest);
+        match std::mem::replace(&mut self.body, Body::Write(Box::new(txn))) {
+            Body::Read(reader) => self.held = Some(reader),
+            Body::None | Body::Write(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Commits what was written; with `goes_on` it is then read.
+    pub(crate) fn commit(&mut self, goes_on: bool) -> Answer {
+        let Body::Write(txn) = std::mem::replace(&mut self.body, Body::None) else {
+            return Ok(());
+        };
+        self.savepoints.clear();
+        self.turn_over();
+        let durability = self.durability;
+        if goes_on {
+            let reader = txn.commit_and_read(durability).map_err(|e| code_of(&e))?;
+            self.seen = reader.id();
+            self.body = Body::Read(Box::new(reader));
+        } else {
+            let number = txn.id();
+            txn.commit_with(durability).map_err(|e| code_of(&e))?;
+            // A transaction that changed nothing is no commit.
+            if self.store.newest_commit() >= number {
+                self.seen = number;
+            }
+        }
+        self.held = None;
+        Ok(())
+    }
+
+    /// Drops what was written; with `goes_on` what was there before is read on.
+    pub(crate) fn roll_back(&mut self, goes_on: bool) -> Answer {
+        let Body::Write(txn) = std::mem::replace(&mut self.body, Body::None) else {
+            return Ok(());
+        };
+        self.savepoints.clear();
+        self.turn_over();
+        self.meta = None;
+        self.held = None;
+        if goes_on {
+            // While this one has the writer's turn no other one commits.
+            let reader = self.store.begin_read().map_err(|e| code_of(&e))?;
+            self.meta = Some(load_meta(&reader)?);
+            self.body = Body::Read(Box::new(reader));
+        }
+        drop(txn);
+        Ok(())
+    }
+
+    /// Ends a transaction that reads.
+    pub(crate) fn end_read(&mut self) {
+        if let Body::Read(mut reader) = std::mem::replace(&mut self.body, Body::None) {
+            reader.reset();
+            self.rested = Some(reader);
+        }
+    }
+
+    /// Opens savepoints until there are `count`.
+    pub(crate) fn open_savepoints(&mut self, count: usize) -> Answer {
+        let Body::Write(txn) = &mut self.body else { return Err(sys::SQLITE_INTERNAL) };
+        // The first one is the beginning of the transaction.
+        while self.savepoints.len() <= count {
+            self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
+        }
+        Ok(())
+    }
+
+    /// Releases savepoint `at` and those after it.
+    pub(crate) fn release(&mut self, at: usize) -> Answer {
+        let Body::Write(txn) = &mut self.body else { return Ok(()) };
+        let Some(savepoint) = self.savepoints.get(at + 1) else { return Ok(()) };
+        txn.release(*savepoint).map_err(|e| code_of(&e))?;
+        self.savepoints.truncate(at + 1);
+        Ok(())
+    }
+
+    /// Rolls back to savepoint `at`, which stays; -1 is the beginning of the transaction.
+    pub(crate) fn roll_back_to(&mut self, at: isize) -> Answer {
+        let Body::Write(txn) = &mut self.body else { return Ok(()) };
+        let Ok(at) = usize::try_from(at + 1) else { return Err(sys::SQLITE_MISUSE) };
+        let Some(savepoint) = self.savepoints.get(at) else { return Ok(()) };
+        txn.rollback_to(*savepoint).map_err(|e| code_of(&e))?;
+        self.savepoints.truncate(at + 1);
+        self.tables.clear();
+        self.generation += 1;
+        if let Body::Write(txn) = &self.body {
+            self.meta = Some(load_meta(&**txn)?);
+        }
+        Ok(())
+    }
+
+    /// One of SQLite's numbers.
+    pub(crate) fn number(&self, index: usize) -> u32 {
+        self.meta.and_then(|meta| meta.numbers.get(index).copied()).unwrap_or(0)
+    }
+
+    /// The version of the schema.
+    pub(crate) fn schema_version(&self) -> u32 {
+        self.number(SCHEMA_VERSION)
+    }
+
+    /// Changes when another connection has committed.
+    pub(crate) fn data_version(&self) -> u32 {
+        self.data_version
+    }
+
+    /// Sets one of SQLite's numbers.
+    pub(crate) fn set_number(&mut self, index: usize, value: u32) -> Answer {
+        let mut meta = self.meta.unwrap_or(Meta::NEW);
+        *meta.numbers.get_mut(index).ok_or(sys::SQLITE_MISUSE)? = value;
+        self.store_meta(meta)
+    }
+
+    /// The root that the next tree gets.
+    fn next_root(&self) -> u32 {
+        self.meta.map_or(SCHEMA + 1, |meta| meta.next_root)
+    }
+
+    fn set_next_root(&mut self, next_root: u32) -> Answer {
+        self.store_meta(Meta { next_root, ..self.meta.unwrap_or(Meta::NEW) })
+    }
+
+    fn store_meta(&mut self, meta: Meta) -> Answer {
+        self.meta = Some(meta);
+        let bytes = meta.encode();
+        let txn = self.writer()?;
+        let table = txn.create_table(META, &TableOptions::new()).map_err(|e| code_of(&e))?;
+        txn.put(table, META_KEY, &bytes).map_err(|e| code_of(&e))
+    }
+
+    /// The transaction that writes.
+    pub(crate) fn writer(&mut self) -> Answer<&mut WriteTxn> {
+        match &mut self.body {
+            Body::Write(txn) => Ok(txn),
+            Body::Read(_) | Body::None => Err(sys::SQLITE_READONLY),
+        }
+    }
+
+    /// The table of a root; `None` if there is none.
+    pub(crate) fn table(&mut self, root: u32, is_index: bool) -> Answer<Option<Table>> {
+        if let Some(table) = self.tables.get(&root) {
+            return Ok(*table);
+        }
+        let table = on_body!(&self.body, txn => find_table(txn, root, is_index))?;
+        if table.is_none() && root != SCHEMA {
+            return Err(sys::SQLITE_CORRUPT);
+        }
+        self.tables.insert(root, table);
+        Ok(table)
+    }
+
+    /// The table of a root, to write to it: the schema's is made when it is needed.
+    pub(crate) fn table_to_write(&mut self, root: u32, is_index: bool) -> Answer<Table> {
+        if let Some(table) = self.table(root, is_index)? {
+            return Ok(table);
+        }
+        self.create_at(root, is_index)?;
+        self.table(root, is_index)?.ok_or(sys::SQLITE_CORRUPT)
+    }
+
+    /// Makes a tree of a root that is not in use.
+    pub(crate) fn create_at(&mut self, root: u32, is_index: bool) -> Answer {
+        let plain = TableOptions::new();
+        let options = if is_index { index_options() } else { &plain };
+        let made = self.writer()?.create_table(name_of(root), options);
+        let table = made.map_err(|e| code_of(&e))?;
+        self.tables.insert(root, Some(table));
+        if root >= self.next_root() {
+            self.set_next_root(root.checked_add(1).ok_or(sys::SQLITE_FULL)?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a tree and gives its root.
+    pub(crate) fn create(&mut self, is_index: bool) -> Answer<u32> {
+        self.table_to_write(SCHEMA, false)?;
+        let root = self.next_root();
+        self.create_at(root, is_index)?;
+        Ok(root)
+    }
+
+    /// Removes a tree.
+    pub(crate) fn drop_tree(&mut self, root: u32) -> Answer {
+        let dropped = self.writer()?.drop_table(name_of(root)).map_err(|e| code_of(&e))?;
+        self.tables.remove(&root);
+        if root + 1 == self.next_root() && root > SCHEMA {
+            self.set_next_root(root)?;
+        }
+        if dropped { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
+    }
+
+    /// The table of a root, whatever it is.
+    pub(crate) fn any_table(&self, root: u32) -> Answer<Table> {
+        let name = name_of(root);
+        let found = on_body!(&self.body, txn => {
+            txn.table_with(&name, index_options()).or_else(|_| txn.table(&name))
+        });
+        found.map_err(|e| code_of(&e))
+    }
+
+    /// Whether the tree of a root is an index.
+    pub(crate) fn is_index(&self, root: u32) -> Answer<bool> {
+        let info = on_body!(&self.body, txn => txn.find_table(name_of(root)));
+        let info = info.map_err(|e| code_of(&e))?.ok_or(sys::SQLITE_CORRUPT)?;
+        Ok(info.order != "bytewise")
+    }
+
+    /// Removes everything that is SQLite's, and leaves an empty schema.
+    pub(crate) fn empty(&mut self) -> Answer {
+        let tables = on_body!(&self.body, txn => txn.tables()).map_err(|e| code_of(&e))?;
+        for info in tables {
+            if info.name.starts_with(FOLDER.as_bytes()) {
+                self.writer()?.drop_table(&info.name).map_err(|e| code_of(&e))?;
+            }
+        }
+        self.turn_over();
+        self.store_meta(Meta::NEW)?;
+        self.table_to_write(SCHEMA, false).map(|_| ())
+    }
+
+    /// Removes all entries of a tree and says how many there were.
+    pub(crate) fn clear(&mut self, root: u32) -> Answer<u64> {
+        let count = self.count_of(root)?;
+        let Some(count) = count else {
+            return if root == SCHEMA { Ok(0) } else { Err(sys::SQLITE_CORRUPT) };
+        };
+        let table = self.any_table(root)?;
+        self.writer()?.clear_table(table).map_err(|e| code_of(&e))?;
+        Ok(count)
+    }
+
+    /// How many entries a tree has.
+    pub(crate) fn count(&mut self, root: u32, is_index: bool) -> Answer<u64> {
+        match self.table(root, is_index)? {
+            Some(table) => {
+                let count = on_body!(&self.body, txn => txn.count(table));
+                Ok(count.map_err(|e| code_of(&e))?.values)
+            }
+            None => Ok(0),
+        }
+    }
+
+    /// Writes into a row, which keeps its length.
+    pub(crate) fn write_part(&mut self, root: u32, rowid: i64, from: usize, data: &[u8]) -> Answer {
+        let table = self.table_to_write(root, false)?;
+        let key = key_of(rowid);
+        let txn = self.writer()?;
+        let row = txn.get(table, &key).map_err(|e| code_of(&e))?;
+        let mut row = row.ok_or(sys::SQLITE_ABORT)?.to_vec();
+        let part = row.get_mut(from..).and_then(|rest| rest.get_mut(..data.len()));
+        part.ok_or(sys::SQLITE_CORRUPT)?.copy_from_slice(data);
+        txn.put(table, &key, &row).map_err(|e| code_of(&e))
+    }
+
+    /// How many entries the table of a root has, whatever it is; `None` if there is no table.
+    pub(crate) fn count_of(&self, root: u32) -> Answer<Option<u64>> {
+        let info = on_body!(&self.body, txn => txn.find_table(name_of(root)));
+        Ok(info.map_err(|e| code_of(&e))?.map(|info| info.count.values))
+    }
+
+    /// Pages of the store, and no fewer than the highest root, as SQLite expects; 0 if it holds
+    /// nothing of SQLite's.
+    pub(crate) fn page_count(&self) -> u32 {
+        let pages = match &self.body {
+            Body::Read(txn) => txn.page_count(),
+            Body::Write(txn) => txn.page_count(),
+            Body::None => 0,
+        };
+        if self.meta.is_none_or(|meta| meta == Meta::NEW) {
+            return 0;
+        }
+        u32::try_from(pages).unwrap_or(u32::MAX).max(self.next_root() - 1)
+    }
+}

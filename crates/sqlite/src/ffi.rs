@@ -1,0 +1,463 @@
+//! What `src/c` calls: C functions over [`Conn`] and [`Position`]. Each checks nothing but what C
+//! cannot know; the pointers are those that these functions have handed out.
+
+#![expect(unsafe_code, reason = "the functions of a C interface, which get pointers")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use hedgerow::{Durability, FileKind};
+use libsqlite3_sys as sys;
+
+use crate::check;
+use crate::code::{Answer, code_of};
+use crate::conn::{Conn, Mode, kind_of};
+use crate::cursor::{Found, Position, Row, Step, key_of};
+use crate::order::{self, Probe};
+
+/// Runs a call. A panic, which would be an error in this library, does not reach C.
+fn call(f: impl FnOnce() -> Answer) -> c_int {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(())) => sys::SQLITE_OK,
+        Ok(Err(code)) => code,
+        Err(_) => sys::SQLITE_INTERNAL,
+    }
+}
+
+/// What a pointer that this library has handed out, or C's own, points to.
+///
+/// # Safety
+/// It is not null, lives during the call, and nothing else refers to it.
+unsafe fn at<'a, T>(pointer: *mut T) -> &'a mut T {
+    debug_assert!(!pointer.is_null());
+    // SAFETY: as above.
+    unsafe { &mut *pointer }
+}
+
+/// Bytes of C's.
+///
+/// # Safety
+/// There are as many, and nothing changes them during the call.
+unsafe fn bytes<'a>(data: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(data, len) }
+}
+
+/// A path of C's.
+///
+/// # Safety
+/// It is a string that ends with a zero byte.
+unsafe fn path<'a>(path: *const c_char) -> &'a Path {
+    // SAFETY: as above.
+    let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
+    Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// What a file is: 0 nothing, an empty file or something else that cannot be told; 1 a file of
+/// SQLite's or of others; 2 a store.
+///
+/// # Safety
+/// `name` is a string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_kind(name: *const c_char) -> c_int {
+    // SAFETY: as the caller says.
+    let path = unsafe { path(name) };
+    match kind_of(path) {
+        Some(FileKind::Tree) => 2,
+        _ => c_int::from(std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0)),
+    }
+}
+
+/// Opens a store: `mode` 0 for reading only, 1 for writing, 2 creating it if there is none.
+///
+/// # Safety
+/// `name` is a string, and `conn` is where the connection goes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_open(
+    name: *const c_char,
+    mode: c_int,
+    conn: *mut *mut Conn,
+) -> c_int {
+    let mode = match mode {
+        0 => Mode::ReadOnly,
+        1 => Mode::Write,
+        _ => Mode::Create,
+    };
+    call(|| {
+        // SAFETY: as the caller says.
+        let (path, to) = unsafe { (path(name), at(conn)) };
+        *to = Box::into_raw(Box::new(Conn::open(path, mode)?));
+        Ok(())
+    })
+}
+
+/// Closes a connection.
+///
+/// # Safety
+/// It is of `hg_open`, and is not used again.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_close(conn: *mut Conn) {
+    // SAFETY: as the caller says.
+    let conn = unsafe { Box::from_raw(conn) };
+    call(|| {
+        drop(conn);
+        Ok(())
+    });
+}
+
+/// Declares functions of C that get a connection and give a code.
+macro_rules! calls {
+    ($($(#[$doc:meta])* fn $name:ident($conn:ident $(, $arg:ident: $type:ty)*) $body:block)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// The pointers are those of this library, or lead to where the result goes.
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name($conn: *mut Conn $(, $arg: $type)*) -> c_int {
+                // SAFETY: as the caller says.
+                let $conn = unsafe { at($conn) };
+                call(|| $body)
+            }
+        )*
+    };
+}
+
+calls! {
+    /// Begins to read.
+    fn hg_begin_read(conn) { conn.begin_read() }
+
+    /// Begins to write.
+    fn hg_begin_write(conn) { conn.begin_write() }
+
+    /// Commits; `level` is SQLite's `synchronous`, and with `goes_on` the connection reads on.
+    fn hg_commit(conn, goes_on: c_int) { conn.commit(goes_on != 0) }
+
+    /// Drops what was written; with `goes_on` the connection reads on.
+    fn hg_roll_back(conn, goes_on: c_int) { conn.roll_back(goes_on != 0) }
+
+    /// Ends a transaction that reads.
+    fn hg_end_read(conn) {
+        conn.end_read();
+        Ok(())
+    }
+
+    /// Says what commits promise: SQLite's `synchronous`, 1 to 4 for off to extra.
+    fn hg_set_synchronous(conn, level: c_int) {
+        conn.durability = match level {
+            1 => Durability::None,
+            2 => Durability::Eventual,
+            _ => Durability::Durable,
+        };
+        Ok(())
+    }
+
+    /// Makes all commits durable.
+    fn hg_sync(conn) {
+        if conn.store().is_read_only() {
+            return Ok(());
+        }
+        conn.store().sync().map_err(|e| code_of(&e))
+    }
+
+    /// Moves pages to the front and cuts the file.
+    fn hg_compact(conn) {
+        conn.store().compact(&mut |_, _| {}).map(|_| ()).map_err(|e| code_of(&e))
+    }
+
+    /// Opens savepoints until there are `count`.
+    fn hg_open_savepoints(conn, count: c_int) {
+        conn.open_savepoints(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Releases a savepoint, or rolls back to it.
+    fn hg_savepoint(conn, rolls_back: c_int, index: c_int) {
+        if rolls_back != 0 {
+            conn.roll_back_to(index as isize)
+        } else {
+            conn.release(usize::try_from(index).map_err(|_| sys::SQLITE_MISUSE)?)
+        }
+    }
+
+    /// Sets one of SQLite's numbers.
+    fn hg_set_number(conn, index: c_int, value: u32) {
+        conn.set_number(usize::try_from(index).map_err(|_| sys::SQLITE_MISUSE)?, value)
+    }
+
+    /// Makes a tree.
+    fn hg_create(conn, is_index: c_int, root: *mut u32) {
+        // SAFETY: as the caller says.
+        let to = unsafe { at(root) };
+        *to = conn.create(is_index != 0)?;
+        Ok(())
+    }
+
+    /// Makes a tree of a given root.
+    fn hg_create_at(conn, is_index: c_int, root: u32) { conn.create_at(root, is_index != 0) }
+
+    /// Says whether a tree is an index.
+    fn hg_is_index(conn, root: u32, is_index: *mut c_int) {
+        // SAFETY: as the caller says.
+        let to = unsafe { at(is_index) };
+        *to = c_int::from(conn.is_index(root)?);
+        Ok(())
+    }
+
+    /// Removes everything that is SQLite's.
+    fn hg_empty(conn) { conn.empty() }
+
+    /// Removes a tree.
+    fn hg_drop(conn, root: u32) { conn.drop_tree(root) }
+
+    /// Removes all entries of a tree.
+    fn hg_clear(conn, root: u32, count: *mut i64) {
+        // SAFETY: as the caller says.
+        let to = unsafe { at(count) };
+        *to = i64::try_from(conn.clear(root)?).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Counts the entries of a tree.
+    fn hg_count(conn, root: u32, is_index: c_int, count: *mut i64) {
+        // SAFETY: as the caller says.
+        let to = unsafe { at(count) };
+        *to = i64::try_from(conn.count(root, is_index != 0)?).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Puts a row, which `zeros` zero bytes follow.
+    fn hg_put_row(conn, root: u32, rowid: i64, data: *const u8, len: u32, zeros: u32) {
+        // SAFETY: as the caller says.
+        let data = unsafe { bytes(data, len as usize) };
+        let table = conn.table_to_write(root, false)?;
+        let key = key_of(rowid);
+        let txn = conn.writer()?;
+        let put = if zeros == 0 {
+            txn.put(table, &key, data)
+        } else {
+            let mut value = data.to_vec();
+            value.resize(data.len() + zeros as usize, 0);
+            txn.put(table, &key, &value)
+        };
+        put.map_err(|e| code_of(&e))
+    }
+
+    /// Puts an entry into an index, in place of one that is equal to it.
+    fn hg_put_key(conn, root: u32, probe: *const Probe) {
+        // SAFETY: as the caller says.
+        let probe = unsafe { &*probe };
+        let table = conn.table_to_write(root, true)?;
+        let before = conn.count(root, true)?;
+        let txn = conn.writer()?;
+        order::with(probe, |key| txn.put(table, key, b"")).map_err(|e| code_of(&e))?;
+        if conn.count(root, true)? == before {
+            // The old one is still there, and may have other bytes.
+            let txn = conn.writer()?;
+            let put = order::with(probe, |key| {
+                txn.delete(table, key)?;
+                txn.put(table, key, b"")
+            });
+            put.map_err(|e| code_of(&e))?;
+        }
+        Ok(())
+    }
+
+    /// Puts an entry after the last one of an index, without a comparison.
+    fn hg_append_key(conn, root: u32, probe: *const Probe) {
+        // SAFETY: as the caller says.
+        let probe = unsafe { &*probe };
+        let table = conn.table_to_write(root, true)?;
+        let txn = conn.writer()?;
+        order::with(probe, |key| txn.append(table, key, b"")).map_err(|e| code_of(&e))
+    }
+
+    /// Deletes a row.
+    fn hg_delete_row(conn, root: u32, rowid: i64) {
+        let table = conn.table_to_write(root, false)?;
+        let deleted = conn.writer()?.delete(table, &key_of(rowid)).map_err(|e| code_of(&e))?;
+        if deleted { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
+    }
+
+    /// Deletes an entry of an index.
+    fn hg_delete_key(conn, root: u32, probe: *const Probe) {
+        // SAFETY: as the caller says.
+        let probe = unsafe { &*probe };
+        let table = conn.table_to_write(root, true)?;
+        let txn = conn.writer()?;
+        let deleted = order::with(probe, |key| txn.delete(table, key));
+        if deleted.map_err(|e| code_of(&e))? { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
+    }
+
+    /// Writes into a row, which keeps its length.
+    fn hg_write_part(conn, root: u32, rowid: i64, from: u32, data: *const u8, len: u32) {
+        // SAFETY: as the caller says.
+        let data = unsafe { bytes(data, len as usize) };
+        conn.write_part(root, rowid, from as usize, data)
+    }
+
+    /// Moves a cursor by a step (0 first, 1 last, 2 next, 3 previous); `is_there` says whether it
+    /// is on an entry then.
+    fn hg_step(
+        conn,
+        cursor: *mut Position,
+        step: c_int,
+        probe: *const Probe,
+        row: *mut Row,
+        is_there: *mut c_int
+    ) {
+        // SAFETY: as the caller says.
+        let (cursor, row, is_there) = unsafe { (at(cursor), at(row), at(is_there)) };
+        let step = match step {
+            0 => Step::First,
+            1 => Step::Last,
+            2 => Step::Next,
+            _ => Step::Previous,
+        };
+        let moved = if probe.is_null() {
+            cursor.step(conn, step, row)
+        } else {
+            // SAFETY: as the caller says.
+            order::with(unsafe { &*probe }, |_| cursor.step(conn, step, row))
+        };
+        *is_there = c_int::from(moved?);
+        Ok(())
+    }
+
+    /// Moves a cursor to a row; `result` as `sqlite3BtreeTableMoveto` says it, and 2 for an empty
+    /// tree.
+    fn hg_seek_row(conn, cursor: *mut Position, rowid: i64, row: *mut Row, result: *mut c_int) {
+        // SAFETY: as the caller says.
+        let (cursor, row, result) = unsafe { (at(cursor), at(row), at(result)) };
+        *result = sign(cursor.seek(conn, &key_of(rowid), row)?);
+        Ok(())
+    }
+
+    /// The same for an index.
+    fn hg_seek_key(
+        conn,
+        cursor: *mut Position,
+        probe: *const Probe,
+        row: *mut Row,
+        result: *mut c_int
+    ) {
+        // SAFETY: as the caller says.
+        let (cursor, row, result) = unsafe { (at(cursor), at(row), at(result)) };
+        // SAFETY: as the caller says.
+        let found = order::with(unsafe { &*probe }, |key| cursor.seek(conn, key, row));
+        *result = sign(found?);
+        Ok(())
+    }
+
+    /// Whether the tree of a cursor has no entry.
+    fn hg_is_empty(conn, cursor: *mut Position, is_empty: *mut c_int) {
+        // SAFETY: as the caller says.
+        let (cursor, is_empty) = unsafe { (at(cursor), at(is_empty)) };
+        *is_empty = c_int::from(cursor.is_empty(conn)?);
+        Ok(())
+    }
+
+    /// Reads a part of a row.
+    fn hg_read_row(conn, cursor: *mut Position, rowid: i64, from: u32, len: u32, out: *mut u8) {
+        // SAFETY: as the caller says.
+        let (cursor, out) =
+            unsafe { (at(cursor), std::slice::from_raw_parts_mut(out, len as usize)) };
+        cursor.read(conn, &key_of(rowid), from, out)
+    }
+}
+
+fn sign(found: Found) -> c_int {
+    match found {
+        Found::Empty => 2,
+        Found::Before => -1,
+        Found::Exactly => 0,
+        Found::After => 1,
+    }
+}
+
+/// A cursor on a tree.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn hg_cursor(root: u32, is_index: c_int) -> *mut Position {
+    Box::into_raw(Box::new(Position::new(root, is_index != 0)))
+}
+
+/// Closes a cursor.
+///
+/// # Safety
+/// It is of `hg_cursor`, and is not used again.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_cursor_close(cursor: *mut Position) {
+    // SAFETY: as the caller says.
+    drop(unsafe { Box::from_raw(cursor) });
+}
+
+/// Declares functions of C that read a number of a connection.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* fn $name:ident($conn:ident $(, $arg:ident: $type:ty)*) $body:block)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// The connection is of `hg_open`.
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name($conn: *mut Conn $(, $arg: $type)*) -> u32 {
+                // SAFETY: as the caller says.
+                let $conn = unsafe { at($conn) };
+                $body
+            }
+        )*
+    };
+}
+
+numbers! {
+    /// One of SQLite's numbers.
+    fn hg_number(conn, index: c_int) { conn.number(usize::try_from(index).unwrap_or(usize::MAX)) }
+
+    /// The version of the schema.
+    fn hg_schema_version(conn) { conn.schema_version() }
+
+    /// Changes when another connection has committed.
+    fn hg_data_version(conn) { conn.data_version() }
+
+    /// Pages of the store.
+    fn hg_page_count(conn) { conn.page_count() }
+
+    /// Free pages of the store.
+    fn hg_free_pages(conn) {
+        let free = conn.store().stat().map_or(0, |stat| stat.free_pages);
+        u32::try_from(free).unwrap_or(u32::MAX)
+    }
+
+    /// Bytes of a page.
+    fn hg_page_size(conn) { conn.store().page_size() }
+}
+
+/// Checks the store and the trees of some roots. `report` is called with what is wrong.
+///
+/// # Safety
+/// `roots` and `counts` have `len` members.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_check(
+    conn: *mut Conn,
+    roots: *const u32,
+    counts: *mut i64,
+    len: c_int,
+    report: extern "C" fn(*mut c_void, *const c_char, c_int),
+    argument: *mut c_void,
+) -> c_int {
+    call(|| {
+        let len = usize::try_from(len).map_err(|_| sys::SQLITE_MISUSE)?;
+        // SAFETY: as the caller says.
+        let (conn, roots, counts) = unsafe {
+            let counts = std::slice::from_raw_parts_mut(counts, len);
+            (at(conn), std::slice::from_raw_parts(roots, len), counts)
+        };
+        check::check(conn, roots, counts, &mut |problem: &str| {
+            report(argument, problem.as_ptr().cast(), problem.len() as c_int);
+        })
+    })
+}

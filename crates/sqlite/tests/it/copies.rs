@@ -1,0 +1,102 @@
+//! Copies between stores and files of SQLite's, both ways.
+
+use rusqlite::Connection;
+use rusqlite::backup::Backup;
+
+use super::pair::{ENGINES, Pair, open, transcript};
+
+const CONTENT: &str = "create table t(a integer primary key,b,c collate nocase);
+    create index i on t(b desc,c); create unique index j on t(c);
+    create table w(k,l,v,primary key(l,k)) without rowid; create view x as select * from t;
+    with recursive n(x) as (values(1) union all select x+1 from n where x<2000)
+    insert into t select x*3-3000,x%100,'text '||x from n;
+    insert into w select b,a,zeroblob(a%50) from t; insert into t values(99999,zeroblob(200000),'');
+    create table gone(a); drop table gone; pragma user_version=12; pragma application_id=34;
+    create trigger g after delete on t begin delete from w where k=old.b; end;";
+const QUESTIONS: &str = "select count(*),sum(a),sum(length(b)),max(c) from t;
+    select count(*),sum(length(v)),min(l) from w; select a from t where b=7 order by c limit 3;
+    select * from w order by l desc limit 2; pragma user_version; pragma application_id;
+    select type,name,sql from sqlite_schema order by name; pragma integrity_check";
+
+fn questions(db: &Connection) -> Vec<String> {
+    let mut answers = transcript(db, QUESTIONS);
+    answers.pop();
+    answers
+}
+
+fn filled(pair: &Pair, engine: &str) -> Connection {
+    let db = pair.open(engine);
+    db.execute_batch(CONTENT).unwrap();
+    db
+}
+
+#[test]
+fn vacuum_into_goes_both_ways() {
+    for from in ENGINES {
+        for to in ENGINES {
+            let pair = Pair::new();
+            let db = filled(&pair, from);
+            let path = pair.path("copy.db");
+            let sql = format!("vacuum into 'file:{}?engine={to}'", path.display());
+            db.execute_batch(&sql).unwrap();
+            assert_eq!(questions(&db), questions(&open(&path, to)), "{from} to {to}");
+            assert!(db.execute_batch(&sql).is_err(), "it exists already");
+        }
+    }
+}
+
+#[test]
+fn a_backup_goes_both_ways_and_replaces_what_was_there() {
+    for from in ENGINES {
+        for to in ENGINES {
+            let pair = Pair::new();
+            let db = filled(&pair, from);
+            let mut copy = open(&pair.path("copy.db"), to);
+            copy.execute_batch(
+                "create table old(a); create index olds on old(a); insert into old values(1)",
+            )
+            .unwrap();
+            let other = open(&pair.path("copy.db"), to);
+            assert_eq!(transcript(&other, "select a from old")[0], "1");
+            let backup = Backup::new(&db, &mut copy).unwrap();
+            backup.step(-1).unwrap();
+            drop(backup);
+            assert_eq!(questions(&db), questions(&copy), "{from} to {to}");
+            assert_eq!(questions(&db), questions(&other), "{from} to {to}");
+            copy.execute_batch("delete from t where a>0; create table more(x)").unwrap();
+            assert_eq!(transcript(&copy, "pragma integrity_check")[0], "'ok'");
+        }
+    }
+}
+
+#[test]
+fn a_store_goes_into_memory_and_back() {
+    let pair = Pair::new();
+    let mut db = filled(&pair, "hedgerow");
+    let mut memory = Connection::open_in_memory().unwrap();
+    Backup::new(&db, &mut memory).unwrap().step(-1).unwrap();
+    assert_eq!(questions(&db), questions(&memory));
+    db.execute_batch("delete from t; drop table w").unwrap();
+    Backup::new(&memory, &mut db).unwrap().step(-1).unwrap();
+    assert_eq!(questions(&db), questions(&memory));
+}
+
+#[test]
+fn a_file_is_what_it_is_and_a_new_one_what_is_asked_for() {
+    let pair = Pair::new();
+    let path = pair.path("hedgerow.db");
+    drop(filled(&pair, "hedgerow"));
+    let db = Connection::open(&path).unwrap();
+    assert_eq!(transcript(&db, "pragma engine")[0], "'hedgerow'");
+    assert_eq!(transcript(&db, "select count(*) from t")[0], "2001");
+
+    let db = Connection::open(pair.path("new.db")).unwrap();
+    assert_eq!(transcript(&db, "pragma engine")[0], "'sqlite'");
+    assert_eq!(transcript(&db, "pragma engine=hedgerow")[0], "'hedgerow'");
+    db.execute_batch("create table t(a); insert into t values(1)").unwrap();
+    drop(db);
+    let db = Connection::open(pair.path("new.db")).unwrap();
+    assert_eq!(transcript(&db, "pragma engine; select * from t")[..2], ["'hedgerow'", "1"]);
+    assert!(transcript(&db, "pragma engine=sqlite")[0].starts_with("error: "));
+    assert!(transcript(&db, "pragma engine=other")[0].contains("no engine"));
+}

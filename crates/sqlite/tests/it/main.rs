@@ -1,0 +1,9 @@
+//! The library through `rusqlite`: what SQLite does on files of its own it does on stores.
+
+use sqlite as _;
+
+mod copies;
+mod fuzz;
+mod pair;
+mod probes;
+mod transactions;

@@ -1,0 +1,155 @@
+//! Connections beside each other, cursors that go on through commits and rollbacks, blobs in parts.
+
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+
+use super::pair::{ENGINES, Pair, transcript};
+
+fn code(result: rusqlite::Result<()>) -> i32 {
+    match result {
+        Err(rusqlite::Error::SqliteFailure(error, _)) => error.extended_code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_reader_keeps_its_snapshot_beside_a_writer() {
+    let pair = Pair::new();
+    let (a, b) = (pair.open("hedgerow"), pair.open("hedgerow"));
+    a.execute_batch("create table t(a); insert into t values(1)").unwrap();
+    b.execute_batch("begin").unwrap();
+    assert_eq!(transcript(&b, "select * from t")[0], "1");
+    a.execute_batch("insert into t values(2)").unwrap();
+    assert_eq!(transcript(&b, "select count(*) from t")[0], "1");
+    // 517 is SQLITE_BUSY_SNAPSHOT: what was read is no longer the newest.
+    assert_eq!(code(b.execute_batch("insert into t values(3)")), 517);
+    b.execute_batch("rollback").unwrap();
+    assert_eq!(transcript(&b, "select count(*) from t")[0], "2");
+    b.execute_batch("insert into t values(3)").unwrap();
+    assert_eq!(transcript(&a, "select count(*) from t")[0], "3");
+}
+
+#[test]
+fn a_second_writer_is_told_to_wait() {
+    let pair = Pair::new();
+    let (mut a, b) = (pair.open("hedgerow"), pair.open("hedgerow"));
+    a.execute_batch("create table t(a)").unwrap();
+    b.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let txn = a.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    match b.execute_batch("begin immediate") {
+        Err(rusqlite::Error::SqliteFailure(error, _)) => {
+            assert_eq!(error.code, ErrorCode::DatabaseBusy);
+        }
+        other => panic!("{other:?}"),
+    }
+    txn.commit().unwrap();
+    b.execute_batch("begin immediate; insert into t values(1); commit").unwrap();
+}
+
+#[test]
+fn writers_of_many_threads_wait_for_each_other() {
+    let pair = Pair::new();
+    pair.open("hedgerow").execute_batch("create table t(a); insert into t values(0)").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let db = pair.open("hedgerow");
+                db.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+                for _ in 0..50 {
+                    db.execute_batch("begin immediate; update t set a=a+1; commit").unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(transcript(&pair.open("hedgerow"), "select a from t")[0], "200");
+}
+
+/// A statement that reads goes on while others write, commit and roll back in its connection.
+#[test]
+fn a_statement_goes_on_through_the_writes_of_others() {
+    let both = Pair::new().both().map(|db| {
+        let mut all = Vec::new();
+        db.execute_batch(
+            "create table t(a integer primary key,b); create index i on t(b); create table u(x);
+             with recursive n(x) as (values(1) union all select x+1 from n where x<300)
+             insert into t select x,x*7%300 from n;",
+        )
+        .unwrap();
+        for sql in ["select a,b from t", "select b from t where b>5 order by b", "select b,a from t order by b desc"] {
+            let mut statement = db.prepare(sql).unwrap();
+            let mut rows = statement.query([]).unwrap();
+            let mut n = 0;
+            while let Some(row) = rows.next().unwrap() {
+                all.push(row.get::<_, i64>(0).unwrap());
+                n += 1;
+                step(&db, n);
+            }
+        }
+        all.push(db.query_row("select count(*)+sum(a)*7+sum(b) from t", [], |r| r.get(0)).unwrap());
+        all
+    });
+    assert_eq!(both[1], both[0]);
+
+    fn step(db: &Connection, n: i64) {
+        let sql = match n % 6 {
+            0 => format!("delete from t where a={}", n + 1),
+            1 => format!("insert or ignore into t values({},{})", 1000 + n, n),
+            2 => "begin; insert into u values(1); commit".to_owned(),
+            3 => format!("savepoint s; update t set b=b+1 where a>{n}; rollback to s; release s"),
+            4 => format!("update t set b=b where a={n}"),
+            _ => return,
+        };
+        db.execute_batch(&sql).unwrap();
+    }
+}
+
+#[test]
+fn the_data_version_changes_with_the_commits_of_others() {
+    for engine in ENGINES {
+        let pair = Pair::new();
+        let (a, b) = (pair.open(engine), pair.open(engine));
+        let version = |db: &Connection| transcript(db, "pragma data_version")[0].clone();
+        a.execute_batch("create table t(a)").unwrap();
+        let (first, before) = (version(&a), version(&b));
+        a.execute_batch("insert into t values(1)").unwrap();
+        assert_eq!(version(&a), first, "{engine}");
+        assert_ne!(version(&b), before, "{engine}");
+    }
+}
+
+#[test]
+fn a_blob_is_read_and_written_in_parts() {
+    for engine in ENGINES {
+        let pair = Pair::new();
+        let db = pair.open(engine);
+        db.execute_batch("create table t(a,b); insert into t values(1,zeroblob(100000))").unwrap();
+        let name = rusqlite::MAIN_DB;
+        let mut blob = db.blob_open(name, "t", "b", 1, false).unwrap();
+        blob.seek(SeekFrom::Start(70_000)).unwrap();
+        blob.write_all(b"in the middle").unwrap();
+        blob.seek(SeekFrom::Start(69_999)).unwrap();
+        let mut part = [1; 15];
+        blob.read_exact(&mut part).unwrap();
+        assert_eq!(&part, b"\0in the middle\0");
+        // Another change of the row ends the blob.
+        db.execute_batch("update t set a=2").unwrap();
+        assert!(blob.read_exact(&mut part).is_err(), "{engine}");
+        drop(blob);
+        let sql = "select length(b),instr(b,'in the middle') from t";
+        assert_eq!(transcript(&db, sql)[0], "100000|70001", "{engine}");
+    }
+}
+
+#[test]
+fn what_was_committed_is_there_in_another_process() {
+    let pair = Pair::new();
+    let path = pair.path("hedgerow.db");
+    let db = pair.open("hedgerow");
+    db.execute_batch("create table t(a); insert into t values(1)").unwrap();
+    // A store that is open here is open there, too.
+    let copy = pair.path("copy.db");
+    hedgerow::tree::Store::open(&path).unwrap().copy_to(&copy, Default::default(), &mut |_, _| {}).unwrap();
+    let copy = Connection::open(&copy).unwrap();
+    assert_eq!(transcript(&copy, "select a from t; pragma integrity_check")[..2], ["1", "'ok'"]);
+}
