@@ -33,6 +33,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hedgerow", &[]),
     ("hedgerow-cli", &["hedgerow"]),
     ("lmdb", &["hedgerow"]),
+    ("hedgerow-python", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),
 ];
