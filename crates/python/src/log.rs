@@ -480,7 +480,7 @@ enum Place {
 ///
 /// Made by ``Log.keyspace``, each call sees the store as it is, and each write is a commit of its
 /// own. A batch, a snapshot and a transaction give it with ``[keyspace]`` as they see it.
-#[pyclass(frozen, module = "hedgerow")]
+#[pyclass(frozen, generic, module = "hedgerow")]
 pub(crate) struct Keyspace {
     place: Place,
     handle: lsm::Keyspace,
@@ -803,7 +803,7 @@ impl Drop for Source {
 }
 
 /// Goes through a keyspace.
-#[pyclass(module = "hedgerow")]
+#[pyclass(generic, module = "hedgerow")]
 pub(crate) struct LogWalk {
     source: Mutex<Source>,
     codecs: Arc<Codecs>,

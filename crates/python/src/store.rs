@@ -19,7 +19,7 @@ use crate::txn::{Transaction, Writing, locked, name_of, name_to};
 ///
 /// ``Store(path)`` opens it, or makes it if there is none; ``Store.open`` and ``Store.create`` do
 /// only the one. Used in a ``with`` statement, it is closed at the end.
-#[pyclass(frozen, subclass, weakref, module = "hedgerow")]
+#[pyclass(frozen, weakref, module = "hedgerow")]
 pub(crate) struct Store {
     inner: Mutex<Option<tree::Store>>,
     path: PathBuf,

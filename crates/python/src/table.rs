@@ -32,7 +32,7 @@ pub(crate) struct Codecs {
 /// ``t[key]``, ``key in t``, ``len(t)`` and the other calls of a ``dict`` do what they do there;
 /// ``t[a:b]`` are the pairs from key ``a`` up to ``b``, and ``t.at[i:j]`` those from position ``i``
 /// up to ``j``.
-#[pyclass(frozen, module = "hedgerow")]
+#[pyclass(frozen, generic, module = "hedgerow")]
 pub(crate) struct Table {
     pub(crate) txn: Py<Transaction>,
     pub(crate) handle: tree::Table,
@@ -101,7 +101,7 @@ impl Table {
                 let has = if found.duplicates { "has" } else { "has no" };
                 return raise(py, "TableError", &format!("table {shown:?} {has} duplicates"));
             }
-            if flags != 0 && found.user_flags != 0 && flags != found.user_flags {
+            if flags != 0 && !fits(found.user_flags, &key, &value, has_duplicates) {
                 let message = format!("table {shown:?} was made for other types");
                 return raise(py, "TableError", &message);
             }
@@ -219,6 +219,28 @@ fn flags(key: &Codec, value: &Codec, has_duplicates: bool) -> u32 {
     value.type_name(&mut value_name);
     type_flags(has_duplicates, &key_name, &value_name)
 }
+
+/// Whether a table that keeps these flags can be read so. What is read as bytes may be of any type
+/// that is no tuple.
+fn fits(stored: u32, key: &Codec, value: &Codec, has_duplicates: bool) -> bool {
+    let names = |codec: &Codec| match codec.is_plain() {
+        true => SIMPLE.iter().map(ToString::to_string).collect(),
+        false => {
+            let mut name = String::new();
+            codec.type_name(&mut name);
+            vec![name]
+        }
+    };
+    let (keys, values): (Vec<String>, Vec<String>) = (names(key), names(value));
+    let pairs = keys.iter().flat_map(|key| values.iter().map(move |value| (key, value)));
+    stored == 0 || pairs.into_iter().any(|(k, v)| stored == type_flags(has_duplicates, k, v))
+}
+
+/// The names of Rust's types that are no tuples.
+const SIMPLE: &[&str] = &[
+    "bytes", "string", "i64", "f64", "bool", "time", "u64", "u32", "i32", "u128", "i128", "u16",
+    "i16", "u8", "i8", "f32", "char", "duration", "()",
+];
 
 fn options(value: &Codec, has_duplicates: bool) -> TableOptions {
     let duplicates = match (has_duplicates, value.width()) {

@@ -1,5 +1,6 @@
 //! Transactions: a snapshot to read, or the changes of the one writer.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -18,8 +19,9 @@ use crate::table::Table;
 
 /// What a transaction is.
 pub(crate) enum State {
-    Read(Arc<ReadTxn>),
-    Write(Box<WriteTxn>),
+    Read(Arc<ReadTxn>, Store),
+    Write(Box<WriteTxn>, Store),
+    /// Nothing of the store is kept.
     Closed,
 }
 
@@ -33,7 +35,7 @@ pub(crate) type Writing = Arc<Mutex<Option<ThreadId>>>;
 /// one after the other.
 #[pyclass(frozen, weakref, module = "hedgerow")]
 pub(crate) struct Transaction {
-    store: Store,
+    path: PathBuf,
     state: Mutex<State>,
     is_writer: bool,
     durability: Option<Durability>,
@@ -52,13 +54,13 @@ macro_rules! look {
         let (txn, py) = ($txn, $py);
         let guard = txn.lock(py)?;
         match &*guard {
-            $crate::txn::State::Read(held) => {
+            $crate::txn::State::Read(held, _) => {
                 let held = std::sync::Arc::clone(held);
                 drop(guard);
                 let $snapshot = &*held;
                 $crate::errors::OrRaise::or_raise(py.detach(|| $body), py)
             }
-            $crate::txn::State::Write(held) => {
+            $crate::txn::State::Write(held, _) => {
                 let $snapshot = &**held;
                 let result = py.detach(|| $body);
                 drop(guard);
@@ -75,9 +77,10 @@ pub(crate) use look;
 
 impl Transaction {
     pub(crate) fn read(store: Store, txn: ReadTxn) -> Self {
-        let state = Mutex::new(State::Read(Arc::new(txn)));
+        let path = store.path().to_path_buf();
+        let state = Mutex::new(State::Read(Arc::new(txn), store));
         let (is_writer, durability, writing) = (false, None, None);
-        Self { store, state, is_writer, durability, writing, born: Born::now() }
+        Self { path, state, is_writer, durability, writing, born: Born::now() }
     }
 
     pub(crate) fn write(
@@ -86,8 +89,9 @@ impl Transaction {
         durability: Option<Durability>,
         writing: Writing,
     ) -> Self {
-        let (state, writing) = (Mutex::new(State::Write(Box::new(txn))), Some(writing));
-        Self { store, state, is_writer: true, durability, writing, born: Born::now() }
+        let path = store.path().to_path_buf();
+        let (state, writing) = (Mutex::new(State::Write(Box::new(txn), store)), Some(writing));
+        Self { path, state, is_writer: true, durability, writing, born: Born::now() }
     }
 
     /// The state. Nothing of Python may run while it is held, except what makes bytes.
@@ -97,16 +101,21 @@ impl Transaction {
     }
 
     /// The snapshot of a read transaction; `None` for a write transaction.
+    #[inline]
     pub(crate) fn snapshot(&self, py: Python<'_>) -> PyResult<Option<Arc<ReadTxn>>> {
         match &*self.lock(py)? {
-            State::Read(txn) => Ok(Some(Arc::clone(txn))),
-            State::Write(_) => Ok(None),
+            State::Read(txn, _) => Ok(Some(Arc::clone(txn))),
+            State::Write(..) => Ok(None),
             State::Closed => closed(py, "the transaction"),
         }
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
+    /// The store.
+    pub(crate) fn store(&self, py: Python<'_>) -> PyResult<Store> {
+        match &*self.lock(py)? {
+            State::Read(_, store) | State::Write(_, store) => Ok(store.clone()),
+            State::Closed => closed(py, "the transaction"),
+        }
     }
 
     /// Changes the store; meanwhile other threads run. With `is_long` Ctrl-C stops it.
@@ -118,11 +127,11 @@ impl Transaction {
     ) -> PyResult<R> {
         let mut guard = self.lock(py)?;
         let result = match &mut *guard {
-            State::Write(txn) => {
-                let interrupt = is_long.then(|| self.store.interrupt());
+            State::Write(txn, store) => {
+                let interrupt = is_long.then(|| store.interrupt());
                 long::run(py, interrupt.as_ref(), || change(txn))
             }
-            State::Read(_) => Ok(Err(hedgerow::Error::ReadOnly)),
+            State::Read(..) => Ok(Err(hedgerow::Error::ReadOnly)),
             State::Closed => Ok(Err(hedgerow::Error::WrongTransaction)),
         };
         let is_closed = matches!(*guard, State::Closed);
@@ -141,8 +150,8 @@ impl Transaction {
     ) -> PyResult<R> {
         let mut guard = self.lock(py)?;
         let result = match &mut *guard {
-            State::Write(txn) => py.detach(|| look(txn)),
-            State::Read(_) => Err(hedgerow::Error::WrongTransaction),
+            State::Write(txn, _) => py.detach(|| look(txn)),
+            State::Read(..) => Err(hedgerow::Error::WrongTransaction),
             State::Closed => {
                 drop(guard);
                 return closed(py, "the transaction");
@@ -167,16 +176,20 @@ impl Transaction {
     fn end(&self, py: Python<'_>, commits: bool) -> PyResult<()> {
         let result = match self.take(py)? {
             State::Closed => return closed(py, "the transaction"),
-            State::Read(txn) => {
-                py.detach(|| drop(txn));
+            State::Read(txn, store) => {
+                py.detach(|| drop((txn, store)));
                 Ok(())
             }
-            State::Write(txn) if commits => py.detach(|| match self.durability {
-                Some(durability) => txn.commit_with(durability),
-                None => txn.commit(),
+            State::Write(txn, store) if commits => py.detach(|| {
+                let result = match self.durability {
+                    Some(durability) => txn.commit_with(durability),
+                    None => txn.commit(),
+                };
+                drop(store);
+                result
             }),
-            State::Write(txn) => {
-                py.detach(|| drop(txn));
+            State::Write(txn, store) => {
+                py.detach(|| drop((txn, store)));
                 Ok(())
             }
         };
@@ -328,8 +341,8 @@ impl Transaction {
     #[getter]
     fn id(&self, py: Python<'_>) -> PyResult<u64> {
         match &*self.lock(py)? {
-            State::Read(txn) => Ok(txn.id()),
-            State::Write(txn) => Ok(txn.id()),
+            State::Read(txn, _) => Ok(txn.id()),
+            State::Write(txn, _) => Ok(txn.id()),
             State::Closed => closed(py, "the transaction"),
         }
     }
@@ -342,11 +355,11 @@ impl Transaction {
 
     fn __repr__(&self, py: Python<'_>) -> String {
         let kind = if self.is_writer { "write" } else { "read" };
-        let path = self.store.path().display();
+        let path = self.path.display();
         let Ok(state) = self.lock(py) else { return format!("<{kind} transaction of {path}>") };
         match &*state {
-            State::Read(txn) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),
-            State::Write(txn) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),
+            State::Read(txn, _) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),
+            State::Write(txn, _) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),
             State::Closed => format!("<{kind} transaction of {path}, closed>"),
         }
     }

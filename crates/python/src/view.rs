@@ -91,7 +91,7 @@ impl Span {
 /// Pairs, keys or values of a part of a table: a sequence that is read when it is asked for.
 ///
 /// Its length, ``view[i]`` and ``view[i:j]`` cost a few descents, whatever the numbers.
-#[pyclass(frozen, module = "hedgerow")]
+#[pyclass(frozen, generic, module = "hedgerow")]
 pub(crate) struct View {
     pub(crate) table: Py<Table>,
     pub(crate) span: Span,
@@ -151,8 +151,8 @@ impl View {
         let source = match table.txn.get().snapshot(py)? {
             Some(snapshot) => {
                 let scan = self.span.scan(&table.name, self.kind);
-                let store = table.txn.get().store();
-                let pairs = py.detach(|| scan.pairs_of(store, snapshot)).or_raise(py)?;
+                let store = table.txn.get().store(py)?;
+                let pairs = py.detach(|| scan.pairs_of(&store, snapshot)).or_raise(py)?;
                 let is_viewed =
                     self.kind != Kind::Keys && matches!(table.codecs.value, Codec::View);
                 match is_viewed {
@@ -364,7 +364,7 @@ enum Source {
 }
 
 /// Goes through a part of a table.
-#[pyclass(module = "hedgerow")]
+#[pyclass(generic, module = "hedgerow")]
 pub(crate) struct Walk {
     source: Source,
     codecs: Arc<Codecs>,

@@ -41,7 +41,7 @@ def open_and_use(path: Path, n: int) -> None:
             except KeyError:
                 pass
             views = txn.table("t", key=int, value=memoryview)
-            assert len(views[n % 100]) > 0
+            assert len(views[0]) > 0
 
 
 def test_opening_and_closing_leaves_nothing(tmp_path: Path) -> None:

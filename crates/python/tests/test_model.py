@@ -148,7 +148,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(start=st.none() | keys, stop=st.none() | keys, several=st.booleans())
     def delete_range(self, start: int | None, stop: int | None, several: bool) -> None:
-        del self.tables[several][start:stop]  # type: ignore[misc]
+        del self.tables[several][start:stop]
         for key in {key for key, _ in between(self.models[several], start, stop)}:
             del self.models[several][key]
 

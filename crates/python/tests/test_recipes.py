@@ -17,7 +17,7 @@ def programs() -> list[tuple[str, str]]:
     found = []
     for page in (ROOT / "docs" / "recipes.md", ROOT / "README.md"):
         title = page.stem
-        for part in re.finditer(r"^## (.*)$|^```python\n(.*?)^```$", page.read_text(), re.M | re.S):
+        for part in re.finditer(r"^## ([^\n]*)$|^```python\n(.*?)^```$", page.read_text(), re.M | re.S):
             if part[1]:
                 title = part[1]
             else:

@@ -21,8 +21,9 @@ def run(*command: str) -> None:
 
 def test_the_stubs_say_what_the_module_has(tmp_path: Path) -> None:
     allowed = tmp_path / "allowed"
-    # Classes of the extension can be subscripted in annotations only.
-    allowed.write_text("")
+    # The names that the compiled half exports are those of the package; the last one is an alias
+    # that stubtest takes for something else.
+    allowed.write_text("hedgerow._hedgerow.__all__\nhedgerow.types.Durability\n")
     run("-m", "mypy.stubtest", "hedgerow", "--allowlist", str(allowed))
 
 
