@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::scan::{Ends, Position, Scan};
 use super::source::{Item, Snapshot, Walk};
 use crate::Result;
-use crate::tree::Bytes;
+use crate::tree::{Bytes, ReadTxn, Snapshot as _, Table};
 
 /// A snapshot, and the way through it.
 ///
@@ -119,5 +119,61 @@ impl<S: Snapshot> Pair<S> {
 impl<S: Snapshot> fmt::Debug for Pair<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pair").field("key", &self.key()).field("value", &self.value()).finish()
+    }
+}
+
+/// The value of a key of a tree store, which stays readable as long as this is kept: also after the
+/// transaction and the handle of the store are gone. It keeps its snapshot, as [`Pair`] does.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// # let mut sink = hedgerow::stream::Sink::new(&store, "words")?;
+/// # sink.put(b"ash", b"tree")?;
+/// # sink.finish()?;
+/// use hedgerow::{stream::Value, tree::Snapshot};
+/// let txn = std::sync::Arc::new(store.begin_read()?);
+/// let table = txn.table("words")?;
+/// let value = Value::get(&txn, table, b"ash")?.unwrap();
+/// drop((txn, store));
+/// assert_eq!(value.bytes(), b"tree");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Value {
+    bytes: Bytes<'static>,
+    // Dropped last: the bytes lie in it.
+    _snapshot: Arc<ReadTxn>,
+}
+
+impl Value {
+    /// The (first) value of a key; `None` if the key is absent.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`](crate::tree::Snapshot::get).
+    pub fn get(snapshot: &Arc<ReadTxn>, table: Table, key: &[u8]) -> Result<Option<Self>> {
+        let snapshot = Arc::clone(snapshot);
+        // SAFETY: the allocation of the `Arc` stays where it is, is never lent mutably while there
+        // is a second `Arc` or this one, and lives as long as the value keeps it.
+        let borrowed: &'static ReadTxn = unsafe { &*Arc::as_ptr(&snapshot) };
+        let found = borrowed.get(table, key)?;
+        Ok(found.map(|bytes| Self { bytes, _snapshot: snapshot }))
+    }
+
+    /// The value. It is in one piece, unless the table has duplicates.
+    #[inline]
+    pub fn bytes(&self) -> Bytes<'_> {
+        self.bytes
+    }
+}
+
+impl From<Pair<ReadTxn>> for Value {
+    fn from(pair: Pair<ReadTxn>) -> Self {
+        Self { bytes: pair.item.value, _snapshot: pair.snapshot }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Value").field(&self.bytes).finish()
     }
 }

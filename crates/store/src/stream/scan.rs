@@ -248,6 +248,14 @@ impl Scan {
         Pairs::new(self.clone(), source.clone(), None)
     }
 
+    /// The same of a snapshot of the store that the caller has already.
+    ///
+    /// # Errors
+    /// As [`Scan::pairs`].
+    pub fn pairs_of<S: Source>(&self, source: &S, snapshot: Arc<S::Snapshot>) -> Result<Pairs<S>> {
+        Pairs::new(self.clone(), source.clone(), Some(snapshot))
+    }
+
     /// The pairs in batches of at most this many pairs, and about this many bytes.
     ///
     /// # Errors
@@ -348,7 +356,7 @@ impl<S: Source> Part<S> {
     /// # Errors
     /// As [`Scan::pairs`].
     pub fn pairs(self) -> Result<Pairs<S>> {
-        Pairs::new(self.scan, self.source, Some(self.snapshot))
+        self.scan.pairs_of(&self.source, self.snapshot)
     }
 }
 

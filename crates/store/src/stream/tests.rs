@@ -520,3 +520,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn values_and_pairs_of_a_snapshot_outlive_store_and_transaction() {
+    let (_folder, store, all) = with_duplicates(200);
+    let snapshot = std::sync::Arc::new(store.begin_read().unwrap());
+    let table = snapshot.table("t").unwrap();
+    // What is written later is not in the snapshot.
+    let mut txn = store.begin_write().unwrap();
+    let written = txn.table("t").unwrap();
+    txn.clear_table(written).unwrap();
+    txn.commit().unwrap();
+    let pairs = Scan::new("t").pairs_of(&store, snapshot.clone()).unwrap();
+    let value = Value::get(&snapshot, table, &[7]).unwrap().unwrap();
+    assert!(Value::get(&snapshot, table, &[250]).unwrap().is_none());
+    drop((snapshot, store));
+    assert_eq!(value.bytes(), [0]);
+    let kept: Vec<Value> = pairs.map(|pair| Value::from(pair.unwrap())).collect();
+    assert!(kept.iter().zip(&all).all(|(kept, (_, value))| kept.bytes() == *value));
+    assert_eq!(kept.len(), all.len());
+}

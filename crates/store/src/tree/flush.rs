@@ -66,7 +66,7 @@ impl Inner {
             return self.note_durable(flushed, closing);
         }
         drop(held);
-        self.enter_alone()?;
+        self.enter_alone(Wait::Ever)?;
         let mut end = EndTurn::new(self, false);
         end.lock(Wait::Ever)?;
         let _held = locked(&self.meta_turn);

@@ -200,12 +200,16 @@ impl Turn {
 
     /// Waits for the turn and begins with nothing that another transaction has changed.
     pub(crate) fn begin_alone(store: &Arc<Inner>) -> Result<Self> {
-        store.check_writable()?;
-        store.enter_alone()?;
-        match Self::first(store, Wait::Ever)? {
+        match Self::begin_alone_within(store, Wait::Ever)? {
             Some(turn) => Ok(turn),
             None => unreachable!("a writer that waited came without its turn"),
         }
+    }
+
+    /// As [`Turn::begin_alone`]; `None` if another writer is at work and no time is left.
+    pub(crate) fn begin_alone_within(store: &Arc<Inner>, wait: Wait) -> Result<Option<Self>> {
+        store.check_writable()?;
+        if store.enter_alone(wait)? { Self::first(store, wait) } else { Ok(None) }
     }
 
     /// Begins; the calling thread has the turn.
@@ -308,14 +312,14 @@ impl Drop for Turn {
 }
 
 impl Inner {
-    /// Waits for the turn, and for no group, until the store is interrupted.
-    pub(crate) fn enter_alone(&self) -> Result<()> {
-        match self.queue.enter(false, || Wait::Ever.goes_on(self))? {
-            Some(Entry::Alone) => Ok(()),
+    /// Waits for the turn, and for no group; false if no time is left.
+    pub(crate) fn enter_alone(&self, wait: Wait) -> Result<bool> {
+        match self.queue.enter(false, || wait.goes_on(self))? {
+            Some(Entry::Alone) => Ok(true),
             Some(Entry::Joined(_)) => {
                 unreachable!("a thread that does not join was handed a group")
             }
-            None => unreachable!("a thread that waits for ever came without its turn"),
+            None => Ok(false),
         }
     }
 }

@@ -69,7 +69,7 @@ pub use state::Savepoint;
 pub use store::{Interrupt, Store};
 pub use txn::{Nested, Update, ValueWriter, WriteTxn};
 pub use txn_read::ReadTxn;
-pub use typed::{TypedMultimap, TypedRange, TypedTable};
+pub use typed::{TypedMultimap, TypedRange, TypedTable, type_flags};
 
 /// Steps of a cursor that give keys and values in one piece, for interfaces that hand out pointers
 /// and count instructions. Not part of the public interface.

@@ -499,6 +499,16 @@ impl Store {
         Turn::begin_alone(&self.inner).map(WriteTxn::new)
     }
 
+    /// As [`Store::begin_write_alone`]; `None` if it does not get its turn within that time.
+    ///
+    /// # Errors
+    /// As [`Store::begin_write`].
+    pub fn begin_write_alone_within(&self, time: Duration) -> Result<Option<WriteTxn>> {
+        let end = std::time::Instant::now().checked_add(time);
+        let wait = end.map_or(Wait::Ever, Wait::Until);
+        Ok(Turn::begin_alone_within(&self.inner, wait)?.map(WriteTxn::new))
+    }
+
     /// Frees the reader slots of processes that died, and returns how many there were. Writers do
     /// this from time to time by themselves.
     ///

@@ -101,6 +101,24 @@ fn fingerprint<K: KeyCode, V: ValueCode>(kind: &str) -> u32 {
     crc32c(0, type_names::<K, V>(kind).as_bytes()).max(1)
 }
 
+/// The user flags of a [`TypedTable`], or with `duplicates` a [`TypedMultimap`], whose types have
+/// these [names](KeyCode::type_name): for callers that know types only when they run.
+///
+/// ```
+/// # fn main() -> hedgerow::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// use hedgerow::tree::{Snapshot, TypedTable, type_flags};
+/// let mut txn = store.begin_write()?;
+/// let table = TypedTable::<String, u64>::create(&mut txn, "sizes")?;
+/// assert_eq!(txn.table_info(table.table())?.user_flags, type_flags(false, "string", "u64"));
+/// # Ok(()) }
+/// ```
+pub fn type_flags(duplicates: bool, key: &str, value: &str) -> u32 {
+    let kind = if duplicates { "multimap" } else { "table" };
+    crc32c(0, format!("{kind} {key} -> {value}").as_bytes()).max(1)
+}
+
 /// For example "table string -> u64".
 fn type_names<K: KeyCode, V: ValueCode>(kind: &str) -> String {
     let mut names = format!("{kind} ");

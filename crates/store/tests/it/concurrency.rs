@@ -208,9 +208,14 @@ fn who_waits_for_a_writer_learns_which_and_gives_up_in_time() {
         scope.spawn(move || wait().unwrap().is_none()).join().unwrap()
     });
     assert!(waited, "the turn was had beside another writer");
+    let alone = || scratch.store.begin_write_alone_within(Duration::from_millis(1));
+    let waited =
+        std::thread::scope(|scope| scope.spawn(move || alone().unwrap().is_none()).join().unwrap());
+    assert!(waited, "the turn was had beside another writer");
     assert!((Duration::from_millis(290)..Duration::from_secs(20)).contains(&begun.elapsed()));
     drop(txn);
     assert!(scratch.store.begin_write_within(Duration::from_secs(20)).unwrap().is_some());
     assert!(scratch.store.begin_write_within(Duration::ZERO).unwrap().is_some());
+    assert!(scratch.store.begin_write_alone_within(Duration::from_secs(20)).unwrap().is_some());
     assert!(scratch.store.begin_write_within(Duration::MAX).unwrap().is_some());
 }

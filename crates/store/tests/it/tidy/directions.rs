@@ -34,6 +34,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hedgerow-cli", &["hedgerow"]),
     ("leveldb", &["hedgerow"]),
     ("lmdb", &["hedgerow"]),
+    ("hedgerow-python", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),
 ];

@@ -1,0 +1,79 @@
+"""Hedgerow: an embedded, ordered, transactional key-value store that counts.
+
+>>> import hedgerow, tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> store = hedgerow.Store(folder.name + "/store")
+>>> with store.write() as txn:
+...     sizes = txn.table("sizes", key=str, value=int)
+...     sizes["/usr/bin/awk"] = 700
+...     sizes["/usr/bin/sed"] = 120
+>>> with store.read() as txn:
+...     sizes = txn.table("sizes", key=str, value=int)
+...     print(sizes["/usr/bin/sed"], sizes.rank("/usr/bin/sed"), list(sizes))
+120 1 ['/usr/bin/awk', '/usr/bin/sed']
+>>> store.close()
+"""
+
+from ._errors import (
+    ArgumentError,
+    ClosedError,
+    ConflictError,
+    DamagedError,
+    Error,
+    ExistsError,
+    FailedError,
+    FileError,
+    FullError,
+    InterruptedError,
+    LockedError,
+    MissingError,
+    NoTableError,
+    ReadOnlyError,
+    TableError,
+)
+from ._hedgerow import (
+    Batch,
+    Keyspace,
+    Log,
+    LogTransaction,
+    LogWalk,
+    Savepoint,
+    Snapshot,
+    Store,
+    Table,
+    Transaction,
+    View,
+    Walk,
+    __version__,
+)
+
+__all__ = [
+    "ArgumentError",
+    "Batch",
+    "ClosedError",
+    "ConflictError",
+    "DamagedError",
+    "Error",
+    "ExistsError",
+    "FailedError",
+    "FileError",
+    "FullError",
+    "InterruptedError",
+    "Keyspace",
+    "LockedError",
+    "Log",
+    "LogTransaction",
+    "LogWalk",
+    "MissingError",
+    "NoTableError",
+    "ReadOnlyError",
+    "Savepoint",
+    "Snapshot",
+    "Store",
+    "Table",
+    "TableError",
+    "Transaction",
+    "View",
+    "Walk",
+    "__version__",
+]

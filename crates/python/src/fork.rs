@@ -1,0 +1,50 @@
+//! After a fork, what the parent opened is the parent's: the child is refused.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pyo3::prelude::*;
+
+use crate::errors::raise;
+
+/// How many forks lie between the first process and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The process in which something was opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Born(u32);
+
+impl Born {
+    pub(crate) fn now() -> Self {
+        Self(FORKS.load(Ordering::Relaxed))
+    }
+
+    /// Refuses use in a child process.
+    #[inline]
+    pub(crate) fn check(self, py: Python<'_>) -> PyResult<()> {
+        if self.is_here() {
+            return Ok(());
+        }
+        raise(py, "LockedError", "a store cannot be used across a fork; open it in the child")
+    }
+
+    /// Whether this is the process in which it was opened.
+    #[inline]
+    pub(crate) fn is_here(self) -> bool {
+        self == Self::now()
+    }
+}
+
+/// Called in the child after each fork.
+#[pyfunction]
+pub(crate) fn _forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Has Python call it.
+pub(crate) fn watch(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let options = pyo3::types::PyDict::new(py);
+    options.set_item("after_in_child", wrap_pyfunction!(_forked, module)?)?;
+    py.import("os")?.getattr("register_at_fork")?.call((), Some(&options))?;
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! The Python module `hedgerow._hedgerow`: the store's two engines in Python's habits. It
+//! translates; what it needs and the library lacks is added to the library.
+
+mod buffer;
+mod codec;
+mod errors;
+mod fork;
+mod html;
+mod log;
+mod long;
+mod store;
+mod table;
+mod txn;
+mod view;
+
+use pyo3::prelude::*;
+
+/// What the package `hedgerow` is made of.
+#[pymodule]
+mod _hedgerow {
+    #[pymodule_export]
+    use crate::log::{Batch, Keyspace, Log, LogTransaction, LogWalk, Snapshot};
+    #[pymodule_export]
+    use crate::store::Store;
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::txn::{Savepoint, Transaction};
+    #[pymodule_export]
+    use crate::view::{View, Walk};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::prelude::*;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::fork::watch(module)
+    }
+}

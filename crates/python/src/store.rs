@@ -1,0 +1,349 @@
+//! The store of the tree engine: opening it, beginning transactions, questions about the whole.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hedgerow::Durability;
+use hedgerow::tree::{self, Builder, CopyOptions, Snapshot};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors::{OrRaise, closed, raise};
+use crate::html;
+use crate::long;
+use crate::txn::{Transaction, Writing, locked, name_of, name_to};
+
+/// A store: one file, read and written by any number of threads and processes.
+///
+/// ``Store(path)`` opens it, or makes it if there is none; ``Store.open`` and ``Store.create`` do
+/// only the one. Used in a ``with`` statement, it is closed at the end.
+#[pyclass(frozen, weakref, module = "hedgerow")]
+pub(crate) struct Store {
+    inner: Mutex<Option<tree::Store>>,
+    path: PathBuf,
+    writing: Writing,
+}
+
+/// How a store is opened.
+#[derive(Clone, Copy)]
+enum How {
+    Open,
+    Create,
+    Either,
+}
+
+/// What `durability=` says.
+pub(crate) fn durability_of(name: &str) -> PyResult<Durability> {
+    match name {
+        "durable" => Ok(Durability::Durable),
+        "eventual" => Ok(Durability::Eventual),
+        "none" => Ok(Durability::None),
+        _ => Err(PyValueError::new_err("the durability is \"durable\", \"eventual\" or \"none\"")),
+    }
+}
+
+/// The options of an opening, by their names.
+fn builder(options: Option<&Bound<'_, PyDict>>) -> PyResult<Builder> {
+    let mut builder = Builder::new();
+    for (name, value) in options.into_iter().flatten() {
+        let name: String = name.extract()?;
+        if value.is_none() {
+            continue;
+        }
+        builder = match &*name {
+            "read_only" => builder.read_only(value.extract()?),
+            "durability" => builder.durability(durability_of(value.extract()?)?),
+            "page_size" => builder.page_size(value.extract()?),
+            "max_size" => builder.max_size(value.extract()?),
+            "write_budget" => builder.write_budget(value.extract()?),
+            "file_mode" => builder.file_mode(value.extract()?),
+            "map" => builder.map(value.extract()?),
+            _ => {
+                let message = format!("a store has no option {name:?}");
+                return Err(pyo3::exceptions::PyTypeError::new_err(message));
+            }
+        };
+    }
+    Ok(builder)
+}
+
+impl Store {
+    fn make(
+        py: Python<'_>,
+        path: PathBuf,
+        options: Option<&Bound<'_, PyDict>>,
+        how: How,
+    ) -> PyResult<Self> {
+        let builder = builder(options)?;
+        let opened = py.detach(|| match how {
+            How::Open => builder.open(&path),
+            How::Create => builder.create(&path),
+            How::Either => builder.open_or_create(&path),
+        });
+        let store = opened.or_raise(py)?;
+        let path = store.path().to_path_buf();
+        Ok(Self { inner: Mutex::new(Some(store)), path, writing: Arc::new(Mutex::new(None)) })
+    }
+
+    /// The open store.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<tree::Store> {
+        match &*locked(&self.inner) {
+            Some(store) => Ok(store.clone()),
+            None => closed(py, "the store"),
+        }
+    }
+
+    /// Waits for the writer's turn, in the main thread in rounds, so that signals are handled.
+    fn begin_write(
+        py: Python<'_>,
+        store: &tree::Store,
+        timeout: Option<Duration>,
+    ) -> PyResult<Option<tree::WriteTxn>> {
+        let end = timeout.and_then(|time| Instant::now().checked_add(time));
+        let rounds = long::is_main_thread();
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let wait = match left {
+                Some(left) if rounds => left.min(4 * long::ROUND),
+                Some(left) => left,
+                None if rounds => 4 * long::ROUND,
+                None => Duration::MAX,
+            };
+            let begun = py.detach(|| store.begin_write_alone_within(wait)).or_raise(py)?;
+            if begun.is_some() || left.is_some_and(|left| left <= wait) {
+                return Ok(begun);
+            }
+            py.check_signals()?;
+        }
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    #[pyo3(signature = (path, **options))]
+    fn new(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::make(py, path, options, How::Either)
+    }
+
+    /// Opens a store that exists.
+    #[staticmethod]
+    #[pyo3(signature = (path, **options))]
+    fn open(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::make(py, path, options, How::Open)
+    }
+
+    /// Makes a store where there is none.
+    #[staticmethod]
+    #[pyo3(signature = (path, **options))]
+    fn create(
+        py: Python<'_>,
+        path: PathBuf,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        Self::make(py, path, options, How::Create)
+    }
+
+    /// Closes the store. Transactions and buffers that are still there keep what they need of it.
+    fn close(&self, py: Python<'_>) {
+        let taken = locked(&self.inner).take();
+        py.detach(|| drop(taken));
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().get(slf.py())?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (kind, error, trace))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        error: Option<&Bound<'_, PyAny>>,
+        trace: Option<&Bound<'_, PyAny>>,
+    ) {
+        let _ = (kind, error, trace);
+        self.close(py);
+    }
+
+    /// A transaction that reads the newest commit, or the one that ``pin`` names.
+    #[pyo3(signature = (pin=None))]
+    fn read(&self, py: Python<'_>, pin: Option<&Bound<'_, PyAny>>) -> PyResult<Transaction> {
+        let store = self.get(py)?;
+        let txn = match pin {
+            None => py.detach(|| store.begin_read()).or_raise(py)?,
+            Some(name) => {
+                let bytes = name_of(name)?;
+                match py.detach(|| store.read_pin(&bytes)).or_raise(py)? {
+                    Some(txn) => txn,
+                    None => return raise(py, "ArgumentError", &format!("there is no pin {name}")),
+                }
+            }
+        };
+        Ok(Transaction::read(store, txn))
+    }
+
+    /// The one write transaction. Waits for other writers, at most ``timeout`` seconds.
+    ///
+    /// ``durability`` says what this commit promises; by default what the store was opened with.
+    #[pyo3(signature = (*, timeout=None, durability=None))]
+    fn write(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        durability: Option<&str>,
+    ) -> PyResult<Transaction> {
+        let durability = durability.map(durability_of).transpose()?;
+        let timeout = match timeout.map(Duration::try_from_secs_f64).transpose() {
+            Ok(timeout) => timeout,
+            Err(_) => return Err(PyValueError::new_err("the timeout is no time to wait")),
+        };
+        let (store, this) = (self.get(py)?, std::thread::current().id());
+        if *locked(&self.writing) == Some(this) {
+            let reason = "this thread has a write transaction already: end that first, or make a \
+                          savepoint in it";
+            return raise(py, "LockedError", reason);
+        }
+        let Some(txn) = Self::begin_write(py, &store, timeout)? else {
+            let writer = store.writer().map(|process| format!(" (process {process})"));
+            let message = format!("there is another writer{}", writer.unwrap_or_default());
+            return raise(py, "LockedError", &message);
+        };
+        *locked(&self.writing) = Some(this);
+        Ok(Transaction::write(store, txn, durability, Arc::clone(&self.writing)))
+    }
+
+    /// Makes all commits so far durable.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let store = self.get(py)?;
+        long::run(py, Some(&store.interrupt()), || store.sync())?.or_raise(py)
+    }
+
+    /// Copies the store while it is in use; with ``compact``, without free pages.
+    #[pyo3(signature = (path, *, compact=false))]
+    fn copy(&self, py: Python<'_>, path: PathBuf, compact: bool) -> PyResult<()> {
+        let store = self.get(py)?;
+        let options = CopyOptions { compact };
+        let copy = || store.copy_to(&path, options, &mut |_, _| {});
+        long::run(py, Some(&store.interrupt()), copy)?.or_raise(py)
+    }
+
+    /// Moves pages to the front of the file and cuts it. Answers its length before and after.
+    fn compact(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        let store = self.get(py)?;
+        let compact = || store.compact(&mut |_, _| {});
+        let report = long::run(py, Some(&store.interrupt()), compact)?.or_raise(py)?;
+        Ok((report.before, report.after))
+    }
+
+    /// Verifies the whole store: what is wrong, one sentence each.
+    fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let store = self.get(py)?;
+        let check = || store.check(&mut |_, _| {});
+        Ok(long::run(py, Some(&store.interrupt()), check)?.or_raise(py)?.problems)
+    }
+
+    /// The store in numbers.
+    fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let store = self.get(py)?;
+        let stat = py.detach(|| store.stat()).or_raise(py)?;
+        let dict = PyDict::new(py);
+        for (name, value) in [
+            ("page_size", u64::from(stat.page_size)),
+            ("commit", stat.commit),
+            ("durable_commit", stat.durable_commit),
+            ("file_bytes", stat.file_bytes),
+            ("pages", stat.pages),
+            ("free_pages", stat.free_pages),
+            ("pinned_pages", stat.pinned_pages),
+            ("tables", stat.tables),
+            ("entries", stat.table_pages.count.values),
+            ("branch_pages", stat.table_pages.branch_pages),
+            ("leaf_pages", stat.table_pages.leaf_pages),
+            ("overflow_pages", stat.table_pages.overflow_pages),
+            ("readers", stat.holders.readers.len() as u64),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        dict.set_item("max_size", stat.max_size)?;
+        Ok(dict)
+    }
+
+    /// Keeps the newest commit readable under a name until ``unpin``; answers its number.
+    fn pin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let (store, name) = (self.get(py)?, name_of(name)?);
+        py.detach(|| store.pin(&name)).or_raise(py)
+    }
+
+    /// Lets the commit go that was kept under a name; false if there is none.
+    fn unpin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (store, name) = (self.get(py)?, name_of(name)?);
+        py.detach(|| store.drop_pin(&name)).or_raise(py)
+    }
+
+    /// The pins: names and numbers of commits.
+    fn pins<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let store = self.get(py)?;
+        let pins = PyDict::new(py);
+        for pin in py.detach(|| store.pins()).or_raise(py)? {
+            pins.set_item(name_to(py, &pin.name)?, pin.commit)?;
+        }
+        Ok(pins)
+    }
+
+    /// The live read transactions of all processes: process, thread, commit, age in seconds.
+    fn readers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let store = self.get(py)?;
+        let readers = py.detach(|| store.readers()).or_raise(py)?;
+        let readers = readers.iter().map(|r| (r.process, r.thread, r.commit, r.age.as_secs_f64()));
+        PyList::new(py, readers.collect::<Vec<_>>())
+    }
+
+    /// Raises the flag that stops calls that take long, in all threads, with
+    /// ``InterruptedError``; ``interrupt(False)`` lowers it.
+    #[pyo3(signature = (raised=true))]
+    fn interrupt(&self, py: Python<'_>, raised: bool) -> PyResult<()> {
+        self.get(py)?.interrupt().set(raised);
+        Ok(())
+    }
+
+    /// The number of the newest commit.
+    #[getter]
+    fn newest_commit(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.get(py)?.newest_commit())
+    }
+
+    /// The data file.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        locked(&self.inner).is_none()
+    }
+
+    fn __repr__(&self) -> String {
+        let path = self.path.display();
+        match &*locked(&self.inner) {
+            None => format!("<hedgerow.Store {path}, closed>"),
+            Some(store) => format!("<hedgerow.Store {path}, commit {}>", store.newest_commit()),
+        }
+    }
+
+    /// What a notebook shows.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let store = self.get(py)?;
+        let found = py.detach(|| -> hedgerow::Result<_> {
+            let (stat, txn) = (store.stat()?, store.begin_read()?);
+            Ok((stat, txn.tables()?))
+        });
+        let (stat, tables) = found.or_raise(py)?;
+        Ok(html::store(&self.path, &stat, &tables))
+    }
+}

@@ -1,0 +1,675 @@
+//! A table as a mapping.
+
+use std::borrow::Cow;
+use std::ops::Bound as End;
+use std::sync::Arc;
+
+use hedgerow::key::prefix;
+use hedgerow::stream::Value;
+use hedgerow::tree::{
+    self, Bytes, Duplicates, Order, Snapshot, TableOptions, WriteTxn, type_flags,
+};
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PySlice};
+
+use crate::buffer;
+use crate::codec::Codec;
+use crate::errors::{OrRaise, raise};
+use crate::html;
+use crate::long;
+use crate::txn::{Transaction, look, name_to};
+use crate::view::{Kind, Span, View};
+
+/// How keys and values are written.
+pub(crate) struct Codecs {
+    pub(crate) key: Codec,
+    pub(crate) value: Codec,
+}
+
+/// A table of a transaction: a mapping from keys to values, in the order of the keys.
+///
+/// ``t[key]``, ``key in t``, ``len(t)`` and the other calls of a ``dict`` do what they do there;
+/// ``t[a:b]`` are the pairs from key ``a`` up to ``b``, and ``t.at[i:j]`` those from position ``i``
+/// up to ``j``.
+#[pyclass(frozen, generic, module = "hedgerow")]
+pub(crate) struct Table {
+    pub(crate) txn: Py<Transaction>,
+    pub(crate) handle: tree::Table,
+    pub(crate) name: Vec<u8>,
+    pub(crate) codecs: Arc<Codecs>,
+    pub(crate) has_duplicates: bool,
+}
+
+/// Pairs that are put with one call of the store, and about how many bytes.
+const PAIRS_AT_ONCE: usize = 1024;
+const BYTES_AT_ONCE: usize = 1 << 20;
+
+/// Pairs as bytes, to be put.
+#[derive(Default)]
+pub(crate) struct Pairs {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, usize)>,
+}
+
+impl Pairs {
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((end, self.bytes.len()));
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.ends.len() >= PAIRS_AT_ONCE || self.bytes.len() >= BYTES_AT_ONCE
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
+        let pairs = starts.zip(&self.ends);
+        pairs.map(|(start, (key, end))| (&self.bytes[start..*key], &self.bytes[*key..*end]))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+impl Table {
+    /// Opens a table, or makes it where the transaction writes and `creates`.
+    pub(crate) fn open(
+        txn: &Bound<'_, Transaction>,
+        name: Vec<u8>,
+        (key, value): (Codec, Codec),
+        has_duplicates: bool,
+        creates: bool,
+    ) -> PyResult<Self> {
+        let py = txn.py();
+        let flags = flags(&key, &value, has_duplicates);
+        let found = look!(txn.get(), py, |txn| txn.find_table(&name))?;
+        let handle = match &found {
+            None if creates && txn.get().snapshot(py)?.is_none() => {
+                let options = options(&value, has_duplicates).user_flags(flags);
+                txn.get().change(py, false, |txn| txn.create_table(&name, &options))?
+            }
+            _ => look!(txn.get(), py, |txn| txn.table(&name))?,
+        };
+        if let Some(found) = found {
+            let shown = String::from_utf8_lossy(&name);
+            if found.duplicates != has_duplicates {
+                let has = if found.duplicates { "has" } else { "has no" };
+                return raise(py, "TableError", &format!("table {shown:?} {has} duplicates"));
+            }
+            if flags != 0 && !fits(found.user_flags, &key, &value, has_duplicates) {
+                let message = format!("table {shown:?} was made for other types");
+                return raise(py, "TableError", &message);
+            }
+        }
+        let codecs = Arc::new(Codecs { key, value });
+        Ok(Self { txn: txn.clone().unbind(), handle, name, codecs, has_duplicates })
+    }
+
+    #[inline]
+    fn key<'a>(&self, key: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
+        self.codecs.key.encode(key)
+    }
+
+    #[inline]
+    fn value<'a>(&self, value: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
+        self.codecs.value.encode(value)
+    }
+
+    /// The (first) value of a key.
+    #[inline]
+    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, codec) = (key.py(), &self.codecs.value);
+        let key = self.key(key)?;
+        let Some(snapshot) = self.txn.get().snapshot(py)? else {
+            let found = self.copied(py, |txn| txn.get(self.handle, &key))?;
+            return found.map(|value| codec.decode(py, Bytes::from(&*value))).transpose();
+        };
+        if matches!(codec, Codec::View) {
+            let found = py.detach(|| Value::get(&snapshot, self.handle, &key)).or_raise(py)?;
+            return found.map(|value| buffer::view(py, value)).transpose();
+        }
+        let found = py.detach(|| snapshot.get(self.handle, &key)).or_raise(py)?;
+        found.map(|value| codec.decode(py, value)).transpose()
+    }
+
+    /// A copy of what a write transaction finds.
+    fn copied(
+        &self,
+        py: Python<'_>,
+        find: impl FnOnce(&WriteTxn) -> hedgerow::Result<Option<Bytes<'_>>> + Send,
+    ) -> PyResult<Option<Vec<u8>>> {
+        let find = |txn: &mut WriteTxn| Ok(find(txn)?.map(|value| value.to_vec()));
+        self.txn.get().inspect(py, find)
+    }
+
+    /// What a range's arguments say.
+    pub(crate) fn span(
+        &self,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        of: Option<&Bound<'_, PyAny>>,
+        is_reverse: bool,
+    ) -> PyResult<Span> {
+        Span::new(&self.codecs.key, start, stop, of, is_reverse)
+    }
+
+    /// The keys of a slice.
+    fn span_of(&self, slice: &Bound<'_, PySlice>) -> PyResult<Span> {
+        if !slice.getattr("step")?.is_none() {
+            return Err(PyTypeError::new_err("a range of keys has no step"));
+        }
+        let (start, stop) = (slice.getattr("start")?, slice.getattr("stop")?);
+        self.span(Some(&start), Some(&stop), None, false)
+    }
+
+    fn view(slf: &Bound<'_, Self>, span: Span, kind: Kind) -> View {
+        View { table: slf.clone().unbind(), span, kind }
+    }
+
+    fn count_in(&self, py: Python<'_>, span: &Span) -> PyResult<tree::Count> {
+        let keys = (span.low.clone(), span.high.clone());
+        look!(self.txn.get(), py, |txn| txn.count_range(self.handle, keys))
+    }
+
+    /// An entry as Python's.
+    fn pair<'py>(
+        &self,
+        py: Python<'py>,
+        (key, value): (Vec<u8>, Vec<u8>),
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let key = self.codecs.key.decode(py, Bytes::from(&*key))?;
+        Ok((key, self.codecs.value.decode(py, Bytes::from(&*value))?))
+    }
+
+    fn single(&self, py: Python<'_>) -> PyResult<()> {
+        match self.has_duplicates {
+            false => Ok(()),
+            true => raise(py, "TableError", "a table with duplicates takes add(key, value)"),
+        }
+    }
+
+    /// Puts pairs with one call of the store.
+    fn put_all(&self, py: Python<'_>, pairs: &mut Pairs) -> PyResult<()> {
+        let put = |txn: &mut WriteTxn| {
+            pairs.iter().try_for_each(|(key, value)| txn.put(self.handle, key, value))
+        };
+        self.txn.get().change(py, false, put)?;
+        pairs.clear();
+        py.check_signals()
+    }
+}
+
+/// A pair as it stands in the store, copied.
+pub(crate) fn owned(entry: Option<tree::Entry<'_>>) -> Option<(Vec<u8>, Vec<u8>)> {
+    entry.map(|entry| (entry.key.to_vec(), entry.value.to_vec()))
+}
+
+/// What a table keeps of its types; 0 for bytes.
+fn flags(key: &Codec, value: &Codec, has_duplicates: bool) -> u32 {
+    if key.is_plain() && value.is_plain() {
+        return 0;
+    }
+    let (mut key_name, mut value_name) = (String::new(), String::new());
+    key.type_name(&mut key_name);
+    value.type_name(&mut value_name);
+    type_flags(has_duplicates, &key_name, &value_name)
+}
+
+/// Whether a table that keeps these flags can be read so. What is read as bytes may be of any type
+/// that is no tuple.
+fn fits(stored: u32, key: &Codec, value: &Codec, has_duplicates: bool) -> bool {
+    let names = |codec: &Codec| match codec.is_plain() {
+        true => SIMPLE.iter().map(ToString::to_string).collect(),
+        false => {
+            let mut name = String::new();
+            codec.type_name(&mut name);
+            vec![name]
+        }
+    };
+    let (keys, values): (Vec<String>, Vec<String>) = (names(key), names(value));
+    let pairs = keys.iter().flat_map(|key| values.iter().map(move |value| (key, value)));
+    stored == 0 || pairs.into_iter().any(|(k, v)| stored == type_flags(has_duplicates, k, v))
+}
+
+/// The names of Rust's types that are no tuples.
+const SIMPLE: &[&str] = &[
+    "bytes", "string", "i64", "f64", "bool", "time", "u64", "u32", "i32", "u128", "i128", "u16",
+    "i16", "u8", "i8", "f32", "char", "duration", "()",
+];
+
+fn options(value: &Codec, has_duplicates: bool) -> TableOptions {
+    let duplicates = match (has_duplicates, value.width()) {
+        (false, _) => Duplicates::No,
+        (true, None) => Duplicates::Any { order: Order::Bytewise },
+        (true, size) => Duplicates::Fixed { size, order: Order::Bytewise },
+    };
+    TableOptions::new().duplicates_in(duplicates)
+}
+
+#[pymethods]
+impl Table {
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let table = slf.get();
+        if let Ok(slice) = key.cast::<PySlice>() {
+            let view = Self::view(slf, table.span_of(slice)?, Kind::Items);
+            return Ok(Bound::new(slf.py(), view)?.into_any());
+        }
+        table.find(key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = key.py();
+        self.single(py)?;
+        let (key, value) = (self.key(key)?, self.value(value)?);
+        self.txn.get().change(py, false, |txn| txn.put(self.handle, &key, &value))
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = key.py();
+        if let Ok(slice) = key.cast::<PySlice>() {
+            let span = self.span_of(slice)?;
+            let is_long = self.count_in(py, &span)?.values > long::ENTRIES;
+            let keys = (span.low, span.high);
+            let delete = |txn: &mut WriteTxn| txn.delete_range(self.handle, keys);
+            return self.txn.get().change(py, is_long, delete).map(drop);
+        }
+        let bytes = self.key(key)?;
+        match self.txn.get().change(py, false, |txn| txn.delete(self.handle, &bytes))? {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (py, key) = (key.py(), self.key(key)?);
+        look!(self.txn.get(), py, |txn| Ok(txn.get(self.handle, &key)?.is_some()))
+    }
+
+    /// The number of pairs.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(look!(self.txn.get(), py, |txn| txn.count(self.handle))?.values as usize)
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::view(slf, Span::default(), Kind::Keys).iterate(slf.py())
+    }
+
+    fn __reversed__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let span = Span { is_reverse: true, ..Span::default() };
+        Self::view(slf, span, Kind::Keys).iterate(slf.py())
+    }
+
+    /// The value of a key (its first one, if it has several), or ``default``.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.find(key)?.or(default))
+    }
+
+    /// The values of many keys, in one call of the store.
+    #[pyo3(signature = (keys, default=None))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let given = keys.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let keys = given.iter().map(|key| self.key(key)).collect::<PyResult<Vec<_>>>()?;
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        let codec = &self.codecs.value;
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        let Some(snapshot) = self.txn.get().snapshot(py)? else {
+            let get = |txn: &mut WriteTxn| {
+                let mut found = Vec::new();
+                txn.get_many(self.handle, &keys, &mut found)?;
+                Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
+            };
+            let values = self.txn.get().inspect(py, get)?;
+            let values = values.iter().map(|value| match value {
+                Some(value) => codec.decode(py, Bytes::from(&**value)),
+                None => Ok(default.clone()),
+            });
+            return PyList::new(py, values.collect::<PyResult<Vec<_>>>()?);
+        };
+        let mut found = Vec::with_capacity(keys.len());
+        py.detach(|| snapshot.get_many(self.handle, &keys, &mut found)).or_raise(py)?;
+        let values = found.iter().map(|value| match value {
+            Some(value) => codec.decode(py, *value),
+            None => Ok(default.clone()),
+        });
+        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// The pairs whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn items(
+        slf: &Bound<'_, Self>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<View> {
+        let span = slf.get().span(start, stop, prefix, reverse)?;
+        Ok(Self::view(slf, span, Kind::Items))
+    }
+
+    /// The keys, each of them once, that lie from ``start`` up to ``stop``, or begin with
+    /// ``prefix``.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn keys(
+        slf: &Bound<'_, Self>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<View> {
+        let span = slf.get().span(start, stop, prefix, reverse)?;
+        Ok(Self::view(slf, span, Kind::Keys))
+    }
+
+    /// The values of the pairs whose keys lie from ``start`` up to ``stop``, or begin with
+    /// ``prefix``.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn values(
+        slf: &Bound<'_, Self>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<View> {
+        let span = slf.get().span(start, stop, prefix, reverse)?;
+        Ok(Self::view(slf, span, Kind::Values))
+    }
+
+    /// The pairs by their positions: ``t.at[0]``, ``t.at[-1]``, ``t.at[100:200]``.
+    #[getter]
+    fn at(slf: &Bound<'_, Self>) -> View {
+        Self::view(slf, Span::default(), Kind::Items)
+    }
+
+    /// How many pairs have keys from ``start`` up to ``stop``. Two descents, whatever their number.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None))]
+    fn count(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let span = self.span(start, stop, prefix, false)?;
+        Ok(self.count_in(py, &span)?.values)
+    }
+
+    /// How many distinct keys there are.
+    fn key_count(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(look!(self.txn.get(), py, |txn| txn.count(self.handle))?.keys)
+    }
+
+    /// The pair with ``n`` pairs before it; ``IndexError`` if there are not so many.
+    fn nth<'py>(
+        &self,
+        py: Python<'py>,
+        n: u64,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        match look!(self.txn.get(), py, |txn| Ok(owned(txn.nth(self.handle, n)?)))? {
+            Some(entry) => self.pair(py, entry),
+            None => Err(pyo3::exceptions::PyIndexError::new_err("the table has fewer pairs")),
+        }
+    }
+
+    /// How many pairs come before a key, which need not be there; given a value, before that pair.
+    #[pyo3(signature = (key, value=None))]
+    fn rank(&self, key: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
+        let (py, key) = (key.py(), self.codecs.key.encode_bound(key)?);
+        let value = value.map(|value| self.value(value)).transpose()?;
+        let rank = look!(self.txn.get(), py, |txn| match &value {
+            Some(value) => txn.rank_pair(self.handle, &key, value),
+            None => txn.rank(self.handle, &key),
+        })?;
+        Ok(rank.values)
+    }
+
+    /// ``n`` pairs: at even distances, the first one among them; given a seed, drawn at random with
+    /// repetition.
+    #[pyo3(signature = (n, seed=None))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        n: usize,
+        seed: Option<u64>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let sample = look!(self.txn.get(), py, |txn| {
+            let sample = match seed {
+                None => txn.sample(self.handle, n),
+                Some(seed) => txn.sample_random(self.handle, n, seed),
+            };
+            Ok(sample?.into_iter().filter_map(|entry| owned(Some(entry))).collect::<Vec<_>>())
+        })?;
+        let pairs = sample.into_iter().map(|entry| self.pair(py, entry));
+        PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Puts all pairs of a mapping, or of an iterable of pairs. Sorted input is noticed and
+    /// appended. In a table with duplicates it adds them.
+    fn update(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pairs = match pairs.hasattr("keys")? {
+            true => pairs.call_method0("items")?,
+            false => pairs.clone(),
+        };
+        let mut waiting = Pairs::default();
+        for pair in pairs.try_iter()? {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+            waiting.push(&self.key(&key)?, &self.value(&value)?);
+            if waiting.is_full() {
+                self.put_all(py, &mut waiting)?;
+            }
+        }
+        self.put_all(py, &mut waiting)
+    }
+
+    /// The value of a key; an absent key gets ``default`` first.
+    fn setdefault<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(found) = self.find(key)? {
+            return Ok(found);
+        }
+        let (py, key, value) = (key.py(), self.key(key)?, self.value(&default)?);
+        self.txn.get().change(py, false, |txn| txn.put(self.handle, &key, &value))?;
+        Ok(default)
+    }
+
+    /// Removes a key and gives its (first) value; an absent one gives ``default``, or
+    /// ``KeyError``.
+    #[pyo3(signature = (key, *default))]
+    fn pop<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, pyo3::types::PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop takes a key and one default"));
+        }
+        let py = key.py();
+        let bytes = self.key(key)?;
+        let popped = self.txn.get().change(py, false, |txn| {
+            let found = txn.get(self.handle, &bytes)?.map(|value| value.to_vec());
+            if found.is_some() {
+                txn.delete(self.handle, &bytes)?;
+            }
+            Ok(found)
+        })?;
+        match popped {
+            Some(value) => self.codecs.value.decode(py, Bytes::from(&*value)),
+            None if default.is_empty() => Err(PyKeyError::new_err(key.clone().unbind())),
+            None => default.get_item(0),
+        }
+    }
+
+    /// Removes the last pair, or the first one, and gives it; ``KeyError`` if there is none.
+    #[pyo3(signature = (last=true))]
+    fn popitem<'py>(
+        &self,
+        py: Python<'py>,
+        last: bool,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let popped = self.txn.get().change(py, false, |txn| {
+            let mut cursor = txn.cursor(self.handle)?;
+            let found = owned(if last { cursor.last(txn)? } else { cursor.first(txn)? });
+            if let Some((key, value)) = &found {
+                txn.delete_pair(self.handle, key, value)?;
+            }
+            Ok(found)
+        })?;
+        match popped {
+            Some(entry) => self.pair(py, entry),
+            None => Err(PyKeyError::new_err("the table is empty")),
+        }
+    }
+
+    /// Removes all pairs.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        let is_long = self.__len__(py)? as u64 > long::ENTRIES;
+        self.txn.get().change(py, is_long, |txn| txn.clear_table(self.handle))
+    }
+
+    /// Adds a pair to a table with duplicates; false if it was there.
+    fn add(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (py, key, value) = (key.py(), self.key(key)?, self.value(value)?);
+        self.txn.get().change(py, false, |txn| txn.put_pair(self.handle, &key, &value))
+    }
+
+    /// Removes a pair; false if it was not there.
+    fn discard(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (py, key, value) = (key.py(), self.key(key)?, self.value(value)?);
+        self.txn.get().change(py, false, |txn| txn.delete_pair(self.handle, &key, &value))
+    }
+
+    /// Whether a pair is there.
+    fn has(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (py, key, value) = (key.py(), self.key(key)?, self.value(value)?);
+        look!(self.txn.get(), py, |txn| txn.contains_pair(self.handle, &key, &value))
+    }
+
+    /// All values of a key, in order; an empty list if it is absent.
+    fn values_of<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let (py, key) = (key.py(), self.key(key)?);
+        let values = look!(self.txn.get(), py, |txn| {
+            let mut values = Vec::new();
+            txn.for_each_value(self.handle, &key, |value| values.push(value.to_vec()))?;
+            Ok(values)
+        })?;
+        let values = values.iter().map(|v| self.codecs.value.decode(py, Bytes::from(&**v)));
+        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// How many values a key has.
+    fn count_values(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let (py, key) = (key.py(), self.key(key)?);
+        look!(self.txn.get(), py, |txn| txn.count_values(self.handle, &key))
+    }
+
+    /// Its name.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        name_to(py, &self.name)
+    }
+
+    /// Whether a key may have several values.
+    #[getter]
+    fn has_duplicates(&self) -> bool {
+        self.has_duplicates
+    }
+
+    /// The table in numbers.
+    fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stat = look!(self.txn.get(), py, |txn| txn.table_stat(self.handle))?;
+        let dict = PyDict::new(py);
+        for (name, value) in [
+            ("keys", stat.count.keys),
+            ("pairs", stat.count.values),
+            ("depth", u64::from(stat.depth)),
+            ("branch_pages", stat.branch_pages),
+            ("leaf_pages", stat.leaf_pages),
+            ("overflow_pages", stat.overflow_pages),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let name = String::from_utf8_lossy(&self.name);
+        match self.__len__(py) {
+            Ok(len) => format!("<hedgerow.Table {name:?}, {len} pairs>"),
+            Err(_) => format!("<hedgerow.Table {name:?}, closed>"),
+        }
+    }
+
+    /// What a notebook shows: the first pairs and the last one.
+    fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
+        const SHOWN: usize = 10;
+        let (py, table) = (slf.py(), slf.get());
+        let len = table.__len__(py)?;
+        let mut rows = Vec::new();
+        let mut places: Vec<usize> = (0..len.min(SHOWN)).collect();
+        places.extend((len > SHOWN).then(|| len - 1));
+        for place in places {
+            let (key, value) = table.nth(py, place as u64)?;
+            let mut row = vec![place.to_string()];
+            for shown in [key, value] {
+                let text: String = shown.repr()?.to_string().chars().take(80).collect();
+                row.push(html::escaped(&text));
+            }
+            rows.push(row);
+        }
+        let name = html::escaped(&String::from_utf8_lossy(&table.name));
+        let grid = html::grid(&["", "key", "value"], &rows);
+        Ok(format!("<div><b>{name}</b> {len} pairs{grid}</div>"))
+    }
+}
+
+/// Where a range of keys begins and ends.
+pub(crate) type KeyBounds = (End<Vec<u8>>, End<Vec<u8>>);
+
+/// The keys from `start` up to `stop`, or with a prefix.
+pub(crate) fn bounds(
+    codec: &Codec,
+    start: Option<&Bound<'_, PyAny>>,
+    stop: Option<&Bound<'_, PyAny>>,
+    of: Option<&Bound<'_, PyAny>>,
+) -> PyResult<KeyBounds> {
+    let bound = |key: Option<&Bound<'_, PyAny>>| match key.filter(|key| !key.is_none()) {
+        Some(key) => codec.encode_bound(key).map(|key| Some(key.into_owned())),
+        None => Ok(None),
+    };
+    let (start, stop, of) = (bound(start)?, bound(stop)?, bound(of)?);
+    match of {
+        Some(_) if start.is_some() || stop.is_some() => {
+            Err(PyTypeError::new_err("a range has bounds or a prefix, not both"))
+        }
+        Some(of) => {
+            use hedgerow::key::KeyRange;
+            let of = prefix(of);
+            Ok((of.low().map(<[u8]>::to_vec), of.high().map(<[u8]>::to_vec)))
+        }
+        None => Ok((
+            start.map_or(End::Unbounded, End::Included),
+            stop.map_or(End::Unbounded, End::Excluded),
+        )),
+    }
+}

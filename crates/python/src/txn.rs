@@ -1,0 +1,413 @@
+//! Transactions: a snapshot to read, or the changes of the one writer.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+use hedgerow::Durability;
+use hedgerow::tree::{self, ReadTxn, Snapshot, Store, TableInfo, WriteTxn};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyIterator, PyList, PyString};
+
+use crate::codec::{Codec, bytes_of};
+use crate::errors::{OrRaise, closed, raise};
+use crate::fork::Born;
+use crate::long;
+use crate::table::Table;
+
+/// What a transaction is.
+pub(crate) enum State {
+    Read(Arc<ReadTxn>, Store),
+    Write(Box<WriteTxn>, Store),
+    /// Nothing of the store is kept.
+    Closed,
+}
+
+/// The thread that has the store's write transaction, if one of this process has.
+pub(crate) type Writing = Arc<Mutex<Option<ThreadId>>>;
+
+/// A transaction: one moment of the store to read, or changes to it. Made by ``Store.read`` and
+/// ``Store.write``; used in a ``with`` statement.
+///
+/// It is a mapping from names to tables. Any thread may use it; calls of a write transaction come
+/// one after the other.
+#[pyclass(frozen, weakref, module = "hedgerow")]
+pub(crate) struct Transaction {
+    path: PathBuf,
+    state: Mutex<State>,
+    is_writer: bool,
+    durability: Option<Durability>,
+    writing: Option<Writing>,
+    born: Born,
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs an expression over the snapshot of a transaction of either kind; meanwhile other threads
+/// run. The result is Rust's alone.
+macro_rules! look {
+    ($txn:expr, $py:expr, |$snapshot:ident| $body:expr) => {{
+        let (txn, py) = ($txn, $py);
+        let guard = txn.lock(py)?;
+        match &*guard {
+            $crate::txn::State::Read(held, _) => {
+                let held = std::sync::Arc::clone(held);
+                drop(guard);
+                let $snapshot = &*held;
+                $crate::errors::OrRaise::or_raise(py.detach(|| $body), py)
+            }
+            $crate::txn::State::Write(held, _) => {
+                let $snapshot = &**held;
+                let result = py.detach(|| $body);
+                drop(guard);
+                $crate::errors::OrRaise::or_raise(result, py)
+            }
+            $crate::txn::State::Closed => {
+                drop(guard);
+                $crate::errors::closed(py, "the transaction")
+            }
+        }
+    }};
+}
+pub(crate) use look;
+
+impl Transaction {
+    pub(crate) fn read(store: Store, txn: ReadTxn) -> Self {
+        let path = store.path().to_path_buf();
+        let state = Mutex::new(State::Read(Arc::new(txn), store));
+        let (is_writer, durability, writing) = (false, None, None);
+        Self { path, state, is_writer, durability, writing, born: Born::now() }
+    }
+
+    pub(crate) fn write(
+        store: Store,
+        txn: WriteTxn,
+        durability: Option<Durability>,
+        writing: Writing,
+    ) -> Self {
+        let path = store.path().to_path_buf();
+        let (state, writing) = (Mutex::new(State::Write(Box::new(txn), store)), Some(writing));
+        Self { path, state, is_writer: true, durability, writing, born: Born::now() }
+    }
+
+    /// The state. Nothing of Python may run while it is held, except what makes bytes.
+    pub(crate) fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<MutexGuard<'a, State>> {
+        self.born.check(py)?;
+        Ok(self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The snapshot of a read transaction; `None` for a write transaction.
+    #[inline]
+    pub(crate) fn snapshot(&self, py: Python<'_>) -> PyResult<Option<Arc<ReadTxn>>> {
+        match &*self.lock(py)? {
+            State::Read(txn, _) => Ok(Some(Arc::clone(txn))),
+            State::Write(..) => Ok(None),
+            State::Closed => closed(py, "the transaction"),
+        }
+    }
+
+    /// The store.
+    pub(crate) fn store(&self, py: Python<'_>) -> PyResult<Store> {
+        match &*self.lock(py)? {
+            State::Read(_, store) | State::Write(_, store) => Ok(store.clone()),
+            State::Closed => closed(py, "the transaction"),
+        }
+    }
+
+    /// Changes the store; meanwhile other threads run. With `is_long` Ctrl-C stops it.
+    pub(crate) fn change<R: Send>(
+        &self,
+        py: Python<'_>,
+        is_long: bool,
+        change: impl FnOnce(&mut WriteTxn) -> hedgerow::Result<R> + Send,
+    ) -> PyResult<R> {
+        let mut guard = self.lock(py)?;
+        let result = match &mut *guard {
+            State::Write(txn, store) => {
+                let interrupt = is_long.then(|| store.interrupt());
+                long::run(py, interrupt.as_ref(), || change(txn))
+            }
+            State::Read(..) => Ok(Err(hedgerow::Error::ReadOnly)),
+            State::Closed => Ok(Err(hedgerow::Error::WrongTransaction)),
+        };
+        let is_closed = matches!(*guard, State::Closed);
+        drop(guard);
+        if is_closed {
+            return closed(py, "the transaction");
+        }
+        result?.or_raise(py)
+    }
+
+    /// Reads a write transaction; meanwhile other threads run.
+    pub(crate) fn inspect<R: Send>(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&mut WriteTxn) -> hedgerow::Result<R> + Send,
+    ) -> PyResult<R> {
+        let mut guard = self.lock(py)?;
+        let result = match &mut *guard {
+            State::Write(txn, _) => py.detach(|| look(txn)),
+            State::Read(..) => Err(hedgerow::Error::WrongTransaction),
+            State::Closed => {
+                drop(guard);
+                return closed(py, "the transaction");
+            }
+        };
+        drop(guard);
+        result.or_raise(py)
+    }
+
+    /// Takes the state out; the transaction is closed then.
+    fn take(&self, py: Python<'_>) -> PyResult<State> {
+        Ok(std::mem::replace(&mut *self.lock(py)?, State::Closed))
+    }
+
+    /// The thread has no write transaction any more.
+    fn is_done(&self) {
+        if let Some(writing) = &self.writing {
+            *locked(writing) = None;
+        }
+    }
+
+    fn end(&self, py: Python<'_>, commits: bool) -> PyResult<()> {
+        let result = match self.take(py)? {
+            State::Closed => return closed(py, "the transaction"),
+            State::Read(txn, store) => {
+                py.detach(|| drop((txn, store)));
+                Ok(())
+            }
+            State::Write(txn, store) if commits => py.detach(|| {
+                let result = match self.durability {
+                    Some(durability) => txn.commit_with(durability),
+                    None => txn.commit(),
+                };
+                drop(store);
+                result
+            }),
+            State::Write(txn, store) => {
+                py.detach(|| drop((txn, store)));
+                Ok(())
+            }
+        };
+        self.is_done();
+        result.or_raise(py)
+    }
+
+    fn infos(&self, py: Python<'_>) -> PyResult<Vec<TableInfo>> {
+        look!(self, py, |txn| txn.tables())
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if !matches!(self.state.get_mut(), Ok(State::Closed)) {
+            self.is_done();
+        }
+    }
+}
+
+/// A name of a table: text, or bytes.
+pub(crate) fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    match name.cast::<PyString>() {
+        Ok(text) => Ok(text.to_str()?.as_bytes().to_vec()),
+        Err(_) => Ok(bytes_of(name)?.into_owned()),
+    }
+}
+
+/// A name as Python shows it: text where it is, else bytes.
+pub(crate) fn name_to<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    match std::str::from_utf8(name) {
+        Ok(text) => Ok(PyString::new(py, text).into_any()),
+        Err(_) => Ok(pyo3::types::PyBytes::new(py, name).into_any()),
+    }
+}
+
+#[pymethods]
+impl Transaction {
+    /// Opens a table; in a write transaction, makes it if there is none.
+    ///
+    /// ``key`` and ``value`` say what keys and values are: ``bytes`` (the default), ``memoryview``,
+    /// ``str``, ``int``, ``float``, ``bool``, ``datetime``, or a tuple of these; or an object with
+    /// ``dumps`` and ``loads``, such as ``json``. With ``duplicates`` a key has any number of
+    /// values, in order.
+    #[pyo3(signature = (name, key=None, value=None, *, duplicates=false))]
+    fn table(
+        slf: &Bound<'_, Self>,
+        name: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        duplicates: bool,
+    ) -> PyResult<Table> {
+        let codecs = (Codec::new(key)?, Codec::new(value)?);
+        Table::open(slf, name_of(name)?, codecs, duplicates, true)
+    }
+
+    /// An existing table of bytes.
+    fn __getitem__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<Table> {
+        let name = name_of(name)?;
+        let info = look!(slf.get(), slf.py(), |txn| txn.find_table(&name))?;
+        let duplicates = info.is_some_and(|info| info.duplicates);
+        Table::open(slf, name, (Codec::Bytes, Codec::Bytes), duplicates, false)
+    }
+
+    fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = name_of(name)?;
+        Ok(look!(self, py, |txn| txn.find_table(&name))?.is_some())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(look!(self, py, |txn| Ok(txn.table_count()))? as usize)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.tables(py)?.try_iter()
+    }
+
+    /// The names of the tables, in order.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let infos = self.infos(py)?;
+        let names = infos.iter().map(|info| name_to(py, &info.name));
+        PyList::new(py, names.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Drops a table with all that it holds.
+    fn __delitem__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
+        let bytes = name_of(name)?;
+        let info = look!(self, py, |txn| txn.find_table(&bytes))?;
+        let is_long = info.is_some_and(|info| info.count.values > long::ENTRIES);
+        if self.change(py, is_long, |txn| txn.drop_table(&bytes))? {
+            return Ok(());
+        }
+        Err(hedgerow::Error::NoTable { name: bytes }).or_raise(py)
+    }
+
+    /// Gives a table another name.
+    fn rename(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyAny>,
+        to: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (from, to) = (name_of(name)?, name_of(to)?);
+        self.change(py, false, |txn| txn.rename_table(&from, &to))
+    }
+
+    /// A place to go back to: used in a ``with`` statement it is a nested transaction, which an
+    /// exception undoes.
+    fn savepoint(slf: &Bound<'_, Self>) -> PyResult<Savepoint> {
+        let place = slf.get().change(slf.py(), false, WriteTxn::savepoint)?;
+        let is_open = AtomicBool::new(true);
+        Ok(Savepoint { txn: slf.clone().unbind(), place, is_open })
+    }
+
+    /// Makes the changes part of the store. A read transaction ends.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py, true)
+    }
+
+    /// Ends the transaction without a trace. Does nothing if it has ended.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        let is_closed = matches!(*self.lock(py)?, State::Closed);
+        if is_closed { Ok(()) } else { self.end(py, false) }
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        match *slf.get().lock(slf.py())? {
+            State::Closed => {}
+            _ => return Ok(slf.clone()),
+        }
+        closed(slf.py(), "the transaction")
+    }
+
+    /// Commits; after an exception it aborts.
+    #[pyo3(signature = (kind, error, trace))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        error: Option<&Bound<'_, PyAny>>,
+        trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (error, trace);
+        let is_closed = matches!(*self.lock(py)?, State::Closed);
+        if is_closed { Ok(()) } else { self.end(py, kind.is_none()) }
+    }
+
+    /// The number of the commit that it reads, or will make.
+    #[getter]
+    fn id(&self, py: Python<'_>) -> PyResult<u64> {
+        match &*self.lock(py)? {
+            State::Read(txn, _) => Ok(txn.id()),
+            State::Write(txn, _) => Ok(txn.id()),
+            State::Closed => closed(py, "the transaction"),
+        }
+    }
+
+    /// Whether it can change the store.
+    #[getter]
+    fn is_writer(&self) -> bool {
+        self.is_writer
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let kind = if self.is_writer { "write" } else { "read" };
+        let path = self.path.display();
+        let Ok(state) = self.lock(py) else { return format!("<{kind} transaction of {path}>") };
+        match &*state {
+            State::Read(txn, _) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),
+            State::Write(txn, _) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),
+            State::Closed => format!("<{kind} transaction of {path}, closed>"),
+        }
+    }
+}
+
+/// A place in a write transaction to go back to. In a ``with`` statement it is a nested
+/// transaction: an exception undoes what was done inside.
+#[pyclass(frozen, module = "hedgerow")]
+pub(crate) struct Savepoint {
+    txn: Py<Transaction>,
+    place: tree::Savepoint,
+    is_open: AtomicBool,
+}
+
+#[pymethods]
+impl Savepoint {
+    /// Undoes everything since; the savepoint stays.
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.txn.get().change(py, false, |txn| txn.rollback_to(self.place))
+    }
+
+    /// Forgets the savepoint, and later ones; the changes stay.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.is_open.swap(false, Ordering::AcqRel) {
+            return raise(py, "ClosedError", "the savepoint is released");
+        }
+        self.txn.get().change(py, false, |txn| txn.release(self.place))
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (kind, error, trace))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        error: Option<&Bound<'_, PyAny>>,
+        trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (error, trace);
+        if !self.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if kind.is_some() {
+            self.rollback(py)?;
+        }
+        self.release(py)
+    }
+}

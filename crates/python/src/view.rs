@@ -1,0 +1,421 @@
+//! Ranges of a table as Python's sequences, and going through them.
+
+use std::collections::Bound as End;
+
+use hedgerow::stream::{Batch, Pairs, Scan, Value, Values};
+use hedgerow::tree::{self, Bytes, Cursor, Snapshot};
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PySlice, PyTuple};
+use std::sync::Arc;
+
+use crate::buffer;
+use crate::codec::Codec;
+use crate::errors::OrRaise;
+use crate::table::{Codecs, Table, bounds, owned};
+use crate::txn::{Transaction, look};
+
+/// What of each pair is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Items,
+    Keys,
+    Values,
+}
+
+/// A part of a table.
+#[derive(Clone)]
+pub(crate) struct Span {
+    pub(crate) low: End<Vec<u8>>,
+    pub(crate) high: End<Vec<u8>>,
+    pub(crate) is_reverse: bool,
+    /// How many entries at its beginning are left out, and how many follow at most.
+    pub(crate) skip: u64,
+    pub(crate) limit: Option<u64>,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        let (low, high) = (End::Unbounded, End::Unbounded);
+        Self { low, high, is_reverse: false, skip: 0, limit: None }
+    }
+}
+
+impl Span {
+    pub(crate) fn new(
+        codec: &Codec,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        is_reverse: bool,
+    ) -> PyResult<Self> {
+        let (low, high) = bounds(codec, start, stop, prefix)?;
+        Ok(Self { low, high, is_reverse, ..Self::default() })
+    }
+
+    /// How many of `total` entries it has.
+    fn len(&self, total: u64) -> u64 {
+        total.saturating_sub(self.skip).min(self.limit.unwrap_or(u64::MAX))
+    }
+
+    /// The entries from number `from` up to `to`.
+    fn part(&self, from: u64, to: u64) -> Self {
+        let limit = Some(to.saturating_sub(from));
+        Self { skip: self.skip + from, limit, ..self.clone() }
+    }
+
+    /// The entries from number `from` up to `to` of `total` in the other order.
+    fn turned(&self, from: u64, to: u64, total: u64) -> Self {
+        let skip = total.saturating_sub(self.skip + to);
+        let (is_reverse, limit) = (!self.is_reverse, Some(to.saturating_sub(from)));
+        Self { is_reverse, skip, limit, ..self.clone() }
+    }
+
+    /// What a stream reads.
+    fn scan(&self, table: &[u8], kind: Kind) -> Scan {
+        let mut scan = Scan::new(table).range((self.low.clone(), self.high.clone()));
+        scan = scan.skip(self.skip);
+        if self.is_reverse {
+            scan = scan.reverse();
+        }
+        if let Some(limit) = self.limit {
+            scan = scan.limit(limit);
+        }
+        if kind == Kind::Keys {
+            scan = scan.keys_only().values(Values::First);
+        }
+        scan
+    }
+}
+
+/// Pairs, keys or values of a part of a table: a sequence that is read when it is asked for.
+///
+/// Its length, ``view[i]`` and ``view[i:j]`` cost a few descents, whatever the numbers.
+#[pyclass(frozen, generic, module = "hedgerow")]
+pub(crate) struct View {
+    pub(crate) table: Py<Table>,
+    pub(crate) span: Span,
+    pub(crate) kind: Kind,
+}
+
+impl View {
+    /// How many entries the range has, without regard to positions.
+    fn total(&self, py: Python<'_>) -> PyResult<u64> {
+        let table = self.table.get();
+        let keys = (self.span.low.clone(), self.span.high.clone());
+        let count = look!(table.txn.get(), py, |txn| txn.count_range(table.handle, keys))?;
+        Ok(if self.kind == Kind::Keys { count.keys } else { count.values })
+    }
+
+    fn with(&self, py: Python<'_>, span: Span) -> Self {
+        Self { table: self.table.clone_ref(py), span, kind: self.kind }
+    }
+
+    /// The entry at a position.
+    fn at<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
+        let (table, total) = (self.table.get(), self.total(py)?);
+        let len = self.span.len(total);
+        let index = if index < 0 { index.saturating_add_unsigned(len as usize) } else { index };
+        let Some(index) = u64::try_from(index).ok().filter(|index| *index < len) else {
+            return Err(PyIndexError::new_err("there are fewer entries"));
+        };
+        let place = self.span.skip + index;
+        let place = if self.span.is_reverse { total - 1 - place } else { place };
+        let before = match &self.span.low {
+            End::Unbounded => None,
+            End::Included(key) => Some((End::Unbounded, End::Excluded(key.clone()))),
+            End::Excluded(key) => Some((End::Unbounded, End::Included(key.clone()))),
+        };
+        let by_keys = self.kind == Kind::Keys;
+        let entry = look!(table.txn.get(), py, |txn| {
+            let before = match before {
+                Some(keys) => txn.count_range(table.handle, keys)?,
+                None => tree::Count::default(),
+            };
+            match by_keys {
+                true => Ok(owned(txn.nth_key(table.handle, before.keys + place)?)),
+                false => Ok(owned(txn.nth(table.handle, before.values + place)?)),
+            }
+        })?;
+        match entry {
+            Some((key, value)) => {
+                let (key, value) = (Bytes::from(&*key), Bytes::from(&*value));
+                give(py, &table.codecs, self.kind, key, value)
+            }
+            None => Err(PyIndexError::new_err("there are fewer entries")),
+        }
+    }
+
+    pub(crate) fn iterate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let table = self.table.get();
+        let source = match table.txn.get().snapshot(py)? {
+            Some(snapshot) => {
+                let scan = self.span.scan(&table.name, self.kind);
+                let store = table.txn.get().store(py)?;
+                let pairs = py.detach(|| scan.pairs_of(&store, snapshot)).or_raise(py)?;
+                let is_viewed =
+                    self.kind != Kind::Keys && matches!(table.codecs.value, Codec::View);
+                match is_viewed {
+                    true => Source::Held(Box::new(pairs)),
+                    false => Source::Batches(Box::new(Batches::new(pairs))),
+                }
+            }
+            None => Source::Live(Box::new(Live::new(py, table, &self.span, self.kind)?)),
+        };
+        let codecs = Arc::clone(&table.codecs);
+        Ok(Bound::new(py, Walk { source, codecs, kind: self.kind })?.into_any())
+    }
+}
+
+#[pymethods]
+impl View {
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.span.len(self.total(py)?) as usize)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.iterate(py)
+    }
+
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let total = self.total(py)?;
+        let span = self.span.turned(0, self.span.len(total), total);
+        self.with(py, span).iterate(py)
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Ok(slice) = index.cast::<PySlice>() else { return self.at(py, index.extract()?) };
+        let total = self.total(py)?;
+        let at = slice.indices(self.span.len(total) as isize)?;
+        let (start, count) = (at.start as u64, at.slicelength as u64);
+        let span = match at.step {
+            1 => self.span.part(start, start + count),
+            -1 => {
+                let end = if count == 0 { 0 } else { start + 1 };
+                self.span.turned(end - count, end, total)
+            }
+            _ => return Err(PyValueError::new_err("a view has steps of 1 or -1")),
+        };
+        Ok(Bound::new(py, self.with(py, span))?.into_any())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let what = match self.kind {
+            Kind::Items => "items",
+            Kind::Keys => "keys",
+            Kind::Values => "values",
+        };
+        let name = String::from_utf8_lossy(&self.table.get().name);
+        match self.__len__(py) {
+            Ok(len) => format!("<{len} {what} of hedgerow.Table {name:?}>"),
+            Err(_) => format!("<{what} of hedgerow.Table {name:?}, closed>"),
+        }
+    }
+}
+
+/// What is given of a pair.
+#[inline]
+pub(crate) fn give<'py>(
+    py: Python<'py>,
+    codecs: &Codecs,
+    kind: Kind,
+    key: Bytes<'_>,
+    value: Bytes<'_>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match kind {
+        Kind::Items => {
+            let pair = [codecs.key.decode(py, key)?, codecs.value.decode(py, value)?];
+            Ok(PyTuple::new(py, pair)?.into_any())
+        }
+        Kind::Keys => codecs.key.decode(py, key),
+        Kind::Values => codecs.value.decode(py, value),
+    }
+}
+
+/// The first batch has this many pairs, and later ones up to that many, and bytes.
+const PAIRS_FIRST: usize = 8;
+const PAIRS_MAX: usize = 512;
+const BYTES_MAX: usize = 64 << 10;
+
+/// Batches of a stream, read ahead: while one is read, other threads run.
+pub(crate) struct Batches<S: hedgerow::stream::Source> {
+    pub(crate) pairs: Pairs<S>,
+    batch: Batch,
+    at: usize,
+    size: usize,
+}
+
+impl<S: hedgerow::stream::Source> Batches<S> {
+    pub(crate) fn new(pairs: Pairs<S>) -> Self {
+        Self { pairs, batch: Batch::default(), at: 0, size: PAIRS_FIRST }
+    }
+
+    /// The next pair, in a batch that is read if need be.
+    #[inline]
+    pub(crate) fn next(&mut self, py: Python<'_>) -> PyResult<Option<(&[u8], &[u8])>> {
+        if self.at == self.batch.len() {
+            let (batch, pairs, size) = (&mut self.batch, &mut self.pairs, self.size);
+            self.at = 0;
+            py.detach(|| batch.fill(pairs, size, BYTES_MAX)).or_raise(py)?;
+            self.size = (2 * size).min(PAIRS_MAX);
+        }
+        self.at += 1;
+        Ok(self.batch.get(self.at - 1))
+    }
+
+    /// How many pairs were read and not given.
+    pub(crate) fn waiting(&self) -> usize {
+        self.batch.len() - self.at.min(self.batch.len())
+    }
+}
+
+/// A way through a table that its write transaction may change in between.
+struct Live {
+    txn: Py<Transaction>,
+    cursor: Cursor,
+    /// Before which entry it begins; `None` once it has begun.
+    first: Option<u64>,
+    left: u64,
+    stop: End<Vec<u8>>,
+    is_reverse: bool,
+    by_keys: bool,
+}
+
+impl Live {
+    fn new(py: Python<'_>, table: &Table, span: &Span, kind: Kind) -> PyResult<Self> {
+        let by_keys = kind == Kind::Keys;
+        let before = match &span.low {
+            End::Unbounded => (End::Excluded(Vec::new()), End::Excluded(Vec::new())),
+            End::Included(key) => (End::Unbounded, End::Excluded(key.clone())),
+            End::Excluded(key) => (End::Unbounded, End::Included(key.clone())),
+        };
+        let keys = (span.low.clone(), span.high.clone());
+        let (before, total, cursor) = look!(table.txn.get(), py, |txn| {
+            let before = txn.count_range(table.handle, before)?;
+            let total = txn.count_range(table.handle, keys)?;
+            Ok((before, total, txn.cursor(table.handle)?))
+        })?;
+        let number = |count: tree::Count| if by_keys { count.keys } else { count.values };
+        let (before, total) = (number(before), number(total));
+        let left = span.len(total);
+        let first = match span.is_reverse {
+            false => before + span.skip,
+            true => (before + total).saturating_sub(span.skip + 1),
+        };
+        let stop = if span.is_reverse { span.low.clone() } else { span.high.clone() };
+        Ok(Self {
+            txn: table.txn.clone_ref(py),
+            cursor,
+            first: Some(first).filter(|_| left > 0),
+            // What is added to the range while it is read is read, unless positions were asked for.
+            left: if left > 0 && span.limit.is_none() { u64::MAX } else { left },
+            stop,
+            is_reverse: span.is_reverse,
+            by_keys,
+        })
+    }
+
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let Self { cursor, first, is_reverse, by_keys, txn, .. } = self;
+        let (first, is_reverse, by_keys) = (first.take(), *is_reverse, *by_keys);
+        let found = look!(txn.get(), py, |txn| {
+            let table = cursor.table();
+            let entry = match (first, by_keys, is_reverse) {
+                (Some(n), false, _) => cursor.seek_nth(txn, n)?,
+                (Some(n), true, _) => match txn.nth_key(table, n)?.map(|e| e.key.to_vec()) {
+                    Some(key) => cursor.seek(txn, &key)?,
+                    None => None,
+                },
+                (None, false, false) => cursor.next(txn)?,
+                (None, false, true) => cursor.prev(txn)?,
+                (None, true, false) => cursor.next_key(txn)?,
+                (None, true, true) => cursor.prev_key(txn)?,
+            };
+            Ok(owned(entry))
+        })?;
+        let found = found.filter(|(key, _)| match (&self.stop, self.is_reverse) {
+            (End::Unbounded, _) => true,
+            (End::Included(stop), false) => key <= stop,
+            (End::Excluded(stop), false) => key < stop,
+            (End::Included(stop), true) => key >= stop,
+            (End::Excluded(stop), true) => key > stop,
+        });
+        if found.is_none() {
+            self.left = 0;
+        }
+        Ok(found)
+    }
+}
+
+/// Where an iterator's pairs come from.
+enum Source {
+    Batches(Box<Batches<tree::Store>>),
+    /// One by one, each with its snapshot.
+    Held(Box<Pairs<tree::Store>>),
+    Live(Box<Live>),
+}
+
+/// Goes through a part of a table.
+#[pyclass(generic, module = "hedgerow")]
+pub(crate) struct Walk {
+    source: Source,
+    codecs: Arc<Codecs>,
+    kind: Kind,
+}
+
+#[pymethods]
+impl Walk {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (codecs, kind) = (&self.codecs, self.kind);
+        match &mut self.source {
+            Source::Batches(batches) => match batches.next(py)? {
+                Some((key, value)) => give(py, codecs, kind, key.into(), value.into()).map(Some),
+                None => Ok(None),
+            },
+            Source::Held(pairs) => {
+                let Some(pair) = py.detach(|| pairs.next()).transpose().or_raise(py)? else {
+                    return Ok(None);
+                };
+                let key = match kind {
+                    Kind::Items => Some(codecs.key.decode(py, pair.key())?),
+                    _ => None,
+                };
+                let value = buffer::view(py, Value::from(pair))?;
+                match key {
+                    Some(key) => Ok(Some(PyTuple::new(py, [key, value])?.into_any())),
+                    None => Ok(Some(value)),
+                }
+            }
+            Source::Live(live) => match live.next(py)? {
+                Some((key, value)) => {
+                    let (key, value) = (Bytes::from(&*key), Bytes::from(&*value));
+                    give(py, codecs, kind, key, value).map(Some)
+                }
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// How many pairs are left, where that is known without walking them.
+    fn __length_hint__(&self) -> u64 {
+        match &self.source {
+            Source::Batches(batches) => {
+                batches.pairs.remaining().unwrap_or(0) + batches.waiting() as u64
+            }
+            Source::Held(pairs) => pairs.remaining().unwrap_or(0),
+            Source::Live(_) => 0,
+        }
+    }
+}

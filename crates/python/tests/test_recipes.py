@@ -1,0 +1,41 @@
+"""The programs of the documentation run."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import hedgerow
+
+ROOT = Path(__file__).parent.parent
+
+
+def programs() -> list[tuple[str, str]]:
+    found = []
+    for page in (ROOT / "docs" / "recipes.md", ROOT / "README.md"):
+        title = page.stem
+        for part in re.finditer(r"^## ([^\n]*)$|^```python\n(.*?)^```$", page.read_text(), re.M | re.S):
+            if part[1]:
+                title = part[1]
+            else:
+                found.append((title, part[2]))
+    return found
+
+
+@pytest.mark.parametrize(("title", "program"), programs(), ids=[title for title, _ in programs()])
+def test_a_recipe_runs(
+    title: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, title, "exec"), {"__name__": "recipe"})
+
+
+def test_there_are_ten() -> None:
+    assert sum(title[0].isdigit() for title, _ in programs()) >= 10
+
+
+def test_the_docstring_of_the_package_runs() -> None:
+    assert doctest.testmod(hedgerow).failed == 0

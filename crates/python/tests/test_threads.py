@@ -1,0 +1,104 @@
+"""Readers beside a writer. HEDGEROW_LONG=1 makes it a minute."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+import hedgerow
+
+SECONDS = 60 if "HEDGEROW_LONG" in os.environ else 2
+READERS = 8
+KEYS = 500
+
+
+def test_readers_see_whole_commits(tmp_path: Path) -> None:
+    """Each commit writes its number under every key, so that a reader finds one number only."""
+    store = hedgerow.Store(tmp_path / "store", durability="none")
+    with store.write() as txn:
+        txn.table("t", key=int, value=int).update((n, 0) for n in range(KEYS))
+    end = time.monotonic() + SECONDS
+    failures: list[str] = []
+    reads = [0] * READERS
+
+    def read(me: int) -> None:
+        while time.monotonic() < end and not failures:
+            with store.read() as txn:
+                t = txn.table("t", key=int, value=int)
+                number = t[random.randrange(KEYS)]
+                views = txn.table("t", key=int, value=memoryview)
+                seen = {*t.values(), *t.get_many(range(KEYS)), t.nth(KEYS // 2)[1]}
+                if seen != {number} or len(views[0]) != 8 or t.count() != KEYS:
+                    failures.append(f"{number}: {seen}")
+            reads[me] += 1
+
+    threads = [threading.Thread(target=read, args=(n,)) for n in range(READERS)]
+    for thread in threads:
+        thread.start()
+    commits = 0
+    while time.monotonic() < end and not failures:
+        commits += 1
+        with store.write() as txn:
+            t = txn.table("t", key=int, value=int)
+            t.update((n, commits) for n in range(KEYS))
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+    assert commits > 10 and min(reads) > 0
+    store.close()
+
+
+def test_one_transaction_in_many_threads(tmp_path: Path) -> None:
+    """Calls of one write transaction, and of one table's iterator, come one after the other."""
+    sys.setswitchinterval(1e-5)
+    try:
+        with hedgerow.Store(tmp_path / "store", durability="none") as store:
+            with store.write() as txn:
+                t = txn.table("t", key=int)
+
+                def fill(me: int) -> None:
+                    for n in range(300):
+                        t[n * READERS + me] = b""
+                        assert n * READERS + me in t
+                        len(t)
+
+                threads = [threading.Thread(target=fill, args=(n,)) for n in range(READERS)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                assert list(t) == list(range(300 * READERS))
+            assert store.check() == []
+    finally:
+        sys.setswitchinterval(0.005)
+
+
+def test_closing_beside_readers_is_an_error_for_them(tmp_path: Path) -> None:
+    with hedgerow.Store(tmp_path / "store", durability="none") as store:
+        with store.write() as txn:
+            txn.table("t", key=int).update((n, b"x") for n in range(20_000))
+        for _ in range(20):
+            txn = store.read()
+            t = txn.table("t", key=int)
+            seen: list[str] = []
+
+            def read() -> None:
+                try:
+                    while True:
+                        t[5]
+                        len(t)
+                except hedgerow.ClosedError:
+                    seen.append("closed")
+
+            threads = [threading.Thread(target=read) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.002)
+            txn.abort()
+            for thread in threads:
+                thread.join()
+            assert seen == ["closed"] * 3
