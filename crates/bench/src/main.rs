@@ -44,6 +44,9 @@ enum Command {
     /// Works on a store with little memory
     #[command(hide = true)]
     Steps(larger_than_memory::StepOptions),
+    /// Follows a store, and prints when there is something new
+    #[command(hide = true)]
+    Follower(streams::follow::Options),
     /// One workload, as run under valgrind
     #[command(hide = true)]
     Run(instructions::RunOptions),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Beyond(options) => compare::beyond::main(&options),
         Command::Fresh(options) => compare::fresh::main(&options),
         Command::Steps(options) => larger_than_memory::steps(&options),
+        Command::Follower(options) => streams::follow::follower(&options),
         Command::Run(options) => instructions::run(&options),
     };
     match done {

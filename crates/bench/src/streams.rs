@@ -18,6 +18,9 @@ use hedgerow::stream::{Batch, Cut, Item as _, Mode, OnReject, Part, Renewal, Sca
 use hedgerow::tree::{Diff, Snapshot, Store, TableOptions};
 use serde_json::json;
 
+mod churn;
+pub(crate) mod follow;
+
 use crate::compare::report::median;
 use crate::data::Generator;
 use crate::engine::{Engine, Promise, Reader, Result, Table, Writer};
@@ -137,6 +140,8 @@ pub(crate) fn main(options: &Options) -> Result<()> {
         if (key, value) == SIZES[0] {
             rows.extend(parts(folder.path(), pairs, options.rounds)?);
             rows.push(differences(folder.path(), pairs, options.rounds)?);
+            rows.extend(churn::rows(folder.path(), pairs)?);
+            rows.push(follow::wake_up(folder.path())?);
         }
     }
     rows.extend(writes(options)?);
@@ -145,19 +150,18 @@ pub(crate) fn main(options: &Options) -> Result<()> {
 }
 
 fn load(folder: &Path, pairs: Pairs) -> Result<()> {
-    let store = Store::create(folder.join("tree"))?;
+    load_tree(&folder.join("tree"), pairs)?;
     let other = lmdb::Client::<lmdb::Original>::open(&lmdb_folder(folder)?, None)?;
-    let mut sink = Sink::new(&store, TABLE.name)?.durability(Durability::Eventual);
-    let (mut key, mut value) = (Vec::new(), Vec::new());
     other.write(TABLE, Promise::Unsynced, |txn| {
-        for number in 0..pairs.count {
-            pairs.key(number, &mut key);
-            pairs.value(number, &mut value);
-            sink.put(&key, &value)?;
-            txn.append(&key, &value)?;
-        }
-        Ok(())
-    })?;
+        each(pairs, |key, value| Ok(txn.append(key, value).map(|()| true)?)).map(drop)
+    })
+}
+
+/// A new store of these pairs.
+fn load_tree(path: &Path, pairs: Pairs) -> Result<()> {
+    let store = Store::create(path)?;
+    let mut sink = Sink::new(&store, TABLE.name)?.durability(Durability::Eventual);
+    each(pairs, |key, value| Ok(sink.put(key, value)?))?;
     sink.finish()?;
     Ok(store.sync()?)
 }

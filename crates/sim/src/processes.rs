@@ -2,7 +2,8 @@
 //!
 //! Each writer counts in a table of its own name, now and then twice in one transaction, and
 //! reports each commit by a line on its pipe. A reader pins a snapshot, verifies all of it, and
-//! lets it go, or holds it until it is killed. The parent signals them at random, at any
+//! lets it go, or holds it until it is killed. A follower keeps a second store like the first one,
+//! and compares the two after each step. The parent signals them at random, at any
 //! instruction: so also in each phase of a commit. In between it kills all of them, opens the store
 //! as the only process, and demands every commit that a writer has reported. There is no power cut
 //! here: a commit without a flush promises to survive exactly this.
@@ -17,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
+use hedgerow::stream::Standby;
 use hedgerow::tree::{Snapshot, Store, TableOptions};
 
 use crate::rng::Rng;
@@ -38,6 +40,22 @@ pub struct ProcessSettings {
     pub writers: usize,
     /// Readers at a time.
     pub readers: usize,
+    /// Followers at a time.
+    pub followers: usize,
+}
+
+impl ProcessSettings {
+    fn players(&self) -> usize {
+        self.writers + self.readers + self.followers
+    }
+
+    fn part_of(&self, place: usize) -> Part {
+        match place {
+            _ if place < self.writers => Part::Writer,
+            _ if place < self.writers + self.readers => Part::Reader,
+            _ => Part::Follower,
+        }
+    }
 }
 
 /// How a run went.
@@ -55,6 +73,10 @@ pub struct ProcessReport {
     pub commits: u64,
     /// Snapshots that readers verified.
     pub snapshots: u64,
+    /// Followers that were killed, and steps that they made.
+    pub follower_kills: u64,
+    /// See `follower_kills`.
+    pub steps: u64,
     /// What was wrong.
     pub violations: Vec<String>,
 }
@@ -66,6 +88,8 @@ pub enum Part {
     Writer,
     /// Verifies snapshots.
     Reader,
+    /// Keeps a second store like the first one.
+    Follower,
 }
 
 /// An error as text: this is about what happened, not about types.
@@ -119,7 +143,11 @@ impl Heard {
 
 impl Player {
     fn start(path: &Path, part: Part, place: usize, seed: u64) -> std::io::Result<Self> {
-        let word = if part == Part::Writer { "writer" } else { "reader" };
+        let word = match part {
+            Part::Writer => "writer",
+            Part::Reader => "reader",
+            Part::Follower => "follower",
+        };
         let mut child = Command::new(std::env::current_exe()?)
             .args(["play", word, "--place", &place.to_string(), "--seed", &seed.to_string()])
             .arg("--store")
@@ -162,6 +190,10 @@ impl Player {
         match self.part {
             Part::Writer => report.commits += lines,
             Part::Reader => report.snapshots += lines,
+            Part::Follower => {
+                report.steps += lines;
+                report.follower_kills += 1;
+            }
         }
         let complaints = &self.heard.complaints;
         report.violations.append(&mut complaints.lock().unwrap_or_else(PoisonError::into_inner));
@@ -191,7 +223,7 @@ pub fn run(folder: &Path, settings: ProcessSettings) -> Result<ProcessReport, St
         path: &path,
         settings,
         rng: Rng::new(settings.seed, 31),
-        players: (0..settings.writers + settings.readers).map(|_| None).collect(),
+        players: (0..settings.players()).map(|_| None).collect(),
         owed: vec![0; settings.writers],
         report: ProcessReport::default(),
     };
@@ -237,7 +269,7 @@ impl Run<'_> {
 
     fn replace(&mut self, place: usize) -> std::io::Result<()> {
         self.end(place)?;
-        let part = if place < self.settings.writers { Part::Writer } else { Part::Reader };
+        let part = self.settings.part_of(place);
         let seed = self.rng.next_u64();
         self.players[place] = Some(Player::start(self.path, part, place, seed)?);
         Ok(())
@@ -296,6 +328,9 @@ impl Run<'_> {
             *owed = found;
         }
         drop(txn);
+        for place in self.settings.writers + self.settings.readers..self.settings.players() {
+            follow_to_the_end(&store, place)?;
+        }
         match told("try_begin_write", store.try_begin_write())? {
             Some(txn) => txn.abort(),
             None => self.report.violations.push("the writer's lock is stuck".to_owned()),
@@ -347,10 +382,13 @@ pub fn play(path: &Path, part: Part, place: usize, seed: u64) -> Result<(), Stri
     });
     let mut rng = Rng::new(seed, 32);
     let store = told("open", Store::open(path))?;
+    if part == Part::Follower {
+        return follow_on(&store, place);
+    }
     loop {
         match part {
             Part::Writer => write_some(&store, place, &mut rng)?,
-            Part::Reader => read_some(&store, &mut rng)?,
+            Part::Reader | Part::Follower => read_some(&store, &mut rng)?,
         }
         if rng.chance(1, 100) {
             fork(&store)?;
@@ -396,6 +434,56 @@ fn read_some(store: &Store, rng: &mut Rng) -> Result<(), String> {
         counted(&txn, place)?;
     }
     say(&format!("verified {}", txn.id()))
+}
+
+/// The second store of a follower, and what keeps it like the first one.
+fn standby(store: &Store, place: usize) -> Result<(Store, Standby<Store>), String> {
+    let path = store.path().with_file_name(format!("copy {place}"));
+    let second = match path.exists() {
+        true => told("open the second store", Store::open(&path))?,
+        false => told("create the second store", Store::create(&path))?,
+    };
+    let standby = told("follow", Standby::new(store, format!("follower {place}"), &second))?;
+    // Its commits survive being killed, which is all that happens here.
+    Ok((second, standby.durability(Durability::None)))
+}
+
+/// Makes steps, and verifies the second store after each of them.
+fn follow_on(store: &Store, place: usize) -> Result<(), String> {
+    let (second, mut standby) = standby(store, place)?;
+    loop {
+        if told("a step", standby.step(Some(Duration::from_millis(50))))?.is_some() {
+            let txn = told("begin_read", second.begin_read())?;
+            for writer in 0..told("tables", txn.tables())?.len() {
+                counted(&txn, writer)?;
+            }
+        }
+        say("verified a step")?;
+    }
+}
+
+/// Nobody else is there: what the follower has left becomes all of the store.
+fn follow_to_the_end(store: &Store, place: usize) -> Result<(), String> {
+    let (second, mut standby) = standby(store, place)?;
+    while told("a last step", standby.step(Some(Duration::ZERO)))?.is_some() {}
+    told("done", standby.done())?;
+    let (first, copy) = (told("begin_read", store.begin_read())?, second.begin_read());
+    let copy = told("begin_read", copy)?;
+    for info in told("tables", first.tables())? {
+        let pairs = |txn: &hedgerow::tree::ReadTxn| -> hedgerow::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+            let entries = txn.range(txn.table(&info.name)?, ..)?;
+            entries.map(|entry| entry.map(|e| (e.key.to_vec(), e.value.to_vec()))).collect()
+        };
+        if told("scan", pairs(&first))? != told("scan", pairs(&copy))? {
+            let name = String::from_utf8_lossy(&info.name);
+            return Err(format!("follower {place}: \"{name}\" is not what it is in the store"));
+        }
+    }
+    let report = told("check", second.check(&mut |_, _| {}))?;
+    match report.problems.first() {
+        Some(problem) => Err(format!("follower {place}: {problem}")),
+        None => Ok(()),
+    }
 }
 
 fn say(line: &str) -> Result<(), String> {

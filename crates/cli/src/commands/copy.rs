@@ -2,16 +2,18 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hedgerow::Error;
+use hedgerow::stream::{Replica, Standby};
 use hedgerow::tree::{CopyOptions, Store};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::json;
-use crate::open::StoreArg;
+use crate::open::{Engine, Name, StoreArg, parse_name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
+use crate::{json, wait};
 
 /// Copy a store while it is in use
 ///
@@ -26,6 +28,16 @@ pub(crate) struct Args {
     /// Leave out free pages and fill the others anew
     #[arg(long)]
     pub(super) compact: bool,
+    /// Go on until Ctrl-C: make the target, which may be there from before, like the store after each
+    /// commit (engine tree). In the store, pins of this name keep what is needed to go on
+    #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with_all = ["compact", "even_damaged"])]
+    pub(super) follow: Option<Name>,
+    /// With --follow: the engine of a new target
+    #[arg(long, value_enum, requires = "follow", default_value = "tree")]
+    engine: Engine,
+    /// With --follow: end when nothing was committed for this many seconds
+    #[arg(long, value_name = "SECONDS", requires = "follow", value_parser = wait::parse_seconds)]
+    idle: Option<Duration>,
     /// Copy damaged pages as they are
     #[arg(long, conflicts_with = "compact")]
     pub(super) even_damaged: bool,
@@ -33,6 +45,9 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    if let Some(name) = &args.follow {
+        return keep_up(&args, name, json);
+    }
     let store = args.store.read()?;
     let copied = match args.to == Path::new("-") {
         true => to_stdout(&store, &args),
@@ -53,6 +68,52 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         json::print(&mut out, &json!({ "store": args.to.to_string_lossy(), "bytes": size }))?;
         out.finish()?;
     }
+    Ok(Exit::Done)
+}
+
+/// Keeps the target like the store.
+fn keep_up(args: &Args, Name(name): &Name, json: bool) -> Result<Exit, Failure> {
+    let store = args.store.write()?;
+    let engine = if args.to.exists() { Engine::of(&args.to) } else { args.engine };
+    match engine {
+        Engine::Tree => {
+            let target = match args.to.exists() {
+                true => StoreArg { store: args.to.clone() }.write()?,
+                false => Store::create(&args.to)?,
+            };
+            follow(&store, name, &target, args.idle, json)
+        }
+        Engine::Lsm => {
+            let options = hedgerow::lsm::Options::new().create(true);
+            follow(&store, name, &options.open(&args.to)?, args.idle, json)
+        }
+    }
+}
+
+fn follow<T: Replica + Clone>(
+    store: &Store,
+    name: &[u8],
+    target: &T,
+    idle: Option<Duration>,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let mut standby = Standby::new(store, name, target)?;
+    let mut out = Output::stdout();
+    loop {
+        match standby.step(idle) {
+            Ok(Some(commit)) if json => writeln!(out, "{}", json!({ "commit": commit }))?,
+            Ok(Some(commit)) => writeln!(out, "{commit}")?,
+            Ok(None) => break,
+            Err(Error::Interrupted) => {
+                store.interrupt().set(false);
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        out.flush()?;
+    }
+    standby.done()?;
+    out.finish()?;
     Ok(Exit::Done)
 }
 

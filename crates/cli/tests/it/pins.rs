@@ -80,6 +80,26 @@ fn a_follower_goes_on_where_it_ended() {
 }
 
 #[test]
+fn a_copy_keeps_up() {
+    let sandbox = Sandbox::with(&[("apple", "1")]);
+    for (target, engine) in [("t", "tree"), ("l", "lsm")] {
+        let copy = ["copy", "s", target, "--follow", target, "--engine", engine, "--idle", "0"];
+        sandbox.ok(&copy);
+        assert_eq!(sandbox.ok(&["scan", target]), sandbox.ok(&["scan", "s"]));
+        sandbox.ok(&["put", "s", "pear", engine]);
+        let told = sandbox.json(&[&copy[..], &["--json"]].concat());
+        assert!(told["commit"].as_u64().unwrap() > 0, "{told}");
+        assert_eq!(sandbox.ok(&["scan", target]), sandbox.ok(&["scan", "s"]));
+        sandbox.check(target);
+        assert_eq!(sandbox.ok(&copy), "");
+    }
+    sandbox.ok(&["put", "other", "k", "v"]);
+    let refused = sandbox.run(&["copy", "s", "other", "--follow", "o", "--idle", "0"]);
+    refused.is(3).says("holds tables");
+    sandbox.run(&["copy", "s", "t", "--idle", "0"]).is(2);
+}
+
+#[test]
 fn diff_prints_what_changed() {
     let sandbox = pinned();
     let lines = "main\t-\tapple\t1\nmain\t-\tpear\t2\nmain\t+\tpear\t4\nmain\t+\tquince\t5\n";

@@ -30,6 +30,9 @@ pub(crate) struct Processes {
     /// Readers at a time.
     #[arg(long, default_value_t = 8)]
     readers: usize,
+    /// Followers at a time (tree only).
+    #[arg(long, default_value_t = 2)]
+    followers: usize,
     /// The seed of the signals; when they arrive is up to the machine.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -103,6 +106,7 @@ impl Processes {
             time: self.time(),
             writers: self.writers,
             readers: self.readers,
+            followers: self.followers,
         };
         let begin = Instant::now();
         let folder = tempfile::tempdir_in(&self.folder).map_err(|e| e.to_string());
@@ -130,6 +134,9 @@ impl Processes {
                     "lonely_openings": report.lonely_openings,
                     "commits": report.commits,
                     "snapshots": report.snapshots,
+                    "followers": self.followers,
+                    "follower_kills": report.follower_kills,
+                    "follower_steps": report.steps,
                     "violations": report.violations,
                     "seconds": seconds,
                 })
@@ -138,14 +145,16 @@ impl Processes {
         }
         report.violations.iter().for_each(|what| println!("{what}"));
         println!(
-            "{} kills, {} stops, {} forks, {} openings alone, {} commits, {} snapshots, {} \
-             violations, {seconds:.1} s",
+            "{} kills ({} of followers), {} stops, {} forks, {} openings alone, {} commits, {} \
+             snapshots, {} steps of followers, {} violations, {seconds:.1} s",
             report.kills,
+            report.follower_kills,
             report.stops,
             report.forks,
             report.lonely_openings,
             report.commits,
             report.snapshots,
+            report.steps,
             report.violations.len(),
         );
     }
@@ -155,6 +164,7 @@ impl Processes {
 enum Word {
     Writer,
     Reader,
+    Follower,
     /// For the log-structured engine.
     Loader,
 }
@@ -177,6 +187,7 @@ impl Play {
         let (name, played) = match self.part {
             Word::Writer => ("writer", play(Part::Writer)),
             Word::Reader => ("reader", play(Part::Reader)),
+            Word::Follower => ("follower", play(Part::Follower)),
             Word::Loader => {
                 let place = self.place as u64;
                 ("loader", lsm::processes::play(&self.store, self.seed, place))

@@ -121,9 +121,14 @@ impl Stored {
             }),
         };
         let values = order(self.value_order, &self.value_order_name);
+        self.options(order(self.order, &self.order_name), values)
+    }
+
+    /// Options that say the same, with the functions of these orders.
+    fn options(&self, keys: Order, values: Order) -> TableOptions {
         let size = (self.value_size != 0).then_some(self.value_size);
         let options = TableOptions::new()
-            .order(order(self.order, &self.order_name))
+            .order(keys)
             .prefix_compression(!self.is_whole)
             .user_flags(self.user_flags);
         match self.duplicates {
@@ -316,6 +321,20 @@ pub(crate) struct OpenTable {
 }
 
 impl OpenTable {
+    /// The options with which it was created, and the functions with which it was opened.
+    pub(crate) fn options(&self) -> TableOptions {
+        let values = match (self.stored.value_order, &self.tree.form.values) {
+            (REVERSE, _) => Order::Reverse,
+            (INTEGER, _) => Order::Integer,
+            (_, Some(KeyOrder::Custom(compare))) => {
+                let name = String::from_utf8_lossy(&self.stored.value_order_name).into_owned();
+                Order::Custom { name, compare: std::sync::Arc::clone(compare) }
+            }
+            _ => Order::Bytewise,
+        };
+        self.stored.options(self.order.clone(), values)
+    }
+
     /// A new table with these options.
     pub(crate) fn create(name: &[u8], options: &TableOptions) -> Result<Self> {
         let stored = Stored::of(options)?;

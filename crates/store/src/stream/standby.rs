@@ -1,0 +1,242 @@
+//! A second store that keeps up with a first one: [`Standby`].
+
+use std::time::Duration;
+
+use super::follow::{Follow, Mark, Step};
+use crate::lsm::{Batch, Db, Readable as _};
+use crate::tree::{Change, Snapshot as _, Store, TableChange};
+use crate::{Durability, Error, Result};
+
+/// The table of the second store that says to which commit it has come, and its one key.
+const MARK_TABLE: &[u8] = b"hedgerow.standby";
+const MARK_KEY: &[u8] = b"mark";
+/// In the lsm engine, the first copy is made in batches of about this many bytes.
+const BATCH_BYTES: usize = 8 << 20;
+
+mod sealed {
+    use super::{Durability, Mark, Result, Step};
+
+    /// What a standby needs of an engine.
+    pub trait Sealed {
+        /// To which commit the store has come; `None` if it has not come to one. Refuses a store
+        /// that holds anything else.
+        fn mark(&self) -> Result<Option<Mark>>;
+        /// Makes a step, and notes its mark, in one commit; the first step may take several.
+        fn apply(&self, step: &Step, durability: Durability) -> Result<()>;
+    }
+}
+
+/// A store that can keep up with another one: [`tree::Store`](crate::tree::Store) or
+/// [`lsm::Db`](crate::lsm::Db).
+pub trait Replica: sealed::Sealed {}
+
+impl Replica for Store {}
+impl Replica for Db {}
+
+/// Keeps a second store like a first one of the tree engine: a warm standby on the same machine.
+///
+/// The second store goes from one commit of the first to a later one, each time in a single commit,
+/// and knows to which one it has come. So it is at any time, also after a power cut of either, what
+/// the first one was at some commit, and it goes on from there. It is to be written by nothing else;
+/// it may be read, copied and backed up. Besides the tables of the first store it has one of its own,
+/// `hedgerow.standby`.
+///
+/// A store of the lsm engine takes tables of whatever order, the keys being ordered bytewise there,
+/// but none with duplicates. A dropped table leaves an empty keyspace if the process dies just then.
+///
+/// ```
+/// # fn main() -> hedgerow::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// # let second = hedgerow::tree::Store::create(folder.path().join("second"))?;
+/// use std::time::Duration;
+/// use hedgerow::stream::{Sink, Standby};
+/// use hedgerow::tree::Snapshot;
+///
+/// let mut standby = Standby::new(&store, "second", &second)?;
+/// let mut sink = Sink::new(&store, "fruit")?;
+/// sink.put(b"pear", b"3")?;
+/// sink.finish()?;
+/// while standby.step(Some(Duration::ZERO))?.is_some() {}
+/// let txn = second.begin_read()?;
+/// assert_eq!(txn.get(txn.table("fruit")?, b"pear")?.unwrap(), b"3");
+/// # Ok(()) }
+/// ```
+pub struct Standby<T: Replica> {
+    follow: Follow,
+    target: T,
+    durability: Durability,
+}
+
+impl<T: Replica + Clone> Standby<T> {
+    /// Makes `target` keep up with `source`, from nothing or from where it has come. In `source`, two
+    /// pins of this name keep what is needed: see [`Follow`].
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if the target holds tables and is not a standby, or one of another store;
+    /// [`Error::TooOld`] if the source does not keep the commit to which it has come: make a new one;
+    /// those of [`Follow::named`].
+    pub fn new(source: &Store, name: impl AsRef<[u8]>, target: &T) -> Result<Self> {
+        let mut follow = Follow::named(source, name)?;
+        if let Some(mark) = target.mark()? {
+            follow = follow.resume(&mark)?;
+        }
+        Ok(Self { follow, target: target.clone(), durability: Durability::Durable })
+    }
+
+    /// What a commit of the second store promises; [`Durability::Durable`] unless this says
+    /// otherwise. With less, a power cut may take the second store back to before a commit that the
+    /// first one has let go, and then it has to be made anew.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Makes the next step, once there is one, and answers the commit of the first store to which
+    /// the second one has come. Waits at most `most` (`None`: without limit) and answers `None`
+    /// then.
+    ///
+    /// # Errors
+    /// As [`Follow::step`]; those of writing to the second store, which stays at the commit to which
+    /// it had come; [`Error::WrongTable`] for a table that its engine cannot hold. After an error the
+    /// standby is to be made anew.
+    pub fn step(&mut self, most: Option<Duration>) -> Result<Option<u64>> {
+        let Some(step) = self.follow.step(most)? else { return Ok(None) };
+        self.target.apply(&step, self.durability)?;
+        Ok(Some(step.to()))
+    }
+
+    /// Lets the first store forget what was needed for the last step.
+    ///
+    /// # Errors
+    /// As [`Follow::done`].
+    pub fn done(&mut self) -> Result<()> {
+        self.follow.done()
+    }
+}
+
+fn holds_more() -> Error {
+    Error::argument("the second store holds tables, and is not the standby of another one")
+}
+
+/// A name that the first store must not use.
+fn check_name(name: &[u8]) -> Result<()> {
+    match name == MARK_TABLE {
+        true => Err(Error::argument("a standby of a standby has to be one of the first store")),
+        false => Ok(()),
+    }
+}
+
+impl sealed::Sealed for Store {
+    fn mark(&self) -> Result<Option<Mark>> {
+        let txn = self.begin_read()?;
+        match txn.find_table(MARK_TABLE)? {
+            Some(_) => {
+                let mark = txn.get(txn.table(MARK_TABLE)?, MARK_KEY)?;
+                mark.map(|mark| Mark::from_bytes(&mark.to_cow())).transpose()
+            }
+            None if txn.tables()?.is_empty() => Ok(None),
+            None => Err(holds_more()),
+        }
+    }
+
+    fn apply(&self, step: &Step, durability: Durability) -> Result<()> {
+        let mut txn = self.begin_write()?;
+        for change in step.tables()? {
+            let name = change.name();
+            check_name(name)?;
+            if matches!(change, TableChange::Removed(_)) {
+                txn.drop_table(name)?;
+                continue;
+            }
+            let after = step.after();
+            let options = after.table_options(after.table(name)?)?;
+            let table = match txn.create_table(name, &options) {
+                // It was dropped and made anew, and all pairs of the new one come.
+                Err(Error::TableOptions { .. }) => {
+                    txn.drop_table(name)?;
+                    txn.create_table(name, &options)?
+                }
+                made => made?,
+            };
+            let has_duplicates = txn.table_info(table)?.duplicates;
+            for change in step.changes(name)? {
+                match change? {
+                    Change::Added { key, value } | Change::Changed { key, new: value, .. } => {
+                        txn.put(table, &key.to_cow(), &value.to_cow())?;
+                    }
+                    Change::Removed { key, value } if has_duplicates => {
+                        txn.delete_pair(table, &key.to_cow(), &value.to_cow())?;
+                    }
+                    Change::Removed { key, .. } => drop(txn.delete(table, &key.to_cow())?),
+                }
+            }
+        }
+        let table = txn.create_table(MARK_TABLE, &Default::default())?;
+        txn.put(table, MARK_KEY, &step.mark().to_bytes())?;
+        txn.commit_with(durability)
+    }
+}
+
+impl sealed::Sealed for Db {
+    fn mark(&self) -> Result<Option<Mark>> {
+        let Some(keyspace) = self.find_keyspace(MARK_TABLE)? else {
+            return if self.keyspaces()?.is_empty() { Ok(None) } else { Err(holds_more()) };
+        };
+        // While the first copy is being made, the mark is empty.
+        let mark = self.get(&keyspace, MARK_KEY)?.filter(|mark| !mark.is_empty());
+        mark.map(|mark| Mark::from_bytes(&mark)).transpose()
+    }
+
+    fn apply(&self, step: &Step, durability: Durability) -> Result<()> {
+        let marks = self.keyspace(MARK_TABLE, Default::default())?;
+        let is_first = step.from().is_none();
+        if is_first {
+            // What an earlier attempt has left goes first.
+            self.put(&marks, MARK_KEY, b"")?;
+            for name in self.keyspaces()?.iter().filter(|name| *name != MARK_TABLE) {
+                self.drop_keyspace(name)?;
+            }
+        }
+        let (mut batch, mut bytes, mut dropped) = (Batch::new(), 0, Vec::new());
+        for change in step.tables()? {
+            let name = change.name();
+            check_name(name)?;
+            let keyspace = self.keyspace(name, Default::default())?;
+            if matches!(change, TableChange::Removed(_)) {
+                batch.delete_range(&keyspace, ..)?;
+                dropped.push(name.to_vec());
+                continue;
+            }
+            let after = step.after();
+            if after.table_info(after.table(name)?)?.duplicates {
+                let reason = "the second store is of the engine lsm, which has no duplicates";
+                return Err(Error::WrongTable { reason });
+            }
+            for change in step.changes(name)? {
+                let (key, value) = match change? {
+                    Change::Added { key, value } | Change::Changed { key, new: value, .. } => {
+                        (key, Some(value))
+                    }
+                    Change::Removed { key, .. } => (key, None),
+                };
+                match &value {
+                    Some(value) => batch.put(&keyspace, &key.to_cow(), &value.to_cow())?,
+                    None => batch.delete(&keyspace, &key.to_cow())?,
+                }
+                bytes += key.len() + value.map_or(0, |value| value.len());
+                if is_first && bytes >= BATCH_BYTES {
+                    self.write_with(std::mem::take(&mut batch), Durability::None)?;
+                    bytes = 0;
+                }
+            }
+        }
+        batch.put(&marks, MARK_KEY, &step.mark().to_bytes())?;
+        self.write_with(batch, durability)?;
+        dropped.iter().try_for_each(|name| self.drop_keyspace(name).map(drop))
+    }
+}
+
+#[cfg(test)]
+#[path = "standby/tests.rs"]
+mod tests;

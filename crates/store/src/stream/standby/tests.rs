@@ -1,0 +1,140 @@
+//! A second store is like the first one after each step, on either engine, however it is stopped.
+
+use super::*;
+use crate::lsm::Options;
+use crate::tree::{Order, TableOptions, mix};
+
+type Content = Vec<(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>;
+
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
+fn of_tree(store: &Store) -> Content {
+    let txn = store.begin_read().unwrap();
+    let tables = txn.tables().unwrap().into_iter().filter(|t| t.name != MARK_TABLE);
+    let pairs = |name: &[u8]| {
+        let entries = txn.range(txn.table(name).unwrap(), ..).unwrap();
+        entries.map(|e| e.map(|e| (e.key.to_vec(), e.value.to_vec())).unwrap()).collect()
+    };
+    tables.map(|t| (t.name.clone(), pairs(&t.name))).collect()
+}
+
+fn of_lsm(db: &Db) -> Content {
+    let names = db.keyspaces().unwrap().into_iter().filter(|name| name != MARK_TABLE);
+    let pairs = |name: &[u8]| {
+        let keyspace = db.find_keyspace(name).unwrap().unwrap();
+        db.range(&keyspace, ..).unwrap().map(Result::unwrap).collect()
+    };
+    names.map(|name| (name.clone(), pairs(&name))).collect()
+}
+
+/// A table by number: each of another kind, some of which change their kind.
+fn options(number: u64, r: u64, plain: bool) -> TableOptions {
+    let options = TableOptions::new().user_flags(number as u32);
+    match number {
+        _ if plain => options,
+        1 => options.duplicates(),
+        2 if r.is_multiple_of(2) => options.duplicates(),
+        3 => options.order(Order::Reverse).prefix_compression(false),
+        _ => options,
+    }
+}
+
+fn write(store: &Store, r: u64, plain: bool) {
+    let mut txn = store.begin_write().unwrap();
+    let number = r % 4;
+    let name = format!("table {number}");
+    if (r >> 8).is_multiple_of(12) && txn.table(&name).is_ok() {
+        txn.drop_table(&name).unwrap();
+    }
+    let table = match txn.table(&name) {
+        Ok(table) => table,
+        Err(_) => txn.create_table(&name, &options(number, r >> 9, plain)).unwrap(),
+    };
+    for n in 0..(r >> 16) % 12 {
+        let r = mix(r.wrapping_add(n));
+        let (key, value) = (format!("{:03}", r % 200), format!("{}", (r >> 20) % 50));
+        match (r >> 32) % 3 {
+            0 => drop(txn.delete(table, key.as_bytes()).unwrap()),
+            _ => txn.put(table, key.as_bytes(), value.as_bytes()).unwrap(),
+        }
+    }
+    txn.commit_with(Durability::None).unwrap();
+}
+
+#[test]
+fn a_tree_keeps_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("second");
+    let first = Store::create(folder.path().join("first")).unwrap();
+    let mut second = Store::create(&path).unwrap();
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    for round in 0..600_u64 {
+        let r = mix(round);
+        (0..r % 4).for_each(|n| write(&first, mix(r + n), false));
+        match standby.step(NOW).unwrap() {
+            Some(commit) => {
+                assert!(commit <= first.newest_commit());
+                assert!(of_tree(&second) == of_tree(&first), "round {round}");
+            }
+            None => assert!(of_tree(&second) == of_tree(&first), "round {round}, no step"),
+        }
+        if (r >> 20).is_multiple_of(10) {
+            if (r >> 30).is_multiple_of(2) {
+                standby.done().unwrap();
+            }
+            drop((standby, second));
+            second = Store::open(&path).unwrap();
+            standby = Standby::new(&first, "s", &second).unwrap();
+        }
+    }
+    assert_eq!(second.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_log_structured_store_keeps_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("second");
+    let first = Store::create(folder.path().join("first")).unwrap();
+    let open = || Options::new().create(true).open(&path).unwrap();
+    (0..50).for_each(|r| write(&first, mix(r), true));
+    let mut second = open();
+    // A first copy that was given up leaves a part, which is no standby yet.
+    let marks = second.keyspace(MARK_TABLE, Default::default()).unwrap();
+    second.put(&marks, MARK_KEY, b"").unwrap();
+    let part = second.keyspace("left", Default::default()).unwrap();
+    second.put(&part, b"k", b"v").unwrap();
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    for round in 0..200_u64 {
+        let r = mix(round);
+        (0..r % 4).for_each(|n| write(&first, mix(r + n), true));
+        standby.step(NOW).unwrap();
+        assert!(of_lsm(&second) == of_tree(&first), "round {round}");
+        if (r >> 20).is_multiple_of(20) {
+            drop((standby, second));
+            second = open();
+            standby = Standby::new(&first, "s", &second).unwrap().durability(Durability::Eventual);
+        }
+    }
+    let mut txn = first.begin_write().unwrap();
+    txn.create_table("pairs", &TableOptions::new().duplicates()).unwrap();
+    txn.commit().unwrap();
+    assert!(matches!(standby.step(NOW), Err(Error::WrongTable { .. })));
+}
+
+#[test]
+fn only_a_standby_or_an_empty_store_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |name: &str| Store::create(folder.path().join(name)).unwrap();
+    let (first, second, other) = (create("first"), create("second"), create("other"));
+    write(&second, 5 << 16, true);
+    assert!(matches!(Standby::new(&first, "s", &second), Err(Error::Argument { .. })));
+    Standby::new(&first, "s", &other).unwrap().step(None).unwrap();
+    assert!(matches!(Standby::new(&second, "s", &other), Err(Error::Argument { .. })));
+    Follow::forget(&first, "s").unwrap();
+    assert!(matches!(Standby::new(&first, "s", &other), Err(Error::TooOld { .. })));
+    // What is a standby itself has no standby.
+    let third = create("third");
+    let refused = Standby::new(&other, "s", &third).unwrap().step(None);
+    assert!(matches!(refused, Err(Error::Argument { .. })));
+    assert_eq!(of_tree(&third), []);
+}
