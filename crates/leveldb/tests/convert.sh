@@ -76,7 +76,7 @@ done
 [ "$(with "$work/lib" read killed)" = "$expected" ] || fail "other entries after $kills kills"
 
 # In use, it is refused.
-with "$original" hold source > held &
+(LD_LIBRARY_PATH=$original exec "$work/convert" hold source > held) &
 holder=$!
 while [ ! -s held ]; do sleep 0.05; done
 "$hedgerow" convert --from-leveldb source used 2> said && fail "a database in use is converted"
