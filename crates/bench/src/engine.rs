@@ -157,6 +157,12 @@ pub(crate) trait Reader {
         Ok(())
     }
 
+    /// Shows all entries backwards.
+    fn scan_back(&self, see: impl FnMut(Bytes<'_>, Bytes<'_>)) -> Result<()> {
+        let _ = see;
+        Err(Unsupported("scan backwards").into())
+    }
+
     /// Shows the entry with exactly `n` entries before it.
     fn nth<T>(&self, n: u64, see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T) -> Result<Option<T>> {
         let mut cursor = self.cursor()?;

@@ -8,6 +8,7 @@ mod engines;
 mod group;
 mod instructions;
 mod larger_than_memory;
+mod leveldb;
 mod name;
 mod sizes;
 mod streams;
@@ -30,6 +31,11 @@ enum Command {
     Compare(compare::Options),
     /// What streams cost beside the raw loops
     Streams(streams::Options),
+    /// How our library with LevelDB's interface does beside LevelDB and LMDB
+    Leveldb(leveldb::Options),
+    /// One engine of that comparison
+    #[command(hide = true)]
+    LeveldbRun(leveldb::RunOptions),
     /// How stores do whose data are larger than memory (needs fio, and a control group)
     LargerThanMemory(larger_than_memory::Options),
     /// Loads a store and prints the memory that it took
@@ -58,6 +64,8 @@ fn main() -> ExitCode {
         Command::Instructions(options) => instructions::main(&options),
         Command::Compare(options) => compare::main(&options),
         Command::Streams(options) => streams::main(&options),
+        Command::Leveldb(options) => leveldb::main(&options),
+        Command::LeveldbRun(options) => leveldb::run(&options),
         Command::LargerThanMemory(options) => larger_than_memory::main(&options),
         Command::Load(options) => compare::memory::main(&options),
         Command::Beyond(options) => compare::beyond::main(&options),

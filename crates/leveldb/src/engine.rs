@@ -7,6 +7,7 @@ use crate::batch::Op;
 use crate::options::{Comparator, Kind, Options};
 use crate::status::Result;
 
+mod flusher;
 mod lsm;
 mod tree;
 

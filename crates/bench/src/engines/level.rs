@@ -18,13 +18,10 @@ use hedgerow::tree::Bytes;
 use libloading::Library;
 
 use super::library::{self, functions};
-use crate::engine::{Cursor, Engine, Promise, Reader, Result, Table, Unsupported, Writer};
+use crate::engine::{Cursor, Engine, Missing, Promise, Reader, Result, Table, Unsupported, Writer};
 
 /// The default size of the cache in bytes.
 const CACHE: usize = 4 << 30;
-/// Changes after which a batch is written.
-const BATCH: u64 = 1000;
-
 /// Any handle of theirs.
 type Handle = *mut c_void;
 type Fault = *mut *mut c_char;
@@ -42,6 +39,8 @@ functions! {
     iter_destroy: fn(Handle);
     iter_valid: fn(Handle) -> c_uchar;
     iter_seek_to_first: fn(Handle);
+    iter_seek_to_last: fn(Handle);
+    iter_prev: fn(Handle);
     iter_seek: fn(Handle, *const u8, usize);
     iter_next: fn(Handle);
     iter_key: fn(Handle, *mut usize) -> *const u8;
@@ -68,6 +67,8 @@ pub(crate) struct Database {
     raw: Handle,
     /// Write options that do not flush, and that do.
     writes: [Handle; 2],
+    /// Changes after which a batch is written.
+    batch: u64,
 }
 
 // SAFETY: databases and options may be used by any thread, the libraries say; snapshots, iterators
@@ -77,8 +78,9 @@ unsafe impl Sync for Database {}
 /// Which library it is: an engine of its own type each.
 pub(crate) trait Kind {
     const PREFIX: &'static str;
-    const NAMES: &'static [&'static str];
-    const PACKAGE: &'static str;
+    /// Changes after which a batch is written.
+    const BATCH: u64 = 1000;
+    fn load() -> Result<Library>;
     /// Gives the options a cache and filters; each library has its own way.
     fn set_cache(library: &Library, options: Handle, cache: Handle) -> Result<()>;
 }
@@ -91,8 +93,10 @@ pub(crate) struct RocksDb;
 
 impl Kind for LevelDb {
     const PREFIX: &'static str = "leveldb";
-    const NAMES: &'static [&'static str] = &["libleveldb.so.1d", "libleveldb.so"];
-    const PACKAGE: &'static str = "libleveldb-dev";
+
+    fn load() -> Result<Library> {
+        library::load(&["libleveldb.so.1d", "libleveldb.so"], "libleveldb-dev")
+    }
 
     fn set_cache(library: &Library, options: Handle, cache: Handle) -> Result<()> {
         type Filter = unsafe extern "C" fn(c_int) -> Handle;
@@ -109,8 +113,10 @@ impl Kind for LevelDb {
 
 impl Kind for RocksDb {
     const PREFIX: &'static str = "rocksdb";
-    const NAMES: &'static [&'static str] = &["librocksdb.so", "librocksdb.so.7.8"];
-    const PACKAGE: &'static str = "librocksdb-dev";
+
+    fn load() -> Result<Library> {
+        library::load(&["librocksdb.so", "librocksdb.so.7.8"], "librocksdb-dev")
+    }
 
     fn set_cache(library: &Library, options: Handle, cache: Handle) -> Result<()> {
         type Create = unsafe extern "C" fn() -> Handle;
@@ -131,10 +137,69 @@ impl Kind for RocksDb {
     }
 }
 
+/// LevelDB as Bitcoin Core sets it: without compression, with long tables, and with every batch
+/// written as a whole.
+pub(crate) struct CoreLevelDb;
+
+impl Kind for CoreLevelDb {
+    const PREFIX: &'static str = "leveldb";
+    const BATCH: u64 = u64::MAX;
+
+    fn load() -> Result<Library> {
+        LevelDb::load()
+    }
+
+    fn set_cache(library: &Library, options: Handle, cache: Handle) -> Result<()> {
+        LevelDb::set_cache(library, options, cache)?;
+        type SetInt = unsafe extern "C" fn(Handle, c_int);
+        type SetSize = unsafe extern "C" fn(Handle, usize);
+        // SAFETY: the names and types are those of leveldb/c.h; the handle is live.
+        unsafe {
+            library.get::<SetInt>("leveldb_options_set_compression")?(options, 0);
+            library.get::<SetSize>("leveldb_options_set_max_file_size")?(options, 32 << 20);
+            library.get::<SetSize>("leveldb_options_set_write_buffer_size")?(options, 2 << 20);
+        }
+        Ok(())
+    }
+}
+
+/// Our library with LevelDB's interface, on one of its engines, set as [`CoreLevelDb`].
+pub(crate) struct Face<const LSM: bool>;
+
+impl<const LSM: bool> Kind for Face<LSM> {
+    const PREFIX: &'static str = "leveldb";
+    const BATCH: u64 = u64::MAX;
+
+    fn load() -> Result<Library> {
+        let path = std::env::current_exe()?.with_file_name("libleveldb.so.1d");
+        // SAFETY: it has no constructors but those of the libraries of Rust and C++.
+        unsafe { Library::new(&path) }.map_err(|_| {
+            let (folder, shared) = (path.parent().unwrap_or(Path::new(".")), path.display());
+            let archive = folder.join("libleveldb.a");
+            let what = format!(
+                "{shared} is not there: `cargo build --release -p leveldb && sh \
+                 crates/leveldb/link.sh {} {shared}`, then run this again",
+                archive.display()
+            );
+            Missing(what).into()
+        })
+    }
+
+    fn set_cache(library: &Library, options: Handle, cache: Handle) -> Result<()> {
+        CoreLevelDb::set_cache(library, options, cache)?;
+        type Choose = unsafe extern "C" fn(Handle, *const c_char) -> c_int;
+        let engine = if LSM { c"lsm" } else { c"tree" };
+        // SAFETY: the name and type are those of leveldb/hedgerow.h; the handle is live.
+        unsafe {
+            library.get::<Choose>("hedgerow_leveldb_options_set_engine")?(options, engine.as_ptr());
+        }
+        Ok(())
+    }
+}
+
 impl Database {
     fn open<K: Kind>(folder: &Path, memory: Option<usize>) -> Result<Self> {
-        let load = || library::load(K::NAMES, K::PACKAGE);
-        let (library, functions) = (load()?, Functions::load(load()?, K::PREFIX)?);
+        let (library, functions) = (K::load()?, Functions::load(K::load()?, K::PREFIX)?);
         let path = CString::new(folder.join("data").as_os_str().as_bytes())?;
         // SAFETY: options are new handles of this library; the path ends with a zero; `fault`
         // takes a message.
@@ -146,7 +211,7 @@ impl Database {
             (functions.writeoptions_set_sync)(writes[1], 1);
             let mut fault = ptr::null_mut();
             let raw = (functions.open)(options, path.as_ptr(), &raw mut fault);
-            let database = Self { functions, raw, writes };
+            let database = Self { functions, raw, writes, batch: K::BATCH };
             database.check(fault)?;
             Ok(database)
         }
@@ -304,6 +369,19 @@ impl Reader for Snapshot<'_> {
         Ok(Iterator { database: self.database, raw, began: false })
     }
 
+    fn scan_back(&self, mut see: impl FnMut(Bytes<'_>, Bytes<'_>)) -> Result<()> {
+        let functions = &self.database.functions;
+        let iterator = self.cursor()?;
+        // SAFETY: the iterator is live; it is moved on only where it is valid.
+        unsafe { (functions.iter_seek_to_last)(iterator.raw) };
+        while let Some((key, value)) = iterator.at()? {
+            see(key, value);
+            // SAFETY: as above.
+            unsafe { (functions.iter_prev)(iterator.raw) };
+        }
+        Ok(())
+    }
+
     /// There is no other way than to look.
     fn len(&self) -> Result<u64> {
         let mut entries = 0;
@@ -394,7 +472,7 @@ impl Batch<'_> {
     /// Notes a change; many make a batch.
     fn changed(&mut self) -> Result<()> {
         self.changes += 1;
-        if self.changes > BATCH { self.write(Promise::Unsynced) } else { Ok(()) }
+        if self.changes > self.database.batch { self.write(Promise::Unsynced) } else { Ok(()) }
     }
 }
 

@@ -411,6 +411,16 @@ impl Reader for ReadTransaction<'_> {
         self.0.cursor()
     }
 
+    fn scan_back(&self, mut see: impl FnMut(Bytes<'_>, Bytes<'_>)) -> Result<()> {
+        let mut place = self.0.cursor()?;
+        let (mut key, mut value) = (room(), room());
+        while place.step(&mut key, &mut value, ffi::MDB_PREV)? {
+            // SAFETY: both were filled, in a read transaction that lives longer than the cursor.
+            unsafe { see(handed_out(key), handed_out(value)) }
+        }
+        Ok(())
+    }
+
     fn len(&self) -> Result<u64> {
         Ok(self.0.stat()?.ms_entries as u64)
     }

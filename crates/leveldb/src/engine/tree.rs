@@ -14,14 +14,13 @@ use hedgerow::tree::{
     TableOptions, TableStat, WriteTxn,
 };
 
+use super::flusher::{DELAY, Flusher};
 use super::{LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
 use crate::folder::{SALVAGED, TREE, remove, remove_folder};
 use crate::options::Options;
 use crate::status::{Result, Status};
 
-/// What a commit without `sync` promises: a flush soon, by another thread.
-const LAZY: Durability = Durability::Eventual;
 /// The longest name of an order that the engine stores.
 const NAME_BYTES_MAX: usize = 64;
 /// A batch of at least this many operations is applied in the order of its keys.
@@ -29,10 +28,11 @@ const SORT_FROM: usize = 16;
 
 /// An open store.
 pub(crate) struct Tree {
+    // Before the store, which its thread uses.
+    flusher: Option<Flusher>,
     store: Store,
     table: TableOptions,
     is_custom: bool,
-    lazy: Durability,
     /// Whether the one file is shown in a lower level, as LevelDB's are after a compaction.
     is_compacted: AtomicBool,
 }
@@ -75,8 +75,8 @@ impl Tree {
 
     fn new(store: Store, options: &Options) -> Self {
         let (table, is_custom) = table_options(options);
-        let lazy = if options.in_memory { Durability::None } else { LAZY };
-        Self { store, table, is_custom, lazy, is_compacted: AtomicBool::new(false) }
+        let flusher = (!options.in_memory).then(|| Flusher::new(store.clone(), DELAY));
+        Self { flusher, store, table, is_custom, is_compacted: AtomicBool::new(false) }
     }
 
     pub(crate) fn view(&self) -> Result<View> {
@@ -94,8 +94,14 @@ impl Tree {
         }
         let sorted = (ops.len() >= SORT_FROM && !self.is_custom).then(|| in_order(ops));
         let ops = sorted.as_deref().unwrap_or(ops);
-        let durability = if sync { Durability::Durable } else { self.lazy };
-        Ok(self.store.write_with(durability, |txn| self.apply(txn, ops))?)
+        // The engine would flush an `Eventual` commit within milliseconds: much writing for callers
+        // that do not ask for it.
+        let durability = if sync { Durability::Durable } else { Durability::None };
+        self.store.write_with(durability, |txn| self.apply(txn, ops))?;
+        if !sync && let Some(flusher) = &self.flusher {
+            flusher.note();
+        }
+        Ok(())
     }
 
     fn apply(&self, txn: &mut WriteTxn, ops: &[Op<'_>]) -> hedgerow::Result<()> {
