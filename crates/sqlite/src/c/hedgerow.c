@@ -721,14 +721,14 @@ SQLITE_PRIVATE int sqlite3BtreePayloadChecked(BtCursor *pCur, u32 offset, u32 am
 
 SQLITE_PRIVATE int sqlite3BtreeCount(sqlite3 *db, BtCursor *pCur, i64 *pnEntry){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeCount(db, pCur, pnEntry);
-  return hg_count(connOf(pCur), pCur->pgnoRoot, pCur->pKeyInfo!=0, pnEntry);
+  return hg_count(connOf(pCur), cursorOf(pCur)->position, pnEntry);
 }
 
 SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
   i64 n = 0;
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeRowCountEst(pCur);
   if( pCur->eState!=CURSOR_VALID ) return 0;
-  if( hg_count(connOf(pCur), pCur->pgnoRoot, pCur->pKeyInfo!=0, &n) ) return -1;
+  if( hg_count(connOf(pCur), cursorOf(pCur)->position, &n) ) return -1;
   return n;
 }
 
@@ -738,7 +738,15 @@ SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
 
 /* Saves the other cursors of a tree that is about to be changed. */
 static int hgSaveOthers(BtCursor *pCur){
+  BtCursor *p;
   if( (pCur->curFlags & BTCF_Multiple)==0 ) return SQLITE_OK;
+  for(p=pCur->pBt->pCursor; p; p=p->pNext){
+    /* One that has written itself, and is to be found again by its key, may not be moved either. */
+    if( p!=pCur && p->pgnoRoot==pCur->pgnoRoot && (p->curFlags & BTCF_Pinned)!=0
+     && p->eState!=CURSOR_INVALID ){
+      return SQLITE_CONSTRAINT_PINNED;
+    }
+  }
   return saveAllCursors(pCur->pBt, pCur->pgnoRoot, pCur);
 }
 
@@ -764,7 +772,7 @@ static int hgInsertRow(BtCursor *pCur, i64 rowid, const void *pData, u32 nData, 
   Btree *p = pCur->pBtree;
   int rc;
   if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, rowid, 0);
-  rc = hg_put_row(storeOf(p)->conn, pCur->pgnoRoot, rowid, pData, nData, nZero);
+  rc = hg_put_row(storeOf(p)->conn, cursorOf(pCur)->position, rowid, pData, nData, nZero);
   if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, rowid, 0);
   return rc;
 }
@@ -786,7 +794,7 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags){
     if( pRec->nField==0 || pRec->nField>pCur->pKeyInfo->nAllField ) return SQLITE_CORRUPT_BKPT;
   }
   hgProbe(&probe, pRec, pCur->pKeyInfo, pX->pKey, pX->nKey);
-  rc = hg_put_key(connOf(pCur), pCur->pgnoRoot, &probe);
+  rc = hg_put_key(connOf(pCur), cursorOf(pCur)->position, &probe);
   if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
   if( rc==SQLITE_OK ){
     if( flags & BTREE_SAVEPOSITION ){
@@ -870,14 +878,14 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   if( rc!=SQLITE_OK ) return rc;
   if( pCur->pKeyInfo==0 ){
     if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, pRow->rowid, 0);
-    rc = hg_delete_row(connOf(pCur), pCur->pgnoRoot, pRow->rowid);
+    rc = hg_delete_row(connOf(pCur), cursorOf(pCur)->position, pRow->rowid);
     if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, pRow->rowid, 0);
   }else{
     HgProbe probe;
     UnpackedRecord *pRec = hgUnpack(storeOf(p), pCur->pKeyInfo, pRow->data, (int)pRow->len);
     if( pRec==0 ) return SQLITE_NOMEM_BKPT;
     hgProbe(&probe, pRec, pCur->pKeyInfo, pRow->data, pRow->len);
-    rc = hg_delete_key(connOf(pCur), pCur->pgnoRoot, &probe);
+    rc = hg_delete_key(connOf(pCur), cursorOf(pCur)->position, &probe);
     if( rc==SQLITE_OK && (flags & BTREE_SAVEPOSITION)!=0 ){
       rc = hgKeepKey(pCur, pRow->len, pRow->data);
     }else{
@@ -896,7 +904,7 @@ SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void
   if( pCur->eState!=CURSOR_VALID ) return SQLITE_ABORT;
   saveAllCursors(pCur->pBt, pCur->pgnoRoot, pCur);
   if( (pCur->curFlags & BTCF_WriteFlag)==0 ) return SQLITE_READONLY;
-  rc = hg_write_part(connOf(pCur), pCur->pgnoRoot, pRow->rowid, offset, z, amt);
+  rc = hg_write_part(connOf(pCur), cursorOf(pCur)->position, pRow->rowid, offset, z, amt);
   if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, pRow->rowid, 0);
   return rc;
 }
@@ -983,7 +991,7 @@ static int hgPagerLockingMode(Pager *pPager, int eMode){
   return p->exclusive;
 }
 static u32 hgPagerDataVersion(Pager *pPager){
-  return hgIsLent(pPager) ? hg_data_version(((HgBtree*)pPager->pBusyHandlerArg)->conn)
+  return hgIsLent(pPager) ? hg_seen(((HgBtree*)pPager->pBusyHandlerArg)->conn)
                           : sqlite3PagerDataVersion(pPager);
 }
 #define sqlite3PagerGetJournalMode hgPagerGetJournalMode
