@@ -65,15 +65,15 @@ pub(crate) fn key_of(rowid: i64) -> [u8; 8] {
 }
 
 /// The row that a key belongs to.
+#[inline]
 fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
     let (first, second) = key.parts();
-    let mut bytes = [0; 8];
-    if first.len() + second.len() != bytes.len() {
+    if first.len() + second.len() != 8 {
         return Err(sys::SQLITE_CORRUPT);
     }
-    bytes[..first.len()].copy_from_slice(first);
-    bytes[first.len()..].copy_from_slice(second);
-    Ok((u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed())
+    let all = first.iter().chain(second);
+    let number = all.fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    Ok((number ^ 1 << 63).cast_signed())
 }
 
 /// Fills in what C reads of an entry; what may change beneath it is copied.
@@ -151,6 +151,21 @@ impl Position {
             Body::Write(txn) => step_in(&**txn, cursor, step, *is_index, Some(copy), row),
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
+    }
+
+    /// Makes steps to the next entries, in a transaction that reads, and says how many there were.
+    pub(crate) fn next_rows(&mut self, conn: &mut Conn, rows: &mut [Row]) -> Answer<usize> {
+        self.ready(conn)?;
+        let (Some((_, cursor)), Body::Read(txn)) = (&mut self.cursor, &conn.body) else {
+            return Ok(0);
+        };
+        for (i, row) in rows.iter_mut().enumerate() {
+            match cursor.next(&**txn).map_err(|e| code_of(&e))? {
+                Some(entry) => show(self.is_index, &entry, None, row)?,
+                None => return Ok(i),
+            }
+        }
+        Ok(rows.len())
     }
 
     /// Moves to a key, or to a neighbour of where it would be.

@@ -313,6 +313,17 @@ calls! {
         Ok(())
     }
 
+    /// Moves a cursor of a reader by up to `most` steps, and gives the rows that it came to.
+    fn hg_next_rows(conn, cursor: *mut Position, rows: *mut Row, most: c_int, count: *mut c_int) {
+        let most = usize::try_from(most).map_err(|_| sys::SQLITE_MISUSE)?;
+        // SAFETY: as the caller says.
+        let (cursor, rows, count) =
+            unsafe { (at(cursor), std::slice::from_raw_parts_mut(rows, most), at(count)) };
+        *count = 0;
+        *count = cursor.next_rows(conn, rows)? as c_int;
+        Ok(())
+    }
+
     /// Moves a cursor to a row; `result` as `sqlite3BtreeTableMoveto` says it, and 2 for an empty
     /// tree.
     fn hg_seek_row(conn, cursor: *mut Position, rowid: i64, row: *mut Row, result: *mut c_int) {

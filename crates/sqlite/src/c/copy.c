@@ -115,11 +115,6 @@ static int hgCopyRead(HgCopy *c, BtCursor *pCur, u32 *pn){
   return sqlite3BtreePayload(pCur, 0, n, c->buffer);
 }
 
-/* For an entry that comes after all others. */
-static int hgAlwaysLess(int n, const void *p, UnpackedRecord *pRec){
-  return -1;
-}
-
 /* Appends an entry to a tree. */
 static int hgCopyWrite(BtCursor *pCur, i64 rowid, const u8 *a, u32 n, int isIndex){
   BtreePayload x;
