@@ -218,7 +218,13 @@ impl Position {
         let key = key_of(rowid);
         let txn = conn.writer()?;
         let put = if zeros == 0 {
-            txn.put(table, &key, data)
+            match &mut self.cursor {
+                // The row under the cursor is replaced where it stands.
+                Some((_, cursor)) if cursor.last_key() == key && cursor.is_here(txn) => {
+                    cursor.put_current(txn, data)
+                }
+                _ => txn.put(table, &key, data),
+            }
         } else {
             let mut value = data.to_vec();
             value.resize(data.len() + zeros, 0);
@@ -249,10 +255,11 @@ impl Position {
         conn.writer()?.append(table, key, b"").map_err(|e| code_of(&e))
     }
 
-    /// Deletes the entry of a key.
-    pub(crate) fn delete(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
-        let table = self.table_to_write(conn)?;
-        let deleted = conn.writer()?.delete(table, key).map_err(|e| code_of(&e))?;
+    /// Deletes the entry that the cursor is on.
+    pub(crate) fn delete(&mut self, conn: &mut Conn) -> Answer {
+        self.ready(conn)?;
+        let Some((_, cursor)) = &mut self.cursor else { return Err(sys::SQLITE_CORRUPT) };
+        let deleted = cursor.delete(conn.writer()?).map_err(|e| code_of(&e))?;
         if deleted { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
     }
 

@@ -258,17 +258,15 @@ calls! {
         order::with(probe, |key| cursor.append_key(conn, key))
     }
 
-    /// Deletes a row.
-    fn hg_delete_row(conn, cursor: *mut Position, rowid: i64) {
+    /// Deletes the entry that a cursor is on; its place may have to be looked for.
+    fn hg_delete(conn, cursor: *mut Position, probe: *const Probe) {
         // SAFETY: as the caller says.
-        unsafe { at(cursor) }.delete(conn, &key_of(rowid))
-    }
-
-    /// Deletes an entry of an index.
-    fn hg_delete_key(conn, cursor: *mut Position, probe: *const Probe) {
+        let cursor = unsafe { at(cursor) };
+        if probe.is_null() {
+            return cursor.delete(conn);
+        }
         // SAFETY: as the caller says.
-        let (cursor, probe) = unsafe { (at(cursor), &*probe) };
-        order::with(probe, |key| cursor.delete(conn, key))
+        order::with(unsafe { &*probe }, |_| cursor.delete(conn))
     }
 
     /// Writes into a row, which keeps its length.

@@ -844,9 +844,8 @@ static int hgSaveOthers(BtCursor *pCur){
   BtCursor *p;
   if( (pCur->curFlags & BTCF_Multiple)==0 ) return SQLITE_OK;
   for(p=pCur->pBt->pCursor; p; p=p->pNext){
-    /* One that has written itself, and is to be found again by its key, may not be moved either. */
-    if( p!=pCur && p->pgnoRoot==pCur->pgnoRoot && (p->curFlags & BTCF_Pinned)!=0
-     && p->eState!=CURSOR_INVALID ){
+    /* SQLite's cursors are somewhere in the tree after they have written; these are not. */
+    if( p!=pCur && p->pgnoRoot==pCur->pgnoRoot && (p->curFlags & BTCF_Pinned)!=0 ){
       return SQLITE_CONSTRAINT_PINNED;
     }
   }
@@ -1005,14 +1004,13 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   if( rc!=SQLITE_OK ) return rc;
   if( pCur->pKeyInfo==0 ){
     if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, pRow->rowid, 0);
-    rc = hg_delete_row(connOf(pCur), cursorOf(pCur)->position, pRow->rowid);
+    rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, 0);
     if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, pRow->rowid, 0);
   }else{
     HgProbe probe;
-    UnpackedRecord *pRec = hgUnpack(storeOf(p), pCur->pKeyInfo, pRow->data, (int)pRow->len);
-    if( pRec==0 ) return SQLITE_NOMEM_BKPT;
-    hgProbe(&probe, pRec, pCur->pKeyInfo, pRow->data, pRow->len);
-    rc = hg_delete_key(connOf(pCur), cursorOf(pCur)->position, &probe);
+    memset(&probe, 0, sizeof(probe));
+    probe.info = pCur->pKeyInfo;
+    rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, &probe);
     if( rc==SQLITE_OK && (flags & BTREE_SAVEPOSITION)!=0 ){
       rc = hgKeepKey(pCur, pRow->len, pRow->data);
     }else{
