@@ -24,8 +24,9 @@ profile=${PROFILE:-release}
 (cd "$root" && "${CARGO:-cargo}" build --quiet --profile "$profile" -p sqlite)
 built=${CARGO_TARGET_DIR:-$root/target}/$profile
 [ "$profile" = dev ] && built=${CARGO_TARGET_DIR:-$root/target}/debug
-# The library brings SQLite's headers in the folder that its build names.
-headers=$(cat "$built/libsqlite.headers")
+# SQLite's headers stand beside the source that the library was made of.
+headers=$(cd "$root" && "${CARGO:-cargo}" metadata --format-version=1 --locked --offline | tr ',' '\n' |
+	sed -n 's/.*"manifest_path":"\(.*libsqlite3-sys[^"]*\)Cargo\.toml".*/\1sqlite3/p' | head -1)
 
 to=${DESTDIR:-}$prefix
 mkdir -p "$to/lib" "$to/include"

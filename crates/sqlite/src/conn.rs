@@ -172,8 +172,7 @@ fn load_meta<S: Snapshot>(txn: &S) -> Answer<Meta> {
 /// The table of a root in a snapshot.
 fn find_table<S: Snapshot>(txn: &S, root: u32, is_index: bool) -> Answer<Option<Table>> {
     let name = name_of(root);
-    let found =
-        if is_index { txn.table_with(name, index_options()) } else { txn.table(name) };
+    let found = if is_index { txn.table_with(name, index_options()) } else { txn.table(name) };
     match found {
         Ok(table) => Ok(Some(table)),
         Err(Error::NoTable { .. }) => Ok(None),

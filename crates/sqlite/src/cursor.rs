@@ -78,12 +78,7 @@ fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
 
 /// Fills in what C reads of an entry; what may change beneath it is copied.
 #[inline]
-fn show(
-    is_index: bool,
-    entry: &Entry<'_>,
-    copy: Option<&mut Vec<u8>>,
-    row: &mut Row,
-) -> Answer {
+fn show(is_index: bool, entry: &Entry<'_>, copy: Option<&mut Vec<u8>>, row: &mut Row) -> Answer {
     let bytes = if is_index {
         &entry.key
     } else {
@@ -195,7 +190,13 @@ impl Position {
     }
 
     /// Reads a part of the row of a key.
-    pub(crate) fn read(&mut self, conn: &mut Conn, key: &[u8], from: u32, out: &mut [u8]) -> Answer {
+    pub(crate) fn read(
+        &mut self,
+        conn: &mut Conn,
+        key: &[u8],
+        from: u32,
+        out: &mut [u8],
+    ) -> Answer {
         self.ready(conn)?;
         let Some((table, _)) = &self.cursor else { return Err(sys::SQLITE_CORRUPT) };
         on_body!(&conn.body, txn => {

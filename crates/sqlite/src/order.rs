@@ -39,8 +39,13 @@ thread_local! {
 
 unsafe extern "C" {
     /// Compares two stored records by the columns of an index.
-    fn hg_compare(info: *mut c_void, a: *const c_void, a_len: c_int, b: *const c_void, b_len: c_int)
-    -> c_int;
+    fn hg_compare(
+        info: *mut c_void,
+        a: *const c_void,
+        a_len: c_int,
+        b: *const c_void,
+        b_len: c_int,
+    ) -> c_int;
 }
 
 /// Runs `f` with the bytes by which the store looks for the probe.
@@ -70,9 +75,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
         },
         _ if probe.info.is_null() => return a.cmp(b),
         // SAFETY: as above; the strings live during the call.
-        _ => unsafe {
-            hg_compare(probe.info, a.as_ptr().cast(), a_len, b.as_ptr().cast(), b_len)
-        },
+        _ => unsafe { hg_compare(probe.info, a.as_ptr().cast(), a_len, b.as_ptr().cast(), b_len) },
     };
     result.cmp(&0)
 }

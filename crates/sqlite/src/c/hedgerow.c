@@ -1119,6 +1119,15 @@ static u32 hgPagerDataVersion(Pager *pPager){
   return hgIsLent(pPager) ? hg_seen(((HgBtree*)pPager->pBusyHandlerArg)->conn)
                           : sqlite3PagerDataVersion(pPager);
 }
+/* The version of SQLite that the library says it is: some programs refuse to run with another one
+** than they were compiled with, though it would serve. HEDGEROW_SQLITE_SOURCE_ID says it for them. */
+SQLITE_API const char *native_sqlite3_sourceid(void);
+SQLITE_API const char *sqlite3_sourceid(void){
+  const char *zAsked = getenv("HEDGEROW_SQLITE_SOURCE_ID");
+  return zAsked && zAsked[0] ? zAsked : native_sqlite3_sourceid();
+}
+#define sqlite3_sourceid native_sqlite3_sourceid
+
 #define sqlite3PagerGetJournalMode hgPagerGetJournalMode
 #define sqlite3PagerOkToChangeJournalMode hgPagerOkToChangeJournalMode
 #define sqlite3PagerSetJournalMode hgPagerSetJournalMode

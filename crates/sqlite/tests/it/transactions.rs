@@ -76,7 +76,11 @@ fn a_statement_goes_on_through_the_writes_of_others() {
              insert into t select x,x*7%300 from n;",
         )
         .unwrap();
-        for sql in ["select a,b from t", "select b from t where b>5 order by b", "select b,a from t order by b desc"] {
+        for sql in [
+            "select a,b from t",
+            "select b from t where b>5 order by b",
+            "select b,a from t order by b desc",
+        ] {
             let mut statement = db.prepare(sql).unwrap();
             let mut rows = statement.query([]).unwrap();
             let mut n = 0;
@@ -149,7 +153,10 @@ fn what_was_committed_is_there_in_another_process() {
     db.execute_batch("create table t(a); insert into t values(1)").unwrap();
     // A store that is open here is open there, too.
     let copy = pair.path("copy.db");
-    hedgerow::tree::Store::open(&path).unwrap().copy_to(&copy, Default::default(), &mut |_, _| {}).unwrap();
+    hedgerow::tree::Store::open(&path)
+        .unwrap()
+        .copy_to(&copy, Default::default(), &mut |_, _| {})
+        .unwrap();
     let copy = Connection::open(&copy).unwrap();
     assert_eq!(transcript(&copy, "select a from t; pragma integrity_check")[..2], ["1", "'ok'"]);
 }

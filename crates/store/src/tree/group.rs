@@ -40,11 +40,11 @@ use std::time::{Duration, Instant};
 pub(crate) use queue::Queue;
 use queue::{Entry, ROUND};
 
-use super::{ReadTxn, Savepoint};
 use super::commit::{give_back, publish};
 use super::state::WriteState;
 use super::store::Inner;
 use super::words::WORD_NUMBER;
+use super::{ReadTxn, Savepoint};
 use crate::Durability;
 use crate::sync::{Condvar, Mutex, locked};
 use crate::{Error, Result};

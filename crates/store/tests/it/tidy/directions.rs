@@ -33,6 +33,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hedgerow", &[]),
     ("hedgerow-cli", &["hedgerow"]),
     ("lmdb", &["hedgerow"]),
+    ("sqlite", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),
 ];
