@@ -24,29 +24,27 @@ sh "$here/../install.sh" "$folder/prefix"
 for name in libsqlite3.so.0 libsqlite3.so libsqlite3.a; do
 	[ -e "$folder/prefix/lib/$name" ] || fail "$name is missing"
 done
-source_id=$(sqlite3 --version | cut -d' ' -f2-)
-export LD_LIBRARY_PATH="$folder/prefix/lib"
-
 echo "Debian's sqlite3"
-# It runs only with the version that it was compiled with, or with one that says so.
-export HEDGEROW_SQLITE_SOURCE_ID="$source_id"
-shell() { HEDGEROW_SQLITE_ENGINE=hedgerow sqlite3 -batch "$@"; }
 store=$folder/store.db
+shell() { "$folder/prefix/bin/hedgerow-sql" -batch "$@"; }
 shell "$store" "create table t(a integer primary key,b); create index i on t(b);
 	with recursive n(x) as (values(1) union all select x+1 from n where x<1000)
 	insert into t select x,x%7 from n"
-expect engine "$(sqlite3 "$store" 'pragma engine')" hedgerow
+expect engine "$(shell "$store" 'pragma engine')" hedgerow
 expect first "$(head -c 8 "$store")" HEDGEROW
-expect count "$(sqlite3 "$store" 'select count(*),sum(b) from t where b between 2 and 4')" '429|1287'
+expect count "$(shell "$store" 'select count(*),sum(b) from t where b between 2 and 4')" '429|1287'
+expect csv "$(shell -csv -header "$store" 'select a,b from t limit 1')" "$(printf 'a,b\r\n1,1\r')"
+shell "$store" "vacuum into 'file:$folder/copy.db?engine=sqlite'"
+shell "$store" ".backup 'file:$folder/backup.db?engine=sqlite'"
 shell "$store" '.dump' >"$folder/dump.sql"
-sqlite3 "$folder/file.db" <"$folder/dump.sql"
-expect 'the engine of a new file' "$(sqlite3 "$folder/file.db" 'pragma engine')" sqlite
-sqlite3 "$store" "vacuum into '$folder/copy.db'"
-expect copy "$(sqlite3 "$folder/copy.db" 'select count(*),sum(a) from t;pragma integrity_check')" \
-	'1000|500500
+# SQLite's own library reads the copies.
+for copy in copy backup; do
+	expect $copy "$(sqlite3 "$folder/$copy.db" 'select count(*),sum(a) from t;pragma integrity_check')" \
+		'1000|500500
 ok'
-sqlite3 "$folder/file.db" ".backup '$folder/backup.db'"
-unset HEDGEROW_SQLITE_SOURCE_ID
+done
+expect dump "$(sqlite3 :memory: <"$folder/dump.sql" 2>&1)" ''
+export LD_LIBRARY_PATH="$folder/prefix/lib"
 
 echo "Python's sqlite3"
 "$python" - "$folder" <<'PYTHON'

@@ -17,6 +17,16 @@
 /* In BtCursor.curFlags: likewise. */
 #define BTCF_Store 0x80
 
+/* A row on its way from one cursor to another. */
+typedef struct HgTransfer HgTransfer;
+struct HgTransfer {
+  BtCursor *dest;          /* the cursor that it is for, or null */
+  i64 rowid;
+  u8 *data;
+  u32 len;
+  u32 room;                /* bytes that data has room for, less a margin */
+};
+
 /* The b-tree of a store. */
 typedef struct HgBtree HgBtree;
 struct HgBtree {
@@ -25,6 +35,7 @@ struct HgBtree {
   HgConn *conn;            /* the connection to the store */
   Btree *memory;           /* the empty database in memory whose pager is lent */
   char *filename;          /* as sqlite3_create_filename() makes it */
+  HgTransfer transfer;     /* a row that comes from it or goes into it */
   u8 exclusive;            /* what PRAGMA locking_mode says */
   UnpackedRecord *unpacked;/* room for a record that is looked for */
   KeyInfo *unpackedInfo;   /* whose columns it has */
@@ -53,19 +64,9 @@ struct HgCursor {
 #define connOf(C)         (storeOf((C)->pBtree)->conn)
 #define cursorOf(C)       ((HgCursor*)(C))
 
-/* A row that sqlite3BtreeTransferRow() has read and sqlite3BtreeInsert() will put: the cursor that
-** it is for, the number of the row, and its content. */
-typedef struct HgTransfer HgTransfer;
-struct HgTransfer {
-  BtCursor *dest;
-  i64 rowid;
-  u32 len;
-  u32 room;
-  u8 *data;
-};
-
-/* A process has at most one such row for each connection, but connections run side by side. */
-static __thread HgTransfer hgTransfer;
+/* The store that holds the row which sqlite3BtreeTransferRow() has read and the call of
+** sqlite3BtreeInsert() after it will put. */
+static __thread HgBtree *hgTransferring;
 
 /*
 ** Which engine a file is for.
@@ -142,6 +143,8 @@ static void hgFree(HgBtree *p){
   if( p->conn ) hg_close(p->conn);
   if( p->memory ) native_sqlite3BtreeClose(p->memory);
   if( p->filename ) sqlite3_free_filename(p->filename);
+  if( hgTransferring==p ) hgTransferring = 0;
+  sqlite3_free(p->transfer.data);
   sqlite3DbFree(p->base.db, p->unpacked);
   if( p->unpackedInfo ) sqlite3KeyInfoUnref(p->unpackedInfo);
   sqlite3_free(p);
@@ -928,17 +931,17 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags){
 
 /* Puts what sqlite3BtreeTransferRow() has read. */
 static int hgInsertTransferred(BtCursor *pCur){
+  HgTransfer *t = &hgTransferring->transfer;
   BtreePayload x;
-  if( hgTransfer.dest!=pCur ) return SQLITE_CORRUPT_BKPT;
-  hgTransfer.dest = 0;
+  hgTransferring = 0;
   memset(&x, 0, sizeof(x));
   if( pCur->pKeyInfo==0 ){
-    x.nKey = hgTransfer.rowid;
-    x.pData = hgTransfer.data;
-    x.nData = (int)hgTransfer.len;
+    x.nKey = t->rowid;
+    x.pData = t->data;
+    x.nData = (int)t->len;
   }else{
-    x.pKey = hgTransfer.data;
-    x.nKey = hgTransfer.len;
+    x.pKey = t->data;
+    x.nKey = t->len;
   }
   return sqlite3BtreeInsert(pCur, &x, BTREE_APPEND, 0);
 }
@@ -950,7 +953,9 @@ SQLITE_PRIVATE int sqlite3BtreeInsert(
   int seekResult
 ){
   int rc;
-  if( (flags & BTREE_PREFORMAT)!=0 && hgTransfer.dest==pCur ) return hgInsertTransferred(pCur);
+  if( (flags & BTREE_PREFORMAT)!=0 && hgTransferring && hgTransferring->transfer.dest==pCur ){
+    return hgInsertTransferred(pCur);
+  }
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeInsert(pCur, pX, flags, seekResult);
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
   rc = hgSaveOthers(pCur);
@@ -965,15 +970,20 @@ SQLITE_PRIVATE int sqlite3BtreeInsert(
 }
 
 SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 iKey){
-  HgTransfer *t = &hgTransfer;
+  HgTransfer *t;
   u32 n;
   int rc;
-  t->dest = 0;
-  if( !isStoreCursor(pDest) && !isStoreCursor(pSrc) ){
+  hgTransferring = 0;
+  if( isStoreCursor(pDest) ){
+    hgTransferring = storeOf(pDest->pBtree);
+  }else if( isStoreCursor(pSrc) ){
+    hgTransferring = storeOf(pSrc->pBtree);
+  }else{
     return native_sqlite3BtreeTransferRow(pDest, pSrc, iKey);
   }
+  t = &hgTransferring->transfer;
   n = sqlite3BtreePayloadSize(pSrc);
-  if( n>t->room || t->data==0 || (t->room>(1<<20) && n<(1<<16)) ){
+  if( t->data==0 || n>t->room || (t->room>(1<<20) && n<(1<<16)) ){
     sqlite3_free(t->data);
     t->room = 0;
     t->data = sqlite3Malloc((u64)n + 9 + 8);
