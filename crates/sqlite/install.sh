@@ -4,7 +4,7 @@
 #     sh crates/sqlite/install.sh PREFIX
 #
 # PREFIX/lib has libsqlite3.so.0 (the library), libsqlite3.so (a link to it) and libsqlite3.a,
-# PREFIX/include has sqlite3.h and sqlite3ext.h. With DESTDIR everything goes there instead, for
+# PREFIX/include has sqlite3.h and sqlite3ext.h, PREFIX/bin has hedgerow-sql, a shell. With DESTDIR everything goes there instead, for
 # packages. CARGO and CARGO_TARGET_DIR are those of cargo, CC is the C compiler; PROFILE is the
 # profile to build with (release, unless said otherwise).
 set -eu
@@ -24,11 +24,12 @@ profile=${PROFILE:-release}
 (cd "$root" && "${CARGO:-cargo}" build --quiet --profile "$profile" -p sqlite)
 built=${CARGO_TARGET_DIR:-$root/target}/$profile
 [ "$profile" = dev ] && built=${CARGO_TARGET_DIR:-$root/target}/debug
-# The library brings SQLite's headers in the folder that its build names.
-headers=$(cat "$built/libsqlite.headers")
+# SQLite's headers stand beside the source that the library was made of.
+headers=$(cd "$root" && "${CARGO:-cargo}" metadata --format-version=1 --locked --offline | tr ',' '\n' |
+	sed -n 's/.*"manifest_path":"\(.*libsqlite3-sys[^"]*\)Cargo\.toml".*/\1sqlite3/p' | head -1)
 
 to=${DESTDIR:-}$prefix
-mkdir -p "$to/lib" "$to/include"
+mkdir -p "$to/lib" "$to/include" "$to/bin"
 # SQLite's functions are called by programs, everything else stays inside.
 exports=$to/lib/libsqlite3.map.new
 echo '{ global: sqlite3_*; sqlite3changegroup_*; sqlite3changeset_*; sqlite3rebaser_*; sqlite3session_*; local: *; };' >"$exports"
@@ -40,5 +41,6 @@ rm "$exports"
 mv "$to/lib/libsqlite3.so.0.new" "$to/lib/libsqlite3.so.0"
 ln -sf libsqlite3.so.0 "$to/lib/libsqlite3.so"
 cp "$built/libsqlite.a" "$to/lib/libsqlite3.a"
+cp "$folder/hedgerow-sql" "$to/bin/"
 cp "$headers/sqlite3.h" "$headers/sqlite3ext.h" "$to/include/"
 echo "installed in $prefix"

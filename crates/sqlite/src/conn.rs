@@ -7,13 +7,14 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use hedgerow::tree::{ReadTxn, Savepoint, Snapshot, Store, Table, TableOptions, WriteTxn};
 use hedgerow::{Durability, Error, FileKind};
 use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
-use crate::cursor::key_of;
 use crate::order::index_options;
 
 /// What the names of its tables begin with.
@@ -94,6 +95,37 @@ impl Meta {
     }
 }
 
+/// The stores that a connection of this process writes to, by their numbers.
+static WRITTEN: Mutex<Vec<[u8; 16]>> = Mutex::new(Vec::new());
+
+/// A connection of this process writes to a store, until this is dropped.
+struct Writing([u8; 16]);
+
+impl Writing {
+    fn list() -> MutexGuard<'static, Vec<[u8; 16]>> {
+        WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(id: [u8; 16]) -> Self {
+        Self::list().push(id);
+        Self(id)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let mut list = Self::list();
+        if let Some(at) = list.iter().position(|id| *id == self.0) {
+            list.swap_remove(at);
+        }
+    }
+}
+
+/// How long a writer waits for what is no transaction of a connection: a flush in the background,
+/// of this process or of another one.
+const FLUSH_WAIT: Duration = Duration::from_secs(10);
+const FOREIGN_WAIT: Duration = Duration::from_millis(50);
+
 /// A connection.
 pub(crate) struct Conn {
     store: Store,
@@ -106,6 +138,8 @@ pub(crate) struct Conn {
     /// The tables of roots that this transaction has opened; `None` if there is no table.
     tables: HashMap<u32, Option<Table>>,
     savepoints: Vec<Savepoint>,
+    /// While it writes.
+    writing: Option<Writing>,
     /// Those of the transaction; `None` until they are read.
     meta: Option<Meta>,
     /// A number that changes when cursors have to be made anew.
@@ -170,6 +204,7 @@ impl Conn {
             rested: None,
             tables: HashMap::new(),
             savepoints: Vec::new(),
+            writing: None,
             meta: None,
             generation: 1,
             seen: 0,
@@ -228,13 +263,12 @@ impl Conn {
             Body::None => None,
             Body::Write(_) => return Ok(()),
         };
-        let Some(mut txn) = self.store.try_begin_write().map_err(|e| code_of(&e))? else {
-            return Err(sys::SQLITE_BUSY);
-        };
+        let mut txn = self.take_turn()?;
         let newest = self.store.newest_commit();
         if base.is_some_and(|base| base != newest) {
             return Err(sys::SQLITE_BUSY_SNAPSHOT);
         }
+        self.writing = Some(Writing::begin(self.store.id()));
         self.savepoints.clear();
         self.savepoints.push(txn.savepoint().map_err(|e| code_of(&e))?);
         self.turn_over();
@@ -247,6 +281,27 @@ impl Conn {
         Ok(())
     }
 
+    /// The writer's turn, if no other connection has it.
+    fn take_turn(&self) -> Answer<WriteTxn> {
+        let begin = Instant::now();
+        loop {
+            if let Some(txn) = self.store.try_begin_write().map_err(|e| code_of(&e))? {
+                return Ok(txn);
+            }
+            let is_foreign = self.store.writer().is_some_and(|id| id != std::process::id());
+            let wait = if is_foreign { FOREIGN_WAIT } else { FLUSH_WAIT };
+            if Writing::list().contains(&self.store.id()) || begin.elapsed() >= wait {
+                return Err(sys::SQLITE_BUSY);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// The number of the commit that the last transaction saw or made.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Commits what was written; with `goes_on` it is then read.
     pub(crate) fn commit(&mut self, goes_on: bool) -> Answer {
         let Body::Write(txn) = std::mem::replace(&mut self.body, Body::None) else {
@@ -255,6 +310,7 @@ impl Conn {
         self.savepoints.clear();
         self.turn_over();
         let durability = self.durability;
+        let _writing = self.writing.take();
         if goes_on {
             let reader = txn.commit_and_read(durability).map_err(|e| code_of(&e))?;
             self.seen = reader.id();
@@ -280,6 +336,7 @@ impl Conn {
         self.turn_over();
         self.meta = None;
         self.held = None;
+        let _writing = self.writing.take();
         if goes_on {
             // While this one has the writer's turn no other one commits.
             let reader = self.store.begin_read().map_err(|e| code_of(&e))?;
@@ -470,29 +527,6 @@ impl Conn {
         let table = self.any_table(root)?;
         self.writer()?.clear_table(table).map_err(|e| code_of(&e))?;
         Ok(count)
-    }
-
-    /// How many entries a tree has.
-    pub(crate) fn count(&mut self, root: u32, is_index: bool) -> Answer<u64> {
-        match self.table(root, is_index)? {
-            Some(table) => {
-                let count = on_body!(&self.body, txn => txn.count(table));
-                Ok(count.map_err(|e| code_of(&e))?.values)
-            }
-            None => Ok(0),
-        }
-    }
-
-    /// Writes into a row, which keeps its length.
-    pub(crate) fn write_part(&mut self, root: u32, rowid: i64, from: usize, data: &[u8]) -> Answer {
-        let table = self.table_to_write(root, false)?;
-        let key = key_of(rowid);
-        let txn = self.writer()?;
-        let row = txn.get(table, &key).map_err(|e| code_of(&e))?;
-        let mut row = row.ok_or(sys::SQLITE_ABORT)?.to_vec();
-        let part = row.get_mut(from..).and_then(|rest| rest.get_mut(..data.len()));
-        part.ok_or(sys::SQLITE_CORRUPT)?.copy_from_slice(data);
-        txn.put(table, &key, &row).map_err(|e| code_of(&e))
     }
 
     /// How many entries the table of a root has, whatever it is; `None` if there is no table.

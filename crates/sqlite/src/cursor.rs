@@ -65,15 +65,37 @@ pub(crate) fn key_of(rowid: i64) -> [u8; 8] {
 }
 
 /// The row that a key belongs to.
+#[inline]
 fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
     let (first, second) = key.parts();
-    let mut bytes = [0; 8];
-    if first.len() + second.len() != bytes.len() {
+    if first.len() + second.len() != 8 {
         return Err(sys::SQLITE_CORRUPT);
     }
-    bytes[..first.len()].copy_from_slice(first);
-    bytes[first.len()..].copy_from_slice(second);
-    Ok((u64::from_be_bytes(bytes) ^ 1 << 63).cast_signed())
+    let all = first.iter().chain(second);
+    let number = all.fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    Ok((number ^ 1 << 63).cast_signed())
+}
+
+/// Fills in what C reads of an entry; what may change beneath it is copied.
+#[inline]
+fn show(is_index: bool, entry: &Entry<'_>, copy: Option<&mut Vec<u8>>, row: &mut Row) -> Answer {
+    let bytes = if is_index {
+        &entry.key
+    } else {
+        row.rowid = rowid_of(&entry.key)?;
+        &entry.value
+    };
+    let len = bytes.len();
+    row.len = u32::try_from(len).map_err(|_| sys::SQLITE_CORRUPT)?;
+    let whole = bytes.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
+    (row.data, row.local) = (whole.as_ptr(), row.len);
+    if let Some(copy) = copy {
+        let local = if is_index { len } else { len.min(LOCAL_MAX) };
+        copy.clear();
+        copy.extend_from_slice(&whole[..local]);
+        (row.data, row.local) = (copy.as_ptr(), local as u32);
+    }
+    Ok(())
 }
 
 impl Position {
@@ -82,108 +104,224 @@ impl Position {
     }
 
     /// The cursor of the engine, of the transaction that there is now.
+    #[inline]
     fn ready(&mut self, conn: &mut Conn) -> Answer {
-        if self.generation != conn.generation {
-            let table = conn.table(self.root, self.is_index)?;
-            self.cursor = match table {
-                Some(table) => {
-                    let cursor = on_body!(&conn.body, txn => txn.cursor(table));
-                    Some((table, cursor.map_err(|e| code_of(&e))?))
-                }
-                None => None,
-            };
-            // The schema's tree may be made later in this transaction.
-            self.generation = if table.is_some() { conn.generation } else { 0 };
-        }
+        if self.generation == conn.generation { Ok(()) } else { self.renew(conn) }
+    }
+
+    #[cold]
+    fn renew(&mut self, conn: &mut Conn) -> Answer {
+        let table = conn.table(self.root, self.is_index)?;
+        self.cursor = match table {
+            Some(table) => {
+                let cursor = on_body!(&conn.body, txn => txn.cursor(table));
+                Some((table, cursor.map_err(|e| code_of(&e))?))
+            }
+            None => None,
+        };
+        // The schema's tree may be made later in this transaction.
+        self.generation = if table.is_some() { conn.generation } else { 0 };
         Ok(())
     }
 
-    /// Fills in what C reads of an entry.
-    fn show(&mut self, entry: &Entry<'_>, writes: bool, row: &mut Row) -> Answer {
-        let bytes = if self.is_index {
-            &entry.key
-        } else {
-            row.rowid = rowid_of(&entry.key)?;
-            &entry.value
-        };
-        let len = bytes.len();
-        row.len = u32::try_from(len).map_err(|_| sys::SQLITE_CORRUPT)?;
-        match bytes.as_slice() {
-            Some(whole) if !writes => (row.data, row.local) = (whole.as_ptr(), row.len),
-            whole => {
-                let local = if self.is_index || whole.is_none() { len } else { len.min(LOCAL_MAX) };
-                self.copy.clear();
-                match whole {
-                    Some(whole) => self.copy.extend_from_slice(&whole[..local]),
-                    None => bytes.copy_to(&mut self.copy),
-                }
-                (row.data, row.local) = (self.copy.as_ptr(), local as u32);
-            }
+    /// The table to write to.
+    #[inline]
+    fn table_to_write(&mut self, conn: &mut Conn) -> Answer<Table> {
+        self.ready(conn)?;
+        match &self.cursor {
+            Some((table, _)) => Ok(*table),
+            None => conn.table_to_write(self.root, self.is_index),
         }
-        Ok(())
     }
 
     /// Makes a step; false at the end.
+    #[inline]
     pub(crate) fn step(&mut self, conn: &mut Conn, step: Step, row: &mut Row) -> Answer<bool> {
         self.ready(conn)?;
-        let Some((table, mut cursor)) = self.cursor.take() else { return Ok(false) };
-        let writes = matches!(conn.body, Body::Write(_));
-        let moved = on_body!(&conn.body, txn => {
-            let entry = match step {
-                Step::First => cursor.first(txn),
-                Step::Last => cursor.last(txn),
-                Step::Next => cursor.next(txn),
-                Step::Previous => cursor.prev(txn),
-            };
-            match entry {
-                Ok(Some(entry)) => self.show(&entry, writes, row).map(|()| true),
-                Ok(None) => Ok(false),
-                Err(error) => Err(code_of(&error)),
+        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else {
+            return Ok(false);
+        };
+        match &conn.body {
+            Body::Read(txn) => step_in(&**txn, cursor, step, *is_index, None, row),
+            Body::Write(txn) => step_in(&**txn, cursor, step, *is_index, Some(copy), row),
+            Body::None => Err(sys::SQLITE_INTERNAL),
+        }
+    }
+
+    /// Makes steps to the next entries, in a transaction that reads, and says how many there were.
+    pub(crate) fn next_rows(&mut self, conn: &mut Conn, rows: &mut [Row]) -> Answer<usize> {
+        self.ready(conn)?;
+        let (Some((_, cursor)), Body::Read(txn)) = (&mut self.cursor, &conn.body) else {
+            return Ok(0);
+        };
+        for (i, row) in rows.iter_mut().enumerate() {
+            match cursor.next(&**txn).map_err(|e| code_of(&e))? {
+                Some(entry) => show(self.is_index, &entry, None, row)?,
+                None => return Ok(i),
             }
-        });
-        self.cursor = Some((table, cursor));
-        moved
+        }
+        Ok(rows.len())
     }
 
     /// Moves to a key, or to a neighbour of where it would be.
     pub(crate) fn seek(&mut self, conn: &mut Conn, key: &[u8], row: &mut Row) -> Answer<Found> {
         self.ready(conn)?;
-        let Some((table, mut cursor)) = self.cursor.take() else { return Ok(Found::Empty) };
-        let writes = matches!(conn.body, Body::Write(_));
-        let found = on_body!(&conn.body, txn => {
-            match cursor.seek_near(txn, key).map_err(|e| code_of(&e))? {
-                Some((entry, exactly)) => {
-                    self.show(&entry, writes, row)?;
-                    if exactly { Found::Exactly } else { Found::After }
-                }
-                None => match cursor.last(txn).map_err(|e| code_of(&e))? {
-                    Some(entry) => {
-                        self.show(&entry, writes, row)?;
-                        Found::Before
-                    }
-                    None => Found::Empty,
-                }
-            }
-        });
-        self.cursor = Some((table, cursor));
-        Ok(found)
+        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else {
+            return Ok(Found::Empty);
+        };
+        match &conn.body {
+            Body::Read(txn) => seek_in(&**txn, cursor, key, *is_index, None, row),
+            Body::Write(txn) => seek_in(&**txn, cursor, key, *is_index, Some(copy), row),
+            Body::None => Err(sys::SQLITE_INTERNAL),
+        }
     }
 
     /// Whether the tree has no entry.
     pub(crate) fn is_empty(&mut self, conn: &mut Conn) -> Answer<bool> {
-        Ok(conn.count(self.root, self.is_index)? == 0)
+        Ok(self.count(conn)? == 0)
     }
 
-    /// Reads a part of the entry of a key.
-    pub(crate) fn read(&self, conn: &mut Conn, key: &[u8], from: u32, out: &mut [u8]) -> Answer {
-        let Some(table) = conn.table(self.root, self.is_index)? else {
-            return Err(sys::SQLITE_CORRUPT);
-        };
+    /// How many entries the tree has.
+    pub(crate) fn count(&mut self, conn: &mut Conn) -> Answer<u64> {
+        self.ready(conn)?;
+        let Some((table, _)) = &self.cursor else { return Ok(0) };
+        let count = on_body!(&conn.body, txn => txn.count(*table));
+        Ok(count.map_err(|e| code_of(&e))?.values)
+    }
+
+    /// Reads a part of the row of a key.
+    pub(crate) fn read(
+        &mut self,
+        conn: &mut Conn,
+        key: &[u8],
+        from: u32,
+        out: &mut [u8],
+    ) -> Answer {
+        self.ready(conn)?;
+        let Some((table, _)) = &self.cursor else { return Err(sys::SQLITE_CORRUPT) };
         on_body!(&conn.body, txn => {
-            let reader = txn.value_reader(table, key).map_err(|e| code_of(&e))?;
+            let reader = txn.value_reader(*table, key).map_err(|e| code_of(&e))?;
             let mut reader = reader.ok_or(sys::SQLITE_CORRUPT)?;
             reader.seek(SeekFrom::Start(from.into())).map_err(|_| sys::SQLITE_IOERR)?;
             reader.read_exact(out).map_err(|_| sys::SQLITE_CORRUPT)
         })
+    }
+
+    /// Puts a row, which `zeros` zero bytes follow.
+    pub(crate) fn put_row(
+        &mut self,
+        conn: &mut Conn,
+        rowid: i64,
+        data: &[u8],
+        zeros: usize,
+    ) -> Answer {
+        let table = self.table_to_write(conn)?;
+        let key = key_of(rowid);
+        let txn = conn.writer()?;
+        let put = if zeros == 0 {
+            match &mut self.cursor {
+                // The row under the cursor is replaced where it stands.
+                Some((_, cursor)) if cursor.last_key() == key && cursor.is_here(txn) => {
+                    cursor.put_current(txn, data)
+                }
+                _ => txn.put(table, &key, data),
+            }
+        } else {
+            let mut value = data.to_vec();
+            value.resize(data.len() + zeros, 0);
+            txn.put(table, &key, &value)
+        };
+        put.map_err(|e| code_of(&e))
+    }
+
+    /// Puts an entry into an index, in place of one that is equal to it.
+    pub(crate) fn put_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
+        let table = self.table_to_write(conn)?;
+        let txn = conn.writer()?;
+        let put = txn.count(table).and_then(|before| {
+            txn.put(table, key, b"")?;
+            if txn.count(table)?.keys > before.keys {
+                return Ok(());
+            }
+            // The old one is still there, and may have other bytes.
+            txn.delete(table, key)?;
+            txn.put(table, key, b"")
+        });
+        put.map_err(|e| code_of(&e))
+    }
+
+    /// Puts an entry after the last one of an index.
+    pub(crate) fn append_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
+        let table = self.table_to_write(conn)?;
+        conn.writer()?.append(table, key, b"").map_err(|e| code_of(&e))
+    }
+
+    /// Deletes the entry that the cursor is on.
+    pub(crate) fn delete(&mut self, conn: &mut Conn) -> Answer {
+        self.ready(conn)?;
+        let Some((_, cursor)) = &mut self.cursor else { return Err(sys::SQLITE_CORRUPT) };
+        let deleted = cursor.delete(conn.writer()?).map_err(|e| code_of(&e))?;
+        if deleted { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
+    }
+
+    /// Writes into a row, which keeps its length.
+    pub(crate) fn write_part(
+        &mut self,
+        conn: &mut Conn,
+        rowid: i64,
+        from: usize,
+        data: &[u8],
+    ) -> Answer {
+        let table = self.table_to_write(conn)?;
+        let key = key_of(rowid);
+        let txn = conn.writer()?;
+        let row = txn.get(table, &key).map_err(|e| code_of(&e))?;
+        let mut row = row.ok_or(sys::SQLITE_ABORT)?.to_vec();
+        let part = row.get_mut(from..).and_then(|rest| rest.get_mut(..data.len()));
+        part.ok_or(sys::SQLITE_CORRUPT)?.copy_from_slice(data);
+        txn.put(table, &key, &row).map_err(|e| code_of(&e))
+    }
+}
+
+/// A step in a transaction of one kind.
+#[inline]
+fn step_in<S: Snapshot>(
+    txn: &S,
+    cursor: &mut Cursor,
+    step: Step,
+    is_index: bool,
+    copy: Option<&mut Vec<u8>>,
+    row: &mut Row,
+) -> Answer<bool> {
+    let entry = match step {
+        Step::Next => cursor.next(txn),
+        Step::Previous => cursor.prev(txn),
+        Step::First => cursor.first(txn),
+        Step::Last => cursor.last(txn),
+    };
+    match entry {
+        Ok(Some(entry)) => show(is_index, &entry, copy, row).map(|()| true),
+        Ok(None) => Ok(false),
+        Err(error) => Err(code_of(&error)),
+    }
+}
+
+/// A search in a transaction of one kind.
+#[inline]
+fn seek_in<S: Snapshot>(
+    txn: &S,
+    cursor: &mut Cursor,
+    key: &[u8],
+    is_index: bool,
+    copy: Option<&mut Vec<u8>>,
+    row: &mut Row,
+) -> Answer<Found> {
+    if let Some((entry, exactly)) = cursor.seek_near(txn, key).map_err(|e| code_of(&e))? {
+        show(is_index, &entry, copy, row)?;
+        return Ok(if exactly { Found::Exactly } else { Found::After });
+    }
+    match cursor.last(txn).map_err(|e| code_of(&e))? {
+        Some(entry) => show(is_index, &entry, copy, row).map(|()| Found::Before),
+        None => Ok(Found::Empty),
     }
 }

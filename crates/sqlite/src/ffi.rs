@@ -222,82 +222,65 @@ calls! {
         Ok(())
     }
 
-    /// Counts the entries of a tree.
-    fn hg_count(conn, root: u32, is_index: c_int, count: *mut i64) {
+    /// Counts the entries of the tree of a cursor.
+    fn hg_count(conn, cursor: *mut Position, count: *mut i64) {
         // SAFETY: as the caller says.
-        let to = unsafe { at(count) };
-        *to = i64::try_from(conn.count(root, is_index != 0)?).unwrap_or(i64::MAX);
+        let (cursor, to) = unsafe { (at(cursor), at(count)) };
+        *to = i64::try_from(cursor.count(conn)?).unwrap_or(i64::MAX);
         Ok(())
     }
 
     /// Puts a row, which `zeros` zero bytes follow.
-    fn hg_put_row(conn, root: u32, rowid: i64, data: *const u8, len: u32, zeros: u32) {
+    fn hg_put_row(
+        conn,
+        cursor: *mut Position,
+        rowid: i64,
+        data: *const u8,
+        len: u32,
+        zeros: u32
+    ) {
         // SAFETY: as the caller says.
-        let data = unsafe { bytes(data, len as usize) };
-        let table = conn.table_to_write(root, false)?;
-        let key = key_of(rowid);
-        let txn = conn.writer()?;
-        let put = if zeros == 0 {
-            txn.put(table, &key, data)
-        } else {
-            let mut value = data.to_vec();
-            value.resize(data.len() + zeros as usize, 0);
-            txn.put(table, &key, &value)
-        };
-        put.map_err(|e| code_of(&e))
+        let (cursor, data) = unsafe { (at(cursor), bytes(data, len as usize)) };
+        cursor.put_row(conn, rowid, data, zeros as usize)
     }
 
     /// Puts an entry into an index, in place of one that is equal to it.
-    fn hg_put_key(conn, root: u32, probe: *const Probe) {
+    fn hg_put_key(conn, cursor: *mut Position, probe: *const Probe) {
         // SAFETY: as the caller says.
-        let probe = unsafe { &*probe };
-        let table = conn.table_to_write(root, true)?;
-        let before = conn.count(root, true)?;
-        let txn = conn.writer()?;
-        order::with(probe, |key| txn.put(table, key, b"")).map_err(|e| code_of(&e))?;
-        if conn.count(root, true)? == before {
-            // The old one is still there, and may have other bytes.
-            let txn = conn.writer()?;
-            let put = order::with(probe, |key| {
-                txn.delete(table, key)?;
-                txn.put(table, key, b"")
-            });
-            put.map_err(|e| code_of(&e))?;
+        let (cursor, probe) = unsafe { (at(cursor), &*probe) };
+        order::with(probe, |key| cursor.put_key(conn, key))
+    }
+
+    /// Puts an entry after the last one of an index.
+    fn hg_append_key(conn, cursor: *mut Position, probe: *const Probe) {
+        // SAFETY: as the caller says.
+        let (cursor, probe) = unsafe { (at(cursor), &*probe) };
+        order::with(probe, |key| cursor.append_key(conn, key))
+    }
+
+    /// Deletes the entry that a cursor is on; its place may have to be looked for.
+    fn hg_delete(conn, cursor: *mut Position, probe: *const Probe) {
+        // SAFETY: as the caller says.
+        let cursor = unsafe { at(cursor) };
+        if probe.is_null() {
+            return cursor.delete(conn);
         }
-        Ok(())
-    }
-
-    /// Puts an entry after the last one of an index, without a comparison.
-    fn hg_append_key(conn, root: u32, probe: *const Probe) {
         // SAFETY: as the caller says.
-        let probe = unsafe { &*probe };
-        let table = conn.table_to_write(root, true)?;
-        let txn = conn.writer()?;
-        order::with(probe, |key| txn.append(table, key, b"")).map_err(|e| code_of(&e))
-    }
-
-    /// Deletes a row.
-    fn hg_delete_row(conn, root: u32, rowid: i64) {
-        let table = conn.table_to_write(root, false)?;
-        let deleted = conn.writer()?.delete(table, &key_of(rowid)).map_err(|e| code_of(&e))?;
-        if deleted { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
-    }
-
-    /// Deletes an entry of an index.
-    fn hg_delete_key(conn, root: u32, probe: *const Probe) {
-        // SAFETY: as the caller says.
-        let probe = unsafe { &*probe };
-        let table = conn.table_to_write(root, true)?;
-        let txn = conn.writer()?;
-        let deleted = order::with(probe, |key| txn.delete(table, key));
-        if deleted.map_err(|e| code_of(&e))? { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
+        order::with(unsafe { &*probe }, |_| cursor.delete(conn))
     }
 
     /// Writes into a row, which keeps its length.
-    fn hg_write_part(conn, root: u32, rowid: i64, from: u32, data: *const u8, len: u32) {
+    fn hg_write_part(
+        conn,
+        cursor: *mut Position,
+        rowid: i64,
+        from: u32,
+        data: *const u8,
+        len: u32
+    ) {
         // SAFETY: as the caller says.
-        let data = unsafe { bytes(data, len as usize) };
-        conn.write_part(root, rowid, from as usize, data)
+        let (cursor, data) = unsafe { (at(cursor), bytes(data, len as usize)) };
+        cursor.write_part(conn, rowid, from as usize, data)
     }
 
     /// Moves a cursor by a step (0 first, 1 last, 2 next, 3 previous); `is_there` says whether it
@@ -325,6 +308,17 @@ calls! {
             order::with(unsafe { &*probe }, |_| cursor.step(conn, step, row))
         };
         *is_there = c_int::from(moved?);
+        Ok(())
+    }
+
+    /// Moves a cursor of a reader by up to `most` steps, and gives the rows that it came to.
+    fn hg_next_rows(conn, cursor: *mut Position, rows: *mut Row, most: c_int, count: *mut c_int) {
+        let most = usize::try_from(most).map_err(|_| sys::SQLITE_MISUSE)?;
+        // SAFETY: as the caller says.
+        let (cursor, rows, count) =
+            unsafe { (at(cursor), std::slice::from_raw_parts_mut(rows, most), at(count)) };
+        *count = 0;
+        *count = cursor.next_rows(conn, rows)? as c_int;
         Ok(())
     }
 
@@ -422,6 +416,9 @@ numbers! {
 
     /// Changes when another connection has committed.
     fn hg_data_version(conn) { conn.data_version() }
+
+    /// Changes with every commit that the connection notices, its own ones included.
+    fn hg_seen(conn) { conn.seen() as u32 }
 
     /// Pages of the store.
     fn hg_page_count(conn) { conn.page_count() }

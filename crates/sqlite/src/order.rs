@@ -29,21 +29,12 @@ pub(crate) struct Probe {
     info: *mut c_void,
 }
 
-impl Probe {
-    const NONE: Self = Self {
-        key: std::ptr::null(),
-        len: 0,
-        record: std::ptr::null_mut(),
-        compare: None,
-        info: std::ptr::null_mut(),
-    };
-}
-
 /// Stands for a record that is looked for and has no bytes.
 static UNPACKED: [u8; 1] = [0];
 
 thread_local! {
-    static PROBE: Cell<Probe> = const { Cell::new(Probe::NONE) };
+    /// What this thread is looking for: on the stack of `with`, or null.
+    static PROBE: Cell<*const Probe> = const { Cell::new(std::ptr::null()) };
 }
 
 unsafe extern "C" {
@@ -65,7 +56,8 @@ pub(crate) fn with<R>(probe: &Probe, f: impl FnOnce(&[u8]) -> R) -> R {
         // SAFETY: the caller in C says so, and the record stays where it is during the call.
         unsafe { std::slice::from_raw_parts(probe.key, probe.len) }
     };
-    let before = PROBE.replace(Probe { key: key.as_ptr(), ..*probe });
+    let probe = Probe { key: key.as_ptr(), ..*probe };
+    let before = PROBE.replace(&raw const probe);
     let result = f(key);
     PROBE.set(before);
     result
@@ -73,7 +65,8 @@ pub(crate) fn with<R>(probe: &Probe, f: impl FnOnce(&[u8]) -> R) -> R {
 
 /// Compares an entry with what is looked for.
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    let probe = PROBE.get();
+    // SAFETY: `with` runs, and has set it to a probe of its own.
+    let Some(probe) = (unsafe { PROBE.get().as_ref() }) else { return a.cmp(b) };
     let (a_len, b_len) = (a.len() as c_int, b.len() as c_int);
     let result = match probe.compare {
         // SAFETY: `with` was called with a probe that lives until it returns.

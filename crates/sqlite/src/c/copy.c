@@ -115,11 +115,6 @@ static int hgCopyRead(HgCopy *c, BtCursor *pCur, u32 *pn){
   return sqlite3BtreePayload(pCur, 0, n, c->buffer);
 }
 
-/* For an entry that comes after all others. */
-static int hgAlwaysLess(int n, const void *p, UnpackedRecord *pRec){
-  return -1;
-}
-
 /* Appends an entry to a tree. */
 static int hgCopyWrite(BtCursor *pCur, i64 rowid, const u8 *a, u32 n, int isIndex){
   BtreePayload x;
@@ -128,8 +123,8 @@ static int hgCopyWrite(BtCursor *pCur, i64 rowid, const u8 *a, u32 n, int isInde
   memset(&x, 0, sizeof(x));
   if( isStoreCursor(pCur) ){
     HgProbe probe = { a, n, 0, hgAlwaysLess, 0 };
-    if( !isIndex ) return hg_put_row(connOf(pCur), pCur->pgnoRoot, rowid, a, n, 0);
-    return hg_append_key(connOf(pCur), pCur->pgnoRoot, &probe);
+    if( !isIndex ) return hg_put_row(connOf(pCur), cursorOf(pCur)->position, rowid, a, n, 0);
+    return hg_append_key(connOf(pCur), cursorOf(pCur)->position, &probe);
   }
   rc = sqlite3BtreeLast(pCur, &isEmpty);
   if( rc!=SQLITE_OK ) return rc;

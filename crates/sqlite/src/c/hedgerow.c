@@ -17,6 +17,16 @@
 /* In BtCursor.curFlags: likewise. */
 #define BTCF_Store 0x80
 
+/* A row on its way from one cursor to another. */
+typedef struct HgTransfer HgTransfer;
+struct HgTransfer {
+  BtCursor *dest;          /* the cursor that it is for, or null */
+  i64 rowid;
+  u8 *data;
+  u32 len;
+  u32 room;                /* bytes that data has room for, less a margin */
+};
+
 /* The b-tree of a store. */
 typedef struct HgBtree HgBtree;
 struct HgBtree {
@@ -25,10 +35,14 @@ struct HgBtree {
   HgConn *conn;            /* the connection to the store */
   Btree *memory;           /* the empty database in memory whose pager is lent */
   char *filename;          /* as sqlite3_create_filename() makes it */
+  HgTransfer transfer;     /* a row that comes from it or goes into it */
   u8 exclusive;            /* what PRAGMA locking_mode says */
   UnpackedRecord *unpacked;/* room for a record that is looked for */
   KeyInfo *unpackedInfo;   /* whose columns it has */
 };
+
+/* The most rows that a cursor goes ahead. */
+#define HG_AHEAD 32
 
 /* A cursor of either kind. */
 typedef struct HgCursor HgCursor;
@@ -36,6 +50,12 @@ struct HgCursor {
   BtCursor base;           /* must come first */
   HgPosition *position;    /* of a store: the cursor of the engine */
   HgRow row;               /* of a store: the entry that it is on, while it is valid */
+  u8 isLast;               /* while it is valid: it is on the last entry */
+  u8 isStale;              /* while it is valid: the row is not that of the last entry, on which it
+                           ** is, but for its number */
+  u8 nAhead;               /* rows that the engine's cursor has gone ahead */
+  u8 atAhead;              /* the next one of them */
+  HgRow aAhead[HG_AHEAD];  /* those rows */
 };
 
 #define isStore(P)        (((P)->pBt->btsFlags & BTS_STORE)!=0)
@@ -44,19 +64,9 @@ struct HgCursor {
 #define connOf(C)         (storeOf((C)->pBtree)->conn)
 #define cursorOf(C)       ((HgCursor*)(C))
 
-/* A row that sqlite3BtreeTransferRow() has read and sqlite3BtreeInsert() will put: the cursor that
-** it is for, the number of the row, and its content. */
-typedef struct HgTransfer HgTransfer;
-struct HgTransfer {
-  BtCursor *dest;
-  i64 rowid;
-  u32 len;
-  u32 room;
-  u8 *data;
-};
-
-/* A process has at most one such row for each connection, but connections run side by side. */
-static __thread HgTransfer hgTransfer;
+/* The store that holds the row which sqlite3BtreeTransferRow() has read and the call of
+** sqlite3BtreeInsert() after it will put. */
+static __thread HgBtree *hgTransferring;
 
 /*
 ** Which engine a file is for.
@@ -133,6 +143,8 @@ static void hgFree(HgBtree *p){
   if( p->conn ) hg_close(p->conn);
   if( p->memory ) native_sqlite3BtreeClose(p->memory);
   if( p->filename ) sqlite3_free_filename(p->filename);
+  if( hgTransferring==p ) hgTransferring = 0;
+  sqlite3_free(p->transfer.data);
   sqlite3DbFree(p->base.db, p->unpacked);
   if( p->unpackedInfo ) sqlite3KeyInfoUnref(p->unpackedInfo);
   sqlite3_free(p);
@@ -489,6 +501,8 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(
   pCur->curIntKey = pKeyInfo==0;
   pCur->curFlags = BTCF_Store;
   cursorOf(pCur)->position = hg_cursor(iTable, pKeyInfo!=0);
+  cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
+  cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
   for(pX=pBt->pCursor; pX; pX=pX->pNext){
     if( pX->pgnoRoot==iTable ){
       pX->curFlags |= BTCF_Multiple;
@@ -555,6 +569,7 @@ static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const
 /* The cursor is on the entry that its row shows. */
 static void hgStand(BtCursor *pCur){
   pCur->eState = CURSOR_VALID;
+  cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
   pCur->info.nKey = pCur->curIntKey ? cursorOf(pCur)->row.rowid : (i64)cursorOf(pCur)->row.len;
 }
 
@@ -571,27 +586,15 @@ static int hgFound(BtCursor *pCur, int rc, int result, int *pRes){
   return SQLITE_OK;
 }
 
-SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias, int *pRes){
-  int rc, result;
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeTableMoveto(pCur, intKey, bias, pRes);
-  if( pCur->eState==CURSOR_VALID && pCur->info.nKey==intKey ){
-    *pRes = 0;
-    return SQLITE_OK;
-  }
-  pCur->eState = CURSOR_INVALID;
-  rc = hg_seek_row(connOf(pCur), cursorOf(pCur)->position, intKey, &cursorOf(pCur)->row, &result);
-  return hgFound(pCur, rc, result, pRes);
-}
+/* Steps of a cursor, as hg_step() knows them. */
+#define HG_FIRST    0
+#define HG_LAST     1
+#define HG_NEXT     2
+#define HG_PREVIOUS 3
 
-SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec, int *pRes){
-  HgProbe probe;
-  int rc, result;
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIndexMoveto(pCur, pRec, pRes);
-  pCur->eState = CURSOR_INVALID;
-  hgProbe(&probe, pRec, pCur->pKeyInfo, 0, 0);
-  rc = hg_seek_key(connOf(pCur), cursorOf(pCur)->position, &probe, &cursorOf(pCur)->row, &result);
-  if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
-  return hgFound(pCur, rc, result, pRes);
+/* The rows ahead are no longer wanted; the engine's cursor is somewhere. */
+static void hgForget(BtCursor *pCur){
+  cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
 }
 
 /* Makes a step; the cursor is on an entry then, or invalid. */
@@ -599,6 +602,7 @@ static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   HgProbe probe;
   const HgProbe *pProbe = 0;
   int rc;
+  hgForget(pCur);
   if( pCur->pKeyInfo && pCur->pBtree->inTrans==TRANS_WRITE ){
     /* The place may have to be looked for again. */
     memset(&probe, 0, sizeof(probe));
@@ -615,30 +619,50 @@ static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   return rc;
 }
 
-/* Moves to an end. */
-static int hgEnd(BtCursor *pCur, int step, int *pRes){
-  int isThere = 0;
-  int rc;
-  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
-  sqlite3BtreeClearCursor(pCur);
-  rc = hgStep(pCur, step, &isThere);
-  *pRes = !isThere;
+/* The same to the next entry, of which a reader fetches several. */
+static int hgStepAhead(BtCursor *pCur, int *pIsThere){
+  HgCursor *c = cursorOf(pCur);
+  int rc, n, most;
+  if( c->atAhead<c->nAhead ){
+    c->row = c->aAhead[c->atAhead++];
+    *pIsThere = 1;
+    hgStand(pCur);
+    return SQLITE_OK;
+  }
+  if( pCur->pBtree->inTrans!=TRANS_READ ) return hgStep(pCur, HG_NEXT, pIsThere);
+  /* Twice as many as the last time: who takes one step gets one row. */
+  most = c->nAhead ? MIN(2*c->nAhead, HG_AHEAD) : 1;
+  rc = hg_next_rows(connOf(pCur), c->position, c->aAhead, most, &n);
+  c->nAhead = (u8)n;
+  c->atAhead = 0;
+  if( rc==SQLITE_OK && n>0 ){
+    c->row = c->aAhead[c->atAhead++];
+    *pIsThere = 1;
+    hgStand(pCur);
+  }else{
+    *pIsThere = 0;
+    pCur->eState = CURSOR_INVALID;
+  }
   return rc;
 }
 
-SQLITE_PRIVATE int sqlite3BtreeFirst(BtCursor *pCur, int *pRes){
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeFirst(pCur, pRes);
-  return hgEnd(pCur, 0, pRes);
+/* The engine's cursor comes back to where the cursor is. */
+static int hgComeBack(BtCursor *pCur){
+  HgCursor *c = cursorOf(pCur);
+  HgRow row;
+  int rc = SQLITE_OK, isThere = 1, n = c->nAhead - c->atAhead;
+  c->nAhead = c->atAhead = 0;
+  while( rc==SQLITE_OK && n-->0 ){
+    rc = hg_step(connOf(pCur), c->position, HG_PREVIOUS, 0, &row, &isThere);
+  }
+  return rc;
 }
 
-SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeLast(pCur, pRes);
-  return hgEnd(pCur, 1, pRes);
-}
-
-SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
-  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIsEmpty(pCur, pRes);
-  return hg_is_empty(connOf(pCur), cursorOf(pCur)->position, pRes);
+/* Reads the entry that the cursor is on, if its row does not show it. */
+static int hgLoad(BtCursor *pCur){
+  int isThere;
+  if( !cursorOf(pCur)->isStale ) return SQLITE_OK;
+  return hgStep(pCur, HG_LAST, &isThere);
 }
 
 /* A step from a place that may have to be found again; sign is that of the step. */
@@ -654,19 +678,95 @@ static int hgMove(BtCursor *pCur, int step, int sign){
       if( sign*pCur->skipNext>0 ) return SQLITE_OK;
     }
   }
-  rc = hgStep(pCur, step, &isThere);
+  rc = hgLoad(pCur);
+  if( rc!=SQLITE_OK ) return rc;
+  if( step==HG_NEXT ){
+    rc = hgStepAhead(pCur, &isThere);
+  }else{
+    rc = hgComeBack(pCur);
+    if( rc==SQLITE_OK ) rc = hgStep(pCur, step, &isThere);
+  }
   if( rc==SQLITE_OK && !isThere ) rc = SQLITE_DONE;
   return rc;
 }
 
+SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias, int *pRes){
+  int rc, result;
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeTableMoveto(pCur, intKey, bias, pRes);
+  if( pCur->eState==CURSOR_VALID ){
+    i64 rowid = cursorOf(pCur)->row.rowid;
+    if( rowid==intKey ){
+      *pRes = 0;
+      return SQLITE_OK;
+    }
+    if( rowid<intKey && cursorOf(pCur)->isLast ){
+      *pRes = -1;
+      return SQLITE_OK;
+    }
+    if( rowid+1==intKey && rowid<intKey && !cursorOf(pCur)->isStale ){
+      /* Rows that are asked for in their order are not looked for. */
+      *pRes = 0;
+      rc = hgMove(pCur, HG_NEXT, 1);
+      if( rc!=SQLITE_DONE && (rc!=SQLITE_OK || cursorOf(pCur)->row.rowid==intKey) ) return rc;
+    }
+  }
+  pCur->eState = CURSOR_INVALID;
+  hgForget(pCur);
+  rc = hg_seek_row(connOf(pCur), cursorOf(pCur)->position, intKey, &cursorOf(pCur)->row, &result);
+  return hgFound(pCur, rc, result, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec, int *pRes){
+  HgProbe probe;
+  int rc, result;
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIndexMoveto(pCur, pRec, pRes);
+  pCur->eState = CURSOR_INVALID;
+  hgForget(pCur);
+  hgProbe(&probe, pRec, pCur->pKeyInfo, 0, 0);
+  rc = hg_seek_key(connOf(pCur), cursorOf(pCur)->position, &probe, &cursorOf(pCur)->row, &result);
+  if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
+  return hgFound(pCur, rc, result, pRes);
+}
+
+/* Moves to an end. */
+static int hgEnd(BtCursor *pCur, int step, int *pRes){
+  int isThere = 0;
+  int rc;
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  sqlite3BtreeClearCursor(pCur);
+  rc = hgStep(pCur, step, &isThere);
+  *pRes = !isThere;
+  cursorOf(pCur)->isLast = step==HG_LAST;
+  return rc;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeFirst(BtCursor *pCur, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeFirst(pCur, pRes);
+  return hgEnd(pCur, HG_FIRST, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeLast(pCur, pRes);
+  if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast ){
+    *pRes = 0;
+    return SQLITE_OK;
+  }
+  return hgEnd(pCur, HG_LAST, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIsEmpty(pCur, pRes);
+  return hg_is_empty(connOf(pCur), cursorOf(pCur)->position, pRes);
+}
+
 SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeNext(pCur, flags);
-  return hgMove(pCur, 2, 1);
+  return hgMove(pCur, HG_NEXT, 1);
 }
 
 SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePrevious(pCur, flags);
-  return hgMove(pCur, 3, -1);
+  return hgMove(pCur, HG_PREVIOUS, -1);
 }
 
 /*
@@ -679,11 +779,16 @@ SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
 
 SQLITE_PRIVATE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadSize(pCur);
+  if( hgLoad(pCur) ) return 0;
   return cursorOf(pCur)->row.len;
 }
 
 SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadFetch(pCur, pAmt);
+  if( hgLoad(pCur) ){
+    *pAmt = 0;
+    return 0;
+  }
   *pAmt = cursorOf(pCur)->row.local;
   return cursorOf(pCur)->row.data;
 }
@@ -701,6 +806,7 @@ SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
 SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
   HgRow *pRow = &cursorOf(pCur)->row;
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayload(pCur, offset, amt, pBuf);
+  if( hgLoad(pCur) ) return SQLITE_IOERR;
   if( (u64)offset+amt>pRow->len ) return SQLITE_CORRUPT_BKPT;
   if( offset+amt<=pRow->local ){
     memcpy(pBuf, pRow->data+offset, amt);
@@ -721,14 +827,14 @@ SQLITE_PRIVATE int sqlite3BtreePayloadChecked(BtCursor *pCur, u32 offset, u32 am
 
 SQLITE_PRIVATE int sqlite3BtreeCount(sqlite3 *db, BtCursor *pCur, i64 *pnEntry){
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeCount(db, pCur, pnEntry);
-  return hg_count(connOf(pCur), pCur->pgnoRoot, pCur->pKeyInfo!=0, pnEntry);
+  return hg_count(connOf(pCur), cursorOf(pCur)->position, pnEntry);
 }
 
 SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
   i64 n = 0;
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeRowCountEst(pCur);
   if( pCur->eState!=CURSOR_VALID ) return 0;
-  if( hg_count(connOf(pCur), pCur->pgnoRoot, pCur->pKeyInfo!=0, &n) ) return -1;
+  if( hg_count(connOf(pCur), cursorOf(pCur)->position, &n) ) return -1;
   return n;
 }
 
@@ -738,7 +844,14 @@ SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
 
 /* Saves the other cursors of a tree that is about to be changed. */
 static int hgSaveOthers(BtCursor *pCur){
+  BtCursor *p;
   if( (pCur->curFlags & BTCF_Multiple)==0 ) return SQLITE_OK;
+  for(p=pCur->pBt->pCursor; p; p=p->pNext){
+    /* SQLite's cursors are somewhere in the tree after they have written; these are not. */
+    if( p!=pCur && p->pgnoRoot==pCur->pgnoRoot && (p->curFlags & BTCF_Pinned)!=0 ){
+      return SQLITE_CONSTRAINT_PINNED;
+    }
+  }
   return saveAllCursors(pCur->pBt, pCur->pgnoRoot, pCur);
 }
 
@@ -759,13 +872,31 @@ static int hgKeepKey(BtCursor *pCur, i64 nKey, const void *pKey){
   return SQLITE_OK;
 }
 
+/* For an entry that comes after all others. */
+static int hgAlwaysLess(int n, const void *p, UnpackedRecord *pRec){
+  return -1;
+}
+
 /* Puts a row into a table. */
 static int hgInsertRow(BtCursor *pCur, i64 rowid, const void *pData, u32 nData, u32 nZero){
   Btree *p = pCur->pBtree;
   int rc;
   if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, rowid, 0);
-  rc = hg_put_row(storeOf(p)->conn, pCur->pgnoRoot, rowid, pData, nData, nZero);
-  if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, rowid, 0);
+  rc = hg_put_row(storeOf(p)->conn, cursorOf(pCur)->position, rowid, pData, nData, nZero);
+  if( rc!=SQLITE_OK ) return rc;
+  if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast && rowid>cursorOf(pCur)->row.rowid ){
+    cursorOf(pCur)->row.rowid = pCur->info.nKey = rowid;
+    cursorOf(pCur)->isStale = 1;
+    return SQLITE_OK;
+  }
+  return hgKeepKey(pCur, rowid, 0);
+}
+
+/* Puts an entry into an index that comes after the last one, on which the cursor is. */
+static int hgAppendKey(BtCursor *pCur, const BtreePayload *pX){
+  HgProbe probe = { pX->pKey, (size_t)pX->nKey, 0, hgAlwaysLess, 0 };
+  int rc = hg_append_key(connOf(pCur), cursorOf(pCur)->position, &probe);
+  cursorOf(pCur)->isStale = 1;
   return rc;
 }
 
@@ -786,7 +917,7 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags){
     if( pRec->nField==0 || pRec->nField>pCur->pKeyInfo->nAllField ) return SQLITE_CORRUPT_BKPT;
   }
   hgProbe(&probe, pRec, pCur->pKeyInfo, pX->pKey, pX->nKey);
-  rc = hg_put_key(connOf(pCur), pCur->pgnoRoot, &probe);
+  rc = hg_put_key(connOf(pCur), cursorOf(pCur)->position, &probe);
   if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
   if( rc==SQLITE_OK ){
     if( flags & BTREE_SAVEPOSITION ){
@@ -800,17 +931,17 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags){
 
 /* Puts what sqlite3BtreeTransferRow() has read. */
 static int hgInsertTransferred(BtCursor *pCur){
+  HgTransfer *t = &hgTransferring->transfer;
   BtreePayload x;
-  if( hgTransfer.dest!=pCur ) return SQLITE_CORRUPT_BKPT;
-  hgTransfer.dest = 0;
+  hgTransferring = 0;
   memset(&x, 0, sizeof(x));
   if( pCur->pKeyInfo==0 ){
-    x.nKey = hgTransfer.rowid;
-    x.pData = hgTransfer.data;
-    x.nData = (int)hgTransfer.len;
+    x.nKey = t->rowid;
+    x.pData = t->data;
+    x.nData = (int)t->len;
   }else{
-    x.pKey = hgTransfer.data;
-    x.nKey = hgTransfer.len;
+    x.pKey = t->data;
+    x.nKey = t->len;
   }
   return sqlite3BtreeInsert(pCur, &x, BTREE_APPEND, 0);
 }
@@ -822,25 +953,37 @@ SQLITE_PRIVATE int sqlite3BtreeInsert(
   int seekResult
 ){
   int rc;
-  if( (flags & BTREE_PREFORMAT)!=0 && hgTransfer.dest==pCur ) return hgInsertTransferred(pCur);
+  if( (flags & BTREE_PREFORMAT)!=0 && hgTransferring && hgTransferring->transfer.dest==pCur ){
+    return hgInsertTransferred(pCur);
+  }
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeInsert(pCur, pX, flags, seekResult);
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
   rc = hgSaveOthers(pCur);
   if( rc!=SQLITE_OK ) return rc;
-  if( pCur->pKeyInfo ) return hgInsertKey(pCur, pX, flags);
+  if( pCur->pKeyInfo ){
+    if( seekResult<0 && pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast ){
+      return hgAppendKey(pCur, pX);
+    }
+    return hgInsertKey(pCur, pX, flags);
+  }
   return hgInsertRow(pCur, pX->nKey, pX->pData, (u32)pX->nData, (u32)pX->nZero);
 }
 
 SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 iKey){
-  HgTransfer *t = &hgTransfer;
+  HgTransfer *t;
   u32 n;
   int rc;
-  t->dest = 0;
-  if( !isStoreCursor(pDest) && !isStoreCursor(pSrc) ){
+  hgTransferring = 0;
+  if( isStoreCursor(pDest) ){
+    hgTransferring = storeOf(pDest->pBtree);
+  }else if( isStoreCursor(pSrc) ){
+    hgTransferring = storeOf(pSrc->pBtree);
+  }else{
     return native_sqlite3BtreeTransferRow(pDest, pSrc, iKey);
   }
+  t = &hgTransferring->transfer;
   n = sqlite3BtreePayloadSize(pSrc);
-  if( n>t->room || t->data==0 || (t->room>(1<<20) && n<(1<<16)) ){
+  if( t->data==0 || n>t->room || (t->room>(1<<20) && n<(1<<16)) ){
     sqlite3_free(t->data);
     t->room = 0;
     t->data = sqlite3Malloc((u64)n + 9 + 8);
@@ -866,18 +1009,18 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
     rc = btreeRestoreCursorPosition(pCur);
     if( rc || pCur->eState!=CURSOR_VALID ) return rc;
   }
-  rc = hgSaveOthers(pCur);
+  rc = hgLoad(pCur);
+  if( rc==SQLITE_OK ) rc = hgSaveOthers(pCur);
   if( rc!=SQLITE_OK ) return rc;
   if( pCur->pKeyInfo==0 ){
     if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, pRow->rowid, 0);
-    rc = hg_delete_row(connOf(pCur), pCur->pgnoRoot, pRow->rowid);
+    rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, 0);
     if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, pRow->rowid, 0);
   }else{
     HgProbe probe;
-    UnpackedRecord *pRec = hgUnpack(storeOf(p), pCur->pKeyInfo, pRow->data, (int)pRow->len);
-    if( pRec==0 ) return SQLITE_NOMEM_BKPT;
-    hgProbe(&probe, pRec, pCur->pKeyInfo, pRow->data, pRow->len);
-    rc = hg_delete_key(connOf(pCur), pCur->pgnoRoot, &probe);
+    memset(&probe, 0, sizeof(probe));
+    probe.info = pCur->pKeyInfo;
+    rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, &probe);
     if( rc==SQLITE_OK && (flags & BTREE_SAVEPOSITION)!=0 ){
       rc = hgKeepKey(pCur, pRow->len, pRow->data);
     }else{
@@ -896,7 +1039,7 @@ SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void
   if( pCur->eState!=CURSOR_VALID ) return SQLITE_ABORT;
   saveAllCursors(pCur->pBt, pCur->pgnoRoot, pCur);
   if( (pCur->curFlags & BTCF_WriteFlag)==0 ) return SQLITE_READONLY;
-  rc = hg_write_part(connOf(pCur), pCur->pgnoRoot, pRow->rowid, offset, z, amt);
+  rc = hg_write_part(connOf(pCur), cursorOf(pCur)->position, pRow->rowid, offset, z, amt);
   if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, pRow->rowid, 0);
   return rc;
 }
@@ -983,9 +1126,18 @@ static int hgPagerLockingMode(Pager *pPager, int eMode){
   return p->exclusive;
 }
 static u32 hgPagerDataVersion(Pager *pPager){
-  return hgIsLent(pPager) ? hg_data_version(((HgBtree*)pPager->pBusyHandlerArg)->conn)
+  return hgIsLent(pPager) ? hg_seen(((HgBtree*)pPager->pBusyHandlerArg)->conn)
                           : sqlite3PagerDataVersion(pPager);
 }
+/* The version of SQLite that the library says it is: some programs refuse to run with another one
+** than they were compiled with, though it would serve. HEDGEROW_SQLITE_SOURCE_ID says it for them. */
+SQLITE_API const char *native_sqlite3_sourceid(void);
+SQLITE_API const char *sqlite3_sourceid(void){
+  const char *zAsked = getenv("HEDGEROW_SQLITE_SOURCE_ID");
+  return zAsked && zAsked[0] ? zAsked : native_sqlite3_sourceid();
+}
+#define sqlite3_sourceid native_sqlite3_sourceid
+
 #define sqlite3PagerGetJournalMode hgPagerGetJournalMode
 #define sqlite3PagerOkToChangeJournalMode hgPagerOkToChangeJournalMode
 #define sqlite3PagerSetJournalMode hgPagerSetJournalMode

@@ -4,6 +4,7 @@ use sqlite as _;
 
 mod copies;
 mod fuzz;
+mod kills;
 mod pair;
 mod probes;
 mod transactions;

@@ -455,6 +455,12 @@ impl Cursor {
         self.is_paired
     }
 
+    /// Whether the cursor stands on an entry and nothing was changed since it came there, so that
+    /// its place need not be looked up.
+    pub fn is_here<S: Snapshot>(&self, txn: &S) -> bool {
+        self.stands(txn)
+    }
+
     /// Whether the entry on which the cursor was put last is still there.
     pub fn is_on_entry<S: Snapshot>(&mut self, txn: &S) -> Result<bool> {
         Ok(self.settle(txn)? == State::On)

@@ -203,6 +203,15 @@ impl WriteTxn {
         }
     }
 
+    /// Whether a write of a short entry touches no more than the pages of its own table: a place in
+    /// the table that was found before is then still right when the write has begun.
+    #[inline(always)]
+    fn leaves_places(&self) -> bool {
+        self.failed.is_none()
+            && self.reserved.is_none()
+            && self.turn.state().pages.changed_bytes() < self.limit
+    }
+
     /// Much is changed: some of it is written early, or there is no room for it in the file. That
     /// is said now, and not by the commit, so that the caller knows which write was too much.
     #[cold]

@@ -44,6 +44,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/lmdb/src/abi.rs", "types of the caller's functions"),
     ("crates/lmdb/src/arena.rs", "memory that is handed out to C"),
     ("crates/python/src/buffer.rs", "values that Python reads in place"),
+    ("crates/sqlite/src/ffi.rs", "the functions of a C interface, which get pointers"),
+    ("crates/sqlite/src/order.rs", "SQLite's functions compare records by address"),
     ("crates/bench/src/engines/*.rs", "the C interfaces of other engines"),
     ("crates/bench/src/engines/beyond/rocksdb.rs", "the C interface of RocksDB"),
     ("crates/cli/src/lmdb.rs", "the C interface of LMDB"),

@@ -2,6 +2,7 @@
 
 use super::{Cursor, State};
 use crate::tree::WriteTxn;
+use crate::tree::insert::Place;
 use crate::tree::snapshot::sealed::Sealed;
 use crate::{Error, Result};
 
@@ -55,13 +56,21 @@ impl Cursor {
             return Err(Error::argument("the cursor does not stand on an entry"));
         }
         let key = self.key.clone();
-        if txn.open_table(self.table)?.tree.form.values.is_some() {
+        if self.is_paired {
             let data = self.data.clone();
             txn.check_value(self.table, value)?;
             txn.delete_pair(self.table, &key, &data)?;
+        } else if txn.put_here(self.table, self.place_here(), &key, value)? {
+            return self.stand_on(txn, &key, value);
         }
         txn.put(self.table, &key, value)?;
         self.stand_on(txn, &key, value)
+    }
+
+    /// The place of the entry on which the cursor stands.
+    fn place_here(&self) -> Place {
+        let (path, slot, value) = (self.path, self.slot, self.value);
+        Place { path, slot, key_found: true, value, found: true }
     }
 
     /// Deletes the pair at the cursor; [`Cursor::next`] then gives its successor. False if the
@@ -70,11 +79,12 @@ impl Cursor {
         if self.settle(txn)? != State::On {
             return Ok(false);
         }
+        let place = self.place_here();
         self.leave(State::Gap);
-        if txn.open_table(self.table)?.tree.form.values.is_some() {
+        if self.is_paired {
             return txn.delete_pair(self.table, &self.key, &self.data);
         }
-        txn.delete(self.table, &self.key)
+        Ok(txn.delete_here(self.table, place)? || txn.delete(self.table, &self.key)?)
     }
 
     /// Deletes the key at the cursor with all its values.

@@ -3,7 +3,7 @@
 use super::WriteTxn;
 use crate::Result;
 use crate::key::KeyRange;
-use crate::tree::insert::locate;
+use crate::tree::insert::{Place, locate};
 use crate::tree::remove::{delete_at, delete_key, delete_range};
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{Count, Snapshot, Table};
@@ -18,6 +18,20 @@ impl WriteTxn {
             open.tail = None;
             Ok(delete_key(pages, &mut open.tree, key)? > 0)
         })
+    }
+
+    /// Deletes the entry at a place of a table without duplicates, where nothing was changed since
+    /// the place was found; false, and no change, if it has to be found again.
+    pub(crate) fn delete_here(&mut self, table: Table, place: Place) -> Result<bool> {
+        if !self.leaves_places() {
+            return Ok(false);
+        }
+        self.begin_delete()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            delete_at(pages, &mut open.tree, place)
+        })?;
+        Ok(true)
     }
 
     /// Deletes one value of a key. In a table without duplicates it deletes the entry if its value

@@ -3,8 +3,9 @@
 use super::WriteTxn;
 use super::sizes::note_sizes;
 use crate::tree::catalog::OpenTable;
-use crate::tree::insert::{Place, put_at, touch_path};
+use crate::tree::insert::{Place, fits_inline, put_at, touch_path};
 use crate::tree::order::KeyOrder;
+use crate::tree::page::max_inline_key;
 use crate::tree::pages::{Pages, WritePages};
 use crate::tree::path::Path;
 use crate::tree::snapshot::sealed::Sealed;
@@ -57,6 +58,29 @@ impl WriteTxn {
         self.make_room(key, value.len() as u64)?;
         let is_taken = self.change(table, |pages, open| put_in(pages, open, key, value))?;
         if is_taken { self.displace(table, key, value) } else { Ok(()) }
+    }
+
+    /// Replaces the value at a place of a table without duplicates, where nothing was changed since
+    /// the place was found; false, and no change, if it has to be found again or the value is long.
+    pub(crate) fn put_here(
+        &mut self,
+        table: Table,
+        mut place: Place,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        let page_size = self.pages().page_size();
+        let is_short = key.len() <= max_inline_key(page_size)
+            && fits_inline(page_size, key.len(), value.len());
+        if !is_short || !self.leaves_places() {
+            return Ok(false);
+        }
+        self.begin_change()?;
+        self.change(table, |pages, open| {
+            open.tail = None;
+            put_at(pages, &mut open.tree, &mut place, key, value)
+        })?;
+        Ok(true)
     }
 
     /// A value takes the place of the one that the table's function takes for it.

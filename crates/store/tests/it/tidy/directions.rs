@@ -35,6 +35,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("leveldb", &["hedgerow"]),
     ("lmdb", &["hedgerow"]),
     ("hedgerow-python", &["hedgerow"]),
+    ("sqlite", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),
 ];

@@ -1,0 +1,83 @@
+#!/bin/sh
+# Installs the library into a folder of its own and runs programs on it that were made for SQLite:
+# Debian's shell and Python's module, the former also the way back to a file of SQLite's.
+#
+#     PROFILE=dev sh crates/sqlite/tests/programs.sh
+#
+# Needs cc, python3 with its module sqlite3, and Debian's package sqlite3. PYTHON is another Python.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python=${PYTHON:-/usr/bin/python3}
+
+fail() {
+	echo "programs.sh: $*" >&2
+	exit 1
+}
+
+# expect WHAT ACTUAL EXPECTED
+expect() { [ "$2" = "$3" ] || fail "$1: '$2' instead of '$3'"; }
+
+sh "$here/../install.sh" "$folder/prefix"
+for name in libsqlite3.so.0 libsqlite3.so libsqlite3.a; do
+	[ -e "$folder/prefix/lib/$name" ] || fail "$name is missing"
+done
+echo "Debian's sqlite3"
+store=$folder/store.db
+shell() { "$folder/prefix/bin/hedgerow-sql" -batch "$@"; }
+shell "$store" "create table t(a integer primary key,b); create index i on t(b);
+	with recursive n(x) as (values(1) union all select x+1 from n where x<1000)
+	insert into t select x,x%7 from n"
+expect engine "$(shell "$store" 'pragma engine')" hedgerow
+expect first "$(head -c 8 "$store")" HEDGEROW
+expect count "$(shell "$store" 'select count(*),sum(b) from t where b between 2 and 4')" '429|1287'
+expect csv "$(shell -csv -header "$store" 'select a,b from t limit 1')" "$(printf 'a,b\r\n1,1\r')"
+shell "$store" "vacuum into 'file:$folder/copy.db?engine=sqlite'"
+shell "$store" ".backup 'file:$folder/backup.db?engine=sqlite'"
+shell "$store" '.dump' >"$folder/dump.sql"
+# SQLite's own library reads the copies.
+for copy in copy backup; do
+	expect $copy "$(sqlite3 "$folder/$copy.db" 'select count(*),sum(a) from t;pragma integrity_check')" \
+		'1000|500500
+ok'
+done
+expect dump "$(sqlite3 :memory: <"$folder/dump.sql" 2>&1)" ''
+export LD_LIBRARY_PATH="$folder/prefix/lib"
+
+echo "Python's sqlite3"
+"$python" - "$folder" <<'PYTHON'
+import sqlite3, sys, threading
+folder = sys.argv[1]
+store = sqlite3.connect(f"{folder}/store.db")
+assert store.execute("pragma engine").fetchone() == ("hedgerow",)
+assert store.execute("select count(*) from t").fetchone() == (1000,)
+store.execute("create table u(x unique)")
+with store:
+    store.executemany("insert into u values(?)", [(i,) for i in range(500)])
+try:
+    with store:
+        store.execute("insert into u values(1000)")
+        store.execute("insert into u values(1)")
+    raise SystemExit("a row twice")
+except sqlite3.IntegrityError:
+    pass
+assert store.execute("select count(*) from u").fetchone() == (500,)
+memory = sqlite3.connect(":memory:")
+store.backup(memory)
+assert memory.execute("select sum(x) from u").fetchone() == (124750,)
+
+def add():
+    db = sqlite3.connect(f"{folder}/store.db", timeout=60)
+    for _ in range(20):
+        with db:
+            db.execute("update u set x=x+1000 where x in (select min(x) from u)")
+threads = [threading.Thread(target=add) for _ in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+assert store.execute("select count(*) from u where x>=1000").fetchone() == (80,)
+assert store.execute("pragma integrity_check").fetchone() == ("ok",)
+PYTHON
+
+echo "0 failed"
