@@ -3,12 +3,15 @@
 
 mod buffer;
 mod codec;
+mod diff;
 mod errors;
 mod fork;
 mod html;
 mod log;
 mod long;
+mod sink;
 mod store;
+mod stream;
 mod table;
 mod txn;
 mod view;
@@ -19,9 +22,15 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _hedgerow {
     #[pymodule_export]
+    use crate::diff::Changes;
+    #[pymodule_export]
     use crate::log::{Batch, Keyspace, Log, LogTransaction, LogWalk, Snapshot};
     #[pymodule_export]
+    use crate::sink::Sink;
+    #[pymodule_export]
     use crate::store::Store;
+    #[pymodule_export]
+    use crate::stream::Stream;
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]

@@ -16,9 +16,12 @@ use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PySlice};
 
 use crate::codec::Codec;
+use crate::diff;
 use crate::errors::{OrRaise, closed};
 use crate::fork::Born;
+use crate::sink::{Sink, sink_of};
 use crate::store::durability_of;
+use crate::stream::{Stream, scan_of};
 use crate::table::{Codecs, KeyBounds, bounds};
 use crate::txn::{locked, name_of, name_to};
 use crate::view::{Batches, Kind, give};
@@ -183,6 +186,50 @@ impl Log {
         let held = self.get(py)?;
         let txn = Mutex::new(Some(held.db(py)?.transaction()));
         Ok(LogTransaction { held, txn, durability })
+    }
+
+    /// The pairs of a keyspace as a stream: as ``Store.scan``.
+    #[pyo3(signature = (keyspace, key=None, value=None, **options))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        keyspace: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Stream> {
+        let codecs = diff::codecs(key, value)?;
+        let scan = scan_of(&name_of(keyspace)?, &codecs.key, options)?;
+        Stream::of_log(py, self.get(py)?.db(py)?, &scan, codecs)
+    }
+
+    /// The rest of the stream of a token.
+    #[pyo3(signature = (token, key=None, value=None, **options))]
+    fn resume(
+        &self,
+        py: Python<'_>,
+        token: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Stream> {
+        let (held, codecs) = (self.get(py)?, diff::codecs(key, value)?);
+        let scan = Stream::rest(py, held.db(py)?, token, options)?;
+        Stream::of_log(py, held.db(py)?, &scan, codecs)
+    }
+
+    /// Takes pairs into a keyspace and commits them from time to time: as ``Store.sink``.
+    #[pyo3(signature = (keyspace, key=None, value=None, **options))]
+    fn sink(
+        &self,
+        py: Python<'_>,
+        keyspace: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Sink> {
+        let (held, codecs) = (self.get(py)?, diff::codecs(key, value)?);
+        Ok(Sink::of_log(sink_of(py, held.db(py)?, &name_of(keyspace)?, options)?, codecs))
     }
 
     /// Hands all commits so far to stable storage.

@@ -10,9 +10,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::codec::Codec;
+use crate::diff;
 use crate::errors::{OrRaise, closed, raise};
 use crate::html;
 use crate::long;
+use crate::sink::{Sink, sink_of};
+use crate::stream::{Stream, scan_of};
+use crate::table::Table;
 use crate::txn::{Transaction, Writing, locked, name_of, name_to};
 
 /// A store: one file, read and written by any number of threads and processes.
@@ -270,6 +275,67 @@ impl Store {
         }
         dict.set_item("max_size", stat.max_size)?;
         Ok(dict)
+    }
+
+    /// The pairs of a table as a stream: see ``Stream``.
+    ///
+    /// ``start``, ``stop``, ``prefix`` and ``reverse`` are as those of ``Table.items``; ``skip`` and
+    /// ``limit`` are numbers of pairs; ``values`` is ``"each"``, ``"first"`` or ``"last"`` of each
+    /// key. The snapshot is exchanged for the newest one after ``renew_pairs``, ``renew_bytes``,
+    /// ``renew_seconds`` or ``renew_commits``, and given back when for ``park_after`` seconds no
+    /// pair was asked for.
+    #[pyo3(signature = (table, key=None, value=None, **options))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Stream> {
+        let codecs = diff::codecs(key, value)?;
+        let scan = scan_of(&name_of(table)?, &codecs.key, options)?;
+        Stream::of_tree(py, &self.get(py)?, &scan, codecs)
+    }
+
+    /// The rest of the stream of a token.
+    #[pyo3(signature = (token, key=None, value=None, **options))]
+    fn resume(
+        &self,
+        py: Python<'_>,
+        token: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Stream> {
+        let (store, codecs) = (self.get(py)?, diff::codecs(key, value)?);
+        let scan = Stream::rest(py, &store, token, options)?;
+        Stream::of_tree(py, &store, &scan, codecs)
+    }
+
+    /// Takes pairs into a table, which is made if there is none, and commits them from time to
+    /// time: after ``pairs``, ``bytes`` or ``seconds``, by default after 16 MiB.
+    ///
+    /// ``mode`` is ``"put"``, ``"new"``, ``"replace"`` or ``"append"``; ``on_reject`` says what is
+    /// done with a pair that this rejects: ``"fail"``, ``"fail unless same"``, ``"ignore"`` or
+    /// ``"stop"``.
+    #[pyo3(signature = (table, key=None, value=None, *, duplicates=false, **options))]
+    fn sink(
+        slf: &Bound<'_, Self>,
+        table: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        duplicates: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Sink> {
+        let (py, store) = (slf.py(), slf.get().get(slf.py())?);
+        let name = name_of(table)?;
+        let sink = sink_of(py, &store, &name, options)?;
+        // The table is made with its types, or they are checked.
+        let txn = Bound::new(py, slf.get().write(py, None, Some("none"))?)?;
+        Table::open(&txn, name, (Codec::new(key)?, Codec::new(value)?), duplicates, true)?;
+        txn.call_method0("commit")?;
+        Ok(Sink::of_tree(sink, diff::codecs(key, value)?))
     }
 
     /// Keeps the newest commit readable under a name until ``unpin``; answers its number.

@@ -14,11 +14,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice};
 
 use crate::buffer;
-use crate::codec::Codec;
-use crate::errors::{OrRaise, raise};
+use crate::codec::{Codec, joined};
+use crate::errors::{OrRaise, closed, raise};
 use crate::html;
 use crate::long;
-use crate::txn::{Transaction, look, name_to};
+use crate::txn::{State, Transaction, look, name_to};
 use crate::view::{Kind, Span, View};
 
 /// How keys and values are written.
@@ -125,6 +125,9 @@ impl Table {
     fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, codec) = (key.py(), &self.codecs.value);
         let key = self.key(key)?;
+        if matches!(codec, Codec::Bytes) {
+            return self.find_bytes(py, &key);
+        }
         let Some(snapshot) = self.txn.get().snapshot(py)? else {
             let found = self.copied(py, |txn| txn.get(self.handle, &key))?;
             return found.map(|value| codec.decode(py, Bytes::from(&*value))).transpose();
@@ -137,13 +140,31 @@ impl Table {
         found.map(|value| codec.decode(py, value)).transpose()
     }
 
+    /// The same where values are bytes: the short way, with nothing but the lock taken.
+    #[inline]
+    fn find_bytes<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let guard = self.txn.get().look(py)?;
+        let found = match &*guard {
+            State::Read(txn, _) => py.detach(|| txn.get(self.handle, key)),
+            State::Write(txn, _) => py.detach(|| txn.get(self.handle, key)),
+            State::Closed => {
+                drop(guard);
+                return closed(py, "the transaction");
+            }
+        };
+        // Making bytes runs nothing of Python's.
+        let found = found.map(|found| found.map(|value| joined(py, value)));
+        drop(guard);
+        Ok(found.or_raise(py)?.transpose()?.map(Bound::into_any))
+    }
+
     /// A copy of what a write transaction finds.
     fn copied(
         &self,
         py: Python<'_>,
         find: impl FnOnce(&WriteTxn) -> hedgerow::Result<Option<Bytes<'_>>> + Send,
     ) -> PyResult<Option<Vec<u8>>> {
-        let find = |txn: &mut WriteTxn| Ok(find(txn)?.map(|value| value.to_vec()));
+        let find = |txn: &WriteTxn| Ok(find(txn)?.map(|value| value.to_vec()));
         self.txn.get().inspect(py, find)
     }
 
@@ -331,7 +352,7 @@ impl Table {
         let codec = &self.codecs.value;
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let Some(snapshot) = self.txn.get().snapshot(py)? else {
-            let get = |txn: &mut WriteTxn| {
+            let get = |txn: &WriteTxn| {
                 let mut found = Vec::new();
                 txn.get_many(self.handle, &keys, &mut found)?;
                 Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())

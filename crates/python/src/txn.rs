@@ -2,20 +2,21 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::ThreadId;
 
 use hedgerow::Durability;
-use hedgerow::tree::{self, ReadTxn, Snapshot, Store, TableInfo, WriteTxn};
+use hedgerow::tree::{self, Diff, ReadTxn, Snapshot, Store, TableChange, TableInfo, WriteTxn};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
-use pyo3::types::{PyIterator, PyList, PyString};
+use pyo3::sync::RwLockExt;
+use pyo3::types::{PyDict, PyIterator, PyList, PyString};
 
 use crate::codec::{Codec, bytes_of};
+use crate::diff::{self, Changes};
 use crate::errors::{OrRaise, closed, raise};
 use crate::fork::Born;
 use crate::long;
-use crate::table::Table;
+use crate::table::{Table, bounds};
 
 /// What a transaction is.
 pub(crate) enum State {
@@ -36,7 +37,7 @@ pub(crate) type Writing = Arc<Mutex<Option<ThreadId>>>;
 #[pyclass(frozen, weakref, module = "hedgerow")]
 pub(crate) struct Transaction {
     path: PathBuf,
-    state: Mutex<State>,
+    state: RwLock<State>,
     is_writer: bool,
     durability: Option<Durability>,
     writing: Option<Writing>,
@@ -52,24 +53,22 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 macro_rules! look {
     ($txn:expr, $py:expr, |$snapshot:ident| $body:expr) => {{
         let (txn, py) = ($txn, $py);
-        let guard = txn.lock(py)?;
-        match &*guard {
+        let guard = txn.look(py)?;
+        let result = match &*guard {
             $crate::txn::State::Read(held, _) => {
-                let held = std::sync::Arc::clone(held);
-                drop(guard);
-                let $snapshot = &*held;
-                $crate::errors::OrRaise::or_raise(py.detach(|| $body), py)
+                let $snapshot = &**held;
+                Some(py.detach(|| $body))
             }
             $crate::txn::State::Write(held, _) => {
                 let $snapshot = &**held;
-                let result = py.detach(|| $body);
-                drop(guard);
-                $crate::errors::OrRaise::or_raise(result, py)
+                Some(py.detach(|| $body))
             }
-            $crate::txn::State::Closed => {
-                drop(guard);
-                $crate::errors::closed(py, "the transaction")
-            }
+            $crate::txn::State::Closed => None,
+        };
+        drop(guard);
+        match result {
+            Some(result) => $crate::errors::OrRaise::or_raise(result, py),
+            None => $crate::errors::closed(py, "the transaction"),
         }
     }};
 }
@@ -78,7 +77,7 @@ pub(crate) use look;
 impl Transaction {
     pub(crate) fn read(store: Store, txn: ReadTxn) -> Self {
         let path = store.path().to_path_buf();
-        let state = Mutex::new(State::Read(Arc::new(txn), store));
+        let state = RwLock::new(State::Read(Arc::new(txn), store));
         let (is_writer, durability, writing) = (false, None, None);
         Self { path, state, is_writer, durability, writing, born: Born::now() }
     }
@@ -90,20 +89,27 @@ impl Transaction {
         writing: Writing,
     ) -> Self {
         let path = store.path().to_path_buf();
-        let (state, writing) = (Mutex::new(State::Write(Box::new(txn), store)), Some(writing));
+        let (state, writing) = (RwLock::new(State::Write(Box::new(txn), store)), Some(writing));
         Self { path, state, is_writer: true, durability, writing, born: Born::now() }
     }
 
-    /// The state. Nothing of Python may run while it is held, except what makes bytes.
-    pub(crate) fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<MutexGuard<'a, State>> {
+    /// The state, to be read. Nothing of Python may run while it is held, except what makes bytes.
+    #[inline]
+    pub(crate) fn look<'a>(&'a self, py: Python<'_>) -> PyResult<RwLockReadGuard<'a, State>> {
         self.born.check(py)?;
-        Ok(self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+        Ok(self.state.read_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The state, to be changed. The same holds.
+    fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<RwLockWriteGuard<'a, State>> {
+        self.born.check(py)?;
+        Ok(self.state.write_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The snapshot of a read transaction; `None` for a write transaction.
     #[inline]
     pub(crate) fn snapshot(&self, py: Python<'_>) -> PyResult<Option<Arc<ReadTxn>>> {
-        match &*self.lock(py)? {
+        match &*self.look(py)? {
             State::Read(txn, _) => Ok(Some(Arc::clone(txn))),
             State::Write(..) => Ok(None),
             State::Closed => closed(py, "the transaction"),
@@ -112,7 +118,7 @@ impl Transaction {
 
     /// The store.
     pub(crate) fn store(&self, py: Python<'_>) -> PyResult<Store> {
-        match &*self.lock(py)? {
+        match &*self.look(py)? {
             State::Read(_, store) | State::Write(_, store) => Ok(store.clone()),
             State::Closed => closed(py, "the transaction"),
         }
@@ -146,10 +152,10 @@ impl Transaction {
     pub(crate) fn inspect<R: Send>(
         &self,
         py: Python<'_>,
-        look: impl FnOnce(&mut WriteTxn) -> hedgerow::Result<R> + Send,
+        look: impl FnOnce(&WriteTxn) -> hedgerow::Result<R> + Send,
     ) -> PyResult<R> {
-        let mut guard = self.lock(py)?;
-        let result = match &mut *guard {
+        let guard = self.look(py)?;
+        let result = match &*guard {
             State::Write(txn, _) => py.detach(|| look(txn)),
             State::Read(..) => Err(hedgerow::Error::WrongTransaction),
             State::Closed => {
@@ -296,6 +302,47 @@ impl Transaction {
         self.change(py, false, |txn| txn.rename_table(&from, &to))
     }
 
+    /// What changed in a table since an older transaction of the store: keys, values before, values
+    /// after. Pages that both share are not read.
+    #[pyo3(signature = (old, name, key=None, value=None, *, start=None, stop=None, prefix=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn diff(
+        &self,
+        py: Python<'_>,
+        old: &Bound<'_, Self>,
+        name: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Changes> {
+        let both = diff::both(py, old.get().snapshot(py)?, self.snapshot(py)?)?;
+        let codecs = diff::codecs(key, value)?;
+        let keys = bounds(&codecs.key, start, stop, prefix)?;
+        Changes::new(py, both, name_of(name)?, codecs, keys)
+    }
+
+    /// The tables that differ from an older transaction of the store, each with ``"added"``,
+    /// ``"removed"`` or ``"changed"``.
+    fn changed_tables<'py>(
+        &self,
+        py: Python<'py>,
+        old: &Bound<'_, Self>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (old, new) = diff::both(py, old.get().snapshot(py)?, self.snapshot(py)?)?;
+        let tables = PyDict::new(py);
+        for change in py.detach(|| Diff::tables(&old, &new)).or_raise(py)? {
+            let (name, what) = match &change {
+                TableChange::Added(name) => (name, "added"),
+                TableChange::Removed(name) => (name, "removed"),
+                TableChange::Changed(name) => (name, "changed"),
+            };
+            tables.set_item(name_to(py, name)?, what)?;
+        }
+        Ok(tables)
+    }
+
     /// A place to go back to: used in a ``with`` statement it is a nested transaction, which an
     /// exception undoes.
     fn savepoint(slf: &Bound<'_, Self>) -> PyResult<Savepoint> {
@@ -311,12 +358,12 @@ impl Transaction {
 
     /// Ends the transaction without a trace. Does nothing if it has ended.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        let is_closed = matches!(*self.lock(py)?, State::Closed);
+        let is_closed = matches!(*self.look(py)?, State::Closed);
         if is_closed { Ok(()) } else { self.end(py, false) }
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        match *slf.get().lock(slf.py())? {
+        match *slf.get().look(slf.py())? {
             State::Closed => {}
             _ => return Ok(slf.clone()),
         }
@@ -333,14 +380,14 @@ impl Transaction {
         trace: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let _ = (error, trace);
-        let is_closed = matches!(*self.lock(py)?, State::Closed);
+        let is_closed = matches!(*self.look(py)?, State::Closed);
         if is_closed { Ok(()) } else { self.end(py, kind.is_none()) }
     }
 
     /// The number of the commit that it reads, or will make.
     #[getter]
     fn id(&self, py: Python<'_>) -> PyResult<u64> {
-        match &*self.lock(py)? {
+        match &*self.look(py)? {
             State::Read(txn, _) => Ok(txn.id()),
             State::Write(txn, _) => Ok(txn.id()),
             State::Closed => closed(py, "the transaction"),
@@ -356,7 +403,7 @@ impl Transaction {
     fn __repr__(&self, py: Python<'_>) -> String {
         let kind = if self.is_writer { "write" } else { "read" };
         let path = self.path.display();
-        let Ok(state) = self.lock(py) else { return format!("<{kind} transaction of {path}>") };
+        let Ok(state) = self.look(py) else { return format!("<{kind} transaction of {path}>") };
         match &*state {
             State::Read(txn, _) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),
             State::Write(txn, _) => format!("<{kind} transaction of {path}, commit {}>", txn.id()),

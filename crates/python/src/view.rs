@@ -6,7 +6,8 @@ use hedgerow::stream::{Batch, Pairs, Scan, Value, Values};
 use hedgerow::tree::{self, Bytes, Cursor, Snapshot};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PySlice};
 use std::sync::Arc;
 
 use crate::buffer;
@@ -155,10 +156,12 @@ impl View {
                 let pairs = py.detach(|| scan.pairs_of(&store, snapshot)).or_raise(py)?;
                 let is_viewed =
                     self.kind != Kind::Keys && matches!(table.codecs.value, Codec::View);
-                match is_viewed {
-                    true => Source::Held(Box::new(pairs)),
-                    false => Source::Batches(Box::new(Batches::new(pairs))),
+                if !is_viewed {
+                    let (codecs, kind) = (Arc::clone(&table.codecs), self.kind);
+                    let chunks = Chunks { batches: Batches::new(pairs), codecs, kind };
+                    return chained(Bound::new(py, chunks)?.as_any());
                 }
+                Source::Held(Box::new(pairs))
             }
             None => Source::Live(Box::new(Live::new(py, table, &self.span, self.kind)?)),
         };
@@ -228,8 +231,8 @@ pub(crate) fn give<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     match kind {
         Kind::Items => {
-            let pair = [codecs.key.decode(py, key)?, codecs.value.decode(py, value)?];
-            Ok(PyTuple::new(py, pair)?.into_any())
+            let pair = (codecs.key.decode(py, key)?, codecs.value.decode(py, value)?);
+            Ok(pair.into_pyobject(py)?.into_any())
         }
         Kind::Keys => codecs.key.decode(py, key),
         Kind::Values => codecs.value.decode(py, value),
@@ -243,7 +246,7 @@ const BYTES_MAX: usize = 64 << 10;
 
 /// Batches of a stream, read ahead: while one is read, other threads run.
 pub(crate) struct Batches<S: hedgerow::stream::Source> {
-    pub(crate) pairs: Pairs<S>,
+    pairs: Pairs<S>,
     batch: Batch,
     at: usize,
     size: usize,
@@ -254,22 +257,23 @@ impl<S: hedgerow::stream::Source> Batches<S> {
         Self { pairs, batch: Batch::default(), at: 0, size: PAIRS_FIRST }
     }
 
+    /// Whether the next pair has yet to be read.
+    fn is_empty(&self) -> bool {
+        self.at == self.batch.len()
+    }
+
     /// The next pair, in a batch that is read if need be.
     #[inline]
     pub(crate) fn next(&mut self, py: Python<'_>) -> PyResult<Option<(&[u8], &[u8])>> {
-        if self.at == self.batch.len() {
+        if self.is_empty() {
             let (batch, pairs, size) = (&mut self.batch, &mut self.pairs, self.size);
             self.at = 0;
             py.detach(|| batch.fill(pairs, size, BYTES_MAX)).or_raise(py)?;
             self.size = (2 * size).min(PAIRS_MAX);
         }
-        self.at += 1;
-        Ok(self.batch.get(self.at - 1))
-    }
-
-    /// How many pairs were read and not given.
-    pub(crate) fn waiting(&self) -> usize {
-        self.batch.len() - self.at.min(self.batch.len())
+        let pair = self.batch.get(self.at);
+        self.at += usize::from(pair.is_some());
+        Ok(pair)
     }
 }
 
@@ -357,10 +361,50 @@ impl Live {
 
 /// Where an iterator's pairs come from.
 enum Source {
-    Batches(Box<Batches<tree::Store>>),
     /// One by one, each with its snapshot.
     Held(Box<Pairs<tree::Store>>),
     Live(Box<Live>),
+}
+
+/// Lists of a few pairs each, which Python goes through faster than through single ones. The lists
+/// are so short that they do not have it look for garbage.
+#[pyclass(module = "hedgerow")]
+struct Chunks {
+    batches: Batches<tree::Store>,
+    codecs: Arc<Codecs>,
+    kind: Kind,
+}
+
+/// This many pairs are in a list.
+const CHUNK: usize = 64;
+
+#[pymethods]
+impl Chunks {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let Self { batches, codecs, kind } = self;
+        let mut pairs = Vec::with_capacity(CHUNK);
+        while let Some((key, value)) = batches.next(py)? {
+            pairs.push(give(py, codecs, *kind, key.into(), value.into())?);
+            if pairs.len() == CHUNK || batches.is_empty() {
+                break;
+            }
+        }
+        if pairs.is_empty() { Ok(None) } else { PyList::new(py, pairs).map(Some) }
+    }
+}
+
+/// An iterator over what the lists of an iterator hold.
+fn chained<'py>(lists: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static CHAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let chain = CHAIN.get_or_try_init(lists.py(), || -> PyResult<_> {
+        let chain = lists.py().import("itertools")?.getattr("chain")?;
+        Ok(chain.getattr("from_iterable")?.unbind())
+    })?;
+    chain.bind(lists.py()).call1((lists,))
 }
 
 /// Goes through a part of a table.
@@ -380,10 +424,6 @@ impl Walk {
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (codecs, kind) = (&self.codecs, self.kind);
         match &mut self.source {
-            Source::Batches(batches) => match batches.next(py)? {
-                Some((key, value)) => give(py, codecs, kind, key.into(), value.into()).map(Some),
-                None => Ok(None),
-            },
             Source::Held(pairs) => {
                 let Some(pair) = py.detach(|| pairs.next()).transpose().or_raise(py)? else {
                     return Ok(None);
@@ -394,7 +434,7 @@ impl Walk {
                 };
                 let value = buffer::view(py, Value::from(pair))?;
                 match key {
-                    Some(key) => Ok(Some(PyTuple::new(py, [key, value])?.into_any())),
+                    Some(key) => Ok(Some((key, value).into_pyobject(py)?.into_any())),
                     None => Ok(Some(value)),
                 }
             }
@@ -411,9 +451,6 @@ impl Walk {
     /// How many pairs are left, where that is known without walking them.
     fn __length_hint__(&self) -> u64 {
         match &self.source {
-            Source::Batches(batches) => {
-                batches.pairs.remaining().unwrap_or(0) + batches.waiting() as u64
-            }
             Source::Held(pairs) => pairs.remaining().unwrap_or(0),
             Source::Live(_) => 0,
         }

@@ -31,15 +31,19 @@ from ._errors import (
     ReadOnlyError,
     TableError,
 )
+from ._follow import follow
 from ._hedgerow import (
     Batch,
+    Changes,
     Keyspace,
     Log,
     LogTransaction,
     LogWalk,
     Savepoint,
+    Sink,
     Snapshot,
     Store,
+    Stream,
     Table,
     Transaction,
     View,
@@ -50,6 +54,7 @@ from ._hedgerow import (
 __all__ = [
     "ArgumentError",
     "Batch",
+    "Changes",
     "ClosedError",
     "ConflictError",
     "DamagedError",
@@ -68,12 +73,15 @@ __all__ = [
     "NoTableError",
     "ReadOnlyError",
     "Savepoint",
+    "Sink",
     "Snapshot",
     "Store",
+    "Stream",
     "Table",
     "TableError",
     "Transaction",
     "View",
     "Walk",
     "__version__",
+    "follow",
 ]

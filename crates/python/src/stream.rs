@@ -1,0 +1,241 @@
+//! Streams: pairs of a table that go on in another process, and need not hold one snapshot.
+
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hedgerow::lsm::Db;
+use hedgerow::stream::{Batch, Pairs, Renewal, Scan, Token, Values};
+use hedgerow::tree::Store;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::codec::{Codec, bytes_of};
+use crate::errors::OrRaise;
+use crate::fork::Born;
+use crate::table::{Codecs, bounds};
+use crate::view::{Kind, give};
+
+/// A length of time in seconds.
+pub(crate) fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value.extract()?)
+        .map_err(|_| PyValueError::new_err("that is no length of time"))
+}
+
+/// What a stream reads, from the arguments of `scan`.
+pub(crate) fn scan_of(
+    table: &[u8],
+    codec: &Codec,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Scan> {
+    let (mut start, mut stop, mut prefix) = (None, None, None);
+    let mut scan = Scan::new(table);
+    let rest = match options {
+        Some(options) => options.copy()?,
+        None => return Ok(scan),
+    };
+    for (name, value) in options.into_iter().flatten() {
+        let name: String = name.extract()?;
+        scan = match &*name {
+            "start" => {
+                start = Some(value);
+                scan
+            }
+            "stop" => {
+                stop = Some(value);
+                scan
+            }
+            "prefix" => {
+                prefix = Some(value);
+                scan
+            }
+            "reverse" if value.extract()? => scan.reverse(),
+            "reverse" => scan,
+            "skip" => scan.skip(value.extract()?),
+            "limit" => match value.extract::<Option<u64>>()? {
+                Some(limit) => scan.limit(limit),
+                None => scan,
+            },
+            "values" => scan.values(match value.extract::<&str>()? {
+                "each" => Values::Each,
+                "first" => Values::First,
+                "last" => Values::Last,
+                _ => {
+                    let reason = "the values are \"each\", \"first\" or \"last\"";
+                    return Err(PyValueError::new_err(reason));
+                }
+            }),
+            _ => continue,
+        };
+        rest.del_item(&name)?;
+    }
+    let keys = bounds(codec, start.as_ref(), stop.as_ref(), prefix.as_ref())?;
+    held_for(scan.range(keys), Some(&rest))
+}
+
+/// How long a stream holds a snapshot, from the arguments of `scan` and `resume`.
+fn held_for(mut scan: Scan, options: Option<&Bound<'_, PyDict>>) -> PyResult<Scan> {
+    let mut renewal = Renewal::never();
+    for (name, value) in options.into_iter().flatten() {
+        let name: String = name.extract()?;
+        renewal = match &*name {
+            "park_after" => {
+                scan = scan.park_after(seconds(&value)?);
+                renewal
+            }
+            "renew_pairs" => renewal.pairs(value.extract()?),
+            "renew_bytes" => renewal.bytes(value.extract()?),
+            "renew_commits" => renewal.commits(value.extract()?),
+            "renew_seconds" => renewal.time(seconds(&value)?),
+            _ => return Err(PyTypeError::new_err(format!("a stream has no option {name:?}"))),
+        };
+    }
+    Ok(scan.renewal(renewal))
+}
+
+/// Where the pairs come from.
+enum Source {
+    Tree(Box<Pairs<Store>>),
+    Log(Box<Pairs<Db>>),
+    Over,
+}
+
+/// Runs an expression over the pairs of either engine.
+macro_rules! pairs {
+    ($source:expr, |$pairs:ident| $body:expr, $over:expr) => {
+        match $source {
+            Source::Tree($pairs) => $body,
+            Source::Log($pairs) => $body,
+            Source::Over => $over,
+        }
+    };
+}
+
+/// Pairs of a table, one after the other: an iterator that tells where it is. Made by ``scan`` and
+/// ``resume``.
+#[pyclass(generic, module = "hedgerow")]
+pub(crate) struct Stream {
+    source: Mutex<Source>,
+    codecs: Codecs,
+    born: Born,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.born.is_here() {
+            mem::forget(mem::replace(self.get(), Source::Over));
+        }
+    }
+}
+
+impl Stream {
+    fn get(&mut self) -> &mut Source {
+        self.source.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new(source: Source, codecs: Codecs) -> Self {
+        Self { source: Mutex::new(source), codecs, born: Born::now() }
+    }
+
+    pub(crate) fn of_tree(
+        py: Python<'_>,
+        store: &Store,
+        scan: &Scan,
+        codecs: Codecs,
+    ) -> PyResult<Self> {
+        let pairs = py.detach(|| scan.pairs(store)).or_raise(py)?;
+        Ok(Self::new(Source::Tree(Box::new(pairs)), codecs))
+    }
+
+    pub(crate) fn of_log(py: Python<'_>, db: &Db, scan: &Scan, codecs: Codecs) -> PyResult<Self> {
+        let pairs = py.detach(|| scan.pairs(db)).or_raise(py)?;
+        Ok(Self::new(Source::Log(Box::new(pairs)), codecs))
+    }
+
+    /// What is left of the stream of a token.
+    pub(crate) fn rest<S: hedgerow::stream::Source>(
+        py: Python<'_>,
+        store: &S,
+        token: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Scan> {
+        let token = Token::from_bytes(&bytes_of(token)?).or_raise(py)?;
+        held_for(Scan::resume(&token, store).or_raise(py)?, options)
+    }
+}
+
+#[pymethods]
+impl Stream {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.born.check(py)?;
+        let source = self.get();
+        let copy = |key: hedgerow::tree::Bytes<'_>, value: hedgerow::tree::Bytes<'_>| {
+            (key.to_vec(), value.to_vec())
+        };
+        let pair = py.detach(|| pairs!(source, |pairs| pairs.see(copy), Ok(None))).or_raise(py)?;
+        let Some((key, value)) = pair else { return Ok(None) };
+        give(py, &self.codecs, Kind::Items, (&*key).into(), (&*value).into()).map(Some)
+    }
+
+    /// The next pairs, at most ``n`` of them, read with one call; an empty list after the last.
+    fn take<'py>(&mut self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyList>> {
+        self.born.check(py)?;
+        let (source, mut batch) = (self.get(), Batch::default());
+        py.detach(|| pairs!(source, |pairs| batch.fill(pairs, n, usize::MAX), Ok(())))
+            .or_raise(py)?;
+        let codecs = &self.codecs;
+        let pairs = batch.iter().map(|(k, v)| give(py, codecs, Kind::Items, k.into(), v.into()));
+        PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// How far it came, as bytes: ``resume`` goes on from here, also in another process.
+    fn token<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.born.check(py)?;
+        let closed = Err(hedgerow::Error::WrongTransaction);
+        let token = pairs!(self.get(), |pairs| pairs.token(), closed).or_raise(py)?;
+        Ok(PyBytes::new(py, &token.to_bytes()))
+    }
+
+    /// Gives the snapshot back. The stream goes on with the newest one, after the last pair.
+    fn park(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.born.check(py)?;
+        pairs!(self.get(), |pairs| pairs.park(), Ok(())).or_raise(py)
+    }
+
+    /// Ends the stream, and lets its snapshot go.
+    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.born.check(py)?;
+        let source = mem::replace(self.get(), Source::Over);
+        py.detach(|| drop(source));
+        Ok(())
+    }
+
+    /// Whether it holds no snapshot at this moment.
+    #[getter]
+    fn parked(&mut self) -> bool {
+        pairs!(self.get(), |pairs| pairs.is_parked(), true)
+    }
+
+    /// How many pairs are left, where that is known.
+    #[getter]
+    fn remaining(&mut self) -> Option<u64> {
+        pairs!(self.get(), |pairs| pairs.remaining(), Some(0))
+    }
+
+    /// How many pairs were given.
+    #[getter]
+    fn given(&mut self) -> u64 {
+        pairs!(self.get(), |pairs| pairs.given(), 0)
+    }
+
+    /// The number of the commit that it sees, or saw before it was parked.
+    #[getter]
+    fn commit(&mut self) -> u64 {
+        pairs!(self.get(), |pairs| pairs.commit(), 0)
+    }
+}

@@ -1,0 +1,166 @@
+"""The store for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hedgerow
+from hedgerow import aio
+
+
+def run(tmp_path: Path, main: Callable[[aio.Store], Awaitable[None]]) -> None:
+    async def opened() -> None:
+        async with aio.Store(tmp_path / "store", durability="none") as store:
+            await main(store)
+
+    asyncio.run(opened())
+
+
+def test_the_docstring_runs() -> None:
+    assert doctest.testmod(aio).failed == 0
+
+
+def test_transactions_commit_and_abort(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        async with store.write() as txn:
+            t = await txn.table("t", key=int, value=str)
+            await t.put(1, "a")
+            await t.update((n, str(n)) for n in range(10, 2000))
+            await t.delete(slice(1000, None))
+            assert await t.get(1) == "a" and await t.get(5) is None
+            assert await t.get_many([1, 5]) == ["a", None]
+        with pytest.raises(RuntimeError):
+            async with store.write() as txn:
+                t = await txn.table("t", key=int, value=str)
+                await t.put(1, "b")
+                raise RuntimeError
+        async with store.read() as txn:
+            t = await txn.table("t", key=int, value=str)
+            assert await t.count() == 991 and await t.get(1) == "a"
+            assert [key async for key, _ in t.items(500)] == list(range(500, 1000))
+            assert await txn.run(lambda txn: txn.tables()) == ["t"]
+        assert len([0 async for _ in store.items("t", int, str)]) == 991
+
+    run(tmp_path, main)
+
+
+def test_the_loop_goes_on_while_a_writer_waits(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        order: list[Any] = []
+
+        async def write(name: str) -> None:
+            async with store.write() as txn:
+                order.append(name)
+                t = await txn.table("t")
+                await t.put(name.encode(), b"")
+                await asyncio.sleep(0.05)
+                order.append(name)
+
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.005)
+
+        ticking = asyncio.create_task(tick())
+        await asyncio.gather(*(write(str(n)) for n in range(5)))
+        ticking.cancel()
+        assert order[::2] == order[1::2] and len(order) == 10
+        assert ticks > 20
+
+    run(tmp_path, main)
+
+
+def test_a_waiting_task_can_be_cancelled(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        async with store.write() as txn:
+            await txn.table("t")
+
+            async def wait() -> None:
+                async with store.write():
+                    raise AssertionError("two writers")
+
+            task = asyncio.create_task(wait())
+            await asyncio.sleep(0.05)
+            task.cancel()
+            began = time.monotonic()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert time.monotonic() - began < 5
+        # The turn that the cancelled task may have had is given back.
+        async with asyncio.timeout(10):
+            async with store.write() as txn:
+                await txn.table("t")
+
+    run(tmp_path, main)
+
+
+def test_cancelling_inside_a_transaction_aborts_it(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        async def write() -> None:
+            async with store.write() as txn:
+                t = await txn.table("t", key=int)
+                for n in range(1_000_000):
+                    await t.put(n, b"")
+
+        task = asyncio.create_task(write())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with store.read() as txn:
+            assert await txn.run(lambda txn: txn.tables()) == []
+
+    run(tmp_path, main)
+
+
+def test_iteration_reads_one_batch_ahead_and_ends_early(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        async with store.write() as txn:
+            t = await txn.table("t", key=int)
+            await t.update((n, b"") for n in range(10_000))
+        seen = 0
+        items = store.items("t", int)
+        async for _ in items:
+            seen += 1
+            if seen == 700:
+                break
+        await items.aclose()  # type: ignore[attr-defined]
+        assert store.sync.readers() == []
+
+    run(tmp_path, main)
+
+
+def test_following(tmp_path: Path) -> None:
+    async def main(store: aio.Store) -> None:
+        async def write() -> None:
+            for n in range(20):
+                async with store.write() as txn:
+                    t = await txn.table("t", int, int)
+                    await t.put(0, n)
+
+        task = asyncio.create_task(write())
+        last = None
+        async with asyncio.timeout(20):
+            async for key, before, after in store.follow("t", int, int, interval=0.001):
+                assert before == last or last is None
+                last = after
+                if after == 19:
+                    break
+        await task
+
+    run(tmp_path, main)
+
+
+def test_the_store_has_to_be_open(tmp_path: Path) -> None:
+    with pytest.raises(hedgerow.ClosedError):
+        aio.Store(tmp_path / "store").sync
