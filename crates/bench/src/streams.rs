@@ -153,7 +153,7 @@ fn load(folder: &Path, pairs: Pairs) -> Result<()> {
     load_tree(&folder.join("tree"), pairs)?;
     let other = lmdb::Client::<lmdb::Original>::open(&lmdb_folder(folder)?, None)?;
     other.write(TABLE, Promise::Unsynced, |txn| {
-        each(pairs, |key, value| Ok(txn.append(key, value).map(|()| true)?)).map(drop)
+        each(pairs, |key, value| txn.append(key, value).map(|()| true)).map(drop)
     })
 }
 

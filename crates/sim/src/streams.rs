@@ -3,8 +3,8 @@
 //! followers beside the streams of the tree engine.
 //!
 //! What a stream must give next follows from three things: what it was asked for, the pairs that it
-//! gave last from either end, and the content of the commit that it says it sees. So the model keeps
-//! the content of every commit.
+//! gave last from either end, and the content of the commit that it says it sees. So the model
+//! keeps the content of every commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

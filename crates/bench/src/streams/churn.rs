@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hedgerow::Durability;
 use hedgerow::stream::{Pairs as Stream, Renewal, Scan};
-use hedgerow::tree::Store;
+use hedgerow::tree::{Snapshot as _, Store};
 
 use super::{Goal, Pairs, Row, TABLE, load_tree};
 use crate::data::Generator;

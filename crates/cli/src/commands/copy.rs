@@ -28,8 +28,8 @@ pub(crate) struct Args {
     /// Leave out free pages and fill the others anew
     #[arg(long)]
     pub(super) compact: bool,
-    /// Go on until Ctrl-C: make the target, which may be there from before, like the store after each
-    /// commit (engine tree). In the store, pins of this name keep what is needed to go on
+    /// Go on until Ctrl-C: make the target, which may be there from before, like the store after
+    /// each commit (engine tree). In the store, pins of this name keep what is needed to go on
     #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with_all = ["compact", "even_damaged"])]
     pub(super) follow: Option<Name>,
     /// With --follow: the engine of a new target

@@ -21,8 +21,8 @@ use crate::{json, wait};
 /// takes two lines. After the changes of a commit comes a line of the word `commit`, its number and
 /// a mark. Commits that follow each other faster than they are printed come as one.
 ///
-/// With a name, the store keeps what is needed to go on: the next `follow` of that name begins where
-/// this one ended. `--forget` lets that go.
+/// With a name, the store keeps what is needed to go on: the next `follow` of that name begins
+/// where this one ended. `--forget` lets that go.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

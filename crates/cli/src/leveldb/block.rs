@@ -11,6 +11,9 @@ pub(super) struct Entries {
     key: Vec<u8>,
 }
 
+/// A key and its value.
+type Pair<'e> = (&'e [u8], &'e [u8]);
+
 impl Entries {
     /// The entries of a block; `None` if its end makes no sense.
     pub(super) fn new(block: Vec<u8>) -> Option<Self> {
@@ -21,7 +24,7 @@ impl Entries {
 
     /// The next key and the place of its value; `None` at the end, and an error where the block
     /// makes no sense.
-    pub(super) fn next(&mut self) -> Option<Result<(&[u8], &[u8]), &'static str>> {
+    pub(super) fn next(&mut self) -> Option<Result<Pair<'_>, &'static str>> {
         if self.at >= self.end {
             return None;
         }

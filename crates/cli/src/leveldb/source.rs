@@ -49,6 +49,9 @@ fn refused(doing: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::io(doing, path.display(), error)
 }
 
+/// What is called with each key, value and the number of bytes read so far.
+pub(crate) type See<'s> = &'s mut dyn FnMut(&[u8], &[u8], u64) -> Result<(), Failure>;
+
 impl Database {
     /// Reads what a folder has beside its tables.
     ///
@@ -131,10 +134,10 @@ impl Database {
 
     fn read_batch(&mut self, record: &[u8]) -> Option<()> {
         let (head, records) = record.split_at_checked(COUNT_OFFSET)?;
-        let mut sequence = Reader(head).u64()?;
+        let first = Reader(head).u64()?;
         let mut reader = Reader(records);
         let count = reader.u32()?;
-        for _ in 0..count {
+        for sequence in (first..).take(count as usize) {
             let kind = reader.byte()?;
             let key = reader.string()?.to_vec();
             let value = match kind {
@@ -146,7 +149,6 @@ impl Database {
             if newest.0 <= sequence {
                 *newest = (sequence, value);
             }
-            sequence += 1;
         }
         reader.0.is_empty().then_some(())
     }
@@ -174,11 +176,7 @@ impl Database {
     ///
     /// # Errors
     /// Those of `see`, and of reading.
-    pub(crate) fn for_each(
-        &mut self,
-        after: Option<&[u8]>,
-        see: &mut dyn FnMut(&[u8], &[u8], u64) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    pub(crate) fn for_each(&mut self, after: Option<&[u8]>, see: See<'_>) -> Result<(), Failure> {
         let mut merged = Merged::new(self, after)?;
         let mut last: Option<Vec<u8>> = after.map(<[u8]>::to_vec);
         while let Some(entry) = merged.next(self)? {

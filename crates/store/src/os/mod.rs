@@ -271,8 +271,8 @@ pub trait SharedLock: Send + Sync {
     /// system call where there are none.
     fn ring(&self);
     /// Sleeps until `is_there` answers true, which is asked after each ring; at most `most`
-    /// (`None`: for ever). Returns whether it did. What is waited for must be stored in sequentially
-    /// consistent order before the ring.
+    /// (`None`: for ever). Returns whether it did. What is waited for must be stored in
+    /// sequentially consistent order before the ring.
     fn wait_for_ring(&self, is_there: &dyn Fn() -> bool, most: Option<std::time::Duration>)
     -> bool;
     /// Takes a reader slot (the table grows); the slot pins nothing yet.

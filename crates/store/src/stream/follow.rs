@@ -17,8 +17,8 @@ const FORM: u8 = 2;
 /// the commit before them need not be kept.
 const COMMITS_KEPT: u64 = 1000;
 
-/// Follows a store: first everything that it holds, then what each commit changes, without a gap and
-/// without a repeat.
+/// Follows a store: first everything that it holds, then what each commit changes, without a gap
+/// and without a repeat.
 ///
 /// A [`Step`] leads from one commit to a later one, and is all or nothing: it shows the two moments
 /// and what is different between them. Commits that were made while the follower was busy come as
@@ -27,13 +27,14 @@ const COMMITS_KEPT: u64 = 1000;
 ///
 /// # Going on later
 ///
-/// A follower with a [name](Follow::named) goes on where it stopped, also after a restart or a power
-/// cut. Two [pins](Store::pin) keep the commits that it needs: one of its name keeps the commit to
-/// which its consumer has come, and `NAME.next` that to which the step leads that was given last.
-/// Asking for the next step, or [`Follow::done`], says that the last one was dealt with. If the
-/// process dies before, the same step is given again. A consumer that stores each step's
-/// [`Mark`] together with what it makes of the step can [go on from there](Follow::resume), and sees
-/// each change exactly once. Two followers of one name must not be at work at the same time.
+/// A follower with a [name](Follow::named) goes on where it stopped, also after a restart or a
+/// power cut. Two [pins](Store::pin) keep the commits that it needs: one of its name keeps the
+/// commit to which its consumer has come, and `NAME.next` that to which the step leads that was
+/// given last. Asking for the next step, or [`Follow::done`], says that the last one was dealt
+/// with. If the process dies before, the same step is given again. A consumer that stores each
+/// step's [`Mark`] together with what it makes of the step can [go on from there](Follow::resume),
+/// and sees each change exactly once. Two followers of one name must not be at work at the same
+/// time.
 ///
 /// A follower without a name costs its store no commit, and cannot go on later.
 ///
@@ -124,8 +125,8 @@ impl Follow {
         Ok(Self { base, ..Self::new(store, None) })
     }
 
-    /// Goes on where a follower of this name stopped; if there was none, begins with everything that
-    /// is in the store.
+    /// Goes on where a follower of this name stopped; if there was none, begins with everything
+    /// that is in the store.
     ///
     /// # Errors
     /// As [`Store::read_pin`].
@@ -140,7 +141,8 @@ impl Follow {
     /// Goes on after the step of a mark, which a named follower of this name has given.
     ///
     /// # Errors
-    /// [`Error::TooOld`] if that commit is not kept; [`Error::Argument`] for a mark of another store.
+    /// [`Error::TooOld`] if that commit is not kept; [`Error::Argument`] for a mark of another
+    /// store.
     pub fn resume(mut self, mark: &Mark) -> Result<Self> {
         if mark.store != self.store.id() {
             return Err(Error::argument("the mark is one of another store"));
@@ -396,7 +398,3 @@ impl FromStr for Mark {
         Self::from_bytes(&parse_digits(text)?)
     }
 }
-
-#[cfg(test)]
-#[path = "follow/tests.rs"]
-mod tests;

@@ -176,8 +176,8 @@ impl Scan {
         self
     }
 
-    /// Without the first `n` pairs of the first snapshot. The tree engine goes there in one descent; the lsm engine
-    /// walks.
+    /// Without the first `n` pairs of the first snapshot. The tree engine goes there in one
+    /// descent; the lsm engine walks.
     pub fn skip(mut self, n: u64) -> Self {
         self.skip = n;
         self

@@ -37,12 +37,13 @@ impl Replica for Db {}
 ///
 /// The second store goes from one commit of the first to a later one, each time in a single commit,
 /// and knows to which one it has come. So it is at any time, also after a power cut of either, what
-/// the first one was at some commit, and it goes on from there. It is to be written by nothing else;
-/// it may be read, copied and backed up. Besides the tables of the first store it has one of its own,
-/// `hedgerow.standby`.
+/// the first one was at some commit, and it goes on from there. It is to be written by nothing
+/// else; it may be read, copied and backed up. Besides the tables of the first store it has one of
+/// its own, `hedgerow.standby`.
 ///
 /// A store of the lsm engine takes tables of whatever order, the keys being ordered bytewise there,
-/// but none with duplicates. A dropped table leaves an empty keyspace if the process dies just then.
+/// but none with duplicates. A dropped table leaves an empty keyspace if the process dies just
+/// then.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -69,13 +70,13 @@ pub struct Standby<T: Replica> {
 }
 
 impl<T: Replica + Clone> Standby<T> {
-    /// Makes `target` keep up with `source`, from nothing or from where it has come. In `source`, two
-    /// pins of this name keep what is needed: see [`Follow`].
+    /// Makes `target` keep up with `source`, from nothing or from where it has come. In `source`,
+    /// two pins of this name keep what is needed: see [`Follow`].
     ///
     /// # Errors
-    /// [`Error::Argument`] if the target holds tables and is not a standby, or one of another store;
-    /// [`Error::TooOld`] if the source does not keep the commit to which it has come: make a new one;
-    /// those of [`Follow::named`].
+    /// [`Error::Argument`] if the target holds tables and is not a standby, or one of another
+    /// store; [`Error::TooOld`] if the source does not keep the commit to which it has come: make a
+    /// new one; those of [`Follow::named`].
     pub fn new(source: &Store, name: impl AsRef<[u8]>, target: &T) -> Result<Self> {
         let mut follow = Follow::named(source, name)?;
         if let Some(mark) = target.mark()? {
@@ -97,9 +98,9 @@ impl<T: Replica + Clone> Standby<T> {
     /// then.
     ///
     /// # Errors
-    /// As [`Follow::step`]; those of writing to the second store, which stays at the commit to which
-    /// it had come; [`Error::WrongTable`] for a table that its engine cannot hold. After an error the
-    /// standby is to be made anew.
+    /// As [`Follow::step`]; those of writing to the second store, which stays at the commit to
+    /// which it had come; [`Error::WrongTable`] for a table that its engine cannot hold. After an
+    /// error the standby is to be made anew.
     pub fn step(&mut self, most: Option<Duration>) -> Result<Option<u64>> {
         let Some(step) = self.follow.step(most)? else { return Ok(None) };
         self.target.apply(&step, self.durability)?;

@@ -85,14 +85,14 @@ impl Store {
         Ok(is_found)
     }
 
-    /// Has each name keep the commit that a transaction reads, as [`Store::pin`] does with the newest
-    /// one, and drops the pins of names without a transaction; all in one commit. A pin of a name
-    /// that is there is moved.
+    /// Has each name keep the commit that a transaction reads, as [`Store::pin`] does with the
+    /// newest one, and drops the pins of names without a transaction; all in one commit. A pin of a
+    /// name that is there is moved.
     ///
     /// # Errors
-    /// [`Error::Argument`] if there would be more than 64 pins, for a name that no pin can have, and
-    /// for a transaction of another store; [`Error::WrongTransaction`] if one was reset; those of
-    /// [`Store::pin`]. Nothing is changed then.
+    /// [`Error::Argument`] if there would be more than 64 pins, for a name that no pin can have,
+    /// and for a transaction of another store; [`Error::WrongTransaction`] if one was reset; those
+    /// of [`Store::pin`]. Nothing is changed then.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {

@@ -177,8 +177,8 @@ pub trait Snapshot: sealed::Sealed + Sized {
         self.open_table(table).map(OpenTable::info)
     }
 
-    /// The options with which a table was created: with them, another store gets a table of the same
-    /// kind. Functions of custom orders are those with which this transaction has opened it.
+    /// The options with which a table was created: with them, another store gets a table of the
+    /// same kind. Functions of custom orders are those with which this transaction has opened it.
     fn table_options(&self, table: Table) -> Result<TableOptions> {
         self.open_table(table).map(OpenTable::options)
     }

@@ -563,10 +563,10 @@ impl Store {
         self.inner.latest_number()
     }
 
-    /// Sleeps until there is a newer commit than `commit`, of this or another process, at most `most`
-    /// (`None`: without limit); returns whether there is one. A writer wakes all that wait, within
-    /// some ten microseconds on Linux and a millisecond elsewhere; where no process waits, that
-    /// costs it nothing.
+    /// Sleeps until there is a newer commit than `commit`, of this or another process, at most
+    /// `most` (`None`: without limit); returns whether there is one. A writer wakes all that wait,
+    /// within some ten microseconds on Linux and a millisecond elsewhere; where no process waits,
+    /// that costs it nothing.
     ///
     /// The newer commit may not be on stable storage yet: [`Store::sync`] waits for that.
     ///

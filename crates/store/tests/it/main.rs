@@ -16,6 +16,7 @@ mod cursors;
 mod duplicates;
 mod examples;
 mod files;
+mod follow;
 mod identify;
 mod large;
 mod lsm;

@@ -3,18 +3,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::*;
-use crate::Durability;
-use crate::key::prefix;
-use crate::os::sim::{Config, CrashMode, SimSystem};
-use crate::tree::{Change, TableOptions, mix};
+use hedgerow::key::prefix;
+use hedgerow::os::sim::{Config, CrashMode, SimSystem};
+use hedgerow::stream::{Follow, Mark, Step};
+use hedgerow::tree::{Bytes, Change, ReadTxn, Snapshot, Store, TableChange, TableOptions};
+use hedgerow::{Durability, Error};
 
 type Pairs = BTreeSet<(Vec<u8>, Vec<u8>)>;
 /// The pairs of each table.
 type Content = BTreeMap<Vec<u8>, Pairs>;
 
+/// After this many commits of other tables a follower of one gives an empty step.
+const COMMITS_KEPT: u64 = 1000;
+
 const TABLES: [(&str, bool); 3] = [("plain", false), ("pairs", true), ("other", false)];
+
+fn mix(n: u64) -> u64 {
+    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 27)
+}
 
 fn content(txn: &ReadTxn) -> Content {
     let scan = |name: &[u8]| {
@@ -62,9 +73,7 @@ fn apply(content: &mut Content, step: &Step, is_repeated: bool) {
         }
         let pairs = content.get_mut(change.name()).unwrap();
         for change in step.changes(change.name()).unwrap() {
-            let pair = |key: crate::tree::Bytes<'_>, value: crate::tree::Bytes<'_>| {
-                (key.to_vec(), value.to_vec())
-            };
+            let pair = |key: Bytes<'_>, value: Bytes<'_>| (key.to_vec(), value.to_vec());
             match change.unwrap() {
                 Change::Added { key, value } => {
                     assert!(pairs.insert(pair(key, value)) || is_repeated);
