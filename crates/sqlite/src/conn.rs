@@ -1,9 +1,9 @@
-//! A connection to a store: its transaction, the savepoints in it, and the tables that hold SQLite's
-//! trees.
+//! A connection to a store: its transaction, the savepoints in it, and the tables that hold
+//! SQLite's trees.
 //!
 //! A tree of SQLite's is known by a number, its *root*; tree 1 is the schema. Here it is a table of
-//! the store named `sqlite/` and the root in decimal. The table `sqlite/meta` keeps SQLite's sixteen
-//! numbers and the root that the next tree gets.
+//! the store named `sqlite/` and the root in decimal. The table `sqlite/meta` keeps SQLite's
+//! sixteen numbers and the root that the next tree gets.
 
 use std::collections::HashMap;
 use std::path::Path;

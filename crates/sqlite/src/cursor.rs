@@ -1,5 +1,5 @@
-//! A cursor on a tree of SQLite's: a cursor of the engine, and the entry that it stands on as SQLite
-//! asks for it.
+//! A cursor on a tree of SQLite's: a cursor of the engine, and the entry that it stands on as
+//! SQLite asks for it.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 
