@@ -114,7 +114,7 @@ fn processor() -> u64 {
 /// What a statement gives, as text.
 fn answer(db: &Connection, sql: &str, to: &mut String) -> Result<()> {
     for part in sql.split(';').filter(|part| !part.trim().is_empty()) {
-        let mut statement = db.prepare_cached(part)?;
+        let mut statement = db.prepare(part)?;
         let columns = statement.column_count();
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {

@@ -18,7 +18,8 @@ fn write(path: &Path) {
     loop {
         db.execute_batch(&format!(
             "begin; insert into done values({n}); insert into t(b,c) with recursive x(i) as
-             (values(1) union all select i+1 from x where i<20) select {n}, hex(randomblob(i*9)) from x;
+             (values(1) union all select i+1 from x where i<20) select {n},
+             hex(randomblob(i*9)) from x;
              delete from t where b={n}-30; update t set c='x'||c where b={n}-3; savepoint s;
              delete from t; rollback to s; commit"
         ))

@@ -1,5 +1,7 @@
 //! The library through `rusqlite`: what SQLite does on files of its own it does on stores.
 
+#![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+
 use sqlite as _;
 
 mod copies;

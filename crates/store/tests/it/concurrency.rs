@@ -219,3 +219,30 @@ fn who_waits_for_a_writer_learns_which_and_gives_up_in_time() {
     assert!(scratch.store.begin_write_alone_within(Duration::from_secs(20)).unwrap().is_some());
     assert!(scratch.store.begin_write_within(Duration::MAX).unwrap().is_some());
 }
+
+/// A transaction that commits and reads on sees its own commit, also while other threads wait to
+/// write.
+#[test]
+fn a_commit_that_reads_on_sees_itself() {
+    let scratch = Scratch::new();
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.commit().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let store = &scratch.store;
+            scope.spawn(move || {
+                for i in 0..100 {
+                    let mut txn = store.begin_write().unwrap();
+                    let table = txn.table("t").unwrap();
+                    let value = (thread * 1000 + i).to_be_bytes();
+                    txn.put(table, b"last", &value).unwrap();
+                    let txn = txn.commit_and_read(Durability::Eventual).unwrap();
+                    let table = txn.table("t").unwrap();
+                    assert_eq!(txn.get(table, b"last").unwrap().unwrap(), value);
+                }
+            });
+        }
+    });
+    scratch.check();
+}

@@ -126,3 +126,30 @@ fn an_open_table_takes_other_functions() {
     let other = TableOptions::new().order(Order::custom("p", |a: &[u8], b: &[u8]| a.cmp(b)));
     assert!(matches!(txn.set_order_functions(table, &other), Err(Error::TableOptions { .. })));
 }
+
+/// A custom order may compare more than a page holds: keys are longer than in other tables.
+#[test]
+fn a_custom_order_takes_keys_of_any_length() {
+    let scratch = Scratch::new();
+    let by_length = Order::custom("by length", |a: &[u8], b: &[u8]| a.len().cmp(&b.len()));
+    let options = TableOptions::new().order(by_length);
+    let lengths = [3_usize, 600, 65_536, 3_000_000, 70_000, 1];
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.create_table("t", &options).unwrap();
+    for length in lengths {
+        txn.put(table, &vec![b'k'; length], b"v").unwrap();
+    }
+    txn.commit().unwrap();
+    let txn = scratch.store.begin_read().unwrap();
+    let table = txn.table_with("t", &options).unwrap();
+    let found = all(&txn, table).into_iter().map(|(key, _)| key.len()).collect::<Vec<_>>();
+    assert_eq!(found, [1, 3, 600, 65_536, 70_000, 3_000_000]);
+    assert!(txn.get(table, &vec![b'x'; 70_000]).unwrap().is_some());
+    scratch.check();
+    drop(txn);
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table_with("t", &options).unwrap();
+    assert!(txn.delete(table, &vec![b'y'; 3_000_000]).unwrap());
+    txn.commit().unwrap();
+    scratch.check();
+}
