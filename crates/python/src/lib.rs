@@ -9,6 +9,7 @@ mod fork;
 mod html;
 mod log;
 mod long;
+mod mdb;
 mod sink;
 mod store;
 mod stream;
@@ -25,6 +26,8 @@ mod _hedgerow {
     use crate::diff::Changes;
     #[pymodule_export]
     use crate::log::{Batch, Keyspace, Log, LogTransaction, LogWalk, Snapshot};
+    #[pymodule_export]
+    use crate::mdb::{MdbCursor, MdbEnv, MdbTxn, mdb_message, mdb_version_of};
     #[pymodule_export]
     use crate::sink::Sink;
     #[pymodule_export]

@@ -54,7 +54,7 @@ mod tree;
 mod tests;
 
 pub use batch::{Batch, Batches};
-pub use held::{Pair, Value};
+pub use held::{Pair, Run, Value};
 pub use join::{Input, Join, Joined, Kind};
 pub use lsm::LsmWalk;
 pub use pairs::{Event, Pairs};

@@ -33,7 +33,9 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hedgerow", &[]),
     ("hedgerow-cli", &["hedgerow"]),
     ("lmdb", &["hedgerow"]),
-    ("hedgerow-python", &["hedgerow"]),
+    // `hedgerow.lmdb` is a program on the C interface, which the module brings along.
+    ("hedgerow-python", &["hedgerow", "lmdb-in-python"]),
+    ("lmdb-in-python", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),
 ];
