@@ -1,8 +1,10 @@
 //! The Python module `hedgerow._hedgerow`: the store's two engines in Python's habits. It
 //! translates; what it needs and the library lacks is added to the library.
 
+mod arrow;
 mod buffer;
 mod codec;
+mod columns;
 mod diff;
 mod errors;
 mod fork;

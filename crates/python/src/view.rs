@@ -7,12 +7,14 @@ use hedgerow::tree::{self, Bytes, Cursor, Snapshot};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PySlice};
+use pyo3::types::{PyCapsule, PyList, PySlice};
 use std::sync::Arc;
 
+use crate::arrow;
 use crate::buffer;
 use crate::codec::Codec;
-use crate::errors::OrRaise;
+use crate::columns::Columns;
+use crate::errors::{OrRaise, raise};
 use crate::table::{Codecs, Table, bounds, owned};
 use crate::txn::{Transaction, look};
 
@@ -147,6 +149,19 @@ impl View {
         }
     }
 
+    /// The view as an Arrow stream.
+    pub(crate) fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let table = self.table.get();
+        let Some(snapshot) = table.txn.get().snapshot(py)? else {
+            return raise(py, "ArgumentError", "only a read transaction gives Arrow streams");
+        };
+        let (scan, store) = (self.span.scan(&table.name, self.kind), table.txn.get().store(py)?);
+        let pairs = py.detach(|| scan.pairs_of(&store, snapshot)).or_raise(py)?;
+        let key = (self.kind != Kind::Values).then_some(&table.codecs.key);
+        let value = (self.kind != Kind::Keys).then_some(&table.codecs.value);
+        arrow::export(py, pairs, Columns::new(key, value))
+    }
+
     pub(crate) fn iterate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let table = self.table.get();
         let source = match table.txn.get().snapshot(py)? {
@@ -204,6 +219,18 @@ impl View {
             _ => return Err(PyValueError::new_err("a view has steps of 1 or -1")),
         };
         Ok(Bound::new(py, self.with(py, span))?.into_any())
+    }
+
+    /// The view as a stream of the Arrow C data interface, which pyarrow, polars, duckdb and others
+    /// take: columns ``key`` and ``value``, of a tuple ``key.0``, ``key.1`` and so on.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        self.arrow(py)
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

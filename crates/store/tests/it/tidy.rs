@@ -42,6 +42,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/lmdb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
     ("crates/lmdb/src/abi.rs", "types of the caller's functions"),
     ("crates/lmdb/src/arena.rs", "memory that is handed out to C"),
+    ("crates/python/src/arrow.rs", "the structs of pointers of the Arrow C data interface"),
     ("crates/python/src/buffer.rs", "values that Python reads in place"),
     ("crates/python/src/mdb.rs", "the C interface of LMDB, ours, which gets pointers"),
     ("crates/bench/src/engines/*.rs", "the C interfaces of other engines"),
