@@ -2,8 +2,8 @@
 //! py-lmdb's interface of them.
 //!
 //! An object holds a pointer as long as it lives, and nothing is called with a pointer that has
-//! ended: a transaction is used under its lock, keeps its environment, and closes its cursors before
-//! it ends; an environment is closed only when it has no transaction.
+//! ended: a transaction is used under its lock, keeps its environment, and closes its cursors
+//! before it ends; an environment is closed only when it has no transaction.
 
 #![expect(unsafe_code, reason = "the interface of C gets pointers")]
 

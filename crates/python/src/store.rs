@@ -279,8 +279,8 @@ impl Store {
 
     /// The pairs of a table as a stream: see ``Stream``.
     ///
-    /// ``start``, ``stop``, ``prefix`` and ``reverse`` are as those of ``Table.items``; ``skip`` and
-    /// ``limit`` are numbers of pairs; ``values`` is ``"each"``, ``"first"`` or ``"last"`` of each
+    /// ``start``, ``stop``, ``prefix`` and ``reverse`` are as those of ``Table.items``; ``skip``
+    /// and ``limit`` are numbers of pairs; ``values`` is ``"each"``, ``"first"`` or ``"last"`` of each
     /// key. The snapshot is exchanged for the newest one after ``renew_pairs``, ``renew_bytes``,
     /// ``renew_seconds`` or ``renew_commits``, and given back when for ``park_after`` seconds no
     /// pair was asked for.

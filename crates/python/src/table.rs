@@ -502,8 +502,8 @@ impl Table {
         self.put_all(py, &mut waiting)
     }
 
-    /// Puts the rows of an Arrow stream: of anything with ``__arrow_c_stream__``, such as a table of
-    /// pyarrow or a data frame of polars. ``key`` and ``value`` name the columns, several for a
+    /// Puts the rows of an Arrow stream: of anything with ``__arrow_c_stream__``, such as a table
+    /// of pyarrow or a data frame of polars. ``key`` and ``value`` name the columns, several for a
     /// tuple; by default they are called as this table's own stream calls them. Without a column
     /// (``value=()``) values are empty. Answers the number of rows.
     #[pyo3(signature = (data, key=None, value=None))]

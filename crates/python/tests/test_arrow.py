@@ -83,6 +83,7 @@ def test_tuples_are_columns(store: Store) -> None:
 
 def test_all_formats_are_taken(store: Store) -> None:
     pa = pytest.importorskip("pyarrow")
+    t: Any
     texts = [f"text {n}" + "x" * (n % 20) for n in range(50)]
     for kind in (pa.string(), pa.large_string(), pa.string_view()):
         table = pa.table({"key": pa.array(texts, kind), "value": pa.array(range(50), pa.uint8())})

@@ -146,9 +146,9 @@ impl<S: Source> Pairs<S> {
         })
     }
 
-    /// Fills a run with the next pairs: at most this many, and no further one after this many bytes.
-    /// It has none after the last pair. A snapshot that is to be exchanged for a newer one is
-    /// exchanged between two runs.
+    /// Fills a run with the next pairs: at most this many, and no further one after this many
+    /// bytes. It has none after the last pair. A snapshot that is to be exchanged for a newer one
+    /// is exchanged between two runs.
     ///
     /// # Errors
     /// As [`Pairs::event`].
