@@ -14,7 +14,7 @@ version=${PY_LMDB_VERSION:-3.0.0}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$python" -m venv --system-site-packages "$work/env"
+"$python" -m venv "$work/env"
 "$work/env/bin/pip" --quiet --disable-pip-version-check install \
     'pytest<9' pytest-forked setuptools wheel cffi patch-ng
 "$work/env/bin/pip" --quiet --disable-pip-version-check download \
@@ -33,9 +33,10 @@ from hedgerow.lmdb import __all__, __doc__, open
 END
 printf "__version__ = '%s'\n" "$version" >> "$work/run/lmdb/__init__.py"
 
-# The packages of PYTHON's environment come after those of the new one.
-packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-(cd "$work/run" && LMDB_FORCE_SYSTEM=1 PYTHONPATH="$work/run:$packages" \
+# Only hedgerow comes from PYTHON's environment, not the pytest that may be there.
+package=$(cd / && "$python" -c 'import hedgerow, os; print(os.path.dirname(hedgerow.__file__))')
+ln -s "$package" "$work/run/hedgerow"
+(cd "$work/run" && LMDB_FORCE_SYSTEM=1 PYTHONPATH="$work/run" \
     timeout 1500 "$work/env/bin/python" -m pytest --forked -q -rA -m '' \
     --continue-on-collection-errors -p no:cacheprovider tests > run.log 2>&1) || true
 tail -n 1 "$work/run/run.log"
