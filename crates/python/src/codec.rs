@@ -179,7 +179,7 @@ impl Codec {
     }
 
     /// What the bytes of the store say.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decode<'py>(
         &self,
         py: Python<'py>,
@@ -187,6 +187,12 @@ impl Codec {
     ) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Bytes => Ok(joined(py, bytes)?.into_any()),
+            _ => self.decode_other(py, bytes),
+        }
+    }
+
+    fn decode_other<'py>(&self, py: Python<'py>, bytes: Bytes<'_>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
             Self::View => Ok(PyMemoryView::from(joined(py, bytes)?.as_any())?.into_any()),
             Self::Str => match std::str::from_utf8(&bytes.to_cow()) {
                 Ok(text) => Ok(PyString::new(py, text).into_any()),
@@ -237,17 +243,29 @@ pub(crate) fn bytes_of<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]
     }
 }
 
+/// Strings up to this length are put together before Python's room for them is had.
+const SHORT: usize = 64;
+
 /// A copy of a string of the store.
 #[inline]
 pub(crate) fn joined<'py>(py: Python<'py>, bytes: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
     match bytes.parts() {
         (whole, []) | ([], whole) => Ok(PyBytes::new(py, whole)),
-        (first, second) => PyBytes::new_with(py, bytes.len(), |room| {
-            let (front, back) = room.split_at_mut(first.len());
-            front.copy_from_slice(first);
-            back.copy_from_slice(second);
-            Ok(())
-        }),
+        (first, second) => {
+            let mut room = [0; SHORT];
+            if let Some(room) = room.get_mut(..bytes.len()) {
+                let (front, back) = room.split_at_mut(first.len());
+                front.copy_from_slice(first);
+                back.copy_from_slice(second);
+                return Ok(PyBytes::new(py, room));
+            }
+            PyBytes::new_with(py, bytes.len(), |room| {
+                let (front, back) = room.split_at_mut(first.len());
+                front.copy_from_slice(first);
+                back.copy_from_slice(second);
+                Ok(())
+            })
+        }
     }
 }
 

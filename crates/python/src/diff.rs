@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hedgerow::tree::{Change, Diff, ReadTxn, Snapshot};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::codec::Codec;
 use crate::errors::{OrRaise, raise};
@@ -97,11 +98,7 @@ impl Changes {
         slf
     }
 
-    fn __next__<'py>(
-        &mut self,
-        py: Python<'py>,
-    ) -> PyResult<Option<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>)>>
-    {
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         if self.waiting.is_empty() {
             py.detach(|| self.refill()).or_raise(py)?;
         }
@@ -110,7 +107,7 @@ impl Changes {
             value.map(|value| self.codecs.value.decode(py, (&*value).into())).transpose()
         };
         let key = self.codecs.key.decode(py, (&*change.key).into())?;
-        Ok(Some((key, value(change.before)?, value(change.after)?)))
+        (key, value(change.before)?, value(change.after)?).into_pyobject(py).map(Some)
     }
 }
 

@@ -1,14 +1,17 @@
 //! The Python module `hedgerow._hedgerow`: the store's two engines in Python's habits. It
 //! translates; what it needs and the library lacks is added to the library.
 
+mod arrow;
 mod buffer;
 mod codec;
+mod columns;
 mod diff;
 mod errors;
 mod fork;
 mod html;
 mod log;
 mod long;
+mod mdb;
 mod sink;
 mod store;
 mod stream;
@@ -25,6 +28,8 @@ mod _hedgerow {
     use crate::diff::Changes;
     #[pymodule_export]
     use crate::log::{Batch, Keyspace, Log, LogTransaction, LogWalk, Snapshot};
+    #[pymodule_export]
+    use crate::mdb::{MdbCursor, MdbEnv, MdbTxn, mdb_message, mdb_version_of};
     #[pymodule_export]
     use crate::sink::Sink;
     #[pymodule_export]

@@ -896,7 +896,7 @@ impl LogWalk {
                 held.born.check(py)?;
                 let Some(batches) = batches else { return Ok(None) };
                 let Some((key, value)) = batches.next(py)? else { return Ok(None) };
-                give(py, &self.codecs, self.kind, key.into(), value.into()).map(Some)
+                give(py, &self.codecs, self.kind, key, value).map(Some)
             }
             Source::Transaction { txn, handle, left } => {
                 if left.waiting.is_empty() && !left.is_over {

@@ -11,10 +11,12 @@ use hedgerow::tree::{
 };
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySlice};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyString};
 
+use crate::arrow;
 use crate::buffer;
 use crate::codec::{Codec, joined};
+use crate::columns::{self, Columns, Field};
 use crate::errors::{OrRaise, closed, raise};
 use crate::html;
 use crate::long;
@@ -500,6 +502,61 @@ impl Table {
         self.put_all(py, &mut waiting)
     }
 
+    /// Puts the rows of an Arrow stream: of anything with ``__arrow_c_stream__``, such as a table
+    /// of pyarrow or a data frame of polars. ``key`` and ``value`` name the columns, several for a
+    /// tuple; by default they are called as this table's own stream calls them. Without a column
+    /// (``value=()``) values are empty. Answers the number of rows.
+    #[pyo3(signature = (data, key=None, value=None))]
+    fn update_arrow(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let Codecs { key: key_codec, value: value_codec } = &*self.codecs;
+        let keys = column_names("key", key_codec, key)?;
+        let values = column_names("value", value_codec, value)?;
+        let choose = |fields: &[Field]| {
+            let find = |name: &String| {
+                let found = fields.iter().position(|field| field.name == *name);
+                found.ok_or_else(|| PyKeyError::new_err(format!("there is no column {name:?}")))
+            };
+            keys.iter().chain(&values).map(find).collect::<PyResult<Vec<_>>>()
+        };
+        let (mut waiting, mut rows) = (Pairs::default(), 0);
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        arrow::import(data, choose, |len, columns| {
+            let (of_key, of_value) = columns.split_at(keys.len());
+            for row in 0..len {
+                key.clear();
+                value.clear();
+                columns::encode(key_codec, of_key, row, &mut key)?;
+                if !of_value.is_empty() {
+                    columns::encode(value_codec, of_value, row, &mut value)?;
+                }
+                waiting.push(&key, &value);
+                if waiting.is_full() {
+                    self.put_all(py, &mut waiting)?;
+                }
+            }
+            rows += len as u64;
+            Ok(())
+        })?;
+        self.put_all(py, &mut waiting)?;
+        Ok(rows)
+    }
+
+    /// All pairs as an Arrow stream: see ``View.__arrow_c_stream__``.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        slf: &Bound<'py, Self>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        Self::view(slf, Span::default(), Kind::Items).arrow(slf.py())
+    }
+
     /// The value of a key; an absent key gets ``default`` first.
     fn setdefault<'py>(
         &self,
@@ -661,6 +718,29 @@ impl Table {
         let name = html::escaped(&String::from_utf8_lossy(&table.name));
         let grid = html::grid(&["", "key", "value"], &rows);
         Ok(format!("<div><b>{name}</b> {len} pairs{grid}</div>"))
+    }
+}
+
+/// The names of the columns of keys or values.
+fn column_names(
+    what: &str,
+    codec: &Codec,
+    given: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<String>> {
+    let width = columns::width(codec);
+    let names: Vec<String> = match given {
+        None if width == 1 && !matches!(codec, Codec::Tuple(_)) => vec![what.to_owned()],
+        None => Columns::new(Some(codec), None)
+            .fields()
+            .into_iter()
+            .map(|field| field.name.replacen("key", what, 1))
+            .collect(),
+        Some(name) if name.is_instance_of::<PyString>() => vec![name.extract()?],
+        Some(names) => names.extract()?,
+    };
+    match names.len() == width || (names.is_empty() && what == "value") {
+        true => Ok(names),
+        false => Err(PyTypeError::new_err(format!("the table takes {width} columns for a {what}"))),
     }
 }
 

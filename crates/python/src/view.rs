@@ -2,17 +2,19 @@
 
 use std::collections::Bound as End;
 
-use hedgerow::stream::{Batch, Pairs, Scan, Value, Values};
+use hedgerow::stream::{Pairs, Run, Scan, Value, Values};
 use hedgerow::tree::{self, Bytes, Cursor, Snapshot};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PySlice};
+use pyo3::types::{PyCapsule, PyList, PySlice};
 use std::sync::Arc;
 
+use crate::arrow;
 use crate::buffer;
 use crate::codec::Codec;
-use crate::errors::OrRaise;
+use crate::columns::Columns;
+use crate::errors::{OrRaise, raise};
 use crate::table::{Codecs, Table, bounds, owned};
 use crate::txn::{Transaction, look};
 
@@ -147,6 +149,19 @@ impl View {
         }
     }
 
+    /// The view as an Arrow stream.
+    pub(crate) fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let table = self.table.get();
+        let Some(snapshot) = table.txn.get().snapshot(py)? else {
+            return raise(py, "ArgumentError", "only a read transaction gives Arrow streams");
+        };
+        let (scan, store) = (self.span.scan(&table.name, self.kind), table.txn.get().store(py)?);
+        let pairs = py.detach(|| scan.pairs_of(&store, snapshot)).or_raise(py)?;
+        let key = (self.kind != Kind::Values).then_some(&table.codecs.key);
+        let value = (self.kind != Kind::Keys).then_some(&table.codecs.value);
+        arrow::export(py, pairs, Columns::new(key, value))
+    }
+
     pub(crate) fn iterate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let table = self.table.get();
         let source = match table.txn.get().snapshot(py)? {
@@ -206,6 +221,18 @@ impl View {
         Ok(Bound::new(py, self.with(py, span))?.into_any())
     }
 
+    /// The view as a stream of the Arrow C data interface, which pyarrow, polars, duckdb and others
+    /// take: columns ``key`` and ``value``, of a tuple ``key.0``, ``key.1`` and so on.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        self.arrow(py)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         let what = match self.kind {
             Kind::Items => "items",
@@ -221,7 +248,7 @@ impl View {
 }
 
 /// What is given of a pair.
-#[inline]
+#[inline(always)]
 pub(crate) fn give<'py>(
     py: Python<'py>,
     codecs: &Codecs,
@@ -242,36 +269,36 @@ pub(crate) fn give<'py>(
 /// The first batch has this many pairs, and later ones up to that many, and bytes.
 const PAIRS_FIRST: usize = 8;
 const PAIRS_MAX: usize = 512;
-const BYTES_MAX: usize = 64 << 10;
+const BYTES_MAX: u64 = 64 << 10;
 
-/// Batches of a stream, read ahead: while one is read, other threads run.
+/// Runs of a stream, read ahead: while one is read, other threads run.
 pub(crate) struct Batches<S: hedgerow::stream::Source> {
     pairs: Pairs<S>,
-    batch: Batch,
+    run: Run<S::Snapshot>,
     at: usize,
     size: usize,
 }
 
 impl<S: hedgerow::stream::Source> Batches<S> {
     pub(crate) fn new(pairs: Pairs<S>) -> Self {
-        Self { pairs, batch: Batch::default(), at: 0, size: PAIRS_FIRST }
+        Self { pairs, run: Run::default(), at: 0, size: PAIRS_FIRST }
     }
 
     /// Whether the next pair has yet to be read.
     fn is_empty(&self) -> bool {
-        self.at == self.batch.len()
+        self.at == self.run.len()
     }
 
     /// The next pair, in a batch that is read if need be.
     #[inline]
-    pub(crate) fn next(&mut self, py: Python<'_>) -> PyResult<Option<(&[u8], &[u8])>> {
+    pub(crate) fn next(&mut self, py: Python<'_>) -> PyResult<Option<(Bytes<'_>, Bytes<'_>)>> {
         if self.is_empty() {
-            let (batch, pairs, size) = (&mut self.batch, &mut self.pairs, self.size);
+            let (run, pairs, size) = (&mut self.run, &mut self.pairs, self.size);
             self.at = 0;
-            py.detach(|| batch.fill(pairs, size, BYTES_MAX)).or_raise(py)?;
+            py.detach(|| pairs.fill(run, size, BYTES_MAX)).or_raise(py)?;
             self.size = (2 * size).min(PAIRS_MAX);
         }
-        let pair = self.batch.get(self.at);
+        let pair = self.run.get(self.at);
         self.at += usize::from(pair.is_some());
         Ok(pair)
     }
@@ -388,7 +415,7 @@ impl Chunks {
         let Self { batches, codecs, kind } = self;
         let mut pairs = Vec::with_capacity(CHUNK);
         while let Some((key, value)) = batches.next(py)? {
-            pairs.push(give(py, codecs, *kind, key.into(), value.into())?);
+            pairs.push(give(py, codecs, *kind, key, value)?);
             if pairs.len() == CHUNK || batches.is_empty() {
                 break;
             }

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
 
 import hedgerow
+
+# Nothing is left in the folder from which the tests are run.
+set_hypothesis_home_dir(tempfile.mkdtemp())
 
 
 @pytest.fixture

@@ -125,7 +125,9 @@ class Store:
         self, table: Name, key: Any = None, value: Any = None, **options: Any
     ) -> AsyncIterator[tuple[Any, Any]]:
         """The pairs of a table, over one snapshot or what the options of ``Store.scan`` say."""
-        stream = await self.run(hedgerow.Store.scan, table, key, value, **options)
+        stream: hedgerow.Stream[Any, Any] = await self.run(
+            lambda store: store.scan(table, key, value, **options)
+        )
         ahead = self._readers.submit(stream.take, BATCH)
         try:
             while batch := await _done(ahead):

@@ -51,6 +51,17 @@ impl<S: Snapshot> Held<S> {
         item.map(|item| item.map(pair))
     }
 
+    /// Adds the next pair to a run of this snapshot; its size in bytes, or `None` after the last
+    /// pair.
+    #[inline]
+    pub(super) fn add_to(&mut self, run: &mut Run<S>, backwards: bool) -> Result<Option<u64>> {
+        let item = if backwards { self.walk.next_back() } else { self.walk.next() };
+        let Some(item) = item.transpose()? else { return Ok(None) };
+        let bytes = item.key().len() + item.value().len();
+        run.items.push(item);
+        Ok(Some(bytes as u64))
+    }
+
     /// Leaves out `n` pairs, and gives the next one.
     pub(super) fn nth(&mut self, backwards: bool, n: usize) -> Option<Result<Pair<S>>> {
         let item = if backwards { self.walk.nth_back(n) } else { self.walk.nth(n) };
@@ -119,6 +130,66 @@ impl<S: Snapshot> Pair<S> {
 impl<S: Snapshot> fmt::Debug for Pair<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pair").field("key", &self.key()).field("value", &self.value()).finish()
+    }
+}
+
+/// Some pairs of a stream, one after the other, which stay readable as long as this is kept: filled
+/// by [`Pairs::fill`](super::Pairs::fill). It copies nothing in the tree engine, and keeps the
+/// snapshot as one [`Pair`] does.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+/// # let mut sink = hedgerow::stream::Sink::new(&store, "n")?;
+/// # for n in 0..9_u8 { sink.put(&[n], &[])?; }
+/// # sink.finish()?;
+/// let mut pairs = hedgerow::stream::Scan::new("n").pairs(&store)?;
+/// let mut run = hedgerow::stream::Run::default();
+/// pairs.fill(&mut run, 5, 1 << 20)?;
+/// assert_eq!(run.len(), 5);
+/// assert_eq!(run.get(4).unwrap().0, [4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Run<S: Snapshot> {
+    // Before the snapshot, which they may borrow.
+    items: Vec<S::Item<'static>>,
+    snapshot: Option<Arc<S>>,
+}
+
+impl<S: Snapshot> Default for Run<S> {
+    fn default() -> Self {
+        Self { items: Vec::new(), snapshot: None }
+    }
+}
+
+impl<S: Snapshot> Run<S> {
+    /// How many pairs it has.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// A pair, by its number from 0 on: the key and the value.
+    #[inline]
+    pub fn get(&self, n: usize) -> Option<(Bytes<'_>, Bytes<'_>)> {
+        let item = self.items.get(n)?;
+        Some((item.key(), item.value()))
+    }
+
+    /// Without pairs, to take some of a snapshot.
+    pub(super) fn begin(&mut self, snapshot: &Arc<S>) {
+        self.items.clear();
+        self.snapshot = Some(Arc::clone(snapshot));
+    }
+
+    /// Without pairs and snapshot.
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+        self.snapshot = None;
     }
 }
 

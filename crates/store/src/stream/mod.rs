@@ -57,7 +57,7 @@ mod tests;
 
 pub use batch::{Batch, Batches};
 pub use follow::{Follow, Mark, Step};
-pub use held::{Pair, Value};
+pub use held::{Pair, Run, Value};
 pub use join::{Input, Join, Joined, Kind};
 pub use lsm::LsmWalk;
 pub use pairs::{Event, Pairs};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::held::{Held, Pair};
+use super::held::{Held, Pair, Run};
 use super::park;
 use super::scan::{Ends, Scan};
 use super::source::{Snapshot, Source};
@@ -146,6 +146,20 @@ impl<S: Source> Pairs<S> {
         })
     }
 
+    /// Fills a run with the next pairs: at most this many, and no further one after this many
+    /// bytes. It has none after the last pair. A snapshot that is to be exchanged for a newer one
+    /// is exchanged between two runs.
+    ///
+    /// # Errors
+    /// As [`Pairs::event`].
+    pub fn fill(&mut self, run: &mut Run<S::Snapshot>, pairs: usize, bytes: u64) -> Result<()> {
+        run.clear();
+        self.with(|core| {
+            core.prepare()?;
+            core.fill(run, pairs, bytes)
+        })
+    }
+
     /// Exactly how many pairs are left, in the tree engine, as of the snapshot. `None` in the lsm
     /// engine, and while the stream is parked.
     pub fn remaining(&self) -> Option<u64> {
@@ -260,6 +274,29 @@ impl<S: Source> Core<S> {
         });
         self.is_over |= !matches!(seen, Some(Ok(_)));
         seen
+    }
+
+    fn fill(&mut self, run: &mut Run<S::Snapshot>, pairs: usize, bytes: u64) -> Result<()> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        run.begin(held.snapshot());
+        let mut size = 0;
+        while run.len() < pairs && size < bytes {
+            match held.add_to(run, self.scan.is_reverse) {
+                Ok(Some(more)) => size += more,
+                Ok(None) => {
+                    self.is_over = true;
+                    break;
+                }
+                Err(error) => {
+                    self.is_over = true;
+                    run.clear();
+                    return Err(error);
+                }
+            }
+        }
+        self.given.pairs += run.len() as u64;
+        self.given.bytes += size;
+        Ok(())
     }
 
     /// Where it has come.

@@ -540,3 +540,45 @@ fn values_and_pairs_of_a_snapshot_outlive_store_and_transaction() {
     assert!(kept.iter().zip(&all).all(|(kept, (_, value))| kept.bytes() == *value));
     assert_eq!(kept.len(), all.len());
 }
+
+#[test]
+fn runs_are_the_pairs_and_outlive_the_stream() {
+    let (_folder, store, all) = with_duplicates(150);
+    for reverse in [false, true] {
+        let scan = Scan::new("t");
+        let scan = if reverse { scan.reverse() } else { scan };
+        let mut pairs = scan.pairs(&store).unwrap();
+        let (mut runs, mut sizes) = (Vec::new(), [1, 7, 0, 500, 20].iter().cycle());
+        while pairs.remaining() != Some(0) {
+            let mut run = Run::default();
+            pairs.fill(&mut run, *sizes.next().unwrap(), 50).unwrap();
+            assert!(run.len() <= 50);
+            runs.push(run);
+        }
+        assert_eq!(pairs.given(), all.len() as u64);
+        let mut last = Run::default();
+        pairs.fill(&mut last, 9, 9).unwrap();
+        assert!(last.is_empty() && last.get(0).is_none());
+        drop(pairs);
+        let mut found: Vec<Owned> = runs
+            .iter()
+            .flat_map(|run| (0..run.len()).filter_map(|n| run.get(n)))
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect();
+        if reverse {
+            found.reverse();
+        }
+        assert_eq!(found, all);
+    }
+    let (_folder, db) = db();
+    let mut sink = Sink::new(&db, "k").unwrap();
+    for n in 0..100_u8 {
+        sink.put(&[n], &[n; 3]).unwrap();
+    }
+    sink.finish().unwrap();
+    let mut pairs = Scan::new("k").renewal(Renewal::never().pairs(1)).pairs(&db).unwrap();
+    let mut run = Run::default();
+    pairs.fill(&mut run, 1000, u64::MAX).unwrap();
+    assert_eq!(run.len(), 100);
+    assert_eq!(run.get(99).unwrap().1, [99; 3]);
+}

@@ -34,7 +34,9 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hedgerow-cli", &["hedgerow"]),
     ("leveldb", &["hedgerow"]),
     ("lmdb", &["hedgerow"]),
-    ("hedgerow-python", &["hedgerow"]),
+    // `hedgerow.lmdb` is a program on the C interface, which the module brings along.
+    ("hedgerow-python", &["hedgerow", "lmdb-in-python"]),
+    ("lmdb-in-python", &["hedgerow"]),
     ("sqlite", &["hedgerow"]),
     ("bench", &["hedgerow"]),
     ("sim", &["hedgerow"]),
