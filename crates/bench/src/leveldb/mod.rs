@@ -1,6 +1,6 @@
 //! Our library with LevelDB's interface, on both engines, beside LevelDB itself and LMDB: single
-//! operations, and the workload of Bitcoin Core's chain state. Each engine has a process of its own,
-//! so that processor time and written bytes are its own; they run one after the other.
+//! operations, and the workload of Bitcoin Core's chain state. Each engine has a process of its
+//! own, so that processor time and written bytes are its own; they run one after the other.
 
 mod coins;
 mod resources;

@@ -271,8 +271,8 @@ pub(super) fn run<E: Engine>(folder: &Path, size: Size) -> Result<Measured> {
         gets: (0, Duration::ZERO),
         flushes: Duration::ZERO,
     };
-    let mut measured = Measured::default();
-    measured.load = Usage::of(|| chain.load(&numbers))?;
+    let load = Usage::of(|| chain.load(&numbers))?;
+    let mut measured = Measured { load, ..Measured::default() };
     chain.flushes = Duration::ZERO;
     measured.blocks = Usage::of(|| chain.blocks(&numbers))?;
     measured.flush_seconds = chain.flushes.as_secs_f64();

@@ -24,6 +24,9 @@ use crate::exit::Failure;
 /// Where the count of a batch stands, and its records begin.
 const COUNT_OFFSET: usize = 8;
 
+/// What is done with a key, a value, and how many bytes of tables were read so far.
+pub(crate) type See<'s> = dyn FnMut(&[u8], &[u8], u64) -> Result<(), Failure> + 's;
+
 /// A part that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -131,10 +134,11 @@ impl Database {
 
     fn read_batch(&mut self, record: &[u8]) -> Option<()> {
         let (head, records) = record.split_at_checked(COUNT_OFFSET)?;
-        let mut sequence = Reader(head).u64()?;
+        let first = Reader(head).u64()?;
         let mut reader = Reader(records);
         let count = reader.u32()?;
-        for _ in 0..count {
+        for index in 0..u64::from(count) {
+            let sequence = first.checked_add(index)?;
             let kind = reader.byte()?;
             let key = reader.string()?.to_vec();
             let value = match kind {
@@ -146,7 +150,6 @@ impl Database {
             if newest.0 <= sequence {
                 *newest = (sequence, value);
             }
-            sequence += 1;
         }
         reader.0.is_empty().then_some(())
     }
@@ -177,7 +180,7 @@ impl Database {
     pub(crate) fn for_each(
         &mut self,
         after: Option<&[u8]>,
-        see: &mut dyn FnMut(&[u8], &[u8], u64) -> Result<(), Failure>,
+        see: &mut See<'_>,
     ) -> Result<(), Failure> {
         let mut merged = Merged::new(self, after)?;
         let mut last: Option<Vec<u8>> = after.map(<[u8]>::to_vec);

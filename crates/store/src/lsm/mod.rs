@@ -44,8 +44,8 @@
 //!
 //! - Either one process has a store open, once, or any number of processes have it open for reading
 //!   only ([`Options::open_read_only`]).
-//! - Keys have up to 1 MiB, values up to 4 GiB less one byte, a batch up to 4 GiB. A value is handed
-//!   out as a whole.
+//! - Keys have up to 1 MiB, values up to 4 GiB less one byte, a batch up to 4 GiB. A value is
+//!   handed out as a whole.
 //! - A line of 24 bytes for each collected value stays in memory until its key is next merged.
 //! - A range steps over each deleted entry that has not been merged away yet.
 //! - Files of a store of some dozens of segments or more take at most about 1.4 times its keys and
