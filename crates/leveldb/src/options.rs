@@ -107,10 +107,11 @@ impl Options {
         Ok(if self.comparator.compare.is_some() { Kind::Tree } else { told })
     }
 
-    /// How much memory the log-structured engine takes.
+    /// How much memory the log-structured engine takes: at least what it takes by default, since it
+    /// reads past the system's cache, which LevelDB has in addition to its own.
     pub(crate) fn memory(&self) -> u64 {
         // Its buffer of new entries is a sixteenth of it.
         let buffers = self.write_buffer.saturating_mul(16);
-        (buffers.saturating_add(self.cache) as u64).clamp(16 << 20, 1 << 30)
+        (buffers.saturating_add(self.cache) as u64).clamp(256 << 20, 1 << 30)
     }
 }

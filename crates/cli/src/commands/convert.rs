@@ -8,8 +8,7 @@ use std::path::PathBuf;
 
 use crate::exit::{Exit, Failure};
 
-/// Make a store from an LMDB or LevelDB database or a store of the other engine, or a LevelDB
-/// database
+/// Make a store from a database of LMDB or LevelDB or of the other engine, or one for LevelDB
 ///
 /// From LMDB, the entries of the main database go to the table "main", and each named database to a
 /// table of its name, with its options. A store of the engine tree becomes one of the engine lsm,

@@ -3,6 +3,9 @@
 
 use super::coding::Reader;
 
+/// A key and its value, or why there is none.
+pub(super) type Pair<'b> = Result<(&'b [u8], &'b [u8]), &'static str>;
+
 /// The entries of a block, in order.
 pub(super) struct Entries {
     block: Vec<u8>,
@@ -10,9 +13,6 @@ pub(super) struct Entries {
     end: usize,
     key: Vec<u8>,
 }
-
-/// A key and its value.
-type Pair<'e> = (&'e [u8], &'e [u8]);
 
 impl Entries {
     /// The entries of a block; `None` if its end makes no sense.
@@ -24,7 +24,7 @@ impl Entries {
 
     /// The next key and the place of its value; `None` at the end, and an error where the block
     /// makes no sense.
-    pub(super) fn next(&mut self) -> Option<Result<Pair<'_>, &'static str>> {
+    pub(super) fn next(&mut self) -> Option<Pair<'_>> {
         if self.at >= self.end {
             return None;
         }

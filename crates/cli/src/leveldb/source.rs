@@ -24,6 +24,9 @@ use crate::exit::Failure;
 /// Where the count of a batch stands, and its records begin.
 const COUNT_OFFSET: usize = 8;
 
+/// What is done with a key, a value, and how many bytes of tables were read so far.
+pub(crate) type See<'s> = dyn FnMut(&[u8], &[u8], u64) -> Result<(), Failure> + 's;
+
 /// A part that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -48,9 +51,6 @@ pub(crate) struct Database {
 fn refused(doing: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::io(doing, path.display(), error)
 }
-
-/// What is called with each key, value and the number of bytes read so far.
-pub(crate) type See<'s> = &'s mut dyn FnMut(&[u8], &[u8], u64) -> Result<(), Failure>;
 
 impl Database {
     /// Reads what a folder has beside its tables.
@@ -137,7 +137,8 @@ impl Database {
         let first = Reader(head).u64()?;
         let mut reader = Reader(records);
         let count = reader.u32()?;
-        for sequence in (first..).take(count as usize) {
+        for index in 0..u64::from(count) {
+            let sequence = first.checked_add(index)?;
             let kind = reader.byte()?;
             let key = reader.string()?.to_vec();
             let value = match kind {
@@ -176,7 +177,11 @@ impl Database {
     ///
     /// # Errors
     /// Those of `see`, and of reading.
-    pub(crate) fn for_each(&mut self, after: Option<&[u8]>, see: See<'_>) -> Result<(), Failure> {
+    pub(crate) fn for_each(
+        &mut self,
+        after: Option<&[u8]>,
+        see: &mut See<'_>,
+    ) -> Result<(), Failure> {
         let mut merged = Merged::new(self, after)?;
         let mut last: Option<Vec<u8>> = after.map(<[u8]>::to_vec);
         while let Some(entry) = merged.next(self)? {

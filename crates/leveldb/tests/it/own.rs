@@ -1,6 +1,8 @@
 //! What only this library has, and what it refuses.
 
-use std::process::Command;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::original::original;
 use crate::programs::{compile, library, package, run, succeed};
@@ -10,7 +12,7 @@ fn functions_of_our_own_and_refusals() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("cpp/own.cc", folder.path());
     for engine in ["tree", "lsm"] {
-        let text = run(&program, library(), engine);
+        let text = run(&program, &[], library(), engine);
         assert!(text.contains(&format!("engine {engine}")), "{text}");
         assert!(text.ends_with("done\n"), "{text}");
     }
@@ -22,7 +24,42 @@ fn threads_see_whole_batches() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("cpp/threads.cc", folder.path());
     for engine in ["tree", "lsm"] {
-        assert_eq!(run(&program, library(), engine), "");
+        assert_eq!(run(&program, &[], library(), engine), "");
+    }
+}
+
+/// A program is killed while it writes, again and again: what it was told is written is there, and
+/// batches are whole. `LEVELDB_KILLS` says how often.
+#[test]
+fn killed_programs_leave_whole_batches() {
+    let kills = std::env::var("LEVELDB_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("cpp/kills.cc", folder.path());
+    for engine in ["tree", "lsm"] {
+        let work = folder.path().join(engine);
+        std::fs::create_dir(&work).unwrap();
+        let command = |what: &str| {
+            let mut command = Command::new(&program);
+            command.arg(what).current_dir(&work).env("LD_LIBRARY_PATH", library());
+            command.env("HEDGEROW_LEVELDB_ENGINE", engine);
+            command
+        };
+        let mut last = 0;
+        for kill in 0..kills.unwrap_or(8_u64) {
+            let mut child = command("write").stdout(Stdio::piped()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(10 + kill * 37 % 150));
+            child.kill().unwrap();
+            let mut told = String::new();
+            child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
+            child.wait().unwrap();
+            let whole_lines = told.rsplit_once('\n').map_or("", |(lines, _)| lines);
+            let told = whole_lines.lines().last().and_then(|number| number.parse::<u64>().ok());
+            let found = String::from_utf8(succeed(&mut command("check")).stdout).unwrap();
+            let found: u64 = found.trim().parse().unwrap();
+            assert!(found >= told.unwrap_or(last), "{engine}: {found}, told {told:?}");
+            last = found;
+        }
+        assert!(last > 0, "{engine} came to write nothing");
     }
 }
 

@@ -74,10 +74,10 @@ pub(crate) fn compile(name: &str, folder: &Path) -> PathBuf {
 }
 
 /// Runs a program with the library of a folder, in an empty folder. What it prints.
-pub(crate) fn run(program: &Path, library: &Path, engine: &str) -> String {
+pub(crate) fn run(program: &Path, arguments: &[String], library: &Path, engine: &str) -> String {
     let work = tempfile::tempdir().unwrap();
     let mut command = Command::new(program);
-    command.current_dir(work.path()).env("LD_LIBRARY_PATH", library);
+    command.args(arguments).current_dir(work.path()).env("LD_LIBRARY_PATH", library);
     let output = command.env("HEDGEROW_LEVELDB_ENGINE", engine).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);

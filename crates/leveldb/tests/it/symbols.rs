@@ -37,5 +37,5 @@ fn programs_ask_for_the_library_by_its_name() {
 fn virtual_functions_stand_where_programs_call_them() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("cpp/slots.cc", folder.path());
-    assert_eq!(run(&program, library(), "tree"), "");
+    assert_eq!(run(&program, &[], library(), "tree"), "");
 }
