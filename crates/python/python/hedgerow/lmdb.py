@@ -13,9 +13,11 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from ._hedgerow import MdbCursor, MdbEnv, MdbTxn, mdb_message, mdb_version_of
+
+_T = TypeVar("_T")
 
 _FLAGS_OF_ENV = {
     # The name, whether the flag says the contrary, and the flag.
@@ -377,7 +379,7 @@ class Environment:
 
     def _end_transactions(self) -> None:
         """Ends all transactions; theirs are gone then."""
-        for txn in list(self._txns):
+        for txn in _members(self._txns):
             txn._finish(False)
         for spare in self._spare:
             spare.abort()
@@ -388,9 +390,10 @@ class Environment:
         if self._is_closed:
             return
         self._is_closed = True
-        for there, env in list(_opened.items()):
-            if env is self:
-                del _opened[there]
+        with _opening:
+            for there, env in list(_opened.items()):
+                if env is self:
+                    del _opened[there]
         self._end_transactions()
         while not self._env.close():
             # A thread has just begun a transaction, and will see that the environment is closed.
@@ -453,7 +456,7 @@ class Environment:
     def set_mapsize(self, map_size: int) -> None:
         """Sets how large it may become; read transactions end, write transactions forbid it."""
         self._check()
-        if any(txn._writes for txn in list(self._txns)):
+        if any(txn._writes for txn in _members(self._txns)):
             raise _error("mdb_env_set_mapsize", _EINVAL)
         self._end_transactions()
         self._env.set_mapsize(map_size)
@@ -530,6 +533,16 @@ class Environment:
     ) -> Transaction:
         """Begins a transaction."""
         return Transaction(self, db, parent, write, buffers)
+
+
+def _members(of: weakref.WeakSet[_T]) -> list[_T]:
+    """What a set has at this moment; other threads change it."""
+    while True:
+        try:
+            return list(of)
+        except RuntimeError:
+            # It was changed while it was gone through.
+            continue
 
 
 def _refuse_txn(txn: Transaction | None) -> None:
@@ -615,7 +628,7 @@ class Transaction:
         if native is None:
             return
         try:
-            for child in list(self._children):
+            for child in _members(self._children):
                 child._finish(False)
             self._end(native, commits)
         finally:
@@ -685,7 +698,7 @@ class Transaction:
     def drop(self, db: _Database, delete: bool = True) -> None:
         """Empties a database, or removes it."""
         native = self._check()
-        for cursor in list(self._cursors):
+        for cursor in _members(self._cursors):
             if cursor._db is db and delete:
                 cursor.close()
             elif cursor._db is db:
