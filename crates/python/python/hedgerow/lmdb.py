@@ -68,6 +68,7 @@ _CP_COMPACT = 1
 _IS_THERE, _KEY, _VALUE, _PAIR = range(4)
 
 _EINVAL = 22
+_WAIT_SECONDS = 1.0
 
 
 class Error(Exception):
@@ -355,6 +356,8 @@ class Environment:
         self._max_spare = max_spare_txns
         self._txns: weakref.WeakSet[Transaction] = weakref.WeakSet()
         self._writer: int | None = None
+        self._may_write = threading.Event()
+        self._may_write.set()
         self._dbs: dict[bytes | None, _Database] = {}
         self._is_closed = False
         txn = self._env.begin(None, False)
@@ -454,12 +457,32 @@ class Environment:
         return self._check().reader_check()
 
     def set_mapsize(self, map_size: int) -> None:
-        """Sets how large it may become; read transactions end, write transactions forbid it."""
+        """Sets how large it may become. Read transactions end; a write transaction of this thread
+        forbids it, and one of another thread is waited for, for a second."""
         self._check()
-        if any(txn._writes for txn in _members(self._txns)):
+        if self._writer == threading.get_ident():
             raise _error("mdb_env_set_mapsize", _EINVAL)
+        end = time.monotonic() + _WAIT_SECONDS
+        # Others begin to write afterwards.
+        self._may_write.clear()
+        try:
+            while not self._resized(map_size):
+                if time.monotonic() >= end:
+                    raise _error("mdb_env_set_mapsize", _EINVAL)
+                time.sleep(0.001)
+        finally:
+            self._may_write.set()
+
+    def _resized(self, map_size: int) -> bool:
+        """Sets the size; false if there is a writer."""
+        if any(txn._writes for txn in _members(self._txns)):
+            return False
         self._end_transactions()
-        self._env.set_mapsize(map_size)
+        try:
+            self._env.set_mapsize(map_size)
+        except InvalidParameterError:
+            return False
+        return True
 
     def open_db(
         self,
@@ -614,6 +637,7 @@ class Transaction:
         this = threading.get_ident()
         if self._env._writer == this:
             raise Error("This thread has a write transaction already, and would wait for ever.")
+        self._env._may_write.wait()
         self._txn = native.begin(None, True)
         self._env._writer = this
 
