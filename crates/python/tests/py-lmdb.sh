@@ -30,13 +30,17 @@ done
 cat > "$work/run/lmdb/__init__.py" << 'END'
 from hedgerow.lmdb import *
 from hedgerow.lmdb import __all__, __doc__, open
+
+# The suite skips by this what is for one of py-lmdb's two forms only: this is to pass what its C
+# extension does.
+Environment.__module__ = 'builtins'
 END
 printf "__version__ = '%s'\n" "$version" >> "$work/run/lmdb/__init__.py"
 
 # Only hedgerow comes from PYTHON's environment, not the pytest that may be there.
 package=$(cd / && "$python" -c 'import hedgerow, os; print(os.path.dirname(hedgerow.__file__))')
 ln -s "$package" "$work/run/hedgerow"
-(cd "$work/run" && LMDB_FORCE_SYSTEM=1 PYTHONPATH="$work/run" \
+(cd "$work/run" && PYTHONPATH="$work/run" \
     timeout 1500 "$work/env/bin/python" -m pytest --forked -q -rA -m '' \
     --continue-on-collection-errors -p no:cacheprovider tests > run.log 2>&1) || true
 tail -n 1 "$work/run/run.log"

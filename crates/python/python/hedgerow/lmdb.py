@@ -13,9 +13,11 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from ._hedgerow import MdbCursor, MdbEnv, MdbTxn, mdb_message, mdb_version_of
+
+_T = TypeVar("_T")
 
 _FLAGS_OF_ENV = {
     # The name, whether the flag says the contrary, and the flag.
@@ -66,6 +68,7 @@ _CP_COMPACT = 1
 _IS_THERE, _KEY, _VALUE, _PAIR = range(4)
 
 _EINVAL = 22
+_WAIT_SECONDS = 1.0
 
 
 class Error(Exception):
@@ -353,6 +356,8 @@ class Environment:
         self._max_spare = max_spare_txns
         self._txns: weakref.WeakSet[Transaction] = weakref.WeakSet()
         self._writer: int | None = None
+        self._may_write = threading.Event()
+        self._may_write.set()
         self._dbs: dict[bytes | None, _Database] = {}
         self._is_closed = False
         txn = self._env.begin(None, False)
@@ -377,7 +382,7 @@ class Environment:
 
     def _end_transactions(self) -> None:
         """Ends all transactions; theirs are gone then."""
-        for txn in list(self._txns):
+        for txn in _members(self._txns):
             txn._finish(False)
         for spare in self._spare:
             spare.abort()
@@ -388,9 +393,10 @@ class Environment:
         if self._is_closed:
             return
         self._is_closed = True
-        for there, env in list(_opened.items()):
-            if env is self:
-                del _opened[there]
+        with _opening:
+            for there, env in list(_opened.items()):
+                if env is self:
+                    del _opened[there]
         self._end_transactions()
         while not self._env.close():
             # A thread has just begun a transaction, and will see that the environment is closed.
@@ -451,12 +457,32 @@ class Environment:
         return self._check().reader_check()
 
     def set_mapsize(self, map_size: int) -> None:
-        """Sets how large it may become; read transactions end, write transactions forbid it."""
+        """Sets how large it may become. Read transactions end; a write transaction of this thread
+        forbids it, and one of another thread is waited for, for a second."""
         self._check()
-        if any(txn._writes for txn in list(self._txns)):
+        if self._writer == threading.get_ident():
             raise _error("mdb_env_set_mapsize", _EINVAL)
+        end = time.monotonic() + _WAIT_SECONDS
+        # Others begin to write afterwards.
+        self._may_write.clear()
+        try:
+            while not self._resized(map_size):
+                if time.monotonic() >= end:
+                    raise _error("mdb_env_set_mapsize", _EINVAL)
+                time.sleep(0.001)
+        finally:
+            self._may_write.set()
+
+    def _resized(self, map_size: int) -> bool:
+        """Sets the size; false if there is a writer."""
+        if any(txn._writes for txn in _members(self._txns)):
+            return False
         self._end_transactions()
-        self._env.set_mapsize(map_size)
+        try:
+            self._env.set_mapsize(map_size)
+        except InvalidParameterError:
+            return False
+        return True
 
     def open_db(
         self,
@@ -532,6 +558,16 @@ class Environment:
         return Transaction(self, db, parent, write, buffers)
 
 
+def _members(of: weakref.WeakSet[_T]) -> list[_T]:
+    """What a set has at this moment; other threads change it."""
+    while True:
+        try:
+            return list(of)
+        except RuntimeError:
+            # It was changed while it was gone through.
+            continue
+
+
 def _refuse_txn(txn: Transaction | None) -> None:
     if txn is not None:
         raise TypeError("copying a transaction's snapshot needs an LMDB that py-lmdb has patched")
@@ -601,6 +637,7 @@ class Transaction:
         this = threading.get_ident()
         if self._env._writer == this:
             raise Error("This thread has a write transaction already, and would wait for ever.")
+        self._env._may_write.wait()
         self._txn = native.begin(None, True)
         self._env._writer = this
 
@@ -615,7 +652,7 @@ class Transaction:
         if native is None:
             return
         try:
-            for child in list(self._children):
+            for child in _members(self._children):
                 child._finish(False)
             self._end(native, commits)
         finally:
@@ -685,7 +722,7 @@ class Transaction:
     def drop(self, db: _Database, delete: bool = True) -> None:
         """Empties a database, or removes it."""
         native = self._check()
-        for cursor in list(self._cursors):
+        for cursor in _members(self._cursors):
             if cursor._db is db and delete:
                 cursor.close()
             elif cursor._db is db:
