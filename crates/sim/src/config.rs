@@ -6,8 +6,10 @@ use hedgerow::tree::{Builder, Duplicates, Order, Store, TableOptions};
 use crate::pool::{OrderKind, Pool, Shape};
 use crate::rng::Rng;
 
-/// The longest key that a table takes.
-pub const MAX_KEY: u32 = 65_535;
+/// The longest key that a table takes, unless its order is a function of the caller's.
+pub const MAX_KEY: u32 = 1 << 20;
+/// The longest key that is put: many pages, and little enough to be put often.
+pub const LONG_KEY: u32 = 65_535;
 
 /// A table as a seed chose it.
 #[derive(Debug)]
@@ -291,8 +293,8 @@ fn key_shape(rng: &mut Rng, order: OrderKind, page: u32) -> (Shape, usize) {
         (3, (Shape::SharedPrefix { prefix: 16 }, usize::MAX)),
         (1, (Shape::SharedPrefix { prefix: 700 }, 2000)),
         (3, (Shape::Paths, usize::MAX)),
-        (2, (Shape::NearBound { page, most: MAX_KEY }, 400)),
-        (2, (Shape::Long { most: MAX_KEY }, 120)),
+        (2, (Shape::NearBound { page, most: LONG_KEY }, 400)),
+        (2, (Shape::Long { most: LONG_KEY }, 120)),
         (1, (Shape::Long { most: 2 * page.min(16_384) }, 1000)),
     ])
 }
@@ -367,6 +369,6 @@ mod tests {
         assert!(tables.iter().any(|t| matches!(t.duplicates, DuplicateSpec::Any(_))));
         assert!(tables.iter().any(|t| matches!(t.duplicates, DuplicateSpec::Fixed(..))));
         assert!(tables.iter().any(|t| t.whole && t.has_duplicates()));
-        assert!(tables.iter().any(|t| matches!(t.key_shape, Shape::Long { most: MAX_KEY })));
+        assert!(tables.iter().any(|t| matches!(t.key_shape, Shape::Long { most: LONG_KEY })));
     }
 }

@@ -87,12 +87,13 @@ fn a_copy_keeps_up() {
         sandbox.ok(&copy);
         assert_eq!(sandbox.ok(&["scan", target]), sandbox.ok(&["scan", "s"]));
         sandbox.ok(&["put", "s", "pear", engine]);
-        let told = sandbox.json(&[&copy[..], &["--json"]].concat());
+        let told = sandbox.json(&copy);
         assert!(told["commit"].as_u64().unwrap() > 0, "{told}");
         assert_eq!(sandbox.ok(&["scan", target]), sandbox.ok(&["scan", "s"]));
         sandbox.check(target);
         assert_eq!(sandbox.ok(&copy), "");
     }
+    sandbox.ok(&["create", "other"]);
     sandbox.ok(&["put", "other", "k", "v"]);
     let refused = sandbox.run(&["copy", "s", "other", "--follow", "o", "--idle", "0"]);
     refused.is(3).says("holds tables");

@@ -25,6 +25,12 @@ impl Runner<'_> {
         let Some(model) = side.state.table(table) else { return Ok(()) };
         let (key, value) = (spec.keys.get(0), spec.values.get(0));
         match misuse {
+            // A table in a custom order takes keys that are too long to be made here.
+            Misuse::LongKey
+                if matches!(spec.order, OrderKind::ShortFirst | OrderKind::Descending) =>
+            {
+                Ok(())
+            }
             Misuse::LongKey => {
                 let long = vec![b'k'; MAX_KEY as usize + 1];
                 refused("put of a key that is too long", txn.put(handle, &long, value), Kind::Size)
