@@ -2,7 +2,7 @@
 //!
 //! SQLite's parser, planner, virtual machine and extensions are its own, compiled from the source
 //! that the crate `libsqlite3-sys` brings. Below them its b-tree has a second form: what SQLite
-//! asks of its b-tree ([`conn`], [`cursor`]) is answered from a store if the file is one. Files of
+//! asks of its b-tree (`conn`, `cursor`) is answered from a store if the file is one. Files of
 //! SQLite's own, `:memory:` and temporary tables stay with SQLite's b-tree, in the same connection.
 //!
 //! | part | holds |
