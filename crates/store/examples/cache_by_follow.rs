@@ -60,8 +60,17 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     set(&store, &[("apple", "1.25")])?;
     keeper.join().map_err(|_| "the keeper died")??;
 
-    for (name, price) in cache.read().map_err(|_| "poisoned")?.iter() {
+    let cache = cache.read().map_err(|_| "poisoned")?;
+    for (name, price) in cache.iter() {
         println!("{} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(price));
     }
+    let prices = [("apple", "1.25"), ("pear", "1.70"), ("plum", "2.10")];
+    let prices = prices.map(|(name, price)| (name.as_bytes().to_vec(), price.as_bytes().to_vec()));
+    assert_eq!(*cache, BTreeMap::from(prices));
     Ok(())
+}
+
+#[test]
+fn runs() {
+    main().unwrap();
 }

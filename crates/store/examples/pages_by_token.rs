@@ -40,10 +40,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     sink.finish()?;
 
-    let mut token = None;
+    let (mut token, mut seen) = (None, Vec::new());
     loop {
         let (lines, next) = page(&store, token.as_deref())?;
         println!("{}\n", lines.join("\n"));
+        seen.extend(lines);
         let Some(next) = next else { break };
         token = Some(next);
         // An article that comes in between moves none from one page to another.
@@ -51,5 +52,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sink.put(b"2026-06-01", b"a newer one")?;
         sink.finish()?;
     }
+    let articles = (1..=10).rev().map(|day| format!("2026-05-{day:02}: article {day}"));
+    assert!(articles.eq(seen));
     Ok(())
+}
+
+#[test]
+fn runs() {
+    main().unwrap();
 }

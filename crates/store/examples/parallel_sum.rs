@@ -37,12 +37,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (number, found) in sums.into_iter().enumerate() {
         let (count, sum) = found.map_err(|_| "a thread died")??;
         println!("part {number}: {count} orders, {sum}");
+        assert!(count.abs_diff(200_000 / threads as u64) <= 1);
         total += sum;
     }
     println!("in all: {total}");
+    assert_eq!(total, 200_000 / 100 * (0..100).sum::<u64>());
     Ok(())
 }
 
 fn as_number(value: &[u8]) -> Option<u64> {
     value.try_into().ok().map(u64::from_be_bytes)
+}
+
+#[test]
+fn runs() {
+    main().unwrap();
 }

@@ -2,6 +2,8 @@
 
 #[path = "../../examples/basic.rs"]
 mod basic;
+#[path = "../../examples/cache_by_follow.rs"]
+mod cache_by_follow;
 #[path = "../../examples/duplicates.rs"]
 mod duplicates;
 #[path = "../../examples/lsm_async.rs"]
@@ -10,6 +12,10 @@ mod lsm_async;
 mod lsm_smol;
 #[path = "../../examples/lsm_tokio.rs"]
 mod lsm_tokio;
+#[path = "../../examples/pages_by_token.rs"]
+mod pages_by_token;
+#[path = "../../examples/parallel_sum.rs"]
+mod parallel_sum;
 #[path = "../../examples/ranks.rs"]
 mod ranks;
 #[path = "../../examples/snapshots.rs"]
