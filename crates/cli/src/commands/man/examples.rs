@@ -1,7 +1,7 @@
 //! The examples of the manual's pages.
 
 /// A subcommand, what is to be done, and how.
-pub(super) const EXAMPLES: [(&str, &str, &str); 27] = [
+pub(super) const EXAMPLES: [(&str, &str, &str); 29] = [
     (
         "demo",
         "See what a tree that counts can answer, about files of your own:",
@@ -30,6 +30,16 @@ pub(super) const EXAMPLES: [(&str, &str, &str); 27] = [
     ("limit", "Let a store grow to ten GiB:", "hedgerow limit fruit 10G"),
     ("pin", "Keep today's state readable:", "hedgerow pin fruit monday"),
     ("diff", "What changed since then:", "hedgerow diff fruit --pin monday"),
+    (
+        "follow",
+        "All entries, and then what each commit changes, each time from where it ended:",
+        "hedgerow follow fruit cache --json",
+    ),
+    (
+        "copy",
+        "A second store that keeps up until Ctrl-C:",
+        "hedgerow copy fruit standby --follow standby",
+    ),
     ("dump", "All tables as mdb_load reads them:", "hedgerow dump fruit fruit.dump --all"),
     ("dump", "One table as JSON lines:", "hedgerow dump fruit fruit.jsonl --as jsonl"),
     (
