@@ -241,14 +241,22 @@ impl Inner {
     }
 }
 
-/// The background thread. It is started by the first eventual commit and ends with the store.
+/// The background thread. It is started by the first eventual commit and ends with the last handle
+/// of the store: transactions that are left have what they commit flushed when the store is closed.
 #[derive(Default)]
 pub(crate) struct Flusher {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    running: Mutex<Running>,
     /// The data file's path from the root, which also leads to it when the program has changed its
     /// folder; none once it is known to be on stable storage.
     pub(crate) unflushed_name: Mutex<Option<PathBuf>>,
+}
+
+#[derive(Default)]
+struct Running {
+    /// The handles of the store that there are.
+    handles: usize,
+    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -294,29 +302,37 @@ impl Flusher {
         }
     }
 
-    /// Starts the thread, if there is none.
+    /// Starts the thread, if there is none and the store has a handle.
     fn start(&self, store: &Arc<Inner>) {
-        let mut thread = locked(&self.thread);
-        if thread.is_none() {
+        let mut running = locked(&self.running);
+        if running.thread.is_none() && running.handles > 0 {
             let (shared, store) = (Arc::clone(&self.shared), Arc::downgrade(store));
             let name = "hedgerow flusher".to_string();
             // Without the thread the commits become durable by `sync`, the next durable commit, or
             // when the store is closed; the next eventual commit tries again.
-            *thread = std::thread::Builder::new().name(name).spawn(move || shared.run(&store)).ok();
+            let thread = std::thread::Builder::new().name(name).spawn(move || shared.run(&store));
+            running.thread = thread.ok();
         }
     }
 
-    /// Ends the thread and waits for it.
-    pub(crate) fn stop(&self) {
+    /// Counts a new handle of the store.
+    pub(crate) fn add_handle(&self) {
+        locked(&self.running).handles += 1;
+    }
+
+    /// Counts a handle that is dropped. With the last one the thread ends, and is waited for; true
+    /// if there was one.
+    pub(crate) fn remove_handle(&self) -> bool {
+        let mut running = locked(&self.running);
+        running.handles -= 1;
+        let last = if running.handles == 0 { running.thread.take() } else { None };
+        let Some(thread) = last else { return false };
         locked(&self.shared.wishes).stop = true;
         self.shared.changed.notify_one();
-        if let Some(thread) = locked(&self.thread).take()
-            // The store's last owner may be the thread itself.
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // It returns nothing, and a panic in it was reported when it happened.
-            let _ = thread.join();
-        }
+        // It returns nothing, and a panic in it was reported when it happened.
+        let _ = thread.join();
+        *locked(&self.shared.wishes) = Wishes::default();
+        true
     }
 }
 

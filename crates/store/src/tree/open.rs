@@ -13,8 +13,8 @@ use super::recover::{Choice, Found, META_SLOTS, read_metas, recover};
 use super::registry::{agree, open_once};
 use super::store::Inner;
 use super::words::{
-    CLEAN, DIRTY, NEW, WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
-    WORD_POISON, word_of,
+    CLEAN, DIRTY, NEW, WORD_DIRTY, WORD_DURABLE, WORD_ID, WORD_LATEST, WORD_MAX_SIZE, WORD_NUMBER,
+    WORD_POISON, slot_of, word_of,
 };
 use super::{Builder, Store};
 use crate::Durability;
@@ -81,7 +81,7 @@ impl Builder {
         }
         let welcome = |_| Err(exists(&paths));
         let opened = open_once(&paths.data, self, welcome, || self.create_files(&paths));
-        opened.map(|inner| Store { inner })
+        opened.map(Store::new)
     }
 
     /// Opens a store that exists.
@@ -119,7 +119,7 @@ impl Builder {
         let paths = self.paths(path.as_ref());
         let welcome = |store| agree(store, self);
         let opened = open_once(&paths.data, self, welcome, || self.open_files(&paths, progress));
-        opened.map(|inner| Store { inner })
+        opened.map(Store::new)
     }
 
     /// Opens a store, creating it if there is none.
@@ -175,6 +175,13 @@ impl Builder {
         }
         // Locked first: a process that finds the data file then waits until it is complete.
         let lock = self.lock(&*system, paths)?;
+        if !lock.is_first() {
+            // Others have the store open: one of them was faster, or its file was removed.
+            return match system.open_data(&paths.data, Open::Read, self.file_mode) {
+                Ok(file) if !self.is_vacant(&*file, &paths.data) => Err(exists(paths)),
+                _ => Err(other_store(paths)),
+            };
+        }
         let file = match system.open_data(&paths.data, Open::Create, self.file_mode) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::AlreadyExists => self.take_empty(&*system, paths)?,
@@ -284,7 +291,11 @@ impl Builder {
             set_words(&*lock, &found, choice, state);
             choice.latest
         } else {
-            (lock.word(WORD_LATEST).load(SeqCst) & 3) as u32
+            let (theirs, ours) = (lock.word(WORD_ID).load(SeqCst), found.id_word());
+            if theirs != ours && theirs != 0 && ours != 0 {
+                return Err(other_store(paths));
+            }
+            slot_of(lock.word(WORD_LATEST).load(SeqCst))
         };
         let len = file.len().map_err(|e| Error::io("read the length of", &paths.data, e))?;
         let known = found.metas.get_mut(slot as usize).and_then(Option::take);
@@ -322,6 +333,13 @@ pub(crate) fn exists(paths: &Paths) -> Error {
     Error::Path { path: paths.data.clone(), reason }
 }
 
+/// The lock file is in use with another data file.
+fn other_store(paths: &Paths) -> Error {
+    let reason = "this program or another one has the store open that was here before, whose file \
+                  was removed or replaced meanwhile; close it there, or choose another path";
+    Error::Locked { path: paths.data.clone(), reason: reason.into() }
+}
+
 /// Chooses the newest commit. After a power cut it may have to be made first, of what the log has.
 fn choose_newest(
     file: &dyn DataFile,
@@ -354,6 +372,7 @@ fn set_words(lock: &dyn SharedLock, found: &Found, choice: Choice, state: u64) {
     lock.word(WORD_NUMBER).store(found.highest, SeqCst);
     lock.word(WORD_POISON).store(0, SeqCst);
     lock.word(WORD_MAX_SIZE).store(0, SeqCst);
+    lock.word(WORD_ID).store(found.id_word(), SeqCst);
     lock.word(WORD_LATEST).store(word(choice.latest), SeqCst);
     lock.publish_opened();
 }

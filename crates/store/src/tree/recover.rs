@@ -27,6 +27,7 @@ use super::meta::{Kind, META_LEN, Meta, Refusal};
 use super::page_ref::Run;
 use crate::canary::{Bug, is_planted};
 use crate::checksum::Crc64;
+use crate::coding::u64_at;
 use crate::os::DataFile;
 use crate::{Error, Place, Result};
 
@@ -39,6 +40,14 @@ pub(crate) struct Found {
     pub(crate) page_size: u32,
     /// The greatest commit number in any record, also in damaged ones.
     pub(crate) highest: u64,
+}
+
+impl Found {
+    /// The store's id as far as a shared word holds it; 0 if no record can be read.
+    pub(crate) fn id_word(&self) -> u64 {
+        let meta = self.metas.iter().flatten().next();
+        meta.map_or(0, |meta| u64_at(&meta.id, 0) | 1)
+    }
 }
 
 /// Which records count.

@@ -327,7 +327,6 @@ impl Drop for Inner {
         if !self.lock.is_same_process() {
             return;
         }
-        self.flusher.stop();
         if self.check_writable().is_ok() {
             // The commits are in the system's cache already; this makes them survive a power cut.
             // No caller is left to report a failure to.
@@ -345,9 +344,40 @@ impl Drop for Inner {
 }
 
 /// An open store. Cheap to clone; may be used from any number of threads.
-#[derive(Clone)]
+///
+/// When the last clone and the last transaction are dropped, the store is closed before `drop`
+/// returns: what is not on stable storage yet is flushed, and the file may be removed or moved.
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
+}
+
+impl Store {
+    /// A handle of an open store.
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        inner.flusher.add_handle();
+        Self { inner }
+    }
+}
+
+impl Clone for Store {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.inner))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The background thread owns the store during a flush. It is waited for, so that the
+        // store is closed by the one who drops its last handle, and not some time later.
+        if !self.inner.lock.is_same_process() || !self.inner.flusher.remove_handle() {
+            return;
+        }
+        // Transactions may keep the store open for long: what the thread had yet to flush. A
+        // failure has poisoned the store.
+        if Arc::strong_count(&self.inner) > 1 {
+            let _ = self.inner.sync();
+        }
+    }
 }
 
 impl std::fmt::Debug for Store {

@@ -15,6 +15,9 @@ pub(crate) const WORD_POISON: usize = 4;
 /// Shared word: the greatest size that [`Store::share_max_size`](super::Store::share_max_size) was
 /// given; 0 for none.
 pub(crate) const WORD_MAX_SIZE: usize = 5;
+/// Shared word: a part of the store's id, by which an opener sees that the others have the same
+/// store open, and not one that had its name before; 0 if it is not known.
+pub(crate) const WORD_ID: usize = 6;
 
 /// In the dirty word: every meta page that holds no published record may be written over.
 pub(crate) const CLEAN: u64 = 0;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::Duration;
 
 use hedgerow::Durability;
 use hedgerow::Error;
@@ -282,6 +283,53 @@ fn a_folder_that_was_removed() {
             assert_eq!(txn.count(table).unwrap().keys, u64::from(i) + 1);
         }
     }
+}
+
+/// Whoever drops the last handle may remove the file and make another store in its place, also when
+/// the background thread was flushing at that moment.
+#[test]
+fn a_store_is_closed_when_its_last_handle_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    for round in 0..12 {
+        let store = Store::builder().durability(Durability::Eventual).create(&path).unwrap();
+        for commit in 0..20u32 {
+            let mut txn = store.begin_write().unwrap();
+            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            for i in 0..200u32 {
+                txn.put(table, &(i * 7919 + commit).to_be_bytes(), &[1; 500]).unwrap();
+            }
+            txn.commit().unwrap();
+        }
+        // The flush begins 20 milliseconds after the first commit.
+        std::thread::sleep(Duration::from_millis(2 * round));
+        drop(store);
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+/// The lock file leads two openers together whose data files are not the same.
+#[cfg(unix)]
+#[test]
+fn a_file_that_was_replaced_while_it_is_open() {
+    let scratch = Scratch::new();
+    let put = |store: &Store, key: &[u8]| {
+        let mut txn = store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        txn.put(table, key, b"v").unwrap();
+        txn.commit().unwrap();
+    };
+    put(&scratch.store, b"a");
+    let is_refused = |opened: hedgerow::Result<Store>| matches!(&opened, Err(Error::Locked { reason, .. }) if reason.contains("replaced"));
+    fs::remove_file(scratch.path()).unwrap();
+    assert!(is_refused(Store::create(scratch.path())));
+    assert!(!scratch.path().exists(), "nothing is left by the refusal");
+
+    let other = scratch.folder.path().join("other");
+    drop(Store::create(&other).unwrap());
+    fs::rename(&other, scratch.path()).unwrap();
+    assert!(is_refused(Store::open(scratch.path())));
+    put(&scratch.store, b"b");
 }
 
 /// A transaction that is given up leaves no trace, in the length of the file either: on a full disk
