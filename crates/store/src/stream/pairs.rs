@@ -54,6 +54,8 @@ pub(super) struct Core<S: Source> {
     /// When it was last asked for a pair, if that matters.
     used: Instant,
     is_over: bool,
+    /// Whether the snapshot is ever exchanged by itself.
+    renews: bool,
 }
 
 /// How much was given.
@@ -86,9 +88,19 @@ impl<S: Source> Pairs<S> {
         let (commit, ends) = (snapshot.commit(), scan.ends());
         let held = Some(Held::new(snapshot, &scan, &ends)?);
         let (park, since) = (scan.park, Instant::now());
-        let (before, given, used) = (None, Given::default(), since);
-        let core =
-            Core { source, scan, held, ends, commit, before, since, given, used, is_over: false };
+        let core = Core {
+            source,
+            renews: !scan.renewal.is_never(),
+            scan,
+            held,
+            ends,
+            commit,
+            before: None,
+            since,
+            given: Given::default(),
+            used: since,
+            is_over: false,
+        };
         let own = match park {
             None => Own::Alone(Box::new(core)),
             Some(time) => {
@@ -139,6 +151,7 @@ impl<S: Source> Pairs<S> {
     ///
     /// # Errors
     /// As [`Pairs::event`].
+    #[inline]
     pub fn see<T>(&mut self, see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T) -> Result<Option<T>> {
         self.with(|core| {
             core.prepare()?;
@@ -213,7 +226,14 @@ impl<S: Source> Pairs<S> {
 
 impl<S: Source> Core<S> {
     /// Has a snapshot, and one that is not too old.
+    #[inline]
     fn prepare(&mut self) -> Result<()> {
+        let is_usual = self.held.is_some() && !self.is_over && !self.renews;
+        if is_usual { Ok(()) } else { self.prepare_slowly() }
+    }
+
+    #[inline(never)]
+    fn prepare_slowly(&mut self) -> Result<()> {
         if self.is_over {
             // Nothing follows, so nothing is held.
             return if self.held.is_some() { self.let_go() } else { Ok(()) };
@@ -235,15 +255,16 @@ impl<S: Source> Core<S> {
     }
 
     fn is_due(&self) -> bool {
-        let renewal = &self.scan.renewal;
-        if renewal.is_never() || self.given.pairs == 0 {
+        if !self.renews || self.given.pairs == 0 {
             return false;
         }
         let commits = || self.source.newest_commit().saturating_sub(self.commit);
+        let renewal = &self.scan.renewal;
         renewal.is_due((self.given.pairs, self.given.bytes), || self.since.elapsed(), commits)
     }
 
     /// The next pair from an end of the stream.
+    #[inline]
     fn step(&mut self, at_end: bool) -> Option<Result<Pair<S::Snapshot>>> {
         let backwards = self.scan.is_reverse != at_end;
         let pair = self.held.as_mut()?.next(backwards);
@@ -266,6 +287,7 @@ impl<S: Source> Core<S> {
         pair
     }
 
+    #[inline]
     fn see<T>(&mut self, see: impl FnOnce(Bytes<'_>, Bytes<'_>) -> T) -> Option<Result<T>> {
         let (given, backwards) = (&mut self.given, self.scan.is_reverse);
         let seen = self.held.as_mut()?.see(backwards, |key, value| {

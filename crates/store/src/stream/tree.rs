@@ -254,12 +254,16 @@ impl<'t> Iterator for TreeWalk<'t> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let entry = match &mut self.way {
-            Way::Each(range) => range.next(),
-            Way::Keys(keys) => keys.next().transpose(),
-        };
-        self.give(entry)
+        // As usual: the next pair is in the same leaf, and is given as it is.
+        if let Way::Each(range) = &mut self.way
+            && self.left > 0
+            && !self.keys_only
+            && let Some(entry) = range.next_here()
+        {
+            self.left -= 1;
+            return Some(Ok(entry));
+        }
+        self.next_slow()
     }
 
     fn nth(&mut self, n: usize) -> Option<Self::Item> {
@@ -270,7 +274,17 @@ impl<'t> Iterator for TreeWalk<'t> {
     }
 }
 
-impl TreeWalk<'_> {
+impl<'t> TreeWalk<'t> {
+    #[inline(never)]
+    fn next_slow(&mut self) -> Option<Result<Entry<'t>>> {
+        self.left = self.left.checked_sub(1)?;
+        let entry = match &mut self.way {
+            Way::Each(range) => range.next(),
+            Way::Keys(keys) => keys.next().transpose(),
+        };
+        self.give(entry)
+    }
+
     /// Leaves out pairs at an end: not more than are left.
     fn leave_out(&mut self, at_back: bool, pairs: u64) -> Result<()> {
         self.left = self.left.saturating_sub(pairs);
