@@ -280,7 +280,10 @@ impl Env {
     /// because the store keeps the last pages for deletes and for the commit.
     pub(crate) fn limit(&self) -> Option<u64> {
         let bytes = self.shared_map_size() as u64;
-        (bytes > 0).then_some(bytes.saturating_add(self.kept()))
+        let last = self.open.get().map_or(0, |opened| {
+            WriteTxn::LAST_PAGES * u64::from(opened.newest().store.page_size())
+        });
+        (bytes > 0).then_some(bytes.saturating_add(self.kept() + last))
     }
 
     /// How much of the room in the file puts leave.
@@ -318,7 +321,8 @@ impl Env {
             if limit.is_some_and(|limit| self.is_outgrown(&txn, limit)) {
                 return Err(MDB_MAP_RESIZED);
             }
-            txn.leave_pages(self.kept() / u64::from(store.page_size()));
+            let kept = self.kept() / u64::from(store.page_size());
+            txn.leave_pages(kept + WriteTxn::LAST_PAGES);
             txn.set_max_size(limit);
             Ok(txn)
         };

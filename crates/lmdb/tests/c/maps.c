@@ -76,8 +76,40 @@ static void outgrown(void)
 	mdb_env_close(small);
 }
 
+/* Puts entries, each in a transaction of its own, until the map is full; then all can be deleted
+ * one by one, and the file has not grown beyond the few pages that are left to deletes. */
+static void empties_full_map(size_t pages, unsigned flags)
+{
+	char name[40];
+	snprintf(name, sizeof name, "full-%zu-%x", pages, flags);
+	MDB_env *env = open_env(folder(name), flags, pages * 4096);
+	int code = 0, count = 0;
+	for (; !code; count++) {
+		MDB_txn *txn = begin(env, 0);
+		MDB_val key = bytes(&count, sizeof count);
+		code = mdb_put(txn, 1, &key, &key, 0);
+		if (code)
+			mdb_txn_abort(txn);
+		else
+			code = mdb_txn_commit(txn);
+	}
+	HOLDS(code == MDB_MAP_FULL && count > 1);
+	for (int i = 0; i + 1 < count; i++) {
+		MDB_txn *txn = begin(env, 0);
+		MDB_val key = bytes(&i, sizeof i);
+		OK(mdb_del(txn, 1, &key, NULL));
+		OK(mdb_txn_commit(txn));
+	}
+	HOLDS(info_of(env).me_last_pgno < pages + 6 && info_of(env).me_mapsize == pages * 4096);
+	mdb_env_close(env);
+}
+
 int main(void)
 {
+	const unsigned kinds[] = { MDB_NOSYNC, MDB_WRITEMAP | MDB_MAPASYNC };
+	for (size_t i = 0; i < LENGTH(kinds); i++)
+		for (size_t pages = 5; pages < 40; pages += pages < 16 ? 1 : 8)
+			empties_full_map(pages, kinds[i]);
 	fills_map("tiny", 50000, 0);
 	fills_map("tiny-one", 50000, 1);
 	fills_map("small", 65536, 0);

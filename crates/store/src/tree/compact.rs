@@ -197,6 +197,7 @@ impl Store {
         let first_end = report.before / self.inner.pages.page_size() as u64;
         let most = state.pages.base.end.max(first_end.min(u64::from(PAGE_NO_END)) as PageNo);
         state.pages.space.max_pages = state.pages.space.max_pages.min(most);
+        state.pages.space.last_pages = 0;
         state.free.begin_compaction(&mut state.pages, avoid)?;
         let mut moved = 0;
         work(state, &mut moved)?;

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::catalog::Opened;
 use super::commit::{announce, withdraw, write_meta, write_slot};
 use super::group::{EndTurn, Wait};
 use super::log;
@@ -48,14 +49,27 @@ impl Inner {
         }
         self.check_writable()?;
         let (newest, slot, opened) = self.pin()?;
+        let own = (slot, newest.meta.txn);
+        locked(&self.flusher.pins).push((own, opened));
         let flush = || if is_planted(Bug::LogFreedEarly) { Ok(()) } else { self.flush_file() };
         let flushed = flush().inspect_err(|_| {
             let _turn = locked(&self.meta_turn);
             self.retract();
         });
         let result = flushed.and_then(|()| self.make_durable(&newest, closing));
-        self.unpin(slot, newest.meta.txn, opened);
+        self.unpin_flushed(own);
         result
+    }
+
+    /// Lets the commit go that a flush has pinned, and those of other flushes that are durable by
+    /// now: an older one may still be running, but the pages need not stay for it.
+    fn unpin_flushed(&self, own: (u32, u64)) {
+        let durable = self.durable_number();
+        let is_done = |pin: &(u32, u64)| *pin == own || pin.1 <= durable;
+        let mut pins = locked(&self.flusher.pins);
+        for ((slot, commit), opened) in pins.extract_if(.., |(pin, _)| is_done(pin)) {
+            self.unpin(slot, commit, opened);
+        }
     }
 
     /// Step 2. If a transaction of this process is open, it holds the writer's lock for us: it
@@ -247,6 +261,8 @@ impl Inner {
 pub(crate) struct Flusher {
     shared: Arc<Shared>,
     running: Mutex<Running>,
+    /// The slots and commits that flushes of this process have pinned.
+    pins: Mutex<Vec<((u32, u64), Opened)>>,
     /// The data file's path from the root, which also leads to it when the program has changed its
     /// folder; none once it is known to be on stable storage.
     pub(crate) unflushed_name: Mutex<Option<PathBuf>>,

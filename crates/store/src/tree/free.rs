@@ -194,14 +194,15 @@ impl FreeState {
             // A small commit looks at few of these; without them the store would grow for ever.
             free += self.pending.pages;
         }
-        free > u64::from(pages.base.end) / 4 || end_after(pages, missing).is_err()
+        let is_full = end_after(pages, missing, pages.space.usual_end()).is_err();
+        is_full || free > u64::from(pages.base.end) / 4
     }
 
     /// Makes free pages at the end of the store, so that the next small commits find theirs side by
     /// side.
     fn extend_ahead(&mut self, pages: &mut WritePages) {
         let start = pages.base.end;
-        let room = pages.space.max_pages.saturating_sub(start);
+        let room = pages.space.usual_end().saturating_sub(start);
         let len = SMALL_AHEAD.min(start / 8).min(room);
         if len > 0 && pages.space.lowest_first.is_none() {
             pages.base.end += len;
@@ -423,16 +424,16 @@ pub(crate) fn runs_for_commit(pages: &WritePages, need: u32) -> Vec<usize> {
     }
 }
 
-/// The end of the store after `more` pages were added to it.
-fn end_after(pages: &WritePages, more: u32) -> Result<PageNo> {
-    let end = pages.base.end.checked_add(more).filter(|end| *end <= pages.space.max_pages);
+/// The end of the store after `more` pages were added to it, if it may not pass `most`.
+fn end_after(pages: &WritePages, more: u32, most: PageNo) -> Result<PageNo> {
+    let end = pages.base.end.checked_add(more).filter(|end| *end <= most);
     end.ok_or_else(|| pages.store_full())
 }
 
 fn extend_end(pages: &mut WritePages, more: u32) -> Result<()> {
     if more > 0 {
         let start = pages.base.end;
-        pages.base.end = end_after(pages, more)?;
+        pages.base.end = end_after(pages, more, pages.space.end_limit())?;
         pages.space.pool.push(Run { start, len: more });
     }
     Ok(())

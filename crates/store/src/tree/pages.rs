@@ -20,7 +20,7 @@ use crate::{Error, Place, Result};
 mod changed;
 mod frames;
 
-pub(crate) use changed::{UndoMark, WritePages};
+pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;
 use frames::Frames;
 

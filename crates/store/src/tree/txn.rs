@@ -15,7 +15,7 @@ pub use value::ValueWriter;
 use super::catalog::{OpenTable, Opened};
 use super::group::Turn;
 use super::insert::fits_inline;
-use super::pages::{Pages, WritePages};
+use super::pages::{LAST_PAGES, Pages, WritePages};
 use super::remove::clear;
 use super::snapshot::sealed::Sealed;
 use super::state::{Savepoint, WriteState};
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 
 /// This many pages of the room in the file are reserved for deletes and for the commit itself: a
 /// full store can be emptied, and it is a put that finds the store full, not the commit.
-const KEPT_PAGES: u64 = 16;
+const KEPT_PAGES: u64 = 16 + LAST_PAGES as u64;
 
 /// The one write transaction of a store. Dropped without [`WriteTxn::commit`] it leaves no trace.
 ///
@@ -102,6 +102,9 @@ impl Sealed for WriteTxn {
 impl Snapshot for WriteTxn {}
 
 impl WriteTxn {
+    /// Pages below the maximum size that only transactions may take that delete and add nothing.
+    pub const LAST_PAGES: u64 = LAST_PAGES as u64;
+
     pub(crate) fn new(turn: Turn) -> Self {
         let mut txn = Self {
             turn,
@@ -128,7 +131,9 @@ impl WriteTxn {
     }
 
     /// Sets how many pages below the maximum size puts leave to deletes and to the commit; the
-    /// default is 16. With fewer, a commit or a delete may find the store full.
+    /// default is 22. With fewer, a commit may find the store full. The last six
+    /// ([`Self::LAST_PAGES`]) are left by every transaction that adds something, so that a delete
+    /// still finds new pages for what it changes.
     pub fn leave_pages(&mut self, pages: u64) {
         self.kept = pages;
         self.set_limit();
@@ -140,9 +145,13 @@ impl WriteTxn {
     /// transaction, which may otherwise find the store full.
     pub fn is_short_of_pages(&self) -> bool {
         let state = self.turn.state();
-        let behind = state.pages.space.max_pages.saturating_sub(state.pages.base.end);
-        behind < state.pages.base.end
-            && state.free.held_pages() > state.free.room_pages(&state.pages)
+        let space = &state.pages.space;
+        let behind = space.usual_end().saturating_sub(state.pages.base.end);
+        let last = u64::from(space.last_pages);
+        let room = state.free.room_pages(&state.pages).saturating_sub(last);
+        state.free.has_snapshots()
+            && behind < state.pages.base.end
+            && state.free.held_pages() > room
     }
 
     fn set_limit(&mut self) {
@@ -183,6 +192,7 @@ impl WriteTxn {
         }
         self.changes += 1;
         let state = self.turn.state_mut();
+        state.pages.space.adds |= adds;
         state.pages.interrupted()?;
         if state.pages.changed_bytes() >= self.limit {
             self.make_space(adds)?;

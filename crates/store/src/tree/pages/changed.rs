@@ -92,6 +92,11 @@ impl UndoLog {
     }
 }
 
+/// Only a transaction that deletes and adds nothing may take these last pages before the maximum
+/// size: a delete needs new pages before it frees others, and would find none where a put has taken
+/// the last.
+pub(crate) const LAST_PAGES: u32 = 6;
+
 /// Where a write transaction takes new pages from.
 pub(crate) struct Space {
     /// Free runs that the pages of the commit, or those that are written early, are numbered from.
@@ -101,11 +106,26 @@ pub(crate) struct Space {
     /// If set, the lowest free pages are taken instead of those that lie side by side; those of the
     /// range last.
     pub(crate) lowest_first: Option<std::ops::Range<PageNo>>,
-    /// The end of the store, the first page number that was never used, may not pass this.
+    /// The end of the store, the first page number that was never used, may not pass this, nor the
+    /// last pages before it if the transaction adds something.
     pub(crate) max_pages: u32,
+    pub(crate) last_pages: u32,
+    pub(crate) adds: bool,
     pub(crate) max_size: Option<u64>,
     /// Whether snapshots older than the newest commit are protected.
     pub(crate) has_snapshots: bool,
+}
+
+impl Space {
+    /// What the end of the store may not pass in a transaction that adds something.
+    pub(crate) fn usual_end(&self) -> PageNo {
+        self.max_pages.saturating_sub(self.last_pages)
+    }
+
+    /// What it may not pass in this one.
+    pub(crate) fn end_limit(&self) -> PageNo {
+        if self.adds { self.usual_end() } else { self.max_pages }
+    }
 }
 
 /// The pages of a write transaction: those of its snapshot, and its own changed copies of some.
@@ -146,6 +166,8 @@ impl WritePages {
                 open: Runs::default(),
                 lowest_first: None,
                 max_pages,
+                last_pages: LAST_PAGES,
+                adds: false,
                 max_size,
                 has_snapshots: false,
             },
@@ -161,6 +183,7 @@ impl WritePages {
         self.base.renew(end);
         self.txn = txn;
         (self.space.max_pages, self.space.max_size) = (max_pages, max_size);
+        (self.space.last_pages, self.space.adds) = (LAST_PAGES, false);
     }
 
     /// After a commit: forgets the transaction, and keeps its memory for another one to begin with;
@@ -479,7 +502,7 @@ impl WritePages {
         let end = self.base.end;
         let last = self.space.open.take_last(end).unwrap_or(Run { start: end, len: 0 });
         let more = pages - last.len;
-        let new_end = end.checked_add(more).filter(|end| *end <= self.space.max_pages);
+        let new_end = end.checked_add(more).filter(|end| *end <= self.space.usual_end());
         let Some(new_end) = new_end else {
             if last.len > 0 {
                 self.open_run(last)?;

@@ -20,7 +20,7 @@ use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
 use crate::tree::order::Form;
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef};
 use crate::tree::words::{WORD_DIRTY, WORD_NUMBER};
-use crate::tree::{Snapshot, TableOptions};
+use crate::tree::{Snapshot, Table, TableOptions, WriteTxn};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -429,6 +429,30 @@ fn the_maximum_size_is_kept() {
     change(&mut turn, &mut Model::new(), &mut Random(1), 20_000, 20_000);
     assert!(matches!(turn.commit(Durability::Durable), Err(Error::StoreFull { .. })));
     assert!(store.inner.file_len().unwrap() <= 64 * 4096);
+}
+
+#[test]
+fn a_full_store_can_be_emptied_one_by_one() {
+    for pages in 11..48 {
+        let system = SimSystem::new(1, Config::default());
+        let store = builder(&system).max_size(pages * 4096).create(PATH).unwrap();
+        let write = |work: &mut dyn FnMut(&mut WriteTxn, Table) -> crate::Result<()>| {
+            let mut txn = store.begin_write().unwrap();
+            txn.leave_pages(WriteTxn::LAST_PAGES);
+            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            work(&mut txn, table).and_then(|()| txn.commit())
+        };
+        let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        let put = |n: &u32| write(&mut |txn, table| txn.put(table, &key(*n), &[7; 200])).is_ok();
+        let count = (0..10_000).take_while(put).count() as u32;
+        assert!(count > 0 && count < 10_000, "{pages} pages: {count}");
+        for n in 0..count {
+            let deleted = write(&mut |txn, table| txn.delete(table, &key(n)).map(|_| ()));
+            assert!(deleted.is_ok(), "{pages} pages, {n} of {count}: {deleted:?}");
+        }
+        assert!(store.inner.file_len().unwrap() <= pages * 4096);
+        check_space(&store);
+    }
 }
 
 #[test]
