@@ -50,6 +50,7 @@ mod source;
 mod standby;
 mod task;
 mod token;
+mod transfer;
 mod tree;
 
 #[cfg(test)]
@@ -67,4 +68,5 @@ pub use source::{Item, Snapshot, Source, Walk};
 pub use standby::{Replica, Standby};
 pub use task::{Ack, AsyncSink, BatchPair, BatchStream, PairStream};
 pub use token::Token;
+pub use transfer::transfer;
 pub use tree::TreeWalk;

@@ -1,5 +1,7 @@
 //! Streams into a store: pairs in transactions of bounded size.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::scan::Position;
@@ -95,6 +97,30 @@ impl Cut {
     pub fn time(mut self, time: Duration) -> Self {
         self.time = time;
         self
+    }
+}
+
+/// What ends a [`Sink`] before its pairs do.
+#[derive(Default)]
+struct Stop {
+    flag: Option<Arc<AtomicBool>>,
+    at: Option<Instant>,
+    /// Bytes that were taken since it was looked at.
+    unseen: u64,
+}
+
+/// After this many bytes of pairs, about a page, a sink looks whether it is to stop.
+const STOP_BYTES: u64 = 4096;
+
+impl Stop {
+    fn is_due(&mut self, bytes: u64) -> bool {
+        self.unseen += bytes;
+        if self.unseen < STOP_BYTES {
+            return false;
+        }
+        self.unseen = 0;
+        let is_raised = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        self.flag.as_ref().is_some_and(is_raised) || self.at.is_some_and(|at| Instant::now() >= at)
     }
 }
 
@@ -374,6 +400,7 @@ pub struct Sink<T: Target> {
     on_reject: OnReject,
     cut: Cut,
     durability: Durability,
+    stop: Stop,
     open: Option<Open<T::Txn>>,
     report: SinkReport,
     is_over: bool,
@@ -401,6 +428,7 @@ impl<T: Target> Sink<T> {
             on_reject: OnReject::Fail,
             cut: Cut::default(),
             durability: Durability::Durable,
+            stop: Stop::default(),
             open: None,
             report: SinkReport::default(),
             is_over: false,
@@ -431,6 +459,40 @@ impl<T: Target> Sink<T> {
         self
     }
 
+    /// Takes nothing more once this flag is raised, by any thread or a signal handler, but keeps what
+    /// it has: [`Sink::is_over`] says so, and [`Sink::finish`] commits it. It is looked at after
+    /// each 4 KiB of pairs. The store's own flag
+    /// ([`Store::interrupt`](crate::tree::Store::interrupt)) does not wait for that, and fails the
+    /// transaction.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+    ///
+    /// let stop = Arc::new(AtomicBool::new(false));
+    /// let mut sink = hedgerow::stream::Sink::new(&store, "pages")?.stop_flag(stop.clone());
+    /// let mut number = 0_u32;
+    /// while !sink.is_over() {
+    ///     sink.put(&number.to_be_bytes(), &[0; 1_000])?;
+    ///     number += 1;
+    ///     stop.store(number >= 100, Ordering::Relaxed);
+    /// }
+    /// let last = sink.finish()?.last.unwrap().key;
+    /// assert_eq!(last, (number - 1).to_be_bytes()); // a later run goes on after this one
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop_flag(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.stop.flag = Some(flag);
+        self
+    }
+
+    /// Takes nothing more from this moment on, but keeps what it has; see [`Sink::stop_flag`].
+    pub fn deadline(mut self, at: Instant) -> Self {
+        self.stop.at = Some(at);
+        self
+    }
+
     /// Takes a pair; whether it was stored.
     ///
     /// # Errors
@@ -443,13 +505,15 @@ impl<T: Target> Sink<T> {
         let stored = self.put_in(key, value).inspect_err(|_| {
             (self.open, self.is_over) = (None, true);
         })?;
+        self.is_over |= self.stop.is_due((key.len() + value.len()) as u64);
         if self.is_full() {
             self.commit()?;
         }
         Ok(stored)
     }
 
-    /// Takes all pairs of an iterator, up to its first error.
+    /// Takes all pairs of an iterator, up to its first error, or until it [is
+    /// over](Sink::is_over).
     ///
     /// # Errors
     /// As [`Sink::put`], and those of the iterator.

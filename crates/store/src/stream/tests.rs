@@ -582,3 +582,55 @@ fn runs_are_the_pairs_and_outlive_the_stream() {
     assert_eq!(run.len(), 100);
     assert_eq!(run.get(99).unwrap().1, [99; 3]);
 }
+
+#[test]
+fn a_sink_stops_at_a_flag_or_a_moment_and_keeps_what_it_has() {
+    let (_folder, store) = store();
+    let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let now = std::time::Instant::now();
+    let sink = || Sink::new(&store, "t").unwrap();
+    for mut sink in [sink().stop_flag(flag), sink().deadline(now)] {
+        let pairs = (0..1_000_u32).map(|n| Ok::<_, Error>((n.to_be_bytes(), [0; 96])));
+        sink.extend(pairs).unwrap();
+        assert!(sink.is_over());
+        assert!(matches!(sink.put(b"more", b""), Err(Error::Rejected { .. })));
+        assert_eq!(sink.finish().unwrap().pairs, 41, "the first page that is full");
+    }
+    let later = now + Duration::from_secs(3_600);
+    let mut sink = sink().deadline(later);
+    sink.extend((0..1_000_u32).map(|n| Ok::<_, Error>((n.to_be_bytes(), [0; 96])))).unwrap();
+    assert_eq!(sink.finish().unwrap().pairs, 1_000);
+}
+
+#[test]
+fn pairs_are_moved_between_tables() {
+    let (_folder, store, all) = with_duplicates(200);
+    let mut txn = store.begin_write().unwrap();
+    let (from, long) = (txn.table("t").unwrap(), vec![7; 300_000]);
+    let to = txn.create_table("to", &TableOptions::new().duplicates()).unwrap();
+    txn.put(to, &[20], b"old").unwrap();
+    assert!(matches!(transfer(&mut txn, from, .., from), Err(Error::Argument { .. })));
+    let keys = &[20][..]..=&[90][..];
+    let inside = |pair: &&Owned| (20..=90).contains(&pair.0[0]);
+    let moved: Vec<_> = all.iter().filter(inside).cloned().collect();
+    assert_eq!(transfer(&mut txn, from, keys, to).unwrap(), moved.len() as u64);
+    let pairs = |txn: &crate::tree::WriteTxn, table| -> Vec<Owned> {
+        let all = txn.range(table, ..).unwrap().map(Result::unwrap);
+        all.map(|entry| (entry.key.to_vec(), entry.value.to_vec())).collect()
+    };
+    let rest: Vec<_> = all.iter().filter(|pair| !inside(pair)).cloned().collect();
+    assert_eq!(pairs(&txn, from), rest);
+    let mut both = moved;
+    both.push((vec![20], b"old".to_vec()));
+    both.sort();
+    assert_eq!(pairs(&txn, to), both);
+
+    // More than one batch.
+    let one = txn.create_table("one", &TableOptions::new()).unwrap();
+    let two = txn.create_table("two", &TableOptions::new()).unwrap();
+    for key in 0..5_u8 {
+        txn.put(one, &[key], &long).unwrap();
+    }
+    assert_eq!(transfer(&mut txn, one, .., two).unwrap(), 5);
+    assert_eq!((txn.count(one).unwrap().keys, txn.count(two).unwrap().keys), (0, 5));
+}
