@@ -459,9 +459,9 @@ impl<T: Target> Sink<T> {
         self
     }
 
-    /// Takes nothing more once this flag is raised, by any thread or a signal handler, but keeps what
-    /// it has: [`Sink::is_over`] says so, and [`Sink::finish`] commits it. It is looked at after
-    /// each 4 KiB of pairs. The store's own flag
+    /// Takes nothing more once this flag is raised, by any thread or a signal handler, but keeps
+    /// what it has: [`Sink::is_over`] says so, and [`Sink::finish`] commits it. It is looked at
+    /// after each 4 KiB of pairs. The store's own flag
     /// ([`Store::interrupt`](crate::tree::Store::interrupt)) does not wait for that, and fails the
     /// transaction.
     ///
