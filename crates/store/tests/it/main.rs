@@ -30,6 +30,7 @@ mod recovery;
 mod savepoints;
 #[cfg(shuttle)]
 mod schedules;
+mod scripts;
 mod statistics;
 mod tables;
 mod tidy;
