@@ -34,8 +34,8 @@
 //! | `fill PREFIX N VALUE` | puts N keys: the prefix and six digits |
 //!
 //! An operation that fails prints `error` and a word, such as `error size`. A range has its lower
-//! end and not its upper one; `*` is no end. In keys and values `\` and two hexadecimal digits are a
-//! byte, `""` is empty, and `a*300` is that repeated.
+//! end and not its upper one; `*` is no end. In keys and values `\` and two hexadecimal digits are
+//! a byte, `""` is empty, and `a*300` is that repeated.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

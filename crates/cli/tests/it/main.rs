@@ -19,6 +19,7 @@ mod salvage;
 mod sandbox;
 #[cfg(unix)]
 mod scarce;
+mod scripts;
 #[cfg(unix)]
 mod tools;
 mod whole;

@@ -8,4 +8,5 @@ mod original;
 mod programs;
 #[cfg(target_os = "linux")]
 mod promises;
+mod scripts;
 mod smoke;

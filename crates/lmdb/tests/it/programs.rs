@@ -80,12 +80,14 @@ impl Program {
     /// Runs it in an empty folder.
     pub(crate) fn run(&self, arguments: &[&OsStr]) -> Output {
         let work = tempfile::tempdir().unwrap();
-        Command::new(self.folder.path().join("program"))
-            .args(arguments)
-            .current_dir(work.path())
-            .env("LD_LIBRARY_PATH", self.folder.path())
-            .output()
-            .unwrap()
+        self.command().args(arguments).current_dir(work.path()).output().unwrap()
+    }
+
+    /// The command that runs it with the library of this build.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(self.folder.path().join("program"));
+        command.env("LD_LIBRARY_PATH", self.folder.path());
+        command
     }
 
     /// Runs it; it must end well. What it prints.

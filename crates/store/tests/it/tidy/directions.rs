@@ -30,10 +30,12 @@ const EXPORTS: &[(&str, &str)] =
 
 /// Each package and the packages of this workspace that it may depend on.
 const PACKAGES: &[(&str, &[&str])] = &[
-    ("hedgerow", &[]),
-    ("hedgerow-cli", &["hedgerow"]),
+    // Only tests use `scripts`.
+    ("scripts", &[]),
+    ("hedgerow", &["scripts"]),
+    ("hedgerow-cli", &["hedgerow", "scripts"]),
     ("leveldb", &["hedgerow"]),
-    ("lmdb", &["hedgerow"]),
+    ("lmdb", &["hedgerow", "scripts"]),
     // `hedgerow.lmdb` is a program on the C interface, which the module brings along.
     ("hedgerow-python", &["hedgerow", "lmdb-in-python"]),
     ("lmdb-in-python", &["hedgerow"]),
