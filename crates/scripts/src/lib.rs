@@ -40,6 +40,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+mod program;
+pub use program::{Check, Program};
+
 /// What runs operations.
 pub trait Face {
     /// Whether it has what a script needs.

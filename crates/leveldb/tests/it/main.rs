@@ -5,4 +5,5 @@
 mod original;
 mod own;
 mod programs;
+mod scripts;
 mod symbols;

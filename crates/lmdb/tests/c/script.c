@@ -218,7 +218,11 @@ static int run(const char *verb, char **words)
 
 int main(void)
 {
+	char *none[] = { "main", NULL };
+
 	open_env();
+	if (in_transaction("table", none))
+		return 2;
 	while (fgets(line, sizeof line, stdin)) {
 		char *words[MOST] = { NULL };
 		int n = 0;
@@ -226,7 +230,7 @@ int main(void)
 			words[n++] = word;
 		int code = run(words[0], words + 1);
 		if (code)
-			printf("error %d\n", code);
+			printf("error %s\n", code == MDB_BAD_VALSIZE ? "size" : mdb_strerror(code));
 		puts(".");
 		fflush(stdout);
 	}

@@ -34,7 +34,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("scripts", &[]),
     ("hedgerow", &["scripts"]),
     ("hedgerow-cli", &["hedgerow", "scripts"]),
-    ("leveldb", &["hedgerow"]),
+    ("leveldb", &["hedgerow", "scripts"]),
     ("lmdb", &["hedgerow", "scripts"]),
     // `hedgerow.lmdb` is a program on the C interface, which the module brings along.
     ("hedgerow-python", &["hedgerow", "lmdb-in-python"]),
