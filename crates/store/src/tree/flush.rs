@@ -36,11 +36,12 @@ impl Inner {
     ///
     /// A crash in between leaves the older durable record, and the newest one under its evidence.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.checkpoint(false)
+        self.checkpoint(false, Wait::Ever)
     }
 
-    /// The same, when the store is about to be closed or not: then the log is shut.
-    pub(crate) fn checkpoint(&self, closing: bool) -> Result<()> {
+    /// The same, when the store is about to be closed or not: then the log is shut. If no time is
+    /// left to wait for another writer, the commits do not become durable.
+    pub(crate) fn checkpoint(&self, closing: bool, wait: Wait) -> Result<()> {
         self.check_process()?;
         // A store that was opened and not written to since may hold writes that were never flushed.
         let is_clean = self.lock.word(WORD_DIRTY).load(SeqCst) == CLEAN;
@@ -56,7 +57,7 @@ impl Inner {
             let _turn = locked(&self.meta_turn);
             self.retract();
         });
-        let result = flushed.and_then(|()| self.make_durable(&newest, closing));
+        let result = flushed.and_then(|()| self.make_durable(&newest, closing, wait));
         self.unpin_flushed(own);
         result
     }
@@ -74,15 +75,19 @@ impl Inner {
 
     /// Step 2. If a transaction of this process is open, it holds the writer's lock for us: it
     /// publishes nothing while `meta_turn` is held. So a thread may sync with a transaction open.
-    fn make_durable(&self, flushed: &SnapshotMeta, closing: bool) -> Result<()> {
+    fn make_durable(&self, flushed: &SnapshotMeta, closing: bool, wait: Wait) -> Result<()> {
         let held = locked(&self.meta_turn);
         if *held {
             return self.note_durable(flushed, closing);
         }
         drop(held);
-        self.enter_alone(Wait::Ever)?;
+        if !self.enter_alone(wait)? {
+            return Ok(());
+        }
         let mut end = EndTurn::new(self, false);
-        end.lock(Wait::Ever)?;
+        if !end.lock(wait)? {
+            return Ok(());
+        }
         let _held = locked(&self.meta_turn);
         self.note_durable(flushed, closing)
     }
@@ -331,6 +336,11 @@ impl Flusher {
         }
     }
 
+    /// Whether the thread is waited for.
+    pub(crate) fn is_stopping(&self) -> bool {
+        locked(&self.shared.wishes).stop
+    }
+
     /// Counts a new handle of the store.
     pub(crate) fn add_handle(&self) {
         locked(&self.running).handles += 1;
@@ -357,7 +367,7 @@ impl Shared {
         while self.next_flush() {
             let Some(store) = store.upgrade() else { return };
             // Any other failure has poisoned the store; the next writer gets the error.
-            if let Err(Error::Interrupted) = store.sync() {
+            if let Err(Error::Interrupted) = store.checkpoint(false, Wait::WhileOpen) {
                 locked(&self.wishes).flush = true;
             }
         }

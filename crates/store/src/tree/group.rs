@@ -112,6 +112,9 @@ pub(crate) enum Wait {
     Until(Instant),
     /// Until the store is interrupted.
     Ever,
+    /// The same, or its last handle is dropped by a thread that waits for this one: for the thread
+    /// that flushes in the background.
+    WhileOpen,
 }
 
 impl Wait {
@@ -119,13 +122,14 @@ impl Wait {
         match self {
             Self::No => Duration::ZERO,
             Self::Until(end) => end.saturating_duration_since(Instant::now()),
-            Self::Ever => Duration::MAX,
+            Self::Ever | Self::WhileOpen => Duration::MAX,
         }
     }
 
     /// Whether there is time left; an error if the store is interrupted.
     fn goes_on(self, store: &Inner) -> Result<bool> {
-        if self.left().is_zero() {
+        let is_over = matches!(self, Self::WhileOpen) && store.flusher.is_stopping();
+        if is_over || self.left().is_zero() {
             return Ok(false);
         }
         store.pages.interrupted()?;

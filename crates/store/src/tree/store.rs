@@ -331,7 +331,7 @@ impl Drop for Inner {
             // The commits are in the system's cache already; this makes them survive a power cut.
             // No caller is left to report a failure to.
             let flushed = if self.durable_number() < self.latest_number() {
-                self.checkpoint(true)
+                self.checkpoint(true, Wait::Ever)
             } else {
                 Ok(())
             };

@@ -550,3 +550,34 @@ fn new_files_are_private_and_follow_no_links() {
     assert!(Store::create(scratch.beside("b")).is_err(), "a link in the place of the lock file");
     assert!(!victim.exists());
 }
+
+/// The background thread waits for the writer's turn, and this one for that thread: neither may
+/// wait for the other.
+#[test]
+fn the_last_handle_is_dropped_before_a_transaction_that_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::builder().durability(Durability::Eventual).create(&path).unwrap();
+    drop(store);
+    for round in 0..40 {
+        let store = Store::builder().durability(Durability::Eventual).open(&path).unwrap();
+        let mut txn = store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new()).unwrap();
+        txn.put(table, b"round", &[round as u8; 3000]).unwrap();
+        txn.commit().unwrap();
+        // The flush begins about now.
+        std::thread::sleep(Duration::from_millis(18) + Duration::from_micros(100 * round));
+        let mut txn = store.begin_write().unwrap();
+        drop(store);
+        txn.put(table_of(&txn), b"more", &[round as u8]).unwrap();
+        txn.commit().unwrap();
+    }
+    let store = Store::open(&path).unwrap();
+    let txn = store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    assert_eq!(txn.get(table, b"more").unwrap().unwrap(), [39][..]);
+}
+
+fn table_of(txn: &impl Snapshot) -> hedgerow::tree::Table {
+    txn.table("t").unwrap()
+}
