@@ -75,7 +75,14 @@ fn u64_of(bytes: &[u8]) -> u64 {
         [a] => a.into(),
         [a, b] => u16::from_be_bytes([a, b]).into(),
         [a, b, c] => u32::from_be_bytes([0, a, b, c]).into(),
-        _ => bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+        _ => match (bytes.first_chunk(), bytes.last_chunk()) {
+            // The two overlap where there are fewer than eight.
+            (Some(first), Some(last)) => {
+                let front = u64::from(u32::from_be_bytes(*first));
+                front << (8 * (bytes.len() - 4)) | u64::from(u32::from_be_bytes(*last))
+            }
+            _ => 0,
+        },
     }
 }
 

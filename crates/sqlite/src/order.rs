@@ -84,24 +84,25 @@ impl First {
 /// Compares the first column of a record, of a type, with an integer.
 #[inline(always)]
 fn compare_number(record: &[u8], header: u8, kind: u8, number: i64) -> Option<Ordering> {
-    let len = match kind {
+    let data = record.get(usize::from(header)..)?;
+    let stored = match kind {
         0 => return Some(Ordering::Less),
-        1..=4 => usize::from(kind),
-        5 => 6,
-        6 => 8,
-        8 | 9 => return Some(i64::from(kind - 8).cmp(&number)),
+        1 => i64::from(data.first()?.cast_signed()),
+        2 => i16::from_be_bytes(*data.first_chunk()?).into(),
+        3 => {
+            let [a, b, c] = *data.first_chunk()?;
+            (i32::from_be_bytes([a, b, c, 0]) >> 8).into()
+        }
+        4 => i32::from_be_bytes(*data.first_chunk()?).into(),
+        5 => {
+            let [a, b, c, d, e, f] = *data.first_chunk()?;
+            i64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16
+        }
+        6 => i64::from_be_bytes(*data.first_chunk()?),
+        8 | 9 => i64::from(kind - 8),
         // A text or a blob; its type may be longer than a byte.
         12.. => return Some(Ordering::Greater),
         _ => return None,
-    };
-    let data = &record[usize::from(header).min(record.len())..];
-    let stored = match data.first_chunk::<8>() {
-        Some(eight) => i64::from_be_bytes(*eight) >> (64 - 8 * len),
-        None => {
-            let first = i64::from(data.first()?.cast_signed());
-            let rest = data.get(1..len)?.iter();
-            rest.fold(first, |number, byte| number << 8 | i64::from(*byte))
-        }
     };
     Some(stored.cmp(&number))
 }
