@@ -64,6 +64,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("sqlite3_serialize", "memdb.c"),
     ("sqlite3_file_control", "main.c"),
     ("sqlite3RunVacuum", "vacuum.c"),
+    ("sqlite3VdbeMakeReady", "vdbeaux.c"),
+    ("codeOffset", "select.c"),
 ];
 
 /// What SQLite's own functions are called after the cut.
@@ -112,8 +114,10 @@ fn definition(text: &str, in_file: &str, name: &str) -> Result<(usize, usize)> {
     let call = format!("{name}(");
     let mut line_begin = begin;
     for line in text[begin..end].split_inclusive('\n') {
-        let is_head = line.starts_with("SQLITE_PRIVATE ") || line.starts_with("SQLITE_API ");
-        if is_head && let Some(at) = line.find(&call) {
+        let heads = ["SQLITE_PRIVATE ", "SQLITE_API ", "static "];
+        if heads.iter().any(|head| line.starts_with(head))
+            && let Some(at) = line.find(&call)
+        {
             let before = line[..at].chars().next_back();
             if !before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
                 return Ok((line_begin, line_begin + at));

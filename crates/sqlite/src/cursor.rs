@@ -32,6 +32,8 @@ pub(crate) enum Step {
     Last,
     Next,
     Previous,
+    /// None: the entry is shown again.
+    Stay,
 }
 
 /// Where a search ended: what `sqlite3BtreeTableMoveto` says.
@@ -55,6 +57,8 @@ pub(crate) struct Position {
     generation: u64,
     /// `None` where there is no tree yet.
     cursor: Option<(Table, Cursor)>,
+    /// Whether an entry of an index was just deleted here: one that takes its place may be near.
+    has_deleted: bool,
     /// A copy of the entry's bytes, where the store may change beneath it.
     copy: Vec<u8>,
 }
@@ -64,6 +68,24 @@ pub(crate) fn key_of(rowid: i64) -> [u8; 8] {
     (rowid.cast_unsigned() ^ 1 << 63).to_be_bytes()
 }
 
+/// At most eight bytes as a number.
+#[inline(always)]
+fn u64_of(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => a.into(),
+        [a, b] => u16::from_be_bytes([a, b]).into(),
+        [a, b, c] => u32::from_be_bytes([0, a, b, c]).into(),
+        _ => match (bytes.first_chunk(), bytes.last_chunk()) {
+            // The two overlap where there are fewer than eight.
+            (Some(first), Some(last)) => {
+                let front = u64::from(u32::from_be_bytes(*first));
+                front << (8 * (bytes.len() - 4)) | u64::from(u32::from_be_bytes(*last))
+            }
+            _ => 0,
+        },
+    }
+}
+
 /// The row that a key belongs to.
 #[inline]
 fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
@@ -71,12 +93,14 @@ fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
     if first.len() + second.len() != 8 {
         return Err(sys::SQLITE_CORRUPT);
     }
-    let all = first.iter().chain(second);
-    let number = all.fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let number = match second.len() {
+        8 => u64_of(second),
+        rest => u64_of(first) << (8 * rest) | u64_of(second),
+    };
     Ok((number ^ 1 << 63).cast_signed())
 }
 
-/// Fills in what C reads of an entry; what may change beneath it is copied.
+/// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
 #[inline]
 fn show(is_index: bool, entry: &Entry<'_>, copy: Option<&mut Vec<u8>>, row: &mut Row) -> Answer {
     let bytes = if is_index {
@@ -100,7 +124,7 @@ fn show(is_index: bool, entry: &Entry<'_>, copy: Option<&mut Vec<u8>>, row: &mut
 
 impl Position {
     pub(crate) fn new(root: u32, is_index: bool) -> Self {
-        Self { root, is_index, generation: 0, cursor: None, copy: Vec::new() }
+        Self { root, is_index, generation: 0, cursor: None, has_deleted: false, copy: Vec::new() }
     }
 
     /// The cursor of the engine, of the transaction that there is now.
@@ -148,19 +172,35 @@ impl Position {
         }
     }
 
-    /// Makes steps to the next entries, in a transaction that reads, and says how many there were.
+    /// Makes steps to the next entries and says how many there were: as many as there is room for,
+    /// or fewer. The cursor does not write.
     pub(crate) fn next_rows(&mut self, conn: &mut Conn, rows: &mut [Row]) -> Answer<usize> {
         self.ready(conn)?;
-        let (Some((_, cursor)), Body::Read(txn)) = (&mut self.cursor, &conn.body) else {
-            return Ok(0);
-        };
-        for (i, row) in rows.iter_mut().enumerate() {
-            match cursor.next(&**txn).map_err(|e| code_of(&e))? {
-                Some(entry) => show(self.is_index, &entry, None, row)?,
-                None => return Ok(i),
+        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else { return Ok(0) };
+        match &conn.body {
+            Body::Read(txn) => {
+                for (i, row) in rows.iter_mut().enumerate() {
+                    match cursor.next(&**txn).map_err(|e| code_of(&e))? {
+                        Some(entry) => show(*is_index, &entry, None, row)?,
+                        None => return Ok(i),
+                    }
+                }
+                Ok(rows.len())
             }
+            Body::Write(txn) => {
+                for (i, row) in rows.iter_mut().enumerate() {
+                    if !step_in(&**txn, cursor, Step::Next, *is_index, Some(&mut *copy), row)? {
+                        return Ok(i);
+                    }
+                    // There is room for one copy.
+                    if !cursor.is_on_lasting_entry(&**txn) {
+                        return Ok(i + 1);
+                    }
+                }
+                Ok(rows.len())
+            }
+            Body::None => Err(sys::SQLITE_INTERNAL),
         }
-        Ok(rows.len())
     }
 
     /// Moves to a key, or to a neighbour of where it would be.
@@ -187,6 +227,37 @@ impl Position {
         let Some((table, _)) = &self.cursor else { return Ok(0) };
         let count = on_body!(&conn.body, txn => txn.count(*table));
         Ok(count.map_err(|e| code_of(&e))?.values)
+    }
+
+    /// How many entries stand before the one that the cursor is on.
+    pub(crate) fn rank(&mut self, conn: &mut Conn) -> Answer<u64> {
+        self.ready(conn)?;
+        let Some((_, cursor)) = &mut self.cursor else { return Err(sys::SQLITE_CORRUPT) };
+        let rank = on_body!(&conn.body, txn => cursor.rank(txn));
+        rank.map_err(|e| code_of(&e))?.ok_or(sys::SQLITE_CORRUPT)
+    }
+
+    /// How many entries stand before a key, which need not be there.
+    pub(crate) fn rank_of(&mut self, conn: &mut Conn, key: &[u8]) -> Answer<u64> {
+        self.ready(conn)?;
+        let Some((table, _)) = &self.cursor else { return Ok(0) };
+        let rank = on_body!(&conn.body, txn => txn.rank(*table, key));
+        Ok(rank.map_err(|e| code_of(&e))?.keys)
+    }
+
+    /// Moves to the entry with `n` entries before it; false if there is none.
+    pub(crate) fn seek_nth(&mut self, conn: &mut Conn, n: u64, row: &mut Row) -> Answer<bool> {
+        self.ready(conn)?;
+        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else {
+            return Ok(false);
+        };
+        let copy = matches!(conn.body, Body::Write(_)).then_some(copy);
+        on_body!(&conn.body, txn => {
+            match cursor.seek_nth(txn, n).map_err(|e| code_of(&e))? {
+                Some(entry) => show(*is_index, &entry, copy, row).map(|()| true),
+                None => Ok(false),
+            }
+        })
     }
 
     /// Reads a part of the row of a key.
@@ -236,6 +307,9 @@ impl Position {
 
     /// Puts an entry into an index, in place of one that is equal to it.
     pub(crate) fn put_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
+        if std::mem::take(&mut self.has_deleted) && self.put_key_near(conn, key)? {
+            return Ok(());
+        }
         let table = self.table_to_write(conn)?;
         let txn = conn.writer()?;
         let put = txn.count(table).and_then(|before| {
@@ -250,6 +324,14 @@ impl Position {
         put.map_err(|e| code_of(&e))
     }
 
+    /// Puts a new entry into an index near the one that the cursor is on, if that is its place;
+    /// the cursor is on it then.
+    pub(crate) fn put_key_near(&mut self, conn: &mut Conn, key: &[u8]) -> Answer<bool> {
+        self.ready(conn)?;
+        let Some((_, cursor)) = &mut self.cursor else { return Ok(false) };
+        cursor.put_near(conn.writer()?, key, b"").map_err(|e| code_of(&e))
+    }
+
     /// Puts an entry after the last one of an index.
     pub(crate) fn append_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
         let table = self.table_to_write(conn)?;
@@ -261,6 +343,7 @@ impl Position {
         self.ready(conn)?;
         let Some((_, cursor)) = &mut self.cursor else { return Err(sys::SQLITE_CORRUPT) };
         let deleted = cursor.delete(conn.writer()?).map_err(|e| code_of(&e))?;
+        self.has_deleted = self.is_index;
         if deleted { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
     }
 
@@ -298,9 +381,13 @@ fn step_in<S: Snapshot>(
         Step::Previous => cursor.prev(txn),
         Step::First => cursor.first(txn),
         Step::Last => cursor.last(txn),
+        Step::Stay => cursor.current(txn),
     };
     match entry {
-        Ok(Some(entry)) => show(is_index, &entry, copy, row).map(|()| true),
+        Ok(Some(entry)) => {
+            let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
+            show(is_index, &entry, copy, row).map(|()| true)
+        }
         Ok(None) => Ok(false),
         Err(error) => Err(code_of(&error)),
     }
@@ -317,6 +404,7 @@ fn seek_in<S: Snapshot>(
     row: &mut Row,
 ) -> Answer<Found> {
     if let Some((entry, exactly)) = cursor.seek_near(txn, key).map_err(|e| code_of(&e))? {
+        let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
         show(is_index, &entry, copy, row)?;
         return Ok(if exactly { Found::Exactly } else { Found::After });
     }

@@ -230,6 +230,41 @@ calls! {
         Ok(())
     }
 
+    /// Counts the entries before the one that a cursor is on.
+    fn hg_rank(conn, cursor: *mut Position, probe: *const Probe, before: *mut i64) {
+        // SAFETY: as the caller says.
+        let (cursor, probe, to) = unsafe { (at(cursor), probe.as_ref(), at(before)) };
+        *to = i64::try_from(order::with_order(probe, || cursor.rank(conn))?).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Counts the rows before a row, which need not be there.
+    fn hg_rank_of_row(conn, cursor: *mut Position, rowid: i64, before: *mut i64) {
+        // SAFETY: as the caller says.
+        let (cursor, to) = unsafe { (at(cursor), at(before)) };
+        *to = i64::try_from(cursor.rank_of(conn, &key_of(rowid))?).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Counts the entries of an index before what is looked for, which equals none of them.
+    fn hg_rank_of_key(conn, cursor: *mut Position, probe: *const Probe, before: *mut i64) {
+        // SAFETY: as the caller says.
+        let (cursor, to) = unsafe { (at(cursor), at(before)) };
+        // SAFETY: as the caller says.
+        let rank = order::with(unsafe { &*probe }, |key| cursor.rank_of(conn, key));
+        *to = i64::try_from(rank?).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Moves a cursor to the entry with `n` entries before it.
+    fn hg_seek_nth(conn, cursor: *mut Position, n: i64, row: *mut Row, is_there: *mut c_int) {
+        // SAFETY: as the caller says.
+        let (cursor, row, is_there) = unsafe { (at(cursor), at(row), at(is_there)) };
+        let n = u64::try_from(n).map_err(|_| sys::SQLITE_MISUSE)?;
+        *is_there = c_int::from(cursor.seek_nth(conn, n, row)?);
+        Ok(())
+    }
+
     /// Puts a row, which `zeros` zero bytes follow.
     fn hg_put_row(
         conn,
@@ -251,6 +286,14 @@ calls! {
         order::with(probe, |key| cursor.put_key(conn, key))
     }
 
+    /// Puts a new entry into an index near the one that the cursor is on, if that is its place.
+    fn hg_put_key_near(conn, cursor: *mut Position, probe: *const Probe, is_put: *mut c_int) {
+        // SAFETY: as the caller says.
+        let (cursor, probe, is_put) = unsafe { (at(cursor), &*probe, at(is_put)) };
+        *is_put = c_int::from(order::with(probe, |key| cursor.put_key_near(conn, key))?);
+        Ok(())
+    }
+
     /// Puts an entry after the last one of an index.
     fn hg_append_key(conn, cursor: *mut Position, probe: *const Probe) {
         // SAFETY: as the caller says.
@@ -261,12 +304,8 @@ calls! {
     /// Deletes the entry that a cursor is on; its place may have to be looked for.
     fn hg_delete(conn, cursor: *mut Position, probe: *const Probe) {
         // SAFETY: as the caller says.
-        let cursor = unsafe { at(cursor) };
-        if probe.is_null() {
-            return cursor.delete(conn);
-        }
-        // SAFETY: as the caller says.
-        order::with(unsafe { &*probe }, |_| cursor.delete(conn))
+        let (cursor, probe) = unsafe { (at(cursor), probe.as_ref()) };
+        order::with_order(probe, || cursor.delete(conn))
     }
 
     /// Writes into a row, which keeps its length.
@@ -283,8 +322,8 @@ calls! {
         cursor.write_part(conn, rowid, from as usize, data)
     }
 
-    /// Moves a cursor by a step (0 first, 1 last, 2 next, 3 previous); `is_there` says whether it
-    /// is on an entry then.
+    /// Moves a cursor by a step (0 first, 1 last, 2 next, 3 previous, 4 to where it is); `is_there`
+    /// says whether it is on an entry then.
     fn hg_step(
         conn,
         cursor: *mut Position,
@@ -295,30 +334,36 @@ calls! {
     ) {
         // SAFETY: as the caller says.
         let (cursor, row, is_there) = unsafe { (at(cursor), at(row), at(is_there)) };
+        // SAFETY: as the caller says.
+        let probe = unsafe { probe.as_ref() };
         let step = match step {
             0 => Step::First,
             1 => Step::Last,
             2 => Step::Next,
-            _ => Step::Previous,
+            3 => Step::Previous,
+            _ => Step::Stay,
         };
-        let moved = if probe.is_null() {
-            cursor.step(conn, step, row)
-        } else {
-            // SAFETY: as the caller says.
-            order::with(unsafe { &*probe }, |_| cursor.step(conn, step, row))
-        };
-        *is_there = c_int::from(moved?);
+        *is_there = c_int::from(order::with_order(probe, || cursor.step(conn, step, row))?);
         Ok(())
     }
 
-    /// Moves a cursor of a reader by up to `most` steps, and gives the rows that it came to.
-    fn hg_next_rows(conn, cursor: *mut Position, rows: *mut Row, most: c_int, count: *mut c_int) {
+    /// Moves a cursor that does not write by up to `most` steps, and gives the rows that it came to.
+    fn hg_next_rows(
+        conn,
+        cursor: *mut Position,
+        probe: *const Probe,
+        rows: *mut Row,
+        most: c_int,
+        count: *mut c_int
+    ) {
         let most = usize::try_from(most).map_err(|_| sys::SQLITE_MISUSE)?;
         // SAFETY: as the caller says.
         let (cursor, rows, count) =
             unsafe { (at(cursor), std::slice::from_raw_parts_mut(rows, most), at(count)) };
+        // SAFETY: as the caller says.
+        let probe = unsafe { probe.as_ref() };
         *count = 0;
-        *count = cursor.next_rows(conn, rows)? as c_int;
+        *count = order::with_order(probe, || cursor.next_rows(conn, rows))? as c_int;
         Ok(())
     }
 

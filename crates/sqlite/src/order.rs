@@ -27,6 +27,107 @@ pub(crate) struct Probe {
     compare: Option<unsafe extern "C" fn(c_int, *const c_void, *mut c_void) -> c_int>,
     /// The columns of the index, to compare two stored records.
     info: *mut c_void,
+    first: First,
+}
+
+/// The first column of what is looked for, if that alone decides most comparisons: `HgFirst` in
+/// `store.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct First {
+    kind: c_int,
+    /// What a comparison says of records with lower, and with higher values: the other way round
+    /// in a column that descends.
+    below: c_int,
+    above: c_int,
+    len: c_int,
+    value: Value,
+}
+
+/// An integer, or where a text is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union Value {
+    number: i64,
+    text: *const u8,
+}
+
+impl First {
+    const NUMBER: c_int = 1;
+    const TEXT: c_int = 2;
+
+    /// Compares a stored record with it by the first column. `None` if that does not decide: the
+    /// values are equal, or of kinds that are left to SQLite.
+    #[inline(always)]
+    fn compare(&self, record: &[u8]) -> Option<Ordering> {
+        // The length of the header, and the type of the first column.
+        let (&[header @ 0..0x80, kind], _) = record.split_first_chunk()? else { return None };
+        let seen = match self.kind {
+            // SAFETY: C has stored what `kind` says.
+            Self::NUMBER => compare_number(record, header, kind, unsafe { self.value.number }),
+            Self::TEXT => {
+                // SAFETY: as above; there are `len` bytes, which stay during the call.
+                let text =
+                    unsafe { std::slice::from_raw_parts(self.value.text, self.len as usize) };
+                compare_text(record, header, kind, text)
+            }
+            _ => None,
+        };
+        match seen? {
+            Ordering::Less => Some(self.below.cmp(&0)),
+            Ordering::Greater => Some(self.above.cmp(&0)),
+            Ordering::Equal => None,
+        }
+    }
+}
+
+/// Compares the first column of a record, of a type, with an integer.
+#[inline(always)]
+fn compare_number(record: &[u8], header: u8, kind: u8, number: i64) -> Option<Ordering> {
+    let data = record.get(usize::from(header)..)?;
+    let stored = match kind {
+        0 => return Some(Ordering::Less),
+        1 => i64::from(data.first()?.cast_signed()),
+        2 => i16::from_be_bytes(*data.first_chunk()?).into(),
+        3 => {
+            let [a, b, c] = *data.first_chunk()?;
+            (i32::from_be_bytes([a, b, c, 0]) >> 8).into()
+        }
+        4 => i32::from_be_bytes(*data.first_chunk()?).into(),
+        5 => {
+            let [a, b, c, d, e, f] = *data.first_chunk()?;
+            i64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16
+        }
+        6 => i64::from_be_bytes(*data.first_chunk()?),
+        8 | 9 => i64::from(kind - 8),
+        // A text or a blob; its type may be longer than a byte.
+        12.. => return Some(Ordering::Greater),
+        _ => return None,
+    };
+    Some(stored.cmp(&number))
+}
+
+/// Compares the first column of a record, of a type, with a text.
+#[inline(always)]
+fn compare_text(record: &[u8], header: u8, kind: u8, text: &[u8]) -> Option<Ordering> {
+    let kind = match kind {
+        // A number or nothing.
+        0..10 => return Some(Ordering::Less),
+        10 | 11 => return None,
+        12..0x80 => usize::from(kind),
+        _ => match *record.get(2)? {
+            low @ 0..0x80 => usize::from(kind & 0x7F) << 7 | usize::from(low),
+            _ => return None,
+        },
+    };
+    if kind < 12 {
+        return None;
+    }
+    if kind % 2 == 0 {
+        return Some(Ordering::Greater);
+    }
+    let data = record.get(usize::from(header)..)?.get(..(kind - 13) / 2)?;
+    Some(data.cmp(text))
 }
 
 /// Stands for a record that is looked for and has no bytes.
@@ -63,16 +164,27 @@ pub(crate) fn with<R>(probe: &Probe, f: impl FnOnce(&[u8]) -> R) -> R {
     result
 }
 
+/// Runs `f`, which looks for no record of C's but may have to find a place again.
+#[inline(always)]
+pub(crate) fn with_order<R>(probe: Option<&Probe>, f: impl FnOnce() -> R) -> R {
+    match probe {
+        Some(probe) => with(probe, |_| f()),
+        None => f(),
+    }
+}
+
 /// Compares an entry with what is looked for.
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
     // SAFETY: `with` runs, and has set it to a probe of its own.
     let Some(probe) = (unsafe { PROBE.get().as_ref() }) else { return a.cmp(b) };
     let (a_len, b_len) = (a.len() as c_int, b.len() as c_int);
+    let is_probe = b.as_ptr() == probe.key;
+    if is_probe && let Some(decided) = probe.first.compare(a) {
+        return decided;
+    }
     let result = match probe.compare {
         // SAFETY: `with` was called with a probe that lives until it returns.
-        Some(compare) if b.as_ptr() == probe.key => unsafe {
-            compare(a_len, a.as_ptr().cast(), probe.record)
-        },
+        Some(compare) if is_probe => unsafe { compare(a_len, a.as_ptr().cast(), probe.record) },
         _ if probe.info.is_null() => return a.cmp(b),
         // SAFETY: as above; the strings live during the call.
         _ => unsafe { hg_compare(probe.info, a.as_ptr().cast(), a_len, b.as_ptr().cast(), b_len) },

@@ -51,8 +51,8 @@ struct HgCursor {
   HgPosition *position;    /* of a store: the cursor of the engine */
   HgRow row;               /* of a store: the entry that it is on, while it is valid */
   u8 isLast;               /* while it is valid: it is on the last entry */
-  u8 isStale;              /* while it is valid: the row is not that of the last entry, on which it
-                           ** is, but for its number */
+  u8 isStale;              /* while it is valid: the row is not that of the entry, which was put
+                           ** since, but for its number */
   u8 nAhead;               /* rows that the engine's cursor has gone ahead */
   u8 atAhead;              /* the next one of them */
   HgRow aAhead[HG_AHEAD];  /* those rows */
@@ -556,6 +556,10 @@ static UnpackedRecord *hgUnpack(HgBtree *p, KeyInfo *pInfo, const void *pKey, in
   return pRec;
 }
 
+/* SQLite's comparisons of records whose first column is an integer, or a text. */
+static int vdbeRecordCompareInt(int, const void*, UnpackedRecord*);
+static int vdbeRecordCompareString(int, const void*, UnpackedRecord*);
+
 /* What is looked for: an unpacked record, and if it is known the record as it is stored. */
 static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const void *pKey, i64 n){
   pProbe->key = pKey;
@@ -564,6 +568,20 @@ static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const
   pProbe->compare = (int(*)(int,const void*,UnpackedRecord*))sqlite3VdbeFindCompare(pRec);
   pProbe->info = pInfo;
   pRec->errCode = 0;
+  pProbe->first.kind = HG_FIRST_OTHER;
+  pProbe->first.below = pRec->r1;
+  pProbe->first.above = pRec->r2;
+  if( pProbe->compare==vdbeRecordCompareInt ){
+    /* It reads up to eight bytes from where an integer begins, which may be after the end of a page:
+    ** integers are compared in Rust, and the rest by the comparison that reads what is there. */
+    pProbe->compare = sqlite3VdbeRecordCompare;
+    pProbe->first.kind = HG_FIRST_NUMBER;
+    pProbe->first.u.number = pRec->u.i;
+  }else if( pProbe->compare==vdbeRecordCompareString ){
+    pProbe->first.kind = HG_FIRST_TEXT;
+    pProbe->first.u.text = pRec->u.z;
+    pProbe->first.len = pRec->n;
+  }
 }
 
 /* The cursor is on the entry that its row shows. */
@@ -582,6 +600,8 @@ static int hgFound(BtCursor *pCur, int rc, int result, int *pRes){
   }else{
     *pRes = result;
     hgStand(pCur);
+    /* A search ends before what was looked for only at the end of the tree. */
+    cursorOf(pCur)->isLast = result<0;
   }
   return SQLITE_OK;
 }
@@ -591,26 +611,28 @@ static int hgFound(BtCursor *pCur, int rc, int result, int *pRes){
 #define HG_LAST     1
 #define HG_NEXT     2
 #define HG_PREVIOUS 3
+#define HG_STAY     4
 
 /* The rows ahead are no longer wanted; the engine's cursor is somewhere. */
 static void hgForget(BtCursor *pCur){
   cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
 }
 
+/* How the place of a cursor is looked for again, where it may have to be; else null. */
+static const HgProbe *hgOrder(BtCursor *pCur, HgProbe *pProbe){
+  if( pCur->pKeyInfo==0 || pCur->pBtree->inTrans!=TRANS_WRITE ) return 0;
+  memset(pProbe, 0, sizeof(*pProbe));
+  pProbe->info = pCur->pKeyInfo;
+  return pProbe;
+}
+
 /* Makes a step; the cursor is on an entry then, or invalid. */
 static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   HgProbe probe;
-  const HgProbe *pProbe = 0;
   int rc;
   hgForget(pCur);
-  if( pCur->pKeyInfo && pCur->pBtree->inTrans==TRANS_WRITE ){
-    /* The place may have to be looked for again. */
-    memset(&probe, 0, sizeof(probe));
-    probe.info = pCur->pKeyInfo;
-    pProbe = &probe;
-  }
-  rc = hg_step(connOf(pCur), cursorOf(pCur)->position, step, pProbe, &cursorOf(pCur)->row,
-               pIsThere);
+  rc = hg_step(connOf(pCur), cursorOf(pCur)->position, step, hgOrder(pCur, &probe),
+               &cursorOf(pCur)->row, pIsThere);
   if( rc==SQLITE_OK && *pIsThere ){
     hgStand(pCur);
   }else{
@@ -619,9 +641,10 @@ static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   return rc;
 }
 
-/* The same to the next entry, of which a reader fetches several. */
+/* The same to the next entry, of which a cursor that does not write fetches several. */
 static int hgStepAhead(BtCursor *pCur, int *pIsThere){
   HgCursor *c = cursorOf(pCur);
+  HgProbe probe;
   int rc, n, most;
   if( c->atAhead<c->nAhead ){
     c->row = c->aAhead[c->atAhead++];
@@ -629,10 +652,10 @@ static int hgStepAhead(BtCursor *pCur, int *pIsThere){
     hgStand(pCur);
     return SQLITE_OK;
   }
-  if( pCur->pBtree->inTrans!=TRANS_READ ) return hgStep(pCur, HG_NEXT, pIsThere);
+  if( (pCur->curFlags & BTCF_WriteFlag)!=0 ) return hgStep(pCur, HG_NEXT, pIsThere);
   /* Twice as many as the last time: who takes one step gets one row. */
   most = c->nAhead ? MIN(2*c->nAhead, HG_AHEAD) : 1;
-  rc = hg_next_rows(connOf(pCur), c->position, c->aAhead, most, &n);
+  rc = hg_next_rows(connOf(pCur), c->position, hgOrder(pCur, &probe), c->aAhead, most, &n);
   c->nAhead = (u8)n;
   c->atAhead = 0;
   if( rc==SQLITE_OK && n>0 ){
@@ -649,11 +672,12 @@ static int hgStepAhead(BtCursor *pCur, int *pIsThere){
 /* The engine's cursor comes back to where the cursor is. */
 static int hgComeBack(BtCursor *pCur){
   HgCursor *c = cursorOf(pCur);
+  HgProbe probe;
   HgRow row;
   int rc = SQLITE_OK, isThere = 1, n = c->nAhead - c->atAhead;
   c->nAhead = c->atAhead = 0;
   while( rc==SQLITE_OK && n-->0 ){
-    rc = hg_step(connOf(pCur), c->position, HG_PREVIOUS, 0, &row, &isThere);
+    rc = hg_step(connOf(pCur), c->position, HG_PREVIOUS, hgOrder(pCur, &probe), &row, &isThere);
   }
   return rc;
 }
@@ -662,7 +686,7 @@ static int hgComeBack(BtCursor *pCur){
 static int hgLoad(BtCursor *pCur){
   int isThere;
   if( !cursorOf(pCur)->isStale ) return SQLITE_OK;
-  return hgStep(pCur, HG_LAST, &isThere);
+  return hgStep(pCur, cursorOf(pCur)->isLast ? HG_LAST : HG_STAY, &isThere);
 }
 
 /* A step from a place that may have to be found again; sign is that of the step. */
@@ -678,8 +702,11 @@ static int hgMove(BtCursor *pCur, int step, int sign){
       if( sign*pCur->skipNext>0 ) return SQLITE_OK;
     }
   }
-  rc = hgLoad(pCur);
-  if( rc!=SQLITE_OK ) return rc;
+  if( cursorOf(pCur)->isLast ){
+    /* The engine's cursor may be before what was appended. */
+    rc = hgLoad(pCur);
+    if( rc!=SQLITE_OK ) return rc;
+  }
   if( step==HG_NEXT ){
     rc = hgStepAhead(pCur, &isThere);
   }else{
@@ -760,7 +787,13 @@ SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
 }
 
 SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
+  HgCursor *c = cursorOf(pCur);
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeNext(pCur, flags);
+  if( pCur->eState==CURSOR_VALID && c->atAhead<c->nAhead ){
+    c->row = c->aAhead[c->atAhead++];
+    pCur->info.nKey = c->row.rowid;
+    return SQLITE_OK;
+  }
   return hgMove(pCur, HG_NEXT, 1);
 }
 
@@ -884,10 +917,13 @@ static int hgInsertRow(BtCursor *pCur, i64 rowid, const void *pData, u32 nData, 
   if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, rowid, 0);
   rc = hg_put_row(storeOf(p)->conn, cursorOf(pCur)->position, rowid, pData, nData, nZero);
   if( rc!=SQLITE_OK ) return rc;
-  if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast && rowid>cursorOf(pCur)->row.rowid ){
-    cursorOf(pCur)->row.rowid = pCur->info.nKey = rowid;
-    cursorOf(pCur)->isStale = 1;
-    return SQLITE_OK;
+  if( pCur->eState==CURSOR_VALID ){
+    i64 old = cursorOf(pCur)->row.rowid;
+    if( rowid==old || (rowid>old && cursorOf(pCur)->isLast) ){
+      cursorOf(pCur)->row.rowid = pCur->info.nKey = rowid;
+      cursorOf(pCur)->isStale = 1;
+      return SQLITE_OK;
+    }
   }
   return hgKeepKey(pCur, rowid, 0);
 }
@@ -900,12 +936,12 @@ static int hgAppendKey(BtCursor *pCur, const BtreePayload *pX){
   return rc;
 }
 
-/* Puts an entry into an index. */
-static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags){
+/* Puts an entry into an index. If seekResult is not 0 the cursor is on a neighbour of it. */
+static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags, int seekResult){
   UnpackedRecord r;
   UnpackedRecord *pRec = &r;
   HgProbe probe;
-  int rc;
+  int rc, isPut = 0;
   if( pX->nMem ){
     memset(&r, 0, sizeof(r));
     r.pKeyInfo = pCur->pKeyInfo;
@@ -917,6 +953,15 @@ static int hgInsertKey(BtCursor *pCur, const BtreePayload *pX, int flags){
     if( pRec->nField==0 || pRec->nField>pCur->pKeyInfo->nAllField ) return SQLITE_CORRUPT_BKPT;
   }
   hgProbe(&probe, pRec, pCur->pKeyInfo, pX->pKey, pX->nKey);
+  if( seekResult!=0 && pCur->eState==CURSOR_VALID ){
+    rc = hg_put_key_near(connOf(pCur), cursorOf(pCur)->position, &probe, &isPut);
+    if( rc==SQLITE_OK && isPut ){
+      cursorOf(pCur)->isLast = 0;
+      cursorOf(pCur)->isStale = 1;
+      return SQLITE_OK;
+    }
+    if( rc!=SQLITE_OK ) return rc;
+  }
   rc = hg_put_key(connOf(pCur), cursorOf(pCur)->position, &probe);
   if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
   if( rc==SQLITE_OK ){
@@ -964,7 +1009,7 @@ SQLITE_PRIVATE int sqlite3BtreeInsert(
     if( seekResult<0 && pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast ){
       return hgAppendKey(pCur, pX);
     }
-    return hgInsertKey(pCur, pX, flags);
+    return hgInsertKey(pCur, pX, flags, seekResult);
   }
   return hgInsertRow(pCur, pX->nKey, pX->pData, (u32)pX->nData, (u32)pX->nZero);
 }
@@ -999,6 +1044,22 @@ SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 
   return SQLITE_OK;
 }
 
+/* From an entry that was deleted to the next one, to which the next step then leads; or if there is
+** none to the one before. */
+static int hgStepOff(BtCursor *pCur){
+  int isThere, sign = 1;
+  int rc = hgStep(pCur, HG_NEXT, &isThere);
+  if( rc==SQLITE_OK && !isThere ){
+    sign = -1;
+    rc = hgStep(pCur, HG_PREVIOUS, &isThere);
+  }
+  if( rc==SQLITE_OK && isThere ){
+    pCur->eState = CURSOR_SKIPNEXT;
+    pCur->skipNext = sign;
+  }
+  return rc;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   Btree *p = pCur->pBtree;
   HgRow *pRow = &cursorOf(pCur)->row;
@@ -1015,18 +1076,12 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   if( pCur->pKeyInfo==0 ){
     if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, pRow->rowid, 0);
     rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, 0);
-    if( rc==SQLITE_OK ) rc = hgKeepKey(pCur, pRow->rowid, 0);
   }else{
     HgProbe probe;
-    memset(&probe, 0, sizeof(probe));
-    probe.info = pCur->pKeyInfo;
-    rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, &probe);
-    if( rc==SQLITE_OK && (flags & BTREE_SAVEPOSITION)!=0 ){
-      rc = hgKeepKey(pCur, pRow->len, pRow->data);
-    }else{
-      sqlite3BtreeClearCursor(pCur);
-    }
+    rc = hg_delete(connOf(pCur), cursorOf(pCur)->position, hgOrder(pCur, &probe));
   }
+  if( rc==SQLITE_OK && (flags & BTREE_SAVEPOSITION)!=0 ) return hgStepOff(pCur);
+  sqlite3BtreeClearCursor(pCur);
   return rc;
 }
 
@@ -1095,6 +1150,7 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
 }
 
 #include "copy.c"
+#include "count.c"
 
 /*
 ** What SQLite asks the pager of a store: it is one with a log, which cannot be changed.

@@ -12,6 +12,20 @@ typedef struct HgRow {
   i64 rowid;            /* the number of the row, in a table */
 } HgRow;
 
+/* The first column of what is looked for, if that alone decides most comparisons. */
+typedef struct HgFirst {
+  int kind;             /* HG_FIRST_... */
+  int below, above;     /* what a comparison says of lower and of higher values */
+  int len;              /* length of a text in bytes */
+  union {
+    i64 number;
+    const char *text;
+  } u;
+} HgFirst;
+#define HG_FIRST_OTHER  0
+#define HG_FIRST_NUMBER 1   /* an integer */
+#define HG_FIRST_TEXT   2   /* a text that is compared bytewise */
+
 /* What is looked for in an index, and how it is compared. */
 typedef struct HgProbe {
   const void *key;      /* the record as it is stored, or null */
@@ -19,6 +33,7 @@ typedef struct HgProbe {
   UnpackedRecord *record;
   int (*compare)(int, const void*, UnpackedRecord*);
   KeyInfo *info;
+  HgFirst first;
 } HgProbe;
 
 int hg_kind(const char*);
@@ -49,15 +64,20 @@ int hg_create_at(HgConn*, int isIndex, u32 root);
 int hg_drop(HgConn*, u32 root);
 int hg_clear(HgConn*, u32 root, i64 *count);
 int hg_count(HgConn*, HgPosition*, i64 *count);
+int hg_rank(HgConn*, HgPosition*, const HgProbe*, i64 *before);
+int hg_rank_of_row(HgConn*, HgPosition*, i64 rowid, i64 *before);
+int hg_rank_of_key(HgConn*, HgPosition*, const HgProbe*, i64 *before);
+int hg_seek_nth(HgConn*, HgPosition*, i64 n, HgRow*, int *isThere);
 int hg_put_row(HgConn*, HgPosition*, i64 rowid, const void*, u32 len, u32 zeros);
 int hg_put_key(HgConn*, HgPosition*, const HgProbe*);
+int hg_put_key_near(HgConn*, HgPosition*, const HgProbe*, int *isPut);
 int hg_append_key(HgConn*, HgPosition*, const HgProbe*);
 int hg_delete(HgConn*, HgPosition*, const HgProbe*);
 int hg_write_part(HgConn*, HgPosition*, i64 rowid, u32 from, const void*, u32 len);
 HgPosition *hg_cursor(u32 root, int isIndex);
 void hg_cursor_close(HgPosition*);
 int hg_step(HgConn*, HgPosition*, int step, const HgProbe*, HgRow*, int *isThere);
-int hg_next_rows(HgConn*, HgPosition*, HgRow*, int most, int *n);
+int hg_next_rows(HgConn*, HgPosition*, const HgProbe*, HgRow*, int most, int *n);
 int hg_seek_row(HgConn*, HgPosition*, i64 rowid, HgRow*, int *result);
 int hg_seek_key(HgConn*, HgPosition*, const HgProbe*, HgRow*, int *result);
 int hg_is_empty(HgConn*, HgPosition*, int *isEmpty);

@@ -79,7 +79,7 @@ fn select(random: &mut Random) -> String {
     let filter = condition(random);
     let (column, other) = (random.pick(&COLUMNS), random.pick(&COLUMNS));
     let sort = random.pick(&["", " desc"]);
-    match random.below(5) {
+    match random.below(7) {
         0 => format!("select count(*),sum(length(b)),min({column}),max({other}) from {table}"),
         1 => format!("select count(*) from {table} where {filter}"),
         2 => format!("select {column},count(*) from {table} group by {column} order by 1,2"),
@@ -87,6 +87,15 @@ fn select(random: &mut Random) -> String {
             "select p.a,q.{column} from {table} p join {} q on p.{column}=q.{other}
              order by 1,2 limit 50",
             random.pick(&TABLES)
+        ),
+        4 => format!(
+            "select {column} from {table} order by {column}{sort} limit 9 offset {}",
+            random.below(60)
+        ),
+        5 => format!(
+            "select {column},count(*) over () from (select {column} from {table} where {filter}
+             order by {column}{sort} limit 30 offset {})",
+            random.below(40)
         ),
         _ => format!(
             "select a,b,c,d from {table} where {filter} order by {column}{sort},a,b,c,d

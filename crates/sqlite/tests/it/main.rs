@@ -5,8 +5,10 @@
 use sqlite as _;
 
 mod copies;
+mod counts;
 mod fuzz;
 mod kills;
+mod orders;
 mod pair;
 mod probes;
 mod transactions;

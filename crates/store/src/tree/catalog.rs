@@ -318,6 +318,8 @@ pub(crate) struct OpenTable {
     pub(crate) saved_in: u32,
     /// The place after the last entry, while appending.
     pub(crate) tail: Option<Tail>,
+    /// Which change of the write transaction was the last one here; 0: none.
+    pub(crate) changed_at: u64,
 }
 
 impl OpenTable {
@@ -349,7 +351,8 @@ impl OpenTable {
         let gone = false;
         let saved_in = 0;
         let tail = None;
-        Self { name, stored, order, tree, changed, gone, saved_in, tail }
+        let changed_at = 0;
+        Self { name, stored, order, tree, changed, gone, saved_in, tail, changed_at }
     }
 
     /// The table of a catalog record. Without `options` custom orders cannot be had.
@@ -403,7 +406,8 @@ impl OpenTable {
         let gone = false;
         let saved_in = 0;
         let tail = None;
-        Ok(Self { name, stored, order, tree, changed, gone, saved_in, tail })
+        let changed_at = 0;
+        Ok(Self { name, stored, order, tree, changed, gone, saved_in, tail, changed_at })
     }
 
     /// The catalog record.
@@ -560,6 +564,7 @@ impl Opened {
         }
         for table in self.iter_mut() {
             (table.changed, table.saved_in, table.tail) = (false, 0, None);
+            table.changed_at = 0;
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::catalog::OpenTable;
 use super::page::Page;
+use super::pages::Pages;
 use super::path::Path;
 use super::snapshot::sealed::Sealed;
 use super::{Bytes, Entry, Snapshot, Table, search};
@@ -27,6 +28,9 @@ enum State {
     /// The cursor stands where its entry was before it was deleted, between the neighbours. If the
     /// entry comes back the cursor is on it again.
     Gap,
+    /// As in a gap; while the table does not change, the entry at the cursor's slot, or behind its
+    /// leaf, is the next one.
+    Before,
 }
 
 /// A place in one table of one transaction.
@@ -55,7 +59,8 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Cursor {
     table: Table,
-    /// The transaction, and its number of changes when the place was last right.
+    /// The transaction, and its number of changes when the place was last right; 0 if the place is
+    /// to be looked up.
     unique: u64,
     changes: u64,
     state: State,
@@ -163,7 +168,7 @@ impl Cursor {
     /// Whether the cursor stands on an entry of `txn`, which has not changed since.
     #[inline(always)]
     fn stands<S: Sealed>(&self, txn: &S) -> bool {
-        self.unique == txn.unique() && self.changes == txn.changes() && self.state == State::On
+        self.state == State::On && self.has_leaf(txn)
     }
 
     /// The leaf. Only to be called while `stands` holds for a transaction borrowed for `'t`.
@@ -288,7 +293,7 @@ impl Cursor {
     /// Whether the leaf, if the cursor has one, is unchanged since `txn` handed it out.
     #[inline(always)]
     fn has_leaf<S: Sealed>(&self, txn: &S) -> bool {
-        self.unique == txn.unique() && (!S::WRITES || self.changes == txn.changes())
+        self.unique == txn.unique() && (!S::WRITES || txn.is_unchanged(self.table, self.changes))
     }
 
     /// The steps that are not as usual: to the next leaf, along the values of a group, over long
@@ -326,6 +331,7 @@ impl Cursor {
         match self.settle(txn)? {
             State::Nowhere => self.first(txn),
             State::Gap => self.seek_saved(txn, false),
+            State::Before => self.step_out(txn),
             State::On if self.value + 1 < self.values => {
                 self.set_value(self.value + 1);
                 self.give(txn)
@@ -375,8 +381,20 @@ impl Cursor {
                 self.set_value(self.value - 1);
                 self.give(txn)
             }
-            State::On => self.step_key(txn, false),
+            State::On | State::Before => self.step_key(txn, false),
         }
+    }
+
+    /// The entry after the one that was deleted at this place.
+    fn step_out<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
+        let page = self.page();
+        if self.slot < page.len() {
+            self.stand(txn, page, self.slot, false);
+            return self.give(txn);
+        }
+        let Some(page) = self.path.next_leaf(txn.pages())? else { return Ok(None) };
+        self.stand(txn, page, 0, false);
+        self.give(txn)
     }
 
     /// Makes the place right again after changes of the transaction.
@@ -412,6 +430,7 @@ impl Cursor {
         match self.settle(txn)? {
             State::Nowhere => Ok(None),
             State::Gap => self.seek_saved(txn, false),
+            State::Before => self.step_out(txn),
             State::On => self.give(txn),
         }
     }
@@ -420,7 +439,7 @@ impl Cursor {
     fn saved_key<S: Snapshot>(&mut self, txn: &S) -> Result<Option<Vec<u8>>> {
         Ok(match self.settle(txn)? {
             State::Nowhere => None,
-            State::Gap => Some(self.key.clone()),
+            State::Gap | State::Before => Some(self.key.clone()),
             State::On => {
                 let record = self.page().leaf_record(self.slot);
                 Some(search::key_bytes(txn.pages(), &record)?.to_vec())
@@ -459,6 +478,13 @@ impl Cursor {
     /// its place need not be looked up.
     pub fn is_here<S: Snapshot>(&self, txn: &S) -> bool {
         self.stands(txn)
+    }
+
+    /// Whether the cursor is on an entry whose bytes stay as they are, and where they are, for as
+    /// long as the transaction goes on, whatever it writes: in a page that it has not changed. In a
+    /// read transaction all do.
+    pub fn is_on_lasting_entry<S: Snapshot>(&self, txn: &S) -> bool {
+        self.stands(txn) && !txn.pages().is_own(self.path.steps[0].page, self.page())
     }
 
     /// Whether the entry on which the cursor was put last is still there.

@@ -97,20 +97,24 @@ pub(crate) fn put_plain(
     value: &[u8],
 ) -> Result<()> {
     let mut place = locate(pages, tree, key, value)?;
-    put_at(pages, tree, &mut place, key, value)
+    put_at(pages, tree, &mut place, key, value).map(|_| ())
 }
 
 /// Puts an entry at its place. A pair that is there already is left alone; in a tree without
-/// duplicates its value is replaced.
+/// duplicates its value is replaced. True if the place, whose pages are changed ones then, is
+/// surely still that of the entry.
 pub(crate) fn put_at(
     pages: &mut WritePages,
     tree: &mut Tree,
     place: &mut Place,
     key: &[u8],
     value: &[u8],
-) -> Result<()> {
+) -> Result<bool> {
     if tree.form.values.is_some() {
-        return if place.found { Ok(()) } else { add_pair(pages, tree, place, key, value) };
+        if !place.found {
+            add_pair(pages, tree, place, key, value)?;
+        }
+        return Ok(false);
     }
     let cell = value_cell(pages, tree, key, value)?;
     put_cell(pages, tree, place, key, cell)
@@ -151,9 +155,10 @@ pub(crate) fn put_cell(
     place: &mut Place,
     key: &[u8],
     value: ValueCell<'_>,
-) -> Result<()> {
+) -> Result<bool> {
     if place.path.depth == 0 {
-        return first_entry(pages, tree, key, value);
+        first_entry(pages, tree, key, value)?;
+        return Ok(false);
     }
     touch_path(pages, tree, &mut place.path)?;
     if place.found {
@@ -161,10 +166,10 @@ pub(crate) fn put_cell(
     }
     let one = Count { keys: 1, values: 1 };
     let cell = key_cell(pages, tree, key)?;
-    insert_group(pages, tree, place, key, cell, value, true, one)?;
+    let stays = insert_group(pages, tree, place, key, cell, value, true, one)?;
     raise(&mut tree.root.count.keys, 1);
     raise(&mut tree.root.count.values, 1);
-    Ok(())
+    Ok(stays)
 }
 
 /// The key as a new leaf record will hold it: in an extent if it is long.
@@ -199,7 +204,8 @@ fn first_entry(
     Ok(())
 }
 
-/// Inserts a group of one value at the place's slot. The path is writable.
+/// Inserts a group of one value at the place's slot. The path is writable. True if the leaf had
+/// room.
 #[expect(clippy::too_many_arguments, reason = "an entry in all its parts")]
 fn insert_group(
     pages: &mut WritePages,
@@ -210,7 +216,7 @@ fn insert_group(
     value: ValueCell<'_>,
     starts: bool,
     delta: Count,
-) -> Result<()> {
+) -> Result<bool> {
     let mut page = pages.change(place.path.steps[0].page);
     let rest = tree.form.keys.strip(key, page.view().shared());
     if let Some(rest) = rest
@@ -220,11 +226,11 @@ fn insert_group(
             page.set_flag(CONTINUES, !starts);
         }
         add_above(pages, &place.path, 0, delta);
-        return Ok(());
+        return Ok(true);
     }
     let pair = Pair { key: cell, value, starts };
     let change = Change::Insert { slot: place.slot, value: None, pair };
-    spread_leaf(pages, tree, &mut place.path, change, rest.is_some(), delta)
+    spread_leaf(pages, tree, &mut place.path, change, rest.is_some(), delta).map(|()| false)
 }
 
 /// Inserts a group of one value into a leaf, where `rest` is what its key has besides the shared
@@ -255,13 +261,13 @@ fn insert_in_leaf(
     fits
 }
 
-/// Gives an entry of a tree without duplicates another value.
+/// Gives an entry of a tree without duplicates another value. True if the leaf had room.
 fn replace_value(
     pages: &mut WritePages,
     tree: &mut Tree,
     place: &mut Place,
     value: ValueCell<'_>,
-) -> Result<()> {
+) -> Result<bool> {
     let leaf = place.path.steps[0].page;
     let record = pages.changed(leaf).record(place.slot);
     if let Some(old) = record.value_extent() {
@@ -275,7 +281,7 @@ fn replace_value(
         let mut page = pages.change(leaf);
         if let Some(old) = page.value_of_len(place.slot, bytes.len()) {
             bytes.write(old, 0);
-            return Ok(());
+            return Ok(true);
         }
     }
     let record = pages.changed(leaf).record(place.slot);
@@ -289,10 +295,10 @@ fn replace_value(
     }
     pages.scratch = scratch;
     if fits {
-        return Ok(());
+        return Ok(true);
     }
     let change = Change::Replace { slot: place.slot, value };
-    spread_leaf(pages, tree, &mut place.path, change, true, Count::default())
+    spread_leaf(pages, tree, &mut place.path, change, true, Count::default()).map(|()| false)
 }
 
 /// What of a record belongs to its single value.
@@ -338,7 +344,7 @@ fn add_pair(
     }
     let key_cell = key_cell(pages, tree, key)?;
     let delta = Count { keys: u64::from(!continues), values: 1 };
-    insert_group(pages, tree, place, key, key_cell, cell, !continues, delta)
+    insert_group(pages, tree, place, key, key_cell, cell, !continues, delta).map(|_| ())
 }
 
 /// Follows the path's slots down again: pages on it may have been copied since.

@@ -262,6 +262,9 @@ pub(crate) trait Pages: Extents {
     fn interrupted(&self) -> Result<()>;
     /// No tree has more pages than this.
     fn pages_max(&self) -> u64;
+    /// Whether this transaction has made or changed the page `at`, and may do so again: other pages
+    /// stay as they are, and where they are, for as long as it goes on.
+    fn is_own(&self, at: PageRef, page: Page<'_>) -> bool;
     /// An error that names a page.
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error;
     /// Has the beginning of a page fetched, from memory or from a file beyond memory.
@@ -444,6 +447,11 @@ impl Pages for ReadPages {
     #[inline]
     fn pages_max(&self) -> u64 {
         u64::from(self.end)
+    }
+
+    #[inline(always)]
+    fn is_own(&self, _: PageRef, _: Page<'_>) -> bool {
+        false
     }
 
     #[cold]

@@ -509,13 +509,14 @@ pub(crate) fn shortest<'a>(
     }
 }
 
-/// After a removal: lets an empty leaf go, or merges a small one with a sibling.
+/// After a removal: lets an empty leaf go, or merges a small one with a sibling. True if neither
+/// was done.
 pub(crate) fn shrink_leaf(
     pages: &mut WritePages,
     tree: &mut Tree,
     path: &mut Path,
     delta: Count,
-) -> Result<()> {
+) -> Result<bool> {
     let page = pages.page(path.steps[0].page, 0)?;
     let at = slot_above(path, 0);
     if page.len() == 0 {
@@ -523,7 +524,7 @@ pub(crate) fn shrink_leaf(
         lower(&mut tree.root.leaf_pages, 1);
         let window = Window { first: at, len: 1 };
         let swap = Swap { window, new: Vec::new(), moved: None };
-        return replace_children(pages, tree, path, 1, swap, delta);
+        return replace_children(pages, tree, path, 1, swap, delta).map(|()| false);
     }
     if path.depth >= 2 && page.used() < pages.page_size() * 2 / 5 {
         let used = page.used();
@@ -532,12 +533,12 @@ pub(crate) fn shrink_leaf(
         for slot in [at.checked_sub(1), Some(at + 1)].into_iter().flatten() {
             if slot < parent.len() && pages.page(parent.child(slot), 0)?.used() + used <= limit {
                 let window = Window { first: slot.min(at), len: 2 };
-                return merge_leaves(pages, tree, path, window, delta);
+                return merge_leaves(pages, tree, path, window, delta).map(|()| false);
             }
         }
     }
     add_above(pages, path, 0, delta);
-    Ok(())
+    Ok(true)
 }
 
 fn merge_leaves(

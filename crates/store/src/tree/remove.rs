@@ -21,16 +21,21 @@ const MINUS_ONE: u64 = u64::MAX;
 
 /// Deletes an entry of a plain tree; false if it was not there.
 pub(crate) fn delete_plain(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) -> Result<bool> {
-    let place = locate(pages, tree, key, &[])?;
+    let mut place = locate(pages, tree, key, &[])?;
     let found = place.found;
     if found {
-        delete_at(pages, tree, place)?;
+        delete_at(pages, tree, &mut place)?;
     }
     Ok(found)
 }
 
-/// Deletes the pair at a place where there is one.
-pub(crate) fn delete_at(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Result<()> {
+/// Deletes the pair at a place where there is one. True if no leaf was laid out anew: the place is
+/// then that between the neighbours.
+pub(crate) fn delete_at(
+    pages: &mut WritePages,
+    tree: &mut Tree,
+    place: &mut Place,
+) -> Result<bool> {
     touch_path(pages, tree, &mut place.path)?;
     let leaf = place.path.steps[0].page;
     let record = pages.changed(leaf).record(place.slot);
@@ -50,7 +55,7 @@ pub(crate) fn delete_at(pages: &mut WritePages, tree: &mut Tree, mut place: Plac
 }
 
 /// Takes a group with all values of it out of its leaf.
-fn remove_group(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Result<()> {
+fn remove_group(pages: &mut WritePages, tree: &mut Tree, place: &mut Place) -> Result<bool> {
     let leaf = place.path.steps[0].page;
     let page = pages.changed(leaf);
     let continuing = place.slot == 0 && page.continues();
@@ -59,7 +64,7 @@ fn remove_group(pages: &mut WritePages, tree: &mut Tree, mut place: Place) -> Re
     let values = page.record(place.slot).value_count() as u64;
     let mut goes_on = false;
     if tree.form.values.is_some() && is_last && !continuing {
-        goes_on = begin_in_next(pages, tree, &mut place)?;
+        goes_on = begin_in_next(pages, tree, place)?;
     }
     free_extents(pages, tree, &extents)?;
     let mut page = pages.change(leaf);
@@ -362,7 +367,7 @@ pub(crate) fn delete_key(pages: &mut WritePages, tree: &mut Tree, key: &[u8]) ->
     match locate_whole(pages, tree, key)? {
         Some(mut place) => {
             touch_path(pages, tree, &mut place.path)?;
-            remove_group(pages, tree, place)?;
+            remove_group(pages, tree, &mut place)?;
         }
         None => {
             let range = Bound::Included(key);

@@ -34,9 +34,12 @@ pub(crate) mod sealed {
         /// Unlike that of any other transaction of the process; 0 if there is no snapshot.
         #[doc(hidden)]
         fn unique(&self) -> u64;
-        /// How often the transaction has changed something.
+        /// How often the transaction has changed something, and one more.
         #[doc(hidden)]
         fn changes(&self) -> u64;
+        /// Whether no page of a table has been changed or moved since there were `since` changes.
+        #[doc(hidden)]
+        fn is_unchanged(&self, table: Table, since: u64) -> bool;
         #[doc(hidden)]
         #[expect(private_interfaces, reason = "the trait is sealed")]
         fn opened(&self) -> &Opened;

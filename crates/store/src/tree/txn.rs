@@ -38,7 +38,11 @@ const KEPT_PAGES: u64 = 16 + LAST_PAGES as u64;
 pub struct WriteTxn {
     turn: Turn,
     unique: u64,
+    /// How often something was changed, and one more.
     changes: u64,
+    /// The last change that moved pages of any table: an early write of some, a rollback, a table
+    /// that was dropped.
+    moved_at: u64,
     /// Why only dropping the transaction, or rolling it back, is left; and its number, which is 0
     /// until then so that nothing half done is read.
     failed: Option<(String, u64)>,
@@ -75,6 +79,11 @@ impl Sealed for WriteTxn {
         self.changes
     }
 
+    #[inline(always)]
+    fn is_unchanged(&self, table: Table, since: u64) -> bool {
+        since == self.changes || self.is_unchanged_since(table, since)
+    }
+
     #[expect(private_interfaces, reason = "the trait is sealed")]
     #[inline(always)]
     fn opened(&self) -> &Opened {
@@ -109,7 +118,8 @@ impl WriteTxn {
         let mut txn = Self {
             turn,
             unique: unique(),
-            changes: 0,
+            changes: 1,
+            moved_at: 1,
             failed: None,
             limit: 0,
             reserved: None,
@@ -152,6 +162,12 @@ impl WriteTxn {
         state.free.has_snapshots()
             && behind < state.pages.base.end
             && state.free.held_pages() > room
+    }
+
+    /// Whether nothing of a table has changed or moved since an earlier change of the transaction.
+    fn is_unchanged_since(&self, table: Table, since: u64) -> bool {
+        let open = self.turn.state().tables.get(table.index as usize);
+        self.moved_at <= since && open.is_some_and(|open| open.changed_at <= since)
     }
 
     fn set_limit(&mut self) {
@@ -226,6 +242,7 @@ impl WriteTxn {
     /// is said now, and not by the commit, so that the caller knows which write was too much.
     #[cold]
     fn make_space(&mut self, adds: bool) -> Result<()> {
+        self.moved_at = self.changes;
         let budget = self.turn.store.options.write_budget;
         let result = spill::behind(self.turn.state_mut(), budget);
         self.note(result)?;
@@ -287,6 +304,7 @@ impl WriteTxn {
     ) -> Result<R> {
         let state = self.turn.state_mut();
         let (pages, open) = state.change(table.index as usize)?;
+        open.changed_at = self.changes;
         let result = f(pages, open);
         self.note(result)
     }
@@ -385,6 +403,7 @@ impl WriteTxn {
     /// name. The cost is proportional to the pages freed.
     pub fn drop_table(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
         self.begin_delete()?;
+        self.moved_at = self.changes;
         let result = self.turn.state_mut().drop_table(name.as_ref());
         self.note(result)
     }
@@ -456,6 +475,7 @@ impl WriteTxn {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.reserved = None;
         self.changes += 1;
+        self.moved_at = self.changes;
         match self.turn.state_mut().rollback_to(savepoint) {
             Ok(()) => {}
             Err(error @ Error::Argument { .. }) => return Err(error),

@@ -1,7 +1,9 @@
 //! Cursors: every step, both ways, and cursors that stay right while others write.
 
+use std::collections::BTreeMap;
+
 use hedgerow::Error;
-use hedgerow::tree::{Entry, Order, Snapshot, Table, TableOptions, WriteTxn};
+use hedgerow::tree::{Cursor, Entry, Order, Snapshot, Table, TableOptions, WriteTxn};
 
 use crate::{Owned, Scratch, numbers, owned, pair};
 
@@ -374,4 +376,117 @@ fn a_cursor_knows_whether_its_entry_is_still_there() {
     cursor.append(&mut txn, b"d", b"9").unwrap();
     assert_eq!(seen(cursor.current(&txn)), Some(pair("d", "9")));
     assert!(matches!(cursor.append(&mut txn, b"a", b"9"), Err(Error::NotLast)));
+}
+
+/// The keys of a model after, or before, that of a cursor.
+fn beyond(model: &BTreeMap<u32, u32>, at: Option<u32>, forward: bool) -> Option<(u32, u32)> {
+    let pair = |(key, value): (&u32, &u32)| (*key, *value);
+    match (at, forward) {
+        (None, true) => model.first_key_value().map(pair),
+        (None, false) => model.last_key_value().map(pair),
+        (Some(at), true) => model.range(at + 1..).next().map(pair),
+        (Some(at), false) => model.range(..at).next_back().map(pair),
+    }
+}
+
+/// A table, what it should hold, and a cursor of it that should be at a key.
+struct Walked {
+    table: Table,
+    model: BTreeMap<u32, u32>,
+    cursor: Cursor,
+    at: Option<u32>,
+}
+
+impl Walked {
+    fn step(&mut self, txn: &WriteTxn, forward: bool) {
+        let expected = beyond(&self.model, self.at, forward);
+        let step = if forward { self.cursor.next(txn) } else { self.cursor.prev(txn) }.unwrap();
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes[..4].try_into().unwrap());
+        let found = step.map(|e| (number(&e.key.to_vec()), number(&e.value.to_vec())));
+        assert_eq!(found, expected);
+        self.at = expected.map_or(self.at, |(key, _)| Some(key));
+        let rank = self.at.filter(|at| self.model.contains_key(at));
+        let rank = rank.map(|at| self.model.range(..at).count() as u64);
+        assert_eq!(self.cursor.rank(txn).unwrap(), rank);
+    }
+
+    /// One change at the cursor.
+    fn change(&mut self, txn: &mut WriteTxn, random: &mut impl FnMut(u32) -> u32) {
+        let value =
+            |number: u32, len: u32| [&number.to_be_bytes()[..], &vec![7; len as usize]].concat();
+        let is_on = self.at.is_some_and(|at| self.model.contains_key(&at));
+        match (random(4), self.at) {
+            (0, Some(at)) if is_on => {
+                let (number, len) = (random(1000), random(3) * 20);
+                self.cursor.put_current(txn, &value(number, len)).unwrap();
+                self.model.insert(at, number);
+            }
+            (1, Some(at)) => {
+                assert_eq!(self.cursor.delete(txn).unwrap(), is_on);
+                self.model.remove(&at);
+            }
+            (2, Some(at)) => {
+                let key = (at + random(5)).saturating_sub(2);
+                let is_there = self.model.contains_key(&key);
+                let value = value(1, random(60));
+                if self.cursor.put_near(txn, &key.to_be_bytes(), &value).unwrap() {
+                    assert!(!is_there);
+                    self.model.insert(key, 1);
+                    self.at = Some(key);
+                }
+            }
+            _ => {
+                let key = random(3000);
+                txn.put(self.table, &key.to_be_bytes(), &value(2, random(60))).unwrap();
+                self.model.insert(key, 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn cursors_of_tables_that_change_in_turn_stay_where_they_are() {
+    let reversed = |a: &[u8], b: &[u8]| a.cmp(b);
+    for seed in 0..20_u64 {
+        let mut state = seed;
+        let mut random = move |n: u32| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) as u32) % n
+        };
+        let scratch = Scratch::new();
+        let mut txn = scratch.store.begin_write().unwrap();
+        let orders = [Order::Bytewise, Order::custom("bytes", reversed)];
+        let mut all = orders.map(|order| {
+            let name = format!("{order:?}");
+            let table = txn.create_table(name, &TableOptions::new().order(order)).unwrap();
+            let cursor = txn.cursor(table).unwrap();
+            Walked { table, model: BTreeMap::new(), cursor, at: None }
+        });
+        let mut saved = None;
+        for _ in 0..4000 {
+            let which = &mut all[random(2) as usize];
+            match random(40) {
+                0 => {
+                    let models = all.each_ref().map(|walked| walked.model.clone());
+                    saved = Some((txn.savepoint().unwrap(), models));
+                }
+                1 => {
+                    if let Some((savepoint, models)) = saved.take() {
+                        txn.rollback_to(savepoint).unwrap();
+                        for (walked, model) in all.iter_mut().zip(models) {
+                            walked.model = model;
+                        }
+                    }
+                }
+                2..20 => which.step(&txn, true),
+                20..25 => which.step(&txn, false),
+                _ => which.change(&mut txn, &mut random),
+            }
+        }
+        for walked in &all {
+            let entries = txn.range(walked.table, ..).unwrap().count();
+            assert_eq!(entries, walked.model.len(), "{seed}");
+        }
+        txn.commit().unwrap();
+    }
 }

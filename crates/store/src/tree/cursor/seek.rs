@@ -53,9 +53,15 @@ impl Cursor {
         key: &[u8],
     ) -> Result<Option<(Entry<'t>, bool)>> {
         let table = self.check(txn)?;
-        let found = self.seek_and_give(txn, key, Side::First, false)?;
-        let exact = |entry: &Entry<'t>| table.tree.form.keys.compare_bytes(&entry.key, key).is_eq();
-        Ok(found.map(|entry| (entry, exact(&entry))))
+        self.leave(State::Nowhere);
+        let Some(exact) = self.seek_side(txn, table, key, Side::First, false)? else {
+            return Ok(None);
+        };
+        let Some(entry) = self.give(txn)? else { return Ok(None) };
+        // Several values of a key may begin in the leaf after the one that was searched.
+        let order = &table.tree.form.keys;
+        let exact = exact || self.is_paired && order.compare_bytes(&entry.key, key).is_eq();
+        Ok(Some((entry, exact)))
     }
 
     /// Moves to the first pair whose key is at or after `key`.
@@ -138,6 +144,43 @@ impl Cursor {
         }
     }
 
+    /// How many pairs stand before the one under the cursor; `None` if it stands on none. It looks
+    /// at the pages of its way down only.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::tree::{Snapshot, TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// let table = txn.create_table("t", &TableOptions::new())?;
+    /// for key in [b"a", b"b", b"c"] {
+    ///     txn.put(table, key, b"")?;
+    /// }
+    /// let mut cursor = txn.cursor(table)?;
+    /// assert_eq!(cursor.rank(&txn)?, None);
+    /// cursor.seek(&txn, b"c")?;
+    /// assert_eq!(cursor.rank(&txn)?, Some(2));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// A damaged page, another transaction.
+    pub fn rank<S: Snapshot>(&mut self, txn: &S) -> Result<Option<u64>> {
+        if self.settle(txn)? != State::On {
+            return Ok(None);
+        }
+        let own = if self.is_paired { self.page().values_before(self.slot) } else { self.slot };
+        let mut before = (own + self.value) as u64;
+        for level in 1..self.path.depth {
+            let step = self.path.steps[level];
+            let page = txn.pages().page(step.page, level as u8)?;
+            // The counters of a damaged tree may be anything.
+            before = before.wrapping_add(page.count_before(step.slot as usize).values);
+        }
+        Ok(Some(before))
+    }
+
     /// Seeks, and gives the entry found; if there is none the cursor stands nowhere.
     pub(crate) fn seek_and_give<'t, S: Snapshot>(
         &mut self,
@@ -148,7 +191,10 @@ impl Cursor {
     ) -> Answer<'t> {
         let table = self.check(txn)?;
         self.leave(State::Nowhere);
-        if self.seek_side(txn, table, key, side, before)? { self.give(txn) } else { Ok(None) }
+        match self.seek_side(txn, table, key, side, before)? {
+            Some(_) => self.give(txn),
+            None => Ok(None),
+        }
     }
 
     /// The pair at or after (backwards: before) the entry that was deleted.
@@ -162,8 +208,8 @@ impl Cursor {
         let side = if table.tree.form.values.is_some() { Side::At(&data) } else { Side::First };
         let state = self.state;
         let found = match self.seek_side(txn, table, &key, side, backwards) {
-            Ok(true) => return self.give(txn),
-            Ok(false) => Ok(None),
+            Ok(Some(_)) => return self.give(txn),
+            Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
         (self.key, self.data) = (key, data);
@@ -172,7 +218,8 @@ impl Cursor {
     }
 
     /// Stands on the first pair at or after (`key`, `side`), or with `before` on the last one
-    /// before it. False (and the cursor is anywhere) if there is none.
+    /// before it, and says whether the key was found in the leaf that it would be in. `None` (and
+    /// the cursor is anywhere) if there is none.
     pub(super) fn seek_side<S: Snapshot>(
         &mut self,
         txn: &S,
@@ -180,9 +227,9 @@ impl Cursor {
         key: &[u8],
         side: Side<'_>,
         before: bool,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let (pages, tree) = (txn.pages(), &table.tree);
-        let Some(mut page) = self.path.seek(pages, tree, key, side)? else { return Ok(false) };
+        let Some(mut page) = self.path.seek(pages, tree, key, side)? else { return Ok(None) };
         let (mut slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
         let mut value = 0;
         if found {
@@ -197,17 +244,19 @@ impl Cursor {
             }
         }
         if before {
-            return self.stand_before(txn, page, slot, value);
+            return Ok(self.stand_before(txn, page, slot, value)?.then_some(found));
         }
         if slot == page.len() {
             match self.path.next_leaf(pages)? {
                 Some(next) => (page, slot) = (next, 0),
-                None => return Ok(false),
+                None => return Ok(None),
             }
         }
         self.stand(txn, page, slot, false);
-        self.set_value(value);
-        Ok(true)
+        if value > 0 {
+            self.set_value(value);
+        }
+        Ok(Some(found))
     }
 
     /// Stands on the pair before value `value` of group `slot`.

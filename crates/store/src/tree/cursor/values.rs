@@ -174,7 +174,7 @@ impl Cursor {
     ) -> Answer<'t> {
         let table = self.check(txn)?;
         let mut moved = self.clone();
-        if !moved.seek_side(txn, table, key, side, before)? {
+        if moved.seek_side(txn, table, key, side, before)?.is_none() {
             return Ok(None);
         }
         *self = moved;

@@ -1,9 +1,12 @@
 //! Cursors: putting and deleting at the cursor's place.
 
-use super::{Cursor, State};
-use crate::tree::WriteTxn;
+use std::cmp::Ordering;
+
+use super::{Cursor, Leaf, State};
 use crate::tree::insert::Place;
+use crate::tree::pages::Pages;
 use crate::tree::snapshot::sealed::Sealed;
+use crate::tree::{WriteTxn, search};
 use crate::{Error, Result};
 
 impl Cursor {
@@ -16,13 +19,13 @@ impl Cursor {
     #[inline]
     pub fn stand_on(&mut self, txn: &WriteTxn, key: &[u8], value: &[u8]) -> Result<()> {
         let table = txn.open_table(self.table)?;
-        self.note(txn, key, if table.tree.form.values.is_some() { value } else { &[] });
+        self.note(key, if table.tree.form.values.is_some() { value } else { &[] });
         Ok(())
     }
 
     /// Stands on an entry of the table, its place to be looked up.
     #[inline(always)]
-    fn note(&mut self, txn: &WriteTxn, key: &[u8], value: &[u8]) {
+    fn note(&mut self, key: &[u8], value: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.data.clear();
@@ -30,7 +33,7 @@ impl Cursor {
             self.data.extend_from_slice(value);
         }
         self.leave(State::On);
-        self.changes = txn.changes().wrapping_sub(1);
+        self.changes = 0;
     }
 
     /// Puts an entry and stands on it.
@@ -55,16 +58,102 @@ impl Cursor {
         if self.settle(txn)? != State::On {
             return Err(Error::argument("the cursor does not stand on an entry"));
         }
-        let key = self.key.clone();
         if self.is_paired {
-            let data = self.data.clone();
+            let (key, data) = (self.key.clone(), self.data.clone());
             txn.check_value(self.table, value)?;
             txn.delete_pair(self.table, &key, &data)?;
-        } else if txn.put_here(self.table, self.place_here(), &key, value)? {
+            txn.put(self.table, &key, value)?;
             return self.stand_on(txn, &key, value);
         }
-        txn.put(self.table, &key, value)?;
-        self.stand_on(txn, &key, value)
+        let mut place = self.place_here();
+        match txn.put_here(self.table, &mut place, &self.key, value)? {
+            Some(true) => return self.stand_at(txn, &place),
+            Some(false) => {}
+            None => txn.put(self.table, &self.key, value)?,
+        }
+        self.leave(State::On);
+        self.changes = 0;
+        Ok(())
+    }
+
+    /// Puts a new entry near the one on which the cursor stands, or stood before it was deleted,
+    /// and stands on it: a search is spared if they are neighbours, and most of it if they are in
+    /// one leaf. False, and no change, if its place may be elsewhere, if the key is there already,
+    /// or in a table with duplicates.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::tree::{Snapshot, TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// let table = txn.create_table("t", &TableOptions::new())?;
+    /// for key in [b"a", b"d", b"f"] {
+    ///     txn.put(table, key, b"")?;
+    /// }
+    /// let mut cursor = txn.cursor(table)?;
+    /// cursor.seek(&txn, b"d")?;
+    /// assert!(cursor.put_near(&mut txn, b"e", b"")?);
+    /// assert!(!cursor.put_near(&mut txn, b"b", b"")?);
+    /// assert_eq!(txn.count(table)?.keys, 4);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`WriteTxn::put`].
+    pub fn put_near(&mut self, txn: &mut WriteTxn, key: &[u8], value: &[u8]) -> Result<bool> {
+        let is_somewhere = matches!(self.state, State::On | State::Before);
+        if self.is_paired || !is_somewhere || !self.has_leaf(txn) {
+            return Ok(false);
+        }
+        let Some(slot) = self.slot_near(txn, key)? else { return Ok(false) };
+        let mut place = Place { slot, key_found: false, found: false, ..self.place_here() };
+        let Some(stays) = txn.put_here(self.table, &mut place, key, value)? else {
+            return Ok(false);
+        };
+        self.note(key, &[]);
+        if stays {
+            self.stand_at(txn, &place)?;
+        }
+        Ok(true)
+    }
+
+    /// The slot that a new key has in the cursor's leaf, if it is surely between two keys of that:
+    /// one before the first or after the last may belong to another leaf. The neighbours of the
+    /// cursor are looked at first, then the end of the leaf.
+    fn slot_near(&self, txn: &WriteTxn, key: &[u8]) -> Result<Option<usize>> {
+        let order = &self.check(txn)?.tree.form.keys;
+        let page = self.page();
+        let len = page.len();
+        // The keys before `low` are before the new one, those from `high` on after it.
+        let (mut low, mut high) = (0, len);
+        let (mut at, mut looks) = (self.slot.min(len - 1), 0);
+        while low < high {
+            let record = page.leaf_record(at);
+            let seen = order.compare_bytes(&search::key_bytes(txn.pages(), &record)?, key);
+            match seen {
+                Ordering::Less => low = at + 1,
+                Ordering::Greater => high = at,
+                Ordering::Equal => return Ok(None),
+            }
+            looks += 1;
+            at = match seen {
+                Ordering::Less if looks == 1 => low,
+                _ if looks == 1 => high.saturating_sub(1),
+                _ if high == len => len - 1,
+                _ if low == 0 => 0,
+                _ => (low + high) / 2,
+            };
+        }
+        Ok((low > 0 && high < len).then_some(low))
+    }
+
+    /// Stands at a place that a change has left right; the key is kept already.
+    fn stand_at(&mut self, txn: &WriteTxn, place: &Place) -> Result<()> {
+        self.path = place.path;
+        let page = txn.pages().page(self.path.steps[0].page, 0)?;
+        self.stand(txn, page, place.slot, false);
+        Ok(())
     }
 
     /// The place of the entry on which the cursor stands.
@@ -79,12 +168,31 @@ impl Cursor {
         if self.settle(txn)? != State::On {
             return Ok(false);
         }
-        let place = self.place_here();
+        let mut place = self.place_here();
         self.leave(State::Gap);
         if self.is_paired {
             return txn.delete_pair(self.table, &self.key, &self.data);
         }
-        Ok(txn.delete_here(self.table, place)? || txn.delete(self.table, &self.key)?)
+        match txn.delete_here(self.table, &mut place)? {
+            Some(true) => {
+                // The leaf may have become another page.
+                self.stand_before_slot(txn, &place)?;
+                Ok(true)
+            }
+            Some(false) => Ok(true),
+            None => txn.delete(self.table, &self.key),
+        }
+    }
+
+    /// Stands between the neighbours of an entry that was deleted.
+    fn stand_before_slot(&mut self, txn: &WriteTxn, place: &Place) -> Result<()> {
+        self.path = place.path;
+        let page = txn.pages().page(self.path.steps[0].page, 0)?;
+        self.leaf = Leaf::at(page, place.slot);
+        (self.slot, self.values, self.value) = (place.slot, 0, 0);
+        self.leave(State::Before);
+        self.changes = txn.changes();
+        Ok(())
     }
 
     /// Deletes the key at the cursor with all its values.

@@ -7,6 +7,7 @@
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "four heads at a time by SSE2"))]
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use super::group::Group;
 use super::{LINE, Page, Record, code, head_of, head_of_reversed};
@@ -240,7 +241,7 @@ fn ties_behind(order: &KeyOrder, last: Record<'_>, rest: &[u8]) -> bool {
         _ if last.is_long_key() => return false,
         KeyOrder::Bytewise => compare_front(last.rest(), rest),
         KeyOrder::Reverse => compare_back(last.rest(), rest),
-        KeyOrder::Custom(_) => return false,
+        KeyOrder::Custom(compare) => compare(last.rest(), rest),
     };
     seen.is_lt()
 }
@@ -295,6 +296,9 @@ pub(crate) fn leaf_slot<P: Extents>(
     page: Page<'_>,
     key: &[u8],
 ) -> Result<(usize, bool)> {
+    if let KeyOrder::Custom(_) = order {
+        return bisect(pages, order, page, key, key, 0..page.len());
+    }
     leaf_slot_from(pages, order, page, key, leaf_aim(order, page, key))
 }
 
@@ -312,7 +316,7 @@ pub(crate) fn leaf_slot_from<P: Extents>(
         let seen = compare_record(pages, order, page.record(slot), key, rest)?;
         return Ok((slot + usize::from(seen.is_lt()), seen.is_eq()));
     }
-    leaf_ties(pages, order, page, key, rest, slot)
+    bisect(pages, order, page, key, rest, slot..ties_end(page, slot))
 }
 
 /// The end of the slots from `slot` on that have the head of `slot`.
@@ -324,17 +328,17 @@ fn ties_end(page: Page<'_>, slot: usize) -> usize {
     }
 }
 
-/// Bisects among equal heads.
-#[cold]
-fn leaf_ties<P: Extents>(
+/// Bisects among slots whose heads are equal.
+#[inline(never)]
+fn bisect<P: Extents>(
     pages: &P,
     order: &KeyOrder,
     page: Page<'_>,
     key: &[u8],
     rest: &[u8],
-    slot: usize,
+    slots: Range<usize>,
 ) -> Result<(usize, bool)> {
-    let (mut low, mut high) = (slot, ties_end(page, slot));
+    let (mut low, mut high) = (slots.start, slots.end);
     while low < high {
         let middle = low + (high - low) / 2;
         match compare_record(pages, order, page.record(middle), key, rest)? {
@@ -356,6 +360,9 @@ pub(crate) fn branch_slot<P: Extents>(
     side: Side<'_>,
 ) -> Result<usize> {
     let n = page.len();
+    if let KeyOrder::Custom(_) = form.keys {
+        return bisect_branch(pages, form, page, key, key, 1..n, side);
+    }
     let rest = match strip(page, &form.keys, key) {
         Ok(rest) => rest,
         Err(Ordering::Less) => return Ok(0),
@@ -363,12 +370,27 @@ pub(crate) fn branch_slot<P: Extents>(
     };
     let head = head_in(&form.keys, rest);
     // Slot 0 has no separator: it takes all that is below the first one.
-    let mut low = 1 + below(page, 1, n - 1, head);
+    let low = 1 + below(page, 1, n - 1, head);
     if low == n || page.head(low) != head {
         return Ok(low - 1);
     }
-    let mut high =
+    let high =
         if low + 1 == n || page.head(low + 1) != head { low + 1 } else { ties_end(page, low) };
+    bisect_branch(pages, form, page, key, rest, low..high, side)
+}
+
+/// Bisects among separators whose heads are equal.
+#[inline(always)]
+fn bisect_branch<P: Extents>(
+    pages: &P,
+    form: &Form,
+    page: Page<'_>,
+    key: &[u8],
+    rest: &[u8],
+    slots: Range<usize>,
+    side: Side<'_>,
+) -> Result<usize> {
+    let (mut low, mut high) = (slots.start, slots.end);
     while low < high {
         let middle = low + (high - low) / 2;
         if is_after(pages, form, page, middle, key, rest, side)? {

@@ -677,6 +677,11 @@ impl Pages for WritePages {
         u64::from(self.base.end) + self.changed as u64
     }
 
+    #[inline(always)]
+    fn is_own(&self, at: PageRef, page: Page<'_>) -> bool {
+        at.is_changed() || page.birth() == self.txn
+    }
+
     #[cold]
     fn corrupt(&self, at: PageRef, reason: &'static str) -> Error {
         // For a changed page only the file is known.

@@ -21,17 +21,17 @@ impl WriteTxn {
     }
 
     /// Deletes the entry at a place of a table without duplicates, where nothing was changed since
-    /// the place was found; false, and no change, if it has to be found again.
-    pub(crate) fn delete_here(&mut self, table: Table, place: Place) -> Result<bool> {
+    /// the place was found, and says whether the place, between the neighbours, is still right then.
+    /// `None`, and no change, if it has to be found again.
+    pub(crate) fn delete_here(&mut self, table: Table, place: &mut Place) -> Result<Option<bool>> {
         if !self.leaves_places() {
-            return Ok(false);
+            return Ok(None);
         }
         self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
-            delete_at(pages, &mut open.tree, place)
-        })?;
-        Ok(true)
+            delete_at(pages, &mut open.tree, place).map(Some)
+        })
     }
 
     /// Deletes one value of a key. In a table without duplicates it deletes the entry if its value
@@ -44,10 +44,10 @@ impl WriteTxn {
         self.begin_delete()?;
         self.change(table, |pages, open| {
             open.tail = None;
-            let place = locate(pages, &open.tree, key, value)?;
+            let mut place = locate(pages, &open.tree, key, value)?;
             let found = place.found;
             if found {
-                delete_at(pages, &mut open.tree, place)?;
+                delete_at(pages, &mut open.tree, &mut place)?;
             }
             Ok(found)
         })

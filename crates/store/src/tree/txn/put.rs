@@ -39,6 +39,9 @@ impl WriteTxn {
         let pushed = tail.takes(state.pages.epoch(), key.len(), value.len())
             && tail.push(&mut state.pages, &mut open.tree, key, value);
         self.changes += u64::from(pushed);
+        if pushed {
+            open.changed_at = self.changes;
+        }
         pushed
     }
 
@@ -60,27 +63,31 @@ impl WriteTxn {
         if is_taken { self.displace(table, key, value) } else { Ok(()) }
     }
 
-    /// Replaces the value at a place of a table without duplicates, where nothing was changed since
-    /// the place was found; false, and no change, if it has to be found again or the value is long.
+    /// Puts an entry at a place of a table without duplicates, where nothing was changed since the
+    /// place was found, and says whether the place is still right then. `None`, and no change, if
+    /// it has to be found again or the entry is long.
     pub(crate) fn put_here(
         &mut self,
         table: Table,
-        mut place: Place,
+        place: &mut Place,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let page_size = self.pages().page_size();
         let is_short = key.len() <= max_inline_key(page_size)
             && fits_inline(page_size, key.len(), value.len());
         if !is_short || !self.leaves_places() {
-            return Ok(false);
+            return Ok(None);
+        }
+        if !place.found {
+            self.check_entry(table, key, value)?;
         }
         self.begin_change()?;
         self.change(table, |pages, open| {
             open.tail = None;
-            put_at(pages, &mut open.tree, &mut place, key, value)
-        })?;
-        Ok(true)
+            note_sizes(open, key, value);
+            put_at(pages, &mut open.tree, place, key, value).map(Some)
+        })
     }
 
     /// A value takes the place of the one that the table's function takes for it.

@@ -65,7 +65,9 @@ impl WriteTxn {
     /// A reserved long value has its bytes now: its sums are computed and stored.
     pub(super) fn finish_reserved(&mut self) -> Result<()> {
         let Some(Reserved { index, key }) = self.reserved.take() else { return Ok(()) };
+        self.changes += 1;
         let (pages, open) = self.turn.state_mut().change(index)?;
+        open.changed_at = self.changes;
         let result = reseal(pages, &mut open.tree, &key);
         self.note(result)
     }

@@ -57,6 +57,7 @@ impl ValueWriter<'_> {
                 raise(&mut open.tree.root.overflow_pages, u64::from(run.len));
                 let mut place = locate(pages, &open.tree, &key, &[])?;
                 put_cell(pages, &mut open.tree, &mut place, &key, ValueCell::Extent(extent))
+                    .map(|_| ())
             }),
             None => Ok(()),
         }
