@@ -556,12 +556,29 @@ static UnpackedRecord *hgUnpack(HgBtree *p, KeyInfo *pInfo, const void *pKey, in
   return pRec;
 }
 
+/* SQLite's comparison with a first column that is a number reads eight bytes from where the number
+** begins, for which its pages have room at their end. A record at the end of a page of a store may
+** be the last thing in memory; so where these bytes do not lie in one page of the system's, the
+** comparison is the one that reads what there is. */
+static int vdbeRecordCompareInt(int, const void*, UnpackedRecord*);
+static int hgCompareInt(int nKey, const void *pKey, UnpackedRecord *pRec){
+  const u8 *a = (const u8*)pKey;
+  int nHdr = a[0] & 0x3f;
+  if( nHdr<nKey && ((size_t)(a+nHdr) & 0xfff)<=0xff8 ){
+    return vdbeRecordCompareInt(nKey, pKey, pRec);
+  }
+  return sqlite3VdbeRecordCompare(nKey, pKey, pRec);
+}
+
 /* What is looked for: an unpacked record, and if it is known the record as it is stored. */
 static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const void *pKey, i64 n){
   pProbe->key = pKey;
   pProbe->len = (size_t)n;
   pProbe->record = pRec;
   pProbe->compare = (int(*)(int,const void*,UnpackedRecord*))sqlite3VdbeFindCompare(pRec);
+  if( pProbe->compare==(int(*)(int,const void*,UnpackedRecord*))vdbeRecordCompareInt ){
+    pProbe->compare = hgCompareInt;
+  }
   pProbe->info = pInfo;
   pRec->errCode = 0;
 }
