@@ -8,5 +8,8 @@ mod copies;
 mod fuzz;
 mod kills;
 mod pair;
+mod plain;
 mod probes;
+mod ranks;
+mod scripts;
 mod transactions;
