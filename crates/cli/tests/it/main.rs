@@ -19,6 +19,8 @@ mod salvage;
 mod sandbox;
 #[cfg(unix)]
 mod scarce;
+#[cfg(feature = "sql")]
+mod sql;
 #[cfg(unix)]
 mod tools;
 mod whole;

@@ -239,7 +239,7 @@ unsafe fn connect(
         // SAFETY: the handle is that of the call; the text ends with a zero. The option says that
         // conflicts are treated as the statement asks.
         let code = unsafe {
-            sys::sqlite3_vtab_config(db, sys::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int);
+            sys::sqlite3_vtab_config(db, sys::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1_i32);
             sys::sqlite3_declare_vtab(db, declaration.as_ptr())
         };
         if code != sys::SQLITE_OK {
@@ -340,78 +340,80 @@ fn is_exact(info: *mut sys::sqlite3_index_info, at: usize, plain: &Plain) -> boo
 fn best_index(plain: &Plain, raw: *mut sys::sqlite3_index_info) -> Outcome {
     // SAFETY: the plan is that of the call.
     let info = unsafe { &mut *raw };
-    // SAFETY: there are as many constraints, and as many usages.
-    let (constraints, usages) = unsafe {
-        let count = info.nConstraint as usize;
-        (
-            if count == 0 { &[] } else { std::slice::from_raw_parts(info.aConstraint, count) },
-            if count == 0 {
-                &mut []
-            } else {
-                std::slice::from_raw_parts_mut(info.aConstraintUsage, count)
-            },
-        )
-    };
-    let kinds = [
-        (EQUAL, 0, [sys::SQLITE_INDEX_CONSTRAINT_EQ; 2]),
-        (LOW, LOW_OPEN, [sys::SQLITE_INDEX_CONSTRAINT_GE, sys::SQLITE_INDEX_CONSTRAINT_GT]),
-        (HIGH, HIGH_OPEN, [sys::SQLITE_INDEX_CONSTRAINT_LE, sys::SQLITE_INDEX_CONSTRAINT_LT]),
-    ];
-    let (mut plan, mut count, mut exact) = (0, 0, 0);
-    for (bit, open, [closed, opened]) in kinds {
+    let count = info.nConstraint as usize;
+    // SAFETY: there are as many constraints.
+    let constraints = unsafe { slice(info.aConstraint, count) };
+    // SAFETY: there are as many usages, and nothing else refers to them.
+    let usage = |at: usize| unsafe { &mut *info.aConstraintUsage.add(at) };
+    let (mut plan, mut used, mut exact) = (0, 0, 0);
+    for (bit, open, [closed, opened]) in COMPARISONS {
         let found = constraints.iter().enumerate().find(|(at, constraint)| {
             let operator = i32::from(constraint.op);
             constraint.usable != 0
                 && constraint.iColumn == 0
-                && (operator == closed as i32 || operator == opened)
+                && (operator == closed || operator == opened)
                 && plain.is_ordered()
                 && plan & EQUAL == 0
                 && is_bytewise(raw, *at)
         });
-        if let Some((at, constraint)) = found {
-            count += 1;
-            plan |= bit;
-            if bit != EQUAL && i32::from(constraint.op) == opened as i32 {
-                plan |= open;
-            }
-            let is_exact = is_exact(raw, at, plain);
-            exact += usize::from(is_exact);
-            usages[at].argvIndex = count;
-            usages[at].omit = u8::from(is_exact);
+        let Some((at, constraint)) = found else { continue };
+        used += 1;
+        plan |= bit;
+        if bit != EQUAL && i32::from(constraint.op) == opened {
+            plan |= open;
         }
+        let is_exact = is_exact(raw, at, plain);
+        exact += usize::from(is_exact);
+        (usage(at).argvIndex, usage(at).omit) = (used, u8::from(is_exact));
     }
     // SAFETY: there are as many terms.
-    let orders = match info.nOrderBy {
-        0 => &[],
-        count => unsafe { std::slice::from_raw_parts(info.aOrderBy, count as usize) },
-    };
+    let orders = unsafe { slice(info.aOrderBy, info.nOrderBy as usize) };
     let is_sorted = match orders {
         [] => true,
         // No two rows have the same key, so that other terms decide nothing.
         [first, rest @ ..] => {
-            plain.is_ordered() && first.iColumn == 0 && (rest.is_empty() || !plain.has_duplicates())
+            plain.is_ordered()
+                && first.iColumn == 0
+                && (rest.is_empty() || !plain.has_duplicates())
         }
     };
     if is_sorted && let Some(first) = orders.first() {
         info.orderByConsumed = 1;
         plan |= if first.desc != 0 { BACKWARDS } else { 0 };
     }
-    let limits = [sys::SQLITE_INDEX_CONSTRAINT_LIMIT, sys::SQLITE_INDEX_CONSTRAINT_OFFSET];
-    let is_limit = |op: u8| limits.iter().any(|limit| *limit as i32 == i32::from(op));
-    let others = constraints.iter().filter(|constraint| !is_limit(constraint.op)).count();
+    let is = |op: u8, wanted| i32::from(op) == wanted;
+    let others = constraints.iter().filter(|constraint| {
+        !is(constraint.op, sys::SQLITE_INDEX_CONSTRAINT_LIMIT)
+            && !is(constraint.op, sys::SQLITE_INDEX_CONSTRAINT_OFFSET)
+    });
     let offset = constraints.iter().position(|constraint| {
-        constraint.usable != 0
-            && i32::from(constraint.op) == sys::SQLITE_INDEX_CONSTRAINT_OFFSET as i32
+        constraint.usable != 0 && is(constraint.op, sys::SQLITE_INDEX_CONSTRAINT_OFFSET)
     });
     // Rows may be passed over unseen if none of them would be left out.
-    if let Some(at) = offset.filter(|_| is_sorted && others == exact) {
+    if let Some(at) = offset.filter(|_| is_sorted && others.count() == exact) {
         plan |= OFFSET;
-        usages[at].argvIndex = count + 1;
-        usages[at].omit = 1;
+        (usage(at).argvIndex, usage(at).omit) = (used + 1, 1);
     }
     estimate(info, plan, plain);
     info.idxNum = plan as c_int;
     Ok(())
+}
+
+/// What a comparison of the key is to a plan: its bit, the bit of an open bound, the operators with
+/// the key itself and without it.
+const COMPARISONS: [(u32, u32, [c_int; 2]); 3] = [
+    (EQUAL, 0, [sys::SQLITE_INDEX_CONSTRAINT_EQ; 2]),
+    (LOW, LOW_OPEN, [sys::SQLITE_INDEX_CONSTRAINT_GE, sys::SQLITE_INDEX_CONSTRAINT_GT]),
+    (HIGH, HIGH_OPEN, [sys::SQLITE_INDEX_CONSTRAINT_LE, sys::SQLITE_INDEX_CONSTRAINT_LT]),
+];
+
+/// An array of C's, which may be null if it is empty.
+///
+/// # Safety
+/// It has as many members, and nothing changes them during the call.
+unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
+    // SAFETY: as the caller says.
+    if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data, count) } }
 }
 
 /// How many rows a plan may give.
@@ -419,7 +421,7 @@ fn estimate(info: &mut sys::sqlite3_index_info, plan: u32, plain: &Plain) {
     let rows = match plan & (EQUAL | LOW | HIGH) {
         EQUAL => {
             if !plain.has_duplicates() {
-                info.idxFlags |= sys::SQLITE_INDEX_SCAN_UNIQUE as c_int;
+                info.idxFlags |= sys::SQLITE_INDEX_SCAN_UNIQUE;
             }
             1
         }
