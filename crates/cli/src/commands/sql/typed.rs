@@ -23,38 +23,53 @@ fn refused(error: &ReadlineError) -> Failure {
     Failure::other(format!("could not read what is typed: {error}"))
 }
 
-/// Reads and runs until the end of the input, or `.quit`.
-pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
-    let mut editor = DefaultEditor::new().map_err(|error| refused(&error))?;
-    let history = history();
-    if let Some(history) = &history {
+/// Reads a line. The editor lives no longer: while it does, signals are its own, and Ctrl-C would
+/// not stop a statement.
+fn read_line(prompt: &str, history: Option<&Path>) -> Result<String, ReadlineError> {
+    let mut editor = DefaultEditor::new()?;
+    if let Some(history) = history {
         // There is none the first time.
         let _ = editor.load_history(history);
     }
+    editor.readline(prompt)
+}
+
+/// Adds what was typed to the history.
+fn remember(typed: String, history: Option<&Path>) {
+    if let (Some(history), Ok(mut editor)) = (history, DefaultEditor::new()) {
+        let _ = editor.load_history(history);
+        let _ = editor.add_history_entry(typed);
+        let _ = editor.save_history(history);
+    }
+}
+
+/// Reads and runs until the end of the input, or `.quit`.
+pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
+    let history = history();
     println!("{}: SQLite {}; .help lists commands", path.display(), rusqlite::version());
     let mut splitter = Splitter::new();
     let mut typed = String::new();
     loop {
         let prompt = if splitter.is_between() { "sql> " } else { "...> " };
-        let line = match editor.readline(prompt) {
+        let line = match read_line(prompt, history.as_deref()) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
                 splitter.clear();
                 typed.clear();
                 continue;
             }
-            Err(ReadlineError::Eof) => break,
+            Err(ReadlineError::Eof) => return Ok(()),
             Err(error) => return Err(refused(&error)),
         };
         typed = if typed.is_empty() { line.clone() } else { format!("{typed}\n{line}") };
         let done = session.line(&mut splitter, &line, &Place::Typed);
         session.out.flush()?;
         if splitter.is_between() {
-            let _ = editor.add_history_entry(std::mem::take(&mut typed));
+            remember(std::mem::take(&mut typed), history.as_deref());
         }
         match done {
             Ok(Then::GoOn) => {}
-            Ok(Then::Quit) => break,
+            Ok(Then::Quit) => return Ok(()),
             Err(failure @ (Failure::ClosedPipe | Failure::Usage(_))) => return Err(failure),
             Err(failure) => {
                 failure.report();
@@ -62,8 +77,4 @@ pub(super) fn run(session: &mut Session, path: &Path) -> Result<(), Failure> {
             }
         }
     }
-    if let Some(history) = &history {
-        let _ = editor.save_history(history);
-    }
-    Ok(())
 }
