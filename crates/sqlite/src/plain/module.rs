@@ -372,9 +372,7 @@ fn best_index(plain: &Plain, raw: *mut sys::sqlite3_index_info) -> Outcome {
         [] => true,
         // No two rows have the same key, so that other terms decide nothing.
         [first, rest @ ..] => {
-            plain.is_ordered()
-                && first.iColumn == 0
-                && (rest.is_empty() || !plain.has_duplicates())
+            plain.is_ordered() && first.iColumn == 0 && (rest.is_empty() || !plain.has_duplicates())
         }
     };
     if is_sorted && let Some(first) = orders.first() {
