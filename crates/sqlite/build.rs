@@ -51,8 +51,30 @@ fn main() -> Result<()> {
     let cut = cut::cut(&std::fs::read_to_string(&source)?)?;
     let file = out.join("hybrid.c");
     std::fs::write(&file, cut)?;
+    let mut build = build(&source);
+    build.file(&file).include(&shim).link_lib_modifier("+whole-archive");
+    build.define("SQLITE_EXTRA_AUTOEXT", "hg_register");
+    build.try_compile("hedgerow_sqlite")?;
+    if std::env::var_os("CARGO_FEATURE_STOCK").is_some() {
+        stock(&source, &out)?;
+    }
+    Ok(())
+}
+
+/// SQLite as it is, with the same options, to be measured beside the other: its functions are
+/// called `stock3_open` and so on.
+fn stock(source: &Path, out: &Path) -> Result<()> {
+    let file = out.join("stock.c");
+    std::fs::write(&file, std::fs::read_to_string(source)?.replace("sqlite3", "stock3"))?;
+    let mut build = build(source);
+    build.file(&file).try_compile("hedgerow_stock")?;
+    Ok(())
+}
+
+/// How both are compiled.
+fn build(source: &Path) -> cc::Build {
     let mut build = cc::Build::new();
-    build.file(&file).include(&shim).warnings(false).link_lib_modifier("+whole-archive");
+    build.warnings(false);
     if let Some(folder) = source.parent() {
         build.include(folder);
     }
@@ -62,8 +84,7 @@ fn main() -> Result<()> {
     // With optimisation it takes minutes to compile, without it seconds: tests do without.
     let is_optimised = std::env::var("OPT_LEVEL").is_ok_and(|level| level != "0" && level != "1");
     build.opt_level(if is_optimised { 2 } else { 0 }).debug(false);
-    build.try_compile("hedgerow_sqlite")?;
-    Ok(())
+    build
 }
 
 /// Where the crate that brings SQLite's source has it.

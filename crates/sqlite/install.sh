@@ -4,8 +4,7 @@
 #     sh crates/sqlite/install.sh PREFIX
 #
 # PREFIX/lib has libsqlite3.so.0 (the library), libsqlite3.so (a link to it) and libsqlite3.a,
-# PREFIX/include has sqlite3.h and sqlite3ext.h, PREFIX/bin has hedgerow-sql, a shell. With DESTDIR everything goes there instead, for
-# packages. CARGO and CARGO_TARGET_DIR are those of cargo, CC is the C compiler; PROFILE is the
+# PREFIX/include has sqlite3.h and sqlite3ext.h. With DESTDIR everything goes there instead, for packages. CARGO and CARGO_TARGET_DIR are those of cargo, CC is the C compiler; PROFILE is the
 # profile to build with (release, unless said otherwise).
 set -eu
 
@@ -29,7 +28,7 @@ headers=$(cd "$root" && "${CARGO:-cargo}" metadata --format-version=1 --locked -
 	sed -n 's/.*"manifest_path":"\(.*libsqlite3-sys[^"]*\)Cargo\.toml".*/\1sqlite3/p' | head -1)
 
 to=${DESTDIR:-}$prefix
-mkdir -p "$to/lib" "$to/include" "$to/bin"
+mkdir -p "$to/lib" "$to/include"
 # SQLite's functions are called by programs, everything else stays inside.
 exports=$to/lib/libsqlite3.map.new
 echo '{ global: sqlite3_*; sqlite3changegroup_*; sqlite3changeset_*; sqlite3rebaser_*; sqlite3session_*; local: *; };' >"$exports"
@@ -41,6 +40,5 @@ rm "$exports"
 mv "$to/lib/libsqlite3.so.0.new" "$to/lib/libsqlite3.so.0"
 ln -sf libsqlite3.so.0 "$to/lib/libsqlite3.so"
 cp "$built/libsqlite.a" "$to/lib/libsqlite3.a"
-cp "$folder/hedgerow-sql" "$to/bin/"
 cp "$headers/sqlite3.h" "$headers/sqlite3ext.h" "$to/include/"
 echo "installed in $prefix"

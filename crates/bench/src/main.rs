@@ -11,6 +11,7 @@ mod larger_than_memory;
 mod leveldb;
 mod name;
 mod sizes;
+mod sql;
 mod streams;
 mod workload;
 
@@ -36,6 +37,8 @@ enum Command {
     /// One engine of that comparison
     #[command(hide = true)]
     LeveldbRun(leveldb::RunOptions),
+    /// SQL on stores beside the same on files of SQLite's; `sql runs` is about earlier runs
+    Sql(sql::Options),
     /// How stores do whose data are larger than memory (needs fio, and a control group)
     LargerThanMemory(larger_than_memory::Options),
     /// Loads a store and prints the memory that it took
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::main(&options),
         Command::Streams(options) => streams::main(&options),
         Command::Leveldb(options) => leveldb::main(&options),
+        Command::Sql(options) => sql::main(&options),
         Command::LeveldbRun(options) => leveldb::run(&options),
         Command::LargerThanMemory(options) => larger_than_memory::main(&options),
         Command::Load(options) => compare::memory::main(&options),

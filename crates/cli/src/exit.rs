@@ -10,7 +10,7 @@ pub(crate) const CODES: [(&str, &str); 5] = [
         "1",
         "not found; the key of `put --new` is there already; `check` or `copy` found damage; \
          `salvage` lost something, `dump --skip-damaged` left something out; an answer of `demo` \
-         differs",
+         differs; a statement of `sql` failed",
     ),
     ("2", "wrong usage"),
     ("3", "the store or the system refused"),
@@ -23,7 +23,7 @@ Exit codes:
     0  done
     1  not found; the key of `put --new` is there already; `check` or `copy` found damage;
        `salvage` lost something, `dump --skip-damaged` left something out; an answer of
-       `demo` differs
+       `demo` differs; a statement of `sql` failed
     2  wrong usage
     3  the store or the system refused
   130  interrupted (Ctrl-C); everything that was committed is kept";
@@ -56,6 +56,9 @@ pub(crate) enum Failure {
     Usage(String),
     /// The store refused.
     Store(hedgerow::Error),
+    /// The answer is no, and why.
+    #[cfg(feature = "sql")]
+    Refused(String),
     /// The system refused, or the input is not what it should be.
     Other(String),
     /// Ctrl-C, and what is worth saying about it.
@@ -85,6 +88,8 @@ impl Failure {
         match self {
             Self::Usage(message) => Self::Usage(format!("{message}\n{sentence}")),
             Self::Store(error) => Self::Other(format!("{error}\n{sentence}")),
+            #[cfg(feature = "sql")]
+            Self::Refused(message) => Self::Refused(format!("{message}\n{sentence}")),
             Self::Other(message) => Self::Other(format!("{message}\n{sentence}")),
             Self::Interrupted(_) => Self::Interrupted(Some(sentence.to_owned())),
             Self::ClosedPipe => Self::ClosedPipe,
@@ -105,6 +110,11 @@ impl Failure {
             Self::Other(message) => {
                 eprintln!("error: {message}");
                 Exit::Failed
+            }
+            #[cfg(feature = "sql")]
+            Self::Refused(message) => {
+                eprintln!("error: {message}");
+                Exit::No
             }
             Self::Interrupted(note) => {
                 eprintln!("interrupted");

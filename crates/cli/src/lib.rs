@@ -97,6 +97,8 @@ fn run(Cli { command, json, timeout }: Cli) -> Result<Exit, Failure> {
         Command::Dump(args) => commands::dump::run(args, json),
         Command::Load(args) => commands::load::run(args, json),
         Command::Convert(args) => commands::convert::run(args, json),
+        #[cfg(feature = "sql")]
+        Command::Sql(args) => commands::sql::run(args, json),
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::man::run(args),
     }

@@ -14,8 +14,21 @@ static RAISED: AtomicBool = AtomicBool::new(false);
 /// The command waits for another process that opens the same store.
 static OPENING: AtomicBool = AtomicBool::new(false);
 static STORES: Mutex<Vec<Interrupt>> = Mutex::new(Vec::new());
+/// What is told first; it says whether nothing else is to be done.
+#[cfg(feature = "sql")]
+static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 /// What is half-made, and must not be left.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Is told of a request to stop, and says whether it has done all there is to do.
+#[cfg(feature = "sql")]
+pub(crate) type Handler = Box<dyn Fn() -> bool + Send>;
+
+/// Has somebody told first.
+#[cfg(feature = "sql")]
+pub(crate) fn handle(handler: Handler) {
+    *HANDLER.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
+}
 
 /// Begins to catch the signals.
 pub(crate) fn catch() -> Result<(), Failure> {
@@ -82,6 +95,12 @@ pub(crate) fn check() -> Result<(), Failure> {
 
 /// Runs on a thread of its own, not in the signal handler, so that it may lock.
 fn on_signal() {
+    #[cfg(feature = "sql")]
+    if let Some(handler) = &*HANDLER.lock().unwrap_or_else(PoisonError::into_inner)
+        && handler()
+    {
+        return;
+    }
     let again = RAISED.swap(true, Ordering::SeqCst);
     if again || OPENING.load(Ordering::SeqCst) {
         eprintln!("interrupted");

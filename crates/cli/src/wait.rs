@@ -27,6 +27,12 @@ pub(crate) fn set_timeout(timeout: Option<Duration>) {
     }
 }
 
+/// How long this run of the command waits, if something was said.
+#[cfg(feature = "sql")]
+pub(crate) fn timeout() -> Option<Duration> {
+    TIMEOUT.get().copied()
+}
+
 /// Reads a time in seconds.
 pub(crate) fn parse_seconds(written: &str) -> Result<Duration, String> {
     let seconds = written.strip_suffix('s').unwrap_or(written).parse().ok();

@@ -191,6 +191,8 @@ impl Conn {
     /// Opens a store.
     pub(crate) fn open(path: &Path, mode: Mode) -> Answer<Self> {
         let builder = Store::builder().file_mode(0o644);
+        #[cfg(test)]
+        let builder = crate::power::on_disk(builder);
         let opened = match mode {
             Mode::ReadOnly => builder.read_only(true).open(path),
             Mode::Write => builder.open(path),

@@ -102,7 +102,12 @@ fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
 
 /// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
 #[inline]
-fn show(is_index: bool, entry: &Entry<'_>, copy: Option<&mut Vec<u8>>, row: &mut Row) -> Answer {
+pub(crate) fn show(
+    is_index: bool,
+    entry: &Entry<'_>,
+    copy: Option<&mut Vec<u8>>,
+    row: &mut Row,
+) -> Answer {
     let bytes = if is_index {
         &entry.key
     } else {

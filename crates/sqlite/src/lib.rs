@@ -13,6 +13,8 @@
 //! | `cursor` | places in a tree |
 //! | `order` | the order of index entries, which SQLite's functions decide |
 //! | `check` | `PRAGMA integrity_check` |
+//! | `rank` | counts, ranks and positions for SQL functions |
+//! | `plain` | plain tables of a store as virtual tables |
 //! | `ffi` | the functions that `src/c` calls |
 //!
 //! The library is used through SQLite's own interface: as `libsqlite3.so.0` by programs, in Rust
@@ -24,5 +26,9 @@ mod conn;
 mod cursor;
 mod ffi;
 mod order;
+mod plain;
+#[cfg(test)]
+mod power;
+mod rank;
 
 pub use libsqlite3_sys::SQLITE_VERSION_NUMBER;

@@ -26,7 +26,12 @@ for name in libsqlite3.so.0 libsqlite3.so libsqlite3.a; do
 done
 echo "Debian's sqlite3"
 store=$folder/store.db
-shell() { "$folder/prefix/bin/hedgerow-sql" -batch "$@"; }
+# The shell runs only with the version that it was compiled with, or with one that says so.
+version=$(sqlite3 --version | cut -d' ' -f2-)
+shell() {
+	LD_LIBRARY_PATH=$folder/prefix/lib HEDGEROW_SQLITE_SOURCE_ID=$version HEDGEROW_SQLITE_ENGINE=hedgerow \
+		sqlite3 -batch "$@"
+}
 shell "$store" "create table t(a integer primary key,b); create index i on t(b);
 	with recursive n(x) as (values(1) union all select x+1 from n where x<1000)
 	insert into t select x,x%7 from n"

@@ -8,5 +8,6 @@ pub(crate) mod level;
 pub(crate) mod library;
 pub(crate) mod lmdb;
 mod redb;
+pub(crate) mod sql;
 pub(crate) mod sqlite;
 mod tree;

@@ -24,6 +24,8 @@ pub(crate) mod rank;
 pub(crate) mod salvage;
 pub(crate) mod sample;
 pub(crate) mod scan;
+#[cfg(feature = "sql")]
+pub(crate) mod sql;
 pub(crate) mod stat;
 pub(crate) mod tables;
 
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Dump(dump::Args),
     Load(load::Args),
     Convert(convert::Args),
+    #[cfg(feature = "sql")]
+    Sql(sql::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -105,6 +109,9 @@ impl Command {
             Self::Follow(args) => &args.store.store,
             Self::Dump(args) => &args.table.store.store,
             Self::Load(args) => &args.store.store,
+            // SQL is for files.
+            #[cfg(feature = "sql")]
+            Self::Sql(_) => return Engine::Tree,
             // It is about two stores, and looks itself.
             Self::Convert(_) | Self::Demo(_) | Self::Completions(_) | Self::Man(_) => {
                 return Engine::Tree;

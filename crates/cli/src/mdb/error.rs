@@ -45,6 +45,8 @@ impl From<Failure> for Ending {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Usage(message) | Failure::Other(message) => Self::Complained(message),
+            #[cfg(feature = "sql")]
+            Failure::Refused(message) => Self::Complained(message),
             Failure::Store(error) => Self::Complained(Code::of(&error).text),
             Failure::Interrupted(_) => Self::Complained("Interrupted system call".to_owned()),
             Failure::ClosedPipe => Self::Silent,

@@ -20,6 +20,8 @@ mod sandbox;
 #[cfg(unix)]
 mod scarce;
 mod scripts;
+#[cfg(feature = "sql")]
+mod sql;
 #[cfg(unix)]
 mod tools;
 mod whole;

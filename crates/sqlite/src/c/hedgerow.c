@@ -1151,6 +1151,7 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
 
 #include "copy.c"
 #include "count.c"
+#include "ranks.c"
 
 /*
 ** What SQLite asks the pager of a store: it is one with a log, which cannot be changed.

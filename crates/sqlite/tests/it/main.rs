@@ -10,5 +10,8 @@ mod fuzz;
 mod kills;
 mod orders;
 mod pair;
+mod plain;
 mod probes;
+mod ranks;
+mod scripts;
 mod transactions;

@@ -50,6 +50,8 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
         Command::Load(args) => portable::load(&args, json),
         Command::Convert(args) => super::convert::run(args, json),
         Command::Demo(args) => super::demo::run(args, json),
+        #[cfg(feature = "sql")]
+        Command::Sql(args) => super::sql::run(args, json),
         Command::Completions(args) => super::completions::run(args),
         Command::Man(args) => super::man::run(args),
     }

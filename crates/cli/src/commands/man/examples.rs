@@ -1,7 +1,7 @@
 //! The examples of the manual's pages.
 
 /// A subcommand, what is to be done, and how.
-pub(super) const EXAMPLES: [(&str, &str, &str); 29] = [
+pub(super) const EXAMPLES: &[(&str, &str, &str)] = &[
     (
         "demo",
         "See what a tree that counts can answer, about files of your own:",
@@ -53,6 +53,12 @@ pub(super) const EXAMPLES: [(&str, &str, &str); 29] = [
         "find . -print0 | hedgerow load files --as lines -0 --keys-only",
     ),
     ("convert", "A database of LMDB:", "hedgerow convert --from-lmdb /var/lib/db fruit"),
+    #[cfg(feature = "sql")]
+    (
+        "sql",
+        "Ask in SQL, of a store or a file of SQLite's:",
+        "hedgerow sql shop 'SELECT count(*) FROM sales'",
+    ),
     ("completions", "Let bash complete arguments:", "hedgerow completions bash"),
     ("man", "Write a page for each subcommand:", "hedgerow man --folder man"),
 ];

@@ -1,0 +1,97 @@
+//! Counts, ranks and positions for the SQL functions of `src/c/ranks.c`.
+
+#![expect(unsafe_code, reason = "the functions of a C interface, which get pointers")]
+
+use std::ffi::c_int;
+
+use hedgerow::tree::Snapshot as _;
+use libsqlite3_sys as sys;
+
+use crate::code::{Answer, code_of};
+use crate::conn::{Conn, on_body};
+use crate::cursor::{Row, key_of, show};
+use crate::order::{self, Probe};
+
+/// The code of an answer; a panic, which would be an error in this library, does not reach C.
+fn code(f: impl FnOnce() -> Answer) -> c_int {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    caught.unwrap_or(Err(sys::SQLITE_INTERNAL)).err().unwrap_or(sys::SQLITE_OK)
+}
+
+/// Counts the entries of the tree of a root.
+///
+/// # Safety
+/// The pointers are those of this library, or lead to where the result goes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_count_root(conn: *mut Conn, root: u32, to: *mut i64) -> c_int {
+    code(|| {
+        // SAFETY: as the caller says.
+        let (conn, to) = unsafe { (&mut *conn, &mut *to) };
+        *to = conn.count_of(root)?.map_or(0, |count| i64::try_from(count).unwrap_or(i64::MAX));
+        Ok(())
+    })
+}
+
+/// How many entries of a tree come before what is looked for: a row, or if there is a probe an
+/// entry of an index.
+///
+/// # Safety
+/// As of `hg_count_root`; a probe lives during the call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_rank(
+    conn: *mut Conn,
+    root: u32,
+    probe: *const Probe,
+    rowid: i64,
+    to: *mut i64,
+) -> c_int {
+    code(|| {
+        // SAFETY: as the caller says.
+        let (conn, to, probe) = unsafe { (&mut *conn, &mut *to, probe.as_ref()) };
+        let Some(table) = conn.table(root, probe.is_some())? else {
+            *to = 0;
+            return Ok(());
+        };
+        let rank = |conn: &Conn, key: &[u8]| -> Answer<u64> {
+            let rank = on_body!(&conn.body, txn => txn.rank(table, key));
+            Ok(rank.map_err(|e| code_of(&e))?.keys)
+        };
+        let rank = match probe {
+            Some(probe) => order::with(probe, |key| rank(conn, key))?,
+            None => rank(conn, &key_of(rowid))?,
+        };
+        *to = i64::try_from(rank).unwrap_or(i64::MAX);
+        Ok(())
+    })
+}
+
+/// The entry of a tree with `n` before it; its bytes stay until the store is written to.
+///
+/// # Safety
+/// As of `hg_count_root`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_nth(
+    conn: *mut Conn,
+    root: u32,
+    is_index: c_int,
+    n: i64,
+    row: *mut Row,
+    is_there: *mut c_int,
+) -> c_int {
+    code(|| {
+        // SAFETY: as the caller says.
+        let (conn, row, is_there) = unsafe { (&mut *conn, &mut *row, &mut *is_there) };
+        *is_there = 0;
+        let is_index = is_index != 0;
+        let (Some(table), Ok(n)) = (conn.table(root, is_index)?, u64::try_from(n)) else {
+            return Ok(());
+        };
+        on_body!(&conn.body, txn => {
+            if let Some(entry) = txn.nth(table, n).map_err(|e| code_of(&e))? {
+                show(is_index, &entry, None, row)?;
+                *is_there = 1;
+            }
+        });
+        Ok(())
+    })
+}
