@@ -11,8 +11,11 @@ use sqlite as _;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The kinds of script: a name, and what makes one.
-const KINDS: [(&str, fn(&mut Script) -> Result<()>); 9] = [
+/// What makes a script of a kind.
+type Make = fn(&mut Script) -> Result<()>;
+
+/// The kinds of script.
+const KINDS: [(&str, Make); 9] = [
     ("between", between),
     ("commute", commute),
     ("delete", delete),

@@ -347,7 +347,7 @@ calls! {
         Ok(())
     }
 
-    /// Moves a cursor that does not write by up to `most` steps, and gives the rows that it came to.
+    /// Moves a cursor that does not write by up to `most` steps, and gives the rows it came to.
     fn hg_next_rows(
         conn,
         cursor: *mut Position,

@@ -23,7 +23,7 @@ fn code(f: impl FnOnce() -> Answer) -> c_int {
 /// # Safety
 /// The pointers are those of this library, or lead to where the result goes.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn hg_count_root(conn: *mut Conn, root: u32, to: *mut i64) -> c_int {
+pub(crate) unsafe extern "C" fn hg_root_count(conn: *mut Conn, root: u32, to: *mut i64) -> c_int {
     code(|| {
         // SAFETY: as the caller says.
         let (conn, to) = unsafe { (&mut *conn, &mut *to) };
@@ -36,9 +36,9 @@ pub(crate) unsafe extern "C" fn hg_count_root(conn: *mut Conn, root: u32, to: *m
 /// entry of an index.
 ///
 /// # Safety
-/// As of `hg_count_root`; a probe lives during the call.
+/// As of `hg_root_count`; a probe lives during the call.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn hg_rank(
+pub(crate) unsafe extern "C" fn hg_root_rank(
     conn: *mut Conn,
     root: u32,
     probe: *const Probe,
@@ -68,9 +68,9 @@ pub(crate) unsafe extern "C" fn hg_rank(
 /// The entry of a tree with `n` before it; its bytes stay until the store is written to.
 ///
 /// # Safety
-/// As of `hg_count_root`.
+/// As of `hg_root_count`.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn hg_nth(
+pub(crate) unsafe extern "C" fn hg_root_nth(
     conn: *mut Conn,
     root: u32,
     is_index: c_int,

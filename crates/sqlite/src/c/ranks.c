@@ -100,7 +100,7 @@ static int hgRanks(
     /* Entries with these values come after what is looked for, and then before it. */
     pRec->default_rc = i==0 ? 1 : -1;
     hgProbe(&probe, pRec, pInfo, 0, 0);
-    rc = hg_rank(conn, pIdx->tnum, &probe, 0, &aRank[i]);
+    rc = hg_root_rank(conn, pIdx->tnum, &probe, 0, &aRank[i]);
     if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
   }
   for(i=0; i<pRec->nField; i++) sqlite3VdbeMemRelease(&pRec->aMem[i]);
@@ -142,7 +142,7 @@ static int hgAskIndex(
     int iCol = nVal>1 ? sqlite3_value_int(apVal[1]) : isRowidIndex ? pIdx->nColumn-1 : 0;
     HgRow row;
     int isThere = 0;
-    rc = hg_nth(conn, pIdx->tnum, 1, sqlite3_value_int64(apVal[0]), &row, &isThere);
+    rc = hg_root_nth(conn, pIdx->tnum, 1, sqlite3_value_int64(apVal[0]), &row, &isThere);
     if( rc==SQLITE_OK && isThere && iCol>=0 ) rc = hgGiveColumn(ctx, pInfo, &row, iCol);
   }else if( nVal>pInfo->nKeyField ){
     sqlite3_result_error(ctx, "more values than the index has columns", -1);
@@ -171,7 +171,7 @@ static int hgAskRows(
   if( ask==HG_ASK_NTH ){
     HgRow row;
     int isThere = 0;
-    rc = hg_nth(conn, root, 0, sqlite3_value_int64(apVal[0]), &row, &isThere);
+    rc = hg_root_nth(conn, root, 0, sqlite3_value_int64(apVal[0]), &row, &isThere);
     if( rc==SQLITE_OK && isThere ) sqlite3_result_int64(ctx, row.rowid);
     return rc;
   }
@@ -180,12 +180,12 @@ static int hgAskRows(
     return SQLITE_OK;
   }
   rowid = sqlite3_value_int64(apVal[0]);
-  rc = hg_rank(conn, root, 0, rowid, &rank);
+  rc = hg_root_rank(conn, root, 0, rowid, &rank);
   if( rc==SQLITE_OK && ask==HG_ASK_COUNT ){
     if( rowid<LARGEST_INT64 ){
-      rc = hg_rank(conn, root, 0, rowid+1, &after);
+      rc = hg_root_rank(conn, root, 0, rowid+1, &after);
     }else{
-      rc = hg_count_root(conn, root, &after);
+      rc = hg_root_count(conn, root, &after);
     }
     rank = after - rank;
   }
@@ -242,7 +242,7 @@ static int hgAnswer(
   }
   if( ask==HG_ASK_COUNT && nVal==0 ){
     u32 root = pNamed->pIdx ? pNamed->pIdx->tnum : pNamed->pTab->tnum;
-    rc = hg_count_root(storeOf(p)->conn, root, &n);
+    rc = hg_root_count(storeOf(p)->conn, root, &n);
     if( rc==SQLITE_OK ) sqlite3_result_int64(ctx, n);
     return rc;
   }

@@ -84,8 +84,8 @@ int hg_is_empty(HgConn*, HgPosition*, int *isEmpty);
 int hg_read_row(HgConn*, HgPosition*, i64 rowid, u32 from, u32 len, void *out);
 int hg_check(HgConn*, const u32 *roots, i64 *counts, int n,
              void (*report)(void*, const char*, int), void*);
-int hg_count_root(HgConn*, u32 root, i64 *count);
-int hg_rank(HgConn*, u32 root, const HgProbe*, i64 rowid, i64 *rank);
-int hg_nth(HgConn*, u32 root, int isIndex, i64 n, HgRow*, int *isThere);
+int hg_root_count(HgConn*, u32 root, i64 *count);
+int hg_root_rank(HgConn*, u32 root, const HgProbe*, i64 rowid, i64 *rank);
+int hg_root_nth(HgConn*, u32 root, int isIndex, i64 n, HgRow*, int *isThere);
 const sqlite3_module *hg_plain_module(void);
 void hg_plain_ask(sqlite3_vtab*, int question, sqlite3_context*, int n, sqlite3_value**);

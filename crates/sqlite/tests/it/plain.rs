@@ -56,7 +56,8 @@ fn same(db: &Connection, sql: &str) {
         .fold(sql.to_owned(), |sql, name| sql.replace(name, &format!("o{name}")));
     let (mut ours, mut wanted) = (transcript(db, sql), transcript(db, &ordinary));
     // The last line counts what the connection has changed so far.
-    (ours.pop(), wanted.pop());
+    ours.pop();
+    wanted.pop();
     assert_eq!(ours, wanted, "{sql}");
     assert!(!ours.iter().any(|line| line.starts_with("error")), "{sql}: {ours:?}");
 }

@@ -128,7 +128,7 @@ impl Splitter {
         self.state = 0;
         let has_token = std::mem::take(&mut self.has_token);
         let text = text.trim_start().to_owned();
-        has_token.then(|| Statement { text, line: self.line })
+        has_token.then_some(Statement { text, line: self.line })
     }
 
     /// The token at the beginning of some bytes, and its length; `None` is a part of what the text

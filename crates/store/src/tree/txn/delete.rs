@@ -21,8 +21,8 @@ impl WriteTxn {
     }
 
     /// Deletes the entry at a place of a table without duplicates, where nothing was changed since
-    /// the place was found, and says whether the place, between the neighbours, is still right then.
-    /// `None`, and no change, if it has to be found again.
+    /// the place was found, and says whether the place, between the neighbours, is still right
+    /// then. `None`, and no change, if it has to be found again.
     pub(crate) fn delete_here(&mut self, table: Table, place: &mut Place) -> Result<Option<bool>> {
         if !self.leaves_places() {
             return Ok(None);
