@@ -58,8 +58,8 @@ impl Cursor {
             return Ok(None);
         };
         let Some(entry) = self.give(txn)? else { return Ok(None) };
-        // It may be the first one of the leaf after the one that was searched: of several values of a
-        // key, or where a custom order takes the separator for another key than the entry.
+        // It may be the first one of the leaf after the one that was searched: of several values of
+        // a key, or where a custom order takes the separator for another key than the entry.
         let order = &table.tree.form.keys;
         let exact = exact || order.compare_bytes(&entry.key, key).is_eq();
         Ok(Some((entry, exact)))
