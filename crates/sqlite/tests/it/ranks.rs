@@ -1,7 +1,5 @@
 //! Counts, ranks and positions by SQL functions, beside the same counted by SQLite.
 
-use std::time::Instant;
-
 use rusqlite::Connection;
 
 use super::pair::{Pair, open, transcript};
@@ -172,25 +170,4 @@ fn names_of_other_databases_and_wrong_names() {
         let error = one(&db, &format!("select {wrong}")).unwrap_err().to_string();
         assert!(error.contains(what), "{wrong}: {error}");
     }
-}
-
-#[test]
-fn a_rank_does_not_walk() {
-    let db = Pair::new().open("hedgerow");
-    db.execute_batch(
-        "create table t(a integer primary key, b int); create index tb on t(b);
-         insert into t with recursive x(i) as (values(1) union all select i+1 from x where i<200000)
-         select i, i from x",
-    )
-    .unwrap();
-    let time = |sql: &str| {
-        let begun = Instant::now();
-        assert_eq!(one(&db, sql).unwrap(), 100_000 * 50, "{sql}");
-        begun.elapsed()
-    };
-    let fifty = "with recursive x(i) as (values(1) union all select i+1 from x where i<50)";
-    let ours = time(&format!("{fifty} select sum(hedgerow_rank('tb',100001+i-i)) from x"));
-    let walk =
-        time(&format!("{fifty} select sum((select count(*) from t where b<100001+i-i)) from x"));
-    assert!(ours * 5 < walk, "{ours:?} and {walk:?}");
 }

@@ -94,7 +94,7 @@ impl Cursor {
     /// let mut cursor = txn.cursor(table)?;
     /// cursor.seek(&txn, b"d")?;
     /// assert!(cursor.put_near(&mut txn, b"e", b"")?);
-    /// assert!(!cursor.put_near(&mut txn, b"b", b"")?);
+    /// assert!(!cursor.put_near(&mut txn, b"g", b"")?); // perhaps in the next leaf
     /// assert_eq!(txn.count(table)?.keys, 4);
     /// # Ok(()) }
     /// ```
