@@ -243,7 +243,7 @@ impl WriteState {
         self.marks.truncate(at + 1);
         let Some(mark) = self.marks.last() else { return Ok(()) };
         self.pages.roll_back(&mark.pages)?;
-        self.pages.release_mark(at as u32 + 1)?;
+        self.pages.release_mark(at as u32 + 1, mark.pages.undo)?;
         self.catalog.root = mark.catalog;
         for saved in self.saved.drain(mark.tables..).rev() {
             if let Some(table) = self.tables.get_mut(saved.index) {
@@ -264,8 +264,9 @@ impl WriteState {
     /// Forgets the savepoint and later ones; the changes stay.
     pub(crate) fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.find_mark(savepoint)?;
+        let undo = self.marks[at].pages.undo;
         self.marks.truncate(at);
-        self.pages.release_mark(at as u32)?;
+        self.pages.release_mark(at as u32, undo)?;
         if at == 0 {
             self.saved.clear();
         }

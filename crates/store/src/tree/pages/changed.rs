@@ -64,7 +64,7 @@ struct Own {
 /// A mark in the undo log: how long the logs were.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UndoMark {
-    undo: usize,
+    pub(crate) undo: usize,
     freed: usize,
     own: usize,
     joined: u64,
@@ -551,13 +551,24 @@ impl WritePages {
         mark
     }
 
-    /// Forgets all but the first `savepoints` savepoints. Pages made and let go of since the last
-    /// one that stays may be written again; if none stays, the undo log is dropped.
-    pub(crate) fn release_mark(&mut self, savepoints: u32) -> Result<()> {
+    /// Forgets all but the first `savepoints` savepoints, of which the next one began at length
+    /// `undo` of the log. Pages made and let go of since the last one that stays may be written
+    /// again, and of pages that it can bring back already no second image is kept: so a transaction
+    /// of many savepoints needs no more memory than the pages that it changes. If none stays, the
+    /// undo log is dropped.
+    pub(crate) fn release_mark(&mut self, savepoints: u32, undo: usize) -> Result<()> {
         self.log.savepoints.truncate(savepoints as usize);
-        if self.log.savepoints.is_empty() {
-            self.log.steps.clear();
-            self.log.made.clear();
+        match self.log.savepoints.last() {
+            Some((begun, _)) => {
+                // What the slot held was made or kept since that savepoint began.
+                let is_second =
+                    |step: &mut Undo| matches!(step, Undo::Image { epoch, .. } if *epoch >= *begun);
+                self.log.steps.extract_if(undo.., is_second).for_each(drop);
+            }
+            None => {
+                self.log.steps.clear();
+                self.log.made.clear();
+            }
         }
         let since = self.log.savepoints.last().map_or(0, |(_, own)| *own);
         let own = self.log.own.split_off(since);
