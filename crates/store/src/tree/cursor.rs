@@ -28,8 +28,8 @@ enum State {
     /// The cursor stands where its entry was before it was deleted, between the neighbours. If the
     /// entry comes back the cursor is on it again.
     Gap,
-    /// As in a gap; while the table does not change, the entry at the cursor's slot, or behind its
-    /// leaf, is the next one.
+    /// As in a gap; while the table does not change, the entry at the cursor's slot, or the first
+    /// one after its leaf, is the next one.
     Before,
 }
 
