@@ -87,11 +87,12 @@ fn build(source: &Path) -> cc::Build {
     build
 }
 
-/// Where the crate that brings SQLite's source has it.
+/// Where the crate that brings SQLite's source has it. Cargo asks for packages of this target only,
+/// and fetches those that this build itself did not need: on a new machine there are some.
 fn source() -> Result<PathBuf> {
-    let cargo = std::env::var("CARGO")?;
-    let arguments = ["metadata", "--format-version=1", "--locked", "--offline"];
-    let output = Command::new(cargo).args(arguments).output()?;
+    let target = std::env::var("TARGET")?;
+    let arguments = ["metadata", "--format-version=1", "--locked", "--filter-platform", &target];
+    let output = Command::new(std::env::var("CARGO")?).args(arguments).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("cargo metadata: {said}").into());

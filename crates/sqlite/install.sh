@@ -24,7 +24,8 @@ profile=${PROFILE:-release}
 built=${CARGO_TARGET_DIR:-$root/target}/$profile
 [ "$profile" = dev ] && built=${CARGO_TARGET_DIR:-$root/target}/debug
 # SQLite's headers stand beside the source that the library was made of.
-headers=$(cd "$root" && "${CARGO:-cargo}" metadata --format-version=1 --locked --offline | tr ',' '\n' |
+host=$(rustc -vV | sed -n 's/^host: //p')
+headers=$(cd "$root" && "${CARGO:-cargo}" metadata --format-version=1 --locked --filter-platform "$host" | tr ',' '\n' |
 	sed -n 's/.*"manifest_path":"\(.*libsqlite3-sys[^"]*\)Cargo\.toml".*/\1sqlite3/p' | head -1)
 
 to=${DESTDIR:-}$prefix
