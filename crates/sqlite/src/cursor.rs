@@ -1,9 +1,10 @@
 //! A cursor on a tree of SQLite's: a cursor of the engine, and the entry that it stands on as
 //! SQLite asks for it.
 
+use std::cmp::Ordering;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-use hedgerow::tree::{Bytes, Cursor, Entry, Snapshot, Table};
+use hedgerow::tree::{Bytes, Cursor, Entry, Snapshot, Table, WriteTxn};
 use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
@@ -101,7 +102,7 @@ fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
 }
 
 /// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
-#[inline]
+#[inline(always)]
 pub(crate) fn show(
     is_index: bool,
     entry: &Entry<'_>,
@@ -178,7 +179,7 @@ impl Position {
     }
 
     /// Makes steps to the next entries and says how many there were: as many as there is room for,
-    /// or fewer. The cursor does not write.
+    /// or fewer. A cursor that comes back afterwards makes as many steps less one.
     pub(crate) fn next_rows(&mut self, conn: &mut Conn, rows: &mut [Row]) -> Answer<usize> {
         self.ready(conn)?;
         let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else { return Ok(0) };
@@ -192,20 +193,19 @@ impl Position {
                 }
                 Ok(rows.len())
             }
-            Body::Write(txn) => {
-                for (i, row) in rows.iter_mut().enumerate() {
-                    if !step_in(&**txn, cursor, Step::Next, *is_index, Some(&mut *copy), row)? {
-                        return Ok(i);
-                    }
-                    // There is room for one copy.
-                    if !cursor.is_on_lasting_entry(&**txn) {
-                        return Ok(i + 1);
-                    }
-                }
-                Ok(rows.len())
-            }
+            Body::Write(txn) => next_copies(txn, cursor, *is_index, copy, rows),
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
+    }
+
+    /// Makes steps back over rows that were fetched and are not wanted.
+    pub(crate) fn back(&mut self, conn: &mut Conn, steps: usize) -> Answer {
+        self.ready(conn)?;
+        let Some((_, cursor)) = &mut self.cursor else { return Ok(()) };
+        for _ in 0..steps {
+            on_body!(&conn.body, txn => cursor.prev(txn).map(|_| ())).map_err(|e| code_of(&e))?;
+        }
+        Ok(())
     }
 
     /// Moves to a key, or to a neighbour of where it would be.
@@ -371,6 +371,39 @@ impl Position {
     }
 }
 
+/// Steps of a cursor of a writer. Rows of pages that have been changed are copied, one behind the
+/// other; if they are long, fewer rows are fetched.
+fn next_copies(
+    txn: &WriteTxn,
+    cursor: &mut Cursor,
+    is_index: bool,
+    copy: &mut Vec<u8>,
+    rows: &mut [Row],
+) -> Answer<usize> {
+    copy.clear();
+    let mut count = 0;
+    while count < rows.len() && copy.len() < LOCAL_MAX {
+        let Some(entry) = cursor.next(txn).map_err(|e| code_of(&e))? else { break };
+        let row = &mut rows[count];
+        show(is_index, &entry, None, row)?;
+        if !cursor.is_on_lasting_entry(txn) {
+            let bytes = if is_index { &entry.key } else { &entry.value };
+            let whole = bytes.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
+            let local = if is_index { whole.len() } else { whole.len().min(LOCAL_MAX) };
+            copy.extend_from_slice(&whole[..local]);
+            // The copies may move until all of them are made.
+            (row.data, row.local) = (std::ptr::null(), local as u32);
+        }
+        count += 1;
+    }
+    let mut rest = &copy[..];
+    for row in rows[..count].iter_mut().filter(|row| row.data.is_null()) {
+        row.data = rest.as_ptr();
+        rest = &rest[row.local as usize..];
+    }
+    Ok(count)
+}
+
 /// A step in a transaction of one kind.
 #[inline]
 fn step_in<S: Snapshot>(
@@ -408,13 +441,14 @@ fn seek_in<S: Snapshot>(
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
 ) -> Answer<Found> {
-    if let Some((entry, exactly)) = cursor.seek_near(txn, key).map_err(|e| code_of(&e))? {
-        let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
-        show(is_index, &entry, copy, row)?;
-        return Ok(if exactly { Found::Exactly } else { Found::After });
-    }
-    match cursor.last(txn).map_err(|e| code_of(&e))? {
-        Some(entry) => show(is_index, &entry, copy, row).map(|()| Found::Before),
-        None => Ok(Found::Empty),
-    }
+    let Some((entry, seen)) = cursor.seek_beside(txn, key).map_err(|e| code_of(&e))? else {
+        return Ok(Found::Empty);
+    };
+    let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
+    show(is_index, &entry, copy, row)?;
+    Ok(match seen {
+        Ordering::Less => Found::Before,
+        Ordering::Equal => Found::Exactly,
+        Ordering::Greater => Found::After,
+    })
 }

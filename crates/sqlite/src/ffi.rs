@@ -347,7 +347,15 @@ calls! {
         Ok(())
     }
 
-    /// Moves a cursor that does not write by up to `most` steps, and gives the rows it came to.
+    /// Moves a cursor back by a number of steps.
+    fn hg_back(conn, cursor: *mut Position, probe: *const Probe, steps: c_int) {
+        // SAFETY: as the caller says.
+        let (cursor, probe) = unsafe { (at(cursor), probe.as_ref()) };
+        let steps = usize::try_from(steps).map_err(|_| sys::SQLITE_MISUSE)?;
+        order::with_order(probe, || cursor.back(conn, steps))
+    }
+
+    /// Moves a cursor by up to `most` steps, and gives the rows it came to.
     fn hg_next_rows(
         conn,
         cursor: *mut Position,

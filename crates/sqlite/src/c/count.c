@@ -23,13 +23,28 @@
 /* So many rows are counted or left out one by one. */
 #define HG_FEW 4
 
+/* SQLite's: makes a number of a text that is one. */
+static void applyNumericAffinity(Mem*, int);
+
+/* What ends a range of rowids, as the comparison takes it: a text that is a number counts as one. */
+static const Mem *hgEndOf(Vdbe *p, const VdbeOp *pEnd, Mem *pRoom){
+  const Mem *pMem = &p->aMem[pEnd->p1];
+  int isText = (pMem->flags & (MEM_Str|MEM_Int|MEM_IntReal|MEM_Real))==MEM_Str;
+  if( !isText || (pEnd->p5 & SQLITE_AFF_MASK)<SQLITE_AFF_NUMERIC ) return pMem;
+  memset(pRoom, 0, sizeof(*pRoom));
+  sqlite3VdbeMemShallowCopy(pRoom, pMem, MEM_Ephem);
+  applyNumericAffinity(pRoom, 0);
+  return pRoom;
+}
+
 /* How far a loop goes: the entries before the end of its range. */
 static int hgRankOfEnd(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int isBack, i64 *pRank){
   BtCursor *pCur = pC->uc.pCursor;
   HgConn *conn = connOf(pCur);
   HgPosition *position = cursorOf(pCur)->position;
   int op = pEnd ? pEnd->opcode : OP_Noop;
-  const Mem *pMem = pEnd ? &p->aMem[pEnd->p1] : 0;
+  const Mem *pMem;
+  Mem room;
   i64 rowid;
   int isWithin;                /* the end itself is no entry of the range */
   if( pEnd==0 && isBack ){
@@ -52,6 +67,7 @@ static int hgRankOfEnd(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int isBack, 
     return rc==SQLITE_OK && r.errCode ? r.errCode : rc;
   }
   isWithin = op==OP_Gt || op==OP_Le;
+  pMem = hgEndOf(p, pEnd, &room);
   if( pMem->flags & (MEM_Int|MEM_IntReal) ){
     rowid = pMem->u.i;
   }else if( pMem->flags & MEM_Real ){
@@ -87,11 +103,11 @@ static int hgIsInRange(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int *pRc){
     c = sqlite3VdbeRecordCompare((int)pRow->len, pRow->data, &r);
     if( r.errCode ) *pRc = r.errCode;
   }else{
-    Mem row;
+    Mem row, room;
     memset(&row, 0, sizeof(row));
     row.flags = MEM_Int;
     row.u.i = pRow->rowid;
-    c = sqlite3MemCompare(&row, &p->aMem[pEnd->p1], 0);
+    c = sqlite3MemCompare(&row, hgEndOf(p, pEnd, &room), 0);
   }
   switch( op ){
     case OP_IdxGT: case OP_Gt: return c<=0;

@@ -641,7 +641,7 @@ static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   return rc;
 }
 
-/* The same to the next entry, of which a cursor that does not write fetches several. */
+/* The same to the next entry, of which several are fetched. */
 static int hgStepAhead(BtCursor *pCur, int *pIsThere){
   HgCursor *c = cursorOf(pCur);
   HgProbe probe;
@@ -652,7 +652,6 @@ static int hgStepAhead(BtCursor *pCur, int *pIsThere){
     hgStand(pCur);
     return SQLITE_OK;
   }
-  if( (pCur->curFlags & BTCF_WriteFlag)!=0 ) return hgStep(pCur, HG_NEXT, pIsThere);
   /* Twice as many as the last time: who takes one step gets one row. */
   most = c->nAhead ? MIN(2*c->nAhead, HG_AHEAD) : 1;
   rc = hg_next_rows(connOf(pCur), c->position, hgOrder(pCur, &probe), c->aAhead, most, &n);
@@ -673,13 +672,9 @@ static int hgStepAhead(BtCursor *pCur, int *pIsThere){
 static int hgComeBack(BtCursor *pCur){
   HgCursor *c = cursorOf(pCur);
   HgProbe probe;
-  HgRow row;
-  int rc = SQLITE_OK, isThere = 1, n = c->nAhead - c->atAhead;
+  int n = c->nAhead - c->atAhead;
   c->nAhead = c->atAhead = 0;
-  while( rc==SQLITE_OK && n-->0 ){
-    rc = hg_step(connOf(pCur), c->position, HG_PREVIOUS, hgOrder(pCur, &probe), &row, &isThere);
-  }
-  return rc;
+  return n>0 ? hg_back(connOf(pCur), c->position, hgOrder(pCur, &probe), n) : SQLITE_OK;
 }
 
 /* Reads the entry that the cursor is on, if its row does not show it. */
@@ -1004,6 +999,7 @@ SQLITE_PRIVATE int sqlite3BtreeInsert(
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeInsert(pCur, pX, flags, seekResult);
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
   rc = hgSaveOthers(pCur);
+  if( rc==SQLITE_OK ) rc = hgComeBack(pCur);
   if( rc!=SQLITE_OK ) return rc;
   if( pCur->pKeyInfo ){
     if( seekResult<0 && pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast ){
@@ -1072,6 +1068,7 @@ SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
   }
   rc = hgLoad(pCur);
   if( rc==SQLITE_OK ) rc = hgSaveOthers(pCur);
+  if( rc==SQLITE_OK ) rc = hgComeBack(pCur);
   if( rc!=SQLITE_OK ) return rc;
   if( pCur->pKeyInfo==0 ){
     if( p->hasIncrblobCur ) invalidateIncrblobCursors(p, pCur->pgnoRoot, pRow->rowid, 0);

@@ -77,6 +77,7 @@ int hg_write_part(HgConn*, HgPosition*, i64 rowid, u32 from, const void*, u32 le
 HgPosition *hg_cursor(u32 root, int isIndex);
 void hg_cursor_close(HgPosition*);
 int hg_step(HgConn*, HgPosition*, int step, const HgProbe*, HgRow*, int *isThere);
+int hg_back(HgConn*, HgPosition*, const HgProbe*, int steps);
 int hg_next_rows(HgConn*, HgPosition*, const HgProbe*, HgRow*, int most, int *n);
 int hg_seek_row(HgConn*, HgPosition*, i64 rowid, HgRow*, int *result);
 int hg_seek_key(HgConn*, HgPosition*, const HgProbe*, HgRow*, int *result);

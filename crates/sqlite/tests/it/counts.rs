@@ -11,6 +11,7 @@ const SCHEMA: &str = "
     create index tb on t(b); create index tc on t(c desc); create index td on t(d, b desc);
     create index te on t(e) where e>10; create index tx on t(b+1);
     create unique index tu on t(a, c);
+    create table r(a integer primary key, e);
     create table w(k, b integer, c collate rtrim, primary key(k, b desc)) without rowid;
     create index wc on w(c, b);
     insert into t with recursive x(i) as (values(1) union all select i+1 from x where i<1200)
@@ -18,6 +19,7 @@ const SCHEMA: &str = "
              when 3 then i/2.0 else i*7919%1009 end,
              case i%5 when 0 then 'Abc'||(i%40) when 1 then 'aBC'||(i%40) when 2 then null
              else 'z'||i end, i*1.5, i%60 from x;
+    insert into r select a, e from t;
     insert into w select b, a, c||'  ' from t where b is not null;
     insert or ignore into w select -a, a, null from t;";
 
@@ -34,6 +36,11 @@ const BOUNDS: &[&str] = &[
     "'z2'",
     "'z2 '",
     "'7'",
+    "'500'",
+    "' 600 '",
+    "'-300.5'",
+    "'1e2'",
+    "'500abc'",
     "''",
     "null",
     "x'00'",
@@ -52,6 +59,7 @@ const BOUNDS: &[&str] = &[
 const PLACES: &[(&str, &str)] = &[
     ("t", "a"),
     ("t", "rowid"),
+    ("r", "a"),
     ("t", "b"),
     ("t", "c"),
     ("t", "d"),

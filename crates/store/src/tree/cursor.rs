@@ -72,12 +72,20 @@ pub struct Cursor {
     values: usize,
     value: usize,
     path: Path,
-    /// The entry, kept in write transactions to find the place again; the value only if
-    /// `is_paired`.
-    key: Vec<u8>,
-    data: Vec<u8>,
+    kept: Kept,
     /// Whether a key may have several values.
     is_paired: bool,
+    /// How many searches near the place have failed one after the other, and then how many have not
+    /// been tried ([`Cursor::seek_beside`]).
+    strayed: u8,
+}
+
+/// The entry of a cursor, kept in write transactions to find the place again; the value only if
+/// keys may have several.
+#[derive(Clone, Debug)]
+struct Kept {
+    key: Vec<u8>,
+    data: Vec<u8>,
 }
 
 /// The leaf on which a cursor stands, and what every step needs of it.
@@ -148,9 +156,9 @@ impl Cursor {
             values: 0,
             value: 0,
             path: Path::EMPTY,
-            key: Vec::new(),
-            data: Vec::new(),
+            kept: Kept { key: Vec::new(), data: Vec::new() },
             is_paired,
+            strayed: 0,
         })
     }
 
@@ -162,7 +170,7 @@ impl Cursor {
     /// The key of the entry on which a cursor of a write transaction was placed last, even if the
     /// entry has been deleted since. It has no meaning in a read transaction.
     pub fn last_key(&self) -> &[u8] {
-        &self.key
+        &self.kept.key
     }
 
     /// Whether the cursor stands on an entry of `txn`, which has not changed since.
@@ -192,9 +200,9 @@ impl Cursor {
 
     /// Keeps the entry under the cursor, to find the place again.
     fn save(&mut self, entry: &Entry<'_>) {
-        entry.key.copy_to(&mut self.key);
+        entry.key.copy_to(&mut self.kept.key);
         if self.is_paired {
-            entry.value.copy_to(&mut self.data);
+            entry.value.copy_to(&mut self.kept.data);
         }
     }
 
@@ -267,7 +275,7 @@ impl Cursor {
     /// A damaged page, the interruption flag, another transaction.
     #[inline(always)]
     pub fn next<'t, S: Snapshot>(&mut self, txn: &'t S) -> Result<Option<Entry<'t>>> {
-        match self.next_here(txn) {
+        match self.next_in_leaf(txn) {
             Some(entry) => Ok(Some(entry)),
             None => self.next_slow(txn),
         }
@@ -278,8 +286,14 @@ impl Cursor {
     /// the table, and the cursor has not moved.
     #[inline(always)]
     pub fn next_here<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
+        if S::WRITES { None } else { self.next_in_leaf(txn) }
+    }
+
+    /// The same in any transaction. A writer's cursor keeps the entry, to find the place again.
+    #[inline(always)]
+    fn next_in_leaf<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
         let next = self.leaf.next;
-        if S::WRITES || next >= self.leaf.usual_end || self.unique != txn.unique() {
+        if next >= self.leaf.usual_end || !self.has_leaf(txn) {
             return None;
         }
         // The cursor stands on the last value of its group: the next entry begins the next one.
@@ -287,7 +301,11 @@ impl Cursor {
         let (rest, value) = page.plain_record_of(next)?;
         self.leaf.next = next.wrapping_add(2);
         let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
-        Some(Entry { key, value: value.into() })
+        let entry = Entry { key, value: value.into() };
+        if S::WRITES {
+            self.save(&entry);
+        }
+        Some(entry)
     }
 
     /// Whether the leaf, if the cursor has one, is unchanged since `txn` handed it out.
@@ -407,9 +425,9 @@ impl Cursor {
         if self.state == State::Nowhere {
             return Ok(self.state);
         }
-        let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
+        let (key, data) = (std::mem::take(&mut self.kept.key), std::mem::take(&mut self.kept.data));
         let found = self.place(txn, table, &key, &data);
-        (self.key, self.data) = (key, data);
+        (self.kept.key, self.kept.data) = (key, data);
         if !found? {
             self.leave(State::Gap);
             self.changes = txn.changes();
@@ -439,7 +457,7 @@ impl Cursor {
     fn saved_key<S: Snapshot>(&mut self, txn: &S) -> Result<Option<Vec<u8>>> {
         Ok(match self.settle(txn)? {
             State::Nowhere => None,
-            State::Gap | State::Before => Some(self.key.clone()),
+            State::Gap | State::Before => Some(self.kept.key.clone()),
             State::On => {
                 let record = self.page().leaf_record(self.slot);
                 Some(search::key_bytes(txn.pages(), &record)?.to_vec())

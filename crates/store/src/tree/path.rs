@@ -117,6 +117,17 @@ impl Path {
         })
     }
 
+    /// Whether the leaf is the last one of the tree.
+    pub(crate) fn is_at_end<P: Pages>(&self, pages: &P) -> Result<bool> {
+        for level in 1..self.depth {
+            let step = self.steps[level];
+            if step.slot as usize + 1 < pages.page(step.page, level as u8)?.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Goes on to the next leaf; `None` (and no change) at the end.
     #[inline(always)]
     pub(crate) fn next_leaf<'p, P: Pages>(&mut self, pages: &'p P) -> Result<Option<Page<'p>>> {

@@ -490,3 +490,109 @@ fn cursors_of_tables_that_change_in_turn_stay_where_they_are() {
         txn.commit().unwrap();
     }
 }
+
+/// Numbers that look random.
+fn mix(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// Looks for keys near each other and far from each other, and compares with a sorted map.
+fn seek_beside_in<S: Snapshot>(txn: &S, table: Table, keys: &BTreeMap<u64, ()>, seed: &mut u64) {
+    let key_of = |number: u64| number.to_be_bytes();
+    let mut cursor = txn.cursor(table).unwrap();
+    let mut at = 0;
+    for _ in 0..3000 {
+        at = match mix(seed) % 8 {
+            0 => mix(seed) % 40_000,
+            1 => at.saturating_sub(mix(seed) % 50),
+            2 => 50_000,
+            _ => at + mix(seed) % 20,
+        };
+        let expected = keys.range(at..).next().or_else(|| keys.iter().next_back());
+        let expected = expected.map(|(&number, ())| (number, number.cmp(&at)));
+        let found = cursor.seek_beside(txn, &key_of(at)).unwrap();
+        let found = found.map(|(entry, order)| {
+            (u64::from_be_bytes(entry.key.to_vec().try_into().unwrap()), order)
+        });
+        assert_eq!(found, expected, "{at}");
+        if mix(seed).is_multiple_of(3)
+            && let Some((number, _)) = expected
+        {
+            let next = keys.range(number + 1..).next().map(|(&next, ())| key_of(next).to_vec());
+            assert_eq!(seen(cursor.next(txn)).map(|(key, _)| key), next, "after {number}");
+        }
+    }
+}
+
+#[test]
+fn a_seek_beside_finds_the_same_from_everywhere() {
+    let scratch = Scratch::new();
+    let mut seed = 1;
+    for (name, order) in [
+        ("bytewise", Order::Bytewise),
+        ("custom", Order::custom("numbers", |a: &[u8], b: &[u8]| a.cmp(b))),
+    ] {
+        for whole in [false, true] {
+            let mut txn = scratch.store.begin_write().unwrap();
+            let options = TableOptions::new().order(order.clone()).prefix_compression(!whole);
+            let name = format!("{name} {whole}");
+            let table = txn.create_table(&name, &options).unwrap();
+            let mut keys = BTreeMap::new();
+            seek_beside_in(&txn, table, &keys, &mut seed);
+            for round in 0..4 {
+                for _ in 0..1 + round * 1500 {
+                    let number = mix(&mut seed) % 40_000;
+                    txn.put(table, &number.to_be_bytes(), b"value").unwrap();
+                    keys.insert(number, ());
+                }
+                seek_beside_in(&txn, table, &keys, &mut seed);
+            }
+            txn.commit().unwrap();
+            let txn = scratch.store.begin_read().unwrap();
+            let table = txn.table_with(&name, &options).unwrap();
+            seek_beside_in(&txn, table, &keys, &mut seed);
+        }
+    }
+}
+
+/// A writer's cursor stays right when its table, or another one, is written to between its steps,
+/// also where a transaction outgrows its memory and pages are written early.
+#[test]
+fn a_step_of_a_writer_sees_what_was_written_and_outlives_early_writes() {
+    let scratch = Scratch::with(hedgerow::tree::Store::builder().write_budget(1 << 20));
+    let mut txn = scratch.store.begin_write().unwrap();
+    let walked = txn.create_table("walked", &TableOptions::new()).unwrap();
+    let other = txn.create_table("other", &TableOptions::new()).unwrap();
+    let key_of = |number: u32| number.to_be_bytes();
+    for number in (0..20_000).step_by(2) {
+        txn.put(walked, &key_of(number), &[7; 40]).unwrap();
+    }
+    let mut cursor = txn.cursor(walked).unwrap();
+    let (mut expected, mut steps) = (0, 0);
+    while let Some(entry) = cursor.next(&txn).unwrap() {
+        assert_eq!(entry.key, key_of(expected));
+        assert_eq!(entry.value, [7; 40]);
+        let here = expected;
+        expected += 2;
+        match steps % 5 {
+            // The next entry is one that was put a moment ago, or is gone.
+            0 => {
+                txn.put(walked, &key_of(here + 1), &[7; 40]).unwrap();
+                expected = here + 1;
+            }
+            1 => {
+                txn.delete(walked, &key_of(expected)).unwrap();
+                expected += 2;
+            }
+            2 => txn.put(other, &key_of(here), &[1; 3000]).unwrap(),
+            _ => {}
+        }
+        if expected % 2 == 1 {
+            assert_eq!(seen(cursor.next(&txn)).unwrap().0, key_of(expected));
+            expected += 1;
+        }
+        steps += 1;
+    }
+    assert!(expected >= 20_000, "the walk ended before {expected}");
+}

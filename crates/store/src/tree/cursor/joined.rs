@@ -64,7 +64,7 @@ impl Cursor {
             shared => Joined::Copied(page.join_key(shared, rest, room)?),
         };
         if S::WRITES {
-            Self::keep(&mut self.key, page, page.shared_of(self.leaf.shared), rest);
+            Self::keep(&mut self.kept.key, page, page.shared_of(self.leaf.shared), rest);
             if self.is_paired {
                 self.keep_value(page, value.into());
             }
@@ -79,7 +79,7 @@ impl Cursor {
             (whole, []) | ([], whole) => (whole, &whole[..0]),
             both => both,
         };
-        Self::keep(&mut self.data, page, first, second);
+        Self::keep(&mut self.kept.data, page, first, second);
     }
 
     /// The leaf, while the cursor stands on an entry of it.

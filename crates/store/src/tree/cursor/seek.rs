@@ -1,13 +1,20 @@
 //! Cursors: moving to an end, to a key, to a pair or to the n-th entry.
 
+use std::cmp::Ordering;
+
 use super::{Answer, Cursor, State};
 use crate::Result;
 use crate::tree::catalog::OpenTable;
 use crate::tree::insert::locate;
 use crate::tree::page::Page;
-use crate::tree::page::search::{Side, leaf_slot, value_slot};
+use crate::tree::page::search::{Side, leaf_slot, leaf_slot_near, value_slot};
 use crate::tree::pages::Pages;
 use crate::tree::{Entry, Snapshot, rank};
+
+/// After this many searches in vain near a cursor's place, keys are taken to be at random, and the
+/// next [`PAUSE`] searches do not look there.
+const STRAYED: u8 = 4;
+const PAUSE: u8 = 32;
 
 impl Cursor {
     /// Moves to the first pair and gives it.
@@ -63,6 +70,100 @@ impl Cursor {
         let order = &table.tree.form.keys;
         let exact = exact || order.compare_bytes(&entry.key, key).is_eq();
         Ok(Some((entry, exact)))
+    }
+
+    /// Moves to the first pair whose key is at or after `key`, or if there is none to the last one,
+    /// and says how its key compares with `key`. `None` in an empty table.
+    ///
+    /// Keys that are asked for in about their order are looked for near the cursor first, which
+    /// spares most of the search.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use std::cmp::Ordering;
+    ///
+    /// use hedgerow::tree::{Snapshot, TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// let table = txn.create_table("t", &TableOptions::new())?;
+    /// for key in [b"b", b"d"] {
+    ///     txn.put(table, key, b"")?;
+    /// }
+    /// let mut cursor = txn.cursor(table)?;
+    /// let (entry, order) = cursor.seek_beside(&txn, b"c")?.unwrap();
+    /// assert!(entry.key == b"d" && order == Ordering::Greater);
+    /// let (entry, order) = cursor.seek_beside(&txn, b"e")?.unwrap();
+    /// assert!(entry.key == b"d" && order == Ordering::Less);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// A damaged page, the interruption flag, another transaction.
+    pub fn seek_beside<'t, S: Snapshot>(
+        &mut self,
+        txn: &'t S,
+        key: &[u8],
+    ) -> Result<Option<(Entry<'t>, Ordering)>> {
+        let table = self.check(txn)?;
+        if let Some(seen) = self.seek_in_leaf(txn, table, key)? {
+            return Ok(self.give(txn)?.map(|entry| (entry, seen)));
+        }
+        self.leave(State::Nowhere);
+        let seen = match self.seek_side(txn, table, key, Side::First, false)? {
+            Some(true) => Ordering::Equal,
+            Some(false) => Ordering::Greater,
+            None if self.path.depth == 0 => return Ok(None),
+            None => self.stand_on_last(txn)?,
+        };
+        let Some(entry) = self.give(txn)? else { return Ok(None) };
+        // See `seek_near`.
+        let order = &table.tree.form.keys;
+        let is_equal = seen.is_gt() && order.compare_bytes(&entry.key, key).is_eq();
+        Ok(Some((entry, if is_equal { Ordering::Equal } else { seen })))
+    }
+
+    /// Stands on the last pair of the leaf where a search has ended, after all entries.
+    fn stand_on_last<S: Snapshot>(&mut self, txn: &S) -> Result<Ordering> {
+        let page = txn.pages().page(self.path.steps[0].page, 0)?;
+        self.stand(txn, page, page.len() - 1, true);
+        Ok(Ordering::Less)
+    }
+
+    /// As [`Cursor::seek_beside`], if that ends in the leaf where the cursor is; else the cursor
+    /// has not moved.
+    fn seek_in_leaf<S: Snapshot>(
+        &mut self,
+        txn: &S,
+        table: &OpenTable,
+        key: &[u8],
+    ) -> Result<Option<Ordering>> {
+        if self.is_paired || !self.stands(txn) {
+            return Ok(None);
+        }
+        if self.strayed >= STRAYED {
+            self.strayed += 1;
+            if self.strayed < STRAYED + PAUSE {
+                return Ok(None);
+            }
+            self.strayed = STRAYED - 1;
+        }
+        self.catch_up();
+        let page = self.page();
+        let (slot, is_equal) =
+            leaf_slot_near(txn.pages(), &table.tree.form.keys, page, key, self.slot)?;
+        let is_here = is_equal || slot > 0 && slot < page.len();
+        if is_here {
+            self.strayed = 0;
+            self.stand(txn, page, slot, false);
+            return Ok(Some(if is_equal { Ordering::Equal } else { Ordering::Greater }));
+        }
+        if slot > 0 && self.path.is_at_end(txn.pages())? {
+            self.strayed = 0;
+            return self.stand_on_last(txn).map(Some);
+        }
+        self.strayed += 1;
+        Ok(None)
     }
 
     /// Moves to the first pair whose key is at or after `key`.
@@ -205,7 +306,7 @@ impl Cursor {
         backwards: bool,
     ) -> Answer<'t> {
         let table = txn.open_table(self.table)?;
-        let (key, data) = (std::mem::take(&mut self.key), std::mem::take(&mut self.data));
+        let (key, data) = (std::mem::take(&mut self.kept.key), std::mem::take(&mut self.kept.data));
         let side = if table.tree.form.values.is_some() { Side::At(&data) } else { Side::First };
         let state = self.state;
         let found = match self.seek_side(txn, table, &key, side, backwards) {
@@ -213,7 +314,7 @@ impl Cursor {
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
-        (self.key, self.data) = (key, data);
+        (self.kept.key, self.kept.data) = (key, data);
         self.leave(state);
         found
     }

@@ -26,11 +26,11 @@ impl Cursor {
     /// Stands on an entry of the table, its place to be looked up.
     #[inline(always)]
     fn note(&mut self, key: &[u8], value: &[u8]) {
-        self.key.clear();
-        self.key.extend_from_slice(key);
-        self.data.clear();
+        self.kept.key.clear();
+        self.kept.key.extend_from_slice(key);
+        self.kept.data.clear();
         if !value.is_empty() {
-            self.data.extend_from_slice(value);
+            self.kept.data.extend_from_slice(value);
         }
         self.leave(State::On);
         self.changes = 0;
@@ -59,17 +59,17 @@ impl Cursor {
             return Err(Error::argument("the cursor does not stand on an entry"));
         }
         if self.is_paired {
-            let (key, data) = (self.key.clone(), self.data.clone());
+            let (key, data) = (self.kept.key.clone(), self.kept.data.clone());
             txn.check_value(self.table, value)?;
             txn.delete_pair(self.table, &key, &data)?;
             txn.put(self.table, &key, value)?;
             return self.stand_on(txn, &key, value);
         }
         let mut place = self.place_here();
-        match txn.put_here(self.table, &mut place, &self.key, value)? {
+        match txn.put_here(self.table, &mut place, &self.kept.key, value)? {
             Some(true) => return self.stand_at(txn, &place),
             Some(false) => {}
-            None => txn.put(self.table, &self.key, value)?,
+            None => txn.put(self.table, &self.kept.key, value)?,
         }
         self.leave(State::On);
         self.changes = 0;
@@ -106,6 +106,7 @@ impl Cursor {
         if self.is_paired || !is_somewhere || !self.has_leaf(txn) {
             return Ok(false);
         }
+        self.catch_up();
         let Some(slot) = self.slot_near(txn, key)? else { return Ok(false) };
         let mut place = Place { slot, key_found: false, found: false, ..self.place_here() };
         let Some(stays) = txn.put_here(self.table, &mut place, key, value)? else {
@@ -171,7 +172,7 @@ impl Cursor {
         let mut place = self.place_here();
         self.leave(State::Gap);
         if self.is_paired {
-            return txn.delete_pair(self.table, &self.key, &self.data);
+            return txn.delete_pair(self.table, &self.kept.key, &self.kept.data);
         }
         match txn.delete_here(self.table, &mut place)? {
             Some(true) => {
@@ -180,7 +181,7 @@ impl Cursor {
                 Ok(true)
             }
             Some(false) => Ok(true),
-            None => txn.delete(self.table, &self.key),
+            None => txn.delete(self.table, &self.kept.key),
         }
     }
 
@@ -201,6 +202,6 @@ impl Cursor {
             return Ok(false);
         }
         self.leave(State::Gap);
-        txn.delete(self.table, &self.key)
+        txn.delete(self.table, &self.kept.key)
     }
 }

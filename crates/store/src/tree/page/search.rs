@@ -297,9 +297,55 @@ pub(crate) fn leaf_slot<P: Extents>(
     key: &[u8],
 ) -> Result<(usize, bool)> {
     if let KeyOrder::Custom(_) = order {
-        return bisect(pages, order, page, key, key, 0..page.len());
+        return bisect_custom(pages, order, page, key, 0..page.len());
     }
     leaf_slot_from(pages, order, page, key, leaf_aim(order, page, key))
+}
+
+/// As [`leaf_slot`], for a key that is probably near the one at slot `from`, if the leaf has both a
+/// key before it and one at or after it: it has no place in another leaf then. Else an end of the
+/// leaf, without `true`.
+///
+/// Under a custom order, where each comparison calls a function, this is an exponential search
+/// (Bentley and Yao, 1976): the distance from `from` is doubled until the key is passed.
+#[inline]
+pub(crate) fn leaf_slot_near<P: Extents>(
+    pages: &P,
+    order: &KeyOrder,
+    page: Page<'_>,
+    key: &[u8],
+    from: usize,
+) -> Result<(usize, bool)> {
+    let KeyOrder::Custom(_) = order else { return leaf_slot(pages, order, page, key) };
+    let n = page.len();
+    let compare = |slot| compare_record(pages, order, page.record(slot), key, key);
+    // The keys before `low` are before the one that is looked for, those from `high` on after it.
+    let (mut low, mut high) = (0, n);
+    let (mut at, mut distance) = (from.min(n - 1), 1);
+    let is_forward = match compare(at)? {
+        Ordering::Equal => return Ok((at, true)),
+        Ordering::Less => true,
+        Ordering::Greater => false,
+    };
+    loop {
+        if is_forward {
+            low = at + 1;
+        } else {
+            high = at;
+        }
+        if low == n || high == 0 {
+            return Ok((low, false));
+        }
+        at = if is_forward { (at + distance).min(n - 1) } else { at.saturating_sub(distance) };
+        distance *= 4;
+        match compare(at)? {
+            Ordering::Equal => return Ok((at, true)),
+            seen if seen.is_lt() == is_forward => {}
+            Ordering::Less => break low = at + 1,
+            Ordering::Greater => break high = at,
+        }
+    }
+    bisect_custom(pages, order, page, key, low..high)
 }
 
 /// The same, the heads having been looked at.
@@ -342,6 +388,32 @@ fn bisect<P: Extents>(
     while low < high {
         let middle = low + (high - low) / 2;
         match compare_record(pages, order, page.record(middle), key, rest)? {
+            Ordering::Less => low = middle + 1,
+            Ordering::Equal => return Ok((middle, true)),
+            Ordering::Greater => high = middle,
+        }
+    }
+    Ok((low, false))
+}
+
+/// Bisects among slots of a leaf under a custom order.
+#[inline(never)]
+fn bisect_custom<P: Extents>(
+    pages: &P,
+    order: &KeyOrder,
+    page: Page<'_>,
+    key: &[u8],
+    slots: Range<usize>,
+) -> Result<(usize, bool)> {
+    let KeyOrder::Custom(compare) = order else { return Ok((slots.start, false)) };
+    let (mut low, mut high) = (slots.start, slots.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let seen = match page.plain_record_of(page.offset_address(middle)) {
+            Some((stored, _)) => compare(stored, key),
+            None => compare_record(pages, order, page.record(middle), key, key)?,
+        };
+        match seen {
             Ordering::Less => low = middle + 1,
             Ordering::Equal => return Ok((middle, true)),
             Ordering::Greater => high = middle,
