@@ -32,6 +32,7 @@ static const Mem *hgEndOf(Vdbe *p, const VdbeOp *pEnd, Mem *pRoom){
   int isText = (pMem->flags & (MEM_Str|MEM_Int|MEM_IntReal|MEM_Real))==MEM_Str;
   if( !isText || (pEnd->p5 & SQLITE_AFF_MASK)<SQLITE_AFF_NUMERIC ) return pMem;
   memset(pRoom, 0, sizeof(*pRoom));
+  pRoom->db = p->db;
   sqlite3VdbeMemShallowCopy(pRoom, pMem, MEM_Ephem);
   applyNumericAffinity(pRoom, 0);
   return pRoom;
