@@ -7,6 +7,8 @@
 //!   0   magic (8), version (4)
 //!   12  segment (4)   the segment of the log in which the bytes will stand
 //!   16  offset (8)    where the first one will stand
+//!   24  flushed (8)   how much of the segment is on stable storage
+//!   32  checksum (4)  of `flushed`; it starts from the segment's salt
 //!   64  groups        one after the other, as they will stand there
 //! ```
 //!
@@ -14,10 +16,14 @@
 //! is as new as the groups. The checksum of a group starts from its segment's salt and its place
 //! there, so a group that passes is the one that its writer wanted in this place. Only groups of
 //! commits that succeed are put here, and only as long as the log does not hold them.
+//!
+//! What was on stable storage once stays there. So a log that ends before `flushed` is damaged: a
+//! loss of power does not leave it so.
 
 use std::io::ErrorKind;
 
 use super::wal::{GATHERED_BYTES_MAX, Identity};
+use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::lsm::files::{Directory, Name};
 use crate::os::{Open, Shared};
@@ -27,7 +33,12 @@ pub(crate) const MAGIC_OFFSET: usize = 0;
 pub(crate) const VERSION_OFFSET: usize = 8;
 pub(crate) const SEGMENT_OFFSET: usize = 12;
 pub(crate) const OFFSET_OFFSET: usize = 16;
+pub(crate) const FLUSHED_OFFSET: usize = 24;
+pub(crate) const FLUSHED_SUM_OFFSET: usize = 32;
 pub(crate) const GROUPS_OFFSET: usize = 64;
+
+/// The bytes from [`FLUSHED_OFFSET`] to the end of the checksum.
+const FLUSHED_BYTES: usize = FLUSHED_SUM_OFFSET + 4 - FLUSHED_OFFSET;
 
 const MAGIC: [u8; 8] = *b"HEDGEPND";
 const VERSION: u32 = 1;
@@ -40,6 +51,15 @@ fn beginning() -> [u8; SEGMENT_OFFSET] {
     let mut bytes = [0; SEGMENT_OFFSET];
     bytes[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);
     put_u32(&mut bytes, VERSION_OFFSET, VERSION);
+    bytes
+}
+
+/// How the file says how much of a segment is on stable storage.
+fn flushed_bytes(identity: &Identity, flushed: u64) -> [u8; FLUSHED_BYTES] {
+    let mut bytes = [0; FLUSHED_BYTES];
+    put_u64(&mut bytes, 0, flushed);
+    let sum = crc32c(identity.salt, &bytes[..FLUSHED_SUM_OFFSET - FLUSHED_OFFSET]);
+    put_u32(&mut bytes, FLUSHED_SUM_OFFSET - FLUSHED_OFFSET, sum);
     bytes
 }
 
@@ -82,6 +102,11 @@ impl Pending {
         put_u64(&mut place, OFFSET_OFFSET - SEGMENT_OFFSET, offset);
         self.shared.store(SEGMENT_OFFSET, &place);
         self.count = 0;
+    }
+
+    /// So much of a segment is on stable storage.
+    pub(crate) fn flushed(&mut self, identity: &Identity, flushed: u64) {
+        self.shared.store(FLUSHED_OFFSET, &flushed_bytes(identity, flushed));
     }
 
     /// Everything that the log does not hold yet is to be here.
@@ -133,12 +158,15 @@ impl Remains {
         &rest[..count]
     }
 
-    /// How much of a segment was on stable storage, according to the first group.
+    /// How much of a segment was on stable storage, according to the file and to the first group.
     pub(crate) fn flushed(&self, identity: &Identity) -> u64 {
         let first = self.of(identity).and_then(|(offset, bytes)| {
             identity.whole_group(offset, bytes).map(|group| group.flushed.min(offset))
         });
-        first.unwrap_or(0)
+        let bytes = self.0.get(FLUSHED_OFFSET..FLUSHED_OFFSET + FLUSHED_BYTES);
+        let noted = bytes.map(|bytes| (u64_at(bytes, 0), bytes));
+        let noted = noted.filter(|&(noted, bytes)| flushed_bytes(identity, noted) == *bytes);
+        first.unwrap_or(0).max(noted.map_or(0, |(noted, _)| noted))
     }
 }
 

@@ -642,7 +642,10 @@ impl Log {
         at: u64,
     ) -> Self {
         held.lock().begin(identity.number, at);
-        pending.iter_mut().for_each(|pending| pending.begin(identity.number, at));
+        if let Some(pending) = &mut pending {
+            pending.begin(identity.number, at);
+            pending.flushed(&identity, at);
+        }
         let trail = Trail::new(at, bounds.window_bytes).reserving(bounds.segment_bytes);
         let prepared = file.len().unwrap_or(at);
         let (held_bytes, flushed, broken, is_ended) = (0, at, false, false);
@@ -821,6 +824,7 @@ impl Log {
             self.broken |= flushed.is_err();
             flushed.map_err(|e| Error::io("flush", &self.path, e))?;
             self.flushed = written;
+            self.pending.iter_mut().for_each(|pending| pending.flushed(&self.identity, written));
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ fn survivors(system: &SimSystem) -> u32 {
 /// Changes a byte in the last group of a segment.
 fn break_tail(system: &SimSystem, path: &Path) {
     let content = system.content(path).unwrap();
-    let last = content.iter().rposition(|&byte| byte == 7).unwrap();
+    let last = content.windows(100).rposition(|bytes| bytes == [7; 100]).unwrap();
     system.edit(path, last as u64, &[8]).unwrap();
 }
 
@@ -91,6 +91,40 @@ fn a_lost_tail_that_was_durable_is_damage() {
     break_tail(&system, &first);
     let error = open(&system).err().unwrap();
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+/// The last group of a log, and all that a file has lost at its end: nothing in the log follows that
+/// would say that it was durable.
+#[test]
+fn a_log_that_ends_before_what_was_durable_is_damaged() {
+    let cut = |system: &SimSystem, path: &Path| {
+        let file = crate::os::System::open_data(system, path, Open::Write, 0).unwrap();
+        file.set_len(file.len().unwrap().min(300)).unwrap();
+    };
+    for damage in [&break_tail as &dyn Fn(&SimSystem, &Path), &cut] {
+        for closes in [false, true] {
+            let mut system = SimSystem::new(1, Config::default());
+            let (db, space) = open(&system).unwrap();
+            for number in 0..6_u32 {
+                let mut batch = super::super::Batch::new();
+                batch.put(&space, &number.to_be_bytes(), &[7; 100]).unwrap();
+                db.write_with(batch, Durability::Durable).unwrap();
+            }
+            if closes {
+                db.close().unwrap();
+            } else {
+                system.kill();
+                drop(db);
+                system = system.restart_process();
+            }
+            damage(&system, &segments(&system)[0]);
+            let error = open(&system).err().unwrap();
+            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+            // Without the file that remembers it, what is left is taken for all that there was.
+            crate::os::System::remove(&system, Path::new("/d/store/PENDING")).unwrap();
+            assert!(survivors(&system) < 6);
+        }
+    }
 }
 
 /// A log that is longer than the buffers may be: the oldest ones go to tables at once, the next
