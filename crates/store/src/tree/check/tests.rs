@@ -216,6 +216,30 @@ pub(crate) fn with(clean: &[u8], edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     bytes
 }
 
+/// One leaf less: the entries of the others are there, and are counted.
+#[test]
+fn entries_of_sound_leaves_are_counted() {
+    let report_of = |bytes: &[u8]| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        std::fs::write(&path, bytes).unwrap();
+        Store::open(&path).unwrap().check(&mut |_, _| {}).unwrap()
+    };
+    let clean = bytes_of_filled();
+    let whole = report_of(&clean);
+    let root = root_of(&clean, "plain");
+    let mut lost = Count::default();
+    let damaged = with(&clean, |bytes| {
+        let leaf = page_at(bytes, &root, &vec![0; usize::from(root.level)]);
+        let page = page_mut(bytes, leaf);
+        lost = PageMut::new(page).view().leaf_count(false);
+        page[100] ^= 1;
+    });
+    let report = report_of(&damaged);
+    assert!(lost.values > 0 && !report.problems.is_empty());
+    assert_eq!(report.entries, whole.entries - lost.values);
+}
+
 #[test]
 fn damage_inside_of_pages_is_named() {
     let clean = bytes_of_filled();

@@ -87,7 +87,7 @@ impl<'w, 's> Walk<'w, 's> {
         self.wanted.form.values.is_some()
     }
 
-    /// Walks the whole tree. Returns the entries found.
+    /// Walks the whole tree. Returns the entries found, those of all leaves that could be read.
     pub(super) fn tree(mut self, root: &Root) -> Result<Count> {
         let mut whole = true;
         if !root.page.is_none() {
@@ -98,7 +98,6 @@ impl<'w, 's> Walk<'w, 's> {
                 false => None,
             };
             whole = below.is_some();
-            self.found.count = below.unwrap_or_default();
         }
         if whole {
             self.compare_root(root);
@@ -151,7 +150,9 @@ impl<'w, 's> Walk<'w, 's> {
         for slot in 0..page.len() {
             self.group(page, no, slot)?;
         }
-        Ok(Some(page.leaf_count(self.has_duplicates())))
+        let count = page.leaf_count(self.has_duplicates());
+        self.found.count = add(self.found.count, count);
+        Ok(Some(count))
     }
 
     fn header(&mut self, page: Page<'_>, no: PageNo, newest: u64) {
