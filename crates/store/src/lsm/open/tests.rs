@@ -93,8 +93,8 @@ fn a_lost_tail_that_was_durable_is_damage() {
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
 }
 
-/// The last group of a log, and all that a file has lost at its end: nothing in the log follows that
-/// would say that it was durable.
+/// The last group of a log is damaged, or its file has lost its end: nothing that follows in the
+/// log says that it was durable.
 #[test]
 fn a_log_that_ends_before_what_was_durable_is_damaged() {
     let cut = |system: &SimSystem, path: &Path| {
