@@ -1,5 +1,5 @@
 //! Where SQLite's source is cut: some of its functions get other names, and `hedgerow.c`, which
-//! stands for them, is included after them. Every other line stays as it is.
+//! stands for them together with the files that it includes, is included after them. Every other line stays as it is.
 
 /// The functions of the b-tree (`sqlite3Btree...`) that `hedgerow.c` has its own of. It calls
 /// SQLite's, under their new names, for files that are SQLite's.
@@ -66,6 +66,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("sqlite3RunVacuum", "vacuum.c"),
     ("sqlite3VdbeMakeReady", "vdbeaux.c"),
     ("codeOffset", "select.c"),
+    ("lookupName", "resolve.c"),
+    ("sqlite3ErrStr", "main.c"),
 ];
 
 /// What SQLite's own functions are called after the cut.

@@ -5,6 +5,8 @@ use hedgerow::tree::Snapshot as _;
 
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, on_body};
+use crate::cursor::{parts, rowid_of};
+use crate::sums::{CORRUPT_ROW, Owner};
 
 /// Checks a store, and counts the entries of some trees; root 0 stands for none. A check of some
 /// trees only, which begins with root 0, does not look at the whole store.
@@ -26,7 +28,7 @@ pub(crate) fn check(
         }
         match conn.count_of(*root)? {
             Some(counted) => {
-                let walked = walk(conn, *root)?;
+                let walked = walk(conn, *root, report)?;
                 if walked != counted {
                     report(&format!("Tree {root}: {walked} entries where {counted} are counted"));
                 }
@@ -39,14 +41,34 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Steps through all entries of a tree and counts them.
-fn walk(conn: &mut Conn, root: u32) -> Answer<u64> {
+/// Steps through all entries of a tree, compares them with their checksums, and counts them.
+fn walk(conn: &mut Conn, root: u32, report: &mut dyn FnMut(&str)) -> Answer<u64> {
     let table = conn.any_table(root)?;
-    on_body!(&conn.body, txn => {
+    let is_index = conn.is_index(root)?;
+    let is_complete = conn.setting().is_complete;
+    let Conn { body, sums, .. } = conn;
+    on_body!(&*body, txn => {
         let mut cursor = txn.cursor(table).map_err(|e| code_of(&e))?;
         let mut count = 0;
-        while cursor.next(txn).map_err(|e| code_of(&e))?.is_some() {
+        while let Some(entry) = cursor.next(txn).map_err(|e| code_of(&e))? {
             count += 1;
+            let owner = if is_index { Owner::Entry } else { Owner::Row(rowid_of(&entry.key)?) };
+            let is_right = parts(is_index, &entry).and_then(|(sum, record)| {
+                if sum.is_empty() && is_complete {
+                    return Err(CORRUPT_ROW);
+                }
+                sums.verify(owner, sum, record, record.as_ptr().addr())
+            });
+            match (is_right, owner) {
+                (Ok(()), _) => {}
+                (Err(CORRUPT_ROW), Owner::Row(rowid)) => {
+                    report(&format!("Tree {root}: row {rowid} does not match its checksum"));
+                }
+                (Err(CORRUPT_ROW), Owner::Entry) => {
+                    report(&format!("Tree {root}: entry {count} does not match its checksum"));
+                }
+                (Err(code), _) => return Err(code),
+            }
         }
         Ok(count)
     })

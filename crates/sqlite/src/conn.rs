@@ -3,7 +3,8 @@
 //!
 //! A tree of SQLite's is known by a number, its *root*; tree 1 is the schema. Here it is a table of
 //! the store named `sqlite/` and the root in decimal. The table `sqlite/meta` keeps SQLite's
-//! sixteen numbers and the root that the next tree gets.
+//! sixteen numbers, the root that the next tree gets, and in a store in which checksums of rows were
+//! ever on what it says about them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,18 +17,23 @@ use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
 use crate::order::index_options;
+use crate::sums::{Kind, Setting, Sums};
 
 /// What the names of its tables begin with.
-const FOLDER: &str = "sqlite/";
+pub(crate) const FOLDER: &str = "sqlite/";
 /// The table of SQLite's numbers, and the key under which they stand.
 const META: &str = "sqlite/meta";
 const META_KEY: &[u8] = b"meta";
+/// The name of a table that is to replace another one.
+const BESIDE: &str = "sqlite/beside";
 /// SQLite's numbers, and after them the next root.
 const META_LEN: usize = 16;
 /// The root of the schema.
 const SCHEMA: u32 = 1;
 /// In SQLite's numbers: the version of the schema.
 const SCHEMA_VERSION: usize = 1;
+/// Beyond SQLite's numbers: what `PRAGMA row_checksum` says (`HG_ROW_CHECKSUM` in `sums.c`).
+const ROW_CHECKSUM: usize = 16;
 
 /// What is asked for: an existing store, or a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,36 +68,38 @@ macro_rules! on_body {
 }
 pub(crate) use on_body;
 
-/// SQLite's numbers, and the root that the next tree gets.
+/// SQLite's numbers, the root that the next tree gets, and what is said about checksums of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Meta {
     numbers: [u32; META_LEN],
     next_root: u32,
+    /// `None` in a store whose rows have never carried any.
+    sums: Option<Setting>,
 }
 
 impl Meta {
-    const NEW: Self = Self { numbers: [0; META_LEN], next_root: SCHEMA + 1 };
+    const NEW: Self = Self { numbers: [0; META_LEN], next_root: SCHEMA + 1, sums: None };
 
-    fn encode(&self) -> [u8; 4 * (META_LEN + 1)] {
-        let mut bytes = [0; 4 * (META_LEN + 1)];
-        let all = self.numbers.iter().chain([&self.next_root]);
-        for (place, number) in bytes.chunks_exact_mut(4).zip(all) {
-            place.copy_from_slice(&number.to_le_bytes());
-        }
-        bytes
+    fn encode(&self) -> Vec<u8> {
+        let sums = self.sums.map(Setting::encode);
+        let all = self.numbers.iter().copied().chain([self.next_root]).chain(sums);
+        all.flat_map(u32::to_le_bytes).collect()
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut all = [0; META_LEN + 1];
-        if bytes.len() != 4 * all.len() {
-            return None;
+    fn decode(bytes: &[u8]) -> Answer<Self> {
+        let (words, rest) = bytes.as_chunks();
+        let mut words = words.iter().copied().map(u32::from_le_bytes);
+        let mut meta = Self::NEW;
+        for number in meta.numbers.iter_mut().chain([&mut meta.next_root]) {
+            *number = words.next().ok_or(sys::SQLITE_CORRUPT)?;
         }
-        for (number, bytes) in all.iter_mut().zip(bytes.chunks_exact(4)) {
-            *number = u32::from_le_bytes(bytes.try_into().ok()?);
+        if let Some(word) = words.next() {
+            meta.sums = Some(Setting::decode(word).ok_or(sys::SQLITE_NOTADB)?);
         }
-        let mut numbers = [0; META_LEN];
-        numbers.copy_from_slice(&all[..META_LEN]);
-        Some(Self { numbers, next_root: all[META_LEN] })
+        if words.next().is_some() || !rest.is_empty() {
+            return Err(sys::SQLITE_NOTADB);
+        }
+        Ok(meta)
     }
 }
 
@@ -149,6 +157,9 @@ pub(crate) struct Conn {
     /// How often another connection has committed, as far as this one has noticed.
     data_version: u32,
     pub(crate) durability: Durability,
+    pub(crate) sums: Sums,
+    /// The checksums that a store gets which has nothing in it yet.
+    pub(crate) wanted: Kind,
 }
 
 /// The name of the table of a root.
@@ -164,7 +175,7 @@ fn load_meta<S: Snapshot>(txn: &S) -> Answer<Meta> {
         Err(error) => return Err(code_of(&error)),
     };
     match txn.get(table, META_KEY).map_err(|e| code_of(&e))? {
-        Some(bytes) => Meta::decode(&bytes.to_vec()).ok_or(sys::SQLITE_CORRUPT),
+        Some(bytes) => Meta::decode(&bytes.to_vec()),
         None => Ok(Meta::NEW),
     }
 }
@@ -180,6 +191,13 @@ fn find_table<S: Snapshot>(txn: &S, root: u32, is_index: bool) -> Answer<Option<
         Err(Error::TableOptions { .. }) => Err(sys::SQLITE_CORRUPT),
         Err(error) => Err(code_of(&error)),
     }
+}
+
+/// The table of a root in a snapshot, whatever it is.
+pub(crate) fn any_table<S: Snapshot>(txn: &S, root: u32) -> Answer<Table> {
+    let name = name_of(root);
+    let found = txn.table_with(&name, index_options()).or_else(|_| txn.table(&name));
+    found.map_err(|e| code_of(&e))
 }
 
 /// What a file is, so far as the choice of an engine goes: nothing yet, a store, something else.
@@ -212,6 +230,8 @@ impl Conn {
             seen: 0,
             data_version: 1,
             durability: Durability::Durable,
+            sums: Sums::new(),
+            wanted: Kind::Off,
         })
     }
 
@@ -279,6 +299,9 @@ impl Conn {
         match std::mem::replace(&mut self.body, Body::Write(Box::new(txn))) {
             Body::Read(reader) => self.held = Some(reader),
             Body::None | Body::Write(_) => {}
+        }
+        if self.wanted != Kind::Off && self.meta == Some(Meta::NEW) {
+            self.set_kind(self.wanted)?;
         }
         Ok(())
     }
@@ -391,9 +414,23 @@ impl Conn {
         Ok(())
     }
 
-    /// One of SQLite's numbers.
+    /// One of SQLite's numbers, or what `PRAGMA row_checksum` says.
     pub(crate) fn number(&self, index: usize) -> u32 {
+        if index == ROW_CHECKSUM {
+            return self.setting().kind as u32;
+        }
         self.meta.and_then(|meta| meta.numbers.get(index).copied()).unwrap_or(0)
+    }
+
+    /// What the store says about checksums of rows.
+    #[inline]
+    pub(crate) fn setting(&self) -> Setting {
+        self.meta.as_ref().and_then(|meta| meta.sums).unwrap_or(Setting::OFF)
+    }
+
+    /// Whether rows may carry checksums.
+    pub(crate) fn may_have_sums(&self) -> bool {
+        self.meta.is_some_and(|meta| meta.sums.is_some())
     }
 
     /// The version of the schema.
@@ -408,9 +445,32 @@ impl Conn {
 
     /// Sets one of SQLite's numbers.
     pub(crate) fn set_number(&mut self, index: usize, value: u32) -> Answer {
+        if index == ROW_CHECKSUM {
+            return self.set_kind(Kind::of(value).ok_or(sys::SQLITE_MISUSE)?);
+        }
         let mut meta = self.meta.unwrap_or(Meta::NEW);
         *meta.numbers.get_mut(index).ok_or(sys::SQLITE_MISUSE)? = value;
         self.store_meta(meta)
+    }
+
+    /// Says what rows carry that are written from now on.
+    fn set_kind(&mut self, kind: Kind) -> Answer {
+        let old = self.setting();
+        if old.kind == kind {
+            return Ok(());
+        }
+        let is_complete = match old.kind {
+            _ if kind == Kind::Off => false,
+            // Every row has an entry in the schema's tree, or comes after one.
+            Kind::Off => self.count_of(SCHEMA)?.unwrap_or(0) == 0,
+            _ => old.is_complete,
+        };
+        self.set_setting(Some(Setting { kind, is_complete }))
+    }
+
+    /// Notes what is said about checksums of rows; `None` if no row carries any.
+    pub(crate) fn set_setting(&mut self, sums: Option<Setting>) -> Answer {
+        self.store_meta(Meta { sums, ..self.meta.unwrap_or(Meta::NEW) })
     }
 
     /// The root that the next tree gets.
@@ -434,6 +494,14 @@ impl Conn {
     pub(crate) fn writer(&mut self) -> Answer<&mut WriteTxn> {
         match &mut self.body {
             Body::Write(txn) => Ok(txn),
+            Body::Read(_) | Body::None => Err(sys::SQLITE_READONLY),
+        }
+    }
+
+    /// The transaction that writes, and what makes checksums.
+    pub(crate) fn writer_and_sums(&mut self) -> Answer<(&mut WriteTxn, &mut Sums)> {
+        match &mut self.body {
+            Body::Write(txn) => Ok((txn, &mut self.sums)),
             Body::Read(_) | Body::None => Err(sys::SQLITE_READONLY),
         }
     }
@@ -481,6 +549,23 @@ impl Conn {
         Ok(root)
     }
 
+    /// Makes a tree beside the others, which is to replace one of them.
+    pub(crate) fn create_beside(&mut self, is_index: bool) -> Answer<Table> {
+        let plain = TableOptions::new();
+        let options = if is_index { index_options() } else { &plain };
+        self.writer()?.create_table(BESIDE, options).map_err(|e| code_of(&e))
+    }
+
+    /// Puts that tree in the place of another one.
+    pub(crate) fn replace_tree(&mut self, root: u32) -> Answer {
+        let name = name_of(root);
+        let txn = self.writer()?;
+        txn.drop_table(&name).map_err(|e| code_of(&e))?;
+        txn.rename_table(BESIDE, &name).map_err(|e| code_of(&e))?;
+        self.turn_over();
+        Ok(())
+    }
+
     /// Removes a tree.
     pub(crate) fn drop_tree(&mut self, root: u32) -> Answer {
         let dropped = self.writer()?.drop_table(name_of(root)).map_err(|e| code_of(&e))?;
@@ -493,11 +578,7 @@ impl Conn {
 
     /// The table of a root, whatever it is.
     pub(crate) fn any_table(&self, root: u32) -> Answer<Table> {
-        let name = name_of(root);
-        let found = on_body!(&self.body, txn => {
-            txn.table_with(&name, index_options()).or_else(|_| txn.table(&name))
-        });
-        found.map_err(|e| code_of(&e))
+        on_body!(&self.body, txn => any_table(txn, root))
     }
 
     /// Whether the tree of a root is an index.
@@ -545,7 +626,7 @@ impl Conn {
             Body::Write(txn) => txn.page_count(),
             Body::None => 0,
         };
-        if self.meta.is_none_or(|meta| meta == Meta::NEW) {
+        if self.meta.is_none_or(|meta| Meta { sums: None, ..meta } == Meta::NEW) {
             return 0;
         }
         u32::try_from(pages).unwrap_or(u32::MAX).max(self.next_root() - 1)

@@ -9,21 +9,46 @@ use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
 use crate::conn::{Body, Conn, on_body};
+use crate::sums::{self, CORRUPT_ROW, Kind, Owner};
 
 /// How many bytes of a long row are copied when a cursor of a writer comes to it.
 const LOCAL_MAX: usize = 32 << 10;
 
-/// The entry under a cursor, as C reads it: `HgRow` in `hedgerow.c`.
+/// The entry under a cursor, as C reads it: `HgRow` in `store.h`.
 #[repr(C)]
 pub(crate) struct Row {
     /// Its first bytes. They stay until the cursor moves.
-    data: *const u8,
+    pub(crate) data: *const u8,
     /// How many of them there are.
-    local: u32,
+    pub(crate) local: u32,
     /// How many bytes it has.
-    len: u32,
+    pub(crate) len: u32,
     /// The number of the row, in a table.
-    rowid: i64,
+    pub(crate) rowid: i64,
+    /// Its checksum, which stays as long as `data`.
+    pub(crate) sum: *const u8,
+    /// How many bytes that has.
+    pub(crate) sum_len: u8,
+    /// What is to be done before it is read: [`CHECK_NOTHING`] and so on.
+    pub(crate) check: u8,
+    pub(crate) is_entry: u8,
+    /// The address at which the store has it, which is not read from.
+    pub(crate) place: usize,
+}
+
+/// In [`Row::check`]: nothing.
+pub(crate) const CHECK_NOTHING: u8 = 0;
+/// It is to be compared with its checksum.
+pub(crate) const CHECK_SUM: u8 = 1;
+/// It has lost its checksum: every row of this store has one.
+pub(crate) const CHECK_FAILS: u8 = 2;
+
+/// What there is to know of a tree to show its entries.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) is_index: bool,
+    /// Every row carries a checksum.
+    pub(crate) is_complete: bool,
 }
 
 /// A step of a cursor.
@@ -54,6 +79,8 @@ pub(crate) enum Found {
 pub(crate) struct Position {
     root: u32,
     is_index: bool,
+    /// Its entries are derived from the rows of a table.
+    is_derived: bool,
     /// The generation of the connection that the cursor is of.
     generation: u64,
     /// `None` where there is no tree yet.
@@ -89,7 +116,7 @@ fn u64_of(bytes: &[u8]) -> u64 {
 
 /// The row that a key belongs to.
 #[inline]
-fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
+pub(crate) fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
     let (first, second) = key.parts();
     if first.len() + second.len() != 8 {
         return Err(sys::SQLITE_CORRUPT);
@@ -104,33 +131,76 @@ fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
 /// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
 #[inline(always)]
 pub(crate) fn show(
-    is_index: bool,
+    shape: Shape,
     entry: &Entry<'_>,
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
 ) -> Answer {
-    let bytes = if is_index {
-        &entry.key
-    } else {
+    let (mut sum, mut record) = parts(shape.is_index, entry)?;
+    if !shape.is_index {
         row.rowid = rowid_of(&entry.key)?;
-        &entry.value
-    };
-    let len = bytes.len();
-    row.len = u32::try_from(len).map_err(|_| sys::SQLITE_CORRUPT)?;
-    let whole = bytes.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
-    (row.data, row.local) = (whole.as_ptr(), row.len);
-    if let Some(copy) = copy {
-        let local = if is_index { len } else { len.min(LOCAL_MAX) };
-        copy.clear();
-        copy.extend_from_slice(&whole[..local]);
-        (row.data, row.local) = (copy.as_ptr(), local as u32);
     }
+    row.is_entry = shape.is_index.into();
+    row.place = record.as_ptr().addr();
+    row.len = u32::try_from(record.len()).map_err(|_| sys::SQLITE_CORRUPT)?;
+    if let Some(copy) = copy {
+        let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
+        copy.clear();
+        copy.extend_from_slice(sum);
+        copy.extend_from_slice(&record[..local]);
+        (sum, record) = copy.split_at(sum.len());
+    }
+    (row.data, row.local) = (record.as_ptr(), record.len() as u32);
+    (row.sum, row.sum_len) = (sum.as_ptr(), sum.len() as u8);
+    row.check = match sum {
+        [] if !shape.is_complete => CHECK_NOTHING,
+        [] => CHECK_FAILS,
+        _ => CHECK_SUM,
+    };
     Ok(())
+}
+
+/// The checksum of an entry, which may be none, and its record.
+#[inline(always)]
+pub(crate) fn parts<'e>(is_index: bool, entry: &'e Entry<'_>) -> Answer<(&'e [u8], &'e [u8])> {
+    let value = entry.value.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
+    let len = sums::len_of(value)?;
+    if !is_index {
+        return Ok(value.split_at(len));
+    }
+    let record = entry.key.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
+    if len == value.len() { Ok((value, record)) } else { Err(CORRUPT_ROW) }
 }
 
 impl Position {
     pub(crate) fn new(root: u32, is_index: bool) -> Self {
-        Self { root, is_index, generation: 0, cursor: None, has_deleted: false, copy: Vec::new() }
+        Self {
+            root,
+            is_index,
+            is_derived: false,
+            generation: 0,
+            cursor: None,
+            has_deleted: false,
+            copy: Vec::new(),
+        }
+    }
+
+    /// The tree is an index whose entries are derived from the rows of a table.
+    pub(crate) fn say_derived(&mut self) {
+        self.is_derived = true;
+    }
+
+    /// What an entry carries that is put.
+    #[inline]
+    fn kind(&self, conn: &Conn) -> Kind {
+        let kind = conn.setting().kind;
+        if self.is_derived { kind.of_derived() } else { kind }
+    }
+
+    /// What its entries are.
+    #[inline]
+    fn shape(&self, conn: &Conn) -> Shape {
+        Shape { is_index: self.is_index, is_complete: conn.setting().is_complete }
     }
 
     /// The cursor of the engine, of the transaction that there is now.
@@ -168,12 +238,11 @@ impl Position {
     #[inline]
     pub(crate) fn step(&mut self, conn: &mut Conn, step: Step, row: &mut Row) -> Answer<bool> {
         self.ready(conn)?;
-        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else {
-            return Ok(false);
-        };
+        let shape = self.shape(conn);
+        let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(false) };
         match &conn.body {
-            Body::Read(txn) => step_in(&**txn, cursor, step, *is_index, None, row),
-            Body::Write(txn) => step_in(&**txn, cursor, step, *is_index, Some(copy), row),
+            Body::Read(txn) => step_in(&**txn, cursor, step, shape, None, row),
+            Body::Write(txn) => step_in(&**txn, cursor, step, shape, Some(copy), row),
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
     }
@@ -182,18 +251,19 @@ impl Position {
     /// or fewer. A cursor that comes back afterwards makes as many steps less one.
     pub(crate) fn next_rows(&mut self, conn: &mut Conn, rows: &mut [Row]) -> Answer<usize> {
         self.ready(conn)?;
-        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else { return Ok(0) };
+        let shape = self.shape(conn);
+        let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(0) };
         match &conn.body {
             Body::Read(txn) => {
                 for (i, row) in rows.iter_mut().enumerate() {
                     match cursor.next(&**txn).map_err(|e| code_of(&e))? {
-                        Some(entry) => show(*is_index, &entry, None, row)?,
+                        Some(entry) => show(shape, &entry, None, row)?,
                         None => return Ok(i),
                     }
                 }
                 Ok(rows.len())
             }
-            Body::Write(txn) => next_copies(txn, cursor, *is_index, copy, rows),
+            Body::Write(txn) => next_copies(txn, cursor, shape, copy, rows),
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
     }
@@ -211,12 +281,11 @@ impl Position {
     /// Moves to a key, or to a neighbour of where it would be.
     pub(crate) fn seek(&mut self, conn: &mut Conn, key: &[u8], row: &mut Row) -> Answer<Found> {
         self.ready(conn)?;
-        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else {
-            return Ok(Found::Empty);
-        };
+        let shape = self.shape(conn);
+        let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(Found::Empty) };
         match &conn.body {
-            Body::Read(txn) => seek_in(&**txn, cursor, key, *is_index, None, row),
-            Body::Write(txn) => seek_in(&**txn, cursor, key, *is_index, Some(copy), row),
+            Body::Read(txn) => seek_in(&**txn, cursor, key, shape, None, row),
+            Body::Write(txn) => seek_in(&**txn, cursor, key, shape, Some(copy), row),
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
     }
@@ -253,13 +322,12 @@ impl Position {
     /// Moves to the entry with `n` entries before it; false if there is none.
     pub(crate) fn seek_nth(&mut self, conn: &mut Conn, n: u64, row: &mut Row) -> Answer<bool> {
         self.ready(conn)?;
-        let Self { cursor: Some((_, cursor)), copy, is_index, .. } = self else {
-            return Ok(false);
-        };
+        let shape = self.shape(conn);
+        let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(false) };
         let copy = matches!(conn.body, Body::Write(_)).then_some(copy);
         on_body!(&conn.body, txn => {
             match cursor.seek_nth(txn, n).map_err(|e| code_of(&e))? {
-                Some(entry) => show(*is_index, &entry, copy, row).map(|()| true),
+                Some(entry) => show(shape, &entry, copy, row).map(|()| true),
                 None => Ok(false),
             }
         })
@@ -283,6 +351,20 @@ impl Position {
         })
     }
 
+    /// Compares the row of a number with its checksum: one of which only a part is at hand.
+    pub(crate) fn verify(&mut self, conn: &mut Conn, rowid: i64) -> Answer {
+        self.ready(conn)?;
+        let Some((table, _)) = &self.cursor else { return Err(sys::SQLITE_CORRUPT) };
+        let Conn { body, sums, .. } = conn;
+        on_body!(&*body, txn => {
+            let value = txn.get(*table, &key_of(rowid)).map_err(|e| code_of(&e))?;
+            let value = value.ok_or(sys::SQLITE_CORRUPT)?;
+            let value = value.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
+            let (sum, record) = value.split_at(sums::len_of(value)?);
+            sums.verify(Owner::Row(rowid), sum, record, record.as_ptr().addr())
+        })
+    }
+
     /// Puts a row, which `zeros` zero bytes follow.
     pub(crate) fn put_row(
         &mut self,
@@ -293,19 +375,18 @@ impl Position {
     ) -> Answer {
         let table = self.table_to_write(conn)?;
         let key = key_of(rowid);
-        let txn = conn.writer()?;
-        let put = if zeros == 0 {
-            match &mut self.cursor {
-                // The row under the cursor is replaced where it stands.
-                Some((_, cursor)) if cursor.last_key() == key && cursor.is_here(txn) => {
-                    cursor.put_current(txn, data)
-                }
-                _ => txn.put(table, &key, data),
+        let kind = self.kind(conn);
+        let (txn, sums) = conn.writer_and_sums()?;
+        let value = match (kind, zeros) {
+            (Kind::Off, 0) => data,
+            _ => sums.row(kind, rowid, data, zeros),
+        };
+        let put = match &mut self.cursor {
+            // The row under the cursor is replaced where it stands.
+            Some((_, cursor)) if zeros == 0 && cursor.last_key() == key && cursor.is_here(txn) => {
+                cursor.put_current(txn, value)
             }
-        } else {
-            let mut value = data.to_vec();
-            value.resize(data.len() + zeros, 0);
-            txn.put(table, &key, &value)
+            _ => txn.put(table, &key, value),
         };
         put.map_err(|e| code_of(&e))
     }
@@ -316,15 +397,17 @@ impl Position {
             return Ok(());
         }
         let table = self.table_to_write(conn)?;
-        let txn = conn.writer()?;
+        let kind = self.kind(conn);
+        let (txn, sums) = conn.writer_and_sums()?;
+        let sum = sums.entry(kind, key);
         let put = txn.count(table).and_then(|before| {
-            txn.put(table, key, b"")?;
+            txn.put(table, key, sum)?;
             if txn.count(table)?.keys > before.keys {
                 return Ok(());
             }
             // The old one is still there, and may have other bytes.
             txn.delete(table, key)?;
-            txn.put(table, key, b"")
+            txn.put(table, key, sum)
         });
         put.map_err(|e| code_of(&e))
     }
@@ -333,14 +416,18 @@ impl Position {
     /// the cursor is on it then.
     pub(crate) fn put_key_near(&mut self, conn: &mut Conn, key: &[u8]) -> Answer<bool> {
         self.ready(conn)?;
+        let kind = self.kind(conn);
         let Some((_, cursor)) = &mut self.cursor else { return Ok(false) };
-        cursor.put_near(conn.writer()?, key, b"").map_err(|e| code_of(&e))
+        let (txn, sums) = conn.writer_and_sums()?;
+        cursor.put_near(txn, key, sums.entry(kind, key)).map_err(|e| code_of(&e))
     }
 
     /// Puts an entry after the last one of an index.
     pub(crate) fn append_key(&mut self, conn: &mut Conn, key: &[u8]) -> Answer {
         let table = self.table_to_write(conn)?;
-        conn.writer()?.append(table, key, b"").map_err(|e| code_of(&e))
+        let kind = self.kind(conn);
+        let (txn, sums) = conn.writer_and_sums()?;
+        txn.append(table, key, sums.entry(kind, key)).map_err(|e| code_of(&e))
     }
 
     /// Deletes the entry that the cursor is on.
@@ -352,7 +439,7 @@ impl Position {
         if deleted { Ok(()) } else { Err(sys::SQLITE_CORRUPT) }
     }
 
-    /// Writes into a row, which keeps its length.
+    /// Writes into a row, which keeps its length and gets the checksum that rows get now.
     pub(crate) fn write_part(
         &mut self,
         conn: &mut Conn,
@@ -360,14 +447,18 @@ impl Position {
         from: usize,
         data: &[u8],
     ) -> Answer {
+        // Else a damaged row would get a checksum that is right.
+        self.verify(conn, rowid)?;
         let table = self.table_to_write(conn)?;
         let key = key_of(rowid);
-        let txn = conn.writer()?;
+        let kind = self.kind(conn);
+        let (txn, sums) = conn.writer_and_sums()?;
         let row = txn.get(table, &key).map_err(|e| code_of(&e))?;
         let mut row = row.ok_or(sys::SQLITE_ABORT)?.to_vec();
+        row.drain(..sums::len_of(&row)?);
         let part = row.get_mut(from..).and_then(|rest| rest.get_mut(..data.len()));
         part.ok_or(sys::SQLITE_CORRUPT)?.copy_from_slice(data);
-        txn.put(table, &key, &row).map_err(|e| code_of(&e))
+        txn.put(table, &key, sums.row(kind, rowid, &row, 0)).map_err(|e| code_of(&e))
     }
 }
 
@@ -376,7 +467,7 @@ impl Position {
 fn next_copies(
     txn: &WriteTxn,
     cursor: &mut Cursor,
-    is_index: bool,
+    shape: Shape,
     copy: &mut Vec<u8>,
     rows: &mut [Row],
 ) -> Answer<usize> {
@@ -385,12 +476,12 @@ fn next_copies(
     while count < rows.len() && copy.len() < LOCAL_MAX {
         let Some(entry) = cursor.next(txn).map_err(|e| code_of(&e))? else { break };
         let row = &mut rows[count];
-        show(is_index, &entry, None, row)?;
+        show(shape, &entry, None, row)?;
         if !cursor.is_on_lasting_entry(txn) {
-            let bytes = if is_index { &entry.key } else { &entry.value };
-            let whole = bytes.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
-            let local = if is_index { whole.len() } else { whole.len().min(LOCAL_MAX) };
-            copy.extend_from_slice(&whole[..local]);
+            let (sum, record) = parts(shape.is_index, &entry)?;
+            let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
+            copy.extend_from_slice(sum);
+            copy.extend_from_slice(&record[..local]);
             // The copies may move until all of them are made.
             (row.data, row.local) = (std::ptr::null(), local as u32);
         }
@@ -398,6 +489,8 @@ fn next_copies(
     }
     let mut rest = &copy[..];
     for row in rows[..count].iter_mut().filter(|row| row.data.is_null()) {
+        row.sum = rest.as_ptr();
+        rest = &rest[row.sum_len.into()..];
         row.data = rest.as_ptr();
         rest = &rest[row.local as usize..];
     }
@@ -410,7 +503,7 @@ fn step_in<S: Snapshot>(
     txn: &S,
     cursor: &mut Cursor,
     step: Step,
-    is_index: bool,
+    shape: Shape,
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
 ) -> Answer<bool> {
@@ -424,7 +517,7 @@ fn step_in<S: Snapshot>(
     match entry {
         Ok(Some(entry)) => {
             let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
-            show(is_index, &entry, copy, row).map(|()| true)
+            show(shape, &entry, copy, row).map(|()| true)
         }
         Ok(None) => Ok(false),
         Err(error) => Err(code_of(&error)),
@@ -437,7 +530,7 @@ fn seek_in<S: Snapshot>(
     txn: &S,
     cursor: &mut Cursor,
     key: &[u8],
-    is_index: bool,
+    shape: Shape,
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
 ) -> Answer<Found> {
@@ -445,7 +538,7 @@ fn seek_in<S: Snapshot>(
         return Ok(Found::Empty);
     };
     let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
-    show(is_index, &entry, copy, row)?;
+    show(shape, &entry, copy, row)?;
     Ok(match seen {
         Ordering::Less => Found::Before,
         Ordering::Equal => Found::Exactly,

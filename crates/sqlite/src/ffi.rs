@@ -14,8 +14,10 @@ use libsqlite3_sys as sys;
 use crate::check;
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, Mode, kind_of};
-use crate::cursor::{Found, Position, Row, Step, key_of};
+use crate::cursor::{CHECK_FAILS, Found, Position, Row, Step, key_of};
 use crate::order::{self, Probe};
+use crate::renew;
+use crate::sums::{CORRUPT_ROW, Kind, Owner};
 
 /// Runs a call. A panic, which would be an error in this library, does not reach C.
 fn call(f: impl FnOnce() -> Answer) -> c_int {
@@ -94,6 +96,16 @@ pub(crate) unsafe extern "C" fn hg_open(
         *to = Box::into_raw(Box::new(Conn::open(path, mode)?));
         Ok(())
     })
+}
+
+/// Says which checksums the rows of a store get that has nothing in it yet.
+///
+/// # Safety
+/// The connection is of `hg_open`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_want_sums(conn: *mut Conn, kind: u32) {
+    // SAFETY: as the caller says.
+    unsafe { at(conn) }.wanted = Kind::of(kind).unwrap_or(Kind::Off);
 }
 
 /// Closes a connection.
@@ -322,6 +334,36 @@ calls! {
         cursor.write_part(conn, rowid, from as usize, data)
     }
 
+    /// Compares the row that a cursor shows with its checksum.
+    fn hg_verify(conn, cursor: *mut Position, row: *mut Row) {
+        // SAFETY: as the caller says.
+        let (cursor, row) = unsafe { (at(cursor), at(row)) };
+        if row.check == CHECK_FAILS {
+            return Err(CORRUPT_ROW);
+        }
+        if row.local < row.len {
+            return cursor.verify(conn, row.rowid);
+        }
+        // SAFETY: `show` has stored what C gives back, and the cursor has not moved since.
+        let (sum, record) = unsafe {
+            (bytes(row.sum, row.sum_len.into()), bytes(row.data, row.local as usize))
+        };
+        let owner = if row.is_entry != 0 { Owner::Entry } else { Owner::Row(row.rowid) };
+        conn.sums.verify(owner, sum, record, row.place)
+    }
+
+    /// Gives every row the checksum that rows get now; the trees of some roots are indexes whose
+    /// entries are derived from rows.
+    fn hg_renew_rows(conn, derived: *const u32, count: c_int) {
+        let count = usize::try_from(count).map_err(|_| sys::SQLITE_MISUSE)?;
+        // SAFETY: as the caller says; there may be none, and no address.
+        let derived = match count {
+            0 => &[],
+            _ => unsafe { std::slice::from_raw_parts(derived, count) },
+        };
+        renew::renew_rows(conn, derived)
+    }
+
     /// Moves a cursor by a step (0 first, 1 last, 2 next, 3 previous, 4 to where it is); `is_there`
     /// says whether it is on an entry then.
     fn hg_step(
@@ -432,6 +474,16 @@ pub(crate) extern "C" fn hg_cursor(root: u32, is_index: c_int) -> *mut Position 
     Box::into_raw(Box::new(Position::new(root, is_index != 0)))
 }
 
+/// Says of the tree of a cursor that its entries are derived from the rows of a table.
+///
+/// # Safety
+/// The cursor is of `hg_cursor`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_cursor_derived(cursor: *mut Position) {
+    // SAFETY: as the caller says.
+    unsafe { at(cursor) }.say_derived();
+}
+
 /// Closes a cursor.
 ///
 /// # Safety
@@ -481,6 +533,9 @@ numbers! {
         let free = conn.store().stat().map_or(0, |stat| stat.free_pages);
         u32::try_from(free).unwrap_or(u32::MAX)
     }
+
+    /// Whether rows may carry checksums.
+    fn hg_may_have_sums(conn) { conn.may_have_sums().into() }
 
     /// Bytes of a page.
     fn hg_page_size(conn) { conn.store().page_size() }

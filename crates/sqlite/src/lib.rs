@@ -12,6 +12,7 @@
 //! | `conn` | a connection: transactions, savepoints, trees |
 //! | `cursor` | places in a tree |
 //! | `order` | the order of index entries, which SQLite's functions decide |
+//! | `sums`, `renew` | checksums of rows; `VACUUM`, which gives them to all |
 //! | `check` | `PRAGMA integrity_check` |
 //! | `rank` | counts, ranks and positions for SQL functions |
 //! | `plain` | plain tables of a store as virtual tables |
@@ -30,5 +31,7 @@ mod plain;
 #[cfg(test)]
 mod power;
 mod rank;
+mod renew;
+mod sums;
 
 pub use libsqlite3_sys::SQLITE_VERSION_NUMBER;

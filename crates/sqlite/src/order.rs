@@ -13,7 +13,7 @@ use hedgerow::tree::{Order, TableOptions};
 /// The name under which stores keep this order.
 const NAME: &str = "sqlite-record";
 
-/// What is looked for in an index, and how it is compared: `HgProbe` in `hedgerow.c`.
+/// What is looked for in an index, and how it is compared: `HgProbe` in `store.h`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Probe {
@@ -162,6 +162,23 @@ pub(crate) fn with<R>(probe: &Probe, f: impl FnOnce(&[u8]) -> R) -> R {
     let result = f(key);
     PROBE.set(before);
     result
+}
+
+/// Runs `f`, which puts a record after all others.
+pub(crate) fn as_last<R>(key: &[u8], f: impl FnOnce() -> R) -> R {
+    unsafe extern "C" fn always_less(_: c_int, _: *const c_void, _: *mut c_void) -> c_int {
+        -1
+    }
+    let first = First { kind: 0, below: 0, above: 0, len: 0, value: Value { number: 0 } };
+    let probe = Probe {
+        key: key.as_ptr(),
+        len: key.len(),
+        record: std::ptr::null_mut(),
+        compare: Some(always_less),
+        info: std::ptr::null_mut(),
+        first,
+    };
+    with(&probe, |_| f())
 }
 
 /// Runs `f`, which looks for no record of C's but may have to find a place again.

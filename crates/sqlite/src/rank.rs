@@ -9,8 +9,9 @@ use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, on_body};
-use crate::cursor::{Row, key_of, show};
+use crate::cursor::{Row, Shape, key_of, parts, show};
 use crate::order::{self, Probe};
+use crate::sums;
 
 /// The code of an answer; a panic, which would be an error in this library, does not reach C.
 fn code(f: impl FnOnce() -> Answer) -> c_int {
@@ -88,10 +89,55 @@ pub(crate) unsafe extern "C" fn hg_root_nth(
         };
         on_body!(&conn.body, txn => {
             if let Some(entry) = txn.nth(table, n).map_err(|e| code_of(&e))? {
-                show(is_index, &entry, None, row)?;
+                show(Shape { is_index, is_complete: false }, &entry, None, row)?;
                 *is_there = 1;
             }
         });
+        Ok(())
+    })
+}
+
+/// The checksum of an entry as a text, which ends with a zero byte: of the row of a number, or of
+/// the entry of an index with so many before it. Empty where there is none.
+///
+/// # Safety
+/// As of `hg_root_count`; `to` has room for 80 bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn hg_root_sum(
+    conn: *mut Conn,
+    root: u32,
+    is_index: c_int,
+    number: i64,
+    to: *mut u8,
+) -> c_int {
+    code(|| {
+        // SAFETY: as the caller says.
+        let (conn, to) = unsafe { (&mut *conn, std::slice::from_raw_parts_mut(to, 80)) };
+        to[0] = 0;
+        let is_index = is_index != 0;
+        let Some(table) = conn.table(root, is_index)? else { return Ok(()) };
+        let text = on_body!(&conn.body, txn => {
+            if is_index {
+                let n = u64::try_from(number).map_err(|_| sys::SQLITE_MISUSE)?;
+                match txn.nth(table, n).map_err(|e| code_of(&e))? {
+                    Some(entry) => sums::text_of(parts(true, &entry)?.0)?,
+                    None => None,
+                }
+            } else {
+                match txn.get(table, &key_of(number)).map_err(|e| code_of(&e))? {
+                    Some(value) => {
+                        let value = value.as_slice().ok_or(sys::SQLITE_CORRUPT)?;
+                        sums::text_of(&value[..sums::len_of(value)?])?
+                    }
+                    None => None,
+                }
+            }
+        });
+        if let Some(text) = text {
+            let place = to.get_mut(..=text.len()).ok_or(sys::SQLITE_INTERNAL)?;
+            place[..text.len()].copy_from_slice(text.as_bytes());
+            place[text.len()] = 0;
+        }
         Ok(())
     })
 }

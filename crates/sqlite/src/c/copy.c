@@ -41,6 +41,11 @@ static int hgTakeApart(const u8 *a, u32 n, HgSchemaRow *pRow){
   return 1;
 }
 
+/* Whether a record of the schema is that of an index: its type begins with an "i". */
+static int hgIsDerived(const u8 *a, const HgSchemaRow *pRow){
+  return pRow->root!=0 && pRow->at[1]>pRow->at[0] && a[pRow->at[0]]=='i';
+}
+
 /* The same record with another root; the caller frees it. */
 static u8 *hgWithRoot(const u8 *a, const HgSchemaRow *pRow, u32 root, u32 *pn){
   u8 types[5*9];
@@ -140,11 +145,14 @@ static int hgCopyWrite(BtCursor *pCur, i64 rowid, const u8 *a, u32 n, int isInde
 }
 
 /* Copies a tree into one that is empty. */
-static int hgCopyTree(HgCopy *c, u32 from, u32 to, int isIndex){
+static int hgCopyTree(HgCopy *c, u32 from, u32 to, int isIndex, int isDerived){
   BtCursor *pRead = 0, *pWrite = 0;
   int rc, isEmpty = 0;
   pRead = hgCopyCursor(c, c->pFrom, from, 0, isIndex, &rc);
   if( rc==SQLITE_OK ) pWrite = hgCopyCursor(c, c->pTo, to, 1, isIndex, &rc);
+  if( rc==SQLITE_OK && isDerived && isStore(c->pTo) ){
+    hg_cursor_derived(cursorOf(pWrite)->position);
+  }
   if( rc==SQLITE_OK ) rc = sqlite3BtreeFirst(pRead, &isEmpty);
   while( rc==SQLITE_OK && !isEmpty ){
     u32 n;
@@ -163,10 +171,11 @@ static int hgCopySchemaRow(HgCopy *c, BtCursor *pWrite, i64 rowid, u32 n){
   HgSchemaRow row;
   u8 *record = 0;
   u32 to = 0;
-  int isIndex = 0;
+  int isIndex = 0, isDerived;
   int rc = SQLITE_OK;
   u8 *a = c->buffer;
   if( !hgTakeApart(a, n, &row) ) return SQLITE_CORRUPT_BKPT;
+  isDerived = hgIsDerived(a, &row);
   if( row.root ){
     rc = hgIsIndex(c->pFrom, row.root, &isIndex);
     to = row.root;
@@ -183,7 +192,7 @@ static int hgCopySchemaRow(HgCopy *c, BtCursor *pWrite, i64 rowid, u32 n){
   }
   if( rc==SQLITE_OK ) rc = hgCopyWrite(pWrite, rowid, record ? record : a, n, 0);
   sqlite3_free(record);
-  if( rc==SQLITE_OK && row.root ) rc = hgCopyTree(c, row.root, to, isIndex);
+  if( rc==SQLITE_OK && row.root ) rc = hgCopyTree(c, row.root, to, isIndex, isDerived);
   return rc;
 }
 
@@ -218,7 +227,7 @@ static int hgCopy(Btree *pTo, Btree *pFrom){
     BTREE_DEFAULT_CACHE_SIZE
   };
   HgCopy copy;
-  u32 version = 0, number;
+  u32 version = 0, number, kind;
   int rc, i;
   memset(&copy, 0, sizeof(copy));
   copy.pTo = pTo;
@@ -226,7 +235,10 @@ static int hgCopy(Btree *pTo, Btree *pFrom){
   copy.pInfo = sqlite3KeyInfoAlloc(pTo->db, 1, 0);
   if( copy.pInfo==0 ) return SQLITE_NOMEM_BKPT;
   sqlite3BtreeGetMeta(pTo, BTREE_SCHEMA_VERSION, &version);
+  /* What is said about checksums comes along from a store; a file of SQLite's says nothing. */
+  kind = hgKind(isStore(pFrom) ? pFrom : pTo);
   rc = hgEmpty(pTo);
+  if( rc==SQLITE_OK && isStore(pTo) ) rc = sqlite3BtreeUpdateMeta(pTo, HG_ROW_CHECKSUM, kind);
   for(i=0; rc==SQLITE_OK && i<ArraySize(aNumber); i++){
     sqlite3BtreeGetMeta(pFrom, aNumber[i], &number);
     rc = sqlite3BtreeUpdateMeta(pTo, aNumber[i], number);
@@ -424,7 +436,75 @@ SQLITE_API unsigned char *sqlite3_serialize(
   return pOut;
 }
 
-/* VACUUM of a store gives free pages at the end of the file back. */
+/* The roots of the indexes whose entries are derived from rows, as the schema's tree has them. */
+static int hgDerived(Btree *p, u32 **paRoot, int *pn){
+  HgCopy copy;
+  BtCursor *pRead;
+  i64 count = 0;
+  int rc, isEmpty = 0;
+  *pn = 0;
+  memset(&copy, 0, sizeof(copy));
+  pRead = hgCopyCursor(&copy, p, SCHEMA_ROOT, 0, 0, &rc);
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeCount(p->db, pRead, &count);
+  *paRoot = sqlite3Malloc(sizeof(u32)*((u64)count+1));
+  if( rc==SQLITE_OK && *paRoot==0 ) rc = SQLITE_NOMEM_BKPT;
+  if( rc==SQLITE_OK ) rc = sqlite3BtreeFirst(pRead, &isEmpty);
+  while( rc==SQLITE_OK && !isEmpty && *pn<count ){
+    HgSchemaRow row;
+    u32 n;
+    rc = hgCopyRead(&copy, pRead, &n);
+    if( rc==SQLITE_OK && hgTakeApart(copy.buffer, n, &row) && hgIsDerived(copy.buffer, &row) ){
+      (*paRoot)[(*pn)++] = row.root;
+    }
+    if( rc==SQLITE_OK ) rc = sqlite3BtreeNext(pRead, 0);
+  }
+  hgCopyClose(pRead);
+  sqlite3_free(copy.buffer);
+  return rc==SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* Whether VACUUM has rows to see to: some may carry checksums. */
+static int hgMayHaveSums(Btree *p, int *pMay){
+  int isOurs = p->inTrans==TRANS_NONE;
+  int rc = sqlite3BtreeBeginTrans(p, 0, 0);
+  if( rc==SQLITE_OK ){
+    *pMay = (int)hg_may_have_sums(storeOf(p)->conn);
+    if( isOurs ) rc = sqlite3BtreeCommit(p);
+  }
+  return rc;
+}
+
+/* Gives all rows the checksum that rows get now. */
+static int hgRenewRows(Btree *p){
+  u32 *aDerived = 0;
+  int n = 0, isNeeded = 0;
+  int rc = hgMayHaveSums(p, &isNeeded);
+  if( rc!=SQLITE_OK || !isNeeded ) return rc;
+  rc = sqlite3BtreeBeginTrans(p, 2, 0);
+  if( rc==SQLITE_OK ) rc = hgDerived(p, &aDerived, &n);
+  if( rc==SQLITE_OK ) rc = hg_renew_rows(storeOf(p)->conn, aDerived, n);
+  sqlite3_free(aDerived);
+  if( rc==SQLITE_OK ) return sqlite3BtreeCommit(p);
+  sqlite3BtreeRollback(p, SQLITE_OK, 0);
+  return rc;
+}
+
+/* VACUUM INTO: SQLite copies row by row, and a store that it makes for this gets the same checksums. */
+static int hgVacuumInto(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *pOut){
+  Btree *p = db->aDb[iDb].pBt;
+  int isOurs = p->inTrans==TRANS_NONE;
+  int rc = sqlite3BtreeBeginTrans(p, 0, 0);
+  if( rc==SQLITE_OK ){
+    hgVacuumKind = hgKind(p);
+    if( isOurs ) rc = sqlite3BtreeCommit(p);
+  }
+  if( rc==SQLITE_OK ) rc = native_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
+  hgVacuumKind = 0;
+  return rc;
+}
+
+/* VACUUM of a store sees to the checksums of its rows and gives free pages at the end of the file
+** back. */
 SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
   char **pzErrMsg,
   sqlite3 *db,
@@ -432,7 +512,9 @@ SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
   sqlite3_value *pOut
 ){
   Btree *p = db->aDb[iDb].pBt;
-  if( p==0 || !isStore(p) || pOut ) return native_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
+  int rc;
+  if( p && isStore(p) && pOut ) return hgVacuumInto(pzErrMsg, db, iDb, pOut);
+  if( p==0 || !isStore(p) ) return native_sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
   if( !db->autoCommit ){
     sqlite3SetString(pzErrMsg, db, "cannot VACUUM from within a transaction");
     return SQLITE_ERROR;
@@ -442,84 +524,6 @@ SQLITE_PRIVATE SQLITE_NOINLINE int sqlite3RunVacuum(
     return SQLITE_ERROR;
   }
   if( (p->pBt->btsFlags & BTS_READ_ONLY)!=0 ) return SQLITE_READONLY;
-  return hg_compact(storeOf(p)->conn);
-}
-
-/*
-** PRAGMA engine: which engine a database has; and for one that has nothing in it, another one.
-*/
-static int hgChangeEngine(sqlite3 *db, Db *pDb, int engine, char **pzErr){
-  Btree *pNew = 0, *pOld = pDb->pBt;
-  const char *zFile = sqlite3BtreeGetFilename(pOld);
-  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MAIN_DB;
-  int rc;
-  if( isStore(pOld) || zFile==0 || zFile[0]==0 || hg_kind(zFile)!=0 || pOld->inTrans!=TRANS_NONE
-   || sqlite3BtreeIsReadonly(pOld) || engine!=HG_ENGINE_STORE ){
-    *pzErr = sqlite3_mprintf("the engine of this database cannot be changed; VACUUM INTO makes a "
-                             "copy with another one");
-    return SQLITE_ERROR;
-  }
-  rc = hgOpen(db->pVfs, zFile, zFile, db, &pNew, flags);
-  if( rc!=SQLITE_OK ){
-    *pzErr = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
-    return rc;
-  }
-  sqlite3BtreeClose(pOld);
-  pDb->pBt = pNew;
-  pDb->pSchema = sqlite3SchemaGet(db, pNew);
-  return sqlite3BtreeSetPagerFlags(pNew, pDb->safety_level | (db->flags & PAGER_FLAGS_MASK));
-}
-
-static int hgPragmaEngine(sqlite3 *db, const char *zDbName, char **azArg){
-  int i = zDbName ? sqlite3FindDbName(db, zDbName) : 0;
-  int engine;
-  if( i<0 || db->aDb[i].pBt==0 ) return SQLITE_NOTFOUND;
-  if( azArg[2] ){
-    engine = hgEngineByName(azArg[2]);
-    if( engine==HG_ENGINE_NONE || engine==HG_ENGINE_UNKNOWN ){
-      azArg[0] = sqlite3_mprintf("there is no engine \"%s\": hedgerow or sqlite", azArg[2]);
-      return SQLITE_ERROR;
-    }
-    if( (engine==HG_ENGINE_STORE)!=isStore(db->aDb[i].pBt) ){
-      int rc = hgChangeEngine(db, &db->aDb[i], engine, &azArg[0]);
-      if( rc!=SQLITE_OK ) return rc;
-    }
-  }
-  azArg[0] = sqlite3_mprintf("%s", isStore(db->aDb[i].pBt) ? "hedgerow" : "sqlite");
-  return azArg[0] ? SQLITE_OK : SQLITE_NOMEM_BKPT;
-}
-
-/* What a store answers in place of a file; SQLITE_NOTFOUND for everything else. */
-static int hgFileControl(sqlite3 *db, const char *zDbName, int op, void *pArg){
-  Btree *p;
-  if( op==SQLITE_FCNTL_PRAGMA && sqlite3_stricmp(((char**)pArg)[1], "engine")==0 ){
-    return hgPragmaEngine(db, zDbName, (char**)pArg);
-  }
-  p = sqlite3DbNameToBtree(db, zDbName);
-  if( p==0 || !isStore(p) ) return SQLITE_NOTFOUND;
-  switch( op ){
-    case SQLITE_FCNTL_MMAP_SIZE:
-      /* It is mapped whole; SQLite is told what it has set. */
-      *(i64*)pArg = db->szMmap;
-      return SQLITE_OK;
-    case SQLITE_FCNTL_LOCKSTATE:
-      *(int*)pArg = p->inTrans;
-      return SQLITE_OK;
-    default:
-      return SQLITE_NOTFOUND;
-  }
-}
-
-SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
-#ifdef SQLITE_ENABLE_API_ARMOR
-  if( !sqlite3SafetyCheckOk(db) ) return SQLITE_MISUSE_BKPT;
-#endif
-  if( pArg ){
-    int rc;
-    sqlite3_mutex_enter(db->mutex);
-    rc = hgFileControl(db, zDbName, op, pArg);
-    sqlite3_mutex_leave(db->mutex);
-    if( rc!=SQLITE_NOTFOUND ) return rc;
-  }
-  return native_sqlite3_file_control(db, zDbName, op, pArg);
+  rc = hgRenewRows(p);
+  return rc==SQLITE_OK ? hg_compact(storeOf(p)->conn) : rc;
 }

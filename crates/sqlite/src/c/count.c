@@ -97,6 +97,7 @@ static int hgIsInRange(Vdbe *p, VdbeCursor *pC, const VdbeOp *pEnd, int *pRc){
   if( pEnd==0 ) return 1;
   if( op==OP_IdxGT || op==OP_IdxGE || op==OP_IdxLT || op==OP_IdxLE ){
     UnpackedRecord r;
+    if( pRow->check && (*pRc = hgVerify(pC->uc.pCursor))!=SQLITE_OK ) return 0;
     memset(&r, 0, sizeof(r));
     r.pKeyInfo = pC->pKeyInfo;
     r.nField = (u16)pEnd->p4.i;
@@ -157,7 +158,7 @@ static void hgCountLeft(sqlite3_context *pCtx, int nArg, sqlite3_value **apArg){
     rc = isBack ? sqlite3BtreePrevious(pC->uc.pCursor, 0) : sqlite3BtreeNext(pC->uc.pCursor, 0);
     if( rc!=SQLITE_OK ) break;
     rc = hgLoad(pC->uc.pCursor);
-    if( rc==SQLITE_OK && !hgIsInRange(p, pC, pEnd, &rc) ) rc = SQLITE_DONE;
+    if( rc==SQLITE_OK && !hgIsInRange(p, pC, pEnd, &rc) && rc==SQLITE_OK ) rc = SQLITE_DONE;
     if( rc==SQLITE_OK ) n++;
   }
   if( rc==SQLITE_OK ) rc = hgLeftInRange(p, pOp, isBack, &at, &left);

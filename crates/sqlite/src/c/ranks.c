@@ -4,6 +4,7 @@
 **    hedgerow_count(NAME [, VALUE...])   how many entries there are, or have these values
 **    hedgerow_rank(NAME, VALUE...)       how many come before these values
 **    hedgerow_nth(NAME, N [, COLUMN])    the entry with N before it: its rowid, or a column
+**    hedgerow_row_checksum(NAME, VALUE...)  the checksum of the entry with these values
 **
 ** NAME is that of a table or an index, with its database before it if needed. Entries of a table are
 ** those of its rowids, or of its primary key WITHOUT ROWID. Each answer takes a walk or two from the
@@ -12,6 +13,7 @@
 #define HG_ASK_COUNT 0
 #define HG_ASK_RANK  1
 #define HG_ASK_NTH   2
+#define HG_ASK_SUM   3
 
 /* What a name stands for. */
 typedef struct HgNamed HgNamed;
@@ -43,6 +45,13 @@ static int hgFindNamed(sqlite3 *db, const char *zName, const char *zDb, HgNamed 
   pSchema = pNamed->pIdx ? pNamed->pIdx->pSchema : pNamed->pTab->pSchema;
   pNamed->iDb = sqlite3SchemaToIndex(db, pSchema);
   return 1;
+}
+
+/* Whether a database is being read, and its schema is the one that is known. */
+static int hgIsHeld(sqlite3 *db, int iDb){
+  Btree *p = iDb<0 ? 0 : db->aDb[iDb].pBt;
+  return p && isStore(p) && p->inTrans!=TRANS_NONE && DbHasProperty(db, iDb, DB_SchemaLoaded)
+      && (u32)db->aDb[iDb].pSchema->schema_cookie==hg_schema_version(storeOf(p)->conn);
 }
 
 /* Begins to read a database, which brings its schema up to date; the statement holds both. */
@@ -119,6 +128,14 @@ static int hgGiveColumn(sqlite3_context *ctx, KeyInfo *pInfo, HgRow *pRow, int i
   return SQLITE_OK;
 }
 
+/* Answers with the checksum of an entry, if it has one. */
+static int hgGiveSum(sqlite3_context *ctx, HgConn *conn, u32 root, int isIndex, i64 number){
+  char z[80];
+  int rc = hg_root_sum(conn, root, isIndex, number, z);
+  if( rc==SQLITE_OK && z[0] ) sqlite3_result_text(ctx, z, -1, SQLITE_TRANSIENT);
+  return rc;
+}
+
 /* Answers for an index, or a table without rowids. */
 static int hgAskIndex(
   sqlite3_context *ctx,
@@ -149,7 +166,9 @@ static int hgAskIndex(
     rc = SQLITE_OK;
   }else{
     rc = hgRanks(conn, db, pIdx, pInfo, nVal, apVal, aRank);
-    if( rc==SQLITE_OK ){
+    if( rc==SQLITE_OK && ask==HG_ASK_SUM ){
+      if( aRank[1]-aRank[0]==1 ) rc = hgGiveSum(ctx, conn, pIdx->tnum, 1, aRank[0]);
+    }else if( rc==SQLITE_OK ){
       sqlite3_result_int64(ctx, ask==HG_ASK_RANK ? aRank[0] : aRank[1]-aRank[0]);
     }
   }
@@ -180,6 +199,7 @@ static int hgAskRows(
     return SQLITE_OK;
   }
   rowid = sqlite3_value_int64(apVal[0]);
+  if( ask==HG_ASK_SUM ) return hgGiveSum(ctx, conn, root, 0, rowid);
   rc = hg_root_rank(conn, root, 0, rowid, &rank);
   if( rc==SQLITE_OK && ask==HG_ASK_COUNT ){
     if( rowid<LARGEST_INT64 ){
@@ -235,7 +255,9 @@ static int hgAnswer(
   Btree *p = db->aDb[pNamed->iDb].pBt;
   i64 n = 0;
   int rc;
-  if( IsVirtual(pNamed->pTab) ) return hgAskVirtual(ctx, ask, pNamed->pTab, nVal, apVal);
+  if( IsVirtual(pNamed->pTab) && ask!=HG_ASK_SUM ){
+    return hgAskVirtual(ctx, ask, pNamed->pTab, nVal, apVal);
+  }
   if( p==0 || !isStore(p) || !IsOrdinaryTable(pNamed->pTab) ){
     sqlite3_result_error(ctx, "the name is not that of a table or an index in a store", -1);
     return SQLITE_OK;
@@ -250,7 +272,7 @@ static int hgAnswer(
   return hgAskRows(ctx, ask, storeOf(p)->conn, pNamed->pTab->tnum, nVal, apVal);
 }
 
-/* The three functions; which one it is, its user data says. */
+/* The functions; which one it is, its user data says. */
 static void hgAskFunc(sqlite3_context *ctx, int argc, sqlite3_value **argv){
   sqlite3 *db = sqlite3_context_db_handle(ctx);
   int ask = SQLITE_PTR_TO_INT(sqlite3_user_data(ctx));
@@ -259,7 +281,10 @@ static void hgAskFunc(sqlite3_context *ctx, int argc, sqlite3_value **argv){
   char *zDb = 0;
   sqlite3_stmt *pStmt = 0;
   HgNamed named;
-  int rc, isFound, iHeld;
+  int rc, isFound, iHeld, i;
+  for(i=1; i<argc && ask==HG_ASK_SUM; i++){
+    if( sqlite3_value_type(argv[i])==SQLITE_NULL ) return;
+  }
   if( zName==0 || (ask!=HG_ASK_COUNT && argc<2) ){
     sqlite3_result_error(ctx, "a name and a value are needed", -1);
     return;
@@ -279,9 +304,9 @@ static void hgAskFunc(sqlite3_context *ctx, int argc, sqlite3_value **argv){
       zDb = 0;
     }
   }
-  rc = hgHold(db, zDb ? zDb : "main", &pStmt);
-  isFound = rc==SQLITE_OK && hgFindNamed(db, zTail, zDb, &named);
   iHeld = sqlite3FindDbName(db, zDb ? zDb : "main");
+  rc = hgIsHeld(db, iHeld) ? SQLITE_OK : hgHold(db, zDb ? zDb : "main", &pStmt);
+  isFound = rc==SQLITE_OK && hgFindNamed(db, zTail, zDb, &named);
   if( isFound && named.iDb!=iHeld ){
     sqlite3_finalize(pStmt);
     pStmt = 0;
@@ -303,11 +328,13 @@ static void hgAskFunc(sqlite3_context *ctx, int argc, sqlite3_value **argv){
 
 /* Every connection has these functions, and plain tables as virtual ones. */
 int hg_register(sqlite3 *db){
-  static const char *const azName[3] = { "hedgerow_count", "hedgerow_rank", "hedgerow_nth" };
+  static const char *const azName[4] = {
+    "hedgerow_count", "hedgerow_rank", "hedgerow_nth", "hedgerow_row_checksum"
+  };
   int i, rc = SQLITE_OK;
-  for(i=0; rc==SQLITE_OK && i<3; i++){
-    rc = sqlite3_create_function(db, azName[i], -1, SQLITE_UTF8, SQLITE_INT_TO_PTR(i), hgAskFunc,
-                                 0, 0);
+  for(i=0; rc==SQLITE_OK && i<4; i++){
+    int flags = SQLITE_UTF8 | (i==HG_ASK_SUM ? SQLITE_INNOCUOUS : 0);
+    rc = sqlite3_create_function(db, azName[i], -1, flags, SQLITE_INT_TO_PTR(i), hgAskFunc, 0, 0);
   }
   if( rc==SQLITE_OK ) rc = sqlite3_create_module(db, "hedgerow", hg_plain_module(), 0);
   return rc;

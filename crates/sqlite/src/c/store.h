@@ -10,6 +10,11 @@ typedef struct HgRow {
   u32 local;            /* how many of them there are */
   u32 len;              /* how many bytes it has */
   i64 rowid;            /* the number of the row, in a table */
+  const u8 *sum;        /* its checksum as it is stored */
+  u8 nSum;              /* how many bytes that has, which may be 0 */
+  u8 check;             /* not 0: it has to be compared before it is read */
+  u8 isEntry;           /* it is of an index */
+  size_t place;         /* the address at which the store has it */
 } HgRow;
 
 /* The first column of what is looked for, if that alone decides most comparisons. */
@@ -75,6 +80,7 @@ int hg_append_key(HgConn*, HgPosition*, const HgProbe*);
 int hg_delete(HgConn*, HgPosition*, const HgProbe*);
 int hg_write_part(HgConn*, HgPosition*, i64 rowid, u32 from, const void*, u32 len);
 HgPosition *hg_cursor(u32 root, int isIndex);
+void hg_cursor_derived(HgPosition*);
 void hg_cursor_close(HgPosition*);
 int hg_step(HgConn*, HgPosition*, int step, const HgProbe*, HgRow*, int *isThere);
 int hg_back(HgConn*, HgPosition*, const HgProbe*, int steps);
@@ -82,6 +88,11 @@ int hg_next_rows(HgConn*, HgPosition*, const HgProbe*, HgRow*, int most, int *n)
 int hg_seek_row(HgConn*, HgPosition*, i64 rowid, HgRow*, int *result);
 int hg_seek_key(HgConn*, HgPosition*, const HgProbe*, HgRow*, int *result);
 int hg_is_empty(HgConn*, HgPosition*, int *isEmpty);
+int hg_verify(HgConn*, HgPosition*, HgRow*);
+int hg_renew_rows(HgConn*, const u32 *derived, int n);
+u32 hg_may_have_sums(HgConn*);
+void hg_want_sums(HgConn*, u32 kind);
+int hg_root_sum(HgConn*, u32 root, int isIndex, i64 number, char *z);
 int hg_read_row(HgConn*, HgPosition*, i64 rowid, u32 from, u32 len, void *out);
 int hg_check(HgConn*, const u32 *roots, i64 *counts, int n,
              void (*report)(void*, const char*, int), void*);

@@ -14,4 +14,5 @@ mod plain;
 mod probes;
 mod ranks;
 mod scripts;
+mod sums;
 mod transactions;

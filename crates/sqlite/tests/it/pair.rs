@@ -1,4 +1,5 @@
-//! A database twice: on a file of SQLite's, and on a store.
+//! A database twice: on a file of SQLite's, and on a store. With `SQL_ROW_CHECKSUM` the rows of
+//! stores carry checksums of that kind, in all tests.
 
 use std::path::PathBuf;
 
@@ -44,6 +45,11 @@ pub(crate) fn open(path: &std::path::Path, engine: &str) -> Connection {
     let db = Connection::open_with_flags(uri, flags).unwrap();
     let found: String = db.query_row("PRAGMA engine", [], |row| row.get(0)).unwrap();
     assert_eq!(found, engine);
+    if engine == "hedgerow"
+        && let Ok(kind) = std::env::var("SQL_ROW_CHECKSUM")
+    {
+        db.execute_batch(&format!("PRAGMA row_checksum={kind}")).unwrap();
+    }
     // Tests write much and lose nothing.
     db.execute_batch("PRAGMA synchronous=OFF").unwrap();
     db

@@ -1,0 +1,323 @@
+/*
+** Cursors: opening and moving them, and how records are compared. Included by hedgerow.c.
+*/
+SQLITE_PRIVATE int sqlite3BtreeCursorSize(void){
+  return ROUND8(sizeof(HgCursor));
+}
+
+SQLITE_PRIVATE int sqlite3BtreeCursor(
+  Btree *p,
+  Pgno iTable,
+  int wrFlag,
+  struct KeyInfo *pKeyInfo,
+  BtCursor *pCur
+){
+  BtShared *pBt = p->pBt;
+  BtCursor *pX;
+  if( !isStore(p) ) return native_sqlite3BtreeCursor(p, iTable, wrFlag, pKeyInfo, pCur);
+  if( iTable<1 ) return SQLITE_CORRUPT_BKPT;
+  memset(&pCur->info, 0, sizeof(pCur->info));
+  pCur->pgnoRoot = iTable;
+  pCur->iPage = -1;
+  pCur->pKeyInfo = pKeyInfo;
+  pCur->pBtree = p;
+  pCur->pBt = pBt;
+  pCur->curIntKey = pKeyInfo==0;
+  pCur->curFlags = BTCF_Store;
+  cursorOf(pCur)->position = hg_cursor(iTable, pKeyInfo!=0);
+  cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
+  cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
+  cursorOf(pCur)->isKnown = 0;
+  for(pX=pBt->pCursor; pX; pX=pX->pNext){
+    if( pX->pgnoRoot==iTable ){
+      pX->curFlags |= BTCF_Multiple;
+      pCur->curFlags |= BTCF_Multiple;
+    }
+  }
+  pCur->eState = CURSOR_INVALID;
+  pCur->pNext = pBt->pCursor;
+  pBt->pCursor = pCur;
+  if( wrFlag ) pCur->curFlags |= BTCF_WriteFlag;
+  return SQLITE_OK;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeCloseCursor(BtCursor *pCur){
+  BtCursor **pp;
+  if( pCur->pBtree==0 || !isStoreCursor(pCur) ) return native_sqlite3BtreeCloseCursor(pCur);
+  for(pp=&pCur->pBt->pCursor; *pp && *pp!=pCur; pp=&(*pp)->pNext){}
+  if( *pp ) *pp = pCur->pNext;
+  hg_cursor_close(cursorOf(pCur)->position);
+  sqlite3_free(pCur->pKey);
+  pCur->pBtree = 0;
+  return SQLITE_OK;
+}
+
+/* Compares two records as they are stored, for the order of an index in Rust. */
+int hg_compare(KeyInfo *pInfo, const void *a, int na, const void *b, int nb){
+  UnpackedRecord *pRec = sqlite3VdbeAllocUnpackedRecord(pInfo);
+  int c = 0;
+  if( pRec ){
+    sqlite3VdbeRecordUnpack(nb, b, pRec);
+    c = sqlite3VdbeRecordCompare(na, a, pRec);
+    sqlite3DbFree(pInfo->db, pRec);
+  }
+  return c;
+}
+
+/* A record that is stored, unpacked into the room of the connection. */
+static UnpackedRecord *hgUnpack(HgBtree *p, KeyInfo *pInfo, const void *pKey, int nKey){
+  UnpackedRecord *pRec = p->unpacked;
+  if( p->unpackedInfo!=pInfo ){
+    sqlite3DbFree(p->base.db, p->unpacked);
+    if( p->unpackedInfo ) sqlite3KeyInfoUnref(p->unpackedInfo);
+    p->unpackedInfo = 0;
+    pRec = p->unpacked = sqlite3VdbeAllocUnpackedRecord(pInfo);
+    if( pRec==0 ) return 0;
+    p->unpackedInfo = sqlite3KeyInfoRef(pInfo);
+  }
+  pRec->default_rc = 0;
+  pRec->nField = pInfo->nKeyField + 1;
+  sqlite3VdbeRecordUnpack(nKey, pKey, pRec);
+  return pRec;
+}
+
+/* SQLite's comparisons of records whose first column is an integer, or a text. */
+static int vdbeRecordCompareInt(int, const void*, UnpackedRecord*);
+static int vdbeRecordCompareString(int, const void*, UnpackedRecord*);
+
+/* What is looked for: an unpacked record, and if it is known the record as it is stored. */
+static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const void *pKey, i64 n){
+  pProbe->key = pKey;
+  pProbe->len = (size_t)n;
+  pProbe->record = pRec;
+  pProbe->compare = (int(*)(int,const void*,UnpackedRecord*))sqlite3VdbeFindCompare(pRec);
+  pProbe->info = pInfo;
+  pRec->errCode = 0;
+  pProbe->first.kind = HG_FIRST_OTHER;
+  pProbe->first.below = pRec->r1;
+  pProbe->first.above = pRec->r2;
+  if( pProbe->compare==vdbeRecordCompareInt ){
+    /* It reads up to eight bytes from where an integer begins, which may be after the end of a page:
+    ** integers are compared in Rust, and the rest by the comparison that reads what is there. */
+    pProbe->compare = sqlite3VdbeRecordCompare;
+    pProbe->first.kind = HG_FIRST_NUMBER;
+    pProbe->first.u.number = pRec->u.i;
+  }else if( pProbe->compare==vdbeRecordCompareString ){
+    pProbe->first.kind = HG_FIRST_TEXT;
+    pProbe->first.u.text = pRec->u.z;
+    pProbe->first.len = pRec->n;
+  }
+}
+
+/* The cursor is on the entry that its row shows. */
+static void hgStand(BtCursor *pCur){
+  pCur->eState = CURSOR_VALID;
+  cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
+  pCur->info.nKey = pCur->curIntKey ? cursorOf(pCur)->row.rowid : (i64)cursorOf(pCur)->row.len;
+}
+
+/* Takes over the result of a search. */
+static int hgFound(BtCursor *pCur, int rc, int result, int *pRes){
+  if( rc!=SQLITE_OK ) return rc;
+  if( result==2 ){
+    *pRes = -1;
+    pCur->eState = CURSOR_INVALID;
+  }else{
+    *pRes = result;
+    hgStand(pCur);
+    /* A search ends before what was looked for only at the end of the tree. */
+    cursorOf(pCur)->isLast = result<0;
+  }
+  return SQLITE_OK;
+}
+
+/* Steps of a cursor, as hg_step() knows them. */
+#define HG_FIRST    0
+#define HG_LAST     1
+#define HG_NEXT     2
+#define HG_PREVIOUS 3
+#define HG_STAY     4
+
+/* The rows ahead are no longer wanted; the engine's cursor is somewhere. */
+static void hgForget(BtCursor *pCur){
+  cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
+}
+
+/* How the place of a cursor is looked for again, where it may have to be; else null. */
+static const HgProbe *hgOrder(BtCursor *pCur, HgProbe *pProbe){
+  if( pCur->pKeyInfo==0 || pCur->pBtree->inTrans!=TRANS_WRITE ) return 0;
+  memset(pProbe, 0, sizeof(*pProbe));
+  pProbe->info = pCur->pKeyInfo;
+  return pProbe;
+}
+
+/* Makes a step; the cursor is on an entry then, or invalid. */
+static int hgStep(BtCursor *pCur, int step, int *pIsThere){
+  HgProbe probe;
+  int rc;
+  hgForget(pCur);
+  rc = hg_step(connOf(pCur), cursorOf(pCur)->position, step, hgOrder(pCur, &probe),
+               &cursorOf(pCur)->row, pIsThere);
+  if( rc==SQLITE_OK && *pIsThere ){
+    hgStand(pCur);
+  }else{
+    pCur->eState = CURSOR_INVALID;
+  }
+  return rc;
+}
+
+/* The same to the next entry, of which several are fetched. */
+static int hgStepAhead(BtCursor *pCur, int *pIsThere){
+  HgCursor *c = cursorOf(pCur);
+  HgProbe probe;
+  int rc, n, most;
+  if( c->atAhead<c->nAhead ){
+    c->row = c->aAhead[c->atAhead++];
+    *pIsThere = 1;
+    hgStand(pCur);
+    return SQLITE_OK;
+  }
+  /* Twice as many as the last time: who takes one step gets one row. */
+  most = c->nAhead ? MIN(2*c->nAhead, HG_AHEAD) : 1;
+  rc = hg_next_rows(connOf(pCur), c->position, hgOrder(pCur, &probe), c->aAhead, most, &n);
+  c->nAhead = (u8)n;
+  c->atAhead = 0;
+  if( rc==SQLITE_OK && n>0 ){
+    c->row = c->aAhead[c->atAhead++];
+    *pIsThere = 1;
+    hgStand(pCur);
+  }else{
+    *pIsThere = 0;
+    pCur->eState = CURSOR_INVALID;
+  }
+  return rc;
+}
+
+/* The engine's cursor comes back to where the cursor is. */
+static int hgComeBack(BtCursor *pCur){
+  HgCursor *c = cursorOf(pCur);
+  HgProbe probe;
+  int n = c->nAhead - c->atAhead;
+  c->nAhead = c->atAhead = 0;
+  return n>0 ? hg_back(connOf(pCur), c->position, hgOrder(pCur, &probe), n) : SQLITE_OK;
+}
+
+/* Reads the entry that the cursor is on, if its row does not show it. */
+static int hgLoad(BtCursor *pCur){
+  int isThere;
+  if( !cursorOf(pCur)->isStale ) return SQLITE_OK;
+  return hgStep(pCur, cursorOf(pCur)->isLast ? HG_LAST : HG_STAY, &isThere);
+}
+
+/* A step from a place that may have to be found again; sign is that of the step. */
+static int hgMove(BtCursor *pCur, int step, int sign){
+  int isThere = 0;
+  int rc;
+  if( pCur->eState!=CURSOR_VALID ){
+    rc = restoreCursorPosition(pCur);
+    if( rc!=SQLITE_OK ) return rc;
+    if( pCur->eState==CURSOR_INVALID ) return SQLITE_DONE;
+    if( pCur->eState==CURSOR_SKIPNEXT ){
+      pCur->eState = CURSOR_VALID;
+      if( sign*pCur->skipNext>0 ) return SQLITE_OK;
+    }
+  }
+  if( cursorOf(pCur)->isLast ){
+    /* The engine's cursor may be before what was appended. */
+    rc = hgLoad(pCur);
+    if( rc!=SQLITE_OK ) return rc;
+  }
+  if( step==HG_NEXT ){
+    rc = hgStepAhead(pCur, &isThere);
+  }else{
+    rc = hgComeBack(pCur);
+    if( rc==SQLITE_OK ) rc = hgStep(pCur, step, &isThere);
+  }
+  if( rc==SQLITE_OK && !isThere ) rc = SQLITE_DONE;
+  return rc;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias, int *pRes){
+  int rc, result;
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeTableMoveto(pCur, intKey, bias, pRes);
+  if( pCur->eState==CURSOR_VALID ){
+    i64 rowid = cursorOf(pCur)->row.rowid;
+    if( rowid==intKey ){
+      *pRes = 0;
+      return SQLITE_OK;
+    }
+    if( rowid<intKey && cursorOf(pCur)->isLast ){
+      *pRes = -1;
+      return SQLITE_OK;
+    }
+    if( rowid+1==intKey && rowid<intKey && !cursorOf(pCur)->isStale ){
+      /* Rows that are asked for in their order are not looked for. */
+      *pRes = 0;
+      rc = hgMove(pCur, HG_NEXT, 1);
+      if( rc!=SQLITE_DONE && (rc!=SQLITE_OK || cursorOf(pCur)->row.rowid==intKey) ) return rc;
+    }
+  }
+  pCur->eState = CURSOR_INVALID;
+  hgForget(pCur);
+  rc = hg_seek_row(connOf(pCur), cursorOf(pCur)->position, intKey, &cursorOf(pCur)->row, &result);
+  return hgFound(pCur, rc, result, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec, int *pRes){
+  HgProbe probe;
+  int rc, result;
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIndexMoveto(pCur, pRec, pRes);
+  pCur->eState = CURSOR_INVALID;
+  hgForget(pCur);
+  hgProbe(&probe, pRec, pCur->pKeyInfo, 0, 0);
+  rc = hg_seek_key(connOf(pCur), cursorOf(pCur)->position, &probe, &cursorOf(pCur)->row, &result);
+  if( rc==SQLITE_OK && pRec->errCode ) rc = pRec->errCode;
+  return hgFound(pCur, rc, result, pRes);
+}
+
+/* Moves to an end. */
+static int hgEnd(BtCursor *pCur, int step, int *pRes){
+  int isThere = 0;
+  int rc;
+  if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  sqlite3BtreeClearCursor(pCur);
+  rc = hgStep(pCur, step, &isThere);
+  *pRes = !isThere;
+  cursorOf(pCur)->isLast = step==HG_LAST;
+  return rc;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeFirst(BtCursor *pCur, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeFirst(pCur, pRes);
+  return hgEnd(pCur, HG_FIRST, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeLast(pCur, pRes);
+  if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast ){
+    *pRes = 0;
+    return SQLITE_OK;
+  }
+  return hgEnd(pCur, HG_LAST, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIsEmpty(pCur, pRes);
+  return hg_is_empty(connOf(pCur), cursorOf(pCur)->position, pRes);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
+  HgCursor *c = cursorOf(pCur);
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreeNext(pCur, flags);
+  if( pCur->eState==CURSOR_VALID && c->atAhead<c->nAhead ){
+    c->row = c->aAhead[c->atAhead++];
+    pCur->info.nKey = c->row.rowid;
+    return SQLITE_OK;
+  }
+  return hgMove(pCur, HG_NEXT, 1);
+}
+
+SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){
+  if( !isStoreCursor(pCur) ) return native_sqlite3BtreePrevious(pCur, flags);
+  return hgMove(pCur, HG_PREVIOUS, -1);
+}

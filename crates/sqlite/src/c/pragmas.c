@@ -1,0 +1,85 @@
+/*
+** Pragmas of stores, and what a store answers in place of a file. Included by hedgerow.c.
+*/
+
+/*
+** PRAGMA engine: which engine a database has; and for one that has nothing in it, another one.
+*/
+static int hgChangeEngine(sqlite3 *db, Db *pDb, int engine, char **pzErr){
+  Btree *pNew = 0, *pOld = pDb->pBt;
+  const char *zFile = sqlite3BtreeGetFilename(pOld);
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MAIN_DB;
+  int rc;
+  if( isStore(pOld) || zFile==0 || zFile[0]==0 || hg_kind(zFile)!=0 || pOld->inTrans!=TRANS_NONE
+   || sqlite3BtreeIsReadonly(pOld) || engine!=HG_ENGINE_STORE ){
+    *pzErr = sqlite3_mprintf("the engine of this database cannot be changed; VACUUM INTO makes a "
+                             "copy with another one");
+    return SQLITE_ERROR;
+  }
+  rc = hgOpen(db->pVfs, zFile, zFile, db, &pNew, flags);
+  if( rc!=SQLITE_OK ){
+    *pzErr = sqlite3_mprintf("%s", sqlite3ErrStr(rc));
+    return rc;
+  }
+  sqlite3BtreeClose(pOld);
+  pDb->pBt = pNew;
+  pDb->pSchema = sqlite3SchemaGet(db, pNew);
+  return sqlite3BtreeSetPagerFlags(pNew, pDb->safety_level | (db->flags & PAGER_FLAGS_MASK));
+}
+
+static int hgPragmaEngine(sqlite3 *db, const char *zDbName, char **azArg){
+  int i = zDbName ? sqlite3FindDbName(db, zDbName) : 0;
+  int engine;
+  if( i<0 || db->aDb[i].pBt==0 ) return SQLITE_NOTFOUND;
+  if( azArg[2] ){
+    engine = hgEngineByName(azArg[2]);
+    if( engine==HG_ENGINE_NONE || engine==HG_ENGINE_UNKNOWN ){
+      azArg[0] = sqlite3_mprintf("there is no engine \"%s\": hedgerow or sqlite", azArg[2]);
+      return SQLITE_ERROR;
+    }
+    if( (engine==HG_ENGINE_STORE)!=isStore(db->aDb[i].pBt) ){
+      int rc = hgChangeEngine(db, &db->aDb[i], engine, &azArg[0]);
+      if( rc!=SQLITE_OK ) return rc;
+    }
+  }
+  azArg[0] = sqlite3_mprintf("%s", isStore(db->aDb[i].pBt) ? "hedgerow" : "sqlite");
+  return azArg[0] ? SQLITE_OK : SQLITE_NOMEM_BKPT;
+}
+
+/* What a store answers in place of a file; SQLITE_NOTFOUND for everything else. */
+static int hgFileControl(sqlite3 *db, const char *zDbName, int op, void *pArg){
+  Btree *p;
+  if( op==SQLITE_FCNTL_PRAGMA && sqlite3_stricmp(((char**)pArg)[1], "engine")==0 ){
+    return hgPragmaEngine(db, zDbName, (char**)pArg);
+  }
+  if( op==SQLITE_FCNTL_PRAGMA && sqlite3_stricmp(((char**)pArg)[1], "row_checksum")==0 ){
+    return hgPragmaSums(db, zDbName, (char**)pArg);
+  }
+  p = sqlite3DbNameToBtree(db, zDbName);
+  if( p==0 || !isStore(p) ) return SQLITE_NOTFOUND;
+  switch( op ){
+    case SQLITE_FCNTL_MMAP_SIZE:
+      /* It is mapped whole; SQLite is told what it has set. */
+      *(i64*)pArg = db->szMmap;
+      return SQLITE_OK;
+    case SQLITE_FCNTL_LOCKSTATE:
+      *(int*)pArg = p->inTrans;
+      return SQLITE_OK;
+    default:
+      return SQLITE_NOTFOUND;
+  }
+}
+
+SQLITE_API int sqlite3_file_control(sqlite3 *db, const char *zDbName, int op, void *pArg){
+#ifdef SQLITE_ENABLE_API_ARMOR
+  if( !sqlite3SafetyCheckOk(db) ) return SQLITE_MISUSE_BKPT;
+#endif
+  if( pArg ){
+    int rc;
+    sqlite3_mutex_enter(db->mutex);
+    rc = hgFileControl(db, zDbName, op, pArg);
+    sqlite3_mutex_leave(db->mutex);
+    if( rc!=SQLITE_NOTFOUND ) return rc;
+  }
+  return native_sqlite3_file_control(db, zDbName, op, pArg);
+}
