@@ -1,6 +1,7 @@
 //! SQL on a store beside the same on files of SQLite's, with a write-ahead log and with a journal
 //! that is deleted after each transaction. SQLite is of the same source, compiled with the same
-//! options, and not cut. Runs are kept in a file and can be looked at later.
+//! options, and not cut. Or stores without and with checksums of rows beside each other. Runs are kept
+//! in a file and can be looked at later.
 
 mod plan;
 mod run;
@@ -18,6 +19,9 @@ use run::Run;
 /// The engines, ours first.
 const ENGINES: [&str; 3] = ["hedgerow", "wal", "delete"];
 
+/// A store without checksums of rows, and with each kind of them.
+const CHECKSUMS: [&str; 4] = ["hedgerow", "fast", "sha3", "blake3"];
+
 /// What is asked for.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -34,6 +38,9 @@ pub(crate) struct Options {
     /// What a commit waits for
     #[arg(long, default_value = "full", value_parser = ["off", "normal", "full"])]
     synchronous: String,
+    /// Measure stores with checksums of rows beside one without, in place of SQLite's files
+    #[arg(long)]
+    row_checksums: bool,
     /// The folder to work in
     #[arg(long)]
     folder: Option<PathBuf>,
@@ -62,9 +69,19 @@ struct Settings {
     rows: u32,
     rounds: u32,
     synchronous: String,
+    /// Stores with checksums of rows are measured, no files of SQLite's.
+    #[serde(default)]
+    row_checksums: bool,
     /// It says on standard error how far it is.
     #[serde(skip)]
     tells: bool,
+}
+
+impl Settings {
+    /// What is measured, first what the others are compared with.
+    fn engines(&self) -> &'static [&'static str] {
+        if self.row_checksums { &CHECKSUMS } else { &ENGINES }
+    }
 }
 
 /// Measures, or answers what is asked of earlier runs.
@@ -76,6 +93,7 @@ pub(crate) fn main(options: &Options) -> Result<()> {
         rows: options.rows,
         rounds: options.rounds,
         synchronous: options.synchronous.clone(),
+        row_checksums: options.row_checksums,
         tells: true,
     };
     let folder = match &options.folder {

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ENGINES, Settings};
+use super::Settings;
 use crate::compare::machine;
 use crate::compare::report::median;
 use crate::engine::Result;
@@ -66,7 +66,7 @@ impl Run {
     /// The geometric means of how many times faster the store is than each other engine, by the
     /// clock.
     pub(super) fn means(&self) -> Vec<f64> {
-        (1..ENGINES.len())
+        (1..self.settings.engines().len())
             .map(|engine| mean(self.rows.iter().filter_map(|row| row.ratio(engine))))
             .collect()
     }
@@ -74,15 +74,16 @@ impl Run {
     /// The run as programs read it, with the figures that follow from it.
     pub(super) fn report(&self) -> Value {
         let mut report = json!(self);
-        report["engines"] = json!(ENGINES);
+        let count = self.settings.engines().len();
+        report["engines"] = json!(self.settings.engines());
         report["geometric_means"] = json!(self.means());
         let rows = self.rows.iter().map(|row| {
-            let engines = 0..ENGINES.len();
+            let engines = 0..count;
             json!({
                 "test": row.name,
                 "ms": engines.clone().map(|engine| row.median(engine)).collect::<Vec<_>>(),
                 "processor_ms": engines.clone().map(|e| row.processor(e)).collect::<Vec<_>>(),
-                "ratios": (1..ENGINES.len()).map(|engine| row.ratio(engine)).collect::<Vec<_>>(),
+                "ratios": (1..count).map(|engine| row.ratio(engine)).collect::<Vec<_>>(),
                 "rounds": row.ms,
             })
         });
@@ -98,8 +99,9 @@ pub(super) fn mean(ratios: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Row {
-    pub(super) fn new(name: &str) -> Self {
-        let none = vec![Vec::new(); ENGINES.len()];
+    /// A row of nothing yet, for a number of engines.
+    pub(super) fn new(name: &str, engines: usize) -> Self {
+        let none = vec![Vec::new(); engines];
         Self { name: name.to_owned(), ms: none.clone(), processor_ms: none }
     }
 
@@ -127,7 +129,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_rounds_and_means_are_geometric() {
-        let mut row = Row::new("t");
+        let mut row = Row::new("t", 3);
         row.ms = vec![vec![1.0, 2.0, 4.0], vec![2.0, 2.0, 16.0], vec![8.0, 16.0, 32.0]];
         assert_eq!((row.ratio(1), row.ratio(2)), (Some(2.0), Some(8.0)));
         assert_eq!(row.median(1), 2.0);

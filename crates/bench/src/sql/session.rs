@@ -5,15 +5,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::Settings;
 use super::plan::{self, SIZES, Test};
 use super::run::{Row, Size};
-use super::{ENGINES, Settings};
 use crate::engine::Result;
 use crate::engines::sql::{Cell, Database, Library};
 
 /// One engine, and its file of this round.
 struct Side {
     engine: usize,
+    name: &'static str,
     folder: PathBuf,
     database: Option<Database>,
 }
@@ -64,20 +65,18 @@ fn processor() -> u64 {
 }
 
 impl Side {
-    fn name(&self) -> &'static str {
-        ENGINES[self.engine]
-    }
-
     /// Opens the file, which is made when something is put into it.
     fn open(&self, synchronous: &str) -> Result<Database> {
-        let (library, engine, journal) = match self.engine {
-            0 => (Library::Ours, "?engine=hedgerow", ""),
-            1 => (Library::Stock, "", "pragma journal_mode=wal;"),
-            _ => (Library::Stock, "", "pragma journal_mode=delete;"),
+        let (library, engine, before) = match self.name {
+            "hedgerow" => (Library::Ours, "?engine=hedgerow", String::new()),
+            name @ ("wal" | "delete") => {
+                (Library::Stock, "", format!("pragma journal_mode={name};"))
+            }
+            kind => (Library::Ours, "?engine=hedgerow", format!("pragma row_checksum={kind};")),
         };
         let uri = format!("file:{}{engine}", self.folder.join("db").display());
         let database = Database::open(library, &uri)?;
-        database.run(&format!("{journal} pragma synchronous={synchronous}"), &mut |_| {})?;
+        database.run(&format!("{before} pragma synchronous={synchronous}"), &mut |_| {})?;
         Ok(database)
     }
 
@@ -150,14 +149,15 @@ pub(super) fn run(settings: &Settings, folder: &Path) -> Result<(Vec<Row>, Vec<S
     for round in 0..settings.rounds as usize {
         let folder = tempfile::tempdir_in(folder)?;
         let side = |engine: usize| -> Result<Side> {
-            let folder = folder.path().join(ENGINES[engine]);
+            let name = settings.engines()[engine];
+            let folder = folder.path().join(name);
             std::fs::create_dir(&folder)?;
-            Ok(Side { engine, folder, database: None })
+            Ok(Side { engine, name, folder, database: None })
         };
-        let mut sides = (0..ENGINES.len()).map(side).collect::<Result<Vec<_>>>()?;
+        let mut sides = (0..settings.engines().len()).map(side).collect::<Result<Vec<_>>>()?;
         for (at, test) in plan::all().enumerate() {
             if rows.len() == at {
-                rows.push(Row::new(test.name));
+                rows.push(Row::new(test.name, settings.engines().len()));
             }
             sides.rotate_left(1);
             one(test, settings, &mut sides, &mut rows[at])?;
@@ -166,7 +166,7 @@ pub(super) fn run(settings: &Settings, folder: &Path) -> Result<(Vec<Row>, Vec<S
             }
             let size = SIZES.iter().find(|(after, _)| *after == test.name);
             if let Some((_, when)) = size.filter(|_| round == 0) {
-                let mut bytes = vec![0; ENGINES.len()];
+                let mut bytes = vec![0; sides.len()];
                 for side in &sides {
                     bytes[side.engine] = side.bytes()?;
                 }
@@ -181,7 +181,7 @@ pub(super) fn run(settings: &Settings, folder: &Path) -> Result<(Vec<Row>, Vec<S
 fn one(test: &Test, settings: &Settings, sides: &mut [Side], row: &mut Row) -> Result<()> {
     let mut answers = Vec::new();
     for side in sides {
-        let (name, engine) = (side.name(), side.engine);
+        let (name, engine) = (side.name, side.engine);
         let measured = side.measure(test, settings);
         let (taken, spent, answer) = measured.map_err(|e| format!("{}, {name}: {e}", test.name))?;
         row.ms[engine].push(taken);
@@ -216,10 +216,14 @@ mod tests {
     #[test]
     fn all_statements_run_and_all_answers_agree() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings { rows: 200, rounds: 1, synchronous: "off".into(), tells: false };
-        let (rows, sizes) = run(&settings, folder.path()).unwrap();
-        assert_eq!(rows.len(), plan::all().count());
-        assert!(rows.iter().all(|row| row.ms.iter().all(|rounds| rounds.len() == 1)));
-        assert!(sizes.iter().all(|size| size.bytes.iter().all(|bytes| *bytes > 0)));
+        for row_checksums in [false, true] {
+            let synchronous = "off".into();
+            let settings =
+                Settings { rows: 200, rounds: 1, synchronous, row_checksums, tells: false };
+            let (rows, sizes) = run(&settings, folder.path()).unwrap();
+            assert_eq!(rows.len(), plan::all().count());
+            assert!(rows.iter().all(|row| row.ms.iter().all(|rounds| rounds.len() == 1)));
+            assert!(sizes.iter().all(|size| size.bytes.iter().all(|bytes| *bytes > 0)));
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::ENGINES;
 use super::run::{Row, Run, mean};
 use crate::compare::report::short;
 use crate::engine::Result;
@@ -25,23 +24,24 @@ fn title(run: &Run) -> String {
 
 /// A table of a run: milliseconds, in brackets those of the processor, and ratios.
 pub(super) fn table(run: &Run) -> Result<String> {
+    let engines = run.settings.engines();
     let mut text = format!("{}\n\n", title(run));
     write!(text, "{:<53}", "ms (processor)")?;
-    ENGINES.iter().try_for_each(|engine| write!(text, "{engine:>19}"))?;
-    ENGINES[1..].iter().try_for_each(|engine| write!(text, "{:>13}", format!("{engine}/ours")))?;
+    engines.iter().try_for_each(|engine| write!(text, "{engine:>19}"))?;
+    engines[1..].iter().try_for_each(|engine| write!(text, "{:>13}", format!("{engine}/ours")))?;
     writeln!(text)?;
     for row in &run.rows {
         write!(text, "{:<53}", row.name)?;
-        for engine in 0..ENGINES.len() {
+        for engine in 0..engines.len() {
             let cell = format!("{} ({})", short(row.median(engine)), short(row.processor(engine)));
             write!(text, "{cell:>19}")?;
         }
-        for engine in 1..ENGINES.len() {
+        for engine in 1..engines.len() {
             write!(text, "{:>13}", row.ratio(engine).map_or("-".into(), short))?;
         }
         writeln!(text)?;
     }
-    write!(text, "{:<110}", "geometric mean")?;
+    write!(text, "{:<1$}", "geometric mean", 53 + 19 * engines.len())?;
     run.means().iter().try_for_each(|mean| write!(text, "{:>13}", short(*mean)))?;
     writeln!(text)?;
     for size in &run.sizes {
@@ -64,7 +64,8 @@ pub(super) fn list(runs: &[Run]) -> Result<String> {
         "id", "date", "rows", "synchronous", "rounds", "wal", "delete"
     );
     for run in runs {
-        let means = run.means();
+        let is_beside_files = !run.settings.row_checksums;
+        let means = if is_beside_files { run.means() } else { Vec::new() };
         let mean = |engine: usize| means.get(engine).map_or("-".into(), |mean| short(*mean));
         writeln!(
             text,
@@ -134,19 +135,20 @@ pub(super) fn page(runs: &[Run]) -> Result<String> {
          1 (a green bar) is a statement that is faster on the store.</p>"
     )?;
     for run in runs {
+        let engines = run.settings.engines();
         writeln!(text, "<h2>{}</h2>\n<table><tr><th>test</th>", escape(&title(run)))?;
-        ENGINES.iter().try_for_each(|engine| write!(text, "<th>{engine}</th>"))?;
-        ENGINES[1..]
+        engines.iter().try_for_each(|engine| write!(text, "<th>{engine}</th>"))?;
+        engines[1..]
             .iter()
             .try_for_each(|engine| write!(text, "<th>{engine}/ours</th><th></th>"))?;
         writeln!(text, "</tr>")?;
         for row in &run.rows {
             write!(text, "<tr><td>{}</td>", escape(&row.name))?;
-            for engine in 0..ENGINES.len() {
+            for engine in 0..engines.len() {
                 let (ms, spent) = (short(row.median(engine)), short(row.processor(engine)));
                 write!(text, "<td>{ms} ({spent})</td>")?;
             }
-            for engine in 1..ENGINES.len() {
+            for engine in 1..engines.len() {
                 let ratio = row.ratio(engine).unwrap_or(f64::NAN);
                 let width = (ratio.log2().abs() * 20.0).min(140.0);
                 let class = if ratio < 1.0 { "bar slow" } else { "bar" };
