@@ -3,8 +3,8 @@
 //!
 //! A tree of SQLite's is known by a number, its *root*; tree 1 is the schema. Here it is a table of
 //! the store named `sqlite/` and the root in decimal. The table `sqlite/meta` keeps SQLite's
-//! sixteen numbers, the root that the next tree gets, and in a store in which checksums of rows were
-//! ever on what it says about them.
+//! sixteen numbers, the root that the next tree gets, and in a store in which checksums of rows
+//! were ever on what it says about them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -134,15 +134,20 @@ impl Drop for Writing {
 const FLUSH_WAIT: Duration = Duration::from_secs(10);
 const FOREIGN_WAIT: Duration = Duration::from_millis(50);
 
+/// Read transactions that are kept beside the one that goes on.
+#[derive(Default)]
+struct Readers {
+    /// The snapshot of one that became a writing one: what was read from it may still be in use.
+    held: Option<Box<ReadTxn>>,
+    /// One at rest, for the next one.
+    rested: Option<Box<ReadTxn>>,
+}
+
 /// A connection.
 pub(crate) struct Conn {
     store: Store,
     pub(crate) body: Body,
-    /// The snapshot of a read transaction that became a writing one: what was read from it may
-    /// still be in use.
-    held: Option<Box<ReadTxn>>,
-    /// A read transaction at rest, for the next one.
-    rested: Option<Box<ReadTxn>>,
+    readers: Readers,
     /// The tables of roots that this transaction has opened; `None` if there is no table.
     tables: HashMap<u32, Option<Table>>,
     savepoints: Vec<Savepoint>,
@@ -158,8 +163,6 @@ pub(crate) struct Conn {
     data_version: u32,
     pub(crate) durability: Durability,
     pub(crate) sums: Sums,
-    /// The checksums that a store gets which has nothing in it yet.
-    pub(crate) wanted: Kind,
 }
 
 /// The name of the table of a root.
@@ -220,8 +223,7 @@ impl Conn {
         Ok(Self {
             store,
             body: Body::None,
-            held: None,
-            rested: None,
+            readers: Readers::default(),
             tables: HashMap::new(),
             savepoints: Vec::new(),
             writing: None,
@@ -231,7 +233,6 @@ impl Conn {
             data_version: 1,
             durability: Durability::Durable,
             sums: Sums::new(),
-            wanted: Kind::Off,
         })
     }
 
@@ -248,7 +249,7 @@ impl Conn {
 
     /// Begins to read.
     pub(crate) fn begin_read(&mut self) -> Answer {
-        let (reader, is_same) = match self.rested.take() {
+        let (reader, is_same) = match self.readers.rested.take() {
             Some(mut reader) => {
                 let is_same = reader.refresh().map_err(|e| code_of(&e))?;
                 (reader, is_same)
@@ -297,11 +298,11 @@ impl Conn {
         self.meta = Some(load_meta(&txn)?);
         self.note_commit(newest);
         match std::mem::replace(&mut self.body, Body::Write(Box::new(txn))) {
-            Body::Read(reader) => self.held = Some(reader),
+            Body::Read(reader) => self.readers.held = Some(reader),
             Body::None | Body::Write(_) => {}
         }
-        if self.wanted != Kind::Off && self.meta == Some(Meta::NEW) {
-            self.set_kind(self.wanted)?;
+        if self.sums.wanted != Kind::Off && self.meta == Some(Meta::NEW) {
+            self.set_kind(self.sums.wanted)?;
         }
         Ok(())
     }
@@ -348,7 +349,7 @@ impl Conn {
                 self.seen = number;
             }
         }
-        self.held = None;
+        self.readers.held = None;
         Ok(())
     }
 
@@ -360,7 +361,7 @@ impl Conn {
         self.savepoints.clear();
         self.turn_over();
         self.meta = None;
-        self.held = None;
+        self.readers.held = None;
         let _writing = self.writing.take();
         if goes_on {
             // While this one has the writer's turn no other one commits.
@@ -376,7 +377,7 @@ impl Conn {
     pub(crate) fn end_read(&mut self) {
         if let Body::Read(mut reader) = std::mem::replace(&mut self.body, Body::None) {
             reader.reset();
-            self.rested = Some(reader);
+            self.readers.rested = Some(reader);
         }
     }
 

@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn hg_open(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn hg_want_sums(conn: *mut Conn, kind: u32) {
     // SAFETY: as the caller says.
-    unsafe { at(conn) }.wanted = Kind::of(kind).unwrap_or(Kind::Off);
+    unsafe { at(conn) }.sums.wanted = Kind::of(kind).unwrap_or(Kind::Off);
 }
 
 /// Closes a connection.

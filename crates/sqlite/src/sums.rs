@@ -288,11 +288,13 @@ pub(crate) struct Sums {
     known: Known,
     /// A value that is put together.
     value: Vec<u8>,
+    /// What a store gets that has nothing in it yet.
+    pub(crate) wanted: Kind,
 }
 
 impl Sums {
     pub(crate) fn new() -> Self {
-        Self { known: Known::new(), value: Vec::new() }
+        Self { known: Known::new(), value: Vec::new(), wanted: Kind::Off }
     }
 
     /// The value of a row: its checksum, its record, and zeros that belong to the record.

@@ -1,7 +1,7 @@
 //! SQL on a store beside the same on files of SQLite's, with a write-ahead log and with a journal
 //! that is deleted after each transaction. SQLite is of the same source, compiled with the same
-//! options, and not cut. Or stores without and with checksums of rows beside each other. Runs are kept
-//! in a file and can be looked at later.
+//! options, and not cut. Or stores without and with checksums of rows beside each other. Runs are
+//! kept in a file and can be looked at later.
 
 mod plan;
 mod run;

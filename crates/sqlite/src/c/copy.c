@@ -489,7 +489,7 @@ static int hgRenewRows(Btree *p){
   return rc;
 }
 
-/* VACUUM INTO: SQLite copies row by row, and a store that it makes for this gets the same checksums. */
+/* VACUUM INTO: SQLite copies row by row, and a store that it makes for this has the same setting. */
 static int hgVacuumInto(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *pOut){
   Btree *p = db->aDb[iDb].pBt;
   int isOurs = p->inTrans==TRANS_NONE;

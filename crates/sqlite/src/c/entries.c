@@ -1,6 +1,6 @@
 /*
-** The entry that a cursor is on: reading and writing it; and PRAGMA integrity_check, which reads all.
-** Included by hedgerow.c.
+** The entry that a cursor is on: reading and writing it; and PRAGMA integrity_check, which reads
+** all. Included by hedgerow.c.
 */
 
 /*
@@ -17,8 +17,8 @@ SQLITE_PRIVATE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
   return cursorOf(pCur)->row.len;
 }
 
-/* Who fetches the bytes of an entry and gets none asks sqlite3BtreePayload() for them, which says what
-** is wrong. One caller looks at the first byte before, for the length of the record's header. */
+/* Who fetches the bytes of an entry and gets none asks sqlite3BtreePayload() for them, which says
+** what is wrong. One caller looks at the first byte before, for the length of the record's header. */
 SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
   static const u8 aNothing[] = { 2 };
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePayloadFetch(pCur, pAmt);

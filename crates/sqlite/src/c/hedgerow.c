@@ -2,8 +2,9 @@
 ** SQLite's b-tree over stores of Hedgerow.
 **
 ** This file is included into SQLite's source after its b-tree, whose functions that stand here and
-** in the files included below have got names with "native_" in front. Each of these is for both kinds
-** of b-tree: it calls the native one for a file of SQLite's, and a function of src/ffi.rs for a store.
+** in the files included below have got names with "native_" in front. Each of these is for both
+** kinds of b-tree: it calls the native one for a file of SQLite's, and a function of src/ffi.rs for
+** a store.
 **
 ** The b-tree of a store is a Btree with a BtShared of its own, so that everything in SQLite's b-tree
 ** that looks only at the list of cursors and at states (saving and tripping cursors, incremental

@@ -1,6 +1,6 @@
 /*
-** The column row_checksum, which every table of a store has that has no other column of the name. As
-** rowid it is not among those that * stands for. Included by hedgerow.c.
+** The column row_checksum, which every table of a store has that has no other column of the name.
+** As rowid it is not among those that * stands for. Included by hedgerow.c.
 **
 ** Where SQLite looks up what a name stands for, it becomes a call of the function
 ** hedgerow_row_checksum() of ranks.c, with the table and the row's rowid or primary key.

@@ -2,8 +2,8 @@
 ** Checksums of rows: PRAGMA row_checksum, and what a mismatch says. Included by hedgerow.c.
 **
 ** src/sums.rs stores a checksum before a row's record, or in the value of an index entry, and shows
-** the record without it. Once for each row that a cursor comes to, before its record is read, the two
-** are compared; a row of which nothing but its number is read is not looked at.
+** the record without it. Once for each row that a cursor comes to, before its record is read, the
+** two are compared; a row of which nothing but its number is read is not looked at.
 */
 
 /* What PRAGMA row_checksum can say, by the numbers of sums.rs. */
@@ -38,9 +38,9 @@ static u32 hgKind(Btree *p){
   return isStore(p) ? hg_number(storeOf(p)->conn, HG_ROW_CHECKSUM) : 0;
 }
 
-/* Before the first entry is put into an index: those that are derived from the rows of a table carry
-** the fast checksum, whichever rows carry. The rows of a table WITHOUT ROWID are not derived; nor is
-** what the schema does not know, but for an index that is just being filled. */
+/* Before the first entry is put into an index: those that are derived from the rows of a table
+** carry the fast checksum, whichever rows carry. The rows of a table WITHOUT ROWID are not derived;
+** nor is what the schema does not know, but for an index that is just being filled. */
 static void hgKnowTree(BtCursor *pCur){
   Schema *pSchema = (Schema*)pCur->pBt->pSchema;
   HashElem *k;

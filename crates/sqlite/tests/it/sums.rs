@@ -378,8 +378,8 @@ fn a_cursor_goes_on_while_the_setting_changes() {
     assert_eq!(one(&db, "pragma integrity_check"), "'ok'");
 }
 
-#[test]
-fn the_column_can_be_asked_for_wherever_a_column_can() {
+/// A store with tables of which some rows carry checksums.
+fn with_tables() -> (Pair, Connection) {
     let pair = Pair::new();
     let db = store(&pair, "fast");
     db.execute_batch(
@@ -391,6 +391,12 @@ fn the_column_can_be_asked_for_wherever_a_column_can() {
          pragma row_checksum=off; insert into t values(4,40); pragma row_checksum=fast;",
     )
     .unwrap();
+    (pair, db)
+}
+
+#[test]
+fn the_column_can_be_asked_for_wherever_a_column_can() {
+    let (_pair, db) = with_tables();
     let asked = [
         ("select * from t where a=1", "1|10"),
         ("select count(row_checksum),count(*) from t", "3|4"),
@@ -423,6 +429,11 @@ fn the_column_can_be_asked_for_wherever_a_column_can() {
     for (sql, answer) in asked {
         assert_eq!(one(&db, sql), answer, "{sql}");
     }
+}
+
+#[test]
+fn the_column_is_no_other_one_and_has_no_other_name() {
+    let (_pair, db) = with_tables();
     for sql in [
         "select y.row_checksum from (select * from t) y",
         "update t set row_checksum=1",
