@@ -356,9 +356,9 @@ calls! {
     /// entries are derived from rows.
     fn hg_renew_rows(conn, derived: *const u32, count: c_int) {
         let count = usize::try_from(count).map_err(|_| sys::SQLITE_MISUSE)?;
-        // SAFETY: as the caller says; there may be none, and no address.
         let derived = match count {
             0 => &[],
+            // SAFETY: as the caller says.
             _ => unsafe { std::slice::from_raw_parts(derived, count) },
         };
         renew::renew_rows(conn, derived)

@@ -204,9 +204,15 @@ mod tests {
     use crate::sql::run::Row;
 
     fn run(rows: u32, ms: f64) -> Run {
-        let settings = Settings { rows, rounds: 1, synchronous: "full".into(), tells: false };
+        let settings = Settings {
+            rows,
+            rounds: 1,
+            synchronous: "full".into(),
+            row_checksums: false,
+            tells: false,
+        };
         let mut run = Run::begin(settings).unwrap();
-        let mut row = Row::new("count(*)");
+        let mut row = Row::new("count(*)", 3);
         row.ms = vec![vec![ms], vec![2.0 * ms], vec![4.0 * ms]];
         run.rows.push(row);
         run
