@@ -1,5 +1,6 @@
 //! Where SQLite's source is cut: some of its functions get other names, and `hedgerow.c`, which
-//! stands for them together with the files that it includes, is included after them. Every other line stays as it is.
+//! stands for them together with the files that it includes, is included after them. Every other
+//! line stays as it is.
 
 /// The functions of the b-tree (`sqlite3Btree...`) that `hedgerow.c` has its own of. It calls
 /// SQLite's, under their new names, for files that are SQLite's.

@@ -411,7 +411,7 @@ mod tests {
             known.note(hash(n));
             assert!(known.has(hash(n), n as usize * 100));
             assert!(
-                known.near[n as usize * 100 >> NEAR_BITS & (known.near.len() - 1)]
+                known.near[((n as usize * 100) >> NEAR_BITS) & (known.near.len() - 1)]
                     .0
                     .contains(&hash(n))
             );
