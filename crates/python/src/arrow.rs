@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
 
 use hedgerow::stream::{Pairs, Run};
 use hedgerow::tree::{ReadTxn, Store};
@@ -12,7 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
-use crate::columns::{Column, Columns, Field, Reader};
+use crate::columns::{Column, Columns, Field, Reader, Spare};
 
 /// `ArrowSchema`.
 #[repr(C)]
@@ -96,9 +97,12 @@ fn schema_of(format: &str, name: &str, children: Vec<Schema>) -> Schema {
     }
 }
 
+/// A column of an array: its number, its rows, and where its memory goes afterwards.
+type Numbered = (usize, Column, Arc<Spare>);
+
 /// What an array keeps until it is released.
 struct KeptArray {
-    _column: Option<Column>,
+    column: Option<Numbered>,
     buffers: Vec<*const c_void>,
     children: Vec<*mut Array>,
 }
@@ -106,7 +110,7 @@ struct KeptArray {
 unsafe extern "C" fn release_array(array: *mut Array) {
     // SAFETY: the consumer releases an array that `array_of` made, once.
     unsafe {
-        let kept = Box::from_raw((*array).private_data.cast::<KeptArray>());
+        let mut kept = Box::from_raw((*array).private_data.cast::<KeptArray>());
         for child in &kept.children {
             if let Some(release) = (**child).release {
                 release(*child);
@@ -114,13 +118,16 @@ unsafe extern "C" fn release_array(array: *mut Array) {
             drop(Box::from_raw(*child));
         }
         (*array).release = None;
+        if let Some((n, column, spare)) = kept.column.take() {
+            spare.keep(n, column);
+        }
     }
 }
 
-fn array_of(length: usize, column: Option<Column>, children: Vec<Array>) -> Array {
+fn array_of(length: usize, column: Option<Numbered>, children: Vec<Array>) -> Array {
     // There are no nulls, so that the first buffer, which tells them, is missing.
     let mut buffers = vec![null()];
-    match &column {
+    match column.as_ref().map(|(_, column, _)| column) {
         Some(Column::Bytes { ends, data, .. }) => {
             buffers.extend([ends.as_ptr().cast(), data.as_ptr().cast()]);
         }
@@ -129,7 +136,7 @@ fn array_of(length: usize, column: Option<Column>, children: Vec<Array>) -> Arra
         None => {}
     }
     let children = children.into_iter().map(|child| Box::into_raw(Box::new(child)));
-    let mut kept = Box::new(KeptArray { _column: column, buffers, children: children.collect() });
+    let mut kept = Box::new(KeptArray { column, buffers, children: children.collect() });
     Array {
         length: length as i64,
         null_count: 0,
@@ -149,6 +156,7 @@ struct Producer {
     pairs: Pairs<Store>,
     run: Run<ReadTxn>,
     columns: Columns,
+    spare: Arc<Spare>,
     error: CString,
 }
 
@@ -156,7 +164,7 @@ struct Producer {
 const PAIRS_MAX: usize = 64 << 10;
 const BYTES_MAX: usize = 16 << 20;
 /// Pairs that are read from the store at a time.
-const RUN_PAIRS: usize = 1024;
+const RUN_PAIRS: usize = 128;
 const RUN_BYTES: u64 = 1 << 20;
 
 impl Producer {
@@ -169,13 +177,14 @@ impl Producer {
             if self.run.is_empty() {
                 break;
             }
-            for (key, value) in (0..self.run.len()).filter_map(|n| self.run.get(n)) {
-                self.columns.push(key, value)?;
-            }
+            let columns = &mut self.columns;
+            self.run.each(0..self.run.len(), |key, value| columns.push(key, value))?;
         }
         let length = self.columns.len();
-        let columns = self.columns.take().into_iter();
-        let columns = columns.map(|column| array_of(length, Some(column), Vec::new()));
+        let columns = self.columns.take(&self.spare).into_iter().enumerate();
+        let array =
+            |(n, column)| array_of(length, Some((n, column, Arc::clone(&self.spare))), Vec::new());
+        let columns = columns.map(array);
         Ok(array_of(length, None, columns.collect()))
     }
 }
@@ -249,7 +258,8 @@ pub(crate) fn export(
     pairs: Pairs<Store>,
     columns: Columns,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    let producer = Producer { pairs, run: Run::default(), columns, error: CString::default() };
+    let (run, spare, error) = (Run::default(), Arc::new(Spare::new()), CString::default());
+    let producer = Producer { pairs, run, columns, spare, error };
     let stream = Stream {
         get_schema: Some(get_schema),
         get_next: Some(get_next),

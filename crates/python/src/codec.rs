@@ -243,30 +243,49 @@ pub(crate) fn bytes_of<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]
     }
 }
 
-/// Strings up to this length are put together before Python's room for them is had.
+/// Room to put short strings of two pieces together, before Python's room for them is had.
+pub(crate) struct Room([u8; SHORT]);
+
 const SHORT: usize = 64;
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Self([0; SHORT])
+    }
+
+    /// A copy of a string of the store.
+    #[inline(always)]
+    pub(crate) fn joined<'py>(
+        &mut self,
+        py: Python<'py>,
+        bytes: Bytes<'_>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (first, second) = match bytes.parts() {
+            (whole, []) | ([], whole) => return Ok(PyBytes::new(py, whole)),
+            parts => parts,
+        };
+        let join = |room: &mut [u8]| {
+            let (front, back) = room.split_at_mut(first.len());
+            front.copy_from_slice(first);
+            back.copy_from_slice(second);
+        };
+        match self.0.get_mut(..bytes.len()) {
+            Some(room) => {
+                join(room);
+                Ok(PyBytes::new(py, room))
+            }
+            None => PyBytes::new_with(py, bytes.len(), |room| {
+                join(room);
+                Ok(())
+            }),
+        }
+    }
+}
 
 /// A copy of a string of the store.
 #[inline]
 pub(crate) fn joined<'py>(py: Python<'py>, bytes: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
-    match bytes.parts() {
-        (whole, []) | ([], whole) => Ok(PyBytes::new(py, whole)),
-        (first, second) => {
-            let mut room = [0; SHORT];
-            if let Some(room) = room.get_mut(..bytes.len()) {
-                let (front, back) = room.split_at_mut(first.len());
-                front.copy_from_slice(first);
-                back.copy_from_slice(second);
-                return Ok(PyBytes::new(py, room));
-            }
-            PyBytes::new_with(py, bytes.len(), |room| {
-                let (front, back) = room.split_at_mut(first.len());
-                front.copy_from_slice(first);
-                back.copy_from_slice(second);
-                Ok(())
-            })
-        }
-    }
+    Room::new().joined(py, bytes)
 }
 
 /// 1970 began.

@@ -1,5 +1,6 @@
 //! Pairs as columns of Arrow, and columns as pairs. A tuple is a column for each part.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hedgerow::key::KeyCode;
@@ -53,14 +54,33 @@ impl Column {
         }
     }
 
-    /// An empty one of the same kind.
+    /// Without rows; the room for them stays.
+    fn clear(&mut self) {
+        match self {
+            Self::Bytes { ends, data, .. } => {
+                ends.truncate(1);
+                data.clear();
+            }
+            Self::Words { data, .. } => data.clear(),
+            Self::Bits { data, len } => {
+                data.clear();
+                *len = 0;
+            }
+        }
+    }
+
+    /// An empty one of the same kind, with as much room.
     fn empty(&self) -> Self {
         match self {
-            Self::Bytes { is_text, .. } => {
-                Self::Bytes { ends: vec![0], data: Vec::new(), is_text: *is_text }
+            Self::Bytes { ends: old, data, is_text } => {
+                let mut ends = Vec::with_capacity(old.len());
+                ends.push(0);
+                Self::Bytes { ends, data: Vec::with_capacity(data.len()), is_text: *is_text }
             }
-            Self::Words { format, .. } => Self::Words { data: Vec::new(), format },
-            Self::Bits { .. } => Self::Bits { data: Vec::new(), len: 0 },
+            Self::Words { data, format } => {
+                Self::Words { data: Vec::with_capacity(data.len()), format }
+            }
+            Self::Bits { data, .. } => Self::Bits { data: Vec::with_capacity(data.len()), len: 0 },
         }
     }
 
@@ -163,6 +183,35 @@ fn micros(time: SystemTime) -> Result<i64, String> {
     micros.ok_or_else(|| "a time that 64 bits of microseconds do not reach".to_owned())
 }
 
+/// Columns whose rows nobody needs any more: their memory is there already, where new memory would
+/// have to be cleared by the system first.
+pub(crate) struct Spare(Mutex<Vec<(usize, Column)>>);
+
+/// At most this many columns are kept for each that is filled.
+const SPARE_MAX: usize = 2;
+
+impl Spare {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// Puts an empty column in the place of one, which it gives.
+    fn exchange(&self, n: usize, column: &mut Column) -> Column {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|(of, _)| *of == n).map(|at| kept.swap_remove(at).1);
+        std::mem::replace(column, found.unwrap_or_else(|| column.empty()))
+    }
+
+    /// Keeps a column whose rows are over.
+    pub(crate) fn keep(&self, n: usize, mut column: Column) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.iter().filter(|(of, _)| *of == n).count() < SPARE_MAX {
+            column.clear();
+            kept.push((n, column));
+        }
+    }
+}
+
 /// The columns of keys and values.
 pub(crate) struct Columns {
     key: Option<Shape>,
@@ -204,17 +253,17 @@ impl Columns {
         self.bytes
     }
 
-    /// Without rows.
+    /// Without rows, also those of a pair that was added in part.
     pub(crate) fn clear(&mut self) {
-        self.columns = self.columns.iter().map(Column::empty).collect();
+        self.columns.iter_mut().for_each(Column::clear);
         (self.len, self.bytes) = (0, 0);
     }
 
-    /// The rows; none are left.
-    pub(crate) fn take(&mut self) -> Vec<Column> {
-        let empty = self.columns.iter().map(Column::empty).collect();
+    /// The rows; none are left. Columns that were given back are filled next.
+    pub(crate) fn take(&mut self, spare: &Spare) -> Vec<Column> {
         (self.len, self.bytes) = (0, 0);
-        std::mem::replace(&mut self.columns, empty)
+        let columns = self.columns.iter_mut().enumerate();
+        columns.map(|(n, column)| spare.exchange(n, column)).collect()
     }
 
     /// Adds a pair.

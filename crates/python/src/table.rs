@@ -11,7 +11,7 @@ use hedgerow::tree::{
 };
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyString};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyString, PyTuple};
 
 use crate::arrow;
 use crate::buffer;
@@ -493,8 +493,18 @@ impl Table {
         };
         let mut waiting = Pairs::default();
         for pair in pairs.try_iter()? {
-            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
-            waiting.push(&self.key(&key)?, &self.value(&value)?);
+            let pair = pair?;
+            // The usual case, without references of their own to what a tuple holds.
+            match pair.cast::<PyTuple>() {
+                Ok(pair) if pair.len() == 2 => {
+                    let (key, value) = (pair.get_borrowed_item(0)?, pair.get_borrowed_item(1)?);
+                    waiting.push(&self.key(&key)?, &self.value(&value)?);
+                }
+                _ => {
+                    let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
+                    waiting.push(&self.key(&key)?, &self.value(&value)?);
+                }
+            }
             if waiting.is_full() {
                 self.put_all(py, &mut waiting)?;
             }

@@ -1,6 +1,8 @@
 //! Ranges of a table as Python's sequences, and going through them.
 
 use std::collections::Bound as End;
+use std::ops::Range;
+use std::sync::Arc;
 
 use hedgerow::stream::{Pairs, Run, Scan, Value, Values};
 use hedgerow::tree::{self, Bytes, Cursor, Snapshot};
@@ -8,11 +10,10 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyList, PySlice};
-use std::sync::Arc;
 
 use crate::arrow;
 use crate::buffer;
-use crate::codec::Codec;
+use crate::codec::{Codec, Room};
 use crate::columns::Columns;
 use crate::errors::{OrRaise, raise};
 use crate::table::{Codecs, Table, bounds, owned};
@@ -173,7 +174,8 @@ impl View {
                     self.kind != Kind::Keys && matches!(table.codecs.value, Codec::View);
                 if !is_viewed {
                     let (codecs, kind) = (Arc::clone(&table.codecs), self.kind);
-                    let chunks = Chunks { batches: Batches::new(pairs), codecs, kind };
+                    let (batches, room) = (Batches::new(pairs), Room::new());
+                    let chunks = Chunks { batches, codecs, kind, room };
                     return chained(Bound::new(py, chunks)?.as_any());
                 }
                 Source::Held(Box::new(pairs))
@@ -284,23 +286,33 @@ impl<S: hedgerow::stream::Source> Batches<S> {
         Self { pairs, run: Run::default(), at: 0, size: PAIRS_FIRST }
     }
 
-    /// Whether the next pair has yet to be read.
-    fn is_empty(&self) -> bool {
-        self.at == self.run.len()
-    }
-
-    /// The next pair, in a batch that is read if need be.
+    /// Has the next pair read if need be.
     #[inline]
-    pub(crate) fn next(&mut self, py: Python<'_>) -> PyResult<Option<(Bytes<'_>, Bytes<'_>)>> {
-        if self.is_empty() {
+    fn refill(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.at == self.run.len() {
             let (run, pairs, size) = (&mut self.run, &mut self.pairs, self.size);
             self.at = 0;
             py.detach(|| pairs.fill(run, size, BYTES_MAX)).or_raise(py)?;
             self.size = (2 * size).min(PAIRS_MAX);
         }
+        Ok(())
+    }
+
+    /// The next pair, in a run that is read if need be.
+    #[inline]
+    pub(crate) fn next(&mut self, py: Python<'_>) -> PyResult<Option<(Bytes<'_>, Bytes<'_>)>> {
+        self.refill(py)?;
         let pair = self.run.get(self.at);
         self.at += usize::from(pair.is_some());
         Ok(pair)
+    }
+
+    /// The places of the next pairs in the run, at most `n`; none after the last pair.
+    fn take(&mut self, py: Python<'_>, n: usize) -> PyResult<Range<usize>> {
+        self.refill(py)?;
+        let start = self.at;
+        self.at = self.run.len().min(start + n);
+        Ok(start..self.at)
     }
 }
 
@@ -400,6 +412,7 @@ struct Chunks {
     batches: Batches<tree::Store>,
     codecs: Arc<Codecs>,
     kind: Kind,
+    room: Room,
 }
 
 /// This many pairs are in a list.
@@ -412,15 +425,25 @@ impl Chunks {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let Self { batches, codecs, kind } = self;
-        let mut pairs = Vec::with_capacity(CHUNK);
-        while let Some((key, value)) = batches.next(py)? {
-            pairs.push(give(py, codecs, *kind, key, value)?);
-            if pairs.len() == CHUNK || batches.is_empty() {
-                break;
+        let Self { batches, codecs, kind, room } = self;
+        let range = batches.take(py, CHUNK)?;
+        let mut list = Vec::with_capacity(range.len());
+        let run = &batches.run;
+        match (&**codecs, &*kind) {
+            // The usual case.
+            (Codecs { key: Codec::Bytes, value: Codec::Bytes }, Kind::Items) => {
+                run.each(range, |key, value| {
+                    let pair = (room.joined(py, key)?, room.joined(py, value)?);
+                    list.push(pair.into_pyobject(py)?.into_any());
+                    PyResult::Ok(())
+                })?;
             }
+            (codecs, kind) => run.each(range, |key, value| {
+                list.push(give(py, codecs, *kind, key, value)?);
+                PyResult::Ok(())
+            })?,
         }
-        if pairs.is_empty() { Ok(None) } else { PyList::new(py, pairs).map(Some) }
+        if list.is_empty() { Ok(None) } else { PyList::new(py, list).map(Some) }
     }
 }
 

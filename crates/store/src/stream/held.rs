@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "a way through a snapshot is kept together with it, argued below")]
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::scan::{Ends, Position, Scan};
@@ -148,6 +149,10 @@ impl<S: Snapshot> fmt::Debug for Pair<S> {
 /// pairs.fill(&mut run, 5, 1 << 20)?;
 /// assert_eq!(run.len(), 5);
 /// assert_eq!(run.get(4).unwrap().0, [4]);
+/// run.each(1..3, |key, value| {
+///     assert!(key == [1] || key == [2]);
+///     Ok::<(), ()>(())
+/// }).unwrap();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Run<S: Snapshot> {
@@ -178,6 +183,20 @@ impl<S: Snapshot> Run<S> {
     pub fn get(&self, n: usize) -> Option<(Bytes<'_>, Bytes<'_>)> {
         let item = self.items.get(n)?;
         Some((item.key(), item.value()))
+    }
+
+    /// Shows pairs, by their numbers, one after the other until `see` fails.
+    ///
+    /// # Errors
+    /// That of `see`.
+    #[inline(always)]
+    pub fn each<E>(
+        &self,
+        numbers: Range<usize>,
+        mut see: impl FnMut(Bytes<'_>, Bytes<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let items = self.items.get(numbers).unwrap_or_default();
+        items.iter().try_for_each(|item| see(item.key(), item.value()))
     }
 
     /// Without pairs, to take some of a snapshot.
