@@ -30,12 +30,23 @@ impl From<Change<'_>> for Owned {
     }
 }
 
+/// Two moments; the first one may be before there was anything.
+pub(crate) type Both = (Option<Arc<ReadTxn>>, Arc<ReadTxn>);
+
+/// The differences in a table.
+fn between<'t>((old, new): &'t Both, table: &[u8]) -> hedgerow::Result<Diff<'t>> {
+    match old {
+        Some(old) => Diff::new(old, new, table),
+        None => Diff::of_tables((new, None), (new, Some(new.table(table)?))),
+    }
+}
+
 /// Goes through what changed in a table from one moment to another, in the order of the keys: each
 /// change is the key, the value before, and the value after, where ``None`` stands for none.
 #[pyclass(generic, module = "hedgerow")]
 pub(crate) struct Changes {
-    old: Option<Arc<ReadTxn>>,
-    new: Option<Arc<ReadTxn>>,
+    /// The moments; none once all is read.
+    both: Option<Both>,
     table: Vec<u8>,
     codecs: Codecs,
     /// What has yet to be read.
@@ -51,14 +62,15 @@ const AT_ONCE: usize = 256;
 impl Changes {
     pub(crate) fn new(
         py: Python<'_>,
-        (old, new): (Arc<ReadTxn>, Arc<ReadTxn>),
+        both: Both,
         table: Vec<u8>,
         codecs: Codecs,
         keys: KeyBounds,
     ) -> PyResult<Self> {
         let look = || -> hedgerow::Result<_> {
-            Diff::new(&old, &new, &table)?;
-            Ok((old.find_table(&table)?, new.find_table(&table)?))
+            between(&both, &table)?;
+            let old = both.0.as_ref().map(|old| old.find_table(&table)).transpose()?;
+            Ok((old.flatten(), both.1.find_table(&table)?))
         };
         let is_whole = match py.detach(look).or_raise(py)? {
             (Some(old), Some(new)) => {
@@ -67,16 +79,15 @@ impl Changes {
             }
             _ => false,
         };
-        let (old, new, waiting) = (Some(old), Some(new), VecDeque::new());
-        Ok(Self { old, new, table, codecs, keys, waiting, is_whole })
+        Ok(Self { both: Some(both), table, codecs, keys, waiting: VecDeque::new(), is_whole })
     }
 
     /// Reads the next changes; afterwards the snapshots are let go if there are no more.
     fn refill(&mut self) -> hedgerow::Result<()> {
-        let (Some(old), Some(new)) = (&self.old, &self.new) else { return Ok(()) };
+        let Some(both) = &self.both else { return Ok(()) };
         let low = self.keys.0.as_ref().map(Vec::as_slice);
         let high = self.keys.1.as_ref().map(Vec::as_slice);
-        for change in Diff::new(old, new, &self.table)?.within(low, high)? {
+        for change in between(both, &self.table)?.within(low, high)? {
             let change = Owned::from(change?);
             if !self.is_whole && self.waiting.len() >= AT_ONCE {
                 let last = &self.waiting[self.waiting.len() - 1];
@@ -87,7 +98,7 @@ impl Changes {
             }
             self.waiting.push_back(change);
         }
-        (self.old, self.new) = (None, None);
+        self.both = None;
         Ok(())
     }
 }

@@ -7,11 +7,13 @@ mod codec;
 mod columns;
 mod diff;
 mod errors;
+mod follow;
 mod fork;
 mod html;
 mod log;
 mod long;
 mod mdb;
+mod order;
 mod sink;
 mod store;
 mod stream;
@@ -21,11 +23,15 @@ mod view;
 
 use pyo3::prelude::*;
 
-/// What the package `hedgerow` is made of.
-#[pymodule]
+/// What the package `hedgerow` is made of. Every object is either not changed after it was made, or
+/// its parts are behind locks, or it refuses to be used by two threads at once: none of them asks
+/// for the interpreter's lock.
+#[pymodule(gil_used = false)]
 mod _hedgerow {
     #[pymodule_export]
     use crate::diff::Changes;
+    #[pymodule_export]
+    use crate::follow::{Follow, Step};
     #[pymodule_export]
     use crate::log::{Batch, Keyspace, Log, LogTransaction, LogWalk, Snapshot};
     #[pymodule_export]

@@ -1,10 +1,14 @@
 //! Calls that may take long: the interpreter is let go, and Ctrl-C stops them.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hedgerow::tree::Interrupt;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+
+use crate::errors::OrRaise;
 
 /// How often a call that takes long looks for signals.
 pub(crate) const ROUND: Duration = Duration::from_millis(50);
@@ -53,5 +57,56 @@ pub(crate) fn run<R: Send>(
         (Some(raised), _) => Err(raised),
         (None, Ok(result)) => Ok(result),
         (None, Err(panic)) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Runs a call that may take long and that nothing stops. In the main thread another thread runs it,
+/// and if a handler of a signal raises an exception, it goes on there by itself.
+pub(crate) fn wait<R: Send + 'static>(
+    py: Python<'_>,
+    call: impl FnOnce() -> R + Send + 'static,
+) -> PyResult<R> {
+    if !is_main_thread() {
+        return Ok(py.detach(call));
+    }
+    let (done, wait) = channel();
+    let wait = Mutex::new(wait);
+    let worker = std::thread::spawn(move || {
+        // Nobody waits any more if this fails.
+        let _ = done.send(call());
+    });
+    loop {
+        // What the channel hands out is the result, or the news that the call has panicked.
+        let next = || wait.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(ROUND);
+        match py.detach(next) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => match py.detach(|| worker.join()) {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => return Err(PyRuntimeError::new_err("the call ended without a result")),
+            },
+        }
+    }
+}
+
+/// Waits for something, at most `timeout` seconds: in the main thread in rounds, so that signals are
+/// handled.
+pub(crate) fn in_rounds<R: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    mut wait: impl FnMut(Option<Duration>) -> hedgerow::Result<Option<R>> + Send,
+) -> PyResult<Option<R>> {
+    let time = timeout.map(Duration::try_from_secs_f64).transpose();
+    let time = time.map_err(|_| PyValueError::new_err("the timeout is no time to wait"))?;
+    let end = time.and_then(|time| Instant::now().checked_add(time));
+    let round = is_main_thread().then_some(4 * ROUND);
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let most = [left, round].into_iter().flatten().min();
+        let found = py.detach(|| wait(most)).or_raise(py)?;
+        if found.is_some() || (left.is_some() && left == most) {
+            return Ok(found);
+        }
+        py.check_signals()?;
     }
 }

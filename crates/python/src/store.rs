@@ -5,19 +5,21 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
+use hedgerow::stream;
 use hedgerow::tree::{self, Builder, CopyOptions, Snapshot};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::codec::Codec;
 use crate::diff;
 use crate::errors::{OrRaise, closed, raise};
+use crate::follow::Follow;
 use crate::html;
 use crate::long;
+use crate::order::Failures;
 use crate::sink::{Sink, sink_of};
 use crate::stream::{Stream, scan_of};
-use crate::table::Table;
+use crate::table::{Orders, Table};
 use crate::txn::{Transaction, Writing, locked, name_of, name_to};
 
 /// A store: one file, read and written by any number of threads and processes.
@@ -29,6 +31,7 @@ pub(crate) struct Store {
     inner: Mutex<Option<tree::Store>>,
     path: PathBuf,
     writing: Writing,
+    failures: Arc<Failures>,
 }
 
 /// How a store is opened.
@@ -89,7 +92,8 @@ impl Store {
         });
         let store = opened.or_raise(py)?;
         let path = store.path().to_path_buf();
-        Ok(Self { inner: Mutex::new(Some(store)), path, writing: Arc::new(Mutex::new(None)) })
+        let (inner, writing) = (Mutex::new(Some(store)), Arc::new(Mutex::new(None)));
+        Ok(Self { inner, path, writing, failures: Arc::default() })
     }
 
     /// The open store.
@@ -188,7 +192,7 @@ impl Store {
                 }
             }
         };
-        Ok(Transaction::read(store, txn))
+        Ok(Transaction::read(store, Arc::new(txn), Arc::clone(&self.failures)))
     }
 
     /// The one write transaction. Waits for other writers, at most ``timeout`` seconds.
@@ -218,7 +222,8 @@ impl Store {
             return raise(py, "LockedError", &message);
         };
         *locked(&self.writing) = Some(this);
-        Ok(Transaction::write(store, txn, durability, Arc::clone(&self.writing)))
+        let kind = (durability, Arc::clone(&self.writing));
+        Ok(Transaction::write(store, txn, kind, Arc::clone(&self.failures)))
     }
 
     /// Makes all commits so far durable.
@@ -333,9 +338,43 @@ impl Store {
         let sink = sink_of(py, &store, &name, options)?;
         // The table is made with its types, or they are checked.
         let txn = Bound::new(py, slf.get().write(py, None, Some("none"))?)?;
-        Table::open(&txn, name, (Codec::new(key)?, Codec::new(value)?), duplicates, true)?;
+        let codecs = Arc::new(diff::codecs(key, value)?);
+        Table::open(&txn, name, codecs, duplicates, Orders::default(), true)?;
         txn.call_method0("commit")?;
         Ok(Sink::of_tree(sink, diff::codecs(key, value)?))
+    }
+
+    /// What changes from commit to commit, for ever: see ``Follow``.
+    ///
+    /// Without a name it begins with what changes from now on, or with ``everything`` that is there.
+    /// With one it goes on where a follower of that name has stopped, or begins with everything; a
+    /// ``mark`` of that follower says from where else. ``table``, ``start``, ``stop`` and ``prefix``
+    /// say what is followed, if not the whole store, and ``key`` the type of those keys. With
+    /// ``durable`` nothing is told before it is on stable storage, which a name always does.
+    #[pyo3(signature = (name=None, **options))]
+    fn follow(
+        &self,
+        py: Python<'_>,
+        name: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Follow> {
+        Follow::new(py, self.get(py)?, Arc::clone(&self.failures), name, options)
+    }
+
+    /// Forgets the follower of a name, and lets the commits go that it needs; false if there is
+    /// none.
+    fn forget(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (store, name) = (self.get(py)?, name_of(name)?);
+        py.detach(|| stream::Follow::forget(&store, &name)).or_raise(py)
+    }
+
+    /// Waits until there is a newer commit than the one of this number, at most ``timeout``
+    /// seconds; whether there is one.
+    #[pyo3(signature = (commit, timeout=None))]
+    fn wait(&self, py: Python<'_>, commit: u64, timeout: Option<f64>) -> PyResult<bool> {
+        let store = self.get(py)?;
+        long::in_rounds(py, timeout, |most| Ok(store.wait_for_commit(commit, most)?.then_some(())))
+            .map(|found| found.is_some())
     }
 
     /// Keeps the newest commit readable under a name until ``unpin``; answers its number.

@@ -1,10 +1,10 @@
 //! Streams: pairs of a table that go on in another process, and need not hold one snapshot.
 
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hedgerow::lsm::Db;
+use hedgerow::lsm::{Db, Reader};
 use hedgerow::stream::{Batch, Pairs, Renewal, Scan, Token, Values};
 use hedgerow::tree::Store;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -98,6 +98,7 @@ fn held_for(mut scan: Scan, options: Option<&Bound<'_, PyDict>>) -> PyResult<Sca
 enum Source {
     Tree(Box<Pairs<Store>>),
     Log(Box<Pairs<Db>>),
+    Reader(Box<Pairs<Arc<Reader>>>),
     Over,
 }
 
@@ -107,6 +108,7 @@ macro_rules! pairs {
         match $source {
             Source::Tree($pairs) => $body,
             Source::Log($pairs) => $body,
+            Source::Reader($pairs) => $body,
             Source::Over => $over,
         }
     };
@@ -151,6 +153,16 @@ impl Stream {
     pub(crate) fn of_log(py: Python<'_>, db: &Db, scan: &Scan, codecs: Codecs) -> PyResult<Self> {
         let pairs = py.detach(|| scan.pairs(db)).or_raise(py)?;
         Ok(Self::new(Source::Log(Box::new(pairs)), codecs))
+    }
+
+    pub(crate) fn of_reader(
+        py: Python<'_>,
+        reader: &Arc<Reader>,
+        scan: &Scan,
+        codecs: Codecs,
+    ) -> PyResult<Self> {
+        let pairs = py.detach(|| scan.pairs(reader)).or_raise(py)?;
+        Ok(Self::new(Source::Reader(Box::new(pairs)), codecs))
     }
 
     /// What is left of the stream of a token.

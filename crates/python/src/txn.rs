@@ -1,12 +1,12 @@
 //! Transactions: a snapshot to read, or the changes of the one writer.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::ThreadId;
 
 use hedgerow::Durability;
-use hedgerow::tree::{self, Diff, ReadTxn, Snapshot, Store, TableChange, TableInfo, WriteTxn};
+use hedgerow::tree::{self, Diff, ReadTxn, Snapshot, Store, TableInfo, WriteTxn};
 use pyo3::prelude::*;
 use pyo3::sync::RwLockExt;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString};
@@ -14,9 +14,11 @@ use pyo3::types::{PyDict, PyIterator, PyList, PyString};
 use crate::codec::{Codec, bytes_of};
 use crate::diff::{self, Changes};
 use crate::errors::{OrRaise, closed, raise};
+use crate::follow::named;
 use crate::fork::Born;
 use crate::long;
-use crate::table::{Table, bounds};
+use crate::order::{self, Failures, Of, order_of};
+use crate::table::{Codecs, Orders, Table, bounds};
 
 /// What a transaction is.
 pub(crate) enum State {
@@ -42,6 +44,9 @@ pub(crate) struct Transaction {
     durability: Option<Durability>,
     writing: Option<Writing>,
     born: Born,
+    failures: Arc<Failures>,
+    /// How many failures this transaction knows of.
+    failed: AtomicU64,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -66,6 +71,7 @@ macro_rules! look {
             $crate::txn::State::Closed => None,
         };
         drop(guard);
+        txn.passed(py)?;
         match result {
             Some(result) => $crate::errors::OrRaise::or_raise(result, py),
             None => $crate::errors::closed(py, "the transaction"),
@@ -75,34 +81,65 @@ macro_rules! look {
 pub(crate) use look;
 
 impl Transaction {
-    pub(crate) fn read(store: Store, txn: ReadTxn) -> Self {
-        let path = store.path().to_path_buf();
-        let state = RwLock::new(State::Read(Arc::new(txn), store));
-        let (is_writer, durability, writing) = (false, None, None);
-        Self { path, state, is_writer, durability, writing, born: Born::now() }
+    pub(crate) fn read(store: Store, txn: Arc<ReadTxn>, failures: Arc<Failures>) -> Self {
+        Self::new(store.path().to_path_buf(), State::Read(txn, store), None, failures)
     }
 
+    /// A write transaction, what its commit promises, and who notes that there is one.
     pub(crate) fn write(
         store: Store,
         txn: WriteTxn,
-        durability: Option<Durability>,
-        writing: Writing,
+        (durability, writing): (Option<Durability>, Writing),
+        failures: Arc<Failures>,
     ) -> Self {
-        let path = store.path().to_path_buf();
-        let (state, writing) = (RwLock::new(State::Write(Box::new(txn), store)), Some(writing));
-        Self { path, state, is_writer: true, durability, writing, born: Born::now() }
+        let (path, state) = (store.path().to_path_buf(), State::Write(Box::new(txn), store));
+        let mut made = Self::new(path, state, Some(writing), failures);
+        made.durability = durability;
+        made
+    }
+
+    fn new(path: PathBuf, state: State, writing: Option<Writing>, failures: Arc<Failures>) -> Self {
+        let failed = AtomicU64::new(failures.count());
+        let (is_writer, state, born) = (writing.is_some(), RwLock::new(state), Born::now());
+        Self { path, state, is_writer, durability: None, writing, born, failures, failed }
+    }
+
+    /// Where functions of its orders note that they failed.
+    pub(crate) fn failures(&self) -> &Arc<Failures> {
+        &self.failures
+    }
+
+    /// To be asked after each call: raises what the function of an order has raised. A write
+    /// transaction is undone then, since what it holds may not be in order.
+    #[inline]
+    pub(crate) fn passed(&self, py: Python<'_>) -> PyResult<()> {
+        match self.failures.count() == self.failed.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.undo(py),
+        }
+    }
+
+    #[cold]
+    fn undo(&self, py: Python<'_>) -> PyResult<()> {
+        self.failed.store(self.failures.count(), Ordering::Relaxed);
+        if self.is_writer && !matches!(*self.look(py)?, State::Closed) {
+            self.end(py, false)?;
+        }
+        Err(self.failures.last(py))
     }
 
     /// The state, to be read. Nothing of Python may run while it is held, except what makes bytes.
     #[inline]
     pub(crate) fn look<'a>(&'a self, py: Python<'_>) -> PyResult<RwLockReadGuard<'a, State>> {
         self.born.check(py)?;
+        order::refuse_inside()?;
         Ok(self.state.read_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The state, to be changed. The same holds.
     fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<RwLockWriteGuard<'a, State>> {
         self.born.check(py)?;
+        order::refuse_inside()?;
         Ok(self.state.write_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -142,6 +179,7 @@ impl Transaction {
         };
         let is_closed = matches!(*guard, State::Closed);
         drop(guard);
+        self.passed(py)?;
         if is_closed {
             return closed(py, "the transaction");
         }
@@ -164,6 +202,7 @@ impl Transaction {
             }
         };
         drop(guard);
+        self.passed(py)?;
         result.or_raise(py)
     }
 
@@ -180,6 +219,9 @@ impl Transaction {
     }
 
     fn end(&self, py: Python<'_>, commits: bool) -> PyResult<()> {
+        if commits {
+            self.passed(py)?;
+        }
         let result = match self.take(py)? {
             State::Closed => return closed(py, "the transaction"),
             State::Read(txn, store) => {
@@ -240,16 +282,27 @@ impl Transaction {
     /// ``str``, ``int``, ``float``, ``bool``, ``datetime``, or a tuple of these; or an object with
     /// ``dumps`` and ``loads``, such as ``json``. With ``duplicates`` a key has any number of
     /// values, in order.
-    #[pyo3(signature = (name, key=None, value=None, *, duplicates=false))]
+    ///
+    /// ``order`` is the order of the keys and ``value_order`` that of the values of a key:
+    /// ``"reverse"`` compares bytes from their ends, ``"integer"`` as native unsigned integers, and
+    /// ``(name, function)`` orders as ``sorted(..., key=function)`` does. Only the name is stored:
+    /// the same function has to be given each time, and it must not use the store.
+    #[pyo3(signature = (name, key=None, value=None, *, duplicates=false, order=None, value_order=None))]
     fn table(
         slf: &Bound<'_, Self>,
         name: &Bound<'_, PyAny>,
         key: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
         duplicates: bool,
+        order: Option<&Bound<'_, PyAny>>,
+        value_order: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Table> {
-        let codecs = (Codec::new(key)?, Codec::new(value)?);
-        Table::open(slf, name_of(name)?, codecs, duplicates, true)
+        let codecs = Arc::new(Codecs { key: Codec::new(key)?, value: Codec::new(value)? });
+        let failures = slf.get().failures();
+        let order = order_of(order, Of::Keys, &codecs, failures)?;
+        let value_order = order_of(value_order, Of::Values, &codecs, failures)?;
+        let orders = Orders { key: order, value: value_order };
+        Table::open(slf, name_of(name)?, codecs, duplicates, orders, true)
     }
 
     /// An existing table of bytes.
@@ -257,7 +310,8 @@ impl Transaction {
         let name = name_of(name)?;
         let info = look!(slf.get(), slf.py(), |txn| txn.find_table(&name))?;
         let duplicates = info.is_some_and(|info| info.duplicates);
-        Table::open(slf, name, (Codec::Bytes, Codec::Bytes), duplicates, false)
+        let codecs = Arc::new(Codecs { key: Codec::Bytes, value: Codec::Bytes });
+        Table::open(slf, name, codecs, duplicates, Orders::default(), false)
     }
 
     fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -317,10 +371,10 @@ impl Transaction {
         stop: Option<&Bound<'_, PyAny>>,
         prefix: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Changes> {
-        let both = diff::both(py, old.get().snapshot(py)?, self.snapshot(py)?)?;
+        let (old, new) = diff::both(py, old.get().snapshot(py)?, self.snapshot(py)?)?;
         let codecs = diff::codecs(key, value)?;
         let keys = bounds(&codecs.key, start, stop, prefix)?;
-        Changes::new(py, both, name_of(name)?, codecs, keys)
+        Changes::new(py, (Some(old), new), name_of(name)?, codecs, keys)
     }
 
     /// The tables that differ from an older transaction of the store, each with ``"added"``,
@@ -331,16 +385,7 @@ impl Transaction {
         old: &Bound<'_, Self>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (old, new) = diff::both(py, old.get().snapshot(py)?, self.snapshot(py)?)?;
-        let tables = PyDict::new(py);
-        for change in py.detach(|| Diff::tables(&old, &new)).or_raise(py)? {
-            let (name, what) = match &change {
-                TableChange::Added(name) => (name, "added"),
-                TableChange::Removed(name) => (name, "removed"),
-                TableChange::Changed(name) => (name, "changed"),
-            };
-            tables.set_item(name_to(py, name)?, what)?;
-        }
-        Ok(tables)
+        named(py, &py.detach(|| Diff::tables(&old, &new)).or_raise(py)?)
     }
 
     /// A place to go back to: used in a ``with`` statement it is a nested transaction, which an

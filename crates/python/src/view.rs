@@ -332,13 +332,16 @@ impl Live {
     fn new(py: Python<'_>, table: &Table, span: &Span, kind: Kind) -> PyResult<Self> {
         let by_keys = kind == Kind::Keys;
         let before = match &span.low {
-            End::Unbounded => (End::Excluded(Vec::new()), End::Excluded(Vec::new())),
-            End::Included(key) => (End::Unbounded, End::Excluded(key.clone())),
-            End::Excluded(key) => (End::Unbounded, End::Included(key.clone())),
+            End::Unbounded => None,
+            End::Included(key) => Some((End::Unbounded, End::Excluded(key.clone()))),
+            End::Excluded(key) => Some((End::Unbounded, End::Included(key.clone()))),
         };
         let keys = (span.low.clone(), span.high.clone());
         let (before, total, cursor) = look!(table.txn.get(), py, |txn| {
-            let before = txn.count_range(table.handle, before)?;
+            let before = match before {
+                Some(keys) => txn.count_range(table.handle, keys)?,
+                None => tree::Count::default(),
+            };
             let total = txn.count_range(table.handle, keys)?;
             Ok((before, total, txn.cursor(table.handle)?))
         })?;
@@ -349,13 +352,19 @@ impl Live {
             false => before + span.skip,
             true => (before + total).saturating_sub(span.skip + 1),
         };
-        let stop = if span.is_reverse { span.low.clone() } else { span.high.clone() };
+        // What is added to the range while it is read is read, unless positions were asked for. In
+        // other orders than that of bytes it is not known here where the range ends.
+        let follows = span.limit.is_none() && table.is_bytewise;
+        let stop = match (follows, span.is_reverse) {
+            (false, _) => End::Unbounded,
+            (true, false) => span.high.clone(),
+            (true, true) => span.low.clone(),
+        };
         Ok(Self {
             txn: table.txn.clone_ref(py),
             cursor,
             first: Some(first).filter(|_| left > 0),
-            // What is added to the range while it is read is read, unless positions were asked for.
-            left: if left > 0 && span.limit.is_none() { u64::MAX } else { left },
+            left: if left > 0 && follows { u64::MAX } else { left },
             stop,
             is_reverse: span.is_reverse,
             by_keys,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,8 +25,9 @@ def follow(
 
     It begins with what was changed after ``since``, a read transaction that it takes over, or with
     the next commit. Several commits may come as one: then the changes are those from the first to
-    the last. It looks for commits every ``interval`` seconds, also those of other processes, and
-    ends when ``until`` answers true and all is told.
+    the last. A commit of any process wakes it. It asks ``until`` at least every ``interval``
+    seconds, and ends when that answers true and all is told. ``Store.follow`` is for more than one
+    table, and for going on after a restart.
     """
     old = since if since is not None else store.read()
     try:
@@ -36,7 +36,7 @@ def follow(
             if store.newest_commit == old.id:
                 if is_last:
                     return
-                time.sleep(interval)
+                store.wait(old.id, interval)
                 continue
             new = store.read()
             if name in old or name in new:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, SupportsIndex, TypeVar, final, overload
 
-from .types import Durability, Name, Pairs, Path, Types
+from .types import Durability, Name, Order, Pairs, Path, Types
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -98,6 +98,31 @@ class Store:
         duplicates: bool = False,
         **options: Any,
     ) -> Sink[Any, Any]: ...
+    @overload
+    def follow(
+        self,
+        name: Name | None = None,
+        *,
+        everything: bool = False,
+        durable: bool = False,
+        mark: bytes | None = None,
+    ) -> Follow: ...
+    @overload
+    def follow(
+        self,
+        name: Name | None = None,
+        *,
+        everything: bool = False,
+        durable: bool = False,
+        mark: bytes | None = None,
+        table: Name,
+        key: type[Any] | Types | None = None,
+        start: Any = None,
+        stop: Any = None,
+        prefix: Any = None,
+    ) -> Follow: ...
+    def forget(self, name: Name) -> bool: ...
+    def wait(self, commit: int, timeout: float | None = None) -> bool: ...
     def pin(self, name: Name) -> int: ...
     def unpin(self, name: Name) -> bool: ...
     def pins(self) -> dict[Name, int]: ...
@@ -118,19 +143,47 @@ class Transaction:
     # A tuple of types is none that a type checker can follow: its tables are of `Any`.
     @overload
     def table(
-        self, name: Name, key: type[_K], value: type[_V], *, duplicates: bool = False
+        self,
+        name: Name,
+        key: type[_K],
+        value: type[_V],
+        *,
+        duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[_K, _V]: ...
     @overload
     def table(
-        self, name: Name, key: type[_K], value: Types, *, duplicates: bool = False
+        self,
+        name: Name,
+        key: type[_K],
+        value: Types,
+        *,
+        duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[_K, Any]: ...
     @overload
     def table(
-        self, name: Name, key: type[_K], value: None = None, *, duplicates: bool = False
+        self,
+        name: Name,
+        key: type[_K],
+        value: None = None,
+        *,
+        duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[_K, bytes]: ...
     @overload
     def table(
-        self, name: Name, key: None = None, *, value: type[_V], duplicates: bool = False
+        self,
+        name: Name,
+        key: None = None,
+        *,
+        value: type[_V],
+        duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[bytes, _V]: ...
     @overload
     def table(
@@ -140,14 +193,30 @@ class Transaction:
         *,
         value: Types,
         duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[bytes, Any]: ...
     @overload
     def table(
-        self, name: Name, key: None = None, value: None = None, *, duplicates: bool = False
+        self,
+        name: Name,
+        key: None = None,
+        value: None = None,
+        *,
+        duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[bytes, bytes]: ...
     @overload
     def table(
-        self, name: Name, key: Types, value: type[_V], *, duplicates: bool = False
+        self,
+        name: Name,
+        key: Types,
+        value: type[_V],
+        *,
+        duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[Any, _V]: ...
     @overload
     def table(
@@ -157,6 +226,8 @@ class Transaction:
         value: Types | None = None,
         *,
         duplicates: bool = False,
+        order: Order = None,
+        value_order: Order = None,
     ) -> Table[Any, Any]: ...
     def __getitem__(self, name: Name, /) -> Table[bytes, bytes]: ...
     def __contains__(self, name: object, /) -> bool: ...
@@ -323,6 +394,50 @@ class Walk(Generic[_T_co]):
     def __length_hint__(self) -> int: ...
 
 @final
+class Follow:
+    """Follows a store: an iterator over the steps from one commit to a later one."""
+
+    def step(self, timeout: float | None = None) -> Step | None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Step: ...
+    def done(self) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+    @property
+    def commit(self) -> int: ...
+
+@final
+class Step:
+    """What is different between two commits of a store."""
+
+    def tables(self) -> dict[Name, str]: ...
+    @overload
+    def changes(self, table: Name | None, key: type[_K], value: type[_V]) -> Changes[_K, _V]: ...
+    @overload
+    def changes(
+        self,
+        table: Name | None = None,
+        key: type[Any] | Types | None = None,
+        value: type[Any] | Types | None = None,
+    ) -> Changes[Any, Any]: ...
+    @property
+    def before(self) -> Transaction | None: ...
+    @property
+    def after(self) -> Transaction: ...
+    @property
+    def since(self) -> int | None: ...
+    @property
+    def commit(self) -> int: ...
+    @property
+    def mark(self) -> bytes: ...
+
+@final
 class Log:
     """A log-structured store: a directory, for many small durable writes."""
 
@@ -331,6 +446,7 @@ class Log:
         path: Path,
         *,
         create: bool = True,
+        read_only: bool = False,
         durability: Durability | None = None,
         memory_limit: int | None = None,
     ) -> Self: ...
@@ -415,6 +531,8 @@ class Log:
     def newest_commit(self) -> int: ...
     @property
     def path(self) -> Any: ...
+    @property
+    def read_only(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -41,3 +41,6 @@ class Pairs(Protocol[K_co, V_co]):
 
 Types: TypeAlias = Codec | tuple[Any, ...]
 """What says the type of keys or values and no type checker can follow."""
+
+Order: TypeAlias = Literal["bytewise", "reverse", "integer"] | tuple[str, Callable[[Any], Any]] | None
+"""An order: of bytes, or a name and a function such as ``sorted`` takes for its key."""

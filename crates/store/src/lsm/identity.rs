@@ -19,22 +19,33 @@ const LEN: usize = 33;
 pub(super) fn of(directory: &Directory) -> Result<[u8; 16]> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(id) = find(directory)? {
+        return Ok(id);
+    }
+    let path = directory.file(Name::Identity);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&random().to_le_bytes());
+    id[8..].copy_from_slice(&random().to_le_bytes());
+    write(directory, &path, &id).map_err(|e| Error::io("write", &path, e))?;
+    Ok(id)
+}
+
+/// The store's identity, if it has one yet.
+///
+/// # Errors
+/// If it cannot be read, or says something else.
+pub(super) fn find(directory: &Directory) -> Result<Option<[u8; 16]>> {
     let path = directory.file(Name::Identity);
     match directory.system.open_data(&path, Open::Read, 0) {
         Ok(file) if file.len().map_err(|e| Error::io("read", &path, e))? >= LEN as u64 => {
             let mut text = [0; LEN];
             file.read_at(&mut text, 0).map_err(|e| Error::read(&path, 0, e))?;
             let reason = "this is not the identity of a store";
-            return decode(&text).ok_or_else(|| Error::corrupt_at(&path, 0, reason));
+            decode(&text).map(Some).ok_or_else(|| Error::corrupt_at(&path, 0, reason))
         }
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("open", &path, e)),
-        _ => {}
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("open", &path, e)),
+        _ => Ok(None),
     }
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&random().to_le_bytes());
-    id[8..].copy_from_slice(&random().to_le_bytes());
-    write(directory, &path, &id).map_err(|e| Error::io("write", &path, e))?;
-    Ok(id)
 }
 
 fn write(directory: &Directory, path: &Path, id: &[u8; 16]) -> std::io::Result<()> {

@@ -291,6 +291,11 @@ impl Step {
         &self.new
     }
 
+    /// The store at both commits, to be kept for longer than the step.
+    pub fn shared(&self) -> (Option<Arc<ReadTxn>>, Arc<ReadTxn>) {
+        (self.old.clone(), Arc::clone(&self.new))
+    }
+
     /// The tables that differ, in bytewise order of their names; only the one that is followed, if
     /// it is one.
     ///

@@ -1,10 +1,11 @@
 //! The lsm engine as a source of streams.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::scan::{Ends, Position, Scan};
 use super::source::{Item, Snapshot, Source, Walk};
-use crate::lsm::{Db, Range, Readable, Snapshot as LsmSnapshot};
+use crate::lsm::{Db, Keyspace, Range, Readable, Reader, Snapshot as LsmSnapshot};
 use crate::tree::Bytes;
 use crate::{Error, Result};
 
@@ -44,12 +45,53 @@ impl Snapshot for LsmSnapshot {
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
     fn walk(&self, scan: &Scan, ends: &Ends) -> Result<LsmWalk> {
-        let Some(keyspace) = self.find_keyspace(&scan.table)? else {
+        LsmWalk::new(self, self.find_keyspace(&scan.table)?, scan, ends)
+    }
+}
+
+impl Source for Arc<Reader> {
+    type Snapshot = Self;
+
+    fn begin(&self) -> Result<Self> {
+        Ok(Self::clone(self))
+    }
+
+    fn newest_commit(&self) -> u64 {
+        Reader::newest_commit(self)
+    }
+
+    fn store_id(&self) -> Result<[u8; 16]> {
+        self.id()
+    }
+}
+
+impl Snapshot for Arc<Reader> {
+    type Item<'t> = (Vec<u8>, Vec<u8>);
+    type Walk<'t> = LsmWalk;
+
+    fn commit(&self) -> u64 {
+        Reader::newest_commit(self)
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn walk(&self, scan: &Scan, ends: &Ends) -> Result<LsmWalk> {
+        LsmWalk::new(&**self, self.find_keyspace(&scan.table)?, scan, ends)
+    }
+}
+
+impl LsmWalk {
+    fn new(
+        snapshot: &impl Readable,
+        keyspace: Option<Keyspace>,
+        scan: &Scan,
+        ends: &Ends,
+    ) -> Result<Self> {
+        let Some(keyspace) = keyspace else {
             return Err(Error::NoTable { name: scan.table.clone() });
         };
         let low = bound(&scan.keys.0, ends.low.as_ref());
         let high = bound(&scan.keys.1, ends.high.as_ref());
-        let mut range = self.range(&keyspace, (low, high))?;
+        let mut range = snapshot.range(&keyspace, (low, high))?;
         if scan.keys_only {
             range = range.keys_only();
         }
@@ -59,7 +101,7 @@ impl Snapshot for LsmSnapshot {
                 break;
             }
         }
-        Ok(LsmWalk { range, left: scan.left(ends.taken) })
+        Ok(Self { range, left: scan.left(ends.taken) })
     }
 }
 

@@ -11,10 +11,11 @@ pub(super) mod sealed {
     impl Sealed for crate::tree::ReadTxn {}
     impl Sealed for crate::lsm::Db {}
     impl Sealed for crate::lsm::Snapshot {}
+    impl Sealed for std::sync::Arc<crate::lsm::Reader> {}
 }
 
-/// A store that streams come out of: [`tree::Store`](crate::tree::Store) or
-/// [`lsm::Db`](crate::lsm::Db).
+/// A store that streams come out of: [`tree::Store`](crate::tree::Store),
+/// [`lsm::Db`](crate::lsm::Db), or a shared [`lsm::Reader`](crate::lsm::Reader).
 pub trait Source: sealed::Sealed + Clone + Send + Sync + 'static {
     /// What it is read through.
     type Snapshot: Snapshot;
@@ -35,8 +36,9 @@ pub trait Source: sealed::Sealed + Clone + Send + Sync + 'static {
     fn store_id(&self) -> Result<[u8; 16]>;
 }
 
-/// A store at one moment: [`tree::ReadTxn`](crate::tree::ReadTxn) or
-/// [`lsm::Snapshot`](crate::lsm::Snapshot).
+/// A store at one moment: [`tree::ReadTxn`](crate::tree::ReadTxn),
+/// [`lsm::Snapshot`](crate::lsm::Snapshot), or a shared [`lsm::Reader`](crate::lsm::Reader), whose
+/// store does not change.
 pub trait Snapshot: sealed::Sealed + Send + Sync + 'static {
     /// A pair of it.
     type Item<'t>: Item + Send;

@@ -11,6 +11,7 @@ use crate::lsm::catalog;
 use crate::lsm::check::{self, CheckReport};
 use crate::lsm::checkpoint::{Moment, Tail};
 use crate::lsm::files::{Directory, Name};
+use crate::lsm::identity;
 use crate::lsm::keyspace::Keyspace;
 use crate::lsm::levels::manifest;
 use crate::lsm::levels::version::{Edit, Version};
@@ -158,6 +159,22 @@ impl Reader {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.view.version().directory().path
+    }
+
+    /// The number of the newest commit, as [`Db::newest_commit`](crate::lsm::Db::newest_commit)
+    /// tells it.
+    pub fn newest_commit(&self) -> u64 {
+        self.view.at
+    }
+
+    /// What no other store has, as [`Db::id`](crate::lsm::Db::id) tells it.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] if the store has none yet, since a reader makes nothing: it gets one
+    /// when a store that is open for writing is asked. Else as [`Db::id`](crate::lsm::Db::id).
+    pub fn id(&self) -> Result<[u8; 16]> {
+        let none = || Error::argument("the store has no identity yet: no token was ever made of it");
+        identity::find(self.view.version().directory())?.ok_or_else(none)
     }
 
     /// The keyspace of that name, if there is one.

@@ -1,33 +1,32 @@
 //! A table as a mapping.
 
+mod kind;
+mod pairs;
+mod range;
+
+pub(crate) use kind::{Codecs, Orders};
+pub(crate) use pairs::Pairs;
+use range::column_names;
+pub(crate) use range::{KeyBounds, bounds};
+
 use std::borrow::Cow;
-use std::ops::Bound as End;
 use std::sync::Arc;
 
-use hedgerow::key::prefix;
 use hedgerow::stream::Value;
-use hedgerow::tree::{
-    self, Bytes, Duplicates, Order, Snapshot, TableOptions, WriteTxn, type_flags,
-};
+use hedgerow::tree::{self, Bytes, Order, Snapshot, WriteTxn};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyTuple};
 
 use crate::arrow;
 use crate::buffer;
 use crate::codec::{Codec, joined};
-use crate::columns::{self, Columns, Field};
+use crate::columns::{self, Field};
 use crate::errors::{OrRaise, closed, raise};
 use crate::html;
 use crate::long;
 use crate::txn::{State, Transaction, look, name_to};
 use crate::view::{Kind, Span, View};
-
-/// How keys and values are written.
-pub(crate) struct Codecs {
-    pub(crate) key: Codec,
-    pub(crate) value: Codec,
-}
 
 /// A table of a transaction: a mapping from keys to values, in the order of the keys.
 ///
@@ -41,41 +40,7 @@ pub(crate) struct Table {
     pub(crate) name: Vec<u8>,
     pub(crate) codecs: Arc<Codecs>,
     pub(crate) has_duplicates: bool,
-}
-
-/// Pairs that are put with one call of the store, and about how many bytes.
-const PAIRS_AT_ONCE: usize = 1024;
-const BYTES_AT_ONCE: usize = 1 << 20;
-
-/// Pairs as bytes, to be put.
-#[derive(Default)]
-pub(crate) struct Pairs {
-    bytes: Vec<u8>,
-    ends: Vec<(usize, usize)>,
-}
-
-impl Pairs {
-    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        let end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.ends.push((end, self.bytes.len()));
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.ends.len() >= PAIRS_AT_ONCE || self.bytes.len() >= BYTES_AT_ONCE
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
-        let pairs = starts.zip(&self.ends);
-        pairs.map(|(start, (key, end))| (&self.bytes[start..*key], &self.bytes[*key..*end]))
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
+    pub(crate) is_bytewise: bool,
 }
 
 impl Table {
@@ -83,33 +48,39 @@ impl Table {
     pub(crate) fn open(
         txn: &Bound<'_, Transaction>,
         name: Vec<u8>,
-        (key, value): (Codec, Codec),
+        codecs: Arc<Codecs>,
         has_duplicates: bool,
+        orders: Orders,
         creates: bool,
     ) -> PyResult<Self> {
-        let py = txn.py();
-        let flags = flags(&key, &value, has_duplicates);
+        let (py, Codecs { key, value }) = (txn.py(), &*codecs);
+        let flags = kind::flags(key, value, has_duplicates);
         let found = look!(txn.get(), py, |txn| txn.find_table(&name))?;
-        let handle = match &found {
-            None if creates && txn.get().snapshot(py)?.is_none() => {
-                let options = options(&value, has_duplicates).user_flags(flags);
-                txn.get().change(py, false, |txn| txn.create_table(&name, &options))?
-            }
-            _ => look!(txn.get(), py, |txn| txn.table(&name))?,
-        };
-        if let Some(found) = found {
+        if let Some(found) = &found {
             let shown = String::from_utf8_lossy(&name);
             if found.duplicates != has_duplicates {
                 let has = if found.duplicates { "has" } else { "has no" };
                 return raise(py, "TableError", &format!("table {shown:?} {has} duplicates"));
             }
-            if flags != 0 && !fits(found.user_flags, &key, &value, has_duplicates) {
+            if flags != 0 && !kind::fits(found.user_flags, key, value, has_duplicates) {
                 let message = format!("table {shown:?} was made for other types");
                 return raise(py, "TableError", &message);
             }
         }
-        let codecs = Arc::new(Codecs { key, value });
-        Ok(Self { txn: txn.clone().unbind(), handle, name, codecs, has_duplicates })
+        let options = kind::options(value, has_duplicates, &orders, found.as_ref());
+        let handle = match &found {
+            None if creates && txn.get().snapshot(py)?.is_none() => {
+                let options = options.user_flags(flags);
+                txn.get().change(py, false, |txn| txn.create_table(&name, &options))?
+            }
+            Some(_) if orders.are_given() => {
+                look!(txn.get(), py, |txn| txn.table_with(&name, &options))?
+            }
+            _ => look!(txn.get(), py, |txn| txn.table(&name))?,
+        };
+        let order = look!(txn.get(), py, |txn| txn.order(handle))?;
+        let is_bytewise = matches!(order, Order::Bytewise);
+        Ok(Self { txn: txn.clone().unbind(), handle, name, codecs, has_duplicates, is_bytewise })
     }
 
     #[inline]
@@ -135,11 +106,14 @@ impl Table {
             return found.map(|value| codec.decode(py, Bytes::from(&*value))).transpose();
         };
         if matches!(codec, Codec::View) {
-            let found = py.detach(|| Value::get(&snapshot, self.handle, &key)).or_raise(py)?;
+            let found = py.detach(|| Value::get(&snapshot, self.handle, &key));
+            self.txn.get().passed(py)?;
+            let found = found.or_raise(py)?;
             return found.map(|value| buffer::view(py, value)).transpose();
         }
-        let found = py.detach(|| snapshot.get(self.handle, &key)).or_raise(py)?;
-        found.map(|value| codec.decode(py, value)).transpose()
+        let found = py.detach(|| snapshot.get(self.handle, &key));
+        self.txn.get().passed(py)?;
+        found.or_raise(py)?.map(|value| codec.decode(py, value)).transpose()
     }
 
     /// The same where values are bytes: the short way, with nothing but the lock taken.
@@ -157,6 +131,7 @@ impl Table {
         // Making bytes runs nothing of Python's.
         let found = found.map(|found| found.map(|value| joined(py, value)));
         drop(guard);
+        self.txn.get().passed(py)?;
         Ok(found.or_raise(py)?.transpose()?.map(Bound::into_any))
     }
 
@@ -178,6 +153,9 @@ impl Table {
         of: Option<&Bound<'_, PyAny>>,
         is_reverse: bool,
     ) -> PyResult<Span> {
+        if of.is_some() && !self.is_bytewise {
+            return Err(PyTypeError::new_err("only keys in bytewise order have ranges by prefix"));
+        }
         Span::new(&self.codecs.key, start, stop, of, is_reverse)
     }
 
@@ -230,48 +208,6 @@ impl Table {
 /// A pair as it stands in the store, copied.
 pub(crate) fn owned(entry: Option<tree::Entry<'_>>) -> Option<(Vec<u8>, Vec<u8>)> {
     entry.map(|entry| (entry.key.to_vec(), entry.value.to_vec()))
-}
-
-/// What a table keeps of its types; 0 for bytes.
-fn flags(key: &Codec, value: &Codec, has_duplicates: bool) -> u32 {
-    if key.is_plain() && value.is_plain() {
-        return 0;
-    }
-    let (mut key_name, mut value_name) = (String::new(), String::new());
-    key.type_name(&mut key_name);
-    value.type_name(&mut value_name);
-    type_flags(has_duplicates, &key_name, &value_name)
-}
-
-/// Whether a table that keeps these flags can be read so. What is read as bytes may be of any type
-/// that is no tuple.
-fn fits(stored: u32, key: &Codec, value: &Codec, has_duplicates: bool) -> bool {
-    let names = |codec: &Codec| match codec.is_plain() {
-        true => SIMPLE.iter().map(ToString::to_string).collect(),
-        false => {
-            let mut name = String::new();
-            codec.type_name(&mut name);
-            vec![name]
-        }
-    };
-    let (keys, values): (Vec<String>, Vec<String>) = (names(key), names(value));
-    let pairs = keys.iter().flat_map(|key| values.iter().map(move |value| (key, value)));
-    stored == 0 || pairs.into_iter().any(|(k, v)| stored == type_flags(has_duplicates, k, v))
-}
-
-/// The names of Rust's types that are no tuples.
-const SIMPLE: &[&str] = &[
-    "bytes", "string", "i64", "f64", "bool", "time", "u64", "u32", "i32", "u128", "i128", "u16",
-    "i16", "u8", "i8", "f32", "char", "duration", "()",
-];
-
-fn options(value: &Codec, has_duplicates: bool) -> TableOptions {
-    let duplicates = match (has_duplicates, value.width()) {
-        (false, _) => Duplicates::No,
-        (true, None) => Duplicates::Any { order: Order::Bytewise },
-        (true, size) => Duplicates::Fixed { size, order: Order::Bytewise },
-    };
-    TableOptions::new().duplicates_in(duplicates)
 }
 
 #[pymethods]
@@ -367,7 +303,9 @@ impl Table {
             return PyList::new(py, values.collect::<PyResult<Vec<_>>>()?);
         };
         let mut found = Vec::with_capacity(keys.len());
-        py.detach(|| snapshot.get_many(self.handle, &keys, &mut found)).or_raise(py)?;
+        let got = py.detach(|| snapshot.get_many(self.handle, &keys, &mut found));
+        self.txn.get().passed(py)?;
+        got.or_raise(py)?;
         let values = found.iter().map(|value| match value {
             Some(value) => codec.decode(py, *value),
             None => Ok(default.clone()),
@@ -728,59 +666,5 @@ impl Table {
         let name = html::escaped(&String::from_utf8_lossy(&table.name));
         let grid = html::grid(&["", "key", "value"], &rows);
         Ok(format!("<div><b>{name}</b> {len} pairs{grid}</div>"))
-    }
-}
-
-/// The names of the columns of keys or values.
-fn column_names(
-    what: &str,
-    codec: &Codec,
-    given: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Vec<String>> {
-    let width = columns::width(codec);
-    let names: Vec<String> = match given {
-        None if width == 1 && !matches!(codec, Codec::Tuple(_)) => vec![what.to_owned()],
-        None => Columns::new(Some(codec), None)
-            .fields()
-            .into_iter()
-            .map(|field| field.name.replacen("key", what, 1))
-            .collect(),
-        Some(name) if name.is_instance_of::<PyString>() => vec![name.extract()?],
-        Some(names) => names.extract()?,
-    };
-    match names.len() == width || (names.is_empty() && what == "value") {
-        true => Ok(names),
-        false => Err(PyTypeError::new_err(format!("the table takes {width} columns for a {what}"))),
-    }
-}
-
-/// Where a range of keys begins and ends.
-pub(crate) type KeyBounds = (End<Vec<u8>>, End<Vec<u8>>);
-
-/// The keys from `start` up to `stop`, or with a prefix.
-pub(crate) fn bounds(
-    codec: &Codec,
-    start: Option<&Bound<'_, PyAny>>,
-    stop: Option<&Bound<'_, PyAny>>,
-    of: Option<&Bound<'_, PyAny>>,
-) -> PyResult<KeyBounds> {
-    let bound = |key: Option<&Bound<'_, PyAny>>| match key.filter(|key| !key.is_none()) {
-        Some(key) => codec.encode_bound(key).map(|key| Some(key.into_owned())),
-        None => Ok(None),
-    };
-    let (start, stop, of) = (bound(start)?, bound(stop)?, bound(of)?);
-    match of {
-        Some(_) if start.is_some() || stop.is_some() => {
-            Err(PyTypeError::new_err("a range has bounds or a prefix, not both"))
-        }
-        Some(of) => {
-            use hedgerow::key::KeyRange;
-            let of = prefix(of);
-            Ok((of.low().map(<[u8]>::to_vec), of.high().map(<[u8]>::to_vec)))
-        }
-        None => Ok((
-            start.map_or(End::Unbounded, End::Included),
-            stop.map_or(End::Unbounded, End::Excluded),
-        )),
     }
 }

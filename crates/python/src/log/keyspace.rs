@@ -1,0 +1,348 @@
+//! Keyspaces of the log-structured engine as mappings.
+
+use std::ops::Bound as End;
+use std::sync::{Arc, Mutex};
+
+use hedgerow::lsm::{self, Readable};
+use hedgerow::stream::Scan;
+use hedgerow::tree::Bytes;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PySlice};
+
+use super::batch::Batch;
+use super::snapshot::{Moment, Snapshot, moment};
+use super::transaction::LogTransaction;
+use super::walk::{Left, LogWalk, Runs, Source};
+use super::{Engine, Slot, engine};
+use crate::errors::{OrRaise, closed};
+use crate::table::{Codecs, KeyBounds, bounds};
+use crate::txn::name_to;
+use crate::view::{Batches, Kind};
+
+/// Where the calls of a keyspace go.
+pub(super) enum Place {
+    Now(Arc<Slot>),
+    Batch(Py<Batch>),
+    Snapshot(Py<Snapshot>),
+    Transaction(Py<LogTransaction>),
+}
+
+/// A keyspace of a log-structured store: a mapping from keys to values, in the order of the keys.
+///
+/// Made by ``Log.keyspace``, each call sees the store as it is, and each write is a commit of its
+/// own. A batch, a snapshot and a transaction give it with ``[keyspace]`` as they see it.
+#[pyclass(frozen, generic, module = "hedgerow")]
+pub(crate) struct Keyspace {
+    pub(super) place: Place,
+    pub(super) handle: lsm::Keyspace,
+    pub(super) codecs: Arc<Codecs>,
+}
+
+/// A write.
+enum Write<'a> {
+    Put(&'a [u8], &'a [u8]),
+    Delete(&'a [u8]),
+    DeleteRange(End<Vec<u8>>, End<Vec<u8>>),
+}
+
+impl Keyspace {
+    pub(super) fn within(&self, place: Place) -> Self {
+        Self { place, handle: self.handle.clone(), codecs: Arc::clone(&self.codecs) }
+    }
+
+    fn unread<T>() -> PyResult<T> {
+        Err(PyTypeError::new_err("a batch is only written"))
+    }
+
+    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, handle) = (key.py(), &self.handle);
+        let key = self.codecs.key.encode(key)?;
+        let found = match &self.place {
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let engine = held.engine(py)?;
+                engine!(engine, |db| py.detach(|| db.get(handle, &key))).or_raise(py)?
+            }
+            Place::Snapshot(snapshot) => {
+                let (_held, moment) = snapshot.get().get(py)?;
+                moment!(&moment, |at| py.detach(|| at.get(handle, &key))).or_raise(py)?
+            }
+            Place::Transaction(txn) => txn.get().with(py, |txn| txn.get(handle, &key))?,
+            Place::Batch(_) => return Self::unread(),
+        };
+        found.map(|value| self.codecs.value.decode(py, Bytes::from(&*value))).transpose()
+    }
+
+    /// Makes a write.
+    fn write(&self, py: Python<'_>, write: Write<'_>) -> PyResult<()> {
+        let handle = &self.handle;
+        match &self.place {
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let db = held.db(py)?;
+                py.detach(|| match write {
+                    Write::Put(key, value) => db.put(handle, key, value),
+                    Write::Delete(key) => db.delete(handle, key),
+                    Write::DeleteRange(low, high) => db.delete_range(handle, (low, high)),
+                })
+                .or_raise(py)
+            }
+            Place::Batch(batch) => batch.get().write(py, |batch| match write {
+                Write::Put(key, value) => batch.put(handle, key, value),
+                Write::Delete(key) => batch.delete(handle, key),
+                Write::DeleteRange(low, high) => batch.delete_range(handle, (low, high)),
+            }),
+            Place::Transaction(txn) => txn.get().with(py, |txn| match write {
+                Write::Put(key, value) => txn.put(handle, key, value),
+                Write::Delete(key) => txn.delete(handle, key),
+                Write::DeleteRange(low, high) => txn.delete_range(handle, (low, high)),
+            }),
+            Place::Snapshot(_) => Err(hedgerow::Error::ReadOnly).or_raise(py),
+        }
+    }
+
+    /// The pairs, keys or values of a range.
+    fn iterate<'py>(
+        &self,
+        py: Python<'py>,
+        (low, high): KeyBounds,
+        is_reverse: bool,
+        kind: Kind,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (held, moment) = match &self.place {
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let moment = held.moment(py)?;
+                (held, moment)
+            }
+            Place::Snapshot(place) => place.get().get(py)?,
+            Place::Transaction(txn) => {
+                let left = Left { low, high, is_reverse, waiting: Vec::new(), is_over: false };
+                let (txn, handle) = (txn.clone_ref(py), self.handle.clone());
+                let source = Source::Transaction { txn, handle, left };
+                return Ok(Bound::new(py, self.iter(source, kind))?.into_any());
+            }
+            Place::Batch(_) => return Self::unread(),
+        };
+        let mut scan = Scan::new(self.handle.name()).range((low, high));
+        if is_reverse {
+            scan = scan.reverse();
+        }
+        if kind == Kind::Keys {
+            scan = scan.keys_only();
+        }
+        let runs = match (held.engine(py)?, moment) {
+            (Engine::Writer(db), Moment::Snapshot(snapshot)) => {
+                let pairs = py.detach(|| scan.pairs_of(db, snapshot)).or_raise(py)?;
+                Runs::Snapshot(Box::new(Batches::new(pairs)))
+            }
+            (_, Moment::Reader(reader)) => {
+                let snapshot = Arc::new(Arc::clone(&reader));
+                let pairs = py.detach(|| scan.pairs_of(&reader, snapshot)).or_raise(py)?;
+                Runs::Reader(Box::new(Batches::new(pairs)))
+            }
+            (Engine::Reader(_), Moment::Snapshot(_)) => return closed(py, "the store"),
+        };
+        let source = Source::Batches { batches: Some(runs), held };
+        Ok(Bound::new(py, self.iter(source, kind))?.into_any())
+    }
+
+    fn iter(&self, source: Source, kind: Kind) -> LogWalk {
+        LogWalk { source: Mutex::new(source), codecs: Arc::clone(&self.codecs), kind }
+    }
+
+    fn range<'py>(
+        &self,
+        py: Python<'py>,
+        (start, stop): (Option<&Bound<'py, PyAny>>, Option<&Bound<'py, PyAny>>),
+        prefix: Option<&Bound<'py, PyAny>>,
+        is_reverse: bool,
+        kind: Kind,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let keys = bounds(&self.codecs.key, start, stop, prefix)?;
+        self.iterate(py, keys, is_reverse, kind)
+    }
+}
+
+#[pymethods]
+impl Keyspace {
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.find(key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, key) = (key.py(), self.codecs.key.encode(key)?);
+        let value = self.codecs.value.encode(value)?;
+        self.write(py, Write::Put(&key, &value))
+    }
+
+    /// Removes a key, which need not be there, or the keys of a slice.
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = key.py();
+        let Ok(slice) = key.cast::<PySlice>() else {
+            return self.write(py, Write::Delete(&self.codecs.key.encode(key)?));
+        };
+        let (start, stop) = (slice.getattr("start")?, slice.getattr("stop")?);
+        let (low, high) = bounds(&self.codecs.key, Some(&start), Some(&stop), None)?;
+        self.write(py, Write::DeleteRange(low, high))
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.range(py, (None, None), None, false, Kind::Keys)
+    }
+
+    /// The value of a key, or ``default``.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.find(key)?.or(default))
+    }
+
+    /// The values of many keys, all as of one moment, with many reads of the disk at a time.
+    #[pyo3(signature = (keys, default=None))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let given = keys.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let keys = given.iter().map(|key| self.codecs.key.encode(key));
+        let keys = keys.collect::<PyResult<Vec<_>>>()?;
+        let handle = &self.handle;
+        let found = match &self.place {
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let engine = held.engine(py)?;
+                engine!(engine, |db| py.detach(|| db.multi_get(handle, &keys))).or_raise(py)?
+            }
+            Place::Snapshot(snapshot) => {
+                let (_held, moment) = snapshot.get().get(py)?;
+                moment!(&moment, |at| py.detach(|| at.multi_get(handle, &keys))).or_raise(py)?
+            }
+            Place::Transaction(txn) => txn.get().with(py, |txn| {
+                keys.iter().map(|key| txn.get(handle, key)).collect::<hedgerow::Result<Vec<_>>>()
+            })?,
+            Place::Batch(_) => return Self::unread(),
+        };
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        let values = found.iter().map(|value| match value {
+            Some(value) => self.codecs.value.decode(py, Bytes::from(&**value)),
+            None => Ok(default.clone()),
+        });
+        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// The pairs whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn items<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        prefix: Option<&Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.range(py, (start, stop), prefix, reverse, Kind::Items)
+    }
+
+    /// The keys that lie from ``start`` up to ``stop``, or begin with ``prefix``.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn keys<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        prefix: Option<&Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.range(py, (start, stop), prefix, reverse, Kind::Keys)
+    }
+
+    /// The values whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
+    fn values<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<&Bound<'py, PyAny>>,
+        stop: Option<&Bound<'py, PyAny>>,
+        prefix: Option<&Bound<'py, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.range(py, (start, stop), prefix, reverse, Kind::Values)
+    }
+
+    /// Puts all pairs of a mapping, or of an iterable of pairs, in one commit.
+    fn update(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pairs = match pairs.hasattr("keys")? {
+            true => pairs.call_method0("items")?,
+            false => pairs.clone(),
+        };
+        let mut batch = lsm::Batch::new();
+        for pair in pairs.try_iter()? {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+            let key = self.codecs.key.encode(&key)?;
+            let value = self.codecs.value.encode(&value)?;
+            match &self.place {
+                Place::Now(_) => batch.put(&self.handle, &key, &value).or_raise(py)?,
+                _ => self.write(py, Write::Put(&key, &value))?,
+            }
+        }
+        match &self.place {
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let db = held.db(py)?;
+                py.detach(|| db.write(batch)).or_raise(py)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// About how many keys lie from ``start`` up to ``stop``.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None))]
+    fn estimate(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let keys = bounds(&self.codecs.key, start, stop, prefix)?;
+        match &self.place {
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let (engine, handle) = (held.engine(py)?, &self.handle);
+                engine!(engine, |db| py.detach(|| db.estimate_count(handle, keys))).or_raise(py)
+            }
+            Place::Snapshot(snapshot) => {
+                let ((_held, moment), handle) = (snapshot.get().get(py)?, &self.handle);
+                moment!(&moment, |at| py.detach(|| at.estimate_count(handle, keys))).or_raise(py)
+            }
+            _ => Err(PyTypeError::new_err("only a store and a snapshot estimate")),
+        }
+    }
+
+    /// Its name.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        name_to(py, self.handle.name())
+    }
+
+    fn __repr__(&self) -> String {
+        let place = match &self.place {
+            Place::Now(_) => "",
+            Place::Batch(_) => " in a batch",
+            Place::Snapshot(_) => " in a snapshot",
+            Place::Transaction(_) => " in a transaction",
+        };
+        format!("<hedgerow.Keyspace {:?}{place}>", String::from_utf8_lossy(self.handle.name()))
+    }
+}

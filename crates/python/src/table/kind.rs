@@ -1,0 +1,85 @@
+//! What a table is made as: its types, its order, its duplicates.
+
+use hedgerow::tree::{Duplicates, Order, TableInfo, TableOptions, type_flags};
+
+use crate::codec::Codec;
+
+/// How keys and values are written.
+pub(crate) struct Codecs {
+    pub(crate) key: Codec,
+    pub(crate) value: Codec,
+}
+
+/// The orders that were asked for.
+#[derive(Default)]
+pub(crate) struct Orders {
+    pub(crate) key: Option<Order>,
+    pub(crate) value: Option<Order>,
+}
+
+impl Orders {
+    /// Whether any was asked for.
+    pub(super) fn are_given(&self) -> bool {
+        self.key.is_some() || self.value.is_some()
+    }
+}
+
+/// What a table keeps of its types; 0 for bytes.
+pub(super) fn flags(key: &Codec, value: &Codec, has_duplicates: bool) -> u32 {
+    if key.is_plain() && value.is_plain() {
+        return 0;
+    }
+    let (mut key_name, mut value_name) = (String::new(), String::new());
+    key.type_name(&mut key_name);
+    value.type_name(&mut value_name);
+    type_flags(has_duplicates, &key_name, &value_name)
+}
+
+/// Whether a table that keeps these flags can be read so. What is read as bytes may be of any type
+/// that is no tuple.
+pub(super) fn fits(stored: u32, key: &Codec, value: &Codec, has_duplicates: bool) -> bool {
+    let names = |codec: &Codec| match codec.is_plain() {
+        true => SIMPLE.iter().map(ToString::to_string).collect(),
+        false => {
+            let mut name = String::new();
+            codec.type_name(&mut name);
+            vec![name]
+        }
+    };
+    let (keys, values): (Vec<String>, Vec<String>) = (names(key), names(value));
+    let pairs = keys.iter().flat_map(|key| values.iter().map(move |value| (key, value)));
+    stored == 0 || pairs.into_iter().any(|(k, v)| stored == type_flags(has_duplicates, k, v))
+}
+
+/// The names of Rust's types that are no tuples.
+const SIMPLE: &[&str] = &[
+    "bytes", "string", "i64", "f64", "bool", "time", "u64", "u32", "i32", "u128", "i128", "u16",
+    "i16", "u8", "i8", "f32", "char", "duration", "()",
+];
+
+/// The options of a new table, or those with which one is opened that is there.
+pub(super) fn options(
+    value: &Codec,
+    has_duplicates: bool,
+    orders: &Orders,
+    found: Option<&TableInfo>,
+) -> TableOptions {
+    let order = orders.value.clone().unwrap_or_default();
+    let width = match found {
+        Some(found) => found.value_size,
+        None => value.width(),
+    };
+    let duplicates = match (has_duplicates, width) {
+        (false, _) => Duplicates::No,
+        (true, None) => Duplicates::Any { order },
+        (true, size) => Duplicates::Fixed { size, order },
+    };
+    let options = TableOptions::new().order(orders.key.clone().unwrap_or_default());
+    let options = options.duplicates_in(duplicates);
+    match found {
+        Some(found) => {
+            options.user_flags(found.user_flags).prefix_compression(found.prefix_compression)
+        }
+        None => options,
+    }
+}
