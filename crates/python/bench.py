@@ -32,7 +32,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 ROUNDS = 5
-LOADS = 3
 BATCH = 64
 GETS = 200_000
 
@@ -356,7 +355,7 @@ def measure(name: str, entries: int) -> dict[str, float] | None:
     gc.freeze()
     try:
         found = {"load": math.inf}
-        for n in range(LOADS):
+        for n in range(ROUNDS):
             gc.collect()
             home = os.path.join(folder, str(n))
             os.mkdir(home)
@@ -365,7 +364,7 @@ def measure(name: str, entries: int) -> dict[str, float] | None:
             subject.load(pairs)
             found["load"] = min(found["load"], (time.process_time_ns() - began) / entries)
             subject.reading()
-            if n < LOADS - 1:
+            if n < ROUNDS - 1:
                 subject.close()
                 shutil.rmtree(home)
         size = 100

@@ -1,31 +1,27 @@
 //! A table as a mapping.
 
+mod find;
+mod frame;
 mod kind;
 mod pairs;
 mod range;
+mod shown;
 
 pub(crate) use kind::{Codecs, Orders};
 pub(crate) use pairs::Pairs;
-use range::column_names;
 pub(crate) use range::{KeyBounds, bounds};
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use hedgerow::stream::Value;
 use hedgerow::tree::{self, Bytes, Order, Snapshot, WriteTxn};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyTuple};
 
-use crate::arrow;
-use crate::buffer;
-use crate::codec::{Codec, joined};
-use crate::columns::{self, Field};
-use crate::errors::{OrRaise, closed, raise};
-use crate::html;
+use crate::errors::{OrRaise, raise};
 use crate::long;
-use crate::txn::{State, Transaction, look, name_to};
+use crate::txn::{Transaction, look, name_to};
 use crate::view::{Kind, Span, View};
 
 /// A table of a transaction: a mapping from keys to values, in the order of the keys.
@@ -91,58 +87,6 @@ impl Table {
     #[inline]
     fn value<'a>(&self, value: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
         self.codecs.value.encode(value)
-    }
-
-    /// The (first) value of a key.
-    #[inline]
-    fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (py, codec) = (key.py(), &self.codecs.value);
-        let key = self.key(key)?;
-        if matches!(codec, Codec::Bytes) {
-            return self.find_bytes(py, &key);
-        }
-        let Some(snapshot) = self.txn.get().snapshot(py)? else {
-            let found = self.copied(py, |txn| txn.get(self.handle, &key))?;
-            return found.map(|value| codec.decode(py, Bytes::from(&*value))).transpose();
-        };
-        if matches!(codec, Codec::View) {
-            let found = py.detach(|| Value::get(&snapshot, self.handle, &key));
-            self.txn.get().passed(py)?;
-            let found = found.or_raise(py)?;
-            return found.map(|value| buffer::view(py, value)).transpose();
-        }
-        let found = py.detach(|| snapshot.get(self.handle, &key));
-        self.txn.get().passed(py)?;
-        found.or_raise(py)?.map(|value| codec.decode(py, value)).transpose()
-    }
-
-    /// The same where values are bytes: the short way, with nothing but the lock taken.
-    #[inline]
-    fn find_bytes<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let guard = self.txn.get().look(py)?;
-        let found = match &*guard {
-            State::Read(txn, _) => py.detach(|| txn.get(self.handle, key)),
-            State::Write(txn, _) => py.detach(|| txn.get(self.handle, key)),
-            State::Closed => {
-                drop(guard);
-                return closed(py, "the transaction");
-            }
-        };
-        // Making bytes runs nothing of Python's.
-        let found = found.map(|found| found.map(|value| joined(py, value)));
-        drop(guard);
-        self.txn.get().passed(py)?;
-        Ok(found.or_raise(py)?.transpose()?.map(Bound::into_any))
-    }
-
-    /// A copy of what a write transaction finds.
-    fn copied(
-        &self,
-        py: Python<'_>,
-        find: impl FnOnce(&WriteTxn) -> hedgerow::Result<Option<Bytes<'_>>> + Send,
-    ) -> PyResult<Option<Vec<u8>>> {
-        let find = |txn: &WriteTxn| Ok(find(txn)?.map(|value| value.to_vec()));
-        self.txn.get().inspect(py, find)
     }
 
     /// What a range's arguments say.
@@ -462,37 +406,7 @@ impl Table {
         key: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<u64> {
-        let Codecs { key: key_codec, value: value_codec } = &*self.codecs;
-        let keys = column_names("key", key_codec, key)?;
-        let values = column_names("value", value_codec, value)?;
-        let choose = |fields: &[Field]| {
-            let find = |name: &String| {
-                let found = fields.iter().position(|field| field.name == *name);
-                found.ok_or_else(|| PyKeyError::new_err(format!("there is no column {name:?}")))
-            };
-            keys.iter().chain(&values).map(find).collect::<PyResult<Vec<_>>>()
-        };
-        let (mut waiting, mut rows) = (Pairs::default(), 0);
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        arrow::import(data, choose, |len, columns| {
-            let (of_key, of_value) = columns.split_at(keys.len());
-            for row in 0..len {
-                key.clear();
-                value.clear();
-                columns::encode(key_codec, of_key, row, &mut key)?;
-                if !of_value.is_empty() {
-                    columns::encode(value_codec, of_value, row, &mut value)?;
-                }
-                waiting.push(&key, &value);
-                if waiting.is_full() {
-                    self.put_all(py, &mut waiting)?;
-                }
-            }
-            rows += len as u64;
-            Ok(())
-        })?;
-        self.put_all(py, &mut waiting)?;
-        Ok(rows)
+        self.put_rows(py, data, (key, value))
     }
 
     /// All pairs as an Arrow stream: see ``View.__arrow_c_stream__``.
@@ -648,23 +562,6 @@ impl Table {
 
     /// What a notebook shows: the first pairs and the last one.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
-        const SHOWN: usize = 10;
-        let (py, table) = (slf.py(), slf.get());
-        let len = table.__len__(py)?;
-        let mut rows = Vec::new();
-        let mut places: Vec<usize> = (0..len.min(SHOWN)).collect();
-        places.extend((len > SHOWN).then(|| len - 1));
-        for place in places {
-            let (key, value) = table.nth(py, place as u64)?;
-            let mut row = vec![place.to_string()];
-            for shown in [key, value] {
-                let text: String = shown.repr()?.to_string().chars().take(80).collect();
-                row.push(html::escaped(&text));
-            }
-            rows.push(row);
-        }
-        let name = html::escaped(&String::from_utf8_lossy(&table.name));
-        let grid = html::grid(&["", "key", "value"], &rows);
-        Ok(format!("<div><b>{name}</b> {len} pairs{grid}</div>"))
+        shown::page(slf.py(), slf.get())
     }
 }

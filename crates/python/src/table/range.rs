@@ -1,37 +1,12 @@
-//! What the arguments of ranges and columns say.
+//! What the arguments of ranges say.
 
 use std::ops::Bound as End;
 
 use hedgerow::key::prefix;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use crate::codec::Codec;
-use crate::columns::{self, Columns};
-
-/// The names of the columns of keys or values.
-pub(super) fn column_names(
-    what: &str,
-    codec: &Codec,
-    given: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Vec<String>> {
-    let width = columns::width(codec);
-    let names: Vec<String> = match given {
-        None if width == 1 && !matches!(codec, Codec::Tuple(_)) => vec![what.to_owned()],
-        None => Columns::new(Some(codec), None)
-            .fields()
-            .into_iter()
-            .map(|field| field.name.replacen("key", what, 1))
-            .collect(),
-        Some(name) if name.is_instance_of::<PyString>() => vec![name.extract()?],
-        Some(names) => names.extract()?,
-    };
-    match names.len() == width || (names.is_empty() && what == "value") {
-        true => Ok(names),
-        false => Err(PyTypeError::new_err(format!("the table takes {width} columns for a {what}"))),
-    }
-}
 
 /// Where a range of keys begins and ends.
 pub(crate) type KeyBounds = (End<Vec<u8>>, End<Vec<u8>>);

@@ -173,7 +173,8 @@ impl Reader {
     /// [`Error::Argument`] if the store has none yet, since a reader makes nothing: it gets one
     /// when a store that is open for writing is asked. Else as [`Db::id`](crate::lsm::Db::id).
     pub fn id(&self) -> Result<[u8; 16]> {
-        let none = || Error::argument("the store has no identity yet: no token was ever made of it");
+        let none =
+            || Error::argument("the store has no identity yet: no token was ever made of it");
         identity::find(self.view.version().directory())?.ok_or_else(none)
     }
 
