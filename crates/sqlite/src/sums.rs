@@ -100,6 +100,8 @@ pub(crate) enum Owner {
 #[inline(always)]
 pub(crate) fn len_of(value: &[u8]) -> Answer<usize> {
     let len = match value {
+        // The record that SQLite's b-tree takes for a row that is about to be deleted.
+        [FAST_MARK] => return Ok(0),
         [FAST_MARK, ..] => FAST_LEN,
         [LONG_MARK, ..] => LONG_LEN,
         _ => return Ok(0),

@@ -64,7 +64,7 @@ fn flip_one(template: &Template, rng: &mut Rng, report: &mut FlipReport) {
     let (path, bytes) = &template.files[rng.index(template.files.len())];
     let (at, bit) = (rng.index(bytes.len()), rng.below(8));
     let pieces = format::pieces(&template::name(path), bytes);
-    let piece = pieces.iter().rposition(|piece| piece.content.start <= at + 8);
+    let piece = pieces.iter().rposition(|piece| piece.start() <= at);
     let is_last = piece.is_none_or(|piece| piece + 1 == pieces.len());
     let what = piece.map_or("file", |piece| pieces[piece].what);
     let disk = template.disk();

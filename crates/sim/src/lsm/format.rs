@@ -33,6 +33,12 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// Where it begins: its length and checksum may stand before its content.
+    pub fn start(&self) -> usize {
+        let ahead = if self.sum_at < self.content.start { 8 } else { 0 };
+        self.content.start.saturating_sub(ahead)
+    }
+
     /// Makes the checksum right.
     pub fn seal(&self, bytes: &mut [u8]) {
         let content = &bytes[self.content.clone()];
