@@ -60,8 +60,8 @@ pub(crate) fn run<R: Send>(
     }
 }
 
-/// Runs a call that may take long and that nothing stops. In the main thread another thread runs it,
-/// and if a handler of a signal raises an exception, it goes on there by itself.
+/// Runs a call that may take long and that nothing stops. In the main thread another thread runs
+/// it, and if a handler of a signal raises an exception, it goes on there by itself.
 pub(crate) fn wait<R: Send + 'static>(
     py: Python<'_>,
     call: impl FnOnce() -> R + Send + 'static,
@@ -89,8 +89,8 @@ pub(crate) fn wait<R: Send + 'static>(
     }
 }
 
-/// Waits for something, at most `timeout` seconds: in the main thread in rounds, so that signals are
-/// handled.
+/// Waits for something, at most `timeout` seconds: in the main thread in rounds, so that signals
+/// are handled.
 pub(crate) fn in_rounds<R: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

@@ -346,11 +346,12 @@ impl Store {
 
     /// What changes from commit to commit, for ever: see ``Follow``.
     ///
-    /// Without a name it begins with what changes from now on, or with ``everything`` that is there.
-    /// With one it goes on where a follower of that name has stopped, or begins with everything; a
-    /// ``mark`` of that follower says from where else. ``table``, ``start``, ``stop`` and ``prefix``
-    /// say what is followed, if not the whole store, and ``key`` the type of those keys. With
-    /// ``durable`` nothing is told before it is on stable storage, which a name always does.
+    /// Without a name it begins with what changes from now on, or with ``everything`` that is
+    /// there. With one it goes on where a follower of that name has stopped, or begins with
+    /// everything; a ``mark`` of that follower says from where else. ``table``, ``start``, ``stop``
+    /// and ``prefix`` say what is followed, if not the whole store, and ``key`` the type of those
+    /// keys. With ``durable`` nothing is told before it is on stable storage, which a name always
+    /// does.
     #[pyo3(signature = (name=None, **options))]
     fn follow(
         &self,

@@ -287,7 +287,9 @@ impl Transaction {
     /// ``"reverse"`` compares bytes from their ends, ``"integer"`` as native unsigned integers, and
     /// ``(name, function)`` orders as ``sorted(..., key=function)`` does. Only the name is stored:
     /// the same function has to be given each time, and it must not use the store.
-    #[pyo3(signature = (name, key=None, value=None, *, duplicates=false, order=None, value_order=None))]
+    #[pyo3(signature = (
+        name, key=None, value=None, *, duplicates=false, order=None, value_order=None
+    ))]
     fn table(
         slf: &Bound<'_, Self>,
         name: &Bound<'_, PyAny>,

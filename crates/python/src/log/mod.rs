@@ -231,8 +231,8 @@ impl Log {
         self.close(py)
     }
 
-    /// Opens a keyspace, and makes it if there is none, unless the store is only read. ``key`` and ``value`` are as those of
-    /// ``Transaction.table``.
+    /// Opens a keyspace, and makes it if there is none, unless the store is only read. ``key`` and
+    /// ``value`` are as those of ``Transaction.table``.
     #[pyo3(signature = (name, key=None, value=None))]
     fn keyspace(
         &self,
