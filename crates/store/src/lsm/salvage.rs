@@ -27,6 +27,7 @@ use super::files::{Directory, Name};
 use super::keyspace::{CATALOG, Keyspace, KeyspaceOptions, Record};
 use super::levels::manifest;
 use super::levels::version::Version;
+use super::log::wal::{HEADER_BYTES, Identity};
 use super::open::reader::join;
 use super::options::Options;
 use super::table::{Block, BlockPlace, Place, survey};
@@ -313,8 +314,8 @@ fn read_manifest(directory: &Arc<Directory>, lost: &mut Vec<Lost>) -> Result<Opt
     Ok(None)
 }
 
-/// Whether a manifest seems to be whole: if it names missing files, and there are newer files that
-/// it does not name, its last records are missing.
+/// Whether a manifest seems to be whole: if there are newer files that it does not name, and it names
+/// missing files or one of the newer ones is a segment with groups, its last records are missing.
 fn is_current(version: &Version, there: &BTreeSet<Name>, lost: &mut Vec<Lost>) -> bool {
     let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
     let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
@@ -323,7 +324,9 @@ fn is_current(version: &Version, there: &BTreeSet<Name>, lost: &mut Vec<Lost>) -
         Name::Table(number) | Name::Segment(number) => *number >= version.next_file,
         _ => false,
     };
-    let is_stale = !named.is_subset(there) && there.difference(&named).any(is_new);
+    let mut newer = there.difference(&named).filter(|name| is_new(name)).peekable();
+    let is_stale = newer.peek().is_some()
+        && (!named.is_subset(there) || newer.any(|name| has_groups(version.directory(), name)));
     if is_stale {
         let path = version.directory().file(Name::Manifest);
         let reason = "its last records are missing; every table and segment that is there was \
@@ -331,6 +334,17 @@ fn is_current(version: &Version, there: &BTreeSet<Name>, lost: &mut Vec<Lost>) -
         lost.push(Lost { path, offset: 0, reason, count: None, keys: None });
     }
     !is_stale
+}
+
+/// Whether a file is a segment that begins with a whole group.
+fn has_groups(directory: &Directory, name: &Name) -> bool {
+    let Name::Segment(number) = *name else { return false };
+    let path = directory.file(*name);
+    let file = directory.system.open_data(&path, Open::Read, 0).ok();
+    let bytes = file.and_then(|file| read_lenient(&*file, &path).ok()).unwrap_or_default();
+    let groups = bytes.get(HEADER_BYTES..).unwrap_or_default();
+    Identity::of(number, &bytes)
+        .is_some_and(|identity| identity.whole_group(HEADER_BYTES as u64, groups).is_some())
 }
 
 /// What tables are found to hold.

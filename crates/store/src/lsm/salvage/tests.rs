@@ -162,6 +162,44 @@ fn a_missing_or_empty_file_takes_what_was_in_it_only() {
     }
 }
 
+/// The log has gone on in a segment that only the last record of the manifest names, and that
+/// record is cut: the manifest before it is whole and names nothing that is missing.
+#[test]
+fn a_segment_that_only_a_lost_record_names_comes_over() {
+    let system = SimSystem::new(1, Config::default());
+    let options = || options(&system).memtable_bytes(1 << 20);
+    let db = options().create(true).open(PATH).unwrap();
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    let segments = || {
+        let is_log = |path: &&PathBuf| path.extension().is_some_and(|kind| kind == "log");
+        system.files().iter().filter(is_log).count()
+    };
+    let mut number = 0_u32;
+    let mut put = || {
+        let mut batch = Batch::new();
+        batch.put(&space, &number.to_be_bytes(), &[7; 100]).unwrap();
+        db.write_with(batch, Durability::Durable).unwrap();
+        number += 1;
+    };
+    while segments() < 2 {
+        put();
+    }
+    put();
+    put();
+    let expected = state(&{
+        let copy = system.killed_copy();
+        super::tests::options(&copy).open_read_only(PATH).unwrap()
+    });
+    system.kill();
+    drop(db);
+    let system = system.restart_process();
+    let manifest = system.open_data(&Path::new(PATH).join("MANIFEST"), Open::Write, 0).unwrap();
+    manifest.set_len(manifest.len().unwrap() - 3).unwrap();
+    let (report, found) = salvage(&system);
+    assert_eq!(found, expected);
+    assert!(report.losses.iter().any(|loss| loss.reason.contains("last records")), "{report:?}");
+}
+
 #[test]
 fn a_keyspace_without_a_name_gets_one() {
     let system = SimSystem::new(1, Config::default());
