@@ -314,8 +314,9 @@ fn read_manifest(directory: &Arc<Directory>, lost: &mut Vec<Lost>) -> Result<Opt
     Ok(None)
 }
 
-/// Whether a manifest seems to be whole: if there are newer files that it does not name, and it names
-/// missing files or one of the newer ones is a segment with groups, its last records are missing.
+/// Whether a manifest seems to be whole: if there are newer files that it does not name, and it
+/// names missing files or one of the newer ones is a segment with groups, its last records are
+/// missing.
 fn is_current(version: &Version, there: &BTreeSet<Name>, lost: &mut Vec<Lost>) -> bool {
     let tables = version.tables().map(|(_, table)| Name::Table(table.meta.number));
     let segments = version.segments().map(|segment| Name::Segment(segment.identity.number));
