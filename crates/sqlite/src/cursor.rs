@@ -144,10 +144,8 @@ pub(crate) fn show(
     row.place = record.as_ptr().addr();
     row.len = u32::try_from(record.len()).map_err(|_| sys::SQLITE_CORRUPT)?;
     if let Some(copy) = copy {
-        let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
         copy.clear();
-        copy.extend_from_slice(sum);
-        copy.extend_from_slice(&record[..local]);
+        append(copy, shape, (sum, record));
         (sum, record) = copy.split_at(sum.len());
     }
     (row.data, row.local) = (record.as_ptr(), record.len() as u32);
@@ -158,6 +156,16 @@ pub(crate) fn show(
         _ => CHECK_SUM,
     };
     Ok(())
+}
+
+/// Appends the checksum and the record of an entry to a copy, of a long row only the beginning of
+/// its record; says how much of that it was.
+#[inline(always)]
+fn append(copy: &mut Vec<u8>, shape: Shape, (sum, record): (&[u8], &[u8])) -> usize {
+    let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
+    copy.extend_from_slice(sum);
+    copy.extend_from_slice(&record[..local]);
+    local
 }
 
 /// The checksum of an entry, which may be none, and its record.
@@ -462,7 +470,7 @@ impl Position {
     }
 }
 
-/// Steps of a cursor of a writer. Rows of pages that have been changed are copied, one behind the
+/// Steps of a cursor of a writer. Rows of pages that have been changed are copied, one after the
 /// other; if they are long, fewer rows are fetched.
 fn next_copies(
     txn: &WriteTxn,
@@ -478,12 +486,9 @@ fn next_copies(
         let row = &mut rows[count];
         show(shape, &entry, None, row)?;
         if !cursor.is_on_lasting_entry(txn) {
-            let (sum, record) = parts(shape.is_index, &entry)?;
-            let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
-            copy.extend_from_slice(sum);
-            copy.extend_from_slice(&record[..local]);
             // The copies may move until all of them are made.
-            (row.data, row.local) = (std::ptr::null(), local as u32);
+            row.data = std::ptr::null();
+            row.local = append(copy, shape, parts(shape.is_index, &entry)?) as u32;
         }
         count += 1;
     }

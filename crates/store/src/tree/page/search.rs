@@ -374,6 +374,24 @@ fn ties_end(page: Page<'_>, slot: usize) -> usize {
     }
 }
 
+/// Bisects among slots, given how the key of each compares with the one that is looked for.
+#[inline(always)]
+fn bisect_by(
+    slots: Range<usize>,
+    compare: impl Fn(usize) -> Result<Ordering>,
+) -> Result<(usize, bool)> {
+    let (mut low, mut high) = (slots.start, slots.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match compare(middle)? {
+            Ordering::Less => low = middle + 1,
+            Ordering::Equal => return Ok((middle, true)),
+            Ordering::Greater => high = middle,
+        }
+    }
+    Ok((low, false))
+}
+
 /// Bisects among slots whose heads are equal.
 #[inline(never)]
 fn bisect<P: Extents>(
@@ -384,16 +402,7 @@ fn bisect<P: Extents>(
     rest: &[u8],
     slots: Range<usize>,
 ) -> Result<(usize, bool)> {
-    let (mut low, mut high) = (slots.start, slots.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match compare_record(pages, order, page.record(middle), key, rest)? {
-            Ordering::Less => low = middle + 1,
-            Ordering::Equal => return Ok((middle, true)),
-            Ordering::Greater => high = middle,
-        }
-    }
-    Ok((low, false))
+    bisect_by(slots, |slot| compare_record(pages, order, page.record(slot), key, rest))
 }
 
 /// Bisects among slots of a leaf under a custom order.
@@ -406,20 +415,10 @@ fn bisect_custom<P: Extents>(
     slots: Range<usize>,
 ) -> Result<(usize, bool)> {
     let KeyOrder::Custom(compare) = order else { return Ok((slots.start, false)) };
-    let (mut low, mut high) = (slots.start, slots.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let seen = match page.plain_record_of(page.offset_address(middle)) {
-            Some((stored, _)) => compare(stored, key),
-            None => compare_record(pages, order, page.record(middle), key, key)?,
-        };
-        match seen {
-            Ordering::Less => low = middle + 1,
-            Ordering::Equal => return Ok((middle, true)),
-            Ordering::Greater => high = middle,
-        }
-    }
-    Ok((low, false))
+    bisect_by(slots, |slot| match page.plain_record_of(page.offset_address(slot)) {
+        Some((stored, _)) => Ok(compare(stored, key)),
+        None => compare_record(pages, order, page.record(slot), key, key),
+    })
 }
 
 /// The child of a branch below which the pair (`key`, `side`) stands or would stand.
