@@ -14,7 +14,7 @@
 //! before a meta page is written and lowered after its publication; a writer that finds it raised
 //! removes such records before it does anything else.
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 use super::image::{Flush, Image, Numbers, Pieces};
 use super::log::{self, Ring, Way};
@@ -56,7 +56,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     // 2. Make the file longer, ahead of the pages, if small commits are likely to follow.
     let mut record = state.pages.take_frame()?;
     let pieces = Pieces::new(&image, &state.pages);
-    let small = pieces.len() <= ONE_FLUSH_PAGES && !state.free.written_early;
+    let small = pieces.len() <= ONE_FLUSH_PAGES && !state.pages.early.written;
     // The file is long enough for every commit that was published.
     let grows = meta.end > state.end;
     let logs = durable && ring == Ring::Stays && log::way(store, state, &pieces) == Way::Log;
@@ -105,8 +105,7 @@ pub(crate) fn publish(store: &Inner, state: &mut WriteState, durability: Durabil
     }
 
     // 6. Publish. From here on readers and the next writer see the commit.
-    store.hints.free.store(state.free.ready.hint, Relaxed);
-    store.hints.written.store(pieces.end(), Relaxed);
+    store.hints.note(state.free.ready.hint, pieces.end(), durable);
     state.end = meta.end;
     state.recent = announce(store, SnapshotMeta { meta, slot }, flushes);
     if flushes {
@@ -126,7 +125,7 @@ fn flushed(store: &Inner) -> Result<Kind> {
 /// What the record says of a durable commit whose pages are flushed together with it; `None` if
 /// they must be flushed before: because recovery could not judge them, or not by them alone.
 fn one_flush(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Option<Kind> {
-    let is_alone = !state.free.written_early && store.durable_number() == store.latest_number();
+    let is_alone = !state.pages.early.written && store.durable_number() == store.latest_number();
     if !is_alone || pieces.len() > ONE_FLUSH_PAGES {
         return None;
     }

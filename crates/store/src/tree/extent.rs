@@ -9,6 +9,8 @@
 //! The cell that names an extent carries the CRC-32C of the trailer, so that a part of a long value
 //! is verified by reading that part and the trailer only.
 
+use std::io::IoSlice;
+
 use super::page_ref::{ExtentRef, FIRST_PAGE, PageNo, Run};
 use super::pages::{PageFile, Pages, ReadPages, WritePages};
 use crate::checksum::crc32c;
@@ -61,18 +63,11 @@ fn page_sum(no: PageNo, bytes: &[u8]) -> u32 {
     crc32c(u64::from(no), bytes)
 }
 
-/// Writes the trailer of an extent whose bytes stand in `run_bytes`; returns its name.
-pub(crate) fn finish(
-    run_bytes: &mut [u8],
-    first: PageNo,
-    len: u32,
-    plan: &Plan,
-    txn: u64,
-) -> ExtentRef {
+/// Writes the trailer of an extent whose bytes stand in `run_bytes`; returns its sum.
+pub(crate) fn finish(run_bytes: &mut [u8], first: PageNo, plan: &Plan, txn: u64) -> u32 {
     let sums: Vec<u32> =
         (0..plan.sums).map(|i| page_sum(first + i as u32, &run_bytes[plan.covered(i)])).collect();
-    let trailer = &mut run_bytes[plan.trailer..];
-    ExtentRef { first, len, sum: put_trailer(trailer, txn, &sums, first) }
+    put_trailer(&mut run_bytes[plan.trailer..], txn, &sums, first)
 }
 
 /// Fills a trailer in; returns its sum.
@@ -84,38 +79,85 @@ fn put_trailer(trailer: &mut [u8], txn: u64, sums: &[u32], first: PageNo) -> u32
     crc32c(u64::from(first), trailer)
 }
 
-/// Puts a long key or value into pages of its own.
+/// Puts a long key or value into pages of its own. They are written at once, out of the caller's
+/// memory, where the commit does not gain by waiting; but pages that the file does not have yet are
+/// gathered, since the system keeps in one unit what one call brings.
 pub(crate) fn store(pages: &mut WritePages, bytes: &[u8]) -> Result<ExtentRef> {
-    make(pages, bytes.len(), |whole| whole.extend_from_slice(bytes))
+    let end = pages.base.end;
+    make(pages, bytes.len(), |pages, run, plan| {
+        if pages.long_values_wait() || pages.base.end > end {
+            keep(pages, run, plan, bytes)
+        } else {
+            write_now(pages, run, plan, bytes)
+        }
+    })
 }
 
 /// Takes an extent of zeros whose content the caller fills later through
 /// [`WritePages::extents`]; [`reseal`] must follow.
 pub(crate) fn reserve(pages: &mut WritePages, len: usize) -> Result<ExtentRef> {
-    make(pages, len, |_| ())
+    make(pages, len, |pages, run, plan| keep(pages, run, plan, &[]))
 }
 
-/// Makes an extent of `len` bytes, of which `begin` puts the first ones in; zeros follow.
-fn make(pages: &mut WritePages, len: usize, begin: impl FnOnce(&mut Vec<u8>)) -> Result<ExtentRef> {
+/// Takes a run for `len` bytes, which `put` puts there; it returns the sum of the trailer.
+fn make(
+    pages: &mut WritePages,
+    len: usize,
+    put: impl FnOnce(&mut WritePages, Run, &Plan) -> Result<u32>,
+) -> Result<ExtentRef> {
     let plan = Plan::new(len as u64, pages.page_size());
-    let mut whole = Vec::new();
-    let size = plan.pages as usize * pages.page_size();
-    whole.try_reserve_exact(size).map_err(|_| Error::OutOfMemory)?;
-    begin(&mut whole);
-    whole.resize(size, 0);
     let run = pages.take_extent(plan.pages)?;
-    let reference = finish(&mut whole, run.start, len as u32, &plan, pages.txn);
-    pages.extent_bytes += whole.len();
+    match put(pages, run, &plan) {
+        Ok(sum) => Ok(ExtentRef { first: run.start, len: len as u32, sum }),
+        Err(error) => {
+            pages.free_run(run, pages.txn)?;
+            Err(error)
+        }
+    }
+}
+
+/// Keeps an extent, which begins with these bytes and goes on with zeros, in memory.
+fn keep(pages: &mut WritePages, run: Run, plan: &Plan, bytes: &[u8]) -> Result<u32> {
+    let mut whole = padded(bytes, plan.pages as usize * plan.page_size)?;
+    let sum = finish(&mut whole, run.start, plan, pages.txn);
     pages.extents.insert(run.start, whole.into_boxed_slice());
-    Ok(reference)
+    Ok(sum)
+}
+
+/// Writes an extent; only its last pages are put together in memory.
+fn write_now(pages: &mut WritePages, run: Run, plan: &Plan, bytes: &[u8]) -> Result<u32> {
+    let size = plan.page_size;
+    let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % size);
+    let mut tail = padded(rest, plan.pages as usize * size - whole.len())?;
+    let sums = (0..plan.sums).map(|i| {
+        let covered = plan.covered(i);
+        let in_tail = || &tail[covered.start - whole.len()..covered.end - whole.len()];
+        page_sum(run.start + i as u32, whole.get(covered.clone()).unwrap_or_else(in_tail))
+    });
+    let sums: Vec<u32> = sums.collect();
+    let sum = put_trailer(&mut tail[plan.trailer - whole.len()..], pages.txn, &sums, run.start);
+    pages.early.written = true;
+    let parts = [IoSlice::new(whole), IoSlice::new(&tail)];
+    write(&pages.base.file, &parts, u64::from(run.start) * size as u64)?;
+    Ok(sum)
+}
+
+/// Bytes with zeros after them.
+fn padded(bytes: &[u8], len: usize) -> Result<Vec<u8>> {
+    let mut padded = Vec::new();
+    padded.try_reserve_exact(len).map_err(|_| Error::OutOfMemory)?;
+    padded.extend_from_slice(bytes);
+    padded.resize(len, 0);
+    Ok(padded)
 }
 
 /// Computes the sums of an extent in memory anew, after its bytes were changed in place.
 pub(crate) fn reseal(pages: &mut WritePages, reference: &ExtentRef) -> Option<ExtentRef> {
     let plan = Plan::new(u64::from(reference.len), pages.page_size());
     let txn = pages.txn;
-    let whole = pages.extents.get_mut(&reference.first)?;
-    Some(finish(whole, reference.first, reference.len, &plan, txn))
+    let whole = pages.extents.get_mut(reference.first)?;
+    let sum = finish(whole, reference.first, &plan, txn);
+    Some(ExtentRef { sum, ..*reference })
 }
 
 /// Gives the pages of an extent back.
@@ -278,6 +320,8 @@ impl Writer {
     pub(crate) fn new(pages: &mut WritePages, len: u64) -> Result<Self> {
         let plan = Plan::new(len, pages.page_size());
         let run = pages.take_extent(plan.pages)?;
+        // What it writes is no part of what the commit writes and makes a digest of.
+        pages.early.written = true;
         Ok(Self::at(run.start, len, pages.page_size()))
     }
 
@@ -320,7 +364,7 @@ impl Writer {
             self.sums.push(page_sum(no, &self.piece[i * size..i * size + covered]));
         }
         let offset = u64::from(self.run.start) * size as u64 + start as u64;
-        write(file, &self.piece, offset)?;
+        write(file, &[IoSlice::new(&self.piece)], offset)?;
         self.piece.clear();
         Ok(())
     }
@@ -338,7 +382,8 @@ impl Writer {
         }
         let trailer = &mut self.piece[self.plan.trailer - start..];
         let sum = put_trailer(trailer, txn, &self.sums, self.run.start);
-        write(file, &self.piece, u64::from(self.run.start) * size as u64 + start as u64)?;
+        let offset = u64::from(self.run.start) * size as u64 + start as u64;
+        write(file, &[IoSlice::new(&self.piece)], offset)?;
         Ok(ExtentRef { first: self.run.start, len: self.len as u32, sum })
     }
 
@@ -349,9 +394,8 @@ impl Writer {
     }
 }
 
-fn write(file: &PageFile, bytes: &[u8], offset: u64) -> Result<()> {
-    let part = [std::io::IoSlice::new(bytes)];
-    file.file.write_at(&part, offset).map_err(|e| Error::io("write a long value to", &file.path, e))
+fn write(file: &PageFile, parts: &[IoSlice<'_>], offset: u64) -> Result<()> {
+    file.file.write_at(parts, offset).map_err(|e| Error::io("write a long value to", &file.path, e))
 }
 
 #[cfg(test)]

@@ -83,8 +83,6 @@ pub(crate) struct FreeState {
     pub(crate) pending: Pending,
     pub(crate) recent: Recent,
     pub(crate) pins: Pins,
-    /// Whether pages were written before the commit.
-    pub(crate) written_early: bool,
     /// Whether this transaction has looked for room for extents.
     has_looked: bool,
     /// The protected snapshots, ascending.
@@ -118,7 +116,6 @@ impl FreeState {
             pending: Pending::new(meta),
             recent: Recent::new(&meta.recent),
             pins: Pins::new(meta),
-            written_early: false,
             has_looked: false,
             protected: Vec::new(),
             newest: meta.txn,
@@ -136,7 +133,6 @@ impl FreeState {
     ) {
         let last = std::mem::replace(&mut self.newest, newest);
         (self.ready.hint, self.behind) = hints;
-        self.written_early = false;
         self.ready.taken.clear();
         self.pending.released = Released::default();
         self.has_looked = false;

@@ -206,7 +206,7 @@ impl<'p> Pieces<'p> {
     pub(crate) fn new(image: &'p Image, pages: &'p WritePages) -> Self {
         let mut pieces: Vec<(PageNo, &[u8])> =
             image.pages().map(|(no, _, page)| (no, page)).collect();
-        pieces.extend(pages.extents.iter().map(|(first, bytes)| (*first, &bytes[..])));
+        pieces.extend(pages.extents.iter());
         pieces.sort_unstable_by_key(|(no, _)| *no);
         Self { pieces, shift: pages.base.file.page_size().trailing_zeros() }
     }

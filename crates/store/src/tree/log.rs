@@ -115,9 +115,9 @@ pub(crate) enum Way {
 /// A commit of a few scattered pages gains by a log; one whose pages stand side by side is flushed
 /// as fast, and so is one that is larger than its record would be worth.
 pub(crate) fn way(store: &Inner, state: &WriteState, pieces: &Pieces<'_>) -> Way {
-    let WriteState { pages, free, .. } = state;
-    let is_plain = !free.written_early && pages.space.lowest_first.is_none();
-    let fits = pieces.len() <= PAGES_MAX && pages.extent_bytes <= EXTENT_BYTES_MAX;
+    let pages = &state.pages;
+    let is_plain = !pages.early.written && pages.space.lowest_first.is_none();
+    let fits = pieces.len() <= PAGES_MAX && pages.extents.bytes() <= EXTENT_BYTES_MAX;
     // Of a map that its user writes to, the page that another one replaces is not that of the file.
     let may = store.options.log_size != Some(0) && !store.options.writable_map;
     if may && is_plain && fits && pieces.len() > 1 { Way::Log } else { Way::Flush }
@@ -238,7 +238,7 @@ fn prepare(
     }
     build(bytes, &place, newest.meta.txn, meta, image, state);
     let (len, page_size) = (bytes.len() as u64, state.pages.page_size() as u64);
-    if 2 * len > image.bytes() as u64 + state.pages.extent_bytes as u64 {
+    if 2 * len > image.bytes() as u64 + state.pages.extents.bytes() as u64 {
         return Ok(None);
     }
     let Some(at) = place.room_for(len, durable.at, page_size) else { return Ok(None) };
@@ -287,7 +287,7 @@ fn entries<'p>(image: &'p Image, state: &'p WriteState) -> Vec<Entry<'p>> {
     });
     let page_size = state.pages.page_size();
     let long = state.pages.extents.iter().flat_map(|(first, whole)| {
-        let pages = (*first..).zip(whole.chunks(page_size));
+        let pages = (first..).zip(whole.chunks(page_size));
         pages.map(|(no, new)| Entry { no, source: None, new })
     });
     pages.chain(long).collect()

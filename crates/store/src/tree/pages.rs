@@ -19,10 +19,12 @@ use crate::{Error, Place, Result};
 
 mod changed;
 mod frames;
+mod new_extents;
 
 pub(crate) use changed::{LAST_PAGES, UndoMark, WritePages};
 pub(crate) use frames::Buffer;
 use frames::Frames;
+pub(crate) use new_extents::NewExtents;
 
 /// Bytes of a file that fit into memory without a look at how much there is.
 const SURELY_IN_MEMORY: u64 = 64 << 20;

@@ -5,7 +5,7 @@
 
 use super::catalog::OpenTable;
 use super::free::FreeState;
-use super::image::{Image, Pieces};
+use super::image::{Flush, Image, Pieces};
 use super::meta::ONE_FLUSH_PAGES;
 use super::page_ref::PageRef;
 use super::pages::{Pages, WritePages};
@@ -41,6 +41,24 @@ pub(crate) fn spill(state: &mut WriteState, target: usize) -> Result<()> {
     spill.write(pages)
 }
 
+/// Writes the new extents, if they are many and do not wait for the commit.
+pub(crate) fn gathered(pages: &mut WritePages) -> Result<()> {
+    if pages.extents.bytes() < GATHERED_BYTES || pages.long_values_wait() {
+        return Ok(());
+    }
+    pages.early.written = true;
+    let pieces_of = Image::default();
+    let pieces = Pieces::new(&pieces_of, pages);
+    if pages.early.long_values {
+        // Nothing will wait for them to be on the disk.
+        pieces.write(&pages.base.file, Flush::Later)?;
+    } else {
+        pieces.write_early(&pages.base.file)?;
+    }
+    pages.extents.clear();
+    Ok(())
+}
+
 /// How many bytes of pages a transaction changes before [`behind`] is worth another look.
 pub(crate) fn behind_bytes(budget: usize) -> usize {
     BEHIND_BYTES.min(budget / 4)
@@ -54,7 +72,7 @@ pub(crate) fn behind_bytes(budget: usize) -> usize {
 /// As those of [`spill`].
 pub(crate) fn behind(state: &mut WriteState, budget: usize) -> Result<()> {
     let WriteState { pages, free, tables, .. } = state;
-    if pages.changed_pages() <= ONE_FLUSH_PAGES && !free.written_early {
+    if pages.changed_pages() <= ONE_FLUSH_PAGES && !pages.early.written {
         return Ok(());
     }
     for OpenTable { tree, tail, .. } in tables.iter_mut() {
@@ -85,7 +103,7 @@ impl Spill {
     ) -> Result<Self> {
         free.release_pending(pages, (2 * count).max(256))?;
         free.refill(pages, count.min(pages.changed_pages()) as u32)?;
-        free.written_early = true;
+        pages.early.written = true;
         let mut spill = Self { image: Image::default(), target };
         spill.write(pages)?;
         Ok(spill)
@@ -151,7 +169,6 @@ impl Spill {
         let image = std::mem::take(&mut self.image);
         Pieces::new(&image, pages).write_early(&pages.base.file)?;
         pages.extents.clear();
-        pages.extent_bytes = 0;
         Ok(())
     }
 }

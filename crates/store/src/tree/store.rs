@@ -14,6 +14,7 @@ use super::group::{Group, Queue, Turn, Wait};
 use super::log::LogHints;
 use super::meta::{FreeRun, META_LEN, Meta, SnapshotMeta};
 use super::options::{Paths, max_pages};
+use super::page_ref::PageNo;
 use super::pages::PageFile;
 use super::recover::META_SLOTS;
 use super::registry::Registered;
@@ -25,7 +26,7 @@ use super::{Builder, ReadTxn, Reader, WriteTxn};
 use crate::Durability;
 use crate::canary::{Bug, is_planted};
 use crate::os::SharedLock;
-use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::{AtomicBool, AtomicU32};
 use crate::sync::{Mutex, locked};
 use crate::{Error, Result};
 
@@ -38,10 +39,22 @@ pub(crate) struct Hints {
     pub(crate) free: AtomicU32,
     /// The page after the last one that was written.
     pub(crate) written: AtomicU32,
+    /// Whether it was not durable, as the next one is expected not to be, either: then long values
+    /// need not wait for it in memory.
+    pub(crate) unsynced: AtomicBool,
     /// The meta pages, for records that are not flushed.
     pub(crate) slots: Mutex<SharedSlots>,
     /// The log.
     pub(crate) log: Mutex<LogHints>,
+}
+
+impl Hints {
+    /// Notes a commit that is about to be published.
+    pub(crate) fn note(&self, free: PageNo, written: PageNo, durable: bool) {
+        self.free.store(free, Relaxed);
+        self.written.store(written, Relaxed);
+        self.unsynced.store(!durable, Relaxed);
+    }
 }
 
 /// What all handles and transactions of an open store share.

@@ -355,7 +355,8 @@ impl WriteTxn {
             wanted.extend([pages, pages]);
         }
         let state = self.turn.state_mut();
-        let result = state.free.open_room(&mut state.pages, &wanted);
+        let result = spill::gathered(&mut state.pages)
+            .and_then(|()| state.free.open_room(&mut state.pages, &wanted));
         self.note(result)
     }
 

@@ -2,8 +2,10 @@
 //! shrinks again.
 
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
-use hedgerow::tree::{CopyOptions, Snapshot, Store, TableOptions};
+use hedgerow::Durability;
+use hedgerow::tree::{CopyOptions, Snapshot, Store, TableOptions, WriteTxn};
 
 use crate::{Scratch, all, numbers};
 
@@ -40,6 +42,67 @@ fn values_around_every_bound_of_a_page() {
         }
         scratch.check();
     }
+}
+
+#[test]
+fn long_values_do_not_wait_for_a_commit_that_is_not_durable() {
+    let scratch = Scratch::with(Store::builder().durability(Durability::None));
+    let file_len = || std::fs::metadata(scratch.store.path()).unwrap().len() as usize;
+    let value = |key: u32, round: u64| {
+        let len = 2_500 + key as usize * 977 % 30_000;
+        content(len, u64::from(key) << 8 | round)
+    };
+    let bytes = |round| (0..100).map(|key| value(key, round).len()).sum::<usize>();
+    let put = |txn: &mut WriteTxn, table, keys: Range<u32>, round| {
+        for key in keys {
+            txn.put(table, &key.to_be_bytes(), &value(key, round)).unwrap();
+        }
+    };
+    let holds = |txn: &dyn Fn(u32) -> Vec<u8>, keys: Range<u32>, round| {
+        keys.into_iter().all(|key| txn(key) == value(key, round))
+    };
+
+    let mut txn = scratch.store.begin_write().unwrap();
+    txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.commit().unwrap();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    put(&mut txn, table, 0..100, 0);
+    assert!(file_len() > bytes(0) / 2, "they are in the file before the commit");
+    txn.commit().unwrap();
+
+    // Pages that were let go of are written at once, also in what is taken back.
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    txn.clear_table(table).unwrap();
+    put(&mut txn, table, 0..100, 1);
+    txn.commit().unwrap();
+    let mut txn = scratch.store.begin_write().unwrap();
+    let table = txn.table("t").unwrap();
+    put(&mut txn, table, 0..50, 2);
+    let savepoint = txn.savepoint().unwrap();
+    put(&mut txn, table, 0..100, 3);
+    let read = |key: u32| txn.get(table, &key.to_be_bytes()).unwrap().unwrap().to_vec();
+    assert!(holds(&read, 0..100, 3));
+    txn.rollback_to(savepoint).unwrap();
+    put(&mut txn, table, 40..60, 4);
+    txn.reserve(table, b"reserved", 9000).unwrap().fill(7);
+    put(&mut txn, table, 60..70, 4);
+    let read = |key: u32| txn.get(table, &key.to_be_bytes()).unwrap().unwrap().to_vec();
+    assert!(holds(&read, 0..40, 2) && holds(&read, 40..70, 4) && holds(&read, 70..100, 1));
+    // It may become durable all the same.
+    txn.commit_with(Durability::Durable).unwrap();
+    let mut lost = scratch.store.begin_write().unwrap();
+    let table = lost.table("t").unwrap();
+    put(&mut lost, table, 0..100, 5);
+    drop(lost);
+
+    scratch.check();
+    let txn = scratch.store.begin_read().unwrap();
+    let table = txn.table("t").unwrap();
+    let read = |key: u32| txn.get(table, &key.to_be_bytes()).unwrap().unwrap().to_vec();
+    assert!(holds(&read, 0..40, 2) && holds(&read, 40..70, 4) && holds(&read, 70..100, 1));
+    assert_eq!(txn.get(table, b"reserved").unwrap().unwrap().to_vec(), [7; 9000]);
 }
 
 #[test]

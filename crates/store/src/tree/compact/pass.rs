@@ -337,7 +337,7 @@ impl Mover {
             self.longest = self.longest.max(run.len);
             return Ok(None);
         };
-        free.written_early = true;
+        pages.early.written = true;
         let mut writer = extent::Writer::at(first, u64::from(old.len), pages.page_size());
         let mut part = vec![0; PART_BYTES.min(old.len as usize)];
         while writer.left() > 0 {

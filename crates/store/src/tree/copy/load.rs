@@ -92,7 +92,8 @@ impl<'f> Sink<'f> {
         self.gathered.extend_from_slice(bytes);
         self.gathered.resize(at + plan.pages as usize * self.file.page_size(), 0);
         let run = &mut self.gathered[at..];
-        let reference = extent::finish(run, first, bytes.len() as u32, &plan, COMMIT);
+        let sum = extent::finish(run, first, &plan, COMMIT);
+        let reference = ExtentRef { first, len: bytes.len() as u32, sum };
         if self.gathered.len() >= GATHERED_BYTES {
             self.flush()?;
         }

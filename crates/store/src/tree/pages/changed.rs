@@ -13,7 +13,8 @@ use std::sync::Arc;
 use super::super::free::Runs;
 use super::super::page::{Page, PageMut};
 use super::frames::Buffer;
-use super::{PageFile, Pages, ReadPages};
+use super::{NewExtents, PageFile, Pages, ReadPages};
+use crate::tree::meta::ONE_FLUSH_PAGES;
 use crate::tree::page::search::Extents;
 use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, Freed, PageNo, PageRef, Run};
 use crate::{Error, Place, Result};
@@ -128,6 +129,15 @@ impl Space {
     }
 }
 
+/// What a write transaction writes before its commit.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Early {
+    /// Whether it has written something.
+    pub(crate) written: bool,
+    /// Whether long values are written as they are put, straight from the caller's memory.
+    pub(crate) long_values: bool,
+}
+
 /// The pages of a write transaction: those of its snapshot, and its own changed copies of some.
 pub struct WritePages {
     pub(crate) base: ReadPages,
@@ -140,9 +150,8 @@ pub struct WritePages {
     /// Pages of the snapshot (or written early by this transaction) that are no longer referred to.
     pub(crate) freed: Vec<Freed>,
     pub(crate) space: Space,
-    /// Extents made by this transaction that are not in the file yet, by first page.
-    pub(crate) extents: HashMap<PageNo, Box<[u8]>>,
-    pub(crate) extent_bytes: usize,
+    pub(crate) extents: NewExtents,
+    pub(crate) early: Early,
     /// Memory for building records aside.
     pub(crate) scratch: Vec<u8>,
     /// Frames that small transactions take and give back without asking for them.
@@ -171,8 +180,8 @@ impl WritePages {
                 max_size,
                 has_snapshots: false,
             },
-            extents: HashMap::new(),
-            extent_bytes: 0,
+            extents: NewExtents::default(),
+            early: Early::default(),
             scratch: Vec::new(),
             spare: Vec::new(),
         }
@@ -181,6 +190,7 @@ impl WritePages {
     /// Begins transaction `txn` on a snapshot that ends before page `end`.
     pub(crate) fn begin(&mut self, end: PageNo, txn: u64, max_pages: u32, max_size: Option<u64>) {
         self.base.renew(end);
+        self.early = Early::default();
         self.txn = txn;
         (self.space.max_pages, self.space.max_size) = (max_pages, max_size);
         (self.space.last_pages, self.space.adds) = (LAST_PAGES, false);
@@ -204,8 +214,14 @@ impl WritePages {
         self.space.open = Runs::default();
         self.space.lowest_first = None;
         self.extents.clear();
-        self.extent_bytes = 0;
         is_little
+    }
+
+    /// Whether long values stay in memory until the commit: that may be one which is the faster for
+    /// it, by one flush or by a record in the log.
+    pub(crate) fn long_values_wait(&self) -> bool {
+        let early = self.early.long_values || self.early.written;
+        !early && self.extents.bytes() < ONE_FLUSH_PAGES * self.page_size()
     }
 
     /// How many changed pages are in memory.
@@ -215,7 +231,7 @@ impl WritePages {
 
     /// Bytes of memory that changed pages and new extents take.
     pub(crate) fn changed_bytes(&self) -> usize {
-        self.changed * self.page_size() + self.extent_bytes
+        self.changed * self.page_size() + self.extents.bytes()
     }
 
     #[inline(always)]
@@ -430,7 +446,7 @@ impl WritePages {
 
     /// The bytes of an extent that this transaction made and that is not in the file yet.
     pub(crate) fn new_extent(&self, reference: &ExtentRef) -> Result<Option<&[u8]>> {
-        let Some(bytes) = self.extents.get(&reference.first) else { return Ok(None) };
+        let Some(bytes) = self.extents.get(reference.first) else { return Ok(None) };
         let run = super::super::extent::run_of(reference, self.page_size());
         // A damaged page may refer to pages that were free.
         if bytes.len() == run.len as usize * self.page_size() {
@@ -462,9 +478,7 @@ impl WritePages {
 
     /// Gives pages back that this transaction made, and that no savepoint may want.
     fn give_back(&mut self, run: Run) -> Result<()> {
-        if let Some(bytes) = self.extents.remove(&run.start) {
-            self.extent_bytes -= bytes.len();
-        }
+        self.extents.remove(run.start);
         if self.has_savepoints() {
             self.log.made.remove(&run.start);
             self.log.steps.push(Undo::Given { run });
@@ -597,9 +611,7 @@ impl WritePages {
                     self.open_run(run)?;
                 }
                 Some(Undo::Taken { run }) => {
-                    if let Some(bytes) = self.extents.remove(&run.start) {
-                        self.extent_bytes -= bytes.len();
-                    }
+                    self.extents.remove(run.start);
                     self.log.made.remove(&run.start);
                     self.open_run(run)?;
                 }

@@ -36,7 +36,7 @@ impl WriteTxn {
         let index = table.index as usize;
         if let Some(extent) = extent {
             self.reserved = Some(Reserved { index, key: key.to_vec() });
-            let bytes = self.turn.state_mut().pages.extents.get_mut(&extent.first);
+            let bytes = self.turn.state_mut().pages.extents.get_mut(extent.first);
             return bytes.map(|bytes| &mut bytes[..len]).ok_or(Error::OutOfMemory);
         }
         let (pages, open) = self.turn.state_mut().change(index)?;
@@ -88,8 +88,6 @@ impl WriteTxn {
             Sink::Short(Vec::new())
         } else {
             let state = self.turn.state_mut();
-            // What it writes is no part of what the commit writes and makes a digest of.
-            state.free.written_early = true;
             let writer = extent::Writer::new(&mut state.pages, len);
             Sink::Long(self.note(writer)?)
         };
