@@ -25,8 +25,8 @@ find_original() {
 # place FOLDER LIBRARY: a library in a new folder, under the names that programs ask for.
 place() {
     mkdir "$1"
-    ln -s "$2" "$1/liblmdb.so"
-    ln -s "$2" "$1/liblmdb.so.0"
+    ln -s "$(realpath "$2")" "$1/liblmdb.so"
+    ln -s "$(realpath "$2")" "$1/liblmdb.so.0"
 }
 
 # collected LOG CALLS: instructions a call, of what callgrind says in its log.

@@ -1,15 +1,16 @@
 #!/bin/sh
 # Runs programs of others on LMDB as Debian packages it and on this library, and compares what they
 # print: LMDB's own test programs, compiled against our header, and packaged programs that are given
-# our library through LD_LIBRARY_PATH; also the tests and examples of heed, and lmdbjava.
+# our library through LD_LIBRARY_PATH; also the tests of heed and lmdb-go, and lmdbjava.
 #
 #     peers.sh [LIBRARY]
 #
 # Needs liblmdb-dev, python3-lmdb, liblmdb-file-perl, postfix-lmdb, dpkg-dev, a C compiler, and
 # either Debian's source packages or the crate lmdb-master-sys in cargo's registry. Runs also what is
 # there of liblmdb++-dev, php8.2-cli with php8.2-dba, ldb-tools, pdns-backend-lmdb, bind9,
-# cfengine3, ncbi-blast+ and mapcache-tools; heed, where cargo has or can get it; and lmdbjava, where a
-# JDK is there and Maven has or can get it (its tests are not published there, its verifier is).
+# cfengine3, ncbi-blast+ and mapcache-tools; heed and lmdb-go, where cargo and go have or can get
+# them; and lmdbjava, where a JDK is there and Maven has or can get it (its tests are not published
+# there, its verifier is).
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -113,13 +114,31 @@ heed() {
         "$work/heed/Cargo.lock")
     cp -r "$registry"/*/heed-"$1" "$work/heed/heed"
     cp -r "$registry"/*/lmdb-master-sys-"$sys" "$work/heed/sys"
-    echo 'fn main() { println!("cargo:rustc-link-lib=dylib=lmdb"); }' > "$work/heed/sys/build.rs"
+    printf 'fn main() { println!("cargo:rustc-link-search=%s\ncargo:rustc-link-lib=dylib=lmdb"); }\n' \
+        "$work/lib" > "$work/heed/sys/build.rs"
     printf '\n[patch.crates-io]\nlmdb-master-sys = { path = "../sys" }\n' \
         >> "$work/heed/heed/Cargo.toml"
     (cd "$work/heed/heed" && cargo test --lib --no-run --target-dir "$work/heed/target" &&
         cargo build --examples --target-dir "$work/heed/target") > "$work/heed.log" 2>&1 ||
         { tail -n 20 "$work/heed.log"; failures=$((failures + 1)); return; }
     compare "heed" sh "$here/peers/heed.sh" "$work/heed/target/debug"
+}
+
+# The tests of lmdb-go, linked to liblmdb.so instead of the sources of LMDB that it brings.
+lmdb_go() {
+    mkdir -p "$work/go/bin"
+    export GOFLAGS=-mod=mod GOTOOLCHAIN=local
+    (cd "$work/go" && echo 'module fetch' > go.mod &&
+        go mod download -json "github.com/PowerDNS/lmdb-go@$1") > "$work/go.log" 2>&1 ||
+        { echo "lmdb-go: go cannot get it"; return; }
+    cp -r "$(sed -n 's/.*"Dir": "\(.*\)".*/\1/p' "$work/go.log")" "$work/go/source"
+    chmod -R u+w "$work/go/source"
+    rm "$work/go/source/lmdb/mdb.c" "$work/go/source/lmdb/midl.c"
+    sed -i '0,/^#cgo/s//#cgo LDFLAGS: -llmdb\n&/' "$work/go/source/lmdb/lmdb.go"
+    (cd "$work/go/source" && CGO_LDFLAGS="-L$work/lib" go test -c -o "$work/go/bin/" \
+        ./lmdb ./lmdbscan ./exp/lmdbsync) > "$work/go.log" 2>&1 ||
+        { tail -n 20 "$work/go.log"; failures=$((failures + 1)); return; }
+    compare "lmdb-go" sh "$here/peers/lmdb-go.sh" "$work/go"
 }
 
 # lmdbjava's verifier and calls, as a program of one file; its library is told where liblmdb is.
@@ -146,6 +165,11 @@ if command -v cargo > /dev/null; then
     heed 0.23.1
 else
     echo "heed: cargo is not installed"
+fi
+if command -v go > /dev/null; then
+    lmdb_go v1.9.3
+else
+    echo "lmdb-go: go is not installed"
 fi
 if command -v mvn > /dev/null && command -v javac > /dev/null; then
     lmdbjava 0.8.3
