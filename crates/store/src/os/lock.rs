@@ -52,7 +52,7 @@ use crate::sync::{Mutex, now};
 mod file;
 mod process;
 
-pub(super) use file::open;
+pub(super) use file::{discard, open};
 pub(in crate::os) use process::{Identity, this as this_process};
 
 /// As many processes can have one store open at the same time.

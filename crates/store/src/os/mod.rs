@@ -201,6 +201,12 @@ pub trait System: Send + Sync {
     /// Opens or makes the lock file beside it and joins the processes that share it.
     fn open_lock(&self, path: &Path, read_only: bool, mode: u32)
     -> io::Result<Arc<dyn SharedLock>>;
+    /// Removes the lock file, whose users go on with it, if `is_gone` says that their data file is
+    /// no longer there; nobody opens it meanwhile. False if it stays.
+    fn discard_lock(&self, path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
+        let _ = (path, is_gone);
+        Ok(false)
+    }
     /// Flushes the directory that holds `path`, so that a new file's name is on stable storage.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
     /// Removes a file.

@@ -64,6 +64,10 @@ impl System for RealSystem {
         Ok(Arc::new(lock::open(path, read_only, mode)?))
     }
 
+    fn discard_lock(&self, path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
+        lock::discard(path, is_gone)
+    }
+
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let parent = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -127,6 +131,16 @@ pub(super) fn open_regular(path: &Path, flags: OFlags, mode: u32) -> io::Result<
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     Ok(file)
+}
+
+/// Whether the file is the one that has this name now.
+pub(super) fn is_at(file: &impl AsFd, path: &Path) -> io::Result<bool> {
+    let own = fs::fstat(file)?;
+    match again(|| fs::stat(path)) {
+        Ok(found) => Ok((found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Repeats a call that a signal interrupted.

@@ -23,6 +23,8 @@ use crate::os::{DataFile, Open, RealSystem, SharedLock, System};
 use crate::sync::locked;
 use crate::{Error, Result};
 
+/// How often a lock file is replaced before somebody is told that the place is in use.
+const LOCK_TRIES: usize = 8;
 /// How much address space is reserved: the file grows inside it without a new map.
 const RESERVE_BYTES: u64 = 1 << 40;
 
@@ -174,14 +176,7 @@ impl Builder {
             Err(e) => return Err(Error::io("create", &paths.data, e)),
         }
         // Locked first: a process that finds the data file then waits until it is complete.
-        let lock = self.lock(&*system, paths)?;
-        if !lock.is_first() {
-            // Others have the store open: one of them was faster, or its file was removed.
-            return match system.open_data(&paths.data, Open::Read, self.file_mode) {
-                Ok(file) if !self.is_vacant(&*file, &paths.data) => Err(exists(paths)),
-                _ => Err(other_store(paths)),
-            };
-        }
+        let lock = self.lock_new(&*system, paths)?;
         let file = match system.open_data(&paths.data, Open::Create, self.file_mode) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::AlreadyExists => self.take_empty(&*system, paths)?,
@@ -207,6 +202,30 @@ impl Builder {
             *locked(&store.flusher.unflushed_name) = None;
         }
         Ok(store)
+    }
+
+    /// Locks the place of a new store. Others may have the store open that was there before, whose
+    /// file was removed meanwhile: they keep their lock file, which loses its name.
+    fn lock_new(&self, system: &dyn System, paths: &Paths) -> Result<Arc<dyn SharedLock>> {
+        let find = || system.open_data(&paths.data, Open::Read, self.file_mode);
+        let is_gone = || matches!(find(), Err(e) if e.kind() == ErrorKind::NotFound);
+        for _ in 0..LOCK_TRIES {
+            let lock = self.lock(system, paths)?;
+            if lock.is_first() {
+                return Ok(lock);
+            }
+            drop(lock);
+            match find() {
+                // Another process was faster.
+                Ok(file) if !self.is_vacant(&*file, &paths.data) => return Err(exists(paths)),
+                Ok(_) => break,
+                // Whether it is discarded here or by another process, there is a new one then.
+                Err(_) => system
+                    .discard_lock(&paths.lock, &is_gone)
+                    .map_err(|e| Error::io("replace the lock file", &paths.lock, e))?,
+            };
+        }
+        Err(other_store(paths))
     }
 
     /// Whether nothing is in a file: it is empty, or what is left of a store whose making was cut

@@ -53,6 +53,7 @@ fn play_a_part() {
         "count up unsynced" => count_up(&path, Durability::None),
         "hold a snapshot" => hold_a_snapshot(&path),
         "hold the writer" => hold_the_writer(&path),
+        "make and put" => make_and_put(&path),
         #[cfg(unix)]
         "fork" => fork(&path),
         "spill" => crate::memory::spill(&path),
@@ -74,6 +75,44 @@ fn count_up(path: &Path, durability: Durability) {
         if i == 20 {
             println!("counting");
         }
+    }
+}
+
+/// Makes the store, unless another process was faster, and puts the process' number.
+fn make_and_put(path: &Path) {
+    let store = Store::builder().open_or_create(path).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let table = txn.create_table("t", &TableOptions::new()).unwrap();
+    txn.put(table, &std::process::id().to_be_bytes(), b"v").unwrap();
+    txn.commit().unwrap();
+}
+
+/// Of processes that make a new store where one was removed that is still open, one does, and the
+/// others join it; the old one goes on by itself.
+#[test]
+fn a_removed_store_that_is_still_open_does_not_hinder_a_new_one() {
+    for _ in 0..5 {
+        let scratch = Scratch::new();
+        let count = |store: &Store| {
+            let txn = store.begin_read().unwrap();
+            all(&txn, txn.table("t").unwrap()).len()
+        };
+        let put = |key: &[u8]| {
+            let mut txn = scratch.store.begin_write().unwrap();
+            let table = txn.create_table("t", &TableOptions::new()).unwrap();
+            txn.put(table, key, b"v").unwrap();
+            txn.commit().unwrap();
+        };
+        put(b"a");
+        std::fs::remove_file(scratch.path()).unwrap();
+        let makers = (0..6).map(|_| start("make and put", &scratch.path()));
+        let mut makers: Vec<_> = makers.collect();
+        put(b"b");
+        assert!(makers.iter_mut().all(|maker| maker.wait().unwrap().success()));
+        let new = Store::open(scratch.path()).unwrap();
+        assert_eq!((count(&new), count(&scratch.store)), (6, 2));
+        assert_eq!(new.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+        scratch.check();
     }
 }
 

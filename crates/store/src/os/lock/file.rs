@@ -49,21 +49,27 @@ const ALIVE: u64 = 1 << 30;
 /// guests there.
 pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
-    let file = match unix::open_regular(path, flags, mode) {
-        Err(error) if read_only && is_denied(&error) => return guest(path),
-        other => other?,
-    };
-    if read_only && !bytes::try_lock(&file, OPENING)? {
-        // It is held either by guests, which a reader joins, or by an opener that may be about to
-        // write.
-        match guest(path) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
-            other => return other,
+    let file = loop {
+        let file = match unix::open_regular(path, flags, mode) {
+            Err(error) if read_only && is_denied(&error) => return guest(path),
+            other => other?,
+        };
+        if read_only && !bytes::try_lock(&file, OPENING)? {
+            // It is held either by guests, which a reader joins, or by an opener that may be about
+            // to write.
+            match guest(path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                other => return other,
+            }
+            bytes::lock(&file, OPENING)?;
+        } else if !read_only {
+            bytes::lock(&file, OPENING)?;
         }
-        bytes::lock(&file, OPENING)?;
-    } else if !read_only {
-        bytes::lock(&file, OPENING)?;
-    }
+        // It may have been discarded meanwhile.
+        if unix::is_at(&file, path)? {
+            break file;
+        }
+    };
     let is_unused = bytes::try_lock(&file, LMDB)?;
     if !is_unused {
         bytes::share(&file, LMDB)?;
@@ -79,6 +85,24 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     let (this, token) = (process::this(), Token::of_this());
     let backing = Box::new(LockFile { file, growing: Mutex::new(()), this, token });
     Table::join_for(memory, backing, if read_only { ONLY_READS } else { 0 })
+}
+
+/// Removes a lock file whose users have a data file open that is no longer there, if that
+/// `is_gone`: those who open from now on share another one. False if it stays.
+///
+/// The file is locked as by an opener meanwhile. So nobody makes the data file at the same time, and
+/// whoever waits to open finds out that it opened a file that was removed.
+pub(in super::super) fn discard(path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
+    let file = match unix::open_regular(path, OFlags::RDWR | OFlags::NOFOLLOW, 0) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    bytes::lock(&file, OPENING)?;
+    let may_go = unix::is_at(&file, path)? && is_gone();
+    if may_go {
+        std::fs::remove_file(path)?;
+    }
+    Ok(may_go)
 }
 
 /// Joins with a table in private memory: this opener sees no other process, and none sees it, so
