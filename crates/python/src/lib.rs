@@ -17,6 +17,7 @@ mod order;
 mod sink;
 mod store;
 mod stream;
+mod strings;
 mod table;
 mod txn;
 mod view;

@@ -243,8 +243,9 @@ impl WriteTxn {
     #[cold]
     fn make_space(&mut self, adds: bool) -> Result<()> {
         self.moved_at = self.changes;
-        let budget = self.turn.store.options.write_budget;
-        let result = spill::behind(self.turn.state_mut(), budget);
+        let options = &self.turn.store.options;
+        let (budget, durability) = (options.write_budget, options.durability);
+        let result = spill::behind(self.turn.state_mut(), budget, durability);
         self.note(result)?;
         if self.turn.state().pages.changed_bytes() > budget {
             self.spill()?;
