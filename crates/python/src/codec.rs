@@ -99,6 +99,16 @@ impl Codec {
         matches!(self, Self::Bytes | Self::View | Self::Custom { .. })
     }
 
+    /// Whether another one writes the same bytes.
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
+        let name = |codec: &Self| {
+            let mut name = String::new();
+            codec.type_name(&mut name);
+            name
+        };
+        name(self) == name(other)
+    }
+
     /// Whether it writes a `bytes` object as it is.
     pub(crate) fn takes_bytes(&self) -> bool {
         matches!(self, Self::Bytes | Self::View)

@@ -10,11 +10,15 @@ mod errors;
 mod follow;
 mod fork;
 mod html;
+mod join;
 mod log;
 mod long;
 mod mdb;
 mod order;
 mod sink;
+#[cfg(feature = "sql")]
+mod sql;
+mod standby;
 mod store;
 mod stream;
 mod strings;
@@ -34,11 +38,18 @@ mod _hedgerow {
     #[pymodule_export]
     use crate::follow::{Follow, Step};
     #[pymodule_export]
+    use crate::join::Join;
+    #[pymodule_export]
     use crate::log::{Batch, Keyspace, Log, LogTransaction, LogWalk, Snapshot};
     #[pymodule_export]
     use crate::mdb::{MdbCursor, MdbEnv, MdbTxn, mdb_message, mdb_version_of};
     #[pymodule_export]
     use crate::sink::Sink;
+    #[cfg(feature = "sql")]
+    #[pymodule_export]
+    use crate::sql::{Rows, RowsIterator, Sql};
+    #[pymodule_export]
+    use crate::standby::Standby;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

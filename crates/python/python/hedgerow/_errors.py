@@ -57,6 +57,10 @@ class ArgumentError(Error, ValueError):
     """A key or value that the table does not take, or another argument that makes no sense."""
 
 
+class SqlError(Error):
+    """SQLite refuses a statement, and says why."""
+
+
 class ConflictError(Error):
     """What an optimistic transaction read was changed since it began. Begin it anew."""
 

@@ -8,14 +8,15 @@ mod range;
 mod shown;
 
 pub(crate) use kind::{Codecs, Orders};
-pub(crate) use pairs::Pairs;
+pub(crate) use pairs::{Pairs, two};
 pub(crate) use range::{KeyBounds, bounds};
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use hedgerow::stream::transfer;
 use hedgerow::tree::{self, Bytes, Order, Snapshot, WriteTxn};
-use pairs::{strings, two};
+use pairs::strings;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PySlice};
@@ -452,6 +453,32 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         Self::view(slf, Span::default(), Kind::Items).arrow(slf.py())
+    }
+
+    /// Moves the pairs whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``, to
+    /// another table of the transaction; answers how many. A pair that is there under the same key
+    /// is replaced, or in a table with duplicates stays beside it.
+    #[pyo3(signature = (to, start=None, stop=None, *, prefix=None))]
+    fn move_to(
+        &self,
+        py: Python<'_>,
+        to: &Bound<'_, Self>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let target = to.get();
+        if !target.txn.is(&self.txn) {
+            return raise(py, "ArgumentError", "both tables are of one transaction");
+        }
+        if !self.codecs.agree(&target.codecs) {
+            return raise(py, "TableError", "both tables have keys and values of the same types");
+        }
+        let span = self.span(start, stop, prefix, false)?;
+        let is_long = self.count_in(py, &span)?.values > long::ENTRIES;
+        let keys = (span.low, span.high);
+        let transfer = |txn: &mut WriteTxn| transfer(txn, self.handle, keys, target.handle);
+        self.txn.get().change(py, is_long, transfer)
     }
 
     /// The value of a key; an absent key gets ``default`` first.

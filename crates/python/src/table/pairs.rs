@@ -51,7 +51,7 @@ pub(super) fn strings<'a>(pair: &'a Bound<'_, PyAny>) -> Option<(&'a [u8], &'a [
 }
 
 /// The two parts of a pair of any kind.
-pub(super) fn two<'py>(
+pub(crate) fn two<'py>(
     pair: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let parts = pair.try_iter()?.collect::<PyResult<Vec<_>>>()?;
