@@ -18,7 +18,7 @@ use crate::html;
 use crate::long;
 use crate::order::Failures;
 use crate::sink::{Sink, sink_of};
-use crate::stream::{Stream, scan_of};
+use crate::stream::{Stream, scan_of, takes};
 use crate::table::{Orders, Table};
 use crate::txn::{Transaction, Writing, locked, name_of, name_to};
 
@@ -358,6 +358,10 @@ impl Store {
         let (py, store) = (slf.py(), slf.get().get(slf.py())?);
         let name = name_of(table)?;
         let sink = sink_of(py, &store, &name, options)?;
+        takes(py, py.detach(|| match store.begin_read()?.table(&name) {
+            Err(hedgerow::Error::NoTable { .. }) => Ok(()),
+            found => found.map(drop),
+        }))?;
         // The table is made with its types, or they are checked.
         let txn = Bound::new(py, slf.get().write(py, None, Some("none"))?)?;
         let codecs = Arc::new(diff::codecs(key, value)?);
@@ -430,8 +434,7 @@ impl Store {
     #[cfg(feature = "sql")]
     #[pyo3(signature = (*, timeout=5.0))]
     fn connect(&self, py: Python<'_>, timeout: f64) -> PyResult<crate::sql::Sql> {
-        let store = self.get(py)?;
-        crate::sql::Sql::open(py, store.path(), store.is_read_only(), timeout)
+        crate::sql::Sql::open(py, self.get(py)?, Arc::clone(&self.writing), timeout)
     }
 
     /// Keeps the newest commit readable under a name until ``unpin``; answers its number.

@@ -165,7 +165,8 @@ impl Origin {
 #[pyclass(generic, module = "hedgerow")]
 pub(crate) struct Stream {
     source: Mutex<Source>,
-    origin: Origin,
+    /// Until it is closed.
+    origin: Option<Origin>,
     codecs: Arc<Codecs>,
     born: Born,
 }
@@ -173,7 +174,7 @@ pub(crate) struct Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if !self.born.is_here() {
-            mem::forget(mem::replace(self.get(), Source::Over));
+            mem::forget((mem::replace(self.get(), Source::Over), self.origin.take()));
         }
     }
 }
@@ -184,7 +185,7 @@ impl Stream {
     }
 
     fn new(source: Source, scan: &Scan, store: Engine, codecs: Codecs) -> Self {
-        let origin = Origin { scan: scan.clone(), store };
+        let origin = Some(Origin { scan: scan.clone(), store });
         let (source, codecs) = (Mutex::new(source), Arc::new(codecs));
         Self { source, origin, codecs, born: Born::now() }
     }
@@ -192,7 +193,7 @@ impl Stream {
     /// What it was made of, and what keys and values are; `None` once it has begun.
     pub(crate) fn whole(&mut self) -> Option<(&Origin, &Arc<Codecs>)> {
         let given = pairs!(self.get(), |pairs| pairs.given(), u64::MAX);
-        (given == 0).then_some((&self.origin, &self.codecs))
+        self.origin.as_ref().filter(|_| given == 0).map(|origin| (origin, &self.codecs))
     }
 
     pub(crate) fn of_tree(
@@ -279,8 +280,8 @@ impl Stream {
     /// Ends the stream, and lets its snapshot go.
     fn close(&mut self, py: Python<'_>) -> PyResult<()> {
         self.born.check(py)?;
-        let source = mem::replace(self.get(), Source::Over);
-        py.detach(|| drop(source));
+        let taken = (mem::replace(self.get(), Source::Over), self.origin.take());
+        py.detach(|| drop(taken));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +93,38 @@ def test_connections_have_transactions(store: Store) -> None:
 
 def test_one_writer_at_a_time(store: Store) -> None:
     store.sql("create table t (n integer)")
-    with store.write(), store.connect(timeout=0.1) as sql:
-        with pytest.raises(hedgerow.LockedError):
+    began = time.monotonic()
+    with store.write(), store.connect(timeout=60) as sql:
+        with pytest.raises(hedgerow.LockedError, match="this thread"):
             sql.execute("insert into t values (1)")
+        with pytest.raises(hedgerow.LockedError, match="this thread"):
+            sql.script("select 1; insert into t values (1)")
         assert len(sql.execute("select * from t")) == 0
+    release, held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.write():
+            held.set()
+            release.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(60)
+    with store.connect(timeout=0.1) as sql:
+        for call in (sql.execute, sql.script):
+            with pytest.raises(hedgerow.LockedError, match="another writer"):
+                call("insert into t values (1)")
+        with pytest.raises(hedgerow.LockedError, match="another writer"):
+            sql.execute_many("insert into t values (?)", [(1,)])
+        assert not sql.in_transaction
+        threading.Timer(0.3, release.set).start()
+        with store.connect(timeout=60) as patient:
+            patient.execute("begin")
+            patient.execute("insert into t values (1)")
+            patient.execute("insert into t values (1)")
+            patient.execute("rollback")
+    holder.join()
+    assert time.monotonic() - began < 30
     store.sql("insert into t values (1)")
     failures = []
 

@@ -2,30 +2,30 @@
 
 mod columns;
 mod rows;
+mod turn;
 mod values;
 
 pub(crate) use rows::{Rows, RowsIterator};
 
 use std::mem;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hedgerow::tree;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::{Batch, Connection, ErrorCode, OpenFlags};
 use sqlite as _;
 
 use crate::errors::{closed, raise};
 use crate::fork::Born;
 use crate::long;
-use crate::txn::locked;
+use crate::txn::{Writing, locked};
 use rows::Found;
+use turn::{Raised, Turn, signals};
 use values::Parameters;
-
-/// What a handler of a signal has raised while a statement ran.
-type Raised = Arc<Mutex<Option<PyErr>>>;
 
 /// A connection of SQLite's to a store. Made by ``Store.connect``; used in a ``with`` statement, it
 /// is closed at the end.
@@ -35,7 +35,7 @@ type Raised = Arc<Mutex<Option<PyErr>>>;
 /// table words using hedgerow('words')``. Any thread may use it; calls come one after the other.
 #[pyclass(frozen, module = "hedgerow")]
 pub(crate) struct Sql {
-    connection: Mutex<Option<Connection>>,
+    open: Mutex<Option<(Connection, Turn)>>,
     raised: Raised,
     born: Born,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Sql {
 impl Drop for Sql {
     fn drop(&mut self) {
         if !self.born.is_here() {
-            mem::forget(locked(&self.connection).take());
+            mem::forget(locked(&self.open).take());
         }
     }
 }
@@ -51,18 +51,21 @@ impl Drop for Sql {
 /// This many steps of SQLite's machine are made before signals are looked for.
 const STEPS: i32 = 20_000;
 
+/// SQLite itself waits no longer for the turn, which was free a moment ago.
+const BUSY_MAX: Duration = Duration::from_millis(100);
+
 /// This many sets of parameters are taken over at a time.
 const MANY: usize = 1_000;
 
 impl Sql {
-    /// Opens the store at a path once more; statements wait so long for another writer.
+    /// Opens a store once more; statements wait so long for another writer.
     pub(crate) fn open(
         py: Python<'_>,
-        path: &Path,
-        is_read_only: bool,
+        store: tree::Store,
+        writing: Writing,
         timeout: f64,
     ) -> PyResult<Self> {
-        let access = match is_read_only {
+        let access = match store.is_read_only() {
             true => OpenFlags::SQLITE_OPEN_READ_ONLY,
             false => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
@@ -70,44 +73,45 @@ impl Sql {
             .map_err(|_| PyValueError::new_err("the timeout is no time to wait"))?;
         // More than that SQLite does not wait.
         let timeout = timeout.min(Duration::from_secs(1 << 20));
+        let path = store.path().to_path_buf();
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let (raised, mut last) = (Raised::default(), Instant::now());
-        let opened = py.detach(|| Connection::open_with_flags(path, flags)).and_then(|mut db| {
-            db.busy_timeout(timeout)?;
+        let opened = py.detach(|| Connection::open_with_flags(&path, flags)).and_then(|mut db| {
+            db.busy_timeout(timeout.min(BUSY_MAX))?;
             let raised = Arc::clone(&raised);
             let look = move || {
                 if !long::is_main_thread() || last.elapsed() < long::ROUND {
                     return false;
                 }
                 last = Instant::now();
-                let error = Python::attach(|py| py.check_signals()).err();
-                let stops = error.is_some();
-                *locked(&raised) = error;
-                stops
+                signals(&raised)
             };
             db.progress_handler(STEPS, Some(look))?;
             Ok(db)
         });
         match opened {
-            Ok(db) => Ok(Self { connection: Mutex::new(Some(db)), raised, born: Born::now() }),
+            Ok(db) => {
+                let turn = Turn { store, writing, timeout, raised: Arc::clone(&raised) };
+                Ok(Self { open: Mutex::new(Some((db, turn))), raised, born: Born::now() })
+            }
             Err(error) => fail(py, &error),
         }
     }
 
-    fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<MutexGuard<'a, Option<Connection>>> {
+    fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<MutexGuard<'a, Option<(Connection, Turn)>>> {
         self.born.check(py)?;
-        Ok(self.connection.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+        Ok(self.open.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs a call of SQLite's; meanwhile other threads run.
     fn run<R: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&mut Connection) -> rusqlite::Result<R> + Send,
+        call: impl FnOnce(&mut Connection, &Turn) -> rusqlite::Result<R> + Send,
     ) -> PyResult<R> {
-        let mut connection = self.lock(py)?;
-        let result = connection.as_mut().map(|connection| py.detach(|| call(connection)));
-        drop(connection);
+        let mut open = self.lock(py)?;
+        let result = open.as_mut().map(|(db, turn)| py.detach(|| call(db, turn)));
+        drop(open);
         match result {
             None => closed(py, "the connection"),
             Some(Ok(result)) => Ok(result),
@@ -126,7 +130,7 @@ impl Sql {
         parameters: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Rows> {
         let found = self.execute(py, sql, parameters)?;
-        let was_left = self.run(py, |db| match db.is_autocommit() {
+        let was_left = self.run(py, |db, _| match db.is_autocommit() {
             true => Ok(false),
             false => db.execute_batch("rollback").map(|()| true),
         })?;
@@ -150,8 +154,9 @@ impl Sql {
             if next.is_empty() {
                 return Ok(changed);
             }
-            changed += self.run(py, |db| {
+            changed += self.run(py, |db, turn| {
                 let (mut statement, before) = (db.prepare(sql)?, db.total_changes());
+                turn.wait(db, &statement)?;
                 for parameters in &next {
                     parameters.bind(&mut statement)?;
                     let mut rows = statement.raw_query();
@@ -161,6 +166,17 @@ impl Sql {
             })?;
         }
     }
+}
+
+/// Runs statements, one after the other.
+fn batch(db: &Connection, turn: &Turn, sql: &str) -> rusqlite::Result<()> {
+    let mut batch = Batch::new(db, sql);
+    while let Some(mut statement) = batch.next()? {
+        turn.wait(db, &statement)?;
+        let mut rows = statement.raw_query();
+        while rows.next()?.is_some() {}
+    }
+    Ok(())
 }
 
 /// Raises what SQLite says.
@@ -193,7 +209,7 @@ impl Sql {
         parameters: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Rows> {
         let parameters = Parameters::new(parameters.filter(|given| !given.is_none()))?;
-        let found = self.run(py, |db| Found::of(db, sql, &parameters))?;
+        let found = self.run(py, |db, turn| Found::of(db, turn, sql, &parameters))?;
         Ok(Rows::new(found))
     }
 
@@ -205,14 +221,14 @@ impl Sql {
         sql: &str,
         parameters: &Bound<'_, PyAny>,
     ) -> PyResult<u64> {
-        let is_own = self.run(py, |db| match db.is_autocommit() {
-            true => db.execute_batch("begin immediate").map(|()| true),
+        let is_own = self.run(py, |db, turn| match db.is_autocommit() {
+            true => batch(db, turn, "begin immediate").map(|()| true),
             false => Ok(false),
         })?;
         let result = self.put_many(py, sql, parameters);
         if is_own {
             let end = if result.is_ok() { "commit" } else { "rollback" };
-            let ended = self.run(py, |db| match db.is_autocommit() {
+            let ended = self.run(py, |db, _| match db.is_autocommit() {
                 // SQLite has ended it by itself.
                 true => Ok(()),
                 false => db.execute_batch(end).inspect_err(|_| drop(db.execute_batch("rollback"))),
@@ -226,7 +242,7 @@ impl Sql {
 
     /// Runs statements, one after the other.
     fn script(&self, py: Python<'_>, sql: &str) -> PyResult<()> {
-        self.run(py, |db| db.execute_batch(sql))
+        self.run(py, |db, turn| batch(db, turn, sql))
     }
 
     /// Closes it. A transaction that is open leaves no trace.
@@ -239,7 +255,7 @@ impl Sql {
     /// Whether a transaction is open.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |db| Ok(!db.is_autocommit()))
+        self.run(py, |db, _| Ok(!db.is_autocommit()))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

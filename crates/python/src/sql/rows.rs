@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::columns;
+use super::turn::Turn;
 use super::values::{Parameters, to_python};
 
 /// What a statement gives.
@@ -26,12 +27,14 @@ impl Found {
     /// Runs a statement.
     pub(super) fn of(
         db: &Connection,
+        turn: &Turn,
         sql: &str,
         parameters: &Parameters,
     ) -> rusqlite::Result<Self> {
         let before = db.total_changes();
         let mut statement = db.prepare(sql)?;
         parameters.bind(&mut statement)?;
+        turn.wait(db, &statement)?;
         let columns: Vec<String> = statement.column_names().into_iter().map(Into::into).collect();
         let (mut values, mut len, mut rows) = (Vec::new(), 0, statement.raw_query());
         while let Some(row) = rows.next()? {
