@@ -181,7 +181,8 @@ impl Producer {
     fn next(&mut self) -> Result<Array, String> {
         let (length, columns) = self.batches.next()?;
         let spare = &self.spare;
-        let array = |(n, filled)| array_of(length, Some((n, filled, Arc::clone(spare))), Vec::new());
+        let array =
+            |(n, filled)| array_of(length, Some((n, filled, Arc::clone(spare))), Vec::new());
         let columns = columns.into_iter().enumerate().map(array);
         Ok(array_of(length, None, columns.collect()))
     }

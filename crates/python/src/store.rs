@@ -358,10 +358,13 @@ impl Store {
         let (py, store) = (slf.py(), slf.get().get(slf.py())?);
         let name = name_of(table)?;
         let sink = sink_of(py, &store, &name, options)?;
-        takes(py, py.detach(|| match store.begin_read()?.table(&name) {
-            Err(hedgerow::Error::NoTable { .. }) => Ok(()),
-            found => found.map(drop),
-        }))?;
+        takes(
+            py,
+            py.detach(|| match store.begin_read()?.table(&name) {
+                Err(hedgerow::Error::NoTable { .. }) => Ok(()),
+                found => found.map(drop),
+            }),
+        )?;
         // The table is made with its types, or they are checked.
         let txn = Bound::new(py, slf.get().write(py, None, Some("none"))?)?;
         let codecs = Arc::new(diff::codecs(key, value)?);
@@ -404,7 +407,7 @@ impl Store {
             .map(|found| found.is_some())
     }
 
-    /// Runs a statement of SQL and gives its rows: ``store.sql("select * from t where n > ?", [7])``.
+    /// Runs a statement of SQL and gives its rows: ``store.sql("select * from t where n = ?", [7])``
     ///
     /// SQLite does it, on tables of its own that live in the store, and on the store's tables where
     /// these are made virtual tables. ``parameters`` are a sequence for ``?``, or a dict for

@@ -40,7 +40,8 @@ def test_joins_are_those_of_sets(store: Store, tmp_path: Path) -> None:
         assert [key for key, _ in difference(*streams())] == sorted(a - b - c)
         few = {key for key in a | b | c if 100 <= key < 200}
         assert list(union(*streams(start=100, stop=200))) == rows(few)
-        assert list(union(store.scan("t", int, str))) == [(k, (v,)) for k, v in sorted(held[0].items())]
+        alone = [(key, (value,)) for key, value in sorted(held[0].items())]
+        assert list(union(store.scan("t", int, str))) == alone
         merged = list(heapq.merge(*streams()))
         assert merged == sorted(itertools.chain(*(pairs.items() for pairs in held)))
         one = union(*streams())
@@ -65,7 +66,8 @@ def test_what_cannot_be_joined(store: Store) -> None:
     with pytest.raises(hedgerow.ArgumentError):
         union(store.scan("t", int, str, limit=1))
     with pytest.raises(hedgerow.TableError):
-        intersection(store.scan("t", int, str), store.scan("u", str, bytes))
+        wrong: Any = store.scan("u", str, bytes)
+        intersection(store.scan("t", int, str), wrong)
     with pytest.raises(hedgerow.TableError, match="bytewise"):
         union(store.scan("r"))
     with pytest.raises(ValueError):

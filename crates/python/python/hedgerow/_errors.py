@@ -6,7 +6,8 @@ from __future__ import annotations
 class Error(Exception):
     """What can go wrong. The message says what, where, and what to do next.
 
-    ``path`` is the file that it is about, and ``page`` the page of it; ``None`` where there is none.
+    ``path`` is the file that it is about, and ``page`` the page of it; ``None`` where there is
+    none.
     """
 
     path: str | None = None

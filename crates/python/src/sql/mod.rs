@@ -141,12 +141,7 @@ impl Sql {
         Ok(found)
     }
 
-    fn put_many(
-        &self,
-        py: Python<'_>,
-        sql: &str,
-        parameters: &Bound<'_, PyAny>,
-    ) -> PyResult<u64> {
+    fn put_many(&self, py: Python<'_>, sql: &str, parameters: &Bound<'_, PyAny>) -> PyResult<u64> {
         let (mut given, mut changed) = (parameters.try_iter()?, 0);
         loop {
             let next = given.by_ref().take(MANY).map(|given| Parameters::new(Some(&given?)));

@@ -1,9 +1,9 @@
 """py-lmdb's interface on Hedgerow: ``import hedgerow.lmdb as lmdb`` runs programs written for it.
 
 The stores are those of our ``liblmdb.so.0``; LMDB's own files are converted first (``hedgerow
-convert --from-lmdb``). What differs from py-lmdb: ``buffers=True`` gives a ``memoryview`` of a copy,
-which stays right for ever; ``copy(txn=...)`` is not there, as with an LMDB that py-lmdb has not
-patched.
+convert --from-lmdb``). What differs from py-lmdb: ``buffers=True`` gives a ``memoryview`` of a
+copy, which stays right for ever; ``copy(txn=...)`` is not there, as with an LMDB that py-lmdb has
+not patched.
 """
 
 from ._cursor import Cursor
