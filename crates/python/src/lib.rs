@@ -16,7 +16,6 @@ mod long;
 mod mdb;
 mod order;
 mod sink;
-#[cfg(feature = "sql")]
 mod sql;
 mod standby;
 mod store;
@@ -45,7 +44,6 @@ mod _hedgerow {
     use crate::mdb::{MdbCursor, MdbEnv, MdbTxn, mdb_message, mdb_version_of};
     #[pymodule_export]
     use crate::sink::Sink;
-    #[cfg(feature = "sql")]
     #[pymodule_export]
     use crate::sql::{Rows, RowsIterator, Sql};
     #[pymodule_export]

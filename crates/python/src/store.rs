@@ -33,7 +33,6 @@ pub(crate) struct Store {
     writing: Writing,
     failures: Arc<Failures>,
     /// The connection for single statements, once there was one.
-    #[cfg(feature = "sql")]
     sql: Mutex<Option<Py<crate::sql::Sql>>>,
 }
 
@@ -96,14 +95,7 @@ impl Store {
         let store = opened.or_raise(py)?;
         let path = store.path().to_path_buf();
         let (inner, writing) = (Mutex::new(Some(store)), Arc::new(Mutex::new(None)));
-        Ok(Self {
-            inner,
-            path,
-            writing,
-            failures: Arc::default(),
-            #[cfg(feature = "sql")]
-            sql: Mutex::default(),
-        })
+        Ok(Self { inner, path, writing, failures: Arc::default(), sql: Mutex::default() })
     }
 
     /// The open store.
@@ -179,12 +171,8 @@ impl Store {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = locked(&self.inner).take();
         py.detach(|| drop(taken));
-        #[cfg(feature = "sql")]
-        {
-            let sql = locked(&self.sql).take();
-            sql.map_or(Ok(()), |sql| sql.get().close(py))?;
-        }
-        Ok(())
+        let sql = locked(&self.sql).take();
+        sql.map_or(Ok(()), |sql| sql.get().close(py))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -407,12 +395,12 @@ impl Store {
             .map(|found| found.is_some())
     }
 
-    /// Runs a statement of SQL and gives its rows: ``store.sql("select * from t where n = ?", [7])``
+    /// Runs a statement of SQL and gives its rows, as in
+    /// ``store.sql("select * from t where n > ?", [7])``.
     ///
     /// SQLite does it, on tables of its own that live in the store, and on the store's tables where
     /// these are made virtual tables. ``parameters`` are a sequence for ``?``, or a dict for
     /// ``:name``. Transactions of several statements need ``connect``.
-    #[cfg(feature = "sql")]
     #[pyo3(signature = (sql, parameters=None))]
     fn sql(
         &self,
@@ -434,7 +422,6 @@ impl Store {
 
     /// A connection of SQLite's to the store: see ``Sql``. Its statements wait ``timeout`` seconds
     /// for another writer.
-    #[cfg(feature = "sql")]
     #[pyo3(signature = (*, timeout=5.0))]
     fn connect(&self, py: Python<'_>, timeout: f64) -> PyResult<crate::sql::Sql> {
         crate::sql::Sql::open(py, self.get(py)?, Arc::clone(&self.writing), timeout)

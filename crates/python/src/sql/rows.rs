@@ -35,7 +35,7 @@ impl Found {
         let mut statement = db.prepare(sql)?;
         parameters.bind(&mut statement)?;
         turn.wait(db, &statement)?;
-        let columns: Vec<String> = statement.column_names().into_iter().map(Into::into).collect();
+        let columns: Vec<String> = statement.column_names().map(Into::into).collect();
         let (mut values, mut len, mut rows) = (Vec::new(), 0, statement.raw_query());
         while let Some(row) = rows.next()? {
             for n in 0..columns.len() {
