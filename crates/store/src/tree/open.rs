@@ -122,8 +122,8 @@ impl Builder {
         opened.map(Store::new)
     }
 
-    /// As [`Builder::open`], but takes a store that this process has open as it is: of these options
-    /// only the one to read only has to be the same.
+    /// As [`Builder::open`], but takes a store that this process has open as it is: of these
+    /// options only the one to read only has to be the same.
     ///
     /// ```
     /// # fn main() -> hedgerow::Result<()> {

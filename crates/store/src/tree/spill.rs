@@ -52,11 +52,7 @@ pub(crate) fn behind_bytes(budget: usize) -> usize {
 ///
 /// # Errors
 /// As those of [`spill`].
-pub(crate) fn behind(
-    state: &mut WriteState,
-    budget: usize,
-    durability: Durability,
-) -> Result<()> {
+pub(crate) fn behind(state: &mut WriteState, budget: usize, durability: Durability) -> Result<()> {
     let WriteState { pages, free, tables, .. } = state;
     if pages.changed_pages() <= ONE_FLUSH_PAGES && !free.written_early {
         return Ok(());

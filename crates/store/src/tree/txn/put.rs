@@ -63,9 +63,9 @@ impl WriteTxn {
         if is_taken { self.displace(table, key, value) } else { Ok(()) }
     }
 
-    /// As [`WriteTxn::put`] where that takes a few steps in memory: for a short entry after the last
-    /// one of a table that is being appended to, while its page has room. False, and no change,
-    /// otherwise. It never waits for anything.
+    /// As [`WriteTxn::put`] where that takes a few steps in memory: for a short entry after the
+    /// last one of a table that is being appended to, while its page has room. False, and no
+    /// change, otherwise. It never waits for anything.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
