@@ -172,7 +172,11 @@ impl Store {
         let taken = locked(&self.inner).take();
         py.detach(|| drop(taken));
         let sql = locked(&self.sql).take();
-        sql.map_or(Ok(()), |sql| sql.get().close(py))
+        match sql {
+            // After a fork it is the parent's.
+            Some(sql) if sql.get().is_here() => sql.get().close(py),
+            _ => Ok(()),
+        }
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

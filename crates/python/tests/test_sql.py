@@ -253,6 +253,7 @@ if child == 0:
     try:
         store.sql("select 1")
     except hedgerow.LockedError:
+        store.close()
         os._exit(7)
     os._exit(1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -98,6 +98,11 @@ impl Sql {
         }
     }
 
+    /// Whether this is the process in which it was opened.
+    pub(crate) fn is_here(&self) -> bool {
+        self.born.is_here()
+    }
+
     fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<MutexGuard<'a, Option<(Connection, Turn)>>> {
         self.born.check(py)?;
         Ok(self.open.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
