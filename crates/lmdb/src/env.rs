@@ -324,6 +324,7 @@ impl Env {
             let kept = self.kept() / u64::from(store.page_size());
             txn.leave_pages(kept + WriteTxn::LAST_PAGES);
             txn.set_max_size(limit);
+            txn.expect_durability(self.durability(flags));
             Ok(txn)
         };
         let txn = begin()?;

@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
-use crate::columns::{Column, Columns, Field, Reader, Spare};
+use crate::columns::{Column, Columns, Field, Filled, Reader, Spare};
 
 /// `ArrowSchema`.
 #[repr(C)]
@@ -56,6 +56,8 @@ struct Stream {
 
 const NAME: &CStr = c"arrow_array_stream";
 const EIO: c_int = 5;
+/// `ARROW_FLAG_NULLABLE`.
+const NULLABLE: i64 = 2;
 
 /// What a schema keeps until it is released.
 struct KeptSchema {
@@ -97,12 +99,10 @@ fn schema_of(format: &str, name: &str, children: Vec<Schema>) -> Schema {
     }
 }
 
-/// A column of an array: its number, its rows, and where its memory goes afterwards.
-type Numbered = (usize, Column, Arc<Spare>);
-
 /// What an array keeps until it is released.
 struct KeptArray {
-    column: Option<Numbered>,
+    /// Its number and rows, and where its memory goes afterwards.
+    column: Option<(usize, Filled, Arc<Spare>)>,
     buffers: Vec<*const c_void>,
     children: Vec<*mut Array>,
 }
@@ -118,28 +118,38 @@ unsafe extern "C" fn release_array(array: *mut Array) {
             drop(Box::from_raw(*child));
         }
         (*array).release = None;
-        if let Some((n, column, spare)) = kept.column.take() {
+        if let Some((n, Filled { column: Some(column), .. }, spare)) = kept.column.take() {
             spare.keep(n, column);
         }
     }
 }
 
-fn array_of(length: usize, column: Option<Numbered>, children: Vec<Array>) -> Array {
-    // There are no nulls, so that the first buffer, which tells them, is missing.
-    let mut buffers = vec![null()];
-    match column.as_ref().map(|(_, column, _)| column) {
-        Some(Column::Bytes { ends, data, .. }) => {
+fn array_of(
+    length: usize,
+    column: Option<(usize, Filled, Arc<Spare>)>,
+    children: Vec<Array>,
+) -> Array {
+    let filled = column.as_ref().map(|(_, filled, _)| filled);
+    // Where there are no nulls, the first buffer, which tells them, is missing.
+    let mut buffers = match filled.and_then(|filled| filled.valid.as_ref()) {
+        Some(valid) => vec![valid.as_ptr().cast()],
+        None => vec![null()],
+    };
+    match filled.map(|filled| &filled.column) {
+        Some(Some(Column::Bytes { ends, data, .. })) => {
             buffers.extend([ends.as_ptr().cast(), data.as_ptr().cast()]);
         }
-        Some(Column::Words { data, .. }) => buffers.push(data.as_ptr().cast()),
-        Some(Column::Bits { data, .. }) => buffers.push(data.as_ptr().cast()),
+        Some(Some(Column::Words { data, .. })) => buffers.push(data.as_ptr().cast()),
+        Some(Some(Column::Bits { data, .. })) => buffers.push(data.as_ptr().cast()),
+        Some(None) => buffers.clear(),
         None => {}
     }
+    let null_count = filled.map_or(0, |filled| filled.nulls) as i64;
     let children = children.into_iter().map(|child| Box::into_raw(Box::new(child)));
     let mut kept = Box::new(KeptArray { column, buffers, children: children.collect() });
     Array {
         length: length as i64,
-        null_count: 0,
+        null_count,
         offset: 0,
         n_buffers: kept.buffers.len() as i64,
         n_children: kept.children.len() as i64,
@@ -151,13 +161,39 @@ fn array_of(length: usize, column: Option<Numbered>, children: Vec<Array>) -> Ar
     }
 }
 
+/// Rows that a stream gives, a batch at a time.
+pub(crate) trait Batches: Send {
+    fn fields(&self) -> Vec<Field>;
+
+    /// How many rows the next batch has, none at the end, and its columns.
+    fn next(&mut self) -> Result<(usize, Vec<Filled>), String>;
+}
+
 /// What a stream keeps: a consumer may call it in any thread, without the interpreter.
 struct Producer {
+    batches: Box<dyn Batches>,
+    spare: Arc<Spare>,
+    error: CString,
+}
+
+impl Producer {
+    /// The next batch; one without rows at the end.
+    fn next(&mut self) -> Result<Array, String> {
+        let (length, columns) = self.batches.next()?;
+        let spare = &self.spare;
+        let array =
+            |(n, filled)| array_of(length, Some((n, filled, Arc::clone(spare))), Vec::new());
+        let columns = columns.into_iter().enumerate().map(array);
+        Ok(array_of(length, None, columns.collect()))
+    }
+}
+
+/// The pairs of a stream as rows.
+struct Rows {
     pairs: Pairs<Store>,
     run: Run<ReadTxn>,
     columns: Columns,
     spare: Arc<Spare>,
-    error: CString,
 }
 
 /// A batch has at most this many pairs, and about this many bytes.
@@ -167,9 +203,12 @@ const BYTES_MAX: usize = 16 << 20;
 const RUN_PAIRS: usize = 128;
 const RUN_BYTES: u64 = 1 << 20;
 
-impl Producer {
-    /// The next batch; one without rows at the end.
-    fn next(&mut self) -> Result<Array, String> {
+impl Batches for Rows {
+    fn fields(&self) -> Vec<Field> {
+        self.columns.fields()
+    }
+
+    fn next(&mut self) -> Result<(usize, Vec<Filled>), String> {
         self.columns.clear();
         while self.columns.len() < PAIRS_MAX && self.columns.bytes() < BYTES_MAX {
             let filled = self.pairs.fill(&mut self.run, RUN_PAIRS, RUN_BYTES);
@@ -181,11 +220,8 @@ impl Producer {
             self.run.each(0..self.run.len(), |key, value| columns.push(key, value))?;
         }
         let length = self.columns.len();
-        let columns = self.columns.take(&self.spare).into_iter().enumerate();
-        let array =
-            |(n, column)| array_of(length, Some((n, column, Arc::clone(&self.spare))), Vec::new());
-        let columns = columns.map(array);
-        Ok(array_of(length, None, columns.collect()))
+        let columns = self.columns.take(&self.spare).into_iter();
+        Ok((length, columns.map(Filled::from).collect()))
     }
 }
 
@@ -193,8 +229,11 @@ unsafe extern "C" fn get_schema(stream: *mut Stream, out: *mut Schema) -> c_int 
     // SAFETY: the consumer has a stream that `export` made, and a place for the schema.
     unsafe {
         let producer = &*(*stream).private_data.cast::<Producer>();
-        let fields = producer.columns.fields().into_iter();
-        let children = fields.map(|Field { name, format }| schema_of(&format, &name, Vec::new()));
+        let fields = producer.batches.fields().into_iter();
+        let children = fields.map(|Field { name, format, is_nullable }| {
+            let flags = if is_nullable { NULLABLE } else { 0 };
+            Schema { flags, ..schema_of(&format, &name, Vec::new()) }
+        });
         out.write(schema_of("+s", "", children.collect()));
     }
     0
@@ -258,8 +297,18 @@ pub(crate) fn export(
     pairs: Pairs<Store>,
     columns: Columns,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    let (run, spare, error) = (Run::default(), Arc::new(Spare::new()), CString::default());
-    let producer = Producer { pairs, run, columns, spare, error };
+    let (run, spare) = (Run::default(), Arc::new(Spare::new()));
+    let rows = Rows { pairs, run, columns, spare: Arc::clone(&spare) };
+    export_all(py, Box::new(rows), spare)
+}
+
+/// Rows as an Arrow stream.
+pub(crate) fn export_all(
+    py: Python<'_>,
+    batches: Box<dyn Batches>,
+    spare: Arc<Spare>,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    let producer = Producer { batches, spare, error: CString::default() };
     let stream = Stream {
         get_schema: Some(get_schema),
         get_next: Some(get_next),
@@ -357,7 +406,7 @@ fn fields(schema: &Schema) -> PyResult<Vec<Field>> {
                 true => text(child.format),
                 false => "dictionary".to_owned(),
             };
-            Field { name: text(child.name), format }
+            Field { name: text(child.name), format, is_nullable: child.flags & NULLABLE != 0 }
         };
         Ok((0..schema.n_children).map(child).collect())
     }

@@ -99,6 +99,21 @@ impl Codec {
         matches!(self, Self::Bytes | Self::View | Self::Custom { .. })
     }
 
+    /// Whether another one writes the same bytes.
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
+        let name = |codec: &Self| {
+            let mut name = String::new();
+            codec.type_name(&mut name);
+            name
+        };
+        name(self) == name(other)
+    }
+
+    /// Whether it writes a `bytes` object as it is.
+    pub(crate) fn takes_bytes(&self) -> bool {
+        matches!(self, Self::Bytes | Self::View)
+    }
+
     /// The length of every encoding, where there is one.
     pub(crate) fn width(&self) -> Option<u32> {
         match self {
@@ -243,49 +258,30 @@ pub(crate) fn bytes_of<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]
     }
 }
 
-/// Room to put short strings of two pieces together, before Python's room for them is had.
-pub(crate) struct Room([u8; SHORT]);
-
-const SHORT: usize = 64;
-
-impl Room {
-    pub(crate) fn new() -> Self {
-        Self([0; SHORT])
-    }
-
-    /// A copy of a string of the store.
-    #[inline(always)]
-    pub(crate) fn joined<'py>(
-        &mut self,
-        py: Python<'py>,
-        bytes: Bytes<'_>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let (first, second) = match bytes.parts() {
-            (whole, []) | ([], whole) => return Ok(PyBytes::new(py, whole)),
-            parts => parts,
-        };
-        let join = |room: &mut [u8]| {
-            let (front, back) = room.split_at_mut(first.len());
-            front.copy_from_slice(first);
-            back.copy_from_slice(second);
-        };
-        match self.0.get_mut(..bytes.len()) {
-            Some(room) => {
-                join(room);
-                Ok(PyBytes::new(py, room))
-            }
-            None => PyBytes::new_with(py, bytes.len(), |room| {
-                join(room);
-                Ok(())
-            }),
-        }
-    }
-}
-
 /// A copy of a string of the store.
 #[inline]
 pub(crate) fn joined<'py>(py: Python<'py>, bytes: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
-    Room::new().joined(py, bytes)
+    let (first, second) = match bytes.parts() {
+        (whole, []) | ([], whole) => return Ok(PyBytes::new(py, whole)),
+        parts => parts,
+    };
+    let join = |room: &mut [u8]| {
+        let (front, back) = room.split_at_mut(first.len());
+        front.copy_from_slice(first);
+        back.copy_from_slice(second);
+    };
+    // Short ones are put together before Python's room for them is had, which it would clear.
+    let mut short = [0; 64];
+    match short.get_mut(..bytes.len()) {
+        Some(room) => {
+            join(room);
+            Ok(PyBytes::new(py, room))
+        }
+        None => PyBytes::new_with(py, bytes.len(), |room| {
+            join(room);
+            Ok(())
+        }),
+    }
 }
 
 /// 1970 began.

@@ -14,6 +14,21 @@ use crate::codec::Codec;
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) format: String,
+    pub(crate) is_nullable: bool,
+}
+
+/// The rows of a column in a batch; without a column all of them are null.
+pub(crate) struct Filled {
+    pub(crate) column: Option<Column>,
+    /// A bit for each row that is not null, if any is.
+    pub(crate) valid: Option<Vec<u8>>,
+    pub(crate) nulls: usize,
+}
+
+impl From<Column> for Filled {
+    fn from(column: Column) -> Self {
+        Self { column: Some(column), valid: None, nulls: 0 }
+    }
 }
 
 /// A column that is written.
@@ -27,7 +42,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    fn push_bytes(&mut self, bytes: &[&[u8]]) -> Result<(), String> {
+    pub(crate) fn push_bytes(&mut self, bytes: &[&[u8]]) -> Result<(), String> {
         let Self::Bytes { ends, data, .. } = self else { return Ok(()) };
         for part in bytes {
             data.extend_from_slice(part);
@@ -36,7 +51,7 @@ impl Column {
         Ok(())
     }
 
-    fn push_word(&mut self, word: u64) {
+    pub(crate) fn push_word(&mut self, word: u64) {
         if let Self::Words { data, .. } = self {
             data.push(word);
         }
@@ -84,7 +99,7 @@ impl Column {
         }
     }
 
-    fn format(&self) -> &'static str {
+    pub(crate) fn format(&self) -> &'static str {
         match self {
             Self::Bytes { is_text: true, .. } => "u",
             Self::Bytes { .. } => "z",
@@ -241,6 +256,7 @@ impl Columns {
         let field = |(name, column): (&String, &Column)| Field {
             name: name.clone(),
             format: column.format().to_owned(),
+            is_nullable: false,
         };
         fields.map(field).collect()
     }

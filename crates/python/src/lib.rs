@@ -10,13 +10,17 @@ mod errors;
 mod follow;
 mod fork;
 mod html;
+mod join;
 mod log;
 mod long;
 mod mdb;
 mod order;
 mod sink;
+mod sql;
+mod standby;
 mod store;
 mod stream;
+mod strings;
 mod table;
 mod txn;
 mod view;
@@ -33,11 +37,17 @@ mod _hedgerow {
     #[pymodule_export]
     use crate::follow::{Follow, Step};
     #[pymodule_export]
+    use crate::join::Join;
+    #[pymodule_export]
     use crate::log::{Batch, Keyspace, Log, LogTransaction, LogWalk, Snapshot};
     #[pymodule_export]
     use crate::mdb::{MdbCursor, MdbEnv, MdbTxn, mdb_message, mdb_version_of};
     #[pymodule_export]
     use crate::sink::Sink;
+    #[pymodule_export]
+    use crate::sql::{Rows, RowsIterator, Sql};
+    #[pymodule_export]
+    use crate::standby::Standby;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

@@ -13,8 +13,8 @@ use pyo3::types::PyDict;
 use crate::errors::{OrRaise, closed};
 use crate::fork::Born;
 use crate::store::durability_of;
-use crate::stream::seconds;
-use crate::table::{Codecs, Pairs};
+use crate::stream::{seconds, takes};
+use crate::table::{Codecs, Pairs, two};
 
 /// Where the pairs go.
 enum Target {
@@ -59,7 +59,7 @@ pub(crate) fn sink_of<T: stream::Target>(
     table: &[u8],
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<stream::Sink<T>> {
-    let mut sink = stream::Sink::new(target, table).or_raise(py)?;
+    let mut sink = takes(py, stream::Sink::new(target, table))?;
     let (mut cut, mut is_cut) = (Cut::never(), false);
     for (name, value) in options.into_iter().flatten() {
         let name: String = name.extract()?;
@@ -161,7 +161,7 @@ impl Sink {
         };
         let mut waiting = Pairs::default();
         for pair in pairs.try_iter()? {
-            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+            let (key, value) = two(&pair?)?;
             waiting.push(&self.codecs.key.encode(&key)?, &self.codecs.value.encode(&value)?);
             if waiting.is_full() {
                 self.put_all(py, &mut waiting)?;

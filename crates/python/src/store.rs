@@ -18,7 +18,7 @@ use crate::html;
 use crate::long;
 use crate::order::Failures;
 use crate::sink::{Sink, sink_of};
-use crate::stream::{Stream, scan_of};
+use crate::stream::{Stream, scan_of, takes};
 use crate::table::{Orders, Table};
 use crate::txn::{Transaction, Writing, locked, name_of, name_to};
 
@@ -32,6 +32,8 @@ pub(crate) struct Store {
     path: PathBuf,
     writing: Writing,
     failures: Arc<Failures>,
+    /// The connection for single statements, once there was one.
+    sql: Mutex<Option<Py<crate::sql::Sql>>>,
 }
 
 /// How a store is opened.
@@ -93,7 +95,7 @@ impl Store {
         let store = opened.or_raise(py)?;
         let path = store.path().to_path_buf();
         let (inner, writing) = (Mutex::new(Some(store)), Arc::new(Mutex::new(None)));
-        Ok(Self { inner, path, writing, failures: Arc::default() })
+        Ok(Self { inner, path, writing, failures: Arc::default(), sql: Mutex::default() })
     }
 
     /// The open store.
@@ -102,6 +104,16 @@ impl Store {
             Some(store) => Ok(store.clone()),
             None => closed(py, "the store"),
         }
+    }
+
+    /// Refuses to wait for a write transaction that this thread has itself.
+    pub(crate) fn refuse_own(&self, py: Python<'_>) -> PyResult<()> {
+        if *locked(&self.writing) != Some(std::thread::current().id()) {
+            return Ok(());
+        }
+        let reason = "this thread has a write transaction already: end that first, or make a \
+                      savepoint in it";
+        raise(py, "LockedError", reason)
     }
 
     /// Waits for the writer's turn, in the main thread in rounds, so that signals are handled.
@@ -156,9 +168,15 @@ impl Store {
     }
 
     /// Closes the store. Transactions and buffers that are still there keep what they need of it.
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = locked(&self.inner).take();
         py.detach(|| drop(taken));
+        let sql = locked(&self.sql).take();
+        match sql {
+            // After a fork it is the parent's.
+            Some(sql) if sql.get().is_here() => sql.get().close(py),
+            _ => Ok(()),
+        }
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -173,9 +191,9 @@ impl Store {
         kind: Option<&Bound<'_, PyAny>>,
         error: Option<&Bound<'_, PyAny>>,
         trace: Option<&Bound<'_, PyAny>>,
-    ) {
+    ) -> PyResult<()> {
         let _ = (kind, error, trace);
-        self.close(py);
+        self.close(py)
     }
 
     /// A transaction that reads the newest commit, or the one that ``pin`` names.
@@ -211,11 +229,7 @@ impl Store {
             Err(_) => return Err(PyValueError::new_err("the timeout is no time to wait")),
         };
         let (store, this) = (self.get(py)?, std::thread::current().id());
-        if *locked(&self.writing) == Some(this) {
-            let reason = "this thread has a write transaction already: end that first, or make a \
-                          savepoint in it";
-            return raise(py, "LockedError", reason);
-        }
+        self.refuse_own(py)?;
         let Some(txn) = Self::begin_write(py, &store, timeout)? else {
             let writer = store.writer().map(|process| format!(" (process {process})"));
             let message = format!("there is another writer{}", writer.unwrap_or_default());
@@ -336,6 +350,13 @@ impl Store {
         let (py, store) = (slf.py(), slf.get().get(slf.py())?);
         let name = name_of(table)?;
         let sink = sink_of(py, &store, &name, options)?;
+        takes(
+            py,
+            py.detach(|| match store.begin_read()?.table(&name) {
+                Err(hedgerow::Error::NoTable { .. }) => Ok(()),
+                found => found.map(drop),
+            }),
+        )?;
         // The table is made with its types, or they are checked.
         let txn = Bound::new(py, slf.get().write(py, None, Some("none"))?)?;
         let codecs = Arc::new(diff::codecs(key, value)?);
@@ -376,6 +397,38 @@ impl Store {
         let store = self.get(py)?;
         long::in_rounds(py, timeout, |most| Ok(store.wait_for_commit(commit, most)?.then_some(())))
             .map(|found| found.is_some())
+    }
+
+    /// Runs a statement of SQL and gives its rows, as in
+    /// ``store.sql("select * from t where n > ?", [7])``.
+    ///
+    /// SQLite does it, on tables of its own that live in the store, and on the store's tables where
+    /// these are made virtual tables. ``parameters`` are a sequence for ``?``, or a dict for
+    /// ``:name``. Transactions of several statements need ``connect``.
+    #[pyo3(signature = (sql, parameters=None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<crate::sql::Rows> {
+        self.get(py)?;
+        let known = locked(&self.sql).as_ref().map(|sql| sql.clone_ref(py));
+        let connection = match known {
+            Some(connection) => connection,
+            None => {
+                let made = Py::new(py, self.connect(py, 5.0)?)?;
+                locked(&self.sql).get_or_insert(made).clone_ref(py)
+            }
+        };
+        connection.get().alone(py, sql, parameters)
+    }
+
+    /// A connection of SQLite's to the store: see ``Sql``. Its statements wait ``timeout`` seconds
+    /// for another writer.
+    #[pyo3(signature = (*, timeout=5.0))]
+    fn connect(&self, py: Python<'_>, timeout: f64) -> PyResult<crate::sql::Sql> {
+        crate::sql::Sql::open(py, self.get(py)?, Arc::clone(&self.writing), timeout)
     }
 
     /// Keeps the newest commit readable under a name until ``unpin``; answers its number.

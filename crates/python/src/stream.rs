@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hedgerow::lsm::{Db, Reader};
-use hedgerow::stream::{Batch, Pairs, Renewal, Scan, Token, Values};
-use hedgerow::tree::Store;
+use hedgerow::stream::{Batch, Input, Pairs, Renewal, Scan, Token, Values};
+use hedgerow::tree::{Snapshot as _, Store};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::codec::{Codec, bytes_of};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, raise};
 use crate::fork::Born;
 use crate::table::{Codecs, bounds};
 use crate::view::{Kind, give};
@@ -94,6 +94,21 @@ fn held_for(mut scan: Scan, options: Option<&Bound<'_, PyDict>>) -> PyResult<Sca
     Ok(scan.renewal(renewal))
 }
 
+/// What a stream or a sink of a table answers: those whose order is a function are not taken.
+pub(crate) fn takes<T>(py: Python<'_>, made: hedgerow::Result<T>) -> PyResult<T> {
+    match made {
+        Err(hedgerow::Error::TableOptions { name, .. }) => {
+            let name = String::from_utf8_lossy(&name);
+            let reason = format!(
+                "table {name:?} is in the order of a function: streams and sinks do not know it; \
+                 use a transaction's table"
+            );
+            raise(py, "TableError", &reason)
+        }
+        made => made.or_raise(py),
+    }
+}
+
 /// Where the pairs come from.
 enum Source {
     Tree(Box<Pairs<Store>>),
@@ -114,19 +129,52 @@ macro_rules! pairs {
     };
 }
 
+/// What a stream was made of: another one can be.
+pub(crate) struct Origin {
+    scan: Scan,
+    store: Engine,
+}
+
+enum Engine {
+    Tree(Store),
+    Log(Db),
+    Reader(Arc<Reader>),
+}
+
+impl Origin {
+    /// The stream as an input of a join: of the store as it is now.
+    pub(crate) fn input(&self) -> hedgerow::Result<Input> {
+        match &self.store {
+            Engine::Tree(store) => {
+                // A join compares keys as bytes.
+                let info = store.begin_read()?.find_table(self.scan.table())?;
+                if info.is_some_and(|info| info.order != "bytewise") {
+                    let reason = "a join is one of tables in bytewise order";
+                    return Err(hedgerow::Error::WrongTable { reason });
+                }
+                Input::new(&self.scan, store)
+            }
+            Engine::Log(db) => Input::new(&self.scan, db),
+            Engine::Reader(reader) => Input::new(&self.scan, reader),
+        }
+    }
+}
+
 /// Pairs of a table, one after the other: an iterator that tells where it is. Made by ``scan`` and
 /// ``resume``.
 #[pyclass(generic, module = "hedgerow")]
 pub(crate) struct Stream {
     source: Mutex<Source>,
-    codecs: Codecs,
+    /// Until it is closed.
+    origin: Option<Origin>,
+    codecs: Arc<Codecs>,
     born: Born,
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         if !self.born.is_here() {
-            mem::forget(mem::replace(self.get(), Source::Over));
+            mem::forget((mem::replace(self.get(), Source::Over), self.origin.take()));
         }
     }
 }
@@ -136,8 +184,16 @@ impl Stream {
         self.source.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn new(source: Source, codecs: Codecs) -> Self {
-        Self { source: Mutex::new(source), codecs, born: Born::now() }
+    fn new(source: Source, scan: &Scan, store: Engine, codecs: Codecs) -> Self {
+        let origin = Some(Origin { scan: scan.clone(), store });
+        let (source, codecs) = (Mutex::new(source), Arc::new(codecs));
+        Self { source, origin, codecs, born: Born::now() }
+    }
+
+    /// What it was made of, and what keys and values are; `None` once it has begun.
+    pub(crate) fn whole(&mut self) -> Option<(&Origin, &Arc<Codecs>)> {
+        let given = pairs!(self.get(), |pairs| pairs.given(), u64::MAX);
+        self.origin.as_ref().filter(|_| given == 0).map(|origin| (origin, &self.codecs))
     }
 
     pub(crate) fn of_tree(
@@ -146,13 +202,14 @@ impl Stream {
         scan: &Scan,
         codecs: Codecs,
     ) -> PyResult<Self> {
-        let pairs = py.detach(|| scan.pairs(store)).or_raise(py)?;
-        Ok(Self::new(Source::Tree(Box::new(pairs)), codecs))
+        let pairs = takes(py, py.detach(|| scan.pairs(store)))?;
+        let source = Source::Tree(Box::new(pairs));
+        Ok(Self::new(source, scan, Engine::Tree(store.clone()), codecs))
     }
 
     pub(crate) fn of_log(py: Python<'_>, db: &Db, scan: &Scan, codecs: Codecs) -> PyResult<Self> {
         let pairs = py.detach(|| scan.pairs(db)).or_raise(py)?;
-        Ok(Self::new(Source::Log(Box::new(pairs)), codecs))
+        Ok(Self::new(Source::Log(Box::new(pairs)), scan, Engine::Log(db.clone()), codecs))
     }
 
     pub(crate) fn of_reader(
@@ -162,7 +219,8 @@ impl Stream {
         codecs: Codecs,
     ) -> PyResult<Self> {
         let pairs = py.detach(|| scan.pairs(reader)).or_raise(py)?;
-        Ok(Self::new(Source::Reader(Box::new(pairs)), codecs))
+        let source = Source::Reader(Box::new(pairs));
+        Ok(Self::new(source, scan, Engine::Reader(Arc::clone(reader)), codecs))
     }
 
     /// What is left of the stream of a token.
@@ -222,8 +280,8 @@ impl Stream {
     /// Ends the stream, and lets its snapshot go.
     fn close(&mut self, py: Python<'_>) -> PyResult<()> {
         self.born.check(py)?;
-        let source = mem::replace(self.get(), Source::Over);
-        py.detach(|| drop(source));
+        let taken = (mem::replace(self.get(), Source::Over), self.origin.take());
+        py.detach(|| drop(taken));
         Ok(())
     }
 

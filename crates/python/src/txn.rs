@@ -186,6 +186,27 @@ impl Transaction {
         result?.or_raise(py)
     }
 
+    /// Changes the store while other threads wait: for what takes less than handing over to them.
+    /// Nothing of Python's may run in `change`.
+    pub(crate) fn change_here<R>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut WriteTxn) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let mut guard = self.lock(py)?;
+        let result = match &mut *guard {
+            State::Write(txn, _) => change(txn),
+            State::Read(..) => Err(hedgerow::Error::ReadOnly).or_raise(py),
+            State::Closed => {
+                drop(guard);
+                return closed(py, "the transaction");
+            }
+        };
+        drop(guard);
+        self.passed(py)?;
+        result
+    }
+
     /// Reads a write transaction; meanwhile other threads run.
     pub(crate) fn inspect<R: Send>(
         &self,

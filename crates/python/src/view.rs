@@ -13,9 +13,10 @@ use pyo3::types::{PyCapsule, PyList, PySlice};
 
 use crate::arrow;
 use crate::buffer;
-use crate::codec::{Codec, Room};
+use crate::codec::Codec;
 use crate::columns::Columns;
 use crate::errors::{OrRaise, raise};
+use crate::strings;
 use crate::table::{Codecs, Table, bounds, owned};
 use crate::txn::{Transaction, look};
 
@@ -173,10 +174,8 @@ impl View {
                 let is_viewed =
                     self.kind != Kind::Keys && matches!(table.codecs.value, Codec::View);
                 if !is_viewed {
-                    let (codecs, kind) = (Arc::clone(&table.codecs), self.kind);
-                    let (batches, room) = (Batches::new(pairs), Room::new());
-                    let chunks = Chunks { batches, codecs, kind, room };
-                    return chained(Bound::new(py, chunks)?.as_any());
+                    let codecs = Arc::clone(&table.codecs);
+                    return read_ahead(py, Batches::new(pairs), codecs, self.kind);
                 }
                 Source::Held(Box::new(pairs))
             }
@@ -288,7 +287,7 @@ impl<S: hedgerow::stream::Source> Batches<S> {
 
     /// Has the next pair read if need be.
     #[inline]
-    fn refill(&mut self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn refill(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.at == self.run.len() {
             let (run, pairs, size) = (&mut self.run, &mut self.pairs, self.size);
             self.at = 0;
@@ -302,9 +301,27 @@ impl<S: hedgerow::stream::Source> Batches<S> {
     #[inline]
     pub(crate) fn next(&mut self, py: Python<'_>) -> PyResult<Option<(Bytes<'_>, Bytes<'_>)>> {
         self.refill(py)?;
+        Ok(self.step())
+    }
+
+    /// Whether the next pair has been read.
+    #[inline]
+    pub(crate) fn has_next(&self) -> bool {
+        self.at < self.run.len()
+    }
+
+    /// The next pair, if it has been read.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Option<(Bytes<'_>, Bytes<'_>)> {
         let pair = self.run.get(self.at);
         self.at += usize::from(pair.is_some());
-        Ok(pair)
+        pair
+    }
+
+    /// The pair that was given last.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<(Bytes<'_>, Bytes<'_>)> {
+        self.run.get(self.at.checked_sub(1)?)
     }
 
     /// The places of the next pairs in the run, at most `n`; none after the last pair.
@@ -421,7 +438,6 @@ struct Chunks {
     batches: Batches<tree::Store>,
     codecs: Arc<Codecs>,
     kind: Kind,
-    room: Room,
 }
 
 /// This many pairs are in a list.
@@ -434,36 +450,64 @@ impl Chunks {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let Self { batches, codecs, kind, room } = self;
+        let Self { batches, codecs, kind } = self;
         let range = batches.take(py, CHUNK)?;
         let mut list = Vec::with_capacity(range.len());
-        let run = &batches.run;
-        match (&**codecs, &*kind) {
-            // The usual case.
-            (Codecs { key: Codec::Bytes, value: Codec::Bytes }, Kind::Items) => {
-                run.each(range, |key, value| {
-                    let pair = (room.joined(py, key)?, room.joined(py, value)?);
-                    list.push(pair.into_pyobject(py)?.into_any());
-                    PyResult::Ok(())
-                })?;
-            }
-            (codecs, kind) => run.each(range, |key, value| {
-                list.push(give(py, codecs, *kind, key, value)?);
-                PyResult::Ok(())
-            })?,
-        }
+        batches.run.each(range, |key, value| {
+            list.push(give(py, codecs, *kind, key, value)?);
+            PyResult::Ok(())
+        })?;
         if list.is_empty() { Ok(None) } else { PyList::new(py, list).map(Some) }
     }
 }
 
-/// An iterator over what the lists of an iterator hold.
-fn chained<'py>(lists: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    static CHAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let chain = CHAIN.get_or_try_init(lists.py(), || -> PyResult<_> {
-        let chain = lists.py().import("itertools")?.getattr("chain")?;
-        Ok(chain.getattr("from_iterable")?.unbind())
-    })?;
-    chain.bind(lists.py()).call1((lists,))
+/// What Python has to put iterators together.
+struct Parts {
+    chain: Py<PyAny>,
+    zip: Py<PyAny>,
+    /// Whether its threads take turns.
+    takes_turns: bool,
+}
+
+impl Parts {
+    fn get(py: Python<'_>) -> PyResult<&Self> {
+        static PARTS: PyOnceLock<Parts> = PyOnceLock::new();
+        PARTS.get_or_try_init(py, || {
+            let chain = py.import("itertools")?.getattr("chain")?.getattr("from_iterable")?;
+            let zip = py.import("builtins")?.getattr("zip")?;
+            let takes_turns = match py.import("sys")?.getattr_opt("_is_gil_enabled")? {
+                Some(asked) => asked.call0()?.is_truthy()?,
+                None => true,
+            };
+            Ok(Self { chain: chain.unbind(), zip: zip.unbind(), takes_turns })
+        })
+    }
+}
+
+/// An iterator over pairs that are read ahead.
+///
+/// Bytes go to Python one by one. Its `zip` makes pairs of them faster than we do, since it uses
+/// one tuple again and again; but threads that do not take turns and share it would get keys with
+/// values of others.
+fn read_ahead<'py>(
+    py: Python<'py>,
+    batches: Batches<tree::Store>,
+    codecs: Arc<Codecs>,
+    kind: Kind,
+) -> PyResult<Bound<'py, PyAny>> {
+    let parts = Parts::get(py)?;
+    match (&*codecs, kind) {
+        (Codecs { key: Codec::Bytes, value: Codec::Bytes }, Kind::Items) if parts.takes_turns => {
+            parts.zip.bind(py).call1(strings::both(py, batches)?)
+        }
+        (Codecs { key: Codec::Bytes, .. }, Kind::Keys) if parts.takes_turns => {
+            strings::keys(py, batches)
+        }
+        (Codecs { value: Codec::Bytes, .. }, Kind::Values) if parts.takes_turns => {
+            strings::values(py, batches)
+        }
+        _ => parts.chain.bind(py).call1((Bound::new(py, Chunks { batches, codecs, kind })?,)),
+    }
 }
 
 /// Goes through a part of a table.

@@ -3,9 +3,10 @@
 #
 #     py-lmdb.sh PYTHON
 #
-# PYTHON is that of a virtual environment which has hedgerow. Needs PyPI. Each test runs in a process
-# of its own. What does not pass stands in py-lmdb.txt beside this script, with the reasons. The
-# modules of py-lmdb that are themselves programs on its interface (aio, tool) are run as they are.
+# PYTHON is that of a virtual environment which has hedgerow. Needs PyPI. Each test runs in a
+# process of its own. What does not pass stands in py-lmdb.txt beside this script, with the reasons.
+# The modules of py-lmdb that are themselves programs on its interface (aio, tool) are run as they
+# are.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,4 +1,4 @@
-"""Arrow streams out of views and into tables, beside pyarrow and polars where they are installed."""
+"""Arrow streams out of views and into tables, beside pyarrow and polars where there are any."""
 
 from __future__ import annotations
 
@@ -99,13 +99,15 @@ def test_all_formats_are_taken(store: Store) -> None:
             t.update_arrow(table)
             assert list(t) == blobs
     for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint16(), pa.uint32()):
-        table = pa.table({"key": pa.array([1, 2], kind), "value": pa.array([1.5, 2.5], pa.float32())})
+        halves = pa.array([1.5, 2.5], pa.float32())
+        table = pa.table({"key": pa.array([1, 2], kind), "value": halves})
         with store.write() as txn:
             t = txn.table(str(kind), key=int, value=float)
             t.update_arrow(table)
             assert list(t.items()) == [(1, 1.5), (2, 2.5)]
     for unit in ("s", "ms", "us", "ns"):
-        table = pa.table({"key": pa.array([START.replace(microsecond=0)], pa.timestamp(unit, "UTC"))})
+        times = pa.array([START.replace(microsecond=0)], pa.timestamp(unit, "UTC"))
+        table = pa.table({"key": times})
         with store.write() as txn:
             t = txn.table(unit, key=datetime)
             t.update_arrow(table, value=())

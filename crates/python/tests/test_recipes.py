@@ -17,7 +17,8 @@ def programs() -> list[tuple[str, str]]:
     found = []
     for page in (ROOT / "docs" / "recipes.md", ROOT / "README.md"):
         title = page.stem
-        for part in re.finditer(r"^## ([^\n]*)$|^```python\n(.*?)^```$", page.read_text(), re.M | re.S):
+        either = r"^## ([^\n]*)$|^```python\n(.*?)^```$"
+        for part in re.finditer(either, page.read_text(), re.M | re.S):
             if part[1]:
                 title = part[1]
             else:
@@ -37,8 +38,8 @@ def test_a_recipe_runs(
 
 def test_each_subject_has_one() -> None:
     titles = "\n".join(title for title, _ in programs() if title[0].isdigit())
-    for subject in ("cache", "rank", "Pages", "series", "Dedup", "queue", "feed", "frames", "from lmdb",
-                    "from sqlite3", "from plyvel"):
+    for subject in ("cache", "rank", "Pages", "series", "Dedup", "queue", "feed", "frames",
+                    "from lmdb", "from sqlite3", "from plyvel", "SQL", "together", "keeps up"):
         assert subject in titles
 
 

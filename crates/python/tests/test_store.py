@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -508,3 +509,59 @@ def test_notebooks_show_stores_and_tables(store: Store) -> None:
         assert t.stat()["pairs"] == 50
     shown = store._repr_html_()
     assert "&lt;t&gt;" in shown and "<td>50</td>" in shown
+
+
+def test_pairs_of_an_iteration_stay_what_they_were(store: Store) -> None:
+    made = [(b"key%05d" % n, b"%d" % n * (n % 70)) for n in range(2_000)]
+    with store.write() as txn:
+        txn.table("t").update(made)
+        txn.table("n", key=int).update(enumerate(value for _, value in made))
+    with store.read() as txn:
+        t = txn["t"]
+        kept = list(t.items())
+        assert kept == made and len({id(pair) for pair in kept}) == len(made)
+        walk = iter(t.items())
+        first, second = next(walk), next(walk)
+        assert [first, second] == made[:2] and list(walk) == made[2:]
+        assert next(walk, None) is None and next(walk, None) is None
+        assert list(map(hash, t.items())) == [hash(pair) for pair in made]
+        assert list(t.keys()) == [key for key, _ in made]
+        assert list(t.values()) == [value for _, value in made]
+        assert list(t.items(reverse=True)) == made[::-1]
+        assert list(t.keys(b"key01990", reverse=True)) == [key for key, _ in made[:1989:-1]]
+        assert list(txn.table("n", key=int).items()) == list(enumerate(v for _, v in made))
+        rest = iter(t.keys())
+        next(rest)
+    store.close()
+    assert list(rest) == [key for key, _ in made[1:]]
+
+
+def test_an_update_takes_pairs_of_any_kind_in_their_order(store: Store) -> None:
+    class Text(bytes):
+        pass
+
+    pairs: list[Any] = [(b"a%04d" % n, b"%d" % n) for n in range(3_000)]
+    pairs[1_000] = [b"a1000", b"1000"]
+    pairs[1_500] = (bytearray(b"a1500"), memoryview(b"1500"))
+    pairs[2_000] = (Text(b"a2000"), Text(b"2000"))
+    pairs += [(b"a0000", b"first"), (b"a0000", b"last"), (b"a2999", b"end")]
+    expected = {bytes(key): bytes(value) for key, value in pairs}
+    for name, given in (("list", pairs), ("iterator", iter(pairs)), ("tuple", tuple(pairs))):
+        with store.write() as txn:
+            txn.table(name).update(given)
+            assert dict(txn.table(name).items()) == expected, name
+    with store.write() as txn:
+        order = ("length", len)
+        txn.table("lengths", order=order).update([(b"aaa", b"3"), (b"z", b"1"), (b"bb", b"2")])
+        assert list(txn.table("lengths", order=order).values()) == [b"1", b"2", b"3"]
+        with pytest.raises(TypeError):
+            txn.table("wrong").update([(b"a", b"1"), (b"b", 2)])  # type: ignore[list-item]
+        with pytest.raises(ValueError):
+            txn.table("wrong").update([(b"a", b"1", b"2")])  # type: ignore[list-item]
+        shuffled = pairs[:]
+        random.Random(3).shuffle(shuffled)
+        txn.table("shuffled").update(shuffled)
+        assert list(txn.table("shuffled").keys()) == sorted(expected)
+    with store.read() as txn, pytest.raises(hedgerow.ReadOnlyError):
+        txn["list"].update([(b"a", b"1")])
+    assert store.check() == []

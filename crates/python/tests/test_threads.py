@@ -102,3 +102,32 @@ def test_closing_beside_readers_is_an_error_for_them(tmp_path: Path) -> None:
             for thread in threads:
                 thread.join()
             assert seen == ["closed"] * 3
+
+
+def test_threads_that_share_an_iterator_get_whole_pairs(tmp_path: Path) -> None:
+    """A thread that comes while another one reads ahead is refused."""
+    with hedgerow.Store(tmp_path / "store", durability="none") as store:
+        with store.write() as txn:
+            txn.table("t").update([(b"%09d" % n, b"v%09d" % n) for n in range(100_000)])
+        with store.read() as txn:
+            pairs, found = iter(txn["t"].items()), []
+            begin = threading.Barrier(4)
+
+            def take() -> None:
+                begin.wait()
+                while True:
+                    try:
+                        pair = next(pairs, None)
+                    except RuntimeError:
+                        continue
+                    if pair is None:
+                        return
+                    found.append(pair)
+
+            threads = [threading.Thread(target=take) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert all(value == b"v" + key for key, value in found)
+            assert len({key for key, _ in found}) == len(found) > 90_000

@@ -214,10 +214,14 @@ impl Conn {
         let builder = Store::builder().file_mode(0o644);
         #[cfg(test)]
         let builder = crate::power::on_disk(builder);
+        // The program may have opened the store by itself, in its own way.
         let opened = match mode {
-            Mode::ReadOnly => builder.read_only(true).open(path),
-            Mode::Write => builder.open(path),
-            Mode::Create => builder.open_or_create(path),
+            Mode::ReadOnly => builder.read_only(true).open_shared(path),
+            Mode::Write => builder.open_shared(path),
+            Mode::Create => match path.exists() {
+                true => builder.open_shared(path).or_else(|_| builder.open_or_create(path)),
+                false => builder.open_or_create(path),
+            },
         };
         let store = opened.map_err(|e| code_of(&e))?;
         Ok(Self {

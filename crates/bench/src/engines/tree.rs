@@ -70,6 +70,7 @@ impl Engine for Store {
         work: impl FnOnce(&mut On<&mut tree::WriteTxn>) -> Result<T>,
     ) -> Result<T> {
         let mut txn = self.begin_write()?;
+        txn.expect_durability(durability(promise));
         let answer = on(&mut txn, table, work)?;
         txn.commit_with(durability(promise))?;
         Ok(answer)

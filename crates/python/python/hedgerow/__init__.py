@@ -29,6 +29,7 @@ from ._errors import (
     MissingError,
     NoTableError,
     ReadOnlyError,
+    SqlError,
     TableError,
 )
 from ._follow import follow
@@ -36,13 +37,18 @@ from ._hedgerow import (
     Batch,
     Changes,
     Follow,
+    Join,
     Keyspace,
     Log,
     LogTransaction,
     LogWalk,
+    Rows,
+    RowsIterator,
     Savepoint,
     Sink,
     Snapshot,
+    Sql,
+    Standby,
     Step,
     Store,
     Stream,
@@ -52,6 +58,7 @@ from ._hedgerow import (
     Walk,
     __version__,
 )
+from ._join import difference, intersection, union
 
 __all__ = [
     "ArgumentError",
@@ -67,6 +74,7 @@ __all__ = [
     "Follow",
     "FullError",
     "InterruptedError",
+    "Join",
     "Keyspace",
     "LockedError",
     "Log",
@@ -75,9 +83,14 @@ __all__ = [
     "MissingError",
     "NoTableError",
     "ReadOnlyError",
+    "Rows",
+    "RowsIterator",
     "Savepoint",
     "Sink",
     "Snapshot",
+    "Sql",
+    "SqlError",
+    "Standby",
     "Step",
     "Store",
     "Stream",
@@ -87,5 +100,8 @@ __all__ = [
     "View",
     "Walk",
     "__version__",
+    "difference",
     "follow",
+    "intersection",
+    "union",
 ]

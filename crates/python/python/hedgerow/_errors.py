@@ -6,7 +6,8 @@ from __future__ import annotations
 class Error(Exception):
     """What can go wrong. The message says what, where, and what to do next.
 
-    ``path`` is the file that it is about, and ``page`` the page of it; ``None`` where there is none.
+    ``path`` is the file that it is about, and ``page`` the page of it; ``None`` where there is
+    none.
     """
 
     path: str | None = None
@@ -55,6 +56,10 @@ class TableError(Error, TypeError):
 
 class ArgumentError(Error, ValueError):
     """A key or value that the table does not take, or another argument that makes no sense."""
+
+
+class SqlError(Error):
+    """SQLite refuses a statement, and says why."""
 
 
 class ConflictError(Error):

@@ -40,8 +40,8 @@ R = TypeVar("R")
 P = ParamSpec("P")
 
 BATCH = 512
-"""So many pairs an iteration reads ahead, and no more: while one batch is worked on, the next one is
-read, and then the reading waits."""
+"""So many pairs an iteration reads ahead, and no more: while one batch is worked on, the next one
+is read, and then the reading waits."""
 
 WAIT_SECONDS = 0.1
 

@@ -42,5 +42,7 @@ class Pairs(Protocol[K_co, V_co]):
 Types: TypeAlias = Codec | tuple[Any, ...]
 """What says the type of keys or values and no type checker can follow."""
 
-Order: TypeAlias = Literal["bytewise", "reverse", "integer"] | tuple[str, Callable[[Any], Any]] | None
+Order: TypeAlias = (
+    Literal["bytewise", "reverse", "integer"] | tuple[str, Callable[[Any], Any]] | None
+)
 """An order: of bytes, or a name and a function such as ``sorted`` takes for its key."""

@@ -16,7 +16,7 @@ use super::transaction::LogTransaction;
 use super::walk::{Left, LogWalk, Runs, Source};
 use super::{Engine, Slot, engine};
 use crate::errors::{OrRaise, closed};
-use crate::table::{Codecs, KeyBounds, bounds};
+use crate::table::{Codecs, KeyBounds, bounds, two};
 use crate::txn::name_to;
 use crate::view::{Batches, Kind};
 
@@ -288,7 +288,7 @@ impl Keyspace {
         };
         let mut batch = lsm::Batch::new();
         for pair in pairs.try_iter()? {
-            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+            let (key, value) = two(&pair?)?;
             let key = self.codecs.key.encode(&key)?;
             let value = self.codecs.value.encode(&value)?;
             match &self.place {

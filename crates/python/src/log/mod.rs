@@ -125,6 +125,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// The store, to be written to.
+    pub(crate) fn db(&self, py: Python<'_>) -> PyResult<Db> {
+        self.get(py)?.db(py).cloned()
+    }
+
     fn get(&self, py: Python<'_>) -> PyResult<Arc<Held>> {
         self.slot.get(py)
     }

@@ -1,4 +1,4 @@
-//! The C interface of `crates/lmdb` as objects of Python, for `hedgerow/lmdb.py`, which makes
+//! The C interface of `crates/lmdb` as objects of Python, for `hedgerow/lmdb/`, which makes
 //! py-lmdb's interface of them.
 //!
 //! An object holds a pointer as long as it lives, and nothing is called with a pointer that has
@@ -178,7 +178,9 @@ unsafe impl Send for Found {}
 fn fail<T>(py: Python<'_>, what: &str, code: c_int) -> PyResult<T> {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let made = MAKE
-        .get_or_try_init(py, || py.import("hedgerow.lmdb")?.getattr("_error").map(Bound::unbind))
+        .get_or_try_init(py, || {
+            py.import("hedgerow.lmdb._errors")?.getattr("_error").map(Bound::unbind)
+        })
         .and_then(|make| make.bind(py).call1((what, code)));
     Err(made.map_or_else(|failure| failure, PyErr::from_value))
 }

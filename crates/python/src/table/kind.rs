@@ -10,6 +10,13 @@ pub(crate) struct Codecs {
     pub(crate) value: Codec,
 }
 
+impl Codecs {
+    /// Whether others write the same bytes.
+    pub(crate) fn agree(&self, other: &Self) -> bool {
+        self.key.agrees(&other.key) && self.value.agrees(&other.value)
+    }
+}
+
 /// The orders that were asked for.
 #[derive(Default)]
 pub(crate) struct Orders {

@@ -1,5 +1,9 @@
 //! Pairs that are collected and then put with one call.
 
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
 /// Pairs that are put with one call of the store, and about how many bytes.
 const PAIRS_AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 1 << 20;
@@ -32,5 +36,27 @@ impl Pairs {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+    }
+}
+
+/// Key and value of a tuple that holds two `bytes` and nothing of other types, which Python may do
+/// with as it likes.
+#[inline]
+pub(super) fn strings<'a>(pair: &'a Bound<'_, PyAny>) -> Option<(&'a [u8], &'a [u8])> {
+    fn string<'a>(pair: &'a Bound<'_, PyTuple>, place: usize) -> Option<&'a [u8]> {
+        pair.get_borrowed_item(place).ok()?.cast_exact::<PyBytes>().ok()?.extract().ok()
+    }
+    let pair = pair.cast_exact::<PyTuple>().ok().filter(|pair| pair.len() == 2)?;
+    Some((string(pair, 0)?, string(pair, 1)?))
+}
+
+/// The two parts of a pair of any kind.
+pub(crate) fn two<'py>(
+    pair: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let parts = pair.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    match <[_; 2]>::try_from(parts) {
+        Ok([key, value]) => Ok((key, value)),
+        Err(_) => Err(PyValueError::new_err("a pair has a key and a value")),
     }
 }

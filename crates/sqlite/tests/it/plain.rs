@@ -354,3 +354,30 @@ fn other_bytes_than_declared_are_an_error() {
     let said = transcript(&db, "select key from wrong")[0].clone();
     assert!(said.contains("no integer of SQL's"), "{said}");
 }
+
+#[test]
+fn a_store_that_the_program_has_open_in_its_own_way_is_opened() {
+    let pair = Pair::new();
+    let path = pair.path("own.hedgerow");
+    let options = Store::builder().durability(hedgerow::Durability::None).max_size(1 << 24);
+    let store = options.create(&path).unwrap();
+    let mut txn = store.begin_write().unwrap();
+    let words = txn.create_table("words", &TableOptions::new()).unwrap();
+    txn.put(words, b"ash", b"tree").unwrap();
+    txn.commit().unwrap();
+
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("create table t(a); insert into t values(1)").unwrap();
+    db.execute_batch("create virtual table words using hedgerow('words')").unwrap();
+    assert_eq!(transcript(&db, "select * from words, t")[0], "'ash'|'tree'|1");
+    assert!(store.begin_read().unwrap().table("sqlite/1").is_ok());
+
+    // Of a store that is only read nothing but reading comes.
+    drop((db, store));
+    let store = Store::builder().read_only(true).open(&path).unwrap();
+    assert!(Connection::open(&path).is_err_and(|e| !e.to_string().is_empty()));
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let db = Connection::open_with_flags(&path, flags).unwrap();
+    assert_eq!(transcript(&db, "select * from words, t")[0], "'ash'|'tree'|1");
+    drop(store);
+}

@@ -142,6 +142,11 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// The name of what is read.
+    pub fn table(&self) -> &[u8] {
+        &self.table
+    }
+
     /// All pairs of a table (of a keyspace, in the lsm engine) in order.
     pub fn new(table: impl AsRef<[u8]>) -> Self {
         Self {

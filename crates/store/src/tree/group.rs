@@ -349,7 +349,7 @@ fn first_group(store: &Inner) -> Result<Box<Group>> {
     let WriteState { kept, end, pages, free, .. } = &mut group.state;
     let (max_pages, max_size) = kept.limits(&store.pages, store.options.max_size);
     pages.begin(*end, number.max(follows) + 1, max_pages, max_size);
-    pages.early.long_values = store.hints.unsynced.load(Relaxed);
+    pages.early.unsynced = store.hints.unsynced.load(Relaxed);
     free.load_pins(pages)?;
     free.begin(follows, hints, |protected| store.add_protected(protected));
     pages.space.has_snapshots = free.has_snapshots();

@@ -263,9 +263,9 @@ impl<'p> Pieces<'p> {
         self.write_pieces(file, begun_from)
     }
 
-    /// Writes them long before they are flushed.
-    pub(crate) fn write_early(&self, file: &PageFile) -> Result<()> {
-        self.write_pieces(file, LARGE_PIECE_BYTES)
+    /// Writes them long before they are flushed; the disk may be told to begin.
+    pub(crate) fn write_early(&self, file: &PageFile, begins: bool) -> Result<()> {
+        self.write_pieces(file, if begins { LARGE_PIECE_BYTES } else { usize::MAX })
     }
 
     /// Writes them; the disk is told to begin with pieces of `begun_from` bytes and more at once.

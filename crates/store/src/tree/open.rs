@@ -124,6 +124,33 @@ impl Builder {
         opened.map(Store::new)
     }
 
+    /// As [`Builder::open`], but takes a store that this process has open as it is: of these
+    /// options only the one to read only has to be the same.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("store");
+    /// use hedgerow::{Durability, tree::Store};
+    /// let store = Store::builder().durability(Durability::None).create(&path)?;
+    /// assert!(Store::open(&path).is_err());
+    /// let same = Store::builder().open_shared(&path)?;
+    /// assert_eq!(same.path(), store.path());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open_shared(&self, path: impl AsRef<Path>) -> Result<Store> {
+        let paths = self.paths(path.as_ref());
+        let welcome = |store: Arc<Inner>| match store.options.read_only == self.read_only {
+            true => Ok(store),
+            false => agree(store, self),
+        };
+        let open = || self.open_files(&paths, &mut |_, _| {});
+        open_once(&paths.data, self, welcome, open).map(Store::new)
+    }
+
     /// Opens a store, creating it if there is none.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! Early writing: a write transaction that outgrows its budget of memory, or that appends much,
 //! writes changed pages to the file before its commit. They get their final numbers; if they are
 //! changed again, they are copied like any other page. No reader knows them before the commit, and
-//! nothing is flushed, but the system is asked to begin writing.
+//! nothing is flushed, but the system is asked to begin writing where a flush is expected.
 
 use super::catalog::OpenTable;
 use super::free::FreeState;
-use super::image::{Flush, Image, Pieces};
+use super::image::{Image, Pieces};
 use super::meta::ONE_FLUSH_PAGES;
 use super::page_ref::PageRef;
 use super::pages::{Pages, WritePages};
@@ -47,14 +47,13 @@ pub(crate) fn gathered(pages: &mut WritePages) -> Result<()> {
         return Ok(());
     }
     pages.early.written = true;
-    let pieces_of = Image::default();
-    let pieces = Pieces::new(&pieces_of, pages);
-    if pages.early.long_values {
-        // Nothing will wait for them to be on the disk.
-        pieces.write(&pages.base.file, Flush::Later)?;
-    } else {
-        pieces.write_early(&pages.base.file)?;
-    }
+    write(&Image::default(), pages)
+}
+
+/// Writes pages that have numbers, and new extents. Where a flush is expected to follow, the disk
+/// is told to begin, which takes a tenth of the time of an append.
+fn write(image: &Image, pages: &mut WritePages) -> Result<()> {
+    Pieces::new(image, pages).write_early(&pages.base.file, !pages.early.unsynced)?;
     pages.extents.clear();
     Ok(())
 }
@@ -167,8 +166,6 @@ impl Spill {
     /// Writes what was gathered, and new extents.
     fn write(&mut self, pages: &mut WritePages) -> Result<()> {
         let image = std::mem::take(&mut self.image);
-        Pieces::new(&image, pages).write_early(&pages.base.file)?;
-        pages.extents.clear();
-        Ok(())
+        write(&image, pages)
     }
 }

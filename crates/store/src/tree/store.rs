@@ -39,8 +39,8 @@ pub(crate) struct Hints {
     pub(crate) free: AtomicU32,
     /// The page after the last one that was written.
     pub(crate) written: AtomicU32,
-    /// Whether it was not durable, as the next one is expected not to be, either: then long values
-    /// need not wait for it in memory.
+    /// Whether it was not durable, as the next one is expected not to be, either; before the first
+    /// one, whether the store's durability is another.
     pub(crate) unsynced: AtomicBool,
     /// The meta pages, for records that are not flushed.
     pub(crate) slots: Mutex<SharedSlots>,
@@ -101,6 +101,7 @@ impl Inner {
         lock: Arc<dyn SharedLock>,
         newest: SnapshotMeta,
     ) -> Self {
+        let unsynced = options.durability != Durability::Durable;
         Self {
             options,
             paths,
@@ -109,7 +110,7 @@ impl Inner {
             combiner: Combiner::new(),
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
-            hints: Hints::default(),
+            hints: Hints { unsynced: unsynced.into(), ..Hints::default() },
             readers: Mutex::new(Readers { newest: Arc::new(newest), rested: Vec::new() }),
             poison: OnceLock::new(),
             lock,

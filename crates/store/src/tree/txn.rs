@@ -504,6 +504,29 @@ impl WriteTxn {
         Ok(Nested { parent: self, savepoint, done: false })
     }
 
+    /// Says how durable the commit will be, best before anything is put: what is written before the
+    /// commit is arranged for that. Otherwise it is expected to be as durable as the last commit of
+    /// this process, or as the store says. Whatever is said or expected, the commit keeps its
+    /// promise; only its cost differs.
+    ///
+    /// ```
+    /// # fn main() -> hedgerow::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::{Durability, tree::TableOptions};
+    /// let mut txn = store.begin_write()?;
+    /// txn.expect_durability(Durability::None);
+    /// let pictures = txn.create_table("pictures", &TableOptions::new())?;
+    /// for n in 0..100_u32 {
+    ///     txn.put(pictures, &n.to_be_bytes(), &[n as u8; 100_000])?;
+    /// }
+    /// txn.commit_with(Durability::None)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn expect_durability(&mut self, durability: Durability) {
+        self.turn.state_mut().pages.early.unsynced = durability != Durability::Durable;
+    }
+
     /// Commits with the store's durability.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ fn open(disk: &SimSystem) -> hedgerow::Result<Store> {
 /// Commit `number` puts its number below a few keys that all commits share, and one of its own.
 fn commit(store: &Store, number: u32, durability: Durability) -> hedgerow::Result<()> {
     let mut txn = store.begin_write()?;
+    txn.expect_durability(durability);
     let table = txn.create_table("t", &TableOptions::new())?;
     for n in numbers(u64::from(number)).take(8) {
         txn.put(table, &[b'a' + (n % 26) as u8; 30], &vec![number as u8; (n >> 52) as usize])?;

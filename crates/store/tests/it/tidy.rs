@@ -45,6 +45,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/lmdb/src/arena.rs", "memory that is handed out to C"),
     ("crates/python/src/arrow.rs", "the structs of pointers of the Arrow C data interface"),
     ("crates/python/src/buffer.rs", "values that Python reads in place"),
+    ("crates/python/src/strings.rs", "an iterator on Python's C interface"),
     ("crates/sqlite/src/ffi.rs", "the functions of a C interface, which get pointers"),
     ("crates/sqlite/src/order.rs", "SQLite's functions compare records by address"),
     ("crates/sqlite/src/rank.rs", "the functions of a C interface, which get pointers"),

@@ -173,8 +173,9 @@ impl Reader {
     /// [`Error::Argument`] if the store has none yet, since a reader makes nothing: it gets one
     /// when a store that is open for writing is asked. Else as [`Db::id`](crate::lsm::Db::id).
     pub fn id(&self) -> Result<[u8; 16]> {
-        let none =
-            || Error::argument("the store has no identity yet: no token was ever made of it");
+        let reason = "the store has no identity yet, and one that is open for reading only gets \
+                      none: have a token made once where it is open for writing";
+        let none = || Error::argument(reason);
         identity::find(self.view.version().directory())?.ok_or_else(none)
     }
 

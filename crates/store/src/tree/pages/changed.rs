@@ -134,8 +134,9 @@ impl Space {
 pub(crate) struct Early {
     /// Whether it has written something.
     pub(crate) written: bool,
-    /// Whether long values are written as they are put, straight from the caller's memory.
-    pub(crate) long_values: bool,
+    /// Whether the commit is expected not to be durable. Then long values are written as they are
+    /// put, straight from the caller's memory.
+    pub(crate) unsynced: bool,
 }
 
 /// The pages of a write transaction: those of its snapshot, and its own changed copies of some.
@@ -220,7 +221,7 @@ impl WritePages {
     /// Whether long values stay in memory until the commit: that may be one which is the faster for
     /// it, by one flush or by a record in the log.
     pub(crate) fn long_values_wait(&self) -> bool {
-        let early = self.early.long_values || self.early.written;
+        let early = self.early.unsynced || self.early.written;
         !early && self.extents.bytes() < ONE_FLUSH_PAGES * self.page_size()
     }
 

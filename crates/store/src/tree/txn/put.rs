@@ -63,6 +63,29 @@ impl WriteTxn {
         if is_taken { self.displace(table, key, value) } else { Ok(()) }
     }
 
+    /// As [`WriteTxn::put`] where that takes a few steps in memory: for a short entry after the
+    /// last one of a table that is being appended to, while its page has room. False, and no
+    /// change, otherwise. It never waits for anything.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// # let mut txn = store.begin_write()?;
+    /// # let table = txn.create_table("t", &hedgerow::tree::TableOptions::new())?;
+    /// for n in 0..1000_u32 {
+    ///     let key = n.to_be_bytes();
+    ///     if !txn.put_at_end(table, &key, b"value") {
+    ///         txn.put(table, &key, b"value")?;
+    ///     }
+    /// }
+    /// assert!(!txn.put_at_end(table, &7_u32.to_be_bytes(), b"is in the middle"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn put_at_end(&mut self, table: Table, key: &[u8], value: &[u8]) -> bool {
+        self.push(table, key, value)
+    }
+
     /// Puts an entry at a place of a table without duplicates, where nothing was changed since the
     /// place was found, and says whether the place is still right then. `None`, and no change, if
     /// it has to be found again or the entry is long.

@@ -38,7 +38,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("leveldb", &["hedgerow", "scripts"]),
     ("lmdb", &["hedgerow", "scripts"]),
     // `hedgerow.lmdb` is a program on the C interface, which the module brings along.
-    ("hedgerow-python", &["hedgerow", "lmdb-in-python"]),
+    ("hedgerow-python", &["hedgerow", "lmdb-in-python", "sqlite"]),
     ("lmdb-in-python", &["hedgerow"]),
     ("sqlite", &["hedgerow"]),
     ("bench", &["hedgerow", "sqlite"]),
