@@ -39,6 +39,7 @@
 
 mod batch;
 mod follow;
+mod followed;
 mod held;
 mod join;
 mod lsm;
@@ -58,6 +59,7 @@ mod tests;
 
 pub use batch::{Batch, Batches};
 pub use follow::{Follow, Mark, Step};
+pub use followed::{AsChange, Followed};
 pub use held::{Pair, Run, Value};
 pub use join::{Input, Join, Joined, Kind};
 pub use lsm::LsmWalk;

@@ -365,6 +365,15 @@ impl<'o> Recovery<'o> {
         }
     }
 
+    /// What readers will see: the commits that are kept under a name, and what there is.
+    fn readers(&self) -> Vec<u64> {
+        let pins = self.version.pins.values().map(|pinned| pinned.seq.min(self.last_seq));
+        let mut readers: Vec<u64> = pins.chain([self.last_seq]).collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers
+    }
+
     /// Writes the oldest buffer to a table.
     fn write_table(&mut self) -> Result<()> {
         self.replay.settle()?;
@@ -372,7 +381,7 @@ impl<'o> Recovery<'o> {
         let next_file = AtomicU32::new(self.next_file);
         let output = Output {
             version: &self.version,
-            rules: Rules { snapshots: vec![self.last_seq], is_last: false },
+            rules: Rules { snapshots: self.readers(), is_last: false },
             table_bytes: u64::MAX,
             number: &|| next_file.fetch_add(1, Ordering::Relaxed),
             may_share: false,
