@@ -68,6 +68,8 @@ pub struct Standby<T: Replica, S: Followed = Store> {
     follow: Follow<S>,
     target: T,
     durability: Durability,
+    /// Whether the second store has what was given last.
+    has_last: bool,
 }
 
 impl<T: Replica + Clone, S: Followed> Standby<T, S> {
@@ -83,7 +85,8 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
         if let Some(mark) = target.mark()? {
             follow = follow.resume(&mark)?;
         }
-        Ok(Self { follow, target: target.clone(), durability: Durability::Durable })
+        let (target, durability) = (target.clone(), Durability::Durable);
+        Ok(Self { follow, target, durability, has_last: true })
     }
 
     /// What a commit of the second store promises; [`Durability::Durable`] unless this says
@@ -104,16 +107,19 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
     /// error the standby is to be made anew.
     pub fn step(&mut self, most: Option<Duration>) -> Result<Option<u64>> {
         let Some(step) = self.follow.step(most)? else { return Ok(None) };
+        self.has_last = false;
         self.target.apply(&step, self.durability)?;
+        self.has_last = true;
         Ok(Some(step.to()))
     }
 
-    /// Lets the first store forget what was needed for the last step.
+    /// Lets the first store forget what was needed for the last step, if the second one has made
+    /// it.
     ///
     /// # Errors
     /// As [`Follow::done`].
     pub fn done(&mut self) -> Result<()> {
-        self.follow.done()
+        if self.has_last { self.follow.done() } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The keys of a range that were touched between two commits, in their order: those that the log
-//! names (`touched`) or, where it does not say it, those of which memtables and tables have an entry
-//! that is newer. Tables that hold nothing newer are not read.
+//! names (`touched`) or, where it does not say it, those of which memtables and tables have an
+//! entry that is newer. Tables that hold nothing newer are not read.
 
 use std::sync::Arc;
 
