@@ -130,7 +130,7 @@ impl Options {
         let Recovery { buffer, frozen, warm, last_seq, .. } = recovery;
         let (active, next_file) = (Arc::clone(&buffer), version.next_file);
         let clock = Clock::new(last_seq, next_file);
-        version.pins.values().for_each(|pinned| clock.pin_at(pinned.seq.min(last_seq)));
+        version.pins.values().for_each(|pinned| clock.pin_at(pinned.seq));
         let current = Current { active, frozen, version: Arc::new(version) };
         let is_on = directory.system.flushes_in_background();
         let window_bytes = directory.budget.written_bytes();

@@ -10,10 +10,12 @@ use std::sync::Arc;
 /// What of the log is not written yet: its segment, its place there, and the bytes.
 pub(crate) type HeldTail = (u32, u64, Arc<Vec<u8>>);
 
-/// The keys are kept in memory up to this many bytes.
-const BYTES_MAX: usize = 32 << 20;
+/// The keys, and a group that is read, take up to this many bytes of memory, but no more than
+const BYTES_MAX: u64 = 32 << 20;
+/// this part of what the store may take.
+const MEMORY_PART: u64 = 8;
 /// What a key takes besides its bytes.
-const KEY_BYTES: usize = 48;
+const KEY_BYTES: u64 = 48;
 
 /// Up to where the log was read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +34,7 @@ pub(crate) struct Touched {
     /// Deleted ranges: the first full key, and the first one after it that is not deleted;
     /// ascending by their beginning, and apart.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    bytes: usize,
+    bytes: u64,
 }
 
 impl Touched {
@@ -45,11 +47,14 @@ impl Touched {
         (after, at): (u64, u64),
         place: &mut LogPlace,
     ) -> Option<Self> {
-        let mut reader = LogWalk { after, at, next: after + 1, touched: Self::default() };
+        let limit = version.directory().budget.limit() / MEMORY_PART;
+        let bytes_max = limit.min(BYTES_MAX);
+        let touched = Self::default();
+        let mut reader = LogWalk { after, at, next: after + 1, touched, bytes_max };
         // What cannot be read stands in tables, or a read of these will say what is wrong.
         let is_whole = reader.read(version, held, place).unwrap_or(false);
         let Self { mut keys, ranges, bytes } = reader.touched;
-        if !is_whole || bytes > BYTES_MAX {
+        if !is_whole || bytes > bytes_max {
             return None;
         }
         keys.sort_unstable();
@@ -71,10 +76,10 @@ impl Touched {
 
     fn add(&mut self, group: &Group<'_>) {
         for op in Ops::new(group.body) {
-            self.bytes += op.key.len() + KEY_BYTES;
+            self.bytes += op.key.len() as u64 + KEY_BYTES;
             match op.kind {
                 OpKind::DeleteRange => {
-                    self.bytes += op.value.len() + KEY_BYTES;
+                    self.bytes += op.value.len() as u64 + KEY_BYTES;
                     self.ranges.push((op.key.to_vec(), op.value.to_vec()));
                 }
                 OpKind::Put | OpKind::PutSeparated | OpKind::Delete => {
@@ -109,6 +114,7 @@ struct LogWalk {
     /// The sequence number that comes next.
     next: u64,
     touched: Touched,
+    bytes_max: u64,
 }
 
 impl LogWalk {
@@ -139,7 +145,9 @@ impl LogWalk {
                 let (file, path) = (segment.handle().file()?, segment.handle().path());
                 let mut groups = Groups::new(segment.identity, Arc::clone(file), path, end)?;
                 groups.pass(from);
-                while let Some(group) = groups.next()? {
+                while groups.next_len()? <= self.bytes_max
+                    && let Some(group) = groups.next()?
+                {
                     if !self.see(&group, number, place) {
                         return Ok(self.next > self.at);
                     }
@@ -165,6 +173,6 @@ impl LogWalk {
             self.touched.add(group);
         }
         *place = LogPlace { segment, offset: group.end(), seq: last };
-        self.touched.bytes <= BYTES_MAX
+        self.touched.bytes <= self.bytes_max
     }
 }
