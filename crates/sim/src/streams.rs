@@ -631,8 +631,10 @@ impl<S: Subject> Run<S> {
             keys.reverse();
         }
         keys.truncate(asked.allowed().min(usize::MAX as u64) as usize);
-        let all = |key: &[u8]| self.content.iter().filter(|pair| pair.0 == key).cloned();
-        let expected: Vec<Pair> = keys.iter().flat_map(|(key, _)| all(key)).collect();
+        let is_of =
+            |key: &[u8]| self.content.iter().filter(|pair| pair.0 == key).cloned().collect();
+        let expected: Vec<Pair> =
+            keys.iter().flat_map(|(key, _)| -> Vec<Pair> { is_of(key) }).collect();
         let mut found = Vec::new();
         for group in asked.scan().groups(store)? {
             let group = group?;

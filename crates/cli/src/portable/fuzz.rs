@@ -10,8 +10,8 @@ use crate::codec::FormatArgs;
 /// A key and its value.
 type Entry = (Vec<u8>, Vec<u8>);
 
-/// Reads any bytes as a dump, in every format of text. Nothing panics, and the entries that were read are
-/// the same when they are written and read once more.
+/// Reads any bytes as a dump, in every format of text. Nothing panics, and the entries that were
+/// read are the same when they are written and read once more.
 ///
 /// # Panics
 /// If they are not.

@@ -340,7 +340,8 @@ impl<S: Followed> Step<S> {
     ///
     /// # Errors
     /// As [`tree::Diff::new`](crate::tree::Diff::new) and
-    /// [`lsm::Diff::new`](crate::lsm::Diff::new); [`Error::Argument`] for a table that is not followed.
+    /// [`lsm::Diff::new`](crate::lsm::Diff::new); [`Error::Argument`] for a table that is not
+    /// followed.
     pub fn changes(&self, table: impl AsRef<[u8]>) -> Result<S::Changes<'_>> {
         let table = table.as_ref();
         if self.only.as_ref().is_some_and(|only| only.table != table) {
