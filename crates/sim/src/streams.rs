@@ -483,7 +483,8 @@ impl<S: Subject> Run<S> {
     fn follow(&mut self) -> Outcome<()> {
         let store = self.store()?;
         let Follower { follow, pairs, mark, is_given } = &mut self.follower;
-        let is_new = follow.is_none();
+        // Whether what was given last is given again, unless it was dealt with.
+        let mut begins_again = follow.is_none();
         let follower = match follow {
             Some(follower) => follower,
             None => {
@@ -492,13 +493,13 @@ impl<S: Subject> Run<S> {
                 if let Some(mark) = mark
                     && self.rng.chance(1, 2)
                 {
-                    (begun, *is_given) = (begun.resume(mark)?, false);
+                    (begun, begins_again) = (begun.resume(mark)?, false);
                 }
                 follow.insert(begun)
             }
         };
         if let Some(step) = follower.step(Some(std::time::Duration::ZERO))? {
-            let is_repeated = std::mem::take(is_given) && is_new;
+            let is_repeated = std::mem::take(is_given) && begins_again;
             take_step(pairs, &step, is_repeated)?;
             let now: BTreeSet<Pair> = match is_repeated {
                 // It leads to where it led before.
@@ -515,6 +516,8 @@ impl<S: Subject> Run<S> {
         if self.rng.chance(1, 6) {
             self.follower.follow = None;
         }
+        // A commit that moves pins changes nothing else.
+        self.history.insert(store.newest_commit(), Rc::clone(&self.content));
         Ok(())
     }
 
