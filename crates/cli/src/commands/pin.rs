@@ -65,14 +65,15 @@ pub(super) fn made(name: &[u8], commit: u64, json: bool) -> Result<Exit, Failure
 
 fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     let pins = store.pins()?;
-    print(&pins, json, (line, self::json))
+    print(&pins, json, line, self::json)
 }
 
 /// Prints pins as lines or as one JSON array.
 pub(super) fn print<P>(
     pins: &[P],
     json: bool,
-    (line, object): (fn(&P) -> String, fn(&P) -> Value),
+    line: fn(&P) -> String,
+    object: fn(&P) -> Value,
 ) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
     if json {

@@ -126,7 +126,7 @@ enum Way {
     /// In one keyspace that both have.
     Touched(Box<Newer>, Keyspace, VecDeque<Change>),
     /// Among all pairs of two that have nothing in common, or of one.
-    Whole([Option<Range>; 2], [Option<Pair>; 2]),
+    Whole(Box<[Option<Range>; 2]>, [Option<Pair>; 2]),
     Over,
 }
 
@@ -236,7 +236,7 @@ impl Diff {
         let [before, after] = &self.keyspaces;
         let mut ranges = [range(old, before), range(new, after)];
         let ahead = [step(&mut ranges[0])?, step(&mut ranges[1])?];
-        Ok(Way::Whole(ranges, ahead))
+        Ok(Way::Whole(Box::new(ranges), ahead))
     }
 
     fn step(&mut self) -> Result<Option<Change>> {

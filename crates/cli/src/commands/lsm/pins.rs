@@ -14,7 +14,7 @@ use crate::open::Name;
 /// `pin`.
 pub(super) fn pin(args: &pin::Args, json: bool) -> Result<Exit, Failure> {
     let Some(Name(name)) = &args.name else {
-        return pin::print(&read(&args.store)?.stat().pins, json, (line, self::json));
+        return pin::print(&read(&args.store)?.stat().pins, json, line, self::json);
     };
     let db = open(&args.store)?;
     if args.drop {

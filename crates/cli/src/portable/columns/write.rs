@@ -39,7 +39,7 @@ pub(crate) struct Writer {
 
 /// A file of either format, as far as it was not handed on yet.
 enum File {
-    Arrow(FileWriter<Vec<u8>>),
+    Arrow(Box<FileWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
 
@@ -65,7 +65,10 @@ impl Writer {
                     ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties));
                 File::Parquet(Box::new(writer.map_err(failed)?))
             }
-            _ => File::Arrow(FileWriter::try_new(Vec::new(), &schema).map_err(failed)?),
+            _ => {
+                let writer = FileWriter::try_new(Vec::new(), &schema);
+                File::Arrow(Box::new(writer.map_err(failed)?))
+            }
         };
         let (rows, bytes, sum) = (0, 0, Sum::new());
         Ok(Self { schema, key, value, rows, bytes, sum, file: Some(file) })
