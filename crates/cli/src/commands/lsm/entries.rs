@@ -116,7 +116,8 @@ pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
 /// A part of a scan, of which the rest can follow.
 fn part(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
     // The first token of a store gives it an identity, which a reader cannot.
-    if let Err(Error::Argument { .. }) = read(&args.table.store)?.id() {
+    let is_nameless = matches!(read(&args.table.store)?.id(), Err(Error::Argument { .. }));
+    if is_nameless {
         let db = open(&args.table.store)?;
         db.id()?;
         db.close()?;
