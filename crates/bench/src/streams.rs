@@ -273,7 +273,8 @@ fn asynchronous(store: &Store, scan: &Scan) -> Result<u64> {
     let mut stream = scan.stream(store)?;
     block_on(async {
         let mut sum = 0;
-        while let Some(batch) = stream.next_batch().await? {
+        let mut batch = Batch::default();
+        while stream.fill(&mut batch).await? {
             sum += sum_of(&batch);
         }
         Ok(sum)

@@ -65,6 +65,18 @@ impl FormatArgs {
         self.value_format.or(self.format).unwrap_or(Format::Text)
     }
 
+    /// The format of keys, if one was given.
+    #[cfg(feature = "columns")]
+    pub(crate) fn key_asked(&self) -> Option<Format> {
+        self.key_format.or(self.format)
+    }
+
+    /// The format of values, if one was given.
+    #[cfg(feature = "columns")]
+    pub(crate) fn value_asked(&self) -> Option<Format> {
+        self.value_format.or(self.format)
+    }
+
     /// The same, where another format than text is meant if none is given.
     pub(crate) fn or(self, default: Format) -> Self {
         Self { format: self.format.or(Some(default)), ..self }

@@ -17,6 +17,9 @@ pub(crate) struct Input {
     pub(crate) name: String,
     /// Its length in bytes, where that is known.
     pub(crate) length: Option<u64>,
+    /// It once more, if it is a regular file.
+    #[cfg(feature = "columns")]
+    pub(crate) regular: Option<File>,
 }
 
 impl Input {
@@ -35,13 +38,27 @@ impl Input {
         let meta = file.metadata()?;
         let name = path.display().to_string();
         Ok(match meta.is_file() {
-            true => Self::new(Box::new(file), name, Some(meta.len())),
+            true => {
+                #[cfg(feature = "columns")]
+                let regular = Some(file.try_clone()?);
+                let input = Self::new(Box::new(file), name, Some(meta.len()));
+                #[cfg(feature = "columns")]
+                let input = Self { regular, ..input };
+                input
+            }
             false => Self::new(Box::new(Waited(file)), name, None),
         })
     }
 
     fn new(reader: Box<dyn Read>, name: String, length: Option<u64>) -> Self {
-        Self { reader, done: Arc::default(), name, length }
+        Self {
+            reader,
+            done: Arc::default(),
+            name,
+            length,
+            #[cfg(feature = "columns")]
+            regular: None,
+        }
     }
 
     /// A counter of the bytes that were read, which may outlive the input's being lent to a parser.

@@ -83,6 +83,13 @@ fn remove_left() {
     }
 }
 
+/// Lowers the flags of the stores again: for what is still to be done.
+pub(crate) fn calm() {
+    for interrupt in STORES.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        interrupt.set(false);
+    }
+}
+
 /// Whether the command was asked to stop.
 pub(crate) fn is_raised() -> bool {
     RAISED.load(Ordering::SeqCst)

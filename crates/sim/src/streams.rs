@@ -1,6 +1,6 @@
 //! Streams of both engines beside a model: every form, with writers between the pairs, renewals at
 //! every possible place, tokens over reopenings, both directions, duplicates; sinks of every mode;
-//! followers beside the streams of the tree engine.
+//! differences, groups, and a follower that is stopped, killed with its store and woken again.
 //!
 //! What a stream must give next follows from three things: what it was asked for, the pairs that it
 //! gave last from either end, and the content of the commit that it says it sees. So the model
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use hedgerow::stream::{
-    Batch, Cut, Event, Item as _, Mode, OnReject, Pairs, Position, Renewal, Scan, Sink, Source,
-    Target, Token, Values,
+    AsChange, Batch, Cut, Event, Follow, Followed, Item as _, Mark, Mode, OnReject, Pairs,
+    Position, Renewal, Scan, Sink, Source, Step, Target, Token, Values,
 };
-use hedgerow::tree::{Change, Diff, Snapshot as _, Store, TableOptions};
+use hedgerow::tree::{Change, Diff, Snapshot as _, Store, TableChange, TableOptions};
 use hedgerow::{Durability, lsm};
 
 use crate::job::{Failure, SeedReport, Settings, caught};
@@ -33,12 +33,17 @@ const STREAMS: usize = 4;
 const KEYS: u64 = 400;
 
 /// An engine under test.
-trait Subject: Source + Target {
+trait Subject: Source + Target + Followed {
     fn open(path: &Path, duplicates: bool) -> hedgerow::Result<Self>;
     /// Stores and removes pairs in one commit; a pair without a value removes its key.
     fn write(&self, pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> hedgerow::Result<()>;
-    /// Compares two moments otherwise than by streams, where the engine can.
-    fn compare(old: &Self::Snapshot, new: &Self::Snapshot) -> hedgerow::Result<Option<Changes>>;
+    /// Compares two moments otherwise than by streams.
+    fn compare(
+        old: &<Self as Source>::Snapshot,
+        new: &<Self as Source>::Snapshot,
+    ) -> hedgerow::Result<Changes>;
+    /// Puts what is in memory where it stays, if the engine has such a thing.
+    fn settle(&self, how: u64) -> hedgerow::Result<()>;
     const COUNTS: bool;
 }
 
@@ -72,24 +77,38 @@ impl Subject for Store {
         txn.commit_with(Durability::None)
     }
 
-    fn compare(old: &Self::Snapshot, new: &Self::Snapshot) -> hedgerow::Result<Option<Changes>> {
-        let mut changes = Changes::default();
-        for change in Diff::new(old, new, TABLE)? {
-            match change? {
-                Change::Added { key, value } => {
-                    changes.1.insert((key.to_vec(), value.to_vec()));
-                }
-                Change::Removed { key, value } => {
-                    changes.0.insert((key.to_vec(), value.to_vec()));
-                }
-                Change::Changed { key, old, new } => {
-                    changes.0.insert((key.to_vec(), old.to_vec()));
-                    changes.1.insert((key.to_vec(), new.to_vec()));
-                }
+    fn compare(
+        old: &<Self as Source>::Snapshot,
+        new: &<Self as Source>::Snapshot,
+    ) -> hedgerow::Result<Changes> {
+        changes(Diff::new(old, new, TABLE)?)
+    }
+
+    fn settle(&self, _: u64) -> hedgerow::Result<()> {
+        Ok(())
+    }
+}
+
+/// What differs, as sets.
+fn changes<C: AsChange>(
+    all: impl Iterator<Item = hedgerow::Result<C>>,
+) -> hedgerow::Result<Changes> {
+    let mut changes = Changes::default();
+    for change in all {
+        match change?.as_change() {
+            Change::Added { key, value } => {
+                changes.1.insert((key.to_vec(), value.to_vec()));
+            }
+            Change::Removed { key, value } => {
+                changes.0.insert((key.to_vec(), value.to_vec()));
+            }
+            Change::Changed { key, old, new } => {
+                changes.0.insert((key.to_vec(), old.to_vec()));
+                changes.1.insert((key.to_vec(), new.to_vec()));
             }
         }
-        Ok(Some(changes))
     }
+    Ok(changes)
 }
 
 impl Subject for lsm::Db {
@@ -97,6 +116,8 @@ impl Subject for lsm::Db {
 
     fn open(path: &Path, _: bool) -> hedgerow::Result<Self> {
         let options = lsm::Options::new().create(true).memory_limit(8 << 20);
+        // Small enough that a run has many tables.
+        let options = options.memtable_bytes(1 << 15).segment_bytes(1 << 15);
         let db = options.open(path)?;
         db.keyspace(TABLE, Default::default())?;
         Ok(db)
@@ -114,8 +135,15 @@ impl Subject for lsm::Db {
         self.write_with(batch, Durability::None)
     }
 
-    fn compare(_: &Self::Snapshot, _: &Self::Snapshot) -> hedgerow::Result<Option<Changes>> {
-        Ok(None)
+    fn compare(
+        old: &<Self as Source>::Snapshot,
+        new: &<Self as Source>::Snapshot,
+    ) -> hedgerow::Result<Changes> {
+        changes(lsm::Diff::new(old, new, TABLE)?)
+    }
+
+    fn settle(&self, how: u64) -> hedgerow::Result<()> {
+        if how.is_multiple_of(4) { self.compact() } else { self.flush() }
     }
 }
 
@@ -251,7 +279,39 @@ struct Run<S: Subject> {
     /// The content of each commit.
     history: BTreeMap<u64, Content>,
     streams: Vec<Stream<S>>,
-    old: Option<(S::Snapshot, Content)>,
+    old: Option<(<S as Source>::Snapshot, Content)>,
+    follower: Follower<S>,
+}
+
+/// A follower, and what it has made of the steps.
+struct Follower<S: Followed> {
+    follow: Option<Follow<S>>,
+    pairs: BTreeSet<Pair>,
+    mark: Option<Mark>,
+    /// Whether the last step may come once more.
+    is_given: bool,
+}
+
+/// Applies a step, which must fit exactly unless the follower has seen it before.
+fn take_step<S: Followed>(
+    pairs: &mut BTreeSet<Pair>,
+    step: &Step<S>,
+    is_repeated: bool,
+) -> Outcome<()> {
+    for change in step.tables()? {
+        if change.name() != TABLE.as_bytes() || matches!(change, TableChange::Removed(_)) {
+            return Err(format!("a follower was told of {change:?}").into());
+        }
+        let (gone, come) = changes(step.changes(TABLE)?)?;
+        let fits = gone.iter().all(|pair| pairs.contains(pair))
+            && come.iter().all(|pair| !pairs.contains(pair) || gone.contains(pair));
+        if !fits && !is_repeated {
+            return Err("a step does not fit what the follower has".to_owned().into());
+        }
+        pairs.retain(|pair| !gone.contains(pair));
+        pairs.extend(come);
+    }
+    Ok(())
 }
 
 fn agree<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Outcome<()> {
@@ -268,7 +328,10 @@ impl<S: Subject> Run<S> {
         let history = BTreeMap::from([(store.newest_commit(), Rc::clone(&content))]);
         let (store, streams) = (Some(store), Vec::new());
         let rng = Rng::new(seed, 51);
-        Ok(Self { rng, path, duplicates, store, content, history, streams, old: None })
+        let follower =
+            Follower { follow: None, pairs: BTreeSet::new(), mark: None, is_given: false };
+        let old = None;
+        Ok(Self { rng, path, duplicates, store, content, history, streams, old, follower })
     }
 
     fn store(&self) -> Outcome<S> {
@@ -281,6 +344,11 @@ impl<S: Subject> Run<S> {
             8..11 => self.sink(),
             11 => self.differ(),
             12 if self.rng.chance(1, 20) => self.reopen(),
+            13 | 14 => self.follow(),
+            15 if self.rng.chance(1, 30) => {
+                let how = self.rng.below(16);
+                Ok(self.store()?.settle(how)?)
+            }
             12..20 => self.begin(),
             20..24 => self.walk(),
             _ if self.streams.is_empty() => self.begin(),
@@ -397,10 +465,9 @@ impl<S: Subject> Run<S> {
 
     /// The newest moment beside an older one.
     fn differ(&mut self) -> Outcome<()> {
-        let new = self.store()?.begin()?;
-        if let Some((old, content)) = &self.old
-            && let Some((gone, come)) = S::compare(old, &new)?
-        {
+        let new = Source::begin(&self.store()?)?;
+        if let Some((old, content)) = &self.old {
+            let (gone, come) = S::compare(old, &new)?;
             let before: BTreeSet<Pair> = content.iter().cloned().collect();
             let after: BTreeSet<Pair> = self.content.iter().cloned().collect();
             agree("removed pairs", &gone, &before.difference(&after).cloned().collect())?;
@@ -412,13 +479,55 @@ impl<S: Subject> Run<S> {
         Ok(())
     }
 
+    /// A step of the follower, which may have been stopped.
+    fn follow(&mut self) -> Outcome<()> {
+        let store = self.store()?;
+        let Follower { follow, pairs, mark, is_given } = &mut self.follower;
+        // Whether what was given last is given again, unless it was dealt with.
+        let mut begins_again = follow.is_none();
+        let follower = match follow {
+            Some(follower) => follower,
+            None => {
+                let mut begun = Follow::named(&store, "follower")?;
+                // A consumer that has kept its mark sees each change once.
+                if let Some(mark) = mark
+                    && self.rng.chance(1, 2)
+                {
+                    (begun, begins_again) = (begun.resume(mark)?, false);
+                }
+                follow.insert(begun)
+            }
+        };
+        if let Some(step) = follower.step(Some(std::time::Duration::ZERO))? {
+            let is_repeated = std::mem::take(is_given) && begins_again;
+            take_step(pairs, &step, is_repeated)?;
+            let now: BTreeSet<Pair> = match is_repeated {
+                // It leads to where it led before.
+                true => pairs.clone(),
+                false => self.content.iter().cloned().collect(),
+            };
+            agree("what a follower has", pairs, &now)?;
+            (*mark, *is_given) = (Some(step.mark()), true);
+        }
+        if self.rng.chance(1, 6) {
+            follower.done()?;
+            *is_given = false;
+        }
+        if self.rng.chance(1, 6) {
+            self.follower.follow = None;
+        }
+        // A commit that moves pins changes nothing else.
+        self.history.insert(store.newest_commit(), Rc::clone(&self.content));
+        Ok(())
+    }
+
     /// Streams outlive this by their tokens.
     fn reopen(&mut self) -> Outcome<()> {
         let mut tokens = Vec::new();
         for stream in self.streams.drain(..) {
             tokens.push((stream.pairs.token()?.to_string(), stream.asked));
         }
-        (self.old, self.store) = (None, None);
+        (self.old, self.store, self.follower.follow) = (None, None, None);
         self.store = Some(S::open(&self.path, self.duplicates)?);
         self.history = BTreeMap::from([(self.store()?.newest_commit(), Rc::clone(&self.content))]);
         for (token, asked) in tokens {
@@ -490,7 +599,7 @@ impl<S: Subject> Run<S> {
             expected.iter_mut().for_each(|pair| pair.1.clear());
         }
         let store = self.store()?;
-        let snapshot = store.begin()?;
+        let snapshot = Source::begin(&store)?;
         let mut walker = asked.scan().walk(&snapshot)?;
         if S::COUNTS {
             agree("what is left", &walker.remaining(), &Some(expected.len() as u64))?;
@@ -511,7 +620,32 @@ impl<S: Subject> Run<S> {
         while batches.fill(&mut batch)? {
             found.extend(batch.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
         }
-        agree("batches", &found, &expected)
+        agree("batches", &found, &expected)?;
+        self.group(&asked, &store)
+    }
+
+    /// Keys with all their values.
+    fn group(&mut self, asked: &Asked, store: &S) -> Outcome<()> {
+        let asked = Asked { values: Values::First, keys_only: false, ..asked.clone() };
+        let mut passed = asked.clone();
+        passed.pass(&self.content, self.duplicates);
+        let mut keys = passed.left(&self.content, self.duplicates);
+        if asked.is_reverse {
+            keys.reverse();
+        }
+        keys.truncate(asked.allowed().min(usize::MAX as u64) as usize);
+        let is_of =
+            |key: &[u8]| self.content.iter().filter(|pair| pair.0 == key).cloned().collect();
+        let expected: Vec<Pair> =
+            keys.iter().flat_map(|(key, _)| -> Vec<Pair> { is_of(key) }).collect();
+        let mut found = Vec::new();
+        for group in asked.scan().groups(store)? {
+            let group = group?;
+            for value in group.values()? {
+                found.push((group.key().to_vec(), value?.to_vec()));
+            }
+        }
+        agree("groups", &found, &expected)
     }
 
     /// One step of a stream.

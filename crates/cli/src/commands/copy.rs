@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hedgerow::Error;
-use hedgerow::stream::{Replica, Standby};
+use hedgerow::stream::{Followed, Replica, Standby};
 use hedgerow::tree::{CopyOptions, Store};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::open::{Engine, Name, StoreArg, parse_name};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
-use crate::{json, wait};
+use crate::{json, signals, wait};
 
 /// Copy a store while it is in use
 ///
@@ -29,7 +29,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) compact: bool,
     /// Go on until Ctrl-C: make the target, which may be there from before, like the store after
-    /// each commit (engine tree). In the store, pins of this name keep what is needed to go on
+    /// each commit. In the store, pins of this name keep what is needed to go on. From a store of
+    /// the engine lsm, in which nobody commits meanwhile, it ends when the target is like it
     #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with_all = ["compact", "even_damaged"])]
     pub(super) follow: Option<Name>,
     /// With --follow: the engine of a new target
@@ -46,7 +47,8 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if let Some(name) = &args.follow {
-        return keep_up(&args, name, json);
+        let store = args.store.write()?;
+        return keep_up(&store, &args, (name, args.idle), json);
     }
     let store = args.store.read()?;
     let copied = match args.to == Path::new("-") {
@@ -72,8 +74,12 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 }
 
 /// Keeps the target like the store.
-fn keep_up(args: &Args, Name(name): &Name, json: bool) -> Result<Exit, Failure> {
-    let store = args.store.write()?;
+pub(super) fn keep_up<S: Followed>(
+    store: &S,
+    args: &Args,
+    (Name(name), idle): (&Name, Option<Duration>),
+    json: bool,
+) -> Result<Exit, Failure> {
     let engine = if args.to.exists() { Engine::of(&args.to) } else { args.engine };
     match engine {
         Engine::Tree => {
@@ -81,17 +87,17 @@ fn keep_up(args: &Args, Name(name): &Name, json: bool) -> Result<Exit, Failure> 
                 true => StoreArg { store: args.to.clone() }.write()?,
                 false => Store::create(&args.to)?,
             };
-            follow(&store, name, &target, args.idle, json)
+            follow(store, name, &target, idle, json)
         }
         Engine::Lsm => {
             let options = hedgerow::lsm::Options::new().create(true);
-            follow(&store, name, &options.open(&args.to)?, args.idle, json)
+            follow(store, name, &options.open(&args.to)?, idle, json)
         }
     }
 }
 
-fn follow<T: Replica + Clone>(
-    store: &Store,
+fn follow<T: Replica + Clone, S: Followed>(
+    store: &S,
     name: &[u8],
     target: &T,
     idle: Option<Duration>,
@@ -104,14 +110,15 @@ fn follow<T: Replica + Clone>(
             Ok(Some(commit)) if json => writeln!(out, "{}", json!({ "commit": commit }))?,
             Ok(Some(commit)) => writeln!(out, "{commit}")?,
             Ok(None) => break,
-            Err(Error::Interrupted) => {
-                store.interrupt().set(false);
-                break;
-            }
+            Err(Error::Interrupted) => break,
             Err(error) => return Err(error.into()),
         }
         out.flush()?;
+        if signals::is_raised() {
+            break;
+        }
     }
+    signals::calm();
     standby.done()?;
     out.finish()?;
     Ok(Exit::Done)

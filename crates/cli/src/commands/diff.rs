@@ -1,5 +1,8 @@
 //! `diff`: what changed between two commits.
 
+use std::path::Path;
+
+use hedgerow::stream::AsChange;
 use hedgerow::tree::{Bytes, Change, Diff, ReadTxn, Snapshot, Store, Table};
 use serde_json::{Map, Value};
 
@@ -9,23 +12,25 @@ use crate::json::{self, Array};
 use crate::open::{self, Name, StoreArg, parse_name};
 use crate::output::Output;
 use crate::portable::jsonl::field;
+use crate::signals;
 
 /// Print what changed from a pinned commit to another one, or to the newest
 ///
 /// Each line is a table, `-` or `+`, key and value, with tabs between them; a value that changed
-/// takes two lines. Pages that both commits share are not read.
+/// takes two lines. Pages that both commits share are not read (engine lsm: tables that hold
+/// nothing newer than the first commit).
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) store: StoreArg,
     /// The older commit, by the name of its pin; given twice, the newer one, too
     #[arg(long = "pin", value_name = "NAME", required = true, value_parser = parse_name)]
-    pins: Vec<Name>,
+    pub(super) pins: Vec<Name>,
     /// Only this table [default: all that differ]
     #[arg(short, long, value_name = "NAME", value_parser = parse_name)]
-    table: Option<Name>,
+    pub(super) table: Option<Name>,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.
@@ -34,14 +39,15 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let (old, new) = match args.pins.as_slice() {
         [old] => (pinned(&store, old)?, store.begin_read()?),
         [old, new] => (pinned(&store, old)?, pinned(&store, new)?),
-        _ => return Err(Failure::usage("--pin is given once or twice")),
+        _ => return Err(not_two()),
     };
     let mut printer = Printer::new(json, args.formats);
     match args.table {
-        Some(table) => printer.table(&old, &new, &table)?,
+        Some(table) => printer.changes(&table.0, changes(&old, &new, &table)?)?,
         None => {
             for change in Diff::tables(&old, &new)? {
-                printer.table(&old, &new, &Name(change.name().to_vec()))?;
+                let name = Name(change.name().to_vec());
+                printer.changes(&name.0, changes(&old, &new, &name)?)?;
             }
         }
     }
@@ -49,13 +55,28 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn pinned(store: &Store, Name(name): &Name) -> Result<ReadTxn, Failure> {
-    let found = store.read_pin(name)?;
-    found.ok_or_else(|| {
-        let path = store.path().display();
-        let list = format!("list them with: hedgerow pin {path} --list");
-        Failure::other(format!("there is no pin {}; {list}", shown(name)))
-    })
+/// The message for another number of pins.
+pub(super) fn not_two() -> Failure {
+    Failure::usage("--pin is given once or twice")
+}
+
+fn pinned(store: &Store, name: &Name) -> Result<ReadTxn, Failure> {
+    store.read_pin(&name.0)?.ok_or_else(|| no_pin(store.path(), name))
+}
+
+/// The message for a pin that is not there.
+pub(super) fn no_pin(path: &Path, Name(name): &Name) -> Failure {
+    let list = format!("list them with: hedgerow pin {} --list", path.display());
+    Failure::other(format!("there is no pin {}; {list}", shown(name)))
+}
+
+/// What is different in a table.
+fn changes<'t>(old: &'t ReadTxn, new: &'t ReadTxn, name: &Name) -> Result<Diff<'t>, Failure> {
+    let tables = (table(old, name)?, table(new, name)?);
+    if tables == (None, None) {
+        return Err(hedgerow::Error::NoTable { name: name.0.clone() }.into());
+    }
+    Ok(Diff::of_tables((old, tables.0), (new, tables.1))?)
 }
 
 /// The table, if the commit has one of that name.
@@ -67,34 +88,40 @@ fn table(txn: &ReadTxn, name: &Name) -> Result<Option<Table>, Failure> {
 }
 
 /// Prints changes as lines or as one JSON array.
-struct Printer {
+pub(super) struct Printer {
     out: Output,
     array: Option<Array>,
     shown: Shown,
 }
 
 impl Printer {
-    fn new(json: bool, formats: FormatArgs) -> Self {
+    pub(super) fn new(json: bool, formats: FormatArgs) -> Self {
         let array = json.then(Array::default);
         Self { out: Output::stdout(), array, shown: Shown::new(formats) }
     }
 
-    fn table(&mut self, old: &ReadTxn, new: &ReadTxn, name: &Name) -> Result<(), Failure> {
-        let tables = (table(old, name)?, table(new, name)?);
-        if tables == (None, None) {
-            return Err(hedgerow::Error::NoTable { name: name.0.clone() }.into());
-        }
+    /// Prints the changes of a table.
+    pub(super) fn changes<C: AsChange>(
+        &mut self,
+        table: &[u8],
+        changes: impl Iterator<Item = hedgerow::Result<C>>,
+    ) -> Result<(), Failure> {
         let shown = &mut self.shown;
-        for change in Diff::of_tables((old, tables.0), (new, tables.1))? {
+        for change in changes {
+            signals::check()?;
+            let change = change?;
             match &mut self.array {
-                Some(array) => array.push(&mut self.out, &shown.object(&name.0, &change?)?)?,
-                None => shown.lines(&mut self.out, &name.0, &change?)?,
+                Some(array) => {
+                    array.push(&mut self.out, &shown.object(table, &change.as_change())?)?;
+                }
+                None => shown.lines(&mut self.out, table, &change.as_change())?,
             }
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), Failure> {
+    /// Ends the output.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
         if let Some(array) = self.array.take() {
             array.end(&mut self.out)?;
         }

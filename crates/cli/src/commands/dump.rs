@@ -1,4 +1,4 @@
-//! `dump`: tables as portable text.
+//! `dump`: tables as portable files.
 
 use std::path::PathBuf;
 
@@ -9,6 +9,8 @@ use crate::codec::{FormatArgs, shown};
 use crate::exit::{Exit, Failure};
 use crate::open::{self, MAIN, OrderName, TableArg};
 use crate::output::{ForceArg, Output};
+#[cfg(feature = "columns")]
+use crate::portable::columns;
 use crate::portable::{Layout, Portable, TableHeader, Writer, csv, jsonl, lines, mdb};
 use crate::progress::{Progress, Unit};
 use crate::signals;
@@ -16,9 +18,11 @@ use crate::signals;
 /// This much text is gathered before it is written.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Write a table, or all of them, as portable text
+/// Write a table, or all of them, as portable text, or as Arrow or Parquet files
 ///
-/// `load` reads all of the formats; mdb_load reads the mdb format only.
+/// `load` reads all of the formats; mdb_load reads the mdb format only. In Arrow and Parquet files
+/// keys and values are bytes, or numbers and text if a format says so (`--key-format u64`); the
+/// file says how many entries there are, and their checksum, which `load` verifies.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -95,6 +99,11 @@ impl Args {
             Portable::Lines => Writer::Lines(lines::Writer::new(self.formats, self.layout)),
             Portable::Csv => Writer::Csv(csv::Writer::new(self.formats, self.layout.delimiter)),
             Portable::Jsonl => Writer::Jsonl(jsonl::Writer::new(self.formats)),
+            #[cfg(feature = "columns")]
+            Portable::Arrow | Portable::Parquet => {
+                let made = columns::Writer::new(portable, &self.table.table.0, self.formats);
+                Writer::Columns(Box::new(made.map_err(Failure::Other)?))
+            }
         };
         let (progress, out) = (Progress::silent(), Output::to(&self.to, self.force.existing())?);
         Ok(Dump { writer, buffer: Vec::new(), out, progress, done: 0 })
@@ -147,7 +156,7 @@ fn table(dump: &mut Dump, txn: &ReadTxn, info: &TableInfo, skips: bool) -> Resul
         };
         at += 1;
     }
-    dump.end();
+    dump.end()?;
     if missing > 0 {
         let (name, all) = (shown(&info.name), info.count.values);
         eprintln!("table {name}: {missing} of {all} entries are damaged and were skipped");
@@ -192,8 +201,8 @@ impl Dump {
     }
 
     /// Ends the table.
-    pub(super) fn end(&mut self) {
-        self.writer.end(&mut self.buffer);
+    pub(super) fn end(&mut self) -> Result<(), Failure> {
+        self.writer.end(&mut self.buffer).map_err(Failure::Other)
     }
 
     /// Ends the dump early: standard output gets all that was read.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hedgerow::Error;
-use hedgerow::stream::{Follow, Mark, Step};
+use hedgerow::stream::{AsChange as _, Follow, Followed, Mark, Step};
 use hedgerow::tree::{Snapshot, Store};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::open::{self, Name, StoreArg, parse_name};
 use crate::output::Output;
 use crate::range::RangeArgs;
-use crate::{json, wait};
+use crate::{json, signals, wait};
 
 /// Print what is in a store, and then what each commit changes, until Ctrl-C
 ///
@@ -23,32 +23,35 @@ use crate::{json, wait};
 ///
 /// With a name, the store keeps what is needed to go on: the next `follow` of that name begins
 /// where this one ended. `--forget` lets that go.
+///
+/// A store of the engine lsm is open in one process at a time: while this command has it, nobody
+/// commits. So there it prints what was committed since, and ends.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) store: StoreArg,
     /// The follower's name, in the text format
     #[arg(value_parser = parse_name)]
-    name: Option<Name>,
+    pub(super) name: Option<Name>,
     /// Only this table [default: all]
     #[arg(short, long, value_name = "NAME", value_parser = parse_name)]
-    table: Option<Name>,
+    pub(super) table: Option<Name>,
     #[command(flatten)]
-    range: RangeArgs,
+    pub(super) range: RangeArgs,
     /// Leave out what is in the store now
     #[arg(long, conflicts_with = "name")]
-    from_now: bool,
+    pub(super) from_now: bool,
     /// Go on after the commit of this mark, which a follower of the name has printed
     #[arg(long, value_name = "MARK", requires = "name")]
-    mark: Option<Mark>,
+    pub(super) mark: Option<Mark>,
     /// End when nothing was committed for this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = wait::parse_seconds)]
     idle: Option<Duration>,
     /// Forget the follower of the name, so that the store keeps nothing for it
     #[arg(long, requires = "name", conflicts_with_all = ["table", "mark", "idle"])]
-    forget: bool,
+    pub(super) forget: bool,
     #[command(flatten)]
-    formats: FormatArgs,
+    pub(super) formats: FormatArgs,
 }
 
 /// Runs the subcommand.
@@ -58,17 +61,28 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         None => args.store.read()?,
     };
     if args.forget {
+        drop(wait::begin_write(&store)?);
         return forget(&store, &args, json);
     }
-    let mut follow = begin(&store, &args)?;
+    let follow = begin(&store, &args)?;
+    print_all(follow, &args, args.idle, json)
+}
+
+/// Prints all steps, until Ctrl-C.
+pub(super) fn print_all<S: Followed>(
+    mut follow: Follow<S>,
+    args: &Args,
+    idle: Option<Duration>,
+    json: bool,
+) -> Result<Exit, Failure> {
     let mut out = Output::stdout();
     let mut printer = Shown::new(args.formats);
     loop {
-        match follow.step(args.idle) {
+        match follow.step(idle) {
             Ok(Some(step)) => print(&mut out, &mut printer, &step, json)?,
             Ok(None) => break,
             Err(Error::Interrupted) => {
-                store.interrupt().set(false);
+                signals::calm();
                 break;
             }
             Err(error) => return Err(error.into()),
@@ -81,19 +95,8 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 }
 
 fn begin(store: &Store, args: &Args) -> Result<Follow, Failure> {
-    let follow = match (&args.name, &args.mark) {
-        (Some(Name(name)), Some(mark)) => Follow::named(store, name)?.resume(mark)?,
-        (Some(Name(name)), None) => Follow::named(store, name)?,
-        (None, _) if args.from_now => Follow::from_now(store)?,
-        (None, _) => Follow::from_start(store),
-    };
-    let follow = follow.durable();
-    let Some(name) = &args.table else {
-        return match args.range.is_everything() {
-            true => Ok(follow),
-            false => Err(Failure::usage("a range of keys needs --table")),
-        };
-    };
+    let follow = begin_whole(store, args)?;
+    let Some(name) = &args.table else { return Ok(follow) };
     let txn = store.begin_read()?;
     // A table that is not there yet may come, in whatever order; then its keys are not checked.
     let keys = match txn.find_table(&name.0)? {
@@ -106,13 +109,33 @@ fn begin(store: &Store, args: &Args) -> Result<Follow, Failure> {
     Ok(follow.only(&name.0, keys))
 }
 
+/// A follower of all tables.
+pub(super) fn begin_whole<S: Followed>(store: &S, args: &Args) -> Result<Follow<S>, Failure> {
+    if args.table.is_none() && !args.range.is_everything() {
+        return Err(Failure::usage("a range of keys needs --table"));
+    }
+    let follow = match (&args.name, &args.mark) {
+        (Some(Name(name)), Some(mark)) => Follow::named(store, name)?.resume(mark)?,
+        (Some(Name(name)), None) => Follow::named(store, name)?,
+        (None, _) if args.from_now => Follow::from_now(store)?,
+        (None, _) => Follow::from_start(store),
+    };
+    Ok(follow.durable())
+}
+
 /// Prints a step so that a reader sees all of it now.
-fn print(out: &mut Output, printer: &mut Shown, step: &Step, json: bool) -> Result<(), Failure> {
+fn print<S: Followed>(
+    out: &mut Output,
+    printer: &mut Shown,
+    step: &Step<S>,
+    json: bool,
+) -> Result<(), Failure> {
     for table in step.tables()? {
         for change in step.changes(table.name())? {
+            let change = change?;
             match json {
-                true => line(out, &printer.object(table.name(), &change?)?)?,
-                false => printer.lines(out, table.name(), &change?)?,
+                true => line(out, &printer.object(table.name(), &change.as_change())?)?,
+                false => printer.lines(out, table.name(), &change.as_change())?,
             }
         }
     }
@@ -129,9 +152,9 @@ fn line(out: &mut Output, object: &Value) -> Result<(), Failure> {
     writeln!(out, "{object}")
 }
 
-fn forget(store: &Store, args: &Args, json: bool) -> Result<Exit, Failure> {
+/// `--forget`.
+pub(super) fn forget<S: Followed>(store: &S, args: &Args, json: bool) -> Result<Exit, Failure> {
     let Some(Name(name)) = &args.name else { return Ok(Exit::No) };
-    drop(wait::begin_write(store)?);
     let is_forgotten = Follow::forget(store, name)?;
     let mut out = Output::stdout();
     match json {

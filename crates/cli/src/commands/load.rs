@@ -1,4 +1,4 @@
-//! `load`: tables from portable text.
+//! `load`: tables from portable files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::table_flags::TableFlags;
 /// Progress is shown, and Ctrl-C checked for, once in this many entries.
 const STRIDE: u64 = 1 << 12;
 
-/// Read tables from portable text: what `dump`, mdb_dump or another program wrote
+/// Read tables from portable text, Arrow or Parquet files: what `dump` or another program wrote
 ///
 /// The store and its tables are made if they do not exist. Entries are committed in batches: after
 /// an error, or Ctrl-C, what was committed is kept and reported.
@@ -103,6 +103,18 @@ pub(super) fn load(
     Ok(Exit::Done)
 }
 
+/// Reads the input.
+fn reader(input: Input, args: &Args) -> Reader {
+    #[cfg(feature = "columns")]
+    let input = match input {
+        Input { regular: Some(file), .. } if args.portable.has_columns() => {
+            return Reader::of_columns(file, args.portable, args.formats, &args.fields);
+        }
+        other => other,
+    };
+    Reader::new(Box::new(input), args.portable, args.formats, &args.fields)
+}
+
 /// A load under way.
 struct Load<'a> {
     args: &'a Args,
@@ -121,7 +133,7 @@ impl<'a> Load<'a> {
             input_name: input.name.clone(),
             progress: Progress::new("loading", Unit::Bytes, input.length),
             bytes: input.counter(),
-            reader: Reader::new(Box::new(input), args.portable, args.formats, &args.fields),
+            reader: reader(input, args),
             loader,
             committed_line: 0,
         }
@@ -188,18 +200,14 @@ impl<'a> Load<'a> {
         if signals::is_raised() {
             return Failure::Interrupted(None);
         }
-        Failure::Other(format!("{}, line {line}: {reason}", self.input_name))
+        Failure::Other(format!("{}, {} {line}: {reason}", self.input_name, self.reader.unit()))
     }
 
     fn at_line(&self, failure: Failure) -> Failure {
-        let line = self.reader.line();
+        let place = format!("{}, {} {}", self.input_name, self.reader.unit(), self.reader.line());
         match failure {
-            Failure::Store(error) => {
-                Failure::Other(format!("{}, line {line}: {error}", self.input_name))
-            }
-            Failure::Other(message) => {
-                Failure::Other(format!("{}, line {line}: {message}", self.input_name))
-            }
+            Failure::Store(error) => Failure::Other(format!("{place}: {error}")),
+            Failure::Other(message) => Failure::Other(format!("{place}: {message}")),
             other => other,
         }
     }
@@ -211,7 +219,8 @@ impl<'a> Load<'a> {
             0 => "nothing of this input was committed; what was in the store before is unchanged"
                 .to_owned(),
             _ => format!(
-                "{committed} entries, up to line {} of the input, are committed; nothing after it",
+                "{committed} entries, up to {} {} of the input, are committed; nothing after it",
+                self.reader.unit(),
                 self.committed_line
             ),
         })

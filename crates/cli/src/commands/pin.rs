@@ -1,5 +1,7 @@
 //! `pin`: commits that stay readable under a name.
 
+use std::time::SystemTime;
+
 use hedgerow::tree::{Pin, Store};
 use serde_json::{Value, json};
 
@@ -18,13 +20,13 @@ pub(crate) struct Args {
     pub(super) store: StoreArg,
     /// The name, in the text format
     #[arg(value_parser = parse_name)]
-    name: Option<Name>,
-    /// List the pins: name, commit, pages that would be free without it, age
+    pub(super) name: Option<Name>,
+    /// List the pins: name, commit, pages that would be free without it (engine tree), age
     #[arg(long)]
-    list: bool,
+    pub(super) list: bool,
     /// Let the commit of the name go
     #[arg(long, requires = "name")]
-    drop: bool,
+    pub(super) drop: bool,
 }
 
 /// Runs the subcommand.
@@ -32,18 +34,27 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let Some(Name(name)) = &args.name else { return list(&args.store.read()?, json) };
     let store = args.store.write()?;
     drop(wait::begin_write(&store)?);
-    let mut out = Output::stdout();
-    if args.drop {
-        let is_dropped = store.drop_pin(name)?;
-        match json {
-            true => json::print(&mut out, &json!({ "dropped": is_dropped }))?,
-            false if !is_dropped => eprintln!("not found"),
-            false => {}
-        }
-        out.finish()?;
-        return Ok(if is_dropped { Exit::Done } else { Exit::No });
+    match args.drop {
+        true => dropped(store.drop_pin(name)?, json),
+        false => made(name, store.pin(name)?, json),
     }
-    let commit = store.pin(name)?;
+}
+
+/// Says whether a pin was dropped.
+pub(super) fn dropped(is_dropped: bool, json: bool) -> Result<Exit, Failure> {
+    let mut out = Output::stdout();
+    match json {
+        true => json::print(&mut out, &json!({ "dropped": is_dropped }))?,
+        false if !is_dropped => eprintln!("not found"),
+        false => {}
+    }
+    out.finish()?;
+    Ok(if is_dropped { Exit::Done } else { Exit::No })
+}
+
+/// Says what was pinned.
+pub(super) fn made(name: &[u8], commit: u64, json: bool) -> Result<Exit, Failure> {
+    let mut out = Output::stdout();
     match json {
         true => json::print(&mut out, &json!({ "name": shown(name), "commit": commit }))?,
         false => writeln!(out, "{commit}")?,
@@ -53,14 +64,24 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 }
 
 fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
-    let mut out = Output::stdout();
     let pins = store.pins()?;
+    print(&pins, json, line, self::json)
+}
+
+/// Prints pins as lines or as one JSON array.
+pub(super) fn print<P>(
+    pins: &[P],
+    json: bool,
+    line: fn(&P) -> String,
+    object: fn(&P) -> Value,
+) -> Result<Exit, Failure> {
+    let mut out = Output::stdout();
     if json {
         let mut array = Array::default();
-        pins.iter().try_for_each(|pin| array.push(&mut out, &self::json(pin)))?;
+        pins.iter().try_for_each(|pin| array.push(&mut out, &object(pin)))?;
         array.end(&mut out)?;
     } else {
-        for pin in &pins {
+        for pin in pins {
             writeln!(out, "{}", line(pin))?;
         }
     }
@@ -68,20 +89,21 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn age(pin: &Pin) -> f64 {
-    pin.created.elapsed().unwrap_or_default().as_secs_f64()
+/// How long ago that was, in seconds.
+pub(super) fn age(created: SystemTime) -> f64 {
+    created.elapsed().unwrap_or_default().as_secs_f64()
 }
 
 /// A pin as a line.
 pub(super) fn line(pin: &Pin) -> String {
     let (name, commit, pages) = (shown(&pin.name), pin.commit, pin.held_pages);
-    format!("{name}: commit {commit}, holds {pages} pages since {:.1} s", age(pin))
+    format!("{name}: commit {commit}, holds {pages} pages since {:.1} s", age(pin.created))
 }
 
 /// A pin as an object.
 pub(super) fn json(pin: &Pin) -> Value {
     json!({
         "name": shown(&pin.name), "commit": pin.commit, "held_pages": pin.held_pages,
-        "age_seconds": age(pin),
+        "age_seconds": age(pin.created),
     })
 }

@@ -1,6 +1,6 @@
 //! `scan`: prints the entries of a table or of a range.
 
-use hedgerow::stream::{Scan, Token, Values};
+use hedgerow::stream::{Scan, Source, Token, Values};
 use hedgerow::tree::{Entry, Snapshot, Store, Table};
 
 use crate::codec::FormatArgs;
@@ -9,6 +9,7 @@ use crate::json::{self, Array};
 use crate::open::{self, TableArg};
 use crate::output::Output;
 use crate::range::RangeArgs;
+use crate::signals;
 
 /// Print entries in order: key, tab, value
 #[derive(clap::Args, Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     /// Print only keys, each once
     #[arg(long)]
     pub(super) keys_only: bool,
-    /// Say on standard error how to go on later from where this ended (engine tree)
+    /// Say on standard error how to go on later from where this ended
     #[arg(long)]
     pub(super) token: bool,
     /// Go on where another scan ended; table, range and direction are those of that one
@@ -78,12 +79,23 @@ fn part(store: &Store, args: &Args, json: bool) -> Result<Exit, Failure> {
             }
         }
     };
+    print_part(scan, store, args, json)
+}
+
+/// Prints pairs, and says where they end.
+pub(super) fn print_part<S: Source>(
+    scan: Scan,
+    store: &S,
+    args: &Args,
+    json: bool,
+) -> Result<Exit, Failure> {
     let keys_only = scan.is_keys_only();
     let mut pairs = scan.pairs(store)?;
     let mut printer = Printer::new(json, args.formats, keys_only);
     while printer.printed < args.limit
         && let Some(pair) = pairs.next().transpose()?
     {
+        signals::check()?;
         printer.print_pair(&pair.key().to_cow(), &pair.value().to_cow())?;
     }
     let token = pairs.token()?;

@@ -10,14 +10,15 @@ use crate::codec::FormatArgs;
 /// A key and its value.
 type Entry = (Vec<u8>, Vec<u8>);
 
-/// Reads any bytes as a dump, in every format. Nothing panics, and the entries that were read are
-/// the same when they are written and read once more.
+/// Reads any bytes as a dump, in every format of text. Nothing panics, and the entries that were
+/// read are the same when they are written and read once more.
 ///
 /// # Panics
 /// If they are not.
 pub fn dump(bytes: &[u8]) {
     let formats = FormatArgs::default();
-    for portable in Portable::value_variants() {
+    // Files of columns are read by the crates of these formats.
+    for portable in Portable::value_variants().iter().filter(|p| !p.has_columns()) {
         let Ok(first) = entries(*portable, bytes.to_vec()) else { continue };
         let mut writer = match portable {
             Portable::Mdb => {
@@ -25,7 +26,7 @@ pub fn dump(bytes: &[u8]) {
             }
             Portable::Lines => Writer::Lines(lines::Writer::new(formats, Layout::default())),
             Portable::Csv => Writer::Csv(csv::Writer::new(formats, b',')),
-            Portable::Jsonl => Writer::Jsonl(jsonl::Writer::new(formats)),
+            _ => Writer::Jsonl(jsonl::Writer::new(formats)),
         };
         let mut out = Vec::new();
         writer.table(&TableHeader::default(), &mut out);
@@ -33,7 +34,7 @@ pub fn dump(bytes: &[u8]) {
             let written = writer.entry(key, value, &mut out);
             assert_eq!(written, Ok(()), "{portable:?}");
         }
-        writer.end(&mut out);
+        assert_eq!(writer.end(&mut out), Ok(()));
         let again = entries(*portable, out);
         assert!(again.as_ref() == Ok(&first), "{portable:?}: {first:?} became {again:?}");
     }

@@ -21,10 +21,10 @@ pub(crate) struct Layout {
 /// Which fields are read.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Fields {
-    /// The column or member with the key (csv and jsonl only)
+    /// The column or member with the key (not in mdb and lines)
     #[arg(long = "key-field", value_name = "NAME", default_value = "key")]
     pub(crate) key: String,
-    /// The column or member with the value (csv and jsonl only)
+    /// The column or member with the value (not in mdb and lines)
     #[arg(long = "value-field", value_name = "NAME", default_value = "value")]
     pub(crate) value: String,
     /// The value is the whole line (csv and jsonl only)
@@ -50,10 +50,13 @@ impl Layout {
 impl Fields {
     /// Whether the format knows what was asked for.
     pub(crate) fn check(&self, portable: Portable) -> Result<(), String> {
-        let has_names = matches!(portable, Portable::Csv | Portable::Jsonl);
-        if !has_names && (self.whole || self.key != "key" || self.value != "value") {
-            let what = "--key-field, --value-field and --whole are for --as csv and --as jsonl";
+        let has_names = !matches!(portable, Portable::Mdb | Portable::Lines);
+        if !has_names && (self.key != "key" || self.value != "value") {
+            let what = "--key-field and --value-field are for formats whose fields have names";
             return Err(what.to_owned());
+        }
+        if self.whole && (!has_names || portable.has_columns()) {
+            return Err("--whole is for --as csv and --as jsonl".to_owned());
         }
         self.layout.check(portable)
     }

@@ -1,6 +1,8 @@
 //! Entries as portable text: the formats of `dump` and `load`. Every format is a reader of
 //! `Event`s and a writer that adds to a buffer; none of them knows a store or does output.
 
+#[cfg(feature = "columns")]
+pub(crate) mod columns;
 pub(crate) mod csv;
 pub mod fuzz;
 pub(crate) mod jsonl;
@@ -33,6 +35,19 @@ pub(crate) enum Portable {
     /// One object a line: {"key": ..., "value": ...}; what is no UTF-8 under "key_base64" and
     /// "value_base64".
     Jsonl,
+    /// An Arrow file of two columns, key and value: bytes, or what the formats say.
+    #[cfg(feature = "columns")]
+    Arrow,
+    /// The same as a Parquet file.
+    #[cfg(feature = "columns")]
+    Parquet,
+}
+
+impl Portable {
+    /// Whether it is a file of columns.
+    pub(crate) fn has_columns(self) -> bool {
+        !matches!(self, Self::Mdb | Self::Lines | Self::Csv | Self::Jsonl)
+    }
 }
 
 /// What a dump says about a table, beside its entries.
@@ -132,6 +147,8 @@ pub(crate) enum Reader {
     Lines(lines::Reader),
     Csv(csv::Reader),
     Jsonl(jsonl::Reader),
+    #[cfg(feature = "columns")]
+    Columns(Box<columns::Reader>),
 }
 
 impl Reader {
@@ -148,7 +165,24 @@ impl Reader {
             Portable::Lines => Self::Lines(lines::Reader::new(input, formats, layout)),
             Portable::Csv => Self::Csv(csv::Reader::new(input, formats, fields.clone())),
             Portable::Jsonl => Self::Jsonl(jsonl::Reader::new(input, formats, fields.clone())),
+            #[cfg(feature = "columns")]
+            Portable::Arrow | Portable::Parquet => {
+                let input = columns::Input::Other(input);
+                Self::Columns(Box::new(columns::Reader::new(input, portable, formats, fields)))
+            }
         }
+    }
+
+    /// Reads a file of columns, from its beginning.
+    #[cfg(feature = "columns")]
+    pub(crate) fn of_columns(
+        file: std::fs::File,
+        portable: Portable,
+        formats: FormatArgs,
+        fields: &Fields,
+    ) -> Self {
+        let input = columns::Input::File(file);
+        Self::Columns(Box::new(columns::Reader::new(input, portable, formats, fields)))
     }
 
     /// What comes next; an entry replaces the content of `key` and `value`.
@@ -162,6 +196,17 @@ impl Reader {
             Self::Lines(reader) => reader.next(key, value),
             Self::Csv(reader) => reader.next(key, value),
             Self::Jsonl(reader) => reader.next(key, value),
+            #[cfg(feature = "columns")]
+            Self::Columns(reader) => reader.next(key, value),
+        }
+    }
+
+    /// What its lines are called.
+    pub(crate) fn unit(&self) -> &'static str {
+        match self {
+            #[cfg(feature = "columns")]
+            Self::Columns(_) => "row",
+            _ => "line",
         }
     }
 
@@ -172,6 +217,8 @@ impl Reader {
             Self::Lines(reader) => reader.line(),
             Self::Csv(reader) => reader.line(),
             Self::Jsonl(reader) => reader.line(),
+            #[cfg(feature = "columns")]
+            Self::Columns(reader) => reader.line(),
         }
     }
 }
@@ -182,6 +229,8 @@ pub(crate) enum Writer {
     Lines(lines::Writer),
     Csv(csv::Writer),
     Jsonl(jsonl::Writer),
+    #[cfg(feature = "columns")]
+    Columns(Box<columns::Writer>),
 }
 
 impl Writer {
@@ -190,6 +239,8 @@ impl Writer {
         match self {
             Self::Mdb(writer) => writer.table(header, out),
             Self::Csv(writer) => writer.heading(out),
+            #[cfg(feature = "columns")]
+            Self::Columns(_) => {}
             Self::Lines(_) | Self::Jsonl(_) => {}
         }
     }
@@ -218,15 +269,20 @@ impl Writer {
             Self::Lines(writer) => writer.entry(key, value, out),
             Self::Csv(writer) => writer.entry(key, value, out),
             Self::Jsonl(writer) => writer.entry(key, value, out),
+            #[cfg(feature = "columns")]
+            Self::Columns(writer) => writer.entry(key, value, out),
         }
     }
 
     /// The table ends.
-    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Self::Mdb(_) => out.extend_from_slice(mdb::DATA_END),
             Self::Lines(_) | Self::Csv(_) | Self::Jsonl(_) => {}
+            #[cfg(feature = "columns")]
+            Self::Columns(writer) => writer.finish(out)?,
         }
+        Ok(())
     }
 }
 

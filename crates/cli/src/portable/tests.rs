@@ -31,7 +31,7 @@ fn written(writer: &mut Writer, header: &TableHeader) -> Vec<u8> {
     for (key, value) in ENTRIES {
         writer.entry(key, value, &mut out).unwrap();
     }
-    writer.end(&mut out);
+    writer.end(&mut out).unwrap();
     out
 }
 
@@ -119,7 +119,7 @@ fn mdb_is_what_mdb_dump_prints() {
     let mut writer = Writer::Mdb(mdb::Writer::new(true, 0, 4096, false));
     writer.table(&header, &mut out);
     writer.entry(b"a\\b", b"\x00z", &mut out).unwrap();
-    writer.end(&mut out);
+    writer.end(&mut out).unwrap();
     let expected = "VERSION=3\nformat=print\ntype=btree\nmapsize=67108864\nmaxreaders=126\n\
                     duplicates=1\ndupsort=1\ndb_pagesize=4096\nHEADER=END\n a\\\\b\n \\00z\n\
                     DATA=END\n";

@@ -208,7 +208,17 @@ fn prefixes_are_for_bytewise_tables() {
 
 #[test]
 fn a_scan_goes_on_where_another_one_ended() {
-    let sandbox = Sandbox::with(&[("ash", "1"), ("beech", "2"), ("birch", "3"), ("elm", "4")]);
+    let entries = [("ash", "1"), ("beech", "2"), ("birch", "3"), ("elm", "4")];
+    goes_on(&Sandbox::with(&entries));
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "s", "--engine", "lsm"]);
+    for (key, value) in entries {
+        sandbox.ok(&["put", "s", key, value]);
+    }
+    goes_on(&sandbox);
+}
+
+fn goes_on(sandbox: &Sandbox) {
     let part = |arguments: &[&str]| {
         let run = sandbox.run(&[&["scan", "s", "--token", "-n", "2"], arguments].concat()).is(0);
         let token = run.err.trim().to_string();

@@ -127,3 +127,67 @@ fn diff_prints_what_changed() {
     sandbox.run(&["diff", "s", "--pin", "monday", "-t", "none"]).is(3).says("none");
     sandbox.run(&["diff", "s"]).is(2);
 }
+
+#[test]
+fn the_log_structured_engine_has_pins_and_followers_too() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "s", "--engine", "lsm"]);
+    sandbox.ok(&["put", "s", "apple", "1"]);
+    sandbox.ok(&["put", "s", "pear", "2"]);
+    let commit = sandbox.json(&["pin", "s", "monday"]);
+    assert!(commit["commit"].as_u64().unwrap() > 0, "{commit}");
+    sandbox.run(&["pin", "s", "monday"]).is(3).says("there is a pin of that name");
+    sandbox.ok(&["put", "s", "pear", "4"]);
+    sandbox.ok(&["delete", "s", "apple"]);
+    sandbox.ok(&["put", "s", "--table", "other", "k", "v", "--create-table"]);
+    sandbox.ok(&["compact", "s"]);
+    let lines = "main\t-\tapple\t1\nmain\t-\tpear\t2\nmain\t+\tpear\t4\n";
+    assert_eq!(sandbox.ok(&["diff", "s", "--pin", "monday", "-t", "main"]), lines);
+    let all = sandbox.ok(&["diff", "s", "--pin", "monday"]);
+    assert_eq!(all, format!("{lines}other\t+\tk\tv\n"));
+    sandbox.run(&["diff", "s", "--pin", "sunday"]).is(3).says("there is no pin sunday");
+    assert!(sandbox.ok(&["pin", "s", "--list"]).starts_with("monday: commit "));
+    let stat = sandbox.json(&["stat", "s"]);
+    assert_eq!(stat["pins"][0]["name"], "monday");
+    assert!(stat["kept_entries"].as_u64().unwrap() > 0, "{stat}");
+    assert!(sandbox.ok(&["stat", "s"]).contains("\n  monday: commit "));
+
+    let follow = |more: &[&str]| sandbox.ok(&[&["follow", "s"], more].concat());
+    let first = follow(&["cache"]);
+    assert!(first.starts_with("main\t+\tpear\t4\nother\t+\tk\tv\ncommit\t"), "{first}");
+    assert_eq!(follow(&["cache"]), "");
+    sandbox.ok(&["put", "s", "pear", "5"]);
+    let second = follow(&["cache"]);
+    assert!(second.starts_with("main\t-\tpear\t4\nmain\t+\tpear\t5\ncommit"), "{second}");
+    let mark = |output: &str| output.trim().rsplit('\t').next().unwrap().to_owned();
+    assert_eq!(follow(&["cache", "--mark", &mark(&second)]), "");
+    let old = sandbox.run(&["follow", "s", "cache", "--mark", &mark(&first)]);
+    old.is(3).says("is not known any more");
+    assert_eq!(follow(&["-t", "main", "--from", "q"]).lines().count(), 1);
+    sandbox.run(&["follow", "s", "--from", "b"]).is(2).says("--table");
+    sandbox.ok(&["follow", "s", "cache", "--forget"]);
+    sandbox.run(&["follow", "s", "cache", "--forget"]).is(1).says("no follower");
+    assert_eq!(sandbox.json(&["pin", "s", "monday", "--drop"]), json!({ "dropped": true }));
+    sandbox.run(&["pin", "s", "monday", "--drop"]).is(1).says("not found");
+    assert_eq!(sandbox.json(&["pin", "s", "--list"]), json!([]));
+    sandbox.check("s");
+}
+
+#[test]
+fn a_copy_of_a_log_structured_store_keeps_up() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["create", "s", "--engine", "lsm"]);
+    sandbox.ok(&["put", "s", "apple", "1"]);
+    for (target, engine) in [("t", "tree"), ("l", "lsm")] {
+        let copy = ["copy", "s", target, "--follow", target, "--engine", engine];
+        sandbox.ok(&copy);
+        assert_eq!(sandbox.ok(&["scan", target]), sandbox.ok(&["scan", "s"]));
+        sandbox.ok(&["put", "s", "pear", engine]);
+        sandbox.run(&["delete", "s", "apple"]);
+        let told = sandbox.json(&copy);
+        assert!(told["commit"].as_u64().unwrap() > 0, "{told}");
+        assert_eq!(sandbox.ok(&["scan", target]), sandbox.ok(&["scan", "s"]));
+        sandbox.check(target);
+        assert_eq!(sandbox.ok(&copy), "");
+    }
+}

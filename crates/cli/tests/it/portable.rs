@@ -160,3 +160,51 @@ fn load_keeps_values_when_asked_and_puts_into_other_tables() {
     let clash = ["load", "s", "-t", "main", "--as", "lines", "--duplicates"];
     sandbox.feed(&clash, b"a\t2\n").is(3).says("main");
 }
+
+#[test]
+fn files_of_columns_go_there_and_back() {
+    let sandbox = binary();
+    let original = scan(&sandbox, "s", "main");
+    for format in ["arrow", "parquet"] {
+        let file = format!("{format}.file");
+        sandbox.ok(&["dump", "s", &file, "--as", format]);
+        for engine in ["tree", "lsm"] {
+            let store = format!("{format} {engine}");
+            sandbox.ok(&["create", &store, "--engine", engine]);
+            sandbox.ok(&["load", &store, &file, "--as", format]);
+            assert_eq!(scan(&sandbox, &store, "main"), original);
+            // Through pipes, and from this engine.
+            let dump = sandbox.run(&["dump", &store, "--as", format]).is(0).out;
+            let again = format!("{store} again");
+            sandbox.feed(&["load", &again, "--as", format], &dump).is(0);
+            assert_eq!(scan(&sandbox, &again, "main"), original);
+            sandbox.check(&again);
+        }
+        let cut = &std::fs::read(sandbox.path(&file)).unwrap()[..1000];
+        sandbox.write("cut", cut);
+        sandbox.run(&["load", "cut store", "cut", "--as", format]).is(3).says("cannot be read as");
+        let named = ["load", "s", &file, "--as", format, "--key-field", "name"];
+        sandbox.run(&named).is(3).says("a column \"name\" is wanted").says("\"key\" (Binary)");
+        sandbox.run(&["dump", "s", "x", "--as", format, "--all"]).is(2);
+        sandbox.run(&["load", "s", &file, "--as", format, "--whole"]).is(2);
+    }
+}
+
+#[test]
+fn columns_hold_duplicates_and_numbers() {
+    let sandbox = Sandbox::new();
+    let lines = "1\t1.5\n1\t2.5\n2\t-1.0\n18446744073709551615\t0.0\n";
+    let formats = ["--key-format", "u64", "--value-format", "f64"];
+    let load = [&["load", "s", "--as", "lines", "--duplicates"], &formats[..]].concat();
+    sandbox.feed(&load, lines.as_bytes()).is(0);
+    for format in ["arrow", "parquet"] {
+        sandbox.ok(&[&["dump", "s", format, "--as", format], &formats[..]].concat());
+        sandbox.ok(&["load", "copy", format, "--as", format, "--duplicates", "-t", format]);
+        let scan = [&["scan", "copy", "-t", format], &formats[..]].concat();
+        let back = sandbox.ok(&scan);
+        assert_eq!(back, lines);
+        let wrong = ["dump", "s", "wrong", "--as", format, "--key-format", "u32"];
+        sandbox.run(&wrong).is(3).says("8 bytes that are no u32");
+        assert!(!sandbox.path("wrong").exists());
+    }
+}

@@ -76,6 +76,7 @@ impl Processes {
                     "command": "processes",
                     "engine": self.engine.name(),
                     "kills": report.kills,
+                    "followers": report.followed,
                     "commits": report.commits,
                     "second_openers_refused": report.refused,
                     "log_bytes": report.log_bytes,
@@ -89,9 +90,10 @@ impl Processes {
         }
         report.violations.iter().for_each(|what| println!("{what}"));
         println!(
-            "{} kills, {} commits told of, {} second openers refused, {} MB of log opened at {:.2} \
+            "{} kills, {} of them of followers, {} commits told of, {} second openers refused, {} MB of log opened at {:.2} \
              s per GB, {open_seconds_max:.2} s at most, {} violations, {seconds:.1} s",
             report.kills,
+            report.followed,
             report.commits,
             report.refused,
             report.log_bytes / 1_000_000,

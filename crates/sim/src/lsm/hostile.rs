@@ -3,10 +3,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hedgerow::Durability;
 use hedgerow::Result;
-use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Readable};
+use hedgerow::lsm::{Batch, Db, Diff, Keyspace, KeyspaceOptions, Readable};
+use hedgerow::stream::Follow;
 
 use super::format::{self, Piece};
 use super::still;
@@ -136,12 +138,33 @@ impl Calls<'_> {
             }
         }
         self.count(db.keyspaces());
+        self.differ(&db);
         self.count(db.check());
         self.count(db.flush());
         self.count(db.compact());
         self.count(db.check());
         db.stat();
         self.count(db.close());
+    }
+
+    /// From each pinned commit to what there is, by the log and by tables.
+    fn differ(&mut self, db: &Db) {
+        let now = db.snapshot();
+        for pin in db.pins() {
+            let Some(old) = db.read_pin(&pin.name) else { continue };
+            let changes = self.count(Diff::keyspaces(&old, &now)).unwrap_or_default();
+            for change in changes {
+                let Some(diff) = self.count(Diff::new(&old, &now, change.name())) else { continue };
+                diff.for_each(|change| drop(self.count(change)));
+            }
+        }
+        let Some(mut follow) = self.count(Follow::named(db, "before the tail")) else { return };
+        let step = self.count(follow.step(Some(Duration::ZERO))).flatten();
+        let Some(step) = step else { return };
+        for change in self.count(step.tables()).unwrap_or_default() {
+            let Some(diff) = self.count(step.changes(change.name())) else { continue };
+            diff.for_each(|change| drop(self.count(change)));
+        }
     }
 
     fn read(&mut self, db: &Db, space: &Keyspace, template: &Template) {

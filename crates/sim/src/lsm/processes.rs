@@ -4,6 +4,9 @@
 //! process by a line on its pipe. While it lives, the parent must not be let in. When it is dead,
 //! the parent opens the store. That must take no longer than its log requires, and the store must
 //! hold every reported commit, no gaps, no damage, and no orphaned file.
+//!
+//! With every other store a thread of the loader keeps a second store like the first one, and is
+//! killed with it. What it has left becomes the first store, without a gap and without a repeat.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,10 +18,14 @@ use std::time::{Duration, Instant};
 use hedgerow::Durability;
 use hedgerow::Error;
 use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
+use hedgerow::stream::{Replica, Scan, Source, Standby};
+use hedgerow::tree;
 
 use crate::processes::told;
 use crate::rng::Rng;
 
+/// The keyspace.
+const NUMBERS: &str = "numbers";
 /// A store is loaded by this many loaders, one after the other, before a new store begins.
 const LOADERS: u64 = 10;
 /// Opening a store with a shorter log takes what opening any store takes.
@@ -40,6 +47,8 @@ pub struct LoadSettings {
 pub struct LoadReport {
     /// Processes that were killed.
     pub kills: u64,
+    /// How many of them followed their store.
+    pub followed: u64,
     /// Commits that were told of.
     pub commits: u64,
     /// How often another opener was told that the store is locked.
@@ -68,20 +77,31 @@ struct Kind {
     memtable_bytes: usize,
     /// Values stand in the log, and so does it stay.
     separates: bool,
+    /// Whether a second store is kept like it, and of which engine.
+    follows: Option<Engine>,
+}
+
+/// The engine of a second store.
+#[derive(Clone, Copy, Debug)]
+enum Engine {
+    Tree,
+    Lsm,
 }
 
 impl Kind {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed, 47);
         let memtable_bytes = rng.pick(&[256 << 10, 4 << 20, 64 << 20]);
-        Self { memtable_bytes, separates: rng.chance(1, 3) }
+        let separates = rng.chance(1, 3);
+        let engine = if rng.chance(1, 2) { Engine::Tree } else { Engine::Lsm };
+        Self { memtable_bytes, separates, follows: rng.chance(1, 2).then_some(engine) }
     }
 
     fn open(self, path: &Path) -> hedgerow::Result<(Db, Keyspace)> {
         let options = Options::new().create(true).memtable_bytes(self.memtable_bytes);
         let db = options.segment_bytes(self.memtable_bytes as u64).open(path)?;
         let separation_threshold = if self.separates { 16 } else { u32::MAX };
-        let space = db.keyspace("numbers", KeyspaceOptions { separation_threshold })?;
+        let space = db.keyspace(NUMBERS, KeyspaceOptions { separation_threshold })?;
         Ok((db, space))
     }
 }
@@ -101,6 +121,13 @@ pub fn play(path: &Path, seed: u64, loader: u64) -> Result<(), String> {
         std::process::exit(0);
     });
     let (db, space) = told("open", Kind::new(seed).open(path))?;
+    if let Some(engine) = Kind::new(seed).follows {
+        let (db, path) = (db.clone(), path.to_owned());
+        std::thread::spawn(move || {
+            let stopped = engine.keep_up(&db, &path, Some(STUCK));
+            println!("the follower ended: {stopped:?}");
+        });
+    }
     let mut number = last(&db, &space)?;
     let mut rng = Rng::new(seed ^ loader, 49);
     loop {
@@ -118,6 +145,60 @@ pub fn play(path: &Path, seed: u64, loader: u64) -> Result<(), String> {
         }
         if rng.chance(1, 20_000) {
             told("compact", db.compact())?;
+        }
+    }
+}
+
+impl Engine {
+    /// Makes the second store like the first one, until for `most` there is nothing to be done.
+    fn keep_up(self, db: &Db, path: &Path, most: Option<Duration>) -> Result<(), String> {
+        let path = path.with_file_name("second");
+        match self {
+            // What is committed survives being killed, which is all that happens here.
+            Self::Tree => {
+                let opened = if path.exists() {
+                    tree::Store::open(&path)
+                } else {
+                    tree::Store::create(&path)
+                };
+                let second = told("open the second store", opened)?;
+                let standby = told("follow", Standby::new(db, "follower", &second))?;
+                steps(standby.durability(Durability::None), most)?;
+                check_second(db, &second)
+            }
+            Self::Lsm => {
+                let opened = Options::new().create(true).open(&path);
+                let second = told("open the second store", opened)?;
+                let standby = told("follow", Standby::new(db, "follower", &second))?;
+                steps(standby.durability(Durability::Eventual), most)?;
+                check_second(db, &second)
+            }
+        }
+    }
+}
+
+/// Makes steps until for `most` there is none.
+fn steps<T: Replica + Clone>(
+    mut standby: Standby<T, Db>,
+    most: Option<Duration>,
+) -> Result<(), String> {
+    while told("a step", standby.step(most))?.is_some() {}
+    told("done", standby.done())
+}
+
+/// Whether the second store has what the first one has.
+fn check_second<T: Source>(db: &Db, second: &T) -> Result<(), String> {
+    let (first, copy) = (Scan::new(NUMBERS).pairs(db), Scan::new(NUMBERS).pairs(second));
+    let (mut first, mut copy) = (told("scan", first)?, told("scan", copy)?);
+    loop {
+        let of_first = told("next", first.next().transpose())?.map(|pair| pair.to_owned());
+        let of_copy = told("next", copy.next().transpose())?.map(|pair| pair.to_owned());
+        if of_first != of_copy {
+            let keys = [of_first, of_copy].map(|pair| pair.map(|pair| pair.0));
+            return Err(format!("the second store is not like the first one: {keys:?}"));
+        }
+        if of_first.is_none() {
+            return Ok(());
         }
     }
 }
@@ -172,7 +253,8 @@ pub fn run(folder: &Path, settings: LoadSettings) -> Result<LoadReport, String> 
                 break;
             }
         }
-        told("remove", std::fs::remove_dir_all(&store.path))?;
+        told("remove", std::fs::remove_dir_all(folder))?;
+        told("make a folder", std::fs::create_dir(folder))?;
     }
     Ok(report)
 }
@@ -268,6 +350,10 @@ impl Store {
         }
         if number < owed {
             report.violations.push(format!("{owed} was told of, {number} is the last one there"));
+        }
+        if let Some(engine) = self.kind.follows {
+            report.violations.extend(engine.keep_up(&db, &self.path, Some(Duration::ZERO)).err());
+            report.followed += 1;
         }
         let checked = told("check", db.check())?;
         report.violations.extend(checked.damage.iter().map(ToString::to_string));

@@ -1,6 +1,6 @@
 //! A store of the log-structured engine with something of everything in its files: inline and
 //! separated values, deleted keys and ranges, tables of several levels, a collected segment, a
-//! manifest of several records, and a log that ends where the process died.
+//! manifest of several records and with a pin, and a log that ends where the process died.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,6 +91,7 @@ impl Template {
         // The ranges above may have gone with a merge.
         db.delete_range(&spaces[0], &key(60)..&key(62))?;
         db.flush()?;
+        db.pin("before the tail")?;
         let mut tail = Vec::new();
         for number in 0..TAIL {
             let (key, value) = (format!("tail/{number:02}").into_bytes(), value(number, 5));

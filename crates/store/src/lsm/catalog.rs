@@ -138,6 +138,14 @@ impl Snapshot {
     pub fn find_keyspace(&self, name: impl AsRef<[u8]>) -> Result<Option<Keyspace>> {
         find(&self.view(), self.store(), name.as_ref())
     }
+
+    /// The names of all keyspaces that there were when the snapshot was taken, in order.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or [`Error::Io`] if they cannot be read.
+    pub fn keyspaces(&self) -> Result<Vec<Vec<u8>>> {
+        names(self.view())
+    }
 }
 
 /// The names of all keyspaces, in order.

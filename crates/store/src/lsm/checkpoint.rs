@@ -94,7 +94,7 @@ impl Moment {
     /// # Errors
     /// If the moment makes no sense.
     pub(crate) fn version_in(&self, directory: &Arc<Directory>) -> Result<Version> {
-        let mut edits = self.version.edits();
+        let mut edits = self.version.file_edits();
         let unsealed = self.version.segments().filter(|segment| segment.sealed.is_none());
         edits.extend(unsealed.map(|segment| {
             let number = segment.identity.number;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::background::Background;
 use super::buffer::Buffer;
@@ -104,19 +104,34 @@ impl Clock {
 
     /// Waits until readers see everything up to a sequence number.
     pub(crate) fn wait_for(&self, seq: u64) {
+        self.wait_until(seq, None);
+    }
+
+    /// The same, but no longer than to a moment; whether readers see it.
+    pub(crate) fn wait_until(&self, seq: u64, end: Option<Instant>) -> bool {
+        let is_seen = || self.visible.load(Ordering::SeqCst) >= seq;
         for _ in 0..SPINS {
             if self.visible.load(Ordering::Acquire) >= seq {
-                return;
+                return true;
             }
             std::hint::spin_loop();
         }
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.visible.load(Ordering::SeqCst) < seq {
-            turn = self.risen.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        while !is_seen() {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            turn = match left {
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    let woken = self.risen.wait_timeout(turn, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.risen.wait(turn).unwrap_or_else(PoisonError::into_inner),
+            };
         }
         drop(turn);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
+        is_seen()
     }
 
     /// Lets readers see the operations from `first` on and before `end`, once they see all before.
@@ -136,6 +151,12 @@ impl Clock {
         let seq = self.visible.load(Ordering::Acquire);
         *snapshots.entry(seq).or_default() += 1;
         seq
+    }
+
+    /// Pins what a snapshot or a name keeps already.
+    pub(crate) fn pin_at(&self, seq: u64) {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        *snapshots.entry(seq).or_default() += 1;
     }
 
     pub(crate) fn unpin(&self, seq: u64) {
@@ -192,6 +213,8 @@ impl Health {
 #[derive(Default)]
 pub(crate) struct Turns {
     flushing: Mutex<()>,
+    /// Held by the thread that gives names to commits, or takes them.
+    pub(crate) pinning: Mutex<()>,
     /// Set if the last round of collecting gained nothing, so that the next one waits for a change:
     /// the last sequence number in tables at that time.
     merging: Mutex<Option<u64>>,
@@ -287,7 +310,8 @@ impl Inner {
     /// with them and without them are there until a manifest is written whole.
     fn write_edits(&self, manifest: &mut Manifest, edits: &[Edit], next: &Version) -> Result<()> {
         let unsure = &self.health.edit_is_unsure;
-        let is_added = !unsure.load(Ordering::Acquire) && manifest.append(edits).is_ok();
+        let may_add = !unsure.load(Ordering::Acquire) && manifest.takes(next);
+        let is_added = may_add && manifest.append(edits).is_ok();
         if is_added && !manifest.is_long() {
             return Ok(());
         }

@@ -1,11 +1,12 @@
 //! What a store consists of, in numbers.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::engine::Inner;
 use super::files::Directory;
 use super::files::cached::Kept;
-use super::levels::version::{LEVELS, Segment};
+use super::levels::version::{LEVELS, Pinned, Segment};
 use super::read::view::View;
 use crate::sync::atomic::AtomicU64;
 
@@ -84,6 +85,24 @@ pub struct ReadStat {
     pub depth_max: u64,
 }
 
+/// A commit that stays readable under a name until that is dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The number of the commit.
+    pub commit: u64,
+    /// When the pin was made, by the clock of the system.
+    pub created: SystemTime,
+}
+
+impl Pin {
+    pub(crate) fn new((name, pinned): (&Vec<u8>, &Pinned)) -> Self {
+        let created = UNIX_EPOCH + Duration::from_secs(pinned.created);
+        Self { name: name.clone(), commit: pinned.seq, created }
+    }
+}
+
 /// What a store consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DbStat {
@@ -101,8 +120,12 @@ pub struct DbStat {
     pub memory: MemoryStat,
     /// What was read since it was opened.
     pub reads: ReadStat,
-    /// Held snapshots.
+    /// Held snapshots, pins aside.
     pub snapshots: u64,
+    /// Commits that stay readable under a name.
+    pub pins: Vec<Pin>,
+    /// Entries of tables that only pins and snapshots still see.
+    pub kept_entries: u64,
     /// The last sequence number of the newest commit; each operation takes one number.
     pub last_seq: u64,
     /// Why background work failed, if it did.
@@ -123,7 +146,8 @@ impl DbStat {
 
 pub(crate) fn stat(inner: &Inner) -> DbStat {
     DbStat {
-        snapshots: inner.clock.snapshots() as u64,
+        snapshots: inner.clock.snapshots().saturating_sub(inner.current().version.pins.len())
+            as u64,
         failure: inner.background.failure(),
         ..of_view(&View::now(inner))
     }
@@ -139,12 +163,14 @@ pub(crate) fn of_view(view: &View) -> DbStat {
         of_level.bytes += table.meta.bytes;
         of_level.entries += table.meta.entries;
         of_level.tombstones += table.meta.tombstones + table.meta.ranges;
+        stat.kept_entries += table.meta.shadowed;
     }
     for segment in version.segments() {
         stat.segments += 1;
         stat.segment_bytes += segment.bytes();
         stat.live_segment_bytes += version.live(segment.identity.number);
     }
+    stat.pins = version.pins.iter().map(Pin::new).collect();
     stat.log_bytes = version.log().map(Segment::bytes).sum();
     let memtables = current.buffers().map(|buffer| buffer.memory() as u64).sum();
     stat.memory = memory(version.directory(), memtables);

@@ -107,6 +107,12 @@ impl Pieces {
         false
     }
 
+    /// The ranges over which there is a tombstone that is newer than `after`, but not than `at`.
+    pub(crate) fn newer(&self, after: u64, at: u64) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let is_newer = move |piece: &&Piece| piece.seqs.iter().any(|&seq| after < seq && seq <= at);
+        self.pieces.iter().filter(is_newer).map(|piece| (&*piece.start, &*piece.end))
+    }
+
     /// The tombstones again, cut to the keys from `low` on and before `high`, those left out of
     /// whose sequence numbers `keep` leaves nothing.
     pub(crate) fn within(

@@ -94,11 +94,13 @@ pub struct Batches<S: Source> {
     pairs: Pairs<S>,
     pairs_max: usize,
     bytes_max: usize,
+    /// How many bytes and pairs the last batch had.
+    room: (usize, usize),
 }
 
 impl<S: Source> Batches<S> {
     pub(super) fn new(pairs: Pairs<S>, pairs_max: usize, bytes_max: usize) -> Self {
-        Self { pairs, pairs_max: pairs_max.max(1), bytes_max }
+        Self { pairs, pairs_max: pairs_max.max(1), bytes_max, room: (0, 0) }
     }
 
     /// Fills a batch again, in the memory that it has; false after the last pair.
@@ -106,7 +108,12 @@ impl<S: Source> Batches<S> {
     /// # Errors
     /// As [`Pairs::event`].
     pub fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+        // A new one gets memory once, and not in steps that each copy what is there.
+        batch.clear();
+        batch.bytes.reserve(self.room.0);
+        batch.ends.reserve(self.room.1);
         batch.fill(&mut self.pairs, self.pairs_max, self.bytes_max)?;
+        self.room = (batch.bytes.len(), batch.ends.len());
         Ok(!batch.is_empty())
     }
 

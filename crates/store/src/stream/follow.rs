@@ -1,21 +1,18 @@
-//! What changes in a store of the tree engine, commit by commit: [`Follow`].
+//! What changes in a store, commit by commit: [`Follow`].
 
 use std::ops::Bound;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::followed::Followed;
 use super::token::{parse_digits, sealed, unsealed, write_digits};
 use crate::key::KeyRange;
-use crate::tree::{Diff, ReadTxn, Snapshot, Store, TableChange};
+use crate::tree::{Store, TableChange};
 use crate::{Error, Result};
 
 /// The first byte of every mark: its form.
 const FORM: u8 = 2;
-
-/// After this many commits that change nothing of what is followed an empty step is given, so that
-/// the commit before them need not be kept.
-const COMMITS_KEPT: u64 = 1000;
 
 /// Follows a store: first everything that it holds, then what each commit changes, without a gap
 /// and without a repeat.
@@ -23,7 +20,8 @@ const COMMITS_KEPT: u64 = 1000;
 /// A [`Step`] leads from one commit to a later one, and is all or nothing: it shows the two moments
 /// and what is different between them. Commits that were made while the follower was busy come as
 /// one step. There is no log of changes: a step is a difference of two snapshots, which costs what
-/// the changed pages cost, and a follower that is slow keeps one old snapshot, not a growing log.
+/// the changed pages cost (engine lsm: the changed entries), and a follower that is slow keeps one
+/// old snapshot, not a growing log.
 ///
 /// # Going on later
 ///
@@ -37,6 +35,13 @@ const COMMITS_KEPT: u64 = 1000;
 /// time.
 ///
 /// A follower without a name costs its store no commit, and cannot go on later.
+///
+/// # Engines
+///
+/// Both engines are followed with the same meaning. A store of the tree engine wakes its followers
+/// in whatever process a commit is made. A store of the lsm engine is open in one process at a
+/// time, so its followers are woken by that one; what was committed by processes that had it open
+/// since then comes with the first step after the store was opened.
 ///
 /// ```
 /// # fn main() -> hedgerow::Result<()> {
@@ -58,19 +63,23 @@ const COMMITS_KEPT: u64 = 1000;
 /// assert!(matches!(change, Change::Added { key, .. } if key == b"pear"));
 /// # Ok(()) }
 /// ```
-pub struct Follow {
-    store: Store,
+pub struct Follow<S: Followed = Store> {
+    store: S,
+    /// Its identity, once that was asked for.
+    id: Option<[u8; 16]>,
     name: Option<Name>,
     only: Option<Arc<Only>>,
     is_durable: bool,
     /// To where the consumer has come, or comes with the step that was given last.
-    base: Option<Arc<ReadTxn>>,
+    base: Option<Arc<S::Snapshot>>,
     /// To where the step leads that is given again.
-    again: Option<Arc<ReadTxn>>,
+    again: Option<Arc<S::Snapshot>>,
     /// Whether the last step has a pin that says that it is not dealt with.
     is_given: bool,
     /// The newest commit that was looked at.
     seen: u64,
+    /// What makes the next look at the store cheap.
+    trail: S::Trail,
 }
 
 /// The names of a follower's two pins.
@@ -91,16 +100,17 @@ struct Only {
     keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
 }
 
-impl std::fmt::Debug for Follow {
+impl<S: Followed> std::fmt::Debug for Follow<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Follow").field("commit", &self.commit()).finish_non_exhaustive()
     }
 }
 
-impl Follow {
-    fn new(store: &Store, name: Option<Name>) -> Self {
+impl<S: Followed> Follow<S> {
+    fn new(store: &S, name: Option<Name>) -> Self {
         Self {
             store: store.clone(),
+            id: None,
             name,
             only: None,
             is_durable: false,
@@ -108,11 +118,12 @@ impl Follow {
             again: None,
             is_given: false,
             seen: 0,
+            trail: S::Trail::default(),
         }
     }
 
     /// Begins with everything that is in the store now.
-    pub fn from_start(store: &Store) -> Self {
+    pub fn from_start(store: &S) -> Self {
         Self::new(store, None)
     }
 
@@ -120,8 +131,8 @@ impl Follow {
     ///
     /// # Errors
     /// As [`Store::begin_read`].
-    pub fn from_now(store: &Store) -> Result<Self> {
-        let base = Some(Arc::new(store.begin_read()?));
+    pub fn from_now(store: &S) -> Result<Self> {
+        let base = Some(Arc::new(store.begin()?));
         Ok(Self { base, ..Self::new(store, None) })
     }
 
@@ -130,10 +141,10 @@ impl Follow {
     ///
     /// # Errors
     /// As [`Store::read_pin`].
-    pub fn named(store: &Store, name: impl AsRef<[u8]>) -> Result<Self> {
+    pub fn named(store: &S, name: impl AsRef<[u8]>) -> Result<Self> {
         let name = Name::new(name.as_ref());
-        let base = store.read_pin(&name.base)?.map(Arc::new);
-        let again = store.read_pin(&name.next)?.map(Arc::new);
+        let base = store.find_pin(&name.base)?.map(Arc::new);
+        let again = store.find_pin(&name.next)?.map(Arc::new);
         let is_given = again.is_some();
         Ok(Self { base, again, is_given, ..Self::new(store, Some(name)) })
     }
@@ -144,16 +155,18 @@ impl Follow {
     /// [`Error::TooOld`] if that commit is not kept; [`Error::Argument`] for a mark of another
     /// store.
     pub fn resume(mut self, mark: &Mark) -> Result<Self> {
-        if mark.store != self.store.id() {
+        if mark.store != self.id()? {
             return Err(Error::argument("the mark is one of another store"));
         }
-        let is_at =
-            |txn: &Option<Arc<ReadTxn>>| txn.as_ref().is_some_and(|t| t.id() == mark.commit);
+        let is_at = |held: &Option<Arc<S::Snapshot>>| {
+            held.as_ref().is_some_and(|held| S::commit(held) == mark.commit)
+        };
         if is_at(&self.again) {
             self.base = self.again.take();
         } else if !is_at(&self.base) {
-            let newest = || self.store.newest_commit();
-            let oldest = self.base.as_ref().or(self.again.as_ref()).map_or_else(newest, |t| t.id());
+            let newest = || self.store.newest();
+            let held = self.base.as_ref().or(self.again.as_ref());
+            let oldest = held.map_or_else(newest, |held| S::commit(held));
             return Err(Error::TooOld { commit: mark.commit, oldest });
         }
         Ok(self)
@@ -181,22 +194,22 @@ impl Follow {
     /// # Errors
     /// As [`Store::begin_read`]; with a name, as [`Store::pin`]; a damaged page. It can be asked
     /// again then.
-    pub fn step(&mut self, most: Option<Duration>) -> Result<Option<Step>> {
+    pub fn step(&mut self, most: Option<Duration>) -> Result<Option<Step<S>>> {
         if let Some(new) = self.again.take() {
             let old = self.base.replace(Arc::clone(&new));
-            return Ok(Some(self.step_between(old, new)));
+            return self.step_between(old, new).map(Some);
         }
         let end = most.and_then(|most| Instant::now().checked_add(most));
         loop {
             if self.base.is_some() {
                 let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-                if !self.store.wait_for_commit(self.seen.max(self.commit()), left)? {
+                if !self.store.wait(self.seen.max(self.commit()), left)? {
                     return Ok(None);
                 }
             }
-            let new = Arc::new(self.store.begin_read()?);
-            let step = self.step_between(self.base.clone(), new);
-            if !step.is_empty()? || step.to() - self.commit() > COMMITS_KEPT {
+            let new = Arc::new(self.store.begin()?);
+            let step = self.step_between(self.base.clone(), new)?;
+            if !step.is_empty()? || step.to() - self.commit() > S::COMMITS_KEPT {
                 self.give(&step)?;
                 return Ok(Some(step));
             }
@@ -204,19 +217,31 @@ impl Follow {
         }
     }
 
-    fn step_between(&self, old: Option<Arc<ReadTxn>>, new: Arc<ReadTxn>) -> Step {
-        Step { store: self.store.id(), old, new, only: self.only.clone() }
+    fn step_between(
+        &mut self,
+        old: Option<Arc<S::Snapshot>>,
+        new: Arc<S::Snapshot>,
+    ) -> Result<Step<S>> {
+        let touched = self.store.look(&mut self.trail, old.as_deref(), &new);
+        Ok(Step { store: self.id()?, old, new, only: self.only.clone(), touched })
+    }
+
+    fn id(&mut self) -> Result<[u8; 16]> {
+        match self.id {
+            Some(id) => Ok(id),
+            None => Ok(*self.id.insert(self.store.identity()?)),
+        }
     }
 
     /// Notes that a step is given, and that all before it are dealt with.
-    fn give(&mut self, step: &Step) -> Result<()> {
+    fn give(&mut self, step: &Step<S>) -> Result<()> {
         match (&self.name, &step.old) {
-            (None, _) if self.is_durable => self.store.sync()?,
+            (None, _) if self.is_durable => self.store.flush()?,
             (None, _) => {}
-            (Some(name), None) => self.store.change_pins(&[(&name.next, Some(&step.new))])?,
+            (Some(name), None) => self.store.move_pins(&[(&name.next, Some(&step.new))])?,
             (Some(name), Some(old)) => {
                 let pins = [(&*name.base, Some(&**old)), (&*name.next, Some(&*step.new))];
-                self.store.change_pins(&pins)?;
+                self.store.move_pins(&pins)?;
             }
         }
         self.is_given = self.name.is_some();
@@ -233,7 +258,7 @@ impl Follow {
         if let (Some(name), Some(base), true) = (&self.name, &self.base, self.is_given)
             && self.again.is_none()
         {
-            self.store.change_pins(&[(&name.base, Some(base)), (&name.next, None)])?;
+            self.store.move_pins(&[(&name.base, Some(base)), (&name.next, None)])?;
             self.is_given = false;
         }
         Ok(())
@@ -241,58 +266,59 @@ impl Follow {
 
     /// The number of the commit to which it has come; 0 before the first step.
     pub fn commit(&self) -> u64 {
-        self.base.as_ref().map_or(0, |base| base.id())
+        self.base.as_ref().map_or(0, |base| S::commit(base))
     }
 
     /// Forgets the follower of a name: lets the commits go that it needs. False if there is none.
     ///
     /// # Errors
     /// As [`Store::drop_pin`].
-    pub fn forget(store: &Store, name: impl AsRef<[u8]>) -> Result<bool> {
+    pub fn forget(store: &S, name: impl AsRef<[u8]>) -> Result<bool> {
         let name = Name::new(name.as_ref());
-        Ok(store.drop_pin(&name.base)? | store.drop_pin(&name.next)?)
+        Ok(store.remove_pin(&name.base)? | store.remove_pin(&name.next)?)
     }
 }
 
 /// What is different between two commits of a store; made by [`Follow::step`].
 ///
 /// It keeps both commits readable for as long as it lives, and may be sent to another thread.
-pub struct Step {
+pub struct Step<S: Followed = Store> {
     store: [u8; 16],
-    old: Option<Arc<ReadTxn>>,
-    new: Arc<ReadTxn>,
+    old: Option<Arc<S::Snapshot>>,
+    new: Arc<S::Snapshot>,
     only: Option<Arc<Only>>,
+    touched: S::Touched,
 }
 
-impl std::fmt::Debug for Step {
+impl<S: Followed> std::fmt::Debug for Step<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Step").field("from", &self.from()).field("to", &self.to()).finish()
     }
 }
 
-impl Step {
+impl<S: Followed> Step<S> {
     /// The number of the earlier commit; `None` if the step leads from an empty store.
     pub fn from(&self) -> Option<u64> {
-        self.old.as_ref().map(|old| old.id())
+        self.old.as_ref().map(|old| S::commit(old))
     }
 
     /// The number of the later commit.
     pub fn to(&self) -> u64 {
-        self.new.id()
+        S::commit(&self.new)
     }
 
     /// The store at the earlier commit.
-    pub fn before(&self) -> Option<&ReadTxn> {
+    pub fn before(&self) -> Option<&S::Snapshot> {
         self.old.as_deref()
     }
 
     /// The store at the later commit.
-    pub fn after(&self) -> &ReadTxn {
+    pub fn after(&self) -> &S::Snapshot {
         &self.new
     }
 
     /// The store at both commits, to be kept for longer than the step.
-    pub fn shared(&self) -> (Option<Arc<ReadTxn>>, Arc<ReadTxn>) {
+    pub fn shared(&self) -> (Option<Arc<S::Snapshot>>, Arc<S::Snapshot>) {
         (self.old.clone(), Arc::clone(&self.new))
     }
 
@@ -300,12 +326,10 @@ impl Step {
     /// it is one.
     ///
     /// # Errors
-    /// As [`Diff::tables`].
+    /// As [`tree::Diff::tables`](crate::tree::Diff::tables) and
+    /// [`lsm::Diff::keyspaces`](crate::lsm::Diff::keyspaces).
     pub fn tables(&self) -> Result<Vec<TableChange>> {
-        let mut tables = match &self.old {
-            Some(old) => Diff::tables(old, &self.new)?,
-            None => self.new.tables()?.into_iter().map(|t| TableChange::Added(t.name)).collect(),
-        };
+        let mut tables = S::tables(self.moments(), &self.touched)?;
         if let Some(only) = &self.only {
             tables.retain(|change| change.name() == only.table);
         }
@@ -315,22 +339,26 @@ impl Step {
     /// What is different in a table, in the order of its keys; only the keys that are followed.
     ///
     /// # Errors
-    /// As [`Diff::new`]; [`Error::Argument`] for a table that is not followed.
-    pub fn changes(&self, table: impl AsRef<[u8]>) -> Result<Diff<'_>> {
+    /// As [`tree::Diff::new`](crate::tree::Diff::new) and
+    /// [`lsm::Diff::new`](crate::lsm::Diff::new); [`Error::Argument`] for a table that is not
+    /// followed.
+    pub fn changes(&self, table: impl AsRef<[u8]>) -> Result<S::Changes<'_>> {
         let table = table.as_ref();
         if self.only.as_ref().is_some_and(|only| only.table != table) {
             return Err(Error::argument("another table is followed"));
         }
-        let diff = match &self.old {
-            Some(old) => Diff::new(old, &self.new, table)?,
-            None => {
-                let handle = self.new.table(table)?;
-                Diff::of_tables((&self.new, None), (&self.new, Some(handle)))?
-            }
-        };
-        let Some(only) = &self.only else { return Ok(diff) };
-        let (low, high) = &only.keys;
-        diff.within(low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice))
+        let keys = self.only.as_ref().map(|only| &only.keys);
+        S::changes(self.moments(), &self.touched, table, keys)
+    }
+
+    /// The store at both commits.
+    fn moments(&self) -> (Option<&S::Snapshot>, &S::Snapshot) {
+        (self.old.as_deref(), &self.new)
+    }
+
+    /// What a table of the later commit is like.
+    pub(super) fn form(&self, table: &[u8]) -> Result<super::followed::Form> {
+        S::form(&self.new, table)
     }
 
     /// Where a follower has come that has dealt with this step.

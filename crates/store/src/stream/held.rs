@@ -117,6 +117,10 @@ impl<S: Snapshot> Pair<S> {
         self.item.value()
     }
 
+    pub(super) fn snapshot(&self) -> &S {
+        &self.snapshot
+    }
+
     /// A copy of key and value.
     pub fn to_owned(&self) -> (Vec<u8>, Vec<u8>) {
         (self.key().to_vec(), self.value().to_vec())

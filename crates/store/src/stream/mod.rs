@@ -10,6 +10,8 @@
 //! | batches | [`Scan::batches`] | many pairs in one piece of memory | one copy |
 //! | asynchronous | [`Scan::stream`] | batches, read by another thread | one copy, a hop a batch |
 //!
+//! [`Scan::groups`] gives keys with all of their values, in tables with duplicates.
+//!
 //! A held snapshot keeps pages from being used again. Therefore an owned stream can
 //! [renew](Renewal) its snapshot while it is read, and [give it back](Scan::park_after) when nobody
 //! asks for the next pair; it goes on after the last pair that it gave, counting duplicates, so
@@ -39,6 +41,8 @@
 
 mod batch;
 mod follow;
+mod followed;
+mod groups;
 mod held;
 mod join;
 mod lsm;
@@ -58,6 +62,8 @@ mod tests;
 
 pub use batch::{Batch, Batches};
 pub use follow::{Follow, Mark, Step};
+pub use followed::{AsChange, Followed};
+pub use groups::{Group, GroupValue, GroupValues, Groups};
 pub use held::{Pair, Run, Value};
 pub use join::{Input, Join, Joined, Kind};
 pub use lsm::LsmWalk;

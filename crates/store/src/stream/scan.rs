@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::Batches;
+use super::groups::Groups;
 use super::pairs::Pairs;
 use super::source::{Snapshot, Source};
 use super::task::BatchStream;
@@ -259,6 +260,14 @@ impl Scan {
     /// As [`Scan::pairs`].
     pub fn pairs_of<S: Source>(&self, source: &S, snapshot: Arc<S::Snapshot>) -> Result<Pairs<S>> {
         Pairs::new(self.clone(), source.clone(), Some(snapshot))
+    }
+
+    /// The keys of a store, each with all of its values: the limit and what is skipped count keys.
+    ///
+    /// # Errors
+    /// As [`Scan::pairs`].
+    pub fn groups<S: Source>(&self, source: &S) -> Result<Groups<S>> {
+        Groups::new(self, source)
     }
 
     /// The pairs in batches of at most this many pairs, and about this many bytes.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::follow::{Follow, Mark, Step};
+use super::followed::{AsChange as _, Followed, Form};
 use crate::lsm::{Batch, Db, Readable as _};
 use crate::tree::{Change, Snapshot as _, Store, TableChange};
 use crate::{Durability, Error, Result};
@@ -14,7 +15,7 @@ const MARK_KEY: &[u8] = b"mark";
 const BATCH_BYTES: usize = 8 << 20;
 
 mod sealed {
-    use super::{Durability, Mark, Result, Step};
+    use super::{Durability, Followed, Mark, Result, Step};
 
     /// What a standby needs of an engine.
     pub trait Sealed {
@@ -22,7 +23,7 @@ mod sealed {
         /// that holds anything else.
         fn mark(&self) -> Result<Option<Mark>>;
         /// Makes a step, and notes its mark, in one commit; the first step may take several.
-        fn apply(&self, step: &Step, durability: Durability) -> Result<()>;
+        fn apply<S: Followed>(&self, step: &Step<S>, durability: Durability) -> Result<()>;
     }
 }
 
@@ -33,7 +34,7 @@ pub trait Replica: sealed::Sealed {}
 impl Replica for Store {}
 impl Replica for Db {}
 
-/// Keeps a second store like a first one of the tree engine: a warm standby on the same machine.
+/// Keeps a second store like a first one, of whatever engines: a warm standby on the same machine.
 ///
 /// The second store goes from one commit of the first to a later one, each time in a single commit,
 /// and knows to which one it has come. So it is at any time, also after a power cut of either, what
@@ -63,13 +64,15 @@ impl Replica for Db {}
 /// assert_eq!(txn.get(txn.table("fruit")?, b"pear")?.unwrap(), b"3");
 /// # Ok(()) }
 /// ```
-pub struct Standby<T: Replica> {
-    follow: Follow,
+pub struct Standby<T: Replica, S: Followed = Store> {
+    follow: Follow<S>,
     target: T,
     durability: Durability,
+    /// Whether the second store has what was given last.
+    has_last: bool,
 }
 
-impl<T: Replica + Clone> Standby<T> {
+impl<T: Replica + Clone, S: Followed> Standby<T, S> {
     /// Makes `target` keep up with `source`, from nothing or from where it has come. In `source`,
     /// two pins of this name keep what is needed: see [`Follow`].
     ///
@@ -77,12 +80,13 @@ impl<T: Replica + Clone> Standby<T> {
     /// [`Error::Argument`] if the target holds tables and is not a standby, or one of another
     /// store; [`Error::TooOld`] if the source does not keep the commit to which it has come: make a
     /// new one; those of [`Follow::named`].
-    pub fn new(source: &Store, name: impl AsRef<[u8]>, target: &T) -> Result<Self> {
+    pub fn new(source: &S, name: impl AsRef<[u8]>, target: &T) -> Result<Self> {
         let mut follow = Follow::named(source, name)?;
         if let Some(mark) = target.mark()? {
             follow = follow.resume(&mark)?;
         }
-        Ok(Self { follow, target: target.clone(), durability: Durability::Durable })
+        let (target, durability) = (target.clone(), Durability::Durable);
+        Ok(Self { follow, target, durability, has_last: true })
     }
 
     /// What a commit of the second store promises; [`Durability::Durable`] unless this says
@@ -103,16 +107,19 @@ impl<T: Replica + Clone> Standby<T> {
     /// error the standby is to be made anew.
     pub fn step(&mut self, most: Option<Duration>) -> Result<Option<u64>> {
         let Some(step) = self.follow.step(most)? else { return Ok(None) };
+        self.has_last = false;
         self.target.apply(&step, self.durability)?;
+        self.has_last = true;
         Ok(Some(step.to()))
     }
 
-    /// Lets the first store forget what was needed for the last step.
+    /// Lets the first store forget what was needed for the last step, if the second one has made
+    /// it.
     ///
     /// # Errors
     /// As [`Follow::done`].
     pub fn done(&mut self) -> Result<()> {
-        self.follow.done()
+        if self.has_last { self.follow.done() } else { Ok(()) }
     }
 }
 
@@ -141,7 +148,7 @@ impl sealed::Sealed for Store {
         }
     }
 
-    fn apply(&self, step: &Step, durability: Durability) -> Result<()> {
+    fn apply<S: Followed>(&self, step: &Step<S>, durability: Durability) -> Result<()> {
         let mut txn = self.begin_write()?;
         for change in step.tables()? {
             let name = change.name();
@@ -150,8 +157,7 @@ impl sealed::Sealed for Store {
                 txn.drop_table(name)?;
                 continue;
             }
-            let after = step.after();
-            let options = after.table_options(after.table(name)?)?;
+            let Form { options, .. } = step.form(name)?;
             let table = match txn.create_table(name, &options) {
                 // It was dropped and made anew, and all pairs of the new one come.
                 Err(Error::TableOptions { .. }) => {
@@ -162,7 +168,8 @@ impl sealed::Sealed for Store {
             };
             let has_duplicates = txn.table_info(table)?.duplicates;
             for change in step.changes(name)? {
-                match change? {
+                let change = change?;
+                match change.as_change() {
                     Change::Added { key, value } | Change::Changed { key, new: value, .. } => {
                         txn.put(table, &key.to_cow(), &value.to_cow())?;
                     }
@@ -189,7 +196,7 @@ impl sealed::Sealed for Db {
         mark.map(|mark| Mark::from_bytes(&mark)).transpose()
     }
 
-    fn apply(&self, step: &Step, durability: Durability) -> Result<()> {
+    fn apply<S: Followed>(&self, step: &Step<S>, durability: Durability) -> Result<()> {
         let marks = self.keyspace(MARK_TABLE, Default::default())?;
         let is_first = step.from().is_none();
         if is_first {
@@ -203,19 +210,20 @@ impl sealed::Sealed for Db {
         for change in step.tables()? {
             let name = change.name();
             check_name(name)?;
-            let keyspace = self.keyspace(name, Default::default())?;
             if matches!(change, TableChange::Removed(_)) {
-                batch.delete_range(&keyspace, ..)?;
+                batch.delete_range(&self.keyspace(name, Default::default())?, ..)?;
                 dropped.push(name.to_vec());
                 continue;
             }
-            let after = step.after();
-            if after.table_info(after.table(name)?)?.duplicates {
+            let Form { has_duplicates, keyspace, .. } = step.form(name)?;
+            let keyspace = self.keyspace(name, keyspace)?;
+            if has_duplicates {
                 let reason = "the second store is of the engine lsm, which has no duplicates";
                 return Err(Error::WrongTable { reason });
             }
             for change in step.changes(name)? {
-                let (key, value) = match change? {
+                let change = change?;
+                let (key, value) = match change.as_change() {
                     Change::Added { key, value } | Change::Changed { key, new: value, .. } => {
                         (key, Some(value))
                     }

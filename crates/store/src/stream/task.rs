@@ -68,12 +68,31 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 /// With the feature `futures` it is a `futures_core::Stream`.
 pub struct BatchStream {
     queue: Arc<Queue<Result<Batch>>>,
+    spare: Arc<Spare>,
+}
+
+/// Batches that the consumer has done with, whose memory the thread fills again.
+#[derive(Default)]
+struct Spare(Mutex<Vec<Batch>>);
+
+impl Spare {
+    fn lock(&self) -> MutexGuard<'_, Vec<Batch>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, batch: Batch) {
+        let mut batches = self.lock();
+        if !batch.is_empty() && batches.len() <= AHEAD {
+            batches.push(batch);
+        }
+    }
 }
 
 impl BatchStream {
     pub(super) fn new<S: Source>(batches: Batches<S>) -> Result<Self> {
         let queue = Queue::new();
-        let own = Arc::clone(&queue);
+        let (own, spare) = (Arc::clone(&queue), Arc::<Spare>::default());
+        let used = Arc::clone(&spare);
         start("hedgerow-stream", move || {
             let mut reader = Some(batches);
             while let Some(batches) = &mut reader {
@@ -85,7 +104,9 @@ impl BatchStream {
                     return;
                 }
                 drop(state);
-                let batch = batches.next();
+                let mut batch = used.lock().pop().unwrap_or_default();
+                let batch =
+                    batches.fill(&mut batch).map(|is_more| is_more.then_some(batch)).transpose();
                 let is_ended = !matches!(batch, Some(Ok(_)));
                 if is_ended {
                     // When the consumer sees the end, nothing is held any more.
@@ -97,7 +118,7 @@ impl BatchStream {
                 own.tell(state);
             }
         })?;
-        Ok(Self { queue })
+        Ok(Self { queue, spare })
     }
 
     /// The next batch, or how the task is woken when there is one.
@@ -120,6 +141,17 @@ impl BatchStream {
     /// As [`Pairs::event`](super::Pairs::event); nothing follows.
     pub async fn next_batch(&mut self) -> Result<Option<Batch>> {
         poll_fn(|context| self.poll_batch(context)).await.transpose()
+    }
+
+    /// Puts the next batch in the place of one, whose memory is filled again; false after the last
+    /// one.
+    ///
+    /// # Errors
+    /// As [`BatchStream::next_batch`].
+    pub async fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+        let Some(next) = self.next_batch().await? else { return Ok(false) };
+        self.spare.put(std::mem::replace(batch, next));
+        Ok(true)
     }
 
     /// One pair after the other.
@@ -171,7 +203,12 @@ impl PairStream {
     pub fn poll_pair(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<BatchPair>>> {
         while self.n == self.batch.len() {
             match self.batches.poll_batch(context) {
-                Poll::Ready(Some(Ok(batch))) => (self.batch, self.n) = (Arc::new(batch), 0),
+                Poll::Ready(Some(Ok(batch))) => {
+                    let used = std::mem::replace(&mut self.batch, Arc::new(batch));
+                    self.n = 0;
+                    // Unless the caller still has a pair of it.
+                    Arc::into_inner(used).into_iter().for_each(|used| self.batches.spare.put(used));
+                }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,

@@ -452,6 +452,12 @@ fn asynchronous_streams_give_all_and_let_go() {
         found.push((pair.key().to_vec(), pair.value().to_vec()));
     }
     assert_eq!(found, all);
+    let (mut stream, mut batch) = (Scan::new("t").stream(&store).unwrap(), Batch::default());
+    let mut found = Vec::new();
+    while block_on(stream.fill(&mut batch)).unwrap() {
+        found.extend(batch.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+    }
+    assert_eq!(found, all);
     let mut stream = Scan::new("t").stream(&store).unwrap();
     assert!(!block_on(stream.next_batch()).unwrap().unwrap().is_empty());
     drop((pairs, stream));

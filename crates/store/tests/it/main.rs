@@ -17,6 +17,7 @@ mod duplicates;
 mod examples;
 mod files;
 mod follow;
+mod follow_lsm;
 mod identify;
 mod large;
 mod lsm;

@@ -9,7 +9,10 @@ use crate::json;
 use crate::open::{MAIN, argument};
 use crate::output::Output;
 use crate::{input, signals};
+use hedgerow::Error;
 use hedgerow::lsm::Readable;
+use hedgerow::stream::Scan;
+use std::sync::Arc;
 
 /// `put`.
 pub(super) fn put(args: &put::Args, json: bool) -> Result<Exit, Failure> {
@@ -90,9 +93,7 @@ pub(super) fn delete(args: &delete::Args, json: bool) -> Result<Exit, Failure> {
 /// `scan`.
 pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
     if args.is_part() {
-        return Err(Failure::usage(
-            "--token and --resume are for stores of the engine tree; this one is of the engine lsm",
-        ));
+        return part(args, json);
     }
     let db = read(&args.table.store)?;
     let space = keyspace(&db, &args.table.table)?;
@@ -110,6 +111,29 @@ pub(super) fn scan(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
     }
     printer.finish()?;
     Ok(Exit::Done)
+}
+
+/// A part of a scan, of which the rest can follow.
+fn part(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
+    // The first token of a store gives it an identity, which a reader cannot.
+    let is_nameless = matches!(read(&args.table.store)?.id(), Err(Error::Argument { .. }));
+    if is_nameless {
+        let db = open(&args.table.store)?;
+        db.id()?;
+        db.close()?;
+    }
+    let db = Arc::new(read(&args.table.store)?);
+    let scan = match &args.resume {
+        Some(token) => Scan::resume(token, &db)?,
+        None => {
+            let name = &args.table.table;
+            keyspace(&db, name)?;
+            let scan = Scan::new(&name.0).range(args.range.bytewise_keys(args.formats.key())?);
+            let scan = if args.reverse { scan.reverse() } else { scan };
+            if args.keys_only { scan.keys_only() } else { scan }
+        }
+    };
+    scan::print_part(scan, &db, args, json)
 }
 
 /// `count`.

@@ -3,6 +3,7 @@
 mod entries;
 mod fill;
 mod html;
+mod pins;
 mod portable;
 mod salvage;
 mod whole;
@@ -43,9 +44,9 @@ pub(crate) fn run(command: Command, json: bool) -> Result<Exit, Failure> {
             "a maximum size is for stores of the engine tree; this one is of the engine lsm",
         )),
         Command::Compact(args) => whole::compact(&args, json),
-        Command::Pin(_) | Command::Diff(_) | Command::Follow(_) => Err(Failure::usage(
-            "pins are for stores of the engine tree; this one is of the engine lsm",
-        )),
+        Command::Pin(args) => pins::pin(&args, json),
+        Command::Diff(args) => pins::diff(&args, json),
+        Command::Follow(args) => pins::follow(&args, json),
         Command::Dump(args) => portable::dump(&args, json),
         Command::Load(args) => portable::load(&args, json),
         Command::Convert(args) => super::convert::run(args, json),

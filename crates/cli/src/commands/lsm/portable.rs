@@ -42,7 +42,7 @@ pub(super) fn dump(args: &dump::Args, json: bool) -> Result<Exit, Failure> {
             let (key, value) = entry?;
             dump.entry(&key, &value)?;
         }
-        dump.end();
+        dump.end()?;
     }
     dump.finish()?;
     Ok(Exit::Done)

@@ -1,13 +1,14 @@
 //! Stores as a whole: create, tables, stat, check, compact, copy.
 
 use std::path::Path;
+use std::time::Duration;
 
 use hedgerow::Error;
 use hedgerow::lsm::{CheckReport, Db, DbStat, KeyspaceOptions, Options, Readable, Reader};
 use serde_json::{Value, json};
 
 use super::super::{check, compact, copy, create, stat, tables};
-use super::{html, keyspace, only_plain, open, read};
+use super::{html, keyspace, only_plain, open, pins, read};
 use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
@@ -136,6 +137,8 @@ fn stat_json(path: &Path, stat: &DbStat, tables: &[Value]) -> Value {
         "log_bytes": stat.log_bytes,
         "memtable_bytes": stat.memory.memtables,
         "last_seq": stat.last_seq,
+        "pins": stat.pins.iter().map(pins::json).collect::<Vec<_>>(),
+        "kept_entries": stat.kept_entries,
         "levels": levels,
         "tables": tables,
     })
@@ -156,6 +159,11 @@ fn print_stat(
     writeln!(out, "    log         {} that no table holds yet", stat.log_bytes)?;
     writeln!(out, "in memory       {} bytes not in tables yet", stat.memory.memtables)?;
     writeln!(out, "operations      {}", stat.last_seq)?;
+    if !stat.pins.is_empty() {
+        let kept = stat.kept_entries;
+        writeln!(out, "pins            {}, {kept} entries of tables kept", stat.pins.len())?;
+        stat.pins.iter().try_for_each(|pin| writeln!(out, "  {}", pins::line(pin)))?;
+    }
     for (number, level) in stat.levels.iter().enumerate().filter(|(_, level)| level.tables > 0) {
         writeln!(
             out,
@@ -238,6 +246,12 @@ pub(super) fn copy(args: &copy::Args, json: bool) -> Result<Exit, Failure> {
     }
     if args.to == Path::new("-") {
         return Err(Failure::usage("a store of the engine lsm is a directory: give one"));
+    }
+    if let Some(name) = &args.follow {
+        let db = open(&args.store)?;
+        let copied = copy::keep_up(&db, args, (name, Some(Duration::ZERO)), json)?;
+        db.close()?;
+        return Ok(copied);
     }
     let db = read(&args.store)?;
     let progress = Progress::new("copying", Unit::Bytes, Some(0));

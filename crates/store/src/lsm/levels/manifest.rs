@@ -9,7 +9,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::version::{Edit, Sealed, Version};
+use super::version::{Edit, Pinned, Sealed, Version};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::lsm::files::{Directory, Name};
@@ -52,6 +52,11 @@ const REMOVE_SEGMENT: u8 = 6;
 const FLUSHED: u8 = 7;
 const NEXT_FILE: u8 = 8;
 const MOVE_TABLE: u8 = 9;
+const SET_PIN: u8 = 10;
+const DROP_PIN: u8 = 11;
+
+/// There may be pins.
+const FEATURE_PINS: u64 = 1;
 
 fn push_identity(bytes: &mut Vec<u8>, identity: &Identity) {
     varint::push(bytes, u64::from(identity.number));
@@ -106,6 +111,15 @@ fn push_edit(bytes: &mut Vec<u8>, edit: &Edit) {
         Edit::RemoveSegment { number } => plain(bytes, REMOVE_SEGMENT, u64::from(*number)),
         Edit::Flushed { seq } => plain(bytes, FLUSHED, *seq),
         Edit::NextFile { number } => plain(bytes, NEXT_FILE, u64::from(*number)),
+        Edit::SetPin { name, pinned } => {
+            bytes.push(SET_PIN);
+            varint::push_bytes(bytes, name);
+            [pinned.seq, pinned.created].iter().for_each(|&n| varint::push(bytes, n));
+        }
+        Edit::DropPin { name } => {
+            bytes.push(DROP_PIN);
+            varint::push_bytes(bytes, name);
+        }
     }
 }
 
@@ -127,6 +141,11 @@ fn edit(reader: &mut Reader<'_>) -> Option<Edit> {
         REMOVE_SEGMENT => Edit::RemoveSegment { number: reader.number_u32()? },
         FLUSHED => Edit::Flushed { seq: reader.number()? },
         NEXT_FILE => Edit::NextFile { number: reader.number_u32()? },
+        SET_PIN => {
+            let (name, seq) = (reader.bytes()?.to_vec(), reader.number()?);
+            Edit::SetPin { name, pinned: Pinned { seq, created: reader.number()? } }
+        }
+        DROP_PIN => Edit::DropPin { name: reader.bytes()?.to_vec() },
         _ => return None,
     })
 }
@@ -162,13 +181,19 @@ fn record_at(bytes: &[u8], salt: u64, offset: usize) -> Option<usize> {
     (sum == u32_at(header, RECORD_SUM_OFFSET)).then_some(len)
 }
 
-fn header(salt: u64, store: u64, is_backup: bool) -> [u8; HEADER_BYTES] {
+/// What a manifest of this version needs of its readers.
+fn features(version: &Version) -> u64 {
+    if version.pins.is_empty() { 0 } else { FEATURE_PINS }
+}
+
+fn header(salt: u64, version: &Version, is_backup: bool) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);
     put_u32(&mut header, VERSION_OFFSET, VERSION);
     put_u64(&mut header, SALT_OFFSET, salt);
+    put_u64(&mut header, FEATURES_OFFSET, features(version));
     header[BACKUP_OFFSET] = u8::from(is_backup);
-    put_u64(&mut header, STORE_OFFSET, store);
+    put_u64(&mut header, STORE_OFFSET, version.store);
     let sum = crc32c(0, &header[..HEADER_SUM_OFFSET]);
     put_u32(&mut header, HEADER_SUM_OFFSET, sum);
     header
@@ -188,7 +213,7 @@ fn read_header(path: &Path, bytes: &[u8]) -> Result<u64> {
         return Err(Error::corrupt_at(path, 0, "the checksum of the manifest's header is wrong"));
     }
     let (version, features) = (u32_at(bytes, VERSION_OFFSET), u64_at(bytes, FEATURES_OFFSET));
-    if version != VERSION || features != 0 {
+    if version != VERSION || features & !FEATURE_PINS != 0 {
         let reason = format!("format version {version}, features {features:x}");
         return Err(Error::Unsupported { path: path.to_path_buf(), reason });
     }
@@ -257,7 +282,8 @@ fn replay(
     let is_whole = at > HEADER_BYTES
         && (at + 1..bytes.len()).all(|later| record_at(bytes, salt, later).is_none());
     let begun = HEADER_BYTES + record_at(bytes, salt, HEADER_BYTES).unwrap_or(0);
-    let extent = Extent { salt, end: at as u64, begun: begun as u64 };
+    let features = u64_at(bytes, FEATURES_OFFSET);
+    let extent = Extent { salt, end: at as u64, begun: begun as u64, features };
     let is_open = at == bytes.len() && bytes[BACKUP_OFFSET] == 0;
     match is_whole {
         true => Ok((version, is_open.then_some(extent))),
@@ -272,6 +298,8 @@ pub(crate) struct Extent {
     pub(crate) end: u64,
     /// How long it was when it was new.
     begun: u64,
+    /// What its header asks of readers.
+    features: u64,
 }
 
 /// The manifest that edits are added to.
@@ -329,6 +357,12 @@ impl Manifest {
         Ok(())
     }
 
+    /// Whether edits that lead to this version can be added: its header says what they need, and
+    /// nothing else.
+    pub(crate) fn takes(&self, next: &Version) -> bool {
+        self.extent.features == features(next)
+    }
+
     /// Whether it should be written anew, since most of it is history.
     pub(crate) fn is_long(&self) -> bool {
         self.extent.end >= (self.extent.begun * GROWTH).max(GROWTH_BYTES_MIN)
@@ -340,8 +374,7 @@ pub(crate) struct Draft {
     directory: Arc<Directory>,
     path: PathBuf,
     file: Arc<dyn DataFile>,
-    salt: u64,
-    len: u64,
+    extent: Extent,
 }
 
 impl Draft {
@@ -353,11 +386,12 @@ impl Draft {
         let directory = Arc::clone(version.directory());
         let (path, file) = Self::make(&directory)?;
         let record = record(salt, HEADER_BYTES as u64, &version.edits())?;
-        let header = header(salt, version.store, is_backup);
+        let header = header(salt, version, is_backup);
         let written = file.write_at(&[IoSlice::new(&header), IoSlice::new(&record)], 0);
         written.map_err(|e| Error::io("write to", &path, e))?;
-        let len = (HEADER_BYTES + record.len()) as u64;
-        Ok(Self { directory, path, file, salt, len })
+        let end = (HEADER_BYTES + record.len()) as u64;
+        let extent = Extent { salt, end, begun: end, features: features(version) };
+        Ok(Self { directory, path, file, extent })
     }
 
     /// Makes the file. One that is there already keeps its name throughout: it says that what is
@@ -394,11 +428,11 @@ impl Draft {
     /// # Errors
     /// As [`Manifest::create`].
     pub(crate) fn take_place(self) -> Result<Manifest> {
-        let Self { directory, path: new, file, salt, len } = self;
+        let Self { directory, path: new, file, extent } = self;
         let path = directory.file(Name::Manifest);
         directory.system.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         directory.sync()?;
-        Ok(Manifest { path, file, extent: Extent { salt, end: len, begun: len } })
+        Ok(Manifest { path, file, extent })
     }
 }
 

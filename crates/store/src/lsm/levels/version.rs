@@ -144,6 +144,23 @@ pub(crate) enum Edit {
     NextFile {
         number: u32,
     },
+    /// A commit stays readable under a name; one that was kept under it before is let go.
+    SetPin {
+        name: Vec<u8>,
+        pinned: Pinned,
+    },
+    DropPin {
+        name: Vec<u8>,
+    },
+}
+
+/// A commit that stays readable under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pinned {
+    /// The last sequence number of it.
+    pub(crate) seq: u64,
+    /// When it got its name: seconds since 1970.
+    pub(crate) created: u64,
 }
 
 /// Which tables and segments there are.
@@ -162,6 +179,8 @@ pub(crate) struct Version {
     pub(crate) next_file: u32,
     /// Tells stores apart, checkpoints among them; other copies have the same.
     pub(crate) store: u64,
+    /// Merges keep what these see.
+    pub(crate) pins: BTreeMap<Vec<u8>, Pinned>,
 }
 
 /// An edit that does not fit the version.
@@ -180,6 +199,7 @@ impl Version {
             flushed: 0,
             next_file: 1,
             store: 0,
+            pins: BTreeMap::new(),
         }
     }
 
@@ -333,6 +353,10 @@ impl Version {
             }
             Edit::Flushed { seq } => self.flushed = self.flushed.max(*seq),
             Edit::NextFile { number } => self.next_file = self.next_file.max(*number),
+            Edit::SetPin { name, pinned } => drop(self.pins.insert(name.clone(), *pinned)),
+            Edit::DropPin { name } => {
+                self.pins.remove(name).ok_or("a pin is dropped that is not there")?;
+            }
         }
         Ok(())
     }
@@ -370,6 +394,14 @@ impl Version {
 
     /// Edits that make this version of an empty one.
     pub(crate) fn edits(&self) -> Vec<Edit> {
+        let mut edits = self.file_edits();
+        let pins = self.pins.iter();
+        edits.extend(pins.map(|(name, &pinned)| Edit::SetPin { name: name.clone(), pinned }));
+        edits
+    }
+
+    /// Edits that make this version of an empty one, but for the pins, which a copy does not have.
+    pub(crate) fn file_edits(&self) -> Vec<Edit> {
         let mut edits =
             vec![Edit::NextFile { number: self.next_file }, Edit::Flushed { seq: self.flushed }];
         for (number, segment) in &self.segments {

@@ -25,6 +25,12 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All that is here, with its place: the segment, and the offset in it.
+    pub(crate) fn all(&self) -> (u32, u64, Arc<Vec<u8>>) {
+        let tail = self.lock();
+        (tail.segment, tail.offset, tail.bytes())
+    }
+
     /// `len` bytes from a place on, if they are here; otherwise they stand in the segment.
     pub(crate) fn get(&self, segment: u32, offset: u64, len: usize) -> Option<Vec<u8>> {
         let tail = self.lock();

@@ -387,6 +387,16 @@ impl Groups {
         Ok((offset - self.buffer_offset) as usize)
     }
 
+    /// How long the next group says it is; 0 if there is none.
+    pub(crate) fn next_len(&mut self) -> Result<u64> {
+        if self.end - self.at < GROUP_HEADER_BYTES as u64 {
+            return Ok(0);
+        }
+        let from = self.load(self.at, GROUP_HEADER_BYTES)?;
+        let header = &self.buffer[from..from + GROUP_HEADER_BYTES];
+        Ok(group_len(header, self.end - self.at).unwrap_or(0))
+    }
+
     /// The next group; `None` at the end, and where what follows is no group.
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
         let at = self.at;

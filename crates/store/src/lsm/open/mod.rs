@@ -129,6 +129,8 @@ impl Options {
         let Opened { recovery, version, manifest, segment, at, next_seq } = begin(recovery)?;
         let Recovery { buffer, frozen, warm, last_seq, .. } = recovery;
         let (active, next_file) = (Arc::clone(&buffer), version.next_file);
+        let clock = Clock::new(last_seq, next_file);
+        version.pins.values().for_each(|pinned| clock.pin_at(pinned.seq));
         let current = Current { active, frozen, version: Arc::new(version) };
         let is_on = directory.system.flushes_in_background();
         let window_bytes = directory.budget.written_bytes();
@@ -144,7 +146,7 @@ impl Options {
             logs: Logs::new(writer, warm),
             current: RwLock::new(Arc::new(current)),
             manifest: Mutex::new(manifest),
-            clock: Clock::new(last_seq, next_file),
+            clock,
             health: Health::default(),
             background: Background::new(is_on),
             turns: Turns::default(),

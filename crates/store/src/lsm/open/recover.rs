@@ -15,7 +15,7 @@ use crate::lsm::engine::FROZEN_MAX;
 use crate::lsm::files::Name;
 use crate::lsm::levels::manifest::Extent;
 use crate::lsm::levels::run::{self, Output, Rules};
-use crate::lsm::levels::version::{Edit, Sealed, Segment, Version};
+use crate::lsm::levels::version::{Edit, Pinned, Sealed, Segment, Version};
 use crate::lsm::log::pending::Remains;
 use crate::lsm::log::wal::{Closed, Groups, HEADER_BYTES, Identity, PREFETCH_BYTES, Stretch};
 use crate::lsm::log::warm::Warm;
@@ -164,7 +164,19 @@ impl<'o> Recovery<'o> {
             }
         }
         self.replay.order(Arc::clone(&self.buffer));
-        self.replay.settle()
+        self.replay.settle()?;
+        self.check_pins()
+    }
+
+    /// What has a name was on stable storage before it got it.
+    fn check_pins(&self) -> Result<()> {
+        let is_lost = |pinned: &Pinned| pinned.seq > self.last_seq;
+        if !self.version.pins.values().any(is_lost) {
+            return Ok(());
+        }
+        let path = self.version.directory().file(Name::Manifest);
+        let what = "a pin names a commit that neither tables nor the log hold";
+        Err(Error::corrupt_at(&path, 0, what))
     }
 
     /// Reads a segment; returns what the next one must begin with, unless nothing of this one
@@ -365,6 +377,17 @@ impl<'o> Recovery<'o> {
         }
     }
 
+    /// What readers will see: the commits that are kept under a name, and what there is.
+    fn readers(&self) -> Vec<u64> {
+        let pins = self.version.pins.values().map(|pinned| pinned.seq);
+        // While the log is being read, of later commits nothing is in memory.
+        let read = pins.filter(|&seq| seq < self.last_seq);
+        let mut readers: Vec<u64> = read.chain([self.last_seq]).collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers
+    }
+
     /// Writes the oldest buffer to a table.
     fn write_table(&mut self) -> Result<()> {
         self.replay.settle()?;
@@ -372,7 +395,7 @@ impl<'o> Recovery<'o> {
         let next_file = AtomicU32::new(self.next_file);
         let output = Output {
             version: &self.version,
-            rules: Rules { snapshots: vec![self.last_seq], is_last: false },
+            rules: Rules { snapshots: self.readers(), is_last: false },
             table_bytes: u64::MAX,
             number: &|| next_file.fetch_add(1, Ordering::Relaxed),
             may_share: false,

@@ -172,6 +172,11 @@ impl Part {
         Self { view, keyspace, from, to, with_values: true }
     }
 
+    /// The keys that a view has between two full keys of a keyspace.
+    pub(crate) fn keys_between(view: View, keyspace: u32, (from, to): (Vec<u8>, Vec<u8>)) -> Self {
+        Self { view, keyspace, from, to, with_values: false }
+    }
+
     /// The full keys from which on it reaches, and before which it ends.
     pub(crate) fn bounds(&self) -> (&[u8], &[u8]) {
         (&self.from, &self.to)

@@ -43,6 +43,17 @@ impl Snapshot {
         let seq = inner.clock.pin();
         Self { inner, seq }
     }
+
+    /// Of a commit that something else keeps.
+    pub(crate) fn at(inner: &Arc<Inner>, seq: u64) -> Self {
+        inner.clock.pin_at(seq);
+        Self { inner: Arc::clone(inner), seq }
+    }
+
+    /// Whether it is one of this open store.
+    pub(crate) fn is_of(&self, inner: &Arc<Inner>) -> bool {
+        Arc::ptr_eq(&self.inner, inner)
+    }
 }
 
 impl Snapshot {

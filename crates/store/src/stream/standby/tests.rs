@@ -138,3 +138,72 @@ fn only_a_standby_or_an_empty_store_is_taken() {
     assert!(matches!(refused, Err(Error::Argument { .. })));
     assert_eq!(of_tree(&third), []);
 }
+
+/// A batch of an lsm store, which may drop keyspaces and make them anew.
+fn write_lsm(db: &Db, r: u64) {
+    let name = format!("table {}", r % 4);
+    if (r >> 8).is_multiple_of(12) {
+        db.drop_keyspace(&name).unwrap();
+    }
+    let keyspace = db.keyspace(&name, Default::default()).unwrap();
+    let mut batch = Batch::new();
+    for n in 0..(r >> 16) % 12 {
+        let r = mix(r.wrapping_add(n));
+        let (key, value) = (format!("{:03}", r % 200), format!("{}", (r >> 20) % 50));
+        match (r >> 32) % 3 {
+            0 => batch.delete(&keyspace, key.as_bytes()).unwrap(),
+            _ => batch.put(&keyspace, key.as_bytes(), value.as_bytes()).unwrap(),
+        }
+    }
+    db.write_with(batch, Durability::None).unwrap();
+}
+
+#[test]
+fn a_log_structured_store_is_kept_up_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("first");
+    let open = || Options::new().create(true).memtable_bytes(1 << 14).open(&path).unwrap();
+    let mut first = open();
+    let tree = Store::create(folder.path().join("tree")).unwrap();
+    let lsm = Options::new().create(true).open(folder.path().join("lsm")).unwrap();
+    let to_tree = |first: &Db| Standby::new(first, "t", &tree).unwrap();
+    let to_lsm = |first: &Db| Standby::new(first, "l", &lsm).unwrap();
+    let mut standbys = (to_tree(&first), to_lsm(&first));
+    for round in 0..300_u64 {
+        let r = mix(round);
+        (0..r % 4).for_each(|n| write_lsm(&first, mix(r + n)));
+        standbys.0.step(NOW).unwrap();
+        standbys.1.step(NOW).unwrap();
+        let now = of_lsm(&first);
+        assert!(of_tree(&tree) == now && of_lsm(&lsm) == now, "round {round}");
+        if (r >> 20).is_multiple_of(20) {
+            if (r >> 30).is_multiple_of(2) {
+                standbys.0.done().unwrap();
+            }
+            drop((standbys, first));
+            first = open();
+            standbys = (to_tree(&first), to_lsm(&first));
+        }
+    }
+    assert!(lsm.check().unwrap().is_sound() && first.check().unwrap().is_sound());
+}
+
+/// Hunts for a first store that forgets what the second one has not got.
+#[test]
+fn a_step_that_failed_is_not_dealt_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |name: &str| Store::create(folder.path().join(name)).unwrap();
+    let (first, second) = (create("first"), create("second"));
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    standby.step(NOW).unwrap();
+    for round in 0..40 {
+        write(&first, mix(round), false);
+    }
+    second.interrupt().set(true);
+    assert!(matches!(standby.step(NOW), Err(Error::Interrupted)));
+    second.interrupt().set(false);
+    standby.done().unwrap();
+    let mut standby = Standby::new(&first, "s", &second).unwrap();
+    while standby.step(NOW).unwrap().is_some() {}
+    assert!(of_tree(&second) == of_tree(&first));
+}

@@ -43,8 +43,8 @@ const LSM: &[&[&str]] = &[
     &["background", "commit", "engine"],
     &["open/recover", "read/snapshot", "stat"],
     &["db"],
-    &["catalog", "checkpoint", "commit/asking", "commit/transaction", "open"],
-    &["backup", "open/reader", "salvage"],
+    &["catalog", "checkpoint", "commit/asking", "commit/transaction", "open", "pins"],
+    &["backup", "diff", "open/reader", "salvage"],
 ];
 
 const LIBRARY: &str = "crates/store/src/";

@@ -1,0 +1,155 @@
+//! Files of columns give back what went in, and no damage is taken for what went in.
+
+use std::io::Cursor;
+
+use clap::Parser;
+
+use super::*;
+use crate::codec::FormatArgs;
+use crate::portable::{BadInput, Event, Fields, Portable};
+
+const FORMATS: [Portable; 2] = [Portable::Arrow, Portable::Parquet];
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+#[derive(Parser)]
+struct Formats {
+    #[command(flatten)]
+    formats: FormatArgs,
+}
+
+fn formats(arguments: &[&str]) -> FormatArgs {
+    Formats::parse_from(std::iter::once(&"test").chain(arguments)).formats
+}
+
+fn written(portable: Portable, arguments: &[&str], entries: &[Pair]) -> Result<Vec<u8>, String> {
+    let (mut writer, mut out) = (Writer::new(portable, b"t\xff", formats(arguments))?, Vec::new());
+    for (key, value) in entries {
+        writer.entry(key, value, &mut out)?;
+    }
+    writer.finish(&mut out).map(|()| out)
+}
+
+fn read(portable: Portable, arguments: &[&str], file: &[u8]) -> Result<Vec<Pair>, BadInput> {
+    let input = Input::Other(Box::new(Cursor::new(file.to_vec())));
+    let mut reader = Reader::new(input, portable, formats(arguments), &Fields::default());
+    let (mut entries, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
+    while reader.next(&mut key, &mut value)? == Event::Entry {
+        entries.push((key.clone(), value.clone()));
+    }
+    Ok(entries)
+}
+
+/// Random bytes, some of them none; some keys are there twice.
+fn entries(seed: u64, count: usize) -> Vec<Pair> {
+    let mut state = seed;
+    let mut next = |end: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % end
+    };
+    let mut bytes = |len: u64| (0..next(len)).map(|_| next(256) as u8).collect::<Vec<u8>>();
+    let mut entries: Vec<Pair> = (0..count).map(|_| (bytes(9), bytes(60))).collect();
+    let again = entries.iter().take(count / 4).map(|pair| (pair.0.clone(), b"again".to_vec()));
+    let again: Vec<Pair> = again.collect();
+    entries.extend(again);
+    entries.sort();
+    entries
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    for portable in FORMATS {
+        for count in [0, 1, 100, 40_000] {
+            let entries = entries(count as u64, count);
+            for arguments in [&[][..], &["--format", "text"], &["--value-format", "hex"]] {
+                let file = written(portable, arguments, &entries).unwrap();
+                assert!(read(portable, arguments, &file).unwrap() == entries, "{portable:?}");
+            }
+        }
+        let long = vec![(vec![1; 100], vec![2; 9 << 20]), (vec![3], vec![])];
+        let file = written(portable, &[], &long).unwrap();
+        assert!(read(portable, &[], &file).unwrap() == long);
+    }
+}
+
+#[test]
+fn numbers_have_columns_of_their_own() {
+    use hedgerow::key::KeyCode;
+    let encoded = |n: i64, f: f64| {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        <i64 as KeyCode>::encode(n, &mut key);
+        <f64 as KeyCode>::encode(f, &mut value);
+        (key, value)
+    };
+    let entries: Vec<Pair> = [(i64::MIN, -0.5), (-1, f64::INFINITY), (0, 0.1), (7, -1e300)]
+        .map(|(n, f)| encoded(n, f))
+        .into();
+    let arguments = ["--key-format", "i64", "--value-format", "f64"];
+    for portable in FORMATS {
+        let file = written(portable, &arguments, &entries).unwrap();
+        assert_eq!(read(portable, &arguments, &file).unwrap(), entries);
+        // The types of the columns say it as well.
+        assert_eq!(read(portable, &[], &file).unwrap(), entries);
+        let wrong = written(portable, &["--format", "u32"], &entries).unwrap_err();
+        assert!(wrong.contains("no u32"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_stream_of_arrow_is_read_as_well() {
+    use arrow_array::{ArrayRef, Int16Array, RecordBatch, StringArray};
+    use std::sync::Arc;
+    let key: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let value: ArrayRef = Arc::new(Int16Array::from(vec![Some(-1), None]));
+    let batch = RecordBatch::try_from_iter([("key", key), ("value", value)]).unwrap();
+    let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    stream.write(&batch).unwrap();
+    let bad = read(Portable::Arrow, &[], &stream.into_inner().unwrap()).unwrap_err();
+    assert_eq!(bad.line, 2);
+    assert!(bad.reason.contains("column \"value\": there is no value"), "{}", bad.reason);
+}
+
+#[test]
+fn the_columns_that_are_wanted_are_named() {
+    use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+    use std::sync::Arc;
+    let column: ArrayRef = Arc::new(BooleanArray::from(vec![true]));
+    for (names, wanted) in [
+        (["key", "v"], "holds neither bytes nor text nor numbers"),
+        (["k", "value"], "a column \"key\" is wanted, and there is none; the columns are \"k\""),
+    ] {
+        let columns = names.map(|name| (name, Arc::clone(&column)));
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        file.write(&batch).unwrap();
+        let bad = read(Portable::Arrow, &[], &file.into_inner().unwrap()).unwrap_err();
+        assert!(bad.reason.contains(wanted), "{}", bad.reason);
+    }
+    for portable in FORMATS {
+        for nonsense in [&b""[..], b"PAR1", b"ARROW1\0\0", &[0xff; 100]] {
+            assert!(read(portable, &[], nonsense).is_err(), "{portable:?}");
+        }
+    }
+}
+
+#[test]
+fn no_damage_is_taken_for_what_went_in() {
+    let entries = entries(5, 30);
+    for portable in FORMATS {
+        let file = written(portable, &[], &entries).unwrap();
+        for at in 0..file.len() {
+            for bit in [1, 0x80] {
+                let mut damaged = file.clone();
+                damaged[at] ^= bit;
+                // The crates of the formats may panic; that is no wrong answer.
+                let read = std::panic::catch_unwind(|| read(portable, &[], &damaged));
+                let Ok(Ok(found)) = read else { continue };
+                assert!(found == entries, "{portable:?}, byte {at}");
+            }
+        }
+        for len in 0..file.len() {
+            let read = std::panic::catch_unwind(|| read(portable, &[], &file[..len]));
+            assert!(!matches!(read, Ok(Ok(_))), "{portable:?}, {len} bytes");
+        }
+    }
+}
