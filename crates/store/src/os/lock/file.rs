@@ -88,7 +88,7 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
 }
 
 /// Removes a lock file whose users have a data file open that is no longer there, if that
-/// `is_gone`: those who open from now on share another one. False if it stays.
+/// `is_gone`: from now on openers share another one. False if it stays.
 ///
 /// The file is locked as by an opener meanwhile. So nobody makes the data file at the same time, and
 /// whoever waits to open finds out that it opened a file that was removed.
