@@ -90,8 +90,8 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
 /// Removes a lock file whose users have a data file open that is no longer there, if that
 /// `is_gone`: from now on openers share another one. False if it stays.
 ///
-/// The file is locked as by an opener meanwhile. So nobody makes the data file at the same time, and
-/// whoever waits to open finds out that it opened a file that was removed.
+/// The file is locked as by an opener meanwhile. So nobody makes the data file at the same time,
+/// and whoever waits to open finds out that it opened a file that was removed.
 pub(in super::super) fn discard(path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
     let file = match unix::open_regular(path, OFlags::RDWR | OFlags::NOFOLLOW, 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
