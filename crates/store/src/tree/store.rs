@@ -110,7 +110,7 @@ impl Inner {
             combiner: Combiner::new(),
             meta_turn: Mutex::new(false),
             flusher: Flusher::default(),
-            hints: Hints { unsynced: unsynced.into(), ..Hints::default() },
+            hints: Hints { unsynced: AtomicBool::new(unsynced), ..Hints::default() },
             readers: Mutex::new(Readers { newest: Arc::new(newest), rested: Vec::new() }),
             poison: OnceLock::new(),
             lock,
