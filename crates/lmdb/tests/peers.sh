@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs programs of others on LMDB as Debian packages it and on this library, and compares what they
 # print: LMDB's own test programs, compiled against our header, and packaged programs that are given
-# our library through LD_LIBRARY_PATH; also the tests of heed and lmdb-go, and lmdbjava.
+# our library through LD_LIBRARY_PATH; also heed's tests and examples, lmdb-go's tests, and lmdbjava.
 #
 #     peers.sh [LIBRARY]
 #

@@ -80,6 +80,13 @@ run_sqlite_utils() {
     pytest_results "$work/sqlite-utils" tests
 }
 
+# begins ENGINE BYTES: the program has to make files of that kind, or the two runs would be one.
+begins() {
+    HEDGEROW_SQLITE_ENGINE=$1 LD_LIBRARY_PATH=$prefix/lib "$python" -c \
+        'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("create table t(a)")' "$work/$1.db"
+    [ "$(head -c 8 "$work/$1.db")" = "$2" ] || { echo "no file of $1 is made" >&2; exit 1; }
+}
+
 # compare NAME: runs run_NAME on both kinds of file.
 compare() {
     for engine in sqlite hedgerow; do
@@ -112,6 +119,8 @@ fetch sqlalchemy 2.0.43
 fetch sqlite-utils 4.2.1
 "$python" -m pip -q install "$work/django" "$work/sqlalchemy" "$work/sqlite-utils" pytest \
     pytest-xdist hypothesis cogapp mypy
+begins sqlite 'SQLite f'
+begins hedgerow HEDGEROW
 compare django
 compare sqlalchemy
 compare sqlite_utils

@@ -40,6 +40,8 @@ const LMDB: u64 = 0;
 const GROWING: u64 = 1;
 /// Locked while one opens.
 const OPENING: u64 = 2;
+/// At most this many times in a row a lock file is discarded while one opener waits for it.
+const DISCARDED_MAX: u32 = 100;
 /// The first of the bytes that openers hold, one for each process entry.
 const ALIVE: u64 = 1 << 30;
 
@@ -49,6 +51,7 @@ const ALIVE: u64 = 1 << 30;
 /// guests there.
 pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Result<Table> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+    let mut tries = 0;
     let file = loop {
         let file = match unix::open_regular(path, flags, mode) {
             Err(error) if read_only && is_denied(&error) => return guest(path),
@@ -65,10 +68,12 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
         } else if !read_only {
             bytes::lock(&file, OPENING)?;
         }
-        // It may have been discarded meanwhile.
-        if unix::is_at(&file, path)? {
+        // It may have been discarded meanwhile. A file system that does not number its files always
+        // says so.
+        if unix::is_at(&file, path)? || tries == DISCARDED_MAX {
             break file;
         }
+        tries += 1;
     };
     let is_unused = bytes::try_lock(&file, LMDB)?;
     if !is_unused {
