@@ -13,7 +13,8 @@
  * Functions return 0, a code below (negative), or a number of the system (positive: EINVAL, EACCES,
  * ENOMEM, EIO, ...). Keys and values that are handed out belong to the library and may only be
  * read: in a read transaction until it ends, in a write transaction until its next write. They
- * point into the file, and take no memory.
+ * point into the file, and take no memory. Without MDB_PREFIX_COMPRESSION they stand at even
+ * addresses, and at multiples of 8 where all keys and values of a database have such lengths.
  *
  * In a database that is created and opened with MDB_PREFIX_COMPRESSION what is handed out through a
  * cursor (keys, values of a key that has several, blocks of them) stays until the next call on that

@@ -20,6 +20,8 @@ pub struct TableSpec {
     pub duplicates: DuplicateSpec,
     /// Whether its leaves share nothing, so that keys and values are handed out in one piece.
     pub whole: bool,
+    /// Whether such leaves are those of earlier versions.
+    pub dense: bool,
     /// The keys that operations choose from.
     pub keys: Pool,
     /// The values that operations choose from; sorted by their order, if the table has duplicates.
@@ -60,6 +62,7 @@ impl TableSpec {
             .order(self.order.option())
             .duplicates_in(duplicates)
             .prefix_compression(!self.whole)
+            .aligned(!self.dense)
             .user_flags(user_flags)
     }
 
@@ -189,7 +192,11 @@ impl Config {
                 table.duplicates,
                 table.value_shape,
                 table.values.len(),
-                if table.whole { ", nothing shared" } else { "" },
+                match (table.whole, table.dense) {
+                    (false, _) => "",
+                    (true, false) => ", nothing shared",
+                    (true, true) => ", nothing shared, dense",
+                },
             ));
         }
         text
@@ -205,7 +212,10 @@ fn log_size(seed: u64) -> u64 {
 /// Lets the leaves of every third table share nothing. Chosen apart from everything else.
 fn whole(seed: u64, mut tables: Vec<TableSpec>) -> Vec<TableSpec> {
     let mut rng = Rng::new(seed, 9);
-    tables.iter_mut().for_each(|table| table.whole = rng.chance(1, 3));
+    for table in &mut tables {
+        table.whole = rng.chance(1, 3);
+        table.dense = rng.chance(1, 3);
+    }
     tables
 }
 
@@ -239,6 +249,7 @@ fn table(rng: &mut Rng, page: u32) -> TableSpec {
         order,
         duplicates,
         whole: false,
+        dense: false,
         keys: Pool::new(rng, key_shape, order, keys.min(most_keys)),
         values: Pool::new(rng, value_shape, value_order, values),
         key_shape,
@@ -276,6 +287,7 @@ fn small_table(rng: &mut Rng, page: u32) -> TableSpec {
         order,
         duplicates,
         whole: false,
+        dense: false,
         keys: Pool::new(rng, key_shape, order, keys),
         values: Pool::new(rng, value_shape, OrderKind::Bytewise, values),
         key_shape,

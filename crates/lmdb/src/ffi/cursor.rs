@@ -218,7 +218,10 @@ parts! {
         // The pages of its transaction's snapshot live until that ends or is reset: both first
         // settle its cursors, of which this is one.
         match this.look_ahead(&mut *txn) {
-            true => get_next_ahead(cursor, key, data, op),
+            true => match this.next_stored(&*txn) {
+                Some(pair) => give(key, data, pair),
+                None => get_next_ahead(cursor, key, data, op),
+            },
             false => get_next_in_group(cursor, key, data, op),
         }
     }

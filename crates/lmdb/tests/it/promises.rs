@@ -26,6 +26,11 @@ fn a_value_is_in_one_block() {
 }
 
 #[test]
+fn keys_and_values_are_aligned() {
+    holds("aligned", &[], "addresses hold");
+}
+
+#[test]
 fn misuse_is_refused() {
     holds("misuse", &[], "misuse is refused");
 }

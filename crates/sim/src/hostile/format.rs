@@ -12,6 +12,7 @@ const FIRST_CODE: usize = 0x7FF0;
 const GROUP: usize = 0x7FFE;
 const EXTENT: usize = 0x7FFF;
 const PAIRED: u8 = 8;
+const ALIGNED: u8 = 32;
 
 /// CRC-32C of the eight bytes of `seed`, followed by `bytes`.
 pub fn crc32c(seed: u64, bytes: &[u8]) -> u32 {
@@ -169,10 +170,12 @@ impl Image {
     fn widths(&self, page: u32) -> Vec<usize> {
         let start = self.start(page);
         let total = if self.number(start + 5, 1) == 1 { 4 } else { 8 };
-        match (self.number(start + 4, 1), self.number(start + 6, 1) as u8 & PAIRED) {
-            (2, 0) => vec![4, 4, total, 2],
-            (2, _) => vec![4, 4, total, total, 2],
-            _ => vec![4, 2],
+        let flags = self.number(start + 6, 1) as u8;
+        match (self.number(start + 4, 1), flags & PAIRED, flags & ALIGNED) {
+            (2, 0, _) => vec![4, 4, total, 2],
+            (2, ..) => vec![4, 4, total, total, 2],
+            (_, _, 0) => vec![4, 2],
+            _ => vec![4, 4],
         }
     }
 
@@ -181,11 +184,42 @@ impl Image {
     }
 
     fn records(&self, page: u32) -> Vec<Record> {
-        let (n, widths) = (self.count(page), self.widths(page));
+        let (n, widths, start) = (self.count(page), self.widths(page), self.start(page));
         let offsets = self.heads(page) + (widths.iter().sum::<usize>() - 2) * n;
-        let is_leaf = widths.len() == 2;
-        let record = |i| self.record(self.start(page) + self.half(offsets + 2 * i), is_leaf);
+        let slots = self.heads(page) + 4 * n;
+        let record = |i| match widths[..] {
+            [4, 4] => self.aligned_record(slots + 4 * i, start + self.half(slots + 4 * i)),
+            [_, _] => self.record(start + self.half(slots + 2 * i), true),
+            _ => self.record(start + self.half(offsets + 2 * i), false),
+        };
         (0..n).map(record).collect()
+    }
+
+    /// The record at `at` of an aligned leaf, whose slot, after the head, is at `slot`.
+    fn aligned_record(&self, slot: usize, at: usize) -> Record {
+        let bytes = [self.number(slot + 2, 1) as usize, self.number(slot + 3, 1) as usize];
+        let mut prefix = 0;
+        let [key, code] = bytes.map(|byte| match byte {
+            0..0x80 => byte,
+            0x80..0xF0 => 128 + 8 * (byte - 0x80),
+            0xF0 => {
+                prefix += 2;
+                self.half(at + prefix - 2)
+            }
+            _ => 0x7F00 + byte,
+        });
+        if prefix > 0 && key % 8 == 0 && (code >= FIRST_CODE || code % 8 == 0) {
+            prefix = 8;
+        }
+        let data = at + prefix;
+        let (key_cell, key_len) = match key {
+            FIRST_CODE.. => (Some(data), 14 + self.half(data + 12)),
+            _ => (None, key),
+        };
+        let behind = (data + key_len).next_multiple_of(2);
+        let value_cell = (code == EXTENT).then_some(behind);
+        let group = (code == GROUP).then_some(behind);
+        Record { at, data, behind, key_cell, value_cell, group, code }
     }
 
     fn length(&self, at: usize) -> (usize, usize) {
@@ -275,8 +309,9 @@ impl Image {
             fields.array(cell + 12, 2, 1);
         }
         if let Some(group) = record.group {
+            // Two bytes of zero follow in aligned leaves.
             let (count, shared) = (self.half(group), self.half(group + 2));
-            fields.array(group, 2, 3);
+            fields.array(group, 2, 4);
             if self.half(group + 4) == 0xFFFF {
                 fields.array(group + 6 + shared, 2, count.min(64));
             }

@@ -18,7 +18,7 @@ use std::sync::{OnceLock, PoisonError};
 
 use super::entry::TableInfo;
 use super::options::{Duplicates, Order, TableOptions};
-use super::order::{Form, KeyOrder};
+use super::order::{Form, KeyOrder, Leaves};
 use super::pages::Pages;
 use super::search;
 use super::tail::Tail;
@@ -32,6 +32,9 @@ const REVERSE: u8 = 1;
 const INTEGER: u8 = 2;
 const CUSTOM: u8 = 3;
 
+/// How a record tells how leaves keep keys and values.
+const LEAVES: [Leaves; 3] = [Leaves::Compressed, Leaves::Whole, Leaves::Aligned];
+
 const NAMES_AT: usize = 66;
 /// The longest name of a custom order.
 const ORDER_NAME_MAX: usize = 64;
@@ -42,7 +45,7 @@ pub(crate) struct Stored {
     order: u8,
     duplicates: u8,
     value_order: u8,
-    is_whole: bool,
+    leaves: Leaves,
     pub(crate) key_size: u32,
     pub(crate) value_size: u32,
     pub(crate) user_flags: u32,
@@ -87,7 +90,11 @@ impl Stored {
             order,
             duplicates,
             value_order,
-            is_whole: !options.prefix_compression,
+            leaves: match options.prefix_compression {
+                true => Leaves::Compressed,
+                false if options.aligned => Leaves::Aligned,
+                false => Leaves::Whole,
+            },
             key_size: 0,
             value_size: size,
             user_flags: options.user_flags,
@@ -106,7 +113,7 @@ impl Stored {
             _ => KeyOrder::Custom(std::sync::Arc::new(|a: &[u8], b: &[u8]| a.cmp(b))),
         };
         let values = self.has_duplicates().then(|| order(self.value_order));
-        Form { keys: order(self.order), values, whole: self.is_whole }
+        Form { keys: order(self.order), values, leaves: self.leaves }
     }
 
     /// Options under which the table's entries can be put in the order in which they are stored:
@@ -129,7 +136,8 @@ impl Stored {
         let size = (self.value_size != 0).then_some(self.value_size);
         let options = TableOptions::new()
             .order(keys)
-            .prefix_compression(!self.is_whole)
+            .prefix_compression(self.leaves == Leaves::Compressed)
+            .aligned(self.leaves == Leaves::Aligned)
             .user_flags(self.user_flags);
         match self.duplicates {
             0 => options,
@@ -140,13 +148,13 @@ impl Stored {
 
     /// A table of which only the flags of its pages are known. `values`: it has duplicates, which
     /// are ordered from the back or not.
-    pub(crate) fn guessed(reverse: bool, values: Option<bool>, is_whole: bool) -> Self {
+    pub(crate) fn guessed(reverse: bool, values: Option<bool>, leaves: Leaves) -> Self {
         let order = |reverse: bool| if reverse { REVERSE } else { BYTEWISE };
         Self {
             order: order(reverse),
             duplicates: u8::from(values.is_some()),
             value_order: order(values.unwrap_or_default()),
-            is_whole,
+            leaves,
             key_size: 0,
             value_size: 0,
             user_flags: 0,
@@ -167,7 +175,7 @@ impl Stored {
         out.resize(NAMES_AT, 0);
         root.encode(out);
         (out[48], out[49], out[50]) = (self.order, self.duplicates, self.value_order);
-        out[51] = self.is_whole.into();
+        out[51] = LEAVES.iter().position(|leaves| *leaves == self.leaves).unwrap_or(0) as u8;
         put_u32(out, 52, self.key_size);
         put_u32(out, 56, self.value_size);
         put_u32(out, 60, self.user_flags);
@@ -182,8 +190,7 @@ impl Stored {
         let root = Root::decode(record)?;
         let names = record.get(NAMES_AT..)?;
         let (first, second) = (usize::from(record[64]), usize::from(record[65]));
-        let known =
-            record[48] <= CUSTOM && record[49] <= 2 && record[50] <= CUSTOM && record[51] <= 1;
+        let known = record[48] <= CUSTOM && record[49] <= 2 && record[50] <= CUSTOM;
         // Only custom orders have names.
         let named = |order: u8, len: usize| order == CUSTOM || len == 0;
         let fits = named(record[48], first) && named(record[50], second);
@@ -194,7 +201,7 @@ impl Stored {
             order: record[48],
             duplicates: record[49],
             value_order: record[50],
-            is_whole: record[51] == 1,
+            leaves: *LEAVES.get(usize::from(record[51]))?,
             key_size: u32_at(record, 52),
             value_size: u32_at(record, 56),
             user_flags: u32_at(record, 60),
@@ -227,7 +234,7 @@ impl Stored {
             return Some(format!("its values take {has} bytes, not {wants}"));
         }
         // A caller that accepts keys in two pieces also accepts keys in one.
-        if asked.is_whole && !self.is_whole {
+        if asked.leaves != Leaves::Compressed && self.leaves == Leaves::Compressed {
             return Some("its keys and values share what they begin with".to_owned());
         }
         if self.user_flags != asked.user_flags {
@@ -274,7 +281,7 @@ impl Stored {
             duplicates: self.has_duplicates(),
             value_size: self.is_fixed().then_some(self.value_size),
             value_order: name_of(self.value_order, &self.value_order_name),
-            prefix_compression: !self.is_whole,
+            prefix_compression: self.leaves == Leaves::Compressed,
             user_flags: self.user_flags,
             count: root.count,
         }
@@ -399,7 +406,7 @@ impl OpenTable {
             (true, Some(order)) => Some(key_order(&order)),
             (true, None) => return Err(missing()),
         };
-        let form = Form { keys: key_order(&order), values, whole: stored.is_whole };
+        let form = Form { keys: key_order(&order), values, leaves: stored.leaves };
         let tree = Tree::new(root, form);
         let name = name.to_vec();
         let changed = false;

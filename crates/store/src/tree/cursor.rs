@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a cursor keeps the address of its leaf, argued below")]
 
 use super::catalog::OpenTable;
-use super::page::Page;
+use super::page::{Layout, Page};
 use super::pages::Pages;
 use super::path::Path;
 use super::snapshot::sealed::Sealed;
@@ -100,7 +100,11 @@ struct Leaf {
     end: *const u8,
     /// The same, but also null if keys share their ends: the usual step need not check for that.
     usual_end: *const u8,
+    /// The same, but also null in an ALIGNED leaf.
+    dense_end: *const u8,
     shared: usize,
+    /// From one group's offset to the next one's.
+    step: usize,
 }
 
 impl Leaf {
@@ -110,27 +114,41 @@ impl Leaf {
         next: std::ptr::null(),
         end: std::ptr::null(),
         usual_end: std::ptr::null(),
+        dense_end: std::ptr::null(),
         shared: 0,
+        step: 0,
     };
 
     /// On the only or last value of a group.
     #[inline(always)]
     fn at(page: Page<'_>, slot: usize) -> Self {
-        let (shared, end) = (page.shared().len(), page.offset_address(page.len()));
+        let (shared, step) = (page.shared().len(), page.step());
+        let first = page.first_offset_address();
+        let end = first.wrapping_add(step * page.len());
         let share_ends = shared > 0 && page.is_reversed();
+        let is_aligned = step == Layout::Aligned.step();
         Self {
             base: page.address(),
             size: page.bytes().len(),
-            next: page.offset_address(slot + 1),
+            next: first.wrapping_add(step * (slot + 1)),
             end,
             usual_end: if share_ends { std::ptr::null() } else { end },
+            dense_end: if share_ends || is_aligned { std::ptr::null() } else { end },
             shared,
+            step,
         }
+    }
+
+    /// The layout of the leaf.
+    #[inline(always)]
+    fn layout(&self) -> Layout {
+        if self.step == Layout::Aligned.step() { Layout::Aligned } else { Layout::Dense }
     }
 
     /// No step leads straight to the next group any more.
     fn bar(&mut self) {
         (self.end, self.usual_end) = (std::ptr::null(), std::ptr::null());
+        self.dense_end = std::ptr::null();
     }
 }
 
@@ -190,8 +208,11 @@ impl Cursor {
     /// The entry under the cursor.
     #[inline(always)]
     fn give<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
-        let record = self.page().leaf_record(self.slot);
-        let entry = search::entry(txn.pages(), &record, self.value)?;
+        let page = self.page();
+        let entry = match page.plain_record(self.slot) {
+            Some((rest, value)) => Entry { key: page.whole_key(rest), value: value.into() },
+            None => search::entry(txn.pages(), &page.leaf_record(self.slot), self.value)?,
+        };
         if S::WRITES {
             self.save(&entry);
         }
@@ -229,7 +250,7 @@ impl Cursor {
     fn stand<S: Snapshot>(&mut self, txn: &S, page: Page<'_>, slot: usize, last: bool) {
         self.leaf = Leaf::at(page, slot);
         self.slot = slot;
-        self.values = page.leaf_record(slot).value_count();
+        self.values = if self.is_paired { page.value_count(slot) } else { 1 };
         self.state = State::On;
         self.changes = txn.changes();
         self.value = 0;
@@ -255,7 +276,8 @@ impl Cursor {
     fn catch_up(&mut self) {
         if self.state == State::On {
             let first = self.page().offset_address(0) as usize;
-            let slot = (self.leaf.next as usize - first) / 2 - 1;
+            // A step is 2 or 4.
+            let slot = ((self.leaf.next as usize - first) >> (self.leaf.step / 2)) - 1;
             if slot != self.slot {
                 (self.slot, self.values, self.value) = (slot, 1, 0);
             }
@@ -286,22 +308,43 @@ impl Cursor {
     /// the table, and the cursor has not moved.
     #[inline(always)]
     pub fn next_here<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
-        if S::WRITES { None } else { self.next_in_leaf(txn) }
+        if S::WRITES {
+            return None;
+        }
+        self.next_in_leaf(txn).or_else(|| self.next_in_aligned_leaf(txn))
     }
 
-    /// The same in any transaction. A writer's cursor keeps the entry, to find the place again.
+    /// The same in any transaction, but for ALIGNED leaves. A writer's cursor keeps the entry, to
+    /// find the place again.
     #[inline(always)]
     fn next_in_leaf<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
         let next = self.leaf.next;
-        if next >= self.leaf.usual_end || !self.has_leaf(txn) {
+        if next >= self.leaf.dense_end || !self.has_leaf(txn) {
             return None;
         }
         // The cursor stands on the last value of its group: the next entry begins the next one.
         let page: Page<'t> = self.page();
-        let (rest, value) = page.plain_record_of(next)?;
-        self.leaf.next = next.wrapping_add(2);
+        let (rest, value) = page.plain_record_in(Layout::Dense, next)?;
+        self.leaf.next = next.wrapping_add(Layout::Dense.step());
         let key = Bytes::new(page.shared_of(self.leaf.shared), rest);
         let entry = Entry { key, value: value.into() };
+        if S::WRITES {
+            self.save(&entry);
+        }
+        Some(entry)
+    }
+
+    /// The same for ALIGNED leaves.
+    #[inline(never)]
+    fn next_in_aligned_leaf<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
+        let next = self.leaf.next;
+        if next >= self.leaf.usual_end || !self.has_leaf(txn) {
+            return None;
+        }
+        let page: Page<'t> = self.page();
+        let (key, value) = page.plain_record_of(next)?;
+        self.leaf.next = next.wrapping_add(page.step());
+        let entry = Entry { key: key.into(), value: value.into() };
         if S::WRITES {
             self.save(&entry);
         }
@@ -318,6 +361,9 @@ impl Cursor {
     /// entries, and all in tables whose keys share their ends.
     #[inline(never)]
     fn next_slow<'t, S: Snapshot>(&mut self, txn: &'t S) -> Answer<'t> {
+        if let Some(entry) = self.next_in_aligned_leaf(txn) {
+            return Ok(Some(entry));
+        }
         if !S::WRITES && self.stands(txn) {
             let (next, end) = (self.leaf.next, self.leaf.end);
             let (page, slot) = if next == end {
@@ -331,7 +377,7 @@ impl Cursor {
                 self.set_value(self.value + 1);
                 return self.give(txn);
             };
-            if let Some((rest, value)) = page.plain_record_of(page.offset_address(slot)) {
+            if let Some((rest, value)) = page.plain_record(slot) {
                 self.leaf = Leaf::at(page, slot);
                 (self.slot, self.values, self.value) = (slot, 1, 0);
                 let key = page.whole_key(rest);

@@ -4,11 +4,11 @@
 use super::Count;
 use super::branches::add_above;
 use super::order::KeyOrder;
-use super::page::build::{Pair, build_leaf, flags_of, head_of_rest, plain_len};
-use super::page::leaf::{GroupEdit, RestCell, single_len};
+use super::page::build::{Pair, build_leaf, flags_of, head_of_rest};
+use super::page::leaf::GroupEdit;
 use super::page::search::{Side, head_in, leaf_slot, value_slot};
 use super::page::{
-    CONTINUES, EXTENT_CELL, KeyCell, PageMut, ValueCell, length_len, max_inline_key,
+    CONTINUES, EXTENT_CELL, KeyCell, PageMut, RestCell, ValueCell, max_inline_key,
     max_inline_record,
 };
 use super::pages::{Pages, WritePages};
@@ -247,18 +247,10 @@ fn insert_in_leaf(
     if let (None, ValueCell::Inline(value)) = (&cell.extent, value)
         && let Some(value) = value.as_slice()
     {
-        let fits = page.has_room(plain_len(rest.len(), value.len()));
-        if fits {
-            page.insert_plain(slot, head_in(order, rest), rest, value);
-        }
-        return fits;
+        return page.insert_plain(slot, head_in(order, rest), rest, value);
     }
     let rest = RestCell::of(cell, page.view().shared().len(), order);
-    let fits = page.has_room(rest.len() + single_len(value));
-    if fits {
-        page.insert_single(slot, head_of_rest(order, &rest.rest), &rest, value);
-    }
-    fits
+    page.insert_single(slot, head_of_rest(order, &rest.rest), &rest, value)
 }
 
 /// Gives an entry of a tree without duplicates another value. True if the leaf had room.
@@ -284,29 +276,14 @@ fn replace_value(
             return Ok(true);
         }
     }
-    let record = pages.changed(leaf).record(place.slot);
-    // The record of a damaged page may be one that no table of this kind has.
-    let key_len = record.len().saturating_sub(behind_len(&record));
     let mut scratch = std::mem::take(&mut pages.scratch);
-    let mut page = pages.change(leaf);
-    let fits = page.has_room_instead(place.slot, key_len + single_len(&value));
-    if fits {
-        page.replace_single(place.slot, &value, &mut scratch);
-    }
+    let fits = pages.change(leaf).replace_single(place.slot, &value, &mut scratch);
     pages.scratch = scratch;
     if fits {
         return Ok(true);
     }
     let change = Change::Replace { slot: place.slot, value };
     spread_leaf(pages, tree, &mut place.path, change, true, Count::default()).map(|()| false)
-}
-
-/// What of a record belongs to its single value.
-fn behind_len(record: &super::page::Record<'_>) -> usize {
-    match record.value(0) {
-        ValueCell::Inline(bytes) => length_len(bytes.len()) + bytes.len(),
-        ValueCell::Extent(_) => 2 + EXTENT_CELL,
-    }
 }
 
 /// Adds a pair that is not there to a tree with duplicates.

@@ -72,24 +72,40 @@ pub(crate) struct Form {
     pub(crate) keys: KeyOrder,
     /// `Some` if a key may have several values.
     pub(crate) values: Option<KeyOrder>,
-    /// Whether keys and values stand in the leaves in one piece: nothing is shared there. (Branches
-    /// share all the same: separators are never handed out.)
-    pub(crate) whole: bool,
+    pub(crate) leaves: Leaves,
+}
+
+/// How leaves keep keys and values. (Branches share bytes of separators in all cases: these are
+/// never handed out.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// Keys of a leaf, and values of a key, keep the bytes that they share once.
+    Compressed,
+    /// Each stands in one piece: nothing is shared.
+    Whole,
+    /// The same, at even addresses.
+    Aligned,
 }
 
 impl Form {
     /// Bytewise order, one value a key: the form of the catalog and of the free-space trees.
-    pub(crate) const PLAIN: Self = Self { keys: KeyOrder::Bytewise, values: None, whole: false };
+    pub(crate) const PLAIN: Self =
+        Self { keys: KeyOrder::Bytewise, values: None, leaves: Leaves::Compressed };
+
+    /// Whether keys and values stand in the leaves in one piece.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.leaves != Leaves::Compressed
+    }
 
     /// How many bytes of two keys a leaf that has both keeps once.
     pub(crate) fn shared_of_keys(&self, a: &Bytes<'_>, b: &Bytes<'_>) -> usize {
-        if self.whole { 0 } else { self.keys.shared(a, b) }
+        if self.is_whole() { 0 } else { self.keys.shared(a, b) }
     }
 
     /// How many bytes of two values of a key a group that has both keeps once.
     pub(crate) fn shared_of_values(&self, a: &Bytes<'_>, b: &Bytes<'_>) -> usize {
         match &self.values {
-            Some(order) if !self.whole => order.shared(a, b),
+            Some(order) if !self.is_whole() => order.shared(a, b),
             _ => 0,
         }
     }

@@ -70,7 +70,7 @@ impl<'k> Descent<'k> {
         if !found {
             return Rank { keys, values, found: false };
         }
-        let record = page.record(slot);
+        let record = page.leaf_record(slot);
         let own = slot == 0 && continuing == 1;
         match self.side {
             Side::First => Rank { keys: keys.wrapping_sub(u64::from(own)), values, found: true },
@@ -276,7 +276,7 @@ fn nth_in_leaf(tree: &Tree, page: Page<'_>, left: u64, by_keys: bool) -> (usize,
     }
     let mut left = left;
     for slot in 0..page.len() {
-        let count = page.record(slot).value_count();
+        let count = page.value_count(slot);
         if left < count {
             return (slot, left);
         }

@@ -7,11 +7,10 @@
 //! leaves to more than four fifths instead of the usual 69 %.
 
 use super::branches::{NewChild, Separator, Swap, Window, add_above, replace_children, slot_above};
-use super::page::build::{Pair, Sizes, build_leaf, build_leaf_sharing, put_single};
-use super::page::leaf::{RestCell, single_len};
-use super::page::records::Records;
+use super::page::build::{Pair, Sizes, build_leaf, build_leaf_sharing};
+use super::page::records::{Alone, Records};
 use super::page::search::Extents;
-use super::page::{KeyCell, Page, PageMut, Record, ValueCell, max_inline_key};
+use super::page::{KeyCell, Page, PageMut, Record, RestCell, ValueCell, max_inline_key};
 use super::page_ref::{ExtentRef, PAGE_BYTES_MIN, PageRef};
 use super::pages::{Buffer, Pages, WritePages};
 use super::path::Path;
@@ -69,7 +68,8 @@ pub(crate) fn spread_leaf(
         choose_window(pages, path)?
     };
     fetch_siblings(pages, path, window)?;
-    let spread = lay_out(pages, tree, path, window, change, wanted)?;
+    let parts = if at_end { Parts::Appended(wanted) } else { Parts::Even(wanted) };
+    let spread = lay_out(pages, tree, path, window, change, parts)?;
     raise(&mut tree.root.leaf_pages, spread.len() as u64);
     lower(&mut tree.root.leaf_pages, window.len as u64);
     tree.note_leaves();
@@ -79,7 +79,7 @@ pub(crate) fn spread_leaf(
 /// Whether the leaf has room after all, once its shared bytes are chosen anew.
 fn fits_alone(pages: &WritePages, tree: &Tree, path: &Path, change: Change<'_>) -> Result<bool> {
     let (at, page_size) = (path.steps[0].page, pages.page_size());
-    let own = Alone::of(pages.page(at, 0)?, &change, tree);
+    let own = Own::of(pages.page(at, 0)?, &change, tree);
     if let Some(records) = gather(pages, tree, &[at], at, &own)? {
         return Ok(records.leaf_len(0..records.len()) <= page_size);
     }
@@ -155,21 +155,30 @@ type Built = (Option<Separator>, Buffer, Count);
 
 const TOO_LARGE: &str = "an entry does not fit in a page";
 
-/// Cuts the entries of the window's leaves, with the change made, into at least `wanted` leaves and
-/// builds those. The window's leaves are released.
+/// Into how many leaves, at least, entries are laid out.
+#[derive(Clone, Copy)]
+enum Parts {
+    /// All about as full as each other.
+    Even(usize),
+    /// The same, but a value that was added after all others leaves the leaf before full.
+    Appended(usize),
+}
+
+/// Cuts the entries of the window's leaves, with the change made, and builds the leaves. The
+/// window's leaves are released.
 fn lay_out(
     pages: &mut WritePages,
     tree: &mut Tree,
     path: &Path,
     window: Window,
     change: Change<'_>,
-    wanted: usize,
+    parts: Parts,
 ) -> Result<Vec<NewChild>> {
     let (old, changed) = (window_pages(pages, path, window)?, path.steps[0].page);
-    let own = Alone::of(pages.page(changed, 0)?, &change, tree);
+    let own = Own::of(pages.page(changed, 0)?, &change, tree);
     let built = match gather(pages, tree, &old, changed, &own)? {
-        Some(records) => build_records(pages, tree, &records, wanted, old[0])?,
-        None => build_pairs(pages, tree, &old, changed, change, wanted)?,
+        Some(records) => build_records(pages, tree, &records, parts, old[0])?,
+        None => build_pairs(pages, tree, &old, changed, change, parts)?,
     };
     let mut children = Vec::with_capacity(built.len());
     let mut old = old.into_iter();
@@ -187,18 +196,17 @@ fn lay_out(
     Ok(children)
 }
 
-/// A change as a record that takes the place of some slots of its leaf.
-struct Alone {
-    record: Vec<u8>,
-    key_len: usize,
+/// A change as a record, or none, that takes the place of some slots of its leaf.
+struct Own {
+    record: Option<Alone>,
     slots: std::ops::Range<usize>,
 }
 
-impl Alone {
+impl Own {
     /// `None` if it is none of a record with one value and a key that stands in the page.
     fn of(page: Page<'_>, change: &Change<'_>, tree: &Tree) -> Option<Self> {
         let (key, value, slots) = match *change {
-            Change::None => return Some(Self { record: Vec::new(), key_len: 0, slots: 0..0 }),
+            Change::None => return Some(Self { record: None, slots: 0..0 }),
             Change::Insert { slot, value: None, pair } => (pair.key, pair.value, slot..slot),
             Change::Insert { .. } => return None,
             Change::Replace { slot, value } => {
@@ -208,10 +216,8 @@ impl Alone {
         if key.extent.is_some() {
             return None;
         }
-        let (key_len, cell) = (key.known.len(), RestCell::of(&key, 0, &tree.form.keys));
-        let mut record = vec![0; cell.len() + single_len(&value)];
-        put_single(&mut record, 0, &cell, &value);
-        Some(Self { record, key_len, slots })
+        let cell = RestCell::of(&key, 0, &tree.form.keys);
+        Some(Self { record: Some(Alone::of(tree.form.layout(), &cell, &value)), slots })
     }
 }
 
@@ -222,7 +228,7 @@ fn gather<'p>(
     tree: &'p Tree,
     leaves: &[PageRef],
     changed: PageRef,
-    own: &'p Option<Alone>,
+    own: &'p Option<Own>,
 ) -> Result<Option<Records<'p>>> {
     let (Some(own), Some(mut records)) = (own, Records::new(&tree.form, pages.page_size())) else {
         return Ok(None);
@@ -230,12 +236,13 @@ fn gather<'p>(
     for at in leaves {
         let page = pages.page(*at, 0)?;
         let all = 0..page.len();
-        let usual = if *at != changed || own.record.is_empty() {
-            records.add(page, all)
-        } else {
-            let before = records.add(page, 0..own.slots.start);
-            records.add_alone(&own.record, own.key_len);
-            before && records.add(page, own.slots.end..all.end)
+        let usual = match &own.record {
+            Some(alone) if *at == changed => {
+                let before = records.add(page, 0..own.slots.start);
+                records.add_alone(alone);
+                before && records.add(page, own.slots.end..all.end)
+            }
+            _ => records.add(page, all),
         };
         if !usual {
             return Ok(None);
@@ -244,14 +251,15 @@ fn gather<'p>(
     Ok(Some(records))
 }
 
-/// Builds at least `wanted` leaves of records.
+/// Builds leaves of records.
 fn build_records(
     pages: &WritePages,
     tree: &Tree,
     records: &Records<'_>,
-    wanted: usize,
+    parts: Parts,
     damaged: PageRef,
 ) -> Result<Vec<Built>> {
+    let (Parts::Even(wanted) | Parts::Appended(wanted)) = parts;
     let cuts = (wanted..=records.len()).find_map(|leaves| records.cut(leaves));
     let cuts = cuts.ok_or_else(|| Error::argument(TOO_LARGE))?;
     let mut built = Vec::with_capacity(cuts.len() + 1);
@@ -269,15 +277,16 @@ fn build_records(
     Ok(built)
 }
 
-/// Builds at least `wanted` leaves of whatever entries some leaves have, with the change made.
+/// Builds leaves of whatever entries some leaves have, with the change made.
 fn build_pairs(
     pages: &mut WritePages,
     tree: &mut Tree,
     old: &[PageRef],
     changed: PageRef,
     change: Change<'_>,
-    wanted: usize,
+    parts: Parts,
 ) -> Result<Vec<Built>> {
+    let (Parts::Even(wanted) | Parts::Appended(wanted)) = parts;
     let mut built = Vec::with_capacity(wanted);
     let long = {
         let mut pairs = Vec::with_capacity(256);
@@ -286,8 +295,12 @@ fn build_pairs(
             collect(pages.page(*at, 0)?, change, &mut pairs);
         }
         let sizes = Sizes::new(&pairs, &tree.form, pages.page_size());
-        let cuts = (wanted..=pairs.len()).find_map(|leaves| sizes.cut(leaves));
-        let cuts = cuts.ok_or_else(|| Error::argument(TOO_LARGE))?;
+        let appended = match parts {
+            Parts::Appended(2) => sizes.cut_appended(),
+            _ => None,
+        };
+        let even = || (wanted..=pairs.len()).find_map(|leaves| sizes.cut(leaves));
+        let cuts = appended.or_else(even).ok_or_else(|| Error::argument(TOO_LARGE))?;
         let long = LongKeys::of(&pairs, &cuts);
         let mut from = 0;
         for to in cuts.into_iter().chain([pairs.len()]) {
@@ -548,7 +561,7 @@ fn merge_leaves(
     window: Window,
     delta: Count,
 ) -> Result<()> {
-    let merged = lay_out(pages, tree, path, window, Change::None, 1)?;
+    let merged = lay_out(pages, tree, path, window, Change::None, Parts::Even(1))?;
     raise(&mut tree.root.leaf_pages, merged.len() as u64);
     lower(&mut tree.root.leaf_pages, window.len as u64);
     replace_children(pages, tree, path, 1, Swap { window, new: merged, moved: None }, delta)

@@ -122,9 +122,10 @@ pub(crate) fn get<'p, P: Pages>(
     tree: &Tree,
     key: &[u8],
 ) -> Result<Option<Bytes<'p>>> {
-    match find(pages, tree, key)? {
-        Some((page, slot)) => value_bytes(pages, page.record(slot).value(0)).map(Some),
-        None => Ok(None),
+    let Some((page, slot)) = find(pages, tree, key)? else { return Ok(None) };
+    match page.plain_record(slot) {
+        Some((_, value)) => Ok(Some(value.into())),
+        None => value_bytes(pages, page.leaf_record(slot).value(0)).map(Some),
     }
 }
 
@@ -142,7 +143,7 @@ pub(crate) fn contains_pair<P: Pages>(
     let mut path = Path::EMPTY;
     let Some(page) = path.seek(pages, tree, key, Side::At(value))? else { return Ok(false) };
     let (slot, found) = leaf_slot(pages, &tree.form.keys, page, key)?;
-    Ok(found && value_slot(order, &page.record(slot), value).1)
+    Ok(found && value_slot(order, &page.leaf_record(slot), value).1)
 }
 
 /// How many look-ups of a batch are in flight at a time.
@@ -201,7 +202,7 @@ fn find_group<'p, P: Pages>(
     for ((page, aim), key) in aims.iter().flatten().zip(keys) {
         let at = leaf_slot_from(pages, order, *page, key, *aim)?;
         found.push(match at_slot(pages, tree, *page, key, at)? {
-            Some((page, slot)) => Some(value_bytes(pages, page.record(slot).value(0))?),
+            Some((page, slot)) => Some(value_bytes(pages, page.leaf_record(slot).value(0))?),
             None => None,
         });
     }
@@ -229,7 +230,7 @@ pub(crate) fn for_each_value<'p, P: Pages>(
     }
     let mut count = 0;
     loop {
-        let record = page.record(slot);
+        let record = page.leaf_record(slot);
         let values = record.value_count();
         match record.group() {
             Some(group) => (0..values).for_each(|i| f(group.value(i))),
@@ -259,7 +260,7 @@ pub(crate) fn scan_plain<P: Pages>(
     let (mut slot, _) = leaf_slot(pages, &tree.form.keys, page, from)?;
     loop {
         while slot < page.len() {
-            let entry = entry(pages, &page.record(slot), 0)?;
+            let entry = entry(pages, &page.leaf_record(slot), 0)?;
             if !f(&entry.key.to_cow(), &entry.value.to_cow()) {
                 return Ok(());
             }
@@ -287,7 +288,7 @@ pub(crate) fn scan_plain_back<P: Pages>(
     loop {
         while behind > 0 {
             behind -= 1;
-            let entry = entry(pages, &page.record(behind), 0)?;
+            let entry = entry(pages, &page.leaf_record(behind), 0)?;
             if !f(&entry.key.to_cow(), &entry.value.to_cow()) {
                 return Ok(());
             }

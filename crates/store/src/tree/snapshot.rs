@@ -161,7 +161,7 @@ pub trait Snapshot: sealed::Sealed + Sized {
     fn table_if_open(&self, name: impl AsRef<[u8]>) -> Option<(Table, u32, bool)> {
         let index = self.opened().find(name.as_ref()).filter(|_| self.unique() != 0)?;
         let open = self.opened().get(index)?;
-        let (bits, compressed) = (open.stored.user_flags, !open.tree.form.whole);
+        let (bits, compressed) = (open.stored.user_flags, !open.tree.form.is_whole());
         (!open.stored.has_custom_orders()).then(|| (self.handle(index), bits, compressed))
     }
 

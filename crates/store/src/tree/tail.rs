@@ -114,11 +114,9 @@ impl Tail {
         let mut leaf = pages.change(path.steps[0].page);
         let page = leaf.view();
         let Some((head, rest)) = behind_last(&tree.form.keys, page, key) else { return false };
-        // Two lengths of at most two bytes, and a slot.
-        if rest.len() + value.len() + 4 + 6 > page.leaf_free() {
+        if !leaf.push_plain(head, rest, value) {
             return false;
         }
-        leaf.push_plain(head, rest, value);
         for step in &path.steps[1..path.depth] {
             pages.change(step.page).count_behind();
         }

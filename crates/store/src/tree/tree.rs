@@ -3,7 +3,7 @@
 
 use super::Count;
 use super::order::Form;
-use super::page::{HEADER_LEN, MAX_LEVELS, slot_len};
+use super::page::{HEADER_LEN, MAX_LEVELS};
 use super::page_ref::{PAGE_BYTES_MIN, PageRef};
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 
@@ -109,7 +109,8 @@ impl Tree {
     /// Takes note of how full the leaves are on average, after some of them were laid out anew.
     pub(crate) fn note_leaves(&mut self) {
         let groups = self.root.count.keys / self.root.leaf_pages.max(1);
-        let most = (PAGE_BYTES_MIN / slot_len(0, 0)) as u64;
-        self.front = (HEADER_LEN + slot_len(0, 0) * groups.min(most) as usize) as u32;
+        let slot_len = self.form.layout().slot_len();
+        let most = (PAGE_BYTES_MIN / slot_len) as u64;
+        self.front = (HEADER_LEN + slot_len * groups.min(most) as usize) as u32;
     }
 }

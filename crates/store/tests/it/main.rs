@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use hedgerow::tree::{Builder, Entry, Snapshot, Store, Table};
 use tempfile::TempDir;
 
+mod alignment;
 mod basic;
 mod concurrency;
 mod cursors;

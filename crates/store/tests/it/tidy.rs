@@ -29,6 +29,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/os/aio/tests.rs", "a filter of system calls in a child process"),
     ("crates/store/src/os/sim/memory.rs", "a map of the simulated disk"),
     ("crates/store/src/tree/page/mod.rs", "views of a page after its check"),
+    ("crates/store/src/tree/page/join.rs", "blocks copied inside a page"),
     ("crates/store/src/tree/page/search.rs", "views of a page after its check"),
     ("crates/store/src/tree/pages.rs", "pages borrowed from the map"),
     ("crates/store/src/tree/pages/changed.rs", "views of changed pages"),

@@ -8,8 +8,8 @@ use super::tests::{
 use super::*;
 use crate::coding::{put_u16, put_u32, put_u64, u16_at, u32_at};
 use crate::tree::page::{
-    BIRTH_OFFSET, COUNT_OFFSET, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KIND_OFFSET, LEVEL_OFFSET,
-    Page, PageMut, SHARED_OFFSET, WHOLE, code,
+    ALIGNED, BIRTH_OFFSET, COUNT_OFFSET, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KIND_OFFSET,
+    LEVEL_OFFSET, Page, PageMut, SHARED_OFFSET, WHOLE, code,
 };
 
 /// A sound store to plant damage into, and the damages that check did not name.
@@ -121,8 +121,11 @@ fn fields_of_headers() {
     }
     let no = field.page_of("plain", 0, 1);
     field.page(("a flag of whole keys", "says that they do not"), no, flip_flag(WHOLE));
-    let no = field.page_of("whole", 0, 1);
+    let no = field.page_of("dense", 0, 1);
     field.page(("no such flag", "are not those of the table"), no, flip_flag(WHOLE));
+    let no = field.page_of("whole", 0, 1);
+    field.page(("aligned and not whole", "unknown page flags"), no, flip_flag(WHOLE));
+    field.page(("not aligned", ""), no, flip_flag(ALIGNED));
     let share = set_half(SHARED_OFFSET, |_| 4);
     field.page(("shared bytes of whole keys", "says that they do not"), no, share);
     field.harvest();
@@ -265,6 +268,25 @@ fn groups() {
 }
 
 #[test]
+fn slots_of_aligned_records() {
+    let mut field = Field::new();
+    let no = field.page_of("whole", 0, 1);
+    let slot = field.view(no, |page| page.offset_address(3) as usize - page.address() as usize);
+    let mut page = |what: &str, wanted, edit: &dyn Fn(&mut [u8])| {
+        field.page((what, wanted), no, edit);
+    };
+    page("an odd place", "at an odd place", &set_half(slot, |at| at + 1));
+    page("another place", "", &set_half(slot, |at| at + 2));
+    page("a place before the records", "outside of the page's heap", &set_half(slot, |_| 64));
+    page("a longer key", "", &|page| page[slot + 2] += 2);
+    page("a shorter value", "", &|page| page[slot + 3] -= 2);
+    page("a code that means nothing", "an unknown code", &|page| page[slot + 3] = 0xF1);
+    page("a key that is a group", "an unknown code", &|page| page[slot + 2] = 0xFE);
+    page("a length in the record", "", &|page| page[slot + 3] = 0xF0);
+    field.harvest();
+}
+
+#[test]
 fn cells_and_extents() {
     let mut field = Field::new();
     let root = root_of(&field.clean, "plain");
@@ -341,7 +363,7 @@ fn records_of_the_catalog() {
     page("an unknown kind", "none that this version", &|page| page[plain + 49] = 3);
     page("an unknown order of values", "none that this version", &|page| page[plain + 50] = 9);
     page("whole keys", "are not those of the table", &|page| page[plain + 51] = 1);
-    page("an unknown way of keeping", "none that this version", &|page| page[plain + 51] = 2);
+    page("an unknown way of keeping", "none that this version", &|page| page[plain + 51] = 3);
     page("a name's length", "none that this version", &|page| page[plain + 64] = 1);
     let integer = at(b"integer");
     page("size of keys", "has 8 bytes", &|page| put_u32(page, integer + 52, 4));

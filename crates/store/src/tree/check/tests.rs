@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::coding::put_u64;
 use crate::tree::meta::META_LEN;
-use crate::tree::page::{PageMut, seal, slot_len};
+use crate::tree::page::{PageMut, seal};
 use crate::tree::snapshot::sealed::Sealed;
 use crate::tree::{Count, Duplicates, Order, TableOptions};
 
@@ -38,6 +38,10 @@ pub(crate) fn kinds() -> Vec<(&'static str, TableOptions)> {
         ("long duplicates", TableOptions::new().duplicates()),
         ("whole", TableOptions::new().prefix_compression(false)),
         ("whole duplicates", TableOptions::new().duplicates().prefix_compression(false)),
+        ("dense", TableOptions::new().prefix_compression(false).aligned(false)),
+        ("dense duplicates", {
+            TableOptions::new().duplicates().prefix_compression(false).aligned(false)
+        }),
     ]
 }
 
@@ -57,9 +61,8 @@ pub(crate) fn entry(kind: &str, n: u64) -> (Vec<u8>, Vec<u8>) {
             (key, vec![1; (r % 9000) as usize])
         }
         "fixed" | "integer values" => (few, r.to_le_bytes().to_vec()),
-        "duplicates" | "reversed values" | "custom values" | "whole duplicates" => {
-            (few, format!("value {}", r % 10_000).into_bytes())
-        }
+        "duplicates" | "reversed values" | "custom values" | "whole duplicates"
+        | "dense duplicates" => (few, format!("value {}", r % 10_000).into_bytes()),
         "long duplicates" => {
             let mut key = vec![b'd'; 900];
             key[0] = b'a' + (r % 5) as u8;
@@ -169,16 +172,16 @@ pub(crate) fn page_at(bytes: &mut [u8], root: &Root, slots: &[usize]) -> PageNo 
 
 /// Exchanges heads and offsets of two slots.
 pub(crate) fn swap_slots(page: &mut [u8], a: usize, b: usize) {
-    let (heads, offsets) = {
+    let (heads, offsets, step) = {
         let editor = PageMut::new(page);
-        let view = editor.view();
-        (view.heads_at(), view.heads_at() + (slot_len(view.level(), view.flags()) - 2) * view.len())
+        let (view, heads) = (editor.view(), editor.view().heads_at());
+        (heads, heads + (view.slot_len() - view.step()) * view.len(), view.step())
     };
     for i in 0..4 {
         page.swap(heads + 4 * a + i, heads + 4 * b + i);
     }
-    for i in 0..2 {
-        page.swap(offsets + 2 * a + i, offsets + 2 * b + i);
+    for i in 0..step {
+        page.swap(offsets + step * a + i, offsets + step * b + i);
     }
 }
 

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use super::Cursor;
 use crate::tree::ReadTxn;
 use crate::tree::bytes::Joined;
-use crate::tree::page::{Joinable, Joining, Page};
+use crate::tree::page::{Joinable, Joining, Layout, Page};
 
 /// Room for the key that [`Step::joined`] gives.
 pub type KeyRoom = [MaybeUninit<u8>; Joining::ROOM];
@@ -22,8 +22,10 @@ pub struct Ahead<'t> {
     /// ahead.
     next: *const u8,
     end: *const u8,
-    /// The end, if the keys stand in one piece; else null.
+    /// The end, in an ALIGNED leaf; else null.
     stored_end: *const u8,
+    /// The end, in another leaf; else null.
+    dense_end: *const u8,
     base: *const u8,
     size: usize,
     joining: Joining,
@@ -36,6 +38,7 @@ impl<'t> Ahead<'t> {
         next: std::ptr::null(),
         end: std::ptr::null(),
         stored_end: std::ptr::null(),
+        dense_end: std::ptr::null(),
         base: std::ptr::null(),
         size: 0,
         joining: Joining::NONE,
@@ -51,7 +54,8 @@ impl<'t> Ahead<'t> {
     /// Makes it nothing.
     #[inline(always)]
     pub fn forget(&mut self) {
-        (self.base, self.end, self.stored_end) = (Self::NONE.base, Self::NONE.end, Self::NONE.end);
+        (self.base, self.end) = (Self::NONE.base, Self::NONE.end);
+        (self.stored_end, self.dense_end) = (Self::NONE.end, Self::NONE.end);
     }
 
     /// Whether there is surely no further step.
@@ -60,14 +64,14 @@ impl<'t> Ahead<'t> {
         self.next >= self.end
     }
 
-    /// Whether the next key ahead is stored in one piece.
+    /// Whether [`Ahead::step_stored`] is the step to the next key, which stands in one piece.
     #[inline(always)]
     pub fn is_stored(&self) -> bool {
         self.next < self.stored_end
     }
 
-    /// Steps to the next key if that is stored in one piece, and gives key and value. `None` if
-    /// there is no such key ahead, or the step is not a simple one.
+    /// Steps to the next key of an ALIGNED leaf, and gives key and value. `None` if there is no
+    /// such key ahead, or the step is not a simple one.
     #[inline(always)]
     pub fn step_stored(&mut self) -> Option<(&'t [u8], &'t [u8])> {
         if !self.is_stored() {
@@ -75,23 +79,23 @@ impl<'t> Ahead<'t> {
         }
         // SAFETY: as in `step`.
         let page: Page<'t> = unsafe { Page::new(self.base, self.size) };
-        let pair = page.plain_record_of(self.next)?;
-        self.next = self.next.wrapping_add(2);
+        let pair = page.plain_record_in(Layout::Aligned, self.next)?;
+        self.next = self.next.wrapping_add(Layout::Aligned.step());
         Some(pair)
     }
 
-    /// Steps on, as [`Cursor::next_joined`] does. `None` if the step is not a simple one: the
-    /// cursor can do it once it has followed.
+    /// Steps on in another leaf, as [`Cursor::next_joined`] does. `None` if the step is not a
+    /// simple one: the cursor can do it once it has followed.
     #[inline(always)]
     pub fn step(&mut self) -> Option<Step<'t>> {
-        if self.is_done() {
+        if self.next >= self.dense_end {
             return None;
         }
         // SAFETY: it is not done, so it was made by `Cursor::ahead` of a leaf: a page that a read
         // transaction borrowed for `'t` has handed out.
         let page: Page<'t> = unsafe { Page::new(self.base, self.size) };
         let record = page.joinable_of(&self.joining, self.next)?;
-        self.next = self.next.wrapping_add(2);
+        self.next = self.next.wrapping_add(Layout::Dense.step());
         Some(Step { page, shared: self.joining.shared(), record })
     }
 }
@@ -122,12 +126,17 @@ impl Cursor {
             return None;
         }
         let joining = self.page().joining()?;
-        let next = leaf.next;
-        let end = leaf.usual_end;
-        let base = leaf.base;
-        let size = leaf.size;
-        let stored_end = if joining.shared() == 0 { end } else { std::ptr::null() };
-        Some(Ahead { next, end, stored_end, base, size, joining, borrowed: PhantomData })
+        let none = std::ptr::null();
+        Some(Ahead {
+            next: leaf.next,
+            end: leaf.usual_end,
+            stored_end: if leaf.dense_end.is_null() { leaf.usual_end } else { none },
+            dense_end: leaf.dense_end,
+            base: leaf.base,
+            size: leaf.size,
+            joining,
+            borrowed: PhantomData,
+        })
     }
 
     /// Goes to where steps ahead have led. No effect if the cursor has been moved to another leaf,
@@ -177,10 +186,7 @@ mod tests {
         let mut cursor = txn.cursor(table).unwrap();
         let (mut ahead, mut quick) = (Ahead::NONE, 0);
         for (i, (key, value)) in expected.iter().enumerate() {
-            // Every other time, so that both kinds of step are made.
-            if i % 2 == 0
-                && let Some(pair) = ahead.step_stored()
-            {
+            if let Some(pair) = ahead.step_stored() {
                 assert_eq!(pair, (&key[..], &value[..]), "{i}");
                 quick += 1;
             } else if let Some(step) = ahead.step() {

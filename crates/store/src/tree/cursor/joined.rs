@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::{Cursor, Leaf, State};
 use crate::tree::bytes::Joined;
-use crate::tree::page::Page;
+use crate::tree::page::{Layout, Page};
 use crate::tree::{Bytes, Snapshot};
 
 #[doc(hidden)]
@@ -19,12 +19,25 @@ impl Cursor {
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
+        match self.leaf.layout() {
+            Layout::Dense => self.next_joined_in(Layout::Dense, txn, room),
+            Layout::Aligned => self.next_joined_in(Layout::Aligned, txn, room),
+        }
+    }
+
+    #[inline(always)]
+    fn next_joined_in<'t, S: Snapshot>(
+        &mut self,
+        layout: Layout,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(Joined<'t>, &'t [u8])> {
         let next = self.leaf.next;
         if next >= self.leaf.usual_end || !self.has_leaf(txn) {
             return None;
         }
-        let pair = self.step_joined::<S>(next, room)?;
-        self.leaf.next = next.wrapping_add(2);
+        let pair = self.step_joined::<S>(layout, next, room)?;
+        self.leaf.next = next.wrapping_add(layout.step());
         Some(pair)
     }
 
@@ -35,31 +48,47 @@ impl Cursor {
         txn: &'t S,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
+        match self.leaf.layout() {
+            Layout::Dense => self.prev_joined_in(Layout::Dense, txn, room),
+            Layout::Aligned => self.prev_joined_in(Layout::Aligned, txn, room),
+        }
+    }
+
+    #[inline(always)]
+    fn prev_joined_in<'t, S: Snapshot>(
+        &mut self,
+        layout: Layout,
+        txn: &'t S,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Option<(Joined<'t>, &'t [u8])> {
         let is_only_value = self.value == 0 && !self.leaf.usual_end.is_null();
         if !is_only_value || !self.has_leaf(txn) {
             return None;
         }
         // Two entries back the offset of the one before the cursor's stands, if there is one.
-        let previous = self.leaf.next.wrapping_sub(4);
-        if previous < self.page().offset_address(0) {
+        let previous = self.leaf.next.wrapping_sub(2 * layout.step());
+        if previous < self.page().first_offset_address() {
             return None;
         }
-        let pair = self.step_joined::<S>(previous, room)?;
-        self.leaf.next = self.leaf.next.wrapping_sub(2);
+        let pair = self.step_joined::<S>(layout, previous, room)?;
+        self.leaf.next = self.leaf.next.wrapping_sub(layout.step());
         Some(pair)
     }
 
-    /// Key and value of the record whose offset stands at `offset` in the cursor's leaf, to which
-    /// it is about to step. Only to be called while the leaf is that of a borrowed transaction.
+    /// Key and value of the record whose offset stands at `offset` in the cursor's leaf, which has
+    /// this layout, to which it is about to step. Only to be called while the leaf is that of a
+    /// borrowed transaction.
     #[inline(always)]
     fn step_joined<'t, S: Snapshot>(
         &mut self,
+        layout: Layout,
         offset: *const u8,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<(Joined<'t>, &'t [u8])> {
         let page: Page<'t> = self.page();
-        let (rest, value) = page.plain_record_of(offset)?;
+        let (rest, value) = page.plain_record_in(layout, offset)?;
         let key = match self.leaf.shared {
+            _ if layout == Layout::Aligned => Joined::Stored(rest),
             0 => Joined::Stored(rest),
             shared => Joined::Copied(page.join_key(shared, rest, room)?),
         };
@@ -80,6 +109,12 @@ impl Cursor {
             both => both,
         };
         Self::keep(&mut self.kept.data, page, first, second);
+    }
+
+    /// Where the offset of the group under the cursor stands.
+    #[inline(always)]
+    fn offset_here(&self) -> *const u8 {
+        self.leaf.next.wrapping_sub(self.leaf.step)
     }
 
     /// The leaf, while the cursor stands on an entry of it.
@@ -141,7 +176,12 @@ impl Cursor {
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
         let page = self.leaf_here(txn)?;
-        if let Some((_, value)) = page.plain_record_of(self.leaf.next.wrapping_sub(2)) {
+        let offset = self.offset_here();
+        let plain = match self.leaf.layout() {
+            Layout::Dense => page.plain_record_in(Layout::Dense, offset),
+            Layout::Aligned => page.plain_record_in(Layout::Aligned, offset),
+        };
+        if let Some((_, value)) = plain {
             return Some(Joined::Stored(value));
         }
         // Among several values no step has moved `leaf.next` only.
@@ -156,7 +196,7 @@ impl Cursor {
         value: usize,
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
-        let found = page.group_value_of(self.leaf.next.wrapping_sub(2), value)?;
+        let found = page.group_value_of(self.offset_here(), value)?;
         let joined = Self::join(page, found, room)?;
         if S::WRITES {
             self.keep_value(page, found);
@@ -179,7 +219,8 @@ impl Cursor {
         }
         let page = self.leaf_here(txn)?;
         let (first, end) = (page.offset_address(0), page.offset_address(page.len()));
-        let offset = if back { self.leaf.next.wrapping_sub(4) } else { self.leaf.next };
+        let offset =
+            if back { self.leaf.next.wrapping_sub(2 * self.leaf.step) } else { self.leaf.next };
         if offset < first || offset >= end {
             return None;
         }
@@ -188,16 +229,19 @@ impl Cursor {
             return None;
         }
         let key = Self::join(page, page.whole_key(record.rest()), room)?;
-        self.slot = (offset as usize - first as usize) / 2;
+        // A step is 2 or 4.
+        self.slot = (offset as usize - first as usize) >> (self.leaf.step / 2);
         self.values = record.value_count();
         self.value = if back { self.values - 1 } else { 0 };
-        self.leaf.next = offset.wrapping_add(2);
+        self.leaf.next = offset.wrapping_add(self.leaf.step);
         if self.value + 1 < self.values {
             self.leaf.bar();
         } else {
             self.leaf.end = end;
             let share_ends = self.leaf.shared > 0 && page.is_reversed();
             self.leaf.usual_end = if share_ends { std::ptr::null() } else { end };
+            let is_dense = !share_ends && !page.is_aligned();
+            self.leaf.dense_end = if is_dense { end } else { std::ptr::null() };
         }
         Some(key)
     }
@@ -217,7 +261,7 @@ impl Cursor {
         room: &mut [MaybeUninit<u8>],
     ) -> Option<Joined<'t>> {
         let page = self.leaf_here(txn)?;
-        let record = page.leaf_record_of(self.leaf.next.wrapping_sub(2));
+        let record = page.leaf_record_of(self.offset_here());
         if record.is_long_key() {
             return None;
         }

@@ -5,9 +5,9 @@
 //! adds one to all totals from its child on, four or two at a time.
 
 use super::build::head_of_rest;
-use super::leaf::RestCell;
+use super::record::{RestCell, length_len};
 use super::search::below_at;
-use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width, length_len};
+use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width};
 use crate::coding::{put_u16, put_u32, put_u64};
 use crate::tree::order::KeyOrder;
 use crate::tree::page_ref::PageRef;

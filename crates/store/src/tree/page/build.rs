@@ -2,15 +2,15 @@
 //! functions over data.
 
 use super::group::{GroupSize, put_group};
-use super::leaf::{RestCell, single_len};
+use super::record::{Behind, length_len};
 use super::search::head_in;
 use super::{
-    CONTINUES, Count, HEADER_LEN, KeyCell, PAIRED, PageMut, REVERSED, VALUES_REVERSED, ValueCell,
-    WHOLE, code, length_len, max_inline_key, pad4, put_length, slot_len,
+    ALIGNED, CONTINUES, Count, HEADER_LEN, KeyCell, Layout, PAIRED, PageMut, REVERSED, RestCell,
+    VALUES_REVERSED, ValueCell, WHOLE, max_inline_key, pad4, slot_len,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
-use crate::tree::order::{Form, KeyOrder};
+use crate::tree::order::{Form, KeyOrder, Leaves};
 use crate::tree::page_ref::PageRef;
 
 /// A key and one of its values on the way into a leaf.
@@ -24,7 +24,12 @@ pub(crate) struct Pair<'a> {
 
 /// The flags of a leaf or branch of a tree of this form.
 pub(crate) fn flags_of(form: &Form, level: u8) -> u8 {
-    let mut flags = if form.whole && level == 0 { WHOLE } else { 0 };
+    let mut flags = match form.leaves {
+        _ if level > 0 => 0,
+        Leaves::Compressed => 0,
+        Leaves::Whole => WHOLE,
+        Leaves::Aligned => WHOLE | ALIGNED,
+    };
     if form.keys.is_reverse() {
         flags |= REVERSED;
     }
@@ -62,7 +67,8 @@ pub(crate) struct LeafSize<'a> {
     closed: usize,
     group: GroupSize,
     first_value: Bytes<'a>,
-    single: usize,
+    /// What follows the last key if it has one value.
+    single: Behind,
 }
 
 impl<'a> LeafSize<'a> {
@@ -76,28 +82,27 @@ impl<'a> LeafSize<'a> {
             closed: 0,
             group: GroupSize::default(),
             first_value: Bytes::default(),
-            single: 0,
+            single: Behind::plain(0),
         }
     }
 
     /// Adds a pair after the ones before.
     pub(crate) fn push(&mut self, pair: &Pair<'a>, form: &Form) {
         if pair.starts || self.first.is_none() {
-            self.closed += self.open_group();
+            self.closed += self.open_group(form.layout());
             self.group = GroupSize::default();
             self.groups += 1;
-            let whole = RestCell::of(&pair.key, 0, &KeyOrder::Bytewise);
-            // An upper bound: taking shared bytes off never makes the length longer.
-            self.keys_len += match pair.key.extent {
-                Some(_) => whole.len() - whole.rest.len() + super::KNOWN_MAX,
-                None => whole.len(),
+            self.keys_len += match form.layout() {
+                Layout::Dense => dense_key_len(&pair.key),
+                // Its records are counted whole.
+                Layout::Aligned => 0,
             };
             if pair.key.extent.is_some() {
                 self.known_min = self.known_min.min(shareable(&pair.key));
             }
             self.first = self.first.or(Some(pair.key));
             self.last = Some(pair.key);
-            self.single = single_len(&pair.value);
+            self.single = Behind::of(form.layout(), &pair.value);
         }
         if let (Some(_), ValueCell::Inline(value)) = (&form.values, &pair.value) {
             let shared = if self.group.count == 0 {
@@ -110,8 +115,19 @@ impl<'a> LeafSize<'a> {
         }
     }
 
-    fn open_group(&self) -> usize {
-        if self.group.count > 1 { 2 + self.group.body() } else { self.single }
+    /// What the last group takes, in a dense record without its key.
+    fn open_group(&self, layout: Layout) -> usize {
+        let Some(key) = &self.last else { return 0 };
+        let behind = match self.group.count {
+            0 | 1 => self.single,
+            _ => Behind::group(self.group.body(layout)),
+        };
+        match layout {
+            Layout::Dense => behind.dense_len(),
+            Layout::Aligned => {
+                layout.record_len(&RestCell::of(key, 0, &KeyOrder::Bytewise), behind)
+            }
+        }
     }
 
     /// The size in bytes of a page of all pairs so far; an upper bound.
@@ -122,10 +138,19 @@ impl<'a> LeafSize<'a> {
         let saved = if self.known_min == usize::MAX { self.groups * shared } else { 0 };
         HEADER_LEN
             + pad4(shared)
-            + slot_len(0, 0) * self.groups
+            + form.layout().slot_len() * self.groups
             + self.keys_len.saturating_sub(saved)
             + self.closed
-            + self.open_group()
+            + self.open_group(form.layout())
+    }
+}
+
+/// What a key takes in a dense record, at most: taking shared bytes off never makes it longer.
+fn dense_key_len(key: &KeyCell<'_>) -> usize {
+    let whole = RestCell::of(key, 0, &KeyOrder::Bytewise);
+    match key.extent {
+        Some(_) => whole.len() - whole.rest.len() + super::KNOWN_MAX,
+        None => whole.len(),
     }
 }
 
@@ -140,10 +165,11 @@ pub(crate) struct Sizes<'l, 'a> {
 
 impl<'l, 'a> Sizes<'l, 'a> {
     pub(crate) fn new(pairs: &'l [Pair<'a>], form: &'l Form, page_size: usize) -> Self {
-        let mut size = LeafSize::new();
+        let (mut size, layout) = (LeafSize::new(), form.layout());
         let end = |pair| {
             size.push(pair, form);
-            size.closed + size.open_group() + size.keys_len + slot_len(0, 0) * size.groups
+            let records = size.closed + size.open_group(layout) + size.keys_len;
+            records + layout.slot_len() * size.groups
         };
         let ends = pairs.iter().map(end).collect();
         Self { pairs, form, page_size, ends }
@@ -163,6 +189,18 @@ impl<'l, 'a> Sizes<'l, 'a> {
         let end = |n: usize| n.checked_sub(1).map_or(0, |last| self.ends[last]);
         let fits = |part| self.leaf_len(part) <= self.page_size;
         cut_evenly(self.ends.len(), pages, end, fits)
+    }
+
+    /// Where to cut the list, whose last pair is new and after all others, into two leaves of which
+    /// the first one stays as full as it is: before the last key or, if that has more than half a
+    /// page of values, before the last one of these. `None` if they do not fit.
+    pub(crate) fn cut_appended(&self) -> Option<Vec<usize>> {
+        let last = self.pairs.len().checked_sub(1)?;
+        let begin = self.pairs.iter().rposition(|pair| pair.starts).unwrap_or(0);
+        let is_short = begin > 0 && self.ends[last] - self.ends[begin - 1] <= self.page_size / 2;
+        let cut = if is_short { begin } else { last };
+        let fits = |part| self.leaf_len(part) <= self.page_size;
+        (cut > 0 && fits(0..cut) && fits(cut..last + 1)).then(|| vec![cut])
     }
 }
 
@@ -245,7 +283,7 @@ pub(crate) fn build_leaf_sharing(
     // Records stand in key order, the first one at the lowest address: scans run forward.
     let groups = match form.values {
         Some(_) => put_groups(page.bytes, pairs, form, shared)?,
-        None => put_singles(page.bytes, pairs, &form.keys, shared)?,
+        None => put_singles(page.bytes, pairs, form, shared)?,
     };
     page.set_len(groups);
     page.clear_free();
@@ -253,41 +291,66 @@ pub(crate) fn build_leaf_sharing(
     Ok(Count { keys, values: pairs.len() as u64 })
 }
 
-/// Writes heads, offsets and records of a leaf with one value a key, from the last one back;
-/// returns their number.
+/// Writes heads, slots and records of a leaf with one value a key, from the last one back; returns
+/// their number.
 fn put_singles(
     out: &mut [u8],
     pairs: &[Pair<'_>],
-    order: &KeyOrder,
+    form: &Form,
     shared: usize,
 ) -> Result<usize, &'static str> {
+    match form.layout() {
+        Layout::Dense => put_singles_of::<2>(out, pairs, &form.keys, (shared, Layout::Dense)),
+        Layout::Aligned => put_singles_of::<4>(out, pairs, &form.keys, (shared, Layout::Aligned)),
+    }
+}
+
+fn put_singles_of<const STEP: usize>(
+    out: &mut [u8],
+    pairs: &[Pair<'_>],
+    order: &KeyOrder,
+    (shared, layout): (usize, Layout),
+) -> Result<usize, &'static str> {
     let (n, end) = (pairs.len(), out.len());
-    let (heads, behind) = (HEADER_LEN + pad4(shared), HEADER_LEN + pad4(shared) + 6 * n);
+    let heads = HEADER_LEN + pad4(shared);
+    let behind = heads + (4 + STEP) * n;
     let (arrays, records) = out.split_at_mut_checked(behind).ok_or(TOO_LARGE)?;
-    let (heads, offsets) = arrays[heads..].split_at_mut(4 * n);
-    let slots = heads.as_chunks_mut::<4>().0.iter_mut().zip(offsets.as_chunks_mut::<2>().0);
+    let (heads, slots) = arrays[heads..].split_at_mut(4 * n);
+    let slots = heads.as_chunks_mut::<4>().0.iter_mut().zip(slots.as_chunks_mut::<STEP>().0);
     let mut at = records.len();
-    for (pair, (head, offset)) in pairs.iter().zip(slots).rev() {
-        match plain_parts(pair, order, shared) {
+    for (pair, (head, slot)) in pairs.iter().zip(slots).rev() {
+        let lengths = match plain_parts(pair, order, shared) {
             Some((rest, value)) => {
-                at = at.checked_sub(plain_len(rest.len(), value.len())).ok_or(TOO_LARGE)?;
+                let len = layout.plain_len(rest.len(), value.len());
+                at = at.checked_sub(len).ok_or(TOO_LARGE)?;
                 *head = head_in(order, rest).to_le_bytes();
-                put_plain(records, at, rest, value);
+                layout.put_plain(&mut records[at..], rest, value)
             }
             None => {
                 let key = RestCell::of(&pair.key, shared, order);
-                at = at.checked_sub(key.len() + single_len(&pair.value)).ok_or(TOO_LARGE)?;
+                let len = layout.record_len(&key, Behind::of(layout, &pair.value));
+                at = at.checked_sub(len).ok_or(TOO_LARGE)?;
                 *head = head_of_rest(order, &key.rest).to_le_bytes();
-                put_single(records, at, &key, &pair.value);
+                layout.put_single(&mut records[at..], &key, &pair.value)
             }
-        }
-        *offset = ((behind + at) as u16).to_le_bytes();
+        };
+        put_slot(slot, behind + at, lengths);
     }
     put_u16(out, super::HEAP_OFFSET, (end - behind - at) as u16);
     Ok(n)
 }
 
-/// Writes heads, offsets and records of a leaf with several values a key; returns the number of
+/// Writes a leaf's slot but for the head: where its record stands and, where the slot tells them,
+/// the bytes of its lengths.
+#[inline(always)]
+pub(crate) fn put_slot(slot: &mut [u8], at: usize, lengths: u16) {
+    put_u16(slot, 0, at as u16);
+    if slot.len() == 4 {
+        put_u16(slot, 2, lengths);
+    }
+}
+
+/// Writes heads, slots and records of a leaf with several values a key; returns the number of
 /// groups.
 fn put_groups(
     out: &mut [u8],
@@ -296,21 +359,22 @@ fn put_groups(
     shared: usize,
 ) -> Result<usize, &'static str> {
     let groups = pairs.iter().skip(1).filter(|pair| pair.starts).count() + 1;
-    let heads = HEADER_LEN + pad4(shared);
-    let offsets = heads + 4 * groups;
+    let (heads, step) = (HEADER_LEN + pad4(shared), form.layout().step());
+    let slots = heads + 4 * groups;
     let (end, records) = (out.len(), group_records(pairs, form, shared));
-    if offsets + 2 * groups + records > end {
+    if slots + step * groups + records > end {
         return Err(TOO_LARGE);
     }
     put_u16(out, super::HEAP_OFFSET, records as u16);
     let (mut at, mut from) = (end - records, 0);
-    for slot in 0..groups {
+    for i in 0..groups {
         let to = group_end(pairs, from);
         let key = RestCell::of(&pairs[from].key, shared, &form.keys);
-        put_u32(out, heads + 4 * slot, head_of_rest(&form.keys, &key.rest));
-        put_u16(out, offsets + 2 * slot, at as u16);
-        at = put_record(out, at, &key, &pairs[from..to], form);
-        from = to;
+        put_u32(out, heads + 4 * i, head_of_rest(&form.keys, &key.rest));
+        let (len, lengths) = put_record(&mut out[at..], &key, &pairs[from..to], form);
+        let slot = slots + step * i;
+        put_slot(&mut out[slot..slot + step], at, lengths);
+        (at, from) = (at + len, to);
     }
     debug_assert_eq!(at, end);
     Ok(groups)
@@ -347,43 +411,6 @@ fn plain_parts<'a>(
         _ => pair.key.known.sub(shared, len),
     };
     Some((rest.as_slice()?, value.as_slice()?))
-}
-
-/// Bytes of a record of short parts.
-#[inline(always)]
-pub(crate) fn plain_len(rest: usize, value: usize) -> usize {
-    length_len(rest) + length_len(value) + rest + value
-}
-
-/// Writes a record of short parts at `at`.
-#[inline(always)]
-pub(crate) fn put_plain(out: &mut [u8], at: usize, rest: &[u8], value: &[u8]) {
-    let mut end = at + put_length(out, at, rest.len() as u32);
-    end += put_length(out, end, value.len() as u32);
-    out[end..end + rest.len()].copy_from_slice(rest);
-    end += rest.len();
-    out[end..end + value.len()].copy_from_slice(value);
-}
-
-/// Writes a record with one value at `at`; returns its end.
-pub(crate) fn put_single(
-    out: &mut [u8],
-    at: usize,
-    key: &RestCell<'_>,
-    value: &ValueCell<'_>,
-) -> usize {
-    match value {
-        ValueCell::Inline(bytes) => {
-            let at = key.put(out, at, bytes.len() as u32);
-            bytes.write(out, at);
-            at + bytes.len()
-        }
-        ValueCell::Extent(extent) => {
-            let at = key.put(out, at, code::EXTENT);
-            super::put_extent(out, at, extent);
-            at + super::EXTENT_CELL
-        }
-    }
 }
 
 fn known_min<'p, 'a: 'p>(keys: impl Iterator<Item = &'p KeyCell<'a>>) -> usize {
@@ -451,40 +478,40 @@ fn group_size(pairs: &[Pair<'_>], form: &Form) -> GroupSize {
 
 /// Bytes of all records of a leaf with several values a key.
 fn group_records(pairs: &[Pair<'_>], form: &Form, shared: usize) -> usize {
-    let mut total = 0;
-    let mut from = 0;
+    let (mut total, mut from) = (0, 0);
     while from < pairs.len() {
         let to = group_end(pairs, from);
-        let key = RestCell::of(&pairs[from].key, shared, &form.keys).len();
-        total += key
-            + if to - from == 1 {
-                single_len(&pairs[from].value)
-            } else {
-                2 + group_size(&pairs[from..to], form).body()
-            };
+        let key = RestCell::of(&pairs[from].key, shared, &form.keys);
+        total += form.layout().record_len(&key, behind_of(&pairs[from..to], form));
         from = to;
     }
     total
 }
 
-/// Writes one record at `at`; returns its end.
-fn put_record(
-    out: &mut [u8],
-    at: usize,
-    key: &RestCell<'_>,
-    pairs: &[Pair<'_>],
-    form: &Form,
-) -> usize {
-    if let [one] = pairs {
-        return put_single(out, at, key, &one.value);
+/// What follows the key of these pairs.
+fn behind_of(pairs: &[Pair<'_>], form: &Form) -> Behind {
+    match pairs {
+        [one] => Behind::of(form.layout(), &one.value),
+        _ => Behind::group(group_size(pairs, form).body(form.layout())),
     }
-    let at = key.put(out, at, code::GROUP);
+}
+
+/// Writes one record to the beginning of `out`; returns its length and the bytes that tell its
+/// lengths.
+fn put_record(out: &mut [u8], key: &RestCell<'_>, pairs: &[Pair<'_>], form: &Form) -> (usize, u16) {
+    let (layout, behind) = (form.layout(), behind_of(pairs, form));
+    let len = layout.record_len(key, behind);
+    if let [one] = pairs {
+        return (len, layout.put_single(out, key, &one.value));
+    }
+    let (at, lengths) = layout.put_key(out, key, behind);
     let values = pairs.iter().map(|pair| match pair.value {
         ValueCell::Inline(bytes) => bytes,
         ValueCell::Extent(_) => Bytes::default(),
     });
     let reversed = form.values.as_ref().is_some_and(KeyOrder::is_reverse);
-    at + put_group(out, at, &group_size(pairs, form), reversed, values)
+    put_group(layout, out, at, &group_size(pairs, form), reversed, values);
+    (len, lengths)
 }
 
 /// A child on the way into a branch.

@@ -6,14 +6,46 @@
 //! ```
 //!
 //! If all values of a group have one length, the stride is what each takes, and no ends are stored.
+//! In an ALIGNED leaf two bytes of zero follow the stride. Unless all values have one length, a
+//! byte of zero follows each value of an odd length, and the ends are padded to a multiple of 8.
 
-use super::{Bytes, Page, VALUES_REVERSED};
+use super::record::pad2;
+use super::{Bytes, Layout, Page, VALUES_REVERSED};
 use crate::coding::put_u16;
 
 /// The stride of a group whose values have different lengths.
 pub(crate) const VARIED: usize = 0xFFFF;
 /// Count, shared length, stride.
 pub(crate) const GROUP_HEADER: usize = 6;
+
+impl Layout {
+    /// What stands before the shared bytes of a group.
+    #[inline(always)]
+    pub(crate) fn group_header(self) -> usize {
+        match self {
+            Self::Dense => GROUP_HEADER,
+            Self::Aligned => GROUP_HEADER + 2,
+        }
+    }
+
+    /// What the ends of so many values take.
+    #[inline(always)]
+    pub(crate) fn ends_len(self, count: usize) -> usize {
+        match self {
+            Self::Dense => 2 * count,
+            Self::Aligned => (2 * count).next_multiple_of(8),
+        }
+    }
+
+    /// What a value of a group takes where the values have different lengths.
+    #[inline(always)]
+    pub(crate) fn padded(self, len: usize) -> usize {
+        match self {
+            Self::Dense => len,
+            Self::Aligned => pad2(len),
+        }
+    }
+}
 
 /// A view of a group.
 #[derive(Clone, Copy)]
@@ -26,19 +58,33 @@ pub(crate) struct Group<'a> {
     ends: usize,
     /// Where the values stand.
     data: usize,
+    /// What a value's end is rounded up to a multiple of, less 1, to tell the next one's beginning.
+    pad: usize,
 }
 
 impl<'a> Group<'a> {
     /// The group at a byte offset of a page.
     #[inline(always)]
     pub(crate) fn at(page: Page<'a>, at: usize) -> Self {
+        if page.is_aligned() {
+            return Self::aligned(page, at);
+        }
         let count = page.half(at);
         let shared = page.half(at + 2);
         let stride = page.half(at + 4);
         let ends = at + GROUP_HEADER + shared;
         let data = if stride == VARIED { ends + 2 * count } else { ends };
         let shared = page.slice(at + GROUP_HEADER, shared);
-        Self { page, count, stride, shared, ends, data }
+        Self { page, count, stride, shared, ends, data, pad: 0 }
+    }
+
+    /// The group at a byte offset of an ALIGNED leaf.
+    #[inline(always)]
+    pub(crate) fn aligned(page: Page<'a>, at: usize) -> Self {
+        let (count, stride) = (page.half(at), page.half(at + 4));
+        let ends = at + Layout::Aligned.group_header();
+        let ends_len = if stride == VARIED { Layout::Aligned.ends_len(count) } else { 0 };
+        Self { page, count, stride, shared: &[], ends, data: ends + ends_len, pad: 1 }
     }
 
     #[inline(always)]
@@ -56,11 +102,6 @@ impl<'a> Group<'a> {
         (self.stride != VARIED).then_some(self.stride)
     }
 
-    /// The bytes that each value's end takes.
-    pub(crate) fn end_len(&self) -> usize {
-        if self.stride == VARIED { 2 } else { 0 }
-    }
-
     /// Where the end of value `i` stands, or would; of a group without ends where its value does.
     pub(crate) fn end_at(&self, i: usize) -> usize {
         if self.stride == VARIED { self.ends + 2 * i } else { self.rest_at(i) }
@@ -74,9 +115,17 @@ impl<'a> Group<'a> {
     /// Where the rest of value `i` stands; `i` may be the number of values.
     pub(crate) fn rest_at(&self, i: usize) -> usize {
         match self.stride {
-            VARIED if i == 0 => self.data,
-            VARIED => self.data + self.page.half(self.ends + 2 * (i - 1)),
+            VARIED => self.data + self.start(i),
             stride => self.data + i * stride,
+        }
+    }
+
+    /// Where the rest of value `i` begins in those of different lengths.
+    #[inline(always)]
+    fn start(&self, i: usize) -> usize {
+        match i {
+            0 => 0,
+            _ => (self.page.half(self.ends + 2 * (i - 1)) + self.pad) & !self.pad,
         }
     }
 
@@ -86,7 +135,7 @@ impl<'a> Group<'a> {
         if self.stride != VARIED {
             return self.page.slice(self.data + i * self.stride, self.stride);
         }
-        let start = if i == 0 { 0 } else { self.page.half(self.ends + 2 * (i - 1)) };
+        let start = self.start(i);
         self.page.slice(self.data + start, self.page.half(self.ends + 2 * i) - start)
     }
 
@@ -113,12 +162,10 @@ impl<'a> Group<'a> {
 
     /// Length of the group in bytes.
     pub(crate) fn len(&self) -> usize {
-        let values = if self.stride != VARIED {
-            self.count * self.stride
-        } else {
-            self.page.half(self.ends + 2 * (self.count - 1))
-        };
-        GROUP_HEADER + self.shared.len() + (self.data - self.ends) + values
+        let values =
+            if self.stride != VARIED { self.count * self.stride } else { self.start(self.count) };
+        let header = if self.pad == 0 { GROUP_HEADER } else { GROUP_HEADER + 2 };
+        header + self.shared.len() + (self.data - self.ends) + values
     }
 }
 
@@ -237,6 +284,8 @@ pub(crate) struct GroupSize {
     /// What all values share, in bytes.
     pub(crate) shared: usize,
     total: usize,
+    /// The same with each value padded to an even length.
+    padded: usize,
     first_len: usize,
     varied: bool,
 }
@@ -253,12 +302,17 @@ impl GroupSize {
         }
         self.count += 1;
         self.total += len;
+        self.padded += pad2(len);
     }
 
     /// Bytes of the body of a group of two and more values.
-    pub(crate) fn body(&self) -> usize {
-        let ends = if self.varied { 2 * self.count } else { 0 };
-        GROUP_HEADER + self.shared + ends + self.total - self.count * self.shared
+    pub(crate) fn body(&self, layout: Layout) -> usize {
+        let ends = if self.varied { layout.ends_len(self.count) } else { 0 };
+        let total = match layout {
+            Layout::Aligned if self.varied => self.padded,
+            _ => self.total,
+        };
+        layout.group_header() + self.shared + ends + total - self.count * self.shared
     }
 
     pub(crate) fn stride(&self) -> usize {
@@ -271,19 +325,25 @@ impl GroupSize {
     }
 }
 
-/// Writes a group of values at `at`; `values` gives them in order. Returns its length.
+/// Writes a group of values at `at`; `values` gives them in order.
 pub(crate) fn put_group<'v>(
+    layout: Layout,
     out: &mut [u8],
     at: usize,
     size: &GroupSize,
     reversed: bool,
     values: impl Iterator<Item = Bytes<'v>>,
-) -> usize {
+) {
     put_u16(out, at, size.count as u16);
     put_u16(out, at + 2, size.shared as u16);
     put_u16(out, at + 4, size.stride() as u16);
-    let ends = at + GROUP_HEADER + size.shared;
-    let data = if size.varied { ends + 2 * size.count } else { ends };
+    let header = layout.group_header();
+    out[at + GROUP_HEADER..at + header].fill(0);
+    let ends = at + header + size.shared;
+    let data = if size.varied { ends + layout.ends_len(size.count) } else { ends };
+    if size.varied {
+        out[ends + 2 * size.count..data].fill(0);
+    }
     let mut end = data;
     for (i, value) in values.enumerate() {
         if i == 0 {
@@ -292,7 +352,7 @@ pub(crate) fn put_group<'v>(
             } else {
                 value.sub(0, size.shared)
             };
-            shared.write(out, at + GROUP_HEADER);
+            shared.write(out, at + header);
         }
         let rest = if reversed {
             value.sub(0, value.len() - size.shared)
@@ -303,9 +363,11 @@ pub(crate) fn put_group<'v>(
         end += rest.len();
         if size.varied {
             put_u16(out, ends + 2 * i, (end - data) as u16);
+            let padded = data + layout.padded(end - data);
+            out[end..padded].fill(0);
+            end = padded;
         }
     }
-    end - at
 }
 
 #[cfg(test)]

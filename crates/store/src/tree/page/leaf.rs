@@ -1,10 +1,10 @@
 //! Leaves: reading entries, and changing one group in place.
 
-use super::build::{plain_len, put_plain, put_single};
 use super::group::{GroupSize, put_group};
+use super::record::Behind;
 use super::{
-    CONTINUES, Count, EXTENT_CELL, KEY_EXTENT_CELL, KNOWN_MAX, KeyCell, Page, PageMut, Record,
-    ValueCell, code, length_len, put_extent, put_length, shift_offsets,
+    CONTINUES, Count, Layout, Page, PageMut, Record, RestCell, ValueCell, code, put_extent,
+    shift_offsets,
 };
 use crate::coding::{put_u16, put_u32};
 use crate::tree::Bytes;
@@ -26,26 +26,6 @@ impl<'a> Page<'a> {
         }
         let values = self.values_before(self.len()) as u64;
         Count { keys: n - u64::from(self.continues()), values }
-    }
-
-    /// How many values stand in the groups of a leaf before `slot`.
-    pub(crate) fn values_before(self, slot: usize) -> usize {
-        let offsets = self.heads_at() + 4 * self.len();
-        (0..slot).map(|i| self.values_at_offset(self.half(offsets + 2 * i))).sum()
-    }
-
-    /// How many values the record at an offset has; the usual ones, with short keys, looked at
-    /// without decoding them.
-    #[inline(always)]
-    fn values_at_offset(self, at: usize) -> usize {
-        let both = self.half(at);
-        match (both & 0x80, both >> 8) {
-            (0, code::GROUP_FIRST) if self.byte(at + 2) == code::GROUP_SECOND => {
-                self.half(at + 3 + (both & 0xFF))
-            }
-            (0, 0..0x80) => 1,
-            _ => self.record_at(at).value_count(),
-        }
     }
 }
 
@@ -79,115 +59,91 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The rest of a key after `shared` bytes, as it stands in a record.
-#[derive(Clone, Copy)]
-pub(crate) struct RestCell<'a> {
-    pub(crate) rest: Bytes<'a>,
-    pub(crate) extent: Option<ExtentRef>,
-}
-
-impl<'a> RestCell<'a> {
-    /// Takes `shared` bytes off a key. Of a long key at most [`KNOWN_MAX`] more are kept.
-    pub(crate) fn of(key: &KeyCell<'a>, shared: usize, order: &KeyOrder) -> Self {
-        let len = key.known.len();
-        // The keys of a damaged page need not have what they are said to share.
-        let own = len.saturating_sub(shared);
-        let shared = len - own;
-        let keep = match key.extent {
-            Some(_) => own.min(KNOWN_MAX),
-            None => own,
-        };
-        let rest = match order {
-            KeyOrder::Reverse => key.known.sub(len - shared - keep, len - shared),
-            _ => key.known.sub(shared, shared + keep),
-        };
-        Self { rest, extent: key.extent }
-    }
-
-    /// The bytes that it takes in a record, its length included.
-    pub(crate) fn len(&self) -> usize {
-        match self.extent {
-            Some(_) => 2 + KEY_EXTENT_CELL + self.rest.len(),
-            None => length_len(self.rest.len()) + self.rest.len(),
-        }
-    }
-
-    /// Writes length, code and rest. Returns where `behind` begins.
-    pub(crate) fn put(&self, out: &mut [u8], at: usize, behind: u32) -> usize {
-        let key = self.extent.map_or(self.rest.len() as u32, |_| code::EXTENT);
-        let mut at = at + put_length(out, at, key);
-        at += put_length(out, at, behind);
-        if let Some(extent) = &self.extent {
-            put_extent(out, at, extent);
-            put_u16(out, at + EXTENT_CELL, self.rest.len() as u16);
-            at += KEY_EXTENT_CELL;
-        }
-        self.rest.write(out, at);
-        at + self.rest.len()
-    }
-}
-
-/// What a leaf's record takes for one value, the key's part aside.
-pub(crate) fn single_len(value: &ValueCell<'_>) -> usize {
-    match value {
-        ValueCell::Inline(bytes) => length_len(bytes.len()) + bytes.len(),
-        ValueCell::Extent(_) => 2 + EXTENT_CELL,
-    }
-}
-
 impl<'a> PageMut<'a> {
-    /// Whether a new record of `len` bytes fits.
-    pub(crate) fn has_room(&self, len: usize) -> bool {
-        self.view().free() >= len + super::slot_len(0, 0)
-    }
-
     /// Opens slot `i` of a leaf for a record of `len` bytes with the given head; returns where the
     /// record stands. There must be room.
-    fn open_slot(&mut self, i: usize, head: u32, len: usize) -> usize {
+    #[inline(always)]
+    fn open_slot(&mut self, layout: Layout, i: usize, head: u32, len: usize) -> usize {
         let view = self.view();
-        let (n, heads) = (view.len(), view.heads_at());
+        let (n, heads, step) = (view.len(), view.heads_at(), layout.step());
         let offsets = heads + 4 * n;
         // Offsets after slot i, then heads after it together with the offsets before it.
-        self.bytes.copy_within(offsets + 2 * i..offsets + 2 * n, offsets + 2 * i + 6);
-        self.bytes.copy_within(heads + 4 * i..offsets + 2 * i, heads + 4 * i + 4);
+        let after = offsets + step * i;
+        if i < n {
+            self.bytes.copy_within(after..offsets + step * n, after + 4 + step);
+        }
+        self.bytes.copy_within(heads + 4 * i..after, heads + 4 * i + 4);
         put_u32(self.bytes, heads + 4 * i, head);
         self.set_len(n + 1);
         let at = self.grow_heap(len);
-        put_u16(self.bytes, offsets + 4 + 2 * i, at as u16);
+        put_u16(self.bytes, after + 4, at as u16);
         at
     }
 
-    /// Adds a record after all others; there must be room.
+    /// Sets the bytes that tell the lengths of the record of slot `i`, where slots have them.
     #[inline(always)]
-    pub(crate) fn push_plain(&mut self, head: u32, rest: &[u8], value: &[u8]) {
+    fn set_lengths(&mut self, layout: Layout, i: usize, lengths: u16) {
+        if layout == Layout::Aligned {
+            let view = self.view();
+            let at = view.heads_at() + 4 * view.len() + layout.step() * i + 2;
+            put_u16(self.bytes, at, lengths);
+        }
+    }
+
+    /// Adds a record of short parts after all others. False, and no change, if there is no room.
+    #[inline(always)]
+    pub(crate) fn push_plain(&mut self, head: u32, rest: &[u8], value: &[u8]) -> bool {
+        self.insert_plain(self.view().len(), head, rest, value)
+    }
+
+    /// Inserts a record of short parts at slot `i`. False, and no change, if there is no room.
+    #[inline(always)]
+    pub(crate) fn insert_plain(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) -> bool {
+        match self.view().layout() {
+            Layout::Dense => self.insert_plain_as(Layout::Dense, i, head, rest, value),
+            Layout::Aligned => self.insert_plain_as(Layout::Aligned, i, head, rest, value),
+        }
+    }
+
+    /// The same in a leaf of this layout, which is known where this is compiled.
+    #[inline(always)]
+    fn insert_plain_as(
+        &mut self,
+        layout: Layout,
+        i: usize,
+        head: u32,
+        rest: &[u8],
+        value: &[u8],
+    ) -> bool {
+        let len = layout.plain_len(rest.len(), value.len());
         let view = self.view();
-        let (n, heads) = (view.len(), view.heads_at());
-        let offsets = heads + 4 * n;
-        self.bytes.copy_within(offsets..offsets + 2 * n, offsets + 4);
-        put_u32(self.bytes, offsets, head);
-        self.set_len(n + 1);
-        let at = self.grow_heap(plain_len(rest.len(), value.len()));
-        put_u16(self.bytes, offsets + 4 + 2 * n, at as u16);
-        put_plain(self.bytes, at, rest, value);
+        let used = view.heads_at() + layout.slot_len() * (view.len() + 1) + view.heap_len() + len;
+        if used > self.bytes.len() {
+            return false;
+        }
+        let at = self.open_slot(layout, i, head, len);
+        let lengths = layout.put_plain(&mut self.bytes[at..], rest, value);
+        self.set_lengths(layout, i, lengths);
+        true
     }
 
-    /// Inserts a record of short parts at slot `i`; there must be room.
-    #[inline(always)]
-    pub(crate) fn insert_plain(&mut self, i: usize, head: u32, rest: &[u8], value: &[u8]) {
-        let at = self.open_slot(i, head, plain_len(rest.len(), value.len()));
-        put_plain(self.bytes, at, rest, value);
-    }
-
-    /// Inserts a record with one value at slot `i`; there must be room.
+    /// Inserts a record with one value at slot `i`. False, and no change, if there is no room.
     pub(crate) fn insert_single(
         &mut self,
         i: usize,
         head: u32,
         key: &RestCell<'_>,
         value: &ValueCell<'_>,
-    ) {
-        let at = self.open_slot(i, head, key.len() + single_len(value));
-        put_single(self.bytes, at, key, value);
+    ) -> bool {
+        let layout = self.view().layout();
+        let len = layout.record_len(key, Behind::of(layout, value));
+        if self.view().leaf_free() < layout.slot_len() + len {
+            return false;
+        }
+        let at = self.open_slot(layout, i, head, len);
+        let lengths = layout.put_single(&mut self.bytes[at..], key, value);
+        self.set_lengths(layout, i, lengths);
+        true
     }
 
     /// Takes slot `i` of a leaf out, with its record.
@@ -195,10 +151,11 @@ impl<'a> PageMut<'a> {
         let (at, len) = self.record_place(i);
         self.cut_heap(at, len);
         let view = self.view();
-        let (n, heads) = (view.len(), view.heads_at());
+        let (n, heads, step) = (view.len(), view.heads_at(), view.step());
         let offsets = heads + 4 * n;
-        self.bytes.copy_within(heads + 4 * (i + 1)..offsets + 2 * i, heads + 4 * i);
-        self.bytes.copy_within(offsets + 2 * (i + 1)..offsets + 2 * n, offsets + 2 * i - 4);
+        let after = offsets + step * (i + 1);
+        self.bytes.copy_within(heads + 4 * (i + 1)..offsets + step * i, heads + 4 * i);
+        self.bytes.copy_within(after..offsets + step * n, offsets + step * i - 4);
         self.set_len(n - 1);
     }
 
@@ -215,8 +172,8 @@ impl<'a> PageMut<'a> {
         }
         self.cut_heap(at, old);
         let at = self.grow_heap(len);
-        let offsets = self.view().offsets_at();
-        put_u16(self.bytes, offsets + 2 * i, at as u16);
+        let offset_at = self.view().offsets_at() + self.view().step() * i;
+        put_u16(self.bytes, offset_at, at as u16);
         at
     }
 
@@ -262,20 +219,28 @@ impl<'a> PageMut<'a> {
         put_extent(self.bytes, at, extent);
     }
 
-    /// Replaces the one value of slot `i`. `scratch` keeps the key's rest on the way.
+    /// Replaces the one value of slot `i`. `scratch` keeps the key's rest on the way. False, and no
+    /// change, if there is no room.
     pub(crate) fn replace_single(
         &mut self,
         i: usize,
         value: &ValueCell<'_>,
         scratch: &mut Vec<u8>,
-    ) {
+    ) -> bool {
         let record = self.view().record(i);
         let extent = record.key_extent();
         scratch.clear();
         scratch.extend_from_slice(record.rest());
         let key = RestCell { rest: Bytes::from(&scratch[..]), extent };
-        let at = self.replace_record(i, key.len() + single_len(value));
-        put_single(self.bytes, at, &key, value);
+        let layout = self.view().layout();
+        let len = layout.record_len(&key, Behind::of(layout, value));
+        let fits = self.has_room_instead(i, len);
+        if fits {
+            let at = self.replace_record(i, len);
+            let lengths = layout.put_single(&mut self.bytes[at..], &key, value);
+            self.set_lengths(layout, i, lengths);
+        }
+        fits
     }
 
     /// Puts a value before value `at` of the group of slot `i`, which stays as it is otherwise.
@@ -286,30 +251,43 @@ impl<'a> PageMut<'a> {
         let record = view.leaf_record(i);
         let Some(group) = record.group() else { return false };
         let Some(rest) = order.strip(value, group.shared()) else { return false };
-        let (end, len) = (group.end_len(), rest.len());
-        if group.stride().is_some_and(|stride| stride != len) || end + len > view.leaf_free() {
+        let (layout, count) = (view.layout(), group.count());
+        let (len, more) = match group.stride() {
+            Some(stride) if stride != rest.len() => return false,
+            // An odd length would move the records before this one to odd addresses.
+            Some(len) if layout == Layout::Aligned && len % 2 == 1 => return false,
+            Some(len) => (len, 0),
+            None => {
+                (layout.padded(rest.len()), layout.ends_len(count + 1) - layout.ends_len(count))
+            }
+        };
+        if more + len > view.leaf_free() {
             return false;
         }
         let (start, from) = (self.bytes.len() - view.heap_len(), record.at);
-        let (end_at, data_at) = (group.end_at(at), group.rest_at(at));
-        let group_at = record.value_at();
-        let count = group.count();
-        let before = data_at - group.data();
-        self.set_heap_len(self.bytes.len() - start + end + len);
-        let offsets = self.view().offsets_at();
-        let slots = 2 * self.view().len();
+        let (end_at, data, data_at) = (group.end_at(at), group.data(), group.rest_at(at));
+        let (group_at, is_varied) = (record.value_at(), group.stride().is_none());
+        let ends = group.end_at(0)..group.end_at(0) + 2 * count;
+        self.set_heap_len(self.bytes.len() - start + more + len);
+        let (offsets, step) = (self.view().offsets_at(), self.view().step());
+        let slots = step * self.view().len();
         // The records that stand before this one in the heap move with it.
-        let by = ((end + len) as u16).wrapping_neg();
-        shift_offsets(&mut self.bytes[offsets..offsets + slots], from + 1, by);
-        self.bytes.copy_within(start..end_at, start - end - len);
-        put_u16(self.bytes, group_at - end - len, (count + 1) as u16);
-        if end > 0 {
-            self.bytes.copy_within(end_at..data_at, end_at - len);
-            let ends = &mut self.bytes[end_at - end - len..];
-            put_u16(ends, 0, before as u16);
-            raise_ends(&mut ends[..end * (count + 1 - at)], len as u16);
+        let by = ((more + len) as u16).wrapping_neg();
+        shift_offsets(&mut self.bytes[offsets..offsets + slots], step, from + 1, by);
+        self.bytes.copy_within(start..end_at, start - more - len);
+        put_u16(self.bytes, group_at - more - len, (count + 1) as u16);
+        if is_varied {
+            // The ends after the new one, which moves the rests after its own; the rests before.
+            let end = end_at - more - len;
+            self.bytes.copy_within(end_at..ends.end, end + 2);
+            raise_ends(&mut self.bytes[end + 2..ends.end - more - len + 2], len as u16);
+            self.bytes[ends.end - more - len + 2..data - len].fill(0);
+            self.bytes.copy_within(data..data_at, data - len);
+            put_u16(self.bytes, end, (data_at - data + rest.len()) as u16);
         }
-        self.bytes[data_at - len..data_at].copy_from_slice(rest);
+        let value = &mut self.bytes[data_at - len..data_at];
+        value[..rest.len()].copy_from_slice(rest);
+        value[rest.len()..].fill(0);
         true
     }
 
@@ -330,31 +308,31 @@ impl<'a> PageMut<'a> {
         }
         // The new record is built aside: at most a page.
         aside.resize(self.bytes.len().max(aside.len()), 0);
-        let len = {
+        let layout = self.view().layout();
+        let (len, lengths) = {
             let record = self.view().record(i);
             let key = RestCell { rest: Bytes::from(record.rest()), extent: record.key_extent() };
             let size = edit.size(&record, form);
-            let len = if size.count == 1 {
-                key.len() + length_len(size.single()) + size.single()
-            } else {
-                key.len() + 2 + size.body()
+            let behind = match size.count {
+                1 => Behind::plain(size.single()),
+                _ => Behind::group(size.body(layout)),
             };
+            let len = layout.record_len(&key, behind);
             if !self.has_room_instead(i, len) {
                 return false;
             }
+            let (at, lengths) = layout.put_key(aside, &key, behind);
             if size.count == 1 {
-                let at = key.put(aside, 0, size.single() as u32);
-                for value in edit.values(&record) {
-                    value.write(aside, at);
-                }
+                edit.values(&record).for_each(|value| value.write(aside, at));
             } else {
-                let at = key.put(aside, 0, code::GROUP);
-                put_group(aside, at, &size, order.is_reverse(), edit.values(&record));
+                let values = edit.values(&record);
+                put_group(layout, aside, at, &size, order.is_reverse(), values);
             }
-            len
+            (len, lengths)
         };
         let at = self.replace_record(i, len);
         self.bytes[at..at + len].copy_from_slice(&aside[..len]);
+        self.set_lengths(layout, i, lengths);
         true
     }
 }
@@ -425,8 +403,9 @@ fn inline<'a>(record: &Record<'a>, i: usize) -> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::build::{Pair, build_leaf};
-    use super::super::{checked, seal};
+    use super::super::{KeyCell, checked, seal};
     use super::*;
+    use crate::tree::order::Leaves;
 
     const PAGE_SIZE: usize = 4096;
     const PAGE: u32 = 5;
@@ -480,7 +459,8 @@ mod tests {
         for round in 0..400 {
             let order = if round % 2 == 0 { KeyOrder::Bytewise } else { KeyOrder::Reverse };
             let (keys, values) = (KeyOrder::Bytewise, Some(order.clone()));
-            let form = Form { keys, values, whole: round % 5 == 0 };
+            let leaves = [Leaves::Whole, Leaves::Aligned, Leaves::Compressed][round / 4 % 3];
+            let form = Form { keys, values, leaves };
             let mut pairs: Entries = (0..2 + random(20))
                 .map(|_| (vec![b'k', random(4) as u8], value(&mut random, round / 2)))
                 .collect();

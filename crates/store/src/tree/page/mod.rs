@@ -5,7 +5,8 @@
 //! |      0 |    4 | CHECKSUM_OFFSET | CRC-32C of the rest, started from the page's number  |
 //! |      4 |    1 | KIND_OFFSET     | 1 leaf, 2 branch                                     |
 //! |      5 |    1 | LEVEL_OFFSET    | 0 leaf, else distance to the leaves                  |
-//! |      6 |    1 | FLAGS_OFFSET    | CONTINUES, REVERSED, VALUES_REVERSED, PAIRED, WHOLE  |
+//! |      6 |    1 | FLAGS_OFFSET    | CONTINUES, REVERSED, VALUES_REVERSED, PAIRED, WHOLE, |
+//! |        |      |                 | ALIGNED                                              |
 //! |      7 |    1 |                 | zero                                                 |
 //! |      8 |    8 | BIRTH_OFFSET    | number of the commit that wrote the page             |
 //! |     16 |    2 | COUNT_OFFSET    | n: groups of a leaf, children of a branch            |
@@ -18,33 +19,33 @@
 //! |        |      |                 | (branch only) 4n: children                           |
 //! |        |      |                 | (branch only) running totals of keys, 4n on level 1,  |
 //! |        |      |                 | else 8n; with PAIRED the values below likewise       |
-//! |        |   2n |                 | offsets of the records                               |
+//! |        |   2n |                 | offsets of the records; in an ALIGNED leaf 4n, each  |
+//! |        |      |                 | followed by the two bytes that tell its lengths      |
 //! |        |      |                 | free                                                 |
 //! |        |      |                 | records, dense up to the end of the page             |
 //! ```
 //!
-//! A record begins with two lengths, of the key's rest and of what follows it: one byte below 128,
-//! else two with the first one's top bit set. Codes from [`code::FIRST`] on are no lengths: the key
-//! stands in an extent, the value does, or a group of values follows.
+//! What a record is made of is told in [`record`].
 //!
 //! Shared bytes are the front of every key (or its tail, in a table ordered from the back:
 //! REVERSED). Where the order is a caller's function nothing is shared and heads are zero. In a
-//! WHOLE leaf nothing is shared either, by keys and by the values of a group.
+//! WHOLE leaf nothing is shared either, by keys and by the values of a group. An ALIGNED leaf is a
+//! WHOLE one whose keys and values stand at even addresses.
 
 #![expect(unsafe_code, reason = "views of validated pages read without bounds checks")]
 
 pub(crate) mod branch;
 pub(crate) mod build;
 pub(crate) mod group;
+mod join;
 pub(crate) mod leaf;
+pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod search;
 mod validate;
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
-use super::bytes::Joined;
 use super::page_ref::{ExtentRef, PageNo};
 use super::{Bytes, Count};
 use crate::checksum::crc32c;
@@ -53,6 +54,8 @@ use crate::coding::{put_u16, put_u32, put_u64, u32_at};
 /// The most levels that a tree can have; a page that says otherwise is damaged.
 pub(crate) const MAX_LEVELS: usize = 32;
 
+pub(crate) use join::{Joinable, Joining};
+pub(crate) use record::{Layout, Record, RestCell, code};
 pub(crate) use validate::validate;
 
 pub(crate) const CHECKSUM_OFFSET: usize = 0;
@@ -79,19 +82,8 @@ pub(crate) const VALUES_REVERSED: u8 = 4;
 pub(crate) const PAIRED: u8 = 8;
 /// A leaf whose keys and values stand in one piece: neither shares anything.
 pub(crate) const WHOLE: u8 = 16;
-
-/// Codes that stand where a record has a length.
-pub(crate) mod code {
-    /// Codes begin here; lengths in a page end before (a record is at most a quarter page).
-    pub(crate) const FIRST: u32 = 0x7FF0;
-    /// A group of several values follows.
-    pub(crate) const GROUP: u32 = 0x7FFE;
-    /// The same as it stands in a record.
-    pub(crate) const GROUP_FIRST: usize = (0x80 | GROUP >> 8) as usize;
-    pub(crate) const GROUP_SECOND: u8 = (GROUP & 0xFF) as u8;
-    /// The key or value stands in an extent, named by an extent cell.
-    pub(crate) const EXTENT: u32 = 0x7FFF;
-}
+/// A WHOLE leaf with the lengths of its records in the slots.
+pub(crate) const ALIGNED: u8 = 32;
 
 /// The length of the cell that names a value's extent: first page, length, sum.
 pub(crate) const EXTENT_CELL: usize = 12;
@@ -273,195 +265,46 @@ impl<'a> Page<'a> {
         slot_len(self.level(), self.flags())
     }
 
+    /// From one record's offset to the next one's.
+    #[inline(always)]
+    pub(crate) fn step(self) -> usize {
+        const { assert!(ALIGNED >> 4 == 2) };
+        2 + usize::from((self.flags() & ALIGNED) >> 4)
+    }
+
     /// Where the offsets of the records stand.
     #[inline(always)]
     fn offsets_at(self) -> usize {
-        self.heads_at() + (self.slot_len() - 2) * self.len()
-    }
-
-    /// The record of slot `i` as raw pieces.
-    #[inline(always)]
-    pub(crate) fn record(self, i: usize) -> Record<'a> {
-        let offset = if self.is_leaf() {
-            self.half(self.heads_at() + 4 * self.len() + 2 * i)
-        } else {
-            self.half(self.offsets_at() + 2 * i)
-        };
-        self.record_at(offset)
-    }
-
-    /// The record of slot `i` of a page that is known to be a leaf.
-    #[inline(always)]
-    pub(crate) fn leaf_record(self, i: usize) -> Record<'a> {
-        debug_assert!(self.is_leaf());
-        self.record_at(self.half(self.heads_at() + 4 * self.len() + 2 * i))
+        self.heads_at() + (self.slot_len() - self.step()) * self.len()
     }
 
     /// Where in memory the offset of a leaf's group `i` stands; `i` may be the number of groups.
     #[inline(always)]
     pub(crate) fn offset_address(self, i: usize) -> *const u8 {
-        self.base.wrapping_add(self.heads_at() + 4 * self.len() + 2 * i)
+        self.base.wrapping_add(self.leaf_offset_at(i))
     }
 
-    /// The key's rest and the value of a leaf's record whose offset stands at `address`, if both
-    /// are in the record, alone, and the key's rest is short.
+    /// The same of the first group.
     #[inline(always)]
-    pub(crate) fn plain_record_of(self, address: *const u8) -> Option<(&'a [u8], &'a [u8])> {
-        let at = self.half(address as usize - self.base as usize);
-        let both = self.half(at);
-        if both & 0x8080 == 0 {
-            let (key, value) = (both & 0xFF, both >> 8);
-            return Some((self.slice(at + 2, key), self.slice(at + key + 2, value)));
-        }
-        let (key, value) = (both & 0xFF, (both & 0x7F00) | usize::from(self.byte(at + 2)));
-        if key < 0x80 && value < code::FIRST as usize {
-            return Some((self.slice(at + 3, key), self.slice(at + 3 + key, value)));
-        }
-        None
+    pub(crate) fn first_offset_address(self) -> *const u8 {
+        self.base.wrapping_add(self.heads_at() + 4 * self.len())
     }
 
-    /// What [`Page::joinable_of`] needs to know of this page, a leaf. `None` if no record of it is
-    /// joinable.
     #[inline(always)]
-    pub(crate) fn joining(self) -> Option<Joining> {
-        let shared = self.half(SHARED_OFFSET);
-        if shared > Joining::SHARED * BLOCK || shared > 0 && self.is_reversed() {
-            return None;
-        }
-        Some(match shared {
-            // Nothing is copied.
-            0 => Joining { shared, rest_max: 0x7F, rest_end_max: self.size },
-            _ => {
-                Joining { shared, rest_max: Joining::REST * BLOCK, rest_end_max: self.size - BLOCK }
-            }
-        })
+    fn leaf_offset_at(self, i: usize) -> usize {
+        self.heads_at() + 4 * self.len() + self.step() * i
     }
 
-    /// The record whose offset stands at `address`, if [`Page::joined_of`] can give it. `joining`
-    /// is this page's.
+    /// The same in a leaf of this layout.
     #[inline(always)]
-    pub(crate) fn joinable_of(self, joining: &Joining, address: *const u8) -> Option<Joinable> {
-        let at = self.half(address as usize - self.base as usize);
-        let both = self.half(at);
-        let (mut value, mut from) = (both >> 8, at + 2);
-        if both & 0x8000 != 0 {
-            value = (both & 0x7F00) | usize::from(self.byte(from));
-            from += 1;
-            if value >= code::FIRST as usize {
-                return None;
-            }
-        }
-        let rest = both & 0xFF;
-        let is_joinable = rest <= joining.rest_max && from + rest <= joining.rest_end_max;
-        is_joinable.then_some(Joinable { from, rest, value })
-    }
-
-    /// Key and value of a record of this page that [`Page::joinable_of`] has found. `shared` is
-    /// that of the page's [`Joining`].
-    #[inline(always)]
-    pub(crate) fn joined_of(
-        self,
-        shared: usize,
-        record: Joinable,
-        room: &mut [MaybeUninit<u8>; Joining::ROOM],
-    ) -> (Joined<'a>, &'a [u8]) {
-        let Joinable { from, rest, value } = record;
-        let value = self.slice(from + rest, value);
-        if shared == 0 {
-            return (Joined::Stored(self.slice(from, rest)), value);
-        }
-        let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block after the rest is inside the page by `rest_end_max`, and so is one after
-        // the shared bytes, since records follow them; both, and a block, have room.
-        unsafe {
-            copy_blocks::<{ Joining::SHARED }>(self.base.add(HEADER_LEN), to, shared);
-            copy_blocks::<{ Joining::REST }>(self.base.add(from), to.add(shared), rest);
-        }
-        (Joined::Copied(shared + rest), value)
+    fn leaf_offset_in(self, layout: Layout, i: usize) -> usize {
+        self.heads_at() + 4 * self.len() + layout.step() * i
     }
 
     /// The shared bytes, whose number the caller knows.
     #[inline(always)]
     pub(crate) fn shared_of(self, len: usize) -> &'a [u8] {
         self.slice(HEADER_LEN, len)
-    }
-
-    /// The record of a leaf whose offset stands at `address`.
-    #[inline(always)]
-    pub(crate) fn leaf_record_of(self, address: *const u8) -> Record<'a> {
-        self.record_at(self.half(address as usize - self.base as usize))
-    }
-
-    /// Value `i` of the record whose offset stands at `address`, if that has several and its key's
-    /// rest is short.
-    #[inline(always)]
-    pub(crate) fn group_value_of(self, address: *const u8, i: usize) -> Option<Bytes<'a>> {
-        let at = self.half(address as usize - self.base as usize);
-        let both = self.half(at);
-        match (both & 0x80, both >> 8) {
-            (0, code::GROUP_FIRST) if self.byte(at + 2) == code::GROUP_SECOND => {
-                Some(group::Group::at(self, at + 3 + (both & 0xFF)).value(i))
-            }
-            _ => None,
-        }
-    }
-
-    /// Copies a key of which `rest`, which stands in this page, is the rest after `shared` bytes at
-    /// the front; returns its length. `None` if that cannot be done in a few whole blocks: the key
-    /// is long, `room` too short for a block more than that, or the rest at the page's end.
-    #[inline(always)]
-    pub(crate) fn join_key(
-        self,
-        shared: usize,
-        rest: &[u8],
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<usize> {
-        const SHARED: usize = Joining::SHARED;
-        const REST: usize = Joining::REST;
-        let len = shared + rest.len();
-        let is_long = shared > SHARED * BLOCK || rest.len() > REST * BLOCK;
-        if is_long || len + BLOCK > room.len() || !self.has_block_behind(rest) {
-            return None;
-        }
-        let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block after the rest is inside the page, and so is one after the shared bytes,
-        // since records follow them; a block after the key is inside `room`.
-        unsafe {
-            copy_blocks::<SHARED>(self.base.add(HEADER_LEN), to, shared);
-            copy_blocks::<REST>(rest.as_ptr(), to.add(shared), rest.len());
-        }
-        Some(len)
-    }
-
-    /// As [`Page::join_key`] for any two strings that stand in this page.
-    #[inline(always)]
-    pub(crate) fn join(
-        self,
-        first: &[u8],
-        second: &[u8],
-        room: &mut [MaybeUninit<u8>],
-    ) -> Option<usize> {
-        const MOST: usize = 4;
-        let len = first.len() + second.len();
-        let is_long = first.len() > MOST * BLOCK || second.len() > MOST * BLOCK;
-        let is_inside = self.has_block_behind(first) && self.has_block_behind(second);
-        if is_long || len + BLOCK > room.len() || !is_inside {
-            return None;
-        }
-        let to = room.as_mut_ptr().cast::<u8>();
-        // SAFETY: a block after each string is inside the page, one after both inside `room`.
-        unsafe {
-            copy_blocks::<MOST>(first.as_ptr(), to, first.len());
-            copy_blocks::<MOST>(second.as_ptr(), to.add(first.len()), second.len());
-        }
-        Some(len)
-    }
-
-    /// Whether a string in this page is followed by a block that is inside the page, too.
-    #[inline(always)]
-    fn has_block_behind(self, string: &[u8]) -> bool {
-        let at = string.as_ptr() as usize - self.base as usize;
-        at + string.len() + BLOCK <= self.size
     }
 
     /// A key of which the page's records hold the rest.
@@ -471,35 +314,6 @@ impl<'a> Page<'a> {
             Bytes::new(rest, self.shared())
         } else {
             Bytes::new(self.shared(), rest)
-        }
-    }
-
-    /// The record at a byte offset.
-    #[inline(always)]
-    pub(crate) fn record_at(self, offset: usize) -> Record<'a> {
-        let both = self.half(offset);
-        if both & 0x8080 == 0 {
-            let (key, value) = ((both & 0xFF) as u32, (both >> 8) as u32);
-            return Record { page: self, at: offset, key, value, data: offset + 2 };
-        }
-        if both & 0x80 == 0 {
-            let value = (both & 0x7F00) as u32 | u32::from(self.byte(offset + 2));
-            let key = (both & 0xFF) as u32;
-            return Record { page: self, at: offset, key, value, data: offset + 3 };
-        }
-        let (key, n) = self.length(offset);
-        let (value, m) = self.length(offset + n);
-        Record { page: self, at: offset, key, value, data: offset + n + m }
-    }
-
-    /// A length or code, and the number of bytes that it takes.
-    #[inline(always)]
-    fn length(self, at: usize) -> (u32, usize) {
-        let first = u32::from(self.byte(at));
-        if first < 0x80 {
-            (first, 1)
-        } else {
-            ((first & 0x7F) << 8 | u32::from(self.byte(at + 1)), 2)
         }
     }
 
@@ -518,7 +332,7 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(crate) fn leaf_free(self) -> usize {
         debug_assert!(self.is_leaf());
-        self.size - self.heads_at() - slot_len(0, 0) * self.len() - self.heap_len()
+        self.size - self.front() - self.heap_len()
     }
 
     /// Prefetches the heads and offsets of a leaf that lie after its beginning, which
@@ -531,13 +345,13 @@ impl<'a> Page<'a> {
     /// Where the heads and offsets of a leaf end.
     #[inline(always)]
     pub(crate) fn front(self) -> usize {
-        self.heads_at() + slot_len(0, 0) * self.len()
+        self.leaf_offset_at(self.len())
     }
 
     /// Where a leaf's record begins.
     #[inline(always)]
     pub(crate) fn record_offset(self, i: usize) -> usize {
-        self.half(self.heads_at() + 4 * self.len() + 2 * i)
+        self.half(self.leaf_offset_at(i))
     }
 
     /// Has the processor fetch the beginning of a leaf's record.
@@ -571,70 +385,11 @@ pub(crate) const LINE: usize = 64;
 /// How much of a page is fetched before it is looked at.
 pub(crate) const FETCHED: usize = 4 * LINE;
 
-/// What [`copy_blocks`] copies at once.
-const BLOCK: usize = 16;
-
-/// What of a leaf decides whether, and how, [`Page::joined_of`] gives its records.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Joining {
-    /// Bytes that the keys share, at most `SHARED` blocks.
-    shared: usize,
-    /// The longest rest of a key.
-    rest_max: usize,
-    /// Where in the page the rest ends at the latest.
-    rest_end_max: usize,
-}
-
-/// A record that a step can give with its key in one piece, by few block copies or none.
-#[derive(Clone, Copy)]
-pub(crate) struct Joinable {
-    /// Where the key's rest stands.
-    from: usize,
-    /// The lengths of the rest and of the value, which follows it.
-    rest: usize,
-    value: usize,
-}
-
-impl Joining {
-    /// Of no page.
-    pub(crate) const NONE: Self = Self { shared: 0, rest_max: 0, rest_end_max: 0 };
-    /// The most blocks of shared bytes, and of a rest that follows them.
-    const SHARED: usize = 4;
-    const REST: usize = 2;
-    /// The room that a copied key needs, whatever its length.
-    pub(crate) const ROOM: usize = (Self::SHARED + Self::REST + 1) * BLOCK;
-
-    /// How many bytes the keys share.
-    #[inline(always)]
-    pub(crate) fn shared(&self) -> usize {
-        self.shared
-    }
-}
-
-/// Copies `len` bytes, at most `MOST` blocks, and less than a block more: short strings so take
-/// fewer instructions than a call.
-///
-/// # Safety
-/// `from` may be read, and `to` written, for a block more than `len` bytes; the two do not overlap.
-#[inline(always)]
-unsafe fn copy_blocks<const MOST: usize>(from: *const u8, to: *mut u8, len: usize) {
-    for at in (0..MOST).map(|i| i * BLOCK) {
-        if at > 0 && at >= len {
-            break;
-        }
-        // SAFETY: the caller's promise: the string reaches into this block, or it is the first one.
-        unsafe {
-            let block = from.add(at).cast::<[u8; BLOCK]>().read();
-            to.add(at).cast::<[u8; BLOCK]>().write(block);
-        }
-    }
-}
-
 /// Bytes for one slot in all arrays of a page.
 #[inline(always)]
 pub(crate) fn slot_len(level: u8, flags: u8) -> usize {
     if level == 0 {
-        return 4 + 2;
+        return Layout::of(flags).slot_len();
     }
     let width = count_width(level);
     let counts = if flags & PAIRED != 0 { 2 * width } else { width };
@@ -645,87 +400,6 @@ pub(crate) fn slot_len(level: u8, flags: u8) -> usize {
 #[inline(always)]
 pub(crate) fn count_width(level: u8) -> usize {
     if level == 1 { 4 } else { 8 }
-}
-
-/// One record of a page.
-#[derive(Clone, Copy)]
-pub(crate) struct Record<'a> {
-    page: Page<'a>,
-    at: usize,
-    /// The length of the key's rest, or [`code::EXTENT`].
-    key: u32,
-    /// What follows the key: a length or a code.
-    value: u32,
-    /// Where the key's rest begins.
-    data: usize,
-}
-
-impl<'a> Record<'a> {
-    #[inline(always)]
-    pub(crate) fn is_long_key(&self) -> bool {
-        self.key >= code::FIRST
-    }
-
-    /// Whether both key and value stand in the record, alone.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.key < code::FIRST && self.value < code::FIRST
-    }
-
-    /// What follows the shared bytes in the key; of a long key the known part of that.
-    #[inline(always)]
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        if self.is_long_key() {
-            let known = self.page.half(self.data + EXTENT_CELL);
-            return self.page.slice(self.data + KEY_EXTENT_CELL, known);
-        }
-        self.page.slice(self.data, self.key as usize)
-    }
-
-    #[inline(always)]
-    fn key_len(&self) -> usize {
-        if self.is_long_key() {
-            KEY_EXTENT_CELL + self.page.half(self.data + EXTENT_CELL)
-        } else {
-            self.key as usize
-        }
-    }
-
-    /// The extent of a long key.
-    pub(crate) fn key_extent(&self) -> Option<ExtentRef> {
-        self.is_long_key().then(|| self.page.extent_at(self.data))
-    }
-
-    #[inline(always)]
-    pub(crate) fn key_cell(&self) -> KeyCell<'a> {
-        KeyCell { known: self.page.whole_key(self.rest()), extent: self.key_extent() }
-    }
-
-    /// Where the part after the key begins.
-    #[inline(always)]
-    pub(crate) fn value_at(&self) -> usize {
-        self.data + self.key_len()
-    }
-
-    /// The code or length of the part after the key.
-    #[inline(always)]
-    pub(crate) fn value_code(&self) -> u32 {
-        self.value
-    }
-
-    /// Length of the whole record in bytes.
-    pub(crate) fn len(&self) -> usize {
-        let behind = if self.page.is_leaf() {
-            match self.value {
-                code::GROUP => group::Group::at(self.page, self.value_at()).len(),
-                code::EXTENT => EXTENT_CELL,
-                len => len as usize,
-            }
-        } else {
-            self.value.saturating_sub(1) as usize
-        };
-        self.value_at() + behind - self.at
-    }
 }
 
 /// A page under construction or change.
@@ -778,11 +452,11 @@ impl<'a> PageMut<'a> {
         let view = self.view();
         let heap = view.heap_len();
         let n = view.len();
-        let offsets = view.offsets_at();
+        let (offsets, step) = (view.offsets_at(), view.step());
         let start = self.bytes.len() - heap;
         self.bytes.copy_within(start..at, start + len);
         self.set_heap_len(heap - len);
-        shift_offsets(&mut self.bytes[offsets..offsets + 2 * n], at, len as u16);
+        shift_offsets(&mut self.bytes[offsets..offsets + step * n], step, at, len as u16);
     }
 
     /// Makes room for `len` bytes at the bottom of the heap; returns where.
@@ -793,14 +467,22 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// Adds `by` to every offset below `limit`, some at a time.
-fn shift_offsets(offsets: &mut [u8], limit: usize, by: u16) {
+/// Adds `by` to every offset below `limit`, some at a time. An offset stands every `step` bytes.
+fn shift_offsets(offsets: &mut [u8], step: usize, limit: usize, by: u16) {
     // Records begin inside the page, of at most 2^16 bytes.
     let limit = limit as u16;
-    for raw in offsets.as_chunks_mut::<2>().0 {
-        let offset = u16::from_le_bytes(*raw);
-        let by = if offset < limit { by } else { 0 };
-        *raw = offset.wrapping_add(by).to_le_bytes();
+    if step == 2 {
+        for raw in offsets.as_chunks_mut::<2>().0 {
+            let offset = u16::from_le_bytes(*raw);
+            let by = if offset < limit { by } else { 0 };
+            *raw = offset.wrapping_add(by).to_le_bytes();
+        }
+    } else {
+        for raw in offsets.as_chunks_mut::<4>().0 {
+            let slot = u32::from_le_bytes(*raw);
+            let by = if slot & 0xFFFF < u32::from(limit) { u32::from(by) } else { 0 };
+            *raw = (slot & !0xFFFF | slot.wrapping_add(by) & 0xFFFF).to_le_bytes();
+        }
     }
 }
 
@@ -813,25 +495,6 @@ pub(crate) fn seal(bytes: &mut [u8], no: PageNo) {
 /// Whether a page's checksum is right for page `no`.
 pub(crate) fn is_sealed(bytes: &[u8], no: PageNo) -> bool {
     u32_at(bytes, CHECKSUM_OFFSET) == crc32c(u64::from(no), &bytes[KIND_OFFSET..])
-}
-
-/// Writes a length or code; returns the number of bytes.
-#[inline(always)]
-pub(crate) fn put_length(out: &mut [u8], at: usize, length: u32) -> usize {
-    if length < 0x80 {
-        out[at] = length as u8;
-        1
-    } else {
-        out[at] = 0x80 | (length >> 8) as u8;
-        out[at + 1] = length as u8;
-        2
-    }
-}
-
-/// How many bytes a length takes.
-#[inline(always)]
-pub(crate) fn length_len(length: usize) -> usize {
-    if length < 0x80 { 1 } else { 2 }
 }
 
 /// Writes an extent cell.

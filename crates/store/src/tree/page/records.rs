@@ -7,10 +7,11 @@
 
 use std::ops::Range;
 
-use super::build::{cut_evenly, flags_of, head_of_rest, put_shared};
+use super::build::{cut_evenly, flags_of, head_of_rest, put_shared, put_slot};
+use super::record::{Behind, length_len, pad2, put_length};
 use super::{
-    Count, EXTENT_CELL, HEADER_LEN, KeyCell, Page, PageMut, code, length_len, max_inline_key, pad4,
-    put_length, slot_len,
+    Count, EXTENT_CELL, HEADER_LEN, KeyCell, Layout, Page, PageMut, RestCell, ValueCell, code,
+    max_inline_key, pad4,
 };
 use crate::tree::Bytes;
 use crate::tree::order::{Form, KeyOrder};
@@ -35,14 +36,36 @@ struct Source<'a> {
     first: usize,
 }
 
+/// A record that stands in no page, with its whole key.
+pub(crate) struct Alone {
+    bytes: Vec<u8>,
+    key_len: usize,
+    key_at: usize,
+    lengths: u16,
+}
+
+impl Alone {
+    /// The record of a key that a page has whole.
+    pub(crate) fn of(layout: Layout, key: &RestCell<'_>, value: &ValueCell<'_>) -> Self {
+        let behind = Behind::of(layout, value);
+        let mut bytes = vec![0; layout.record_len(key, behind)];
+        let lengths = layout.put_single(&mut bytes, key, value);
+        let key_len = key.rest.len();
+        Self { bytes, key_len, key_at: layout.key_at(key, behind), lengths }
+    }
+}
+
 /// A record.
 #[derive(Clone, Copy)]
 struct Item {
     source: u16,
     at: u16,
     len: u16,
-    /// The length of its key's rest.
+    /// The length of its key's rest, and where that begins in the record.
     rest: u16,
+    rest_at: u16,
+    /// The bytes that tell its lengths, where slots have them.
+    lengths: u16,
     head: u32,
     /// What the records up to and including this one take in one leaf with nothing shared.
     end: u32,
@@ -63,38 +86,75 @@ impl<'a> Records<'a> {
     /// Appends some records of a leaf. False, and the list is no longer usable, if one of them is
     /// not of the usual kind.
     pub(crate) fn add(&mut self, page: Page<'a>, slots: Range<usize>) -> bool {
+        match page.layout() {
+            Layout::Dense => self.add_dense(page, slots),
+            Layout::Aligned => self.add_aligned(page, slots),
+        }
+    }
+
+    fn add_dense(&mut self, page: Page<'a>, slots: Range<usize>) -> bool {
         let (source, shared) = (self.sources.len() as u16, page.shared());
         self.sources.push(Source { bytes: page.bytes(), shared, first: self.items.len() });
         self.items.reserve(slots.len());
         let (mut end, mut is_usual) = (self.end(self.items.len()) as u32, true);
-        let (heads, offsets) = (page.heads_at(), page.heads_at() + 4 * page.len());
         let items = slots.map(|slot| {
-            let record = page.record_at(page.half(offsets + 2 * slot));
+            let record = page.leaf_record_in(Layout::Dense, slot);
             is_usual &= record.key < code::FIRST && record.value != code::GROUP;
             let behind =
                 if record.value < code::FIRST { record.value as usize } else { EXTENT_CELL };
             let rest = record.key as usize;
             let len = record.data - record.at + rest + behind;
             let whole = shared.len() + rest;
-            end += (slot_len(0, 0) + len + shared.len()) as u32;
+            end += (Layout::Dense.slot_len() + len + shared.len()) as u32;
             end += (length_len(whole) - length_len(rest)) as u32;
-            let at = record.at as u16;
-            let len = len as u16;
-            let rest = rest as u16;
-            Item { source, at, len, rest, head: page.word(heads + 4 * slot), end }
+            let (at, len, rest) = (record.at as u16, len as u16, rest as u16);
+            let rest_at = (record.data - record.at) as u16;
+            let head = page.head(slot);
+            Item { source, at, len, rest, rest_at, lengths: 0, head, end }
         });
         self.items.extend(items);
         is_usual
     }
 
-    /// Adds a record that stands alone, with its whole key, of `key_len` bytes, as the rest.
-    pub(crate) fn add_alone(&mut self, record: &'a [u8], key_len: usize) {
-        let end = (self.end(self.items.len()) + slot_len(0, 0) + record.len()) as u32;
-        let source = self.sources.len() as u16;
-        let len = record.len() as u16;
-        let rest = key_len as u16;
+    /// As [`Self::add_dense`]: nothing is shared, and the lengths are taken along.
+    fn add_aligned(&mut self, page: Page<'a>, slots: Range<usize>) -> bool {
+        let (source, shared) = (self.sources.len() as u16, page.shared());
+        self.sources.push(Source { bytes: page.bytes(), shared, first: self.items.len() });
+        self.items.reserve(slots.len());
+        let (mut end, mut is_usual) = (self.end(self.items.len()) as u32, true);
+        let items = slots.map(|slot| {
+            let record = page.leaf_record_in(Layout::Aligned, slot);
+            is_usual &= record.key < code::FIRST && record.value != code::GROUP;
+            let behind = match record.value {
+                ..code::FIRST => record.value as usize,
+                _ => Layout::Aligned.extent_cell(),
+            };
+            let len = pad2(record.value_at() - record.at + behind);
+            end += (Layout::Aligned.slot_len() + len) as u32;
+            let (at, len, rest) = (record.at as u16, len as u16, record.key as u16);
+            let rest_at = (record.data - record.at) as u16;
+            let (lengths, head) = (page.lengths(slot), page.head(slot));
+            Item { source, at, len, rest, rest_at, lengths, head, end }
+        });
+        self.items.extend(items);
+        is_usual
+    }
+
+    /// Adds a record that stands alone, with its whole key as the rest.
+    pub(crate) fn add_alone(&mut self, alone: &'a Alone) {
+        let record = &alone.bytes[..];
+        let end = self.end(self.items.len()) + self.form.layout().slot_len() + record.len();
         self.sources.push(Source { bytes: record, shared: &[], first: self.items.len() });
-        let mut item = Item { source, at: 0, len, rest, head: 0, end };
+        let mut item = Item {
+            source: (self.sources.len() - 1) as u16,
+            at: 0,
+            len: record.len() as u16,
+            rest: alone.key_len as u16,
+            rest_at: alone.key_at as u16,
+            lengths: alone.lengths,
+            head: 0,
+            end: end as u32,
+        };
         item.head = head_of_rest(&self.form.keys, &self.rest(&item));
         self.items.push(item);
     }
@@ -110,9 +170,8 @@ impl<'a> Records<'a> {
 
     /// The rest of a record's key in its source.
     fn rest(&self, item: &Item) -> Bytes<'a> {
-        let bytes = self.source(item).bytes;
-        let at = item.rest_at(bytes);
-        Bytes::from(&bytes[at..at + usize::from(item.rest)])
+        let at = item.rest_at();
+        Bytes::from(&self.source(item).bytes[at..at + usize::from(item.rest)])
     }
 
     /// The whole key of a record.
@@ -159,40 +218,40 @@ impl<'a> Records<'a> {
         let (shared, n) = (self.shared(&range), range.len());
         let first = KeyCell { known: self.key(range.start), extent: None };
         put_shared(page.bytes, &self.form.keys, &first, shared);
-        let heap = self.put(range, shared, page.bytes)?;
+        let heap = match self.form.layout() {
+            Layout::Dense => self.put::<2>(range, shared, page.bytes)?,
+            Layout::Aligned => self.put::<4>(range, shared, page.bytes)?,
+        };
         page.set_len(n);
         page.set_heap_len(heap);
         page.clear_free();
         Ok(Count { keys: n as u64, values: n as u64 })
     }
 
-    /// Writes heads, offsets and records, from the last one back, so that the first one stands at
-    /// the lowest address: scans run forward. Returns the length of all records.
-    fn put(
+    /// Writes heads, slots and records, from the last one back, so that the first one stands at the
+    /// lowest address: scans run forward. Returns the length of all records.
+    fn put<const STEP: usize>(
         &self,
         range: Range<usize>,
         shared: usize,
         out: &mut [u8],
     ) -> Result<usize, &'static str> {
         let (n, heads) = (range.len(), HEADER_LEN + pad4(shared));
-        let behind = heads + slot_len(0, 0) * n;
+        let behind = heads + (4 + STEP) * n;
         let (arrays, records) = out.split_at_mut_checked(behind).ok_or(TOO_LARGE)?;
-        let (heads, offsets) = arrays[heads..].split_at_mut(4 * n);
-        let (heads, offsets) = (heads.as_chunks_mut::<4>().0, offsets.as_chunks_mut::<2>().0);
+        let (heads, slots) = arrays[heads..].split_at_mut(4 * n);
+        let (heads, slots) = (heads.as_chunks_mut::<4>().0, slots.as_chunks_mut::<STEP>().0);
         let (mut end, mut to) = (records.len(), range.end);
         for source in self.sources.iter().rev() {
             let from = source.first.clamp(range.start, to);
             let own = from - range.start..to - range.start;
             let (items, out) = (&self.items[from..to], &mut records[..end]);
-            let (heads, offsets) = (&mut heads[own.clone()], &mut offsets[own]);
+            let (heads, slots) = (&mut heads[own.clone()], &mut slots[own]);
             let begin = if source.shared.len() == shared {
-                source.copy_whole(items, heads, offsets, out)
+                source.copy_whole(items, heads, slots, (behind, out))
             } else {
-                source.recut(items, heads, offsets, out, (&self.form.keys, shared))
+                source.recut(items, heads, slots, (behind, out), (&self.form.keys, shared))
             };
-            for at in &mut *offsets {
-                *at = (behind as u16).wrapping_add(u16::from_le_bytes(*at)).to_le_bytes();
-            }
             (end, to) = (begin.ok_or(TOO_LARGE)?, from);
         }
         Ok(records.len() - end)
@@ -200,19 +259,19 @@ impl<'a> Records<'a> {
 }
 
 impl Source<'_> {
-    /// Writes records to the end of `out`, and the heads of their keys and where they begin in
-    /// `out` to two arrays of as many elements. Returns where the first one begins; `None` if there
-    /// is no room. Their keys share as many bytes where they go, so that those that lie side by
-    /// side are copied together.
-    fn copy_whole(
+    /// Writes records to the end of `out`, which follows `before` bytes of the page, and the heads
+    /// of their keys and their slots to two arrays of as many elements. Returns where the first one
+    /// begins; `None` if there is no room. Their keys share as many bytes where they go, so that
+    /// those that lie side by side are copied together.
+    fn copy_whole<const STEP: usize>(
         &self,
         items: &[Item],
         heads: &mut [[u8; 4]],
-        offsets: &mut [[u8; 2]],
-        out: &mut [u8],
+        slots: &mut [[u8; STEP]],
+        (before, out): (usize, &mut [u8]),
     ) -> Option<usize> {
         let n = items.len();
-        let (heads, offsets) = (&mut heads[..n], &mut offsets[..n]);
+        let (heads, slots) = (&mut heads[..n], &mut slots[..n]);
         let mut end = out.len();
         // What is to be copied to `end`.
         let mut run = 0..0;
@@ -225,24 +284,24 @@ impl Source<'_> {
             run.start = start;
             end = end.checked_sub(len)?;
             heads[i] = items[i].head.to_le_bytes();
-            offsets[i] = (end as u16).to_le_bytes();
+            put_slot(&mut slots[i], before + end, items[i].lengths);
         }
         out[end..end + run.len()].copy_from_slice(&self.bytes[run]);
         Some(end)
     }
 
     /// As [`Self::copy_whole`], with another number of the keys' bytes shared.
-    fn recut(
+    fn recut<const STEP: usize>(
         &self,
         items: &[Item],
         heads: &mut [[u8; 4]],
-        offsets: &mut [[u8; 2]],
-        out: &mut [u8],
+        slots: &mut [[u8; STEP]],
+        (before, out): (usize, &mut [u8]),
         (order, shared): (&KeyOrder, usize),
     ) -> Option<usize> {
         let mut end = out.len();
-        for (item, (head, at)) in items.iter().zip(heads.iter_mut().zip(offsets)).rev() {
-            let rest_at = item.rest_at(self.bytes);
+        for (item, (head, slot)) in items.iter().zip(heads.iter_mut().zip(slots)).rev() {
+            let rest_at = item.rest_at();
             let (start, value_at) = (usize::from(item.at), rest_at + usize::from(item.rest));
             let (old, value) = (
                 &self.bytes[rest_at..value_at],
@@ -266,7 +325,7 @@ impl Source<'_> {
             rest.write(record, to + code.len());
             record[to + code.len() + own..].copy_from_slice(value);
             *head = head_of_rest(order, &rest).to_le_bytes();
-            *at = (begin as u16).to_le_bytes();
+            put_slot(slot, before + begin, item.lengths);
             end = begin;
         }
         Some(end)
@@ -276,19 +335,19 @@ impl Source<'_> {
 impl Item {
     /// Where the rest of its key begins in its source.
     #[inline(always)]
-    fn rest_at(&self, source: &[u8]) -> usize {
-        let behind = usize::from(self.at) + length_len(usize::from(self.rest));
-        behind + if source[behind] < 0x80 { 1 } else { 2 }
+    fn rest_at(&self) -> usize {
+        usize::from(self.at) + usize::from(self.rest_at)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::RestCell;
     use super::super::build::{Pair, build_leaf};
-    use super::super::leaf::RestCell;
     use super::super::{ValueCell, checked, seal};
     use super::*;
     use crate::tree::options::Compare;
+    use crate::tree::order::Leaves;
     use crate::tree::page_ref::ExtentRef;
 
     const PAGE_SIZE: usize = 4096;
@@ -372,7 +431,12 @@ mod tests {
                 1 => KeyOrder::Reverse,
                 _ => KeyOrder::Custom(by.clone()),
             };
-            let form = Form { keys, values: None, whole: round % 5 == 0 };
+            let kept = match round % 5 {
+                0 => Leaves::Whole,
+                1 => Leaves::Aligned,
+                _ => Leaves::Compressed,
+            };
+            let form = Form { keys, values: None, leaves: kept };
             let entries = entries(&mut random, &form.keys);
             let pairs: Vec<_> = entries.iter().map(pair).collect();
             let leaves = leaves(&mut random, &pairs, &form);

@@ -318,7 +318,7 @@ pub(crate) fn leaf_slot_near<P: Extents>(
 ) -> Result<(usize, bool)> {
     let KeyOrder::Custom(_) = order else { return leaf_slot(pages, order, page, key) };
     let n = page.len();
-    let compare = |slot| compare_record(pages, order, page.record(slot), key, key);
+    let compare = |slot| compare_record(pages, order, page.leaf_record(slot), key, key);
     // The keys before `low` are before the one that is looked for, those from `high` on after it.
     let (mut low, mut high) = (0, n);
     let (mut at, mut distance) = (from.min(n - 1), 1);
@@ -359,7 +359,7 @@ pub(crate) fn leaf_slot_from<P: Extents>(
 ) -> Result<(usize, bool)> {
     let Aim { slot, rest: Some(rest) } = aim else { return Ok((aim.slot, false)) };
     if slot + 1 == page.len() || page.head(slot + 1) != page.head(slot) {
-        let seen = compare_record(pages, order, page.record(slot), key, rest)?;
+        let seen = compare_record(pages, order, page.leaf_record(slot), key, rest)?;
         return Ok((slot + usize::from(seen.is_lt()), seen.is_eq()));
     }
     bisect(pages, order, page, key, rest, slot..ties_end(page, slot))
@@ -402,7 +402,7 @@ fn bisect<P: Extents>(
     rest: &[u8],
     slots: Range<usize>,
 ) -> Result<(usize, bool)> {
-    bisect_by(slots, |slot| compare_record(pages, order, page.record(slot), key, rest))
+    bisect_by(slots, |slot| compare_record(pages, order, page.leaf_record(slot), key, rest))
 }
 
 /// Bisects among slots of a leaf under a custom order.
@@ -415,9 +415,9 @@ fn bisect_custom<P: Extents>(
     slots: Range<usize>,
 ) -> Result<(usize, bool)> {
     let KeyOrder::Custom(compare) = order else { return Ok((slots.start, false)) };
-    bisect_by(slots, |slot| match page.plain_record_of(page.offset_address(slot)) {
+    bisect_by(slots, |slot| match page.plain_record(slot) {
         Some((stored, _)) => Ok(compare(stored, key)),
-        None => compare_record(pages, order, page.record(slot), key, key),
+        None => compare_record(pages, order, page.leaf_record(slot), key, key),
     })
 }
 

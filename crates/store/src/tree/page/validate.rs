@@ -3,11 +3,13 @@
 //! Nothing here trusts a byte. What is not checked is only what the views do not rely on: that
 //! keys ascend and that counters are right (`Store::check` looks at those).
 
-use super::group::{GROUP_HEADER, VARIED};
+use super::group::VARIED;
+use super::record::{length_of, pad2, prefix_len, short};
 use super::{
-    CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET, KEY_EXTENT_CELL,
-    KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, MAX_LEVELS, PAIRED, REVERSED,
-    SHARED_OFFSET, VALUES_REVERSED, WHOLE, code, is_sealed, pad4, slot_len,
+    ALIGNED, CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET,
+    KEY_EXTENT_CELL, KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, Layout,
+    MAX_LEVELS, PAIRED, REVERSED, SHARED_OFFSET, VALUES_REVERSED, WHOLE, code, is_sealed, pad4,
+    slot_len,
 };
 use crate::coding::{u16_at, u32_at};
 use crate::tree::page_ref::{FIRST_PAGE, PageNo};
@@ -28,8 +30,9 @@ fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
         return Err("not a tree page");
     }
     let flags = bytes[FLAGS_OFFSET];
-    let allowed = if level == 0 { CONTINUES | WHOLE } else { PAIRED } | REVERSED | VALUES_REVERSED;
-    if flags & !allowed != 0 {
+    let allowed = if level == 0 { CONTINUES | WHOLE | ALIGNED } else { PAIRED };
+    let is_aligned = flags & ALIGNED != 0;
+    if flags & !(allowed | REVERSED | VALUES_REVERSED) != 0 || is_aligned && flags & WHOLE == 0 {
         return Err("unknown page flags");
     }
     let n = usize::from(u16_at(bytes, COUNT_OFFSET));
@@ -46,7 +49,6 @@ fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
     if arrays_end + heap > bytes.len() {
         return Err("the parts of a page overlap");
     }
-    let offsets = &bytes[arrays_end - 2 * n..arrays_end];
     if level > 0 {
         let children = &bytes[heads + 4 * n..heads + 8 * n];
         let outside = |child: &[u8]| !(FIRST_PAGE..end).contains(&u32_at(child, 0));
@@ -54,43 +56,58 @@ fn validate_structure(bytes: &[u8], end: PageNo) -> Result<(), &'static str> {
             return Err("a child beyond the end of the store");
         }
     }
-    check_heap(bytes, offsets, bytes.len() - heap)
+    let start = bytes.len() - heap;
+    if is_aligned {
+        check_heap(bytes, &bytes[arrays_end - 4 * n..arrays_end], start, aligned_record_end)
+    } else {
+        check_heap(bytes, &bytes[arrays_end - 2 * n..arrays_end], start, record_end)
+    }
 }
 
-/// Every record is well formed and the records fill the heap without gap or overlap.
-fn check_heap(bytes: &[u8], offsets: &[u8], start: usize) -> Result<(), &'static str> {
+/// Every record is well formed and the records fill the heap without gap or overlap. `STEP` bytes
+/// of `slots` are a record's: its offset, and what `end` is given besides.
+#[inline(always)]
+fn check_heap<const STEP: usize>(
+    bytes: &[u8],
+    slots: &[u8],
+    start: usize,
+    end: impl Fn(&[u8], usize, &[u8; STEP]) -> Result<usize, &'static str>,
+) -> Result<(), &'static str> {
+    let slots = slots.as_chunks::<STEP>().0;
+    let offset_of = |slot: &[u8; STEP]| usize::from(u16_at(slot, 0));
     // A page that was built whole has its records in order; then one pass is enough.
     let mut expected = start;
     let mut in_order = true;
-    for raw in offsets.chunks_exact(2) {
-        let offset = usize::from(u16_at(raw, 0));
+    for slot in slots {
+        let offset = offset_of(slot);
         if offset < start || offset + 2 > bytes.len() {
             return Err("a record outside of the page's heap");
         }
         in_order &= offset == expected;
-        expected = record_end(bytes, offset)?;
+        expected = end(bytes, offset, slot)?;
     }
     if in_order {
         return if expected == bytes.len() { Ok(()) } else { Err("a gap between records") };
     }
-    let mut sorted: Vec<u16> = offsets.chunks_exact(2).map(|raw| u16_at(raw, 0)).collect();
-    sorted.sort_unstable();
+    let mut sorted = slots.to_vec();
+    sorted.sort_unstable_by_key(offset_of);
     let mut expected = start;
-    for offset in sorted {
-        if usize::from(offset) != expected {
+    for slot in &sorted {
+        if offset_of(slot) != expected {
             return Err("a gap or overlap between records");
         }
-        expected = record_end(bytes, expected)?;
+        expected = end(bytes, expected, slot)?;
     }
     if expected == bytes.len() { Ok(()) } else { Err("a gap between records") }
 }
 
+const UNKNOWN: &str = "an unknown code in a record";
 const TOO_LONG: &str = "a record reaches beyond its page";
 const NOT_WHOLE: &str = "keys or values share bytes in a page that says that they do not";
 
 /// Where the record at `at` ends.
 #[inline(always)]
-fn record_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
+fn record_end(bytes: &[u8], at: usize, _: &[u8; 2]) -> Result<usize, &'static str> {
     let level = bytes[LEVEL_OFFSET];
     // The usual record of a leaf: short, with one value.
     if let Some([key @ 0..0x80, value @ 0..0x80, ..]) = bytes.get(at..)
@@ -106,24 +123,76 @@ fn record_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
 fn other_record_end(bytes: &[u8], at: usize, level: u8) -> Result<usize, &'static str> {
     let (key, at) = length(bytes, at)?;
     let (value, at) = length(bytes, at)?;
-    let at = if key == code::EXTENT {
-        let known = half(bytes, at + EXTENT_CELL)?;
-        if known > KNOWN_MAX {
-            return Err("more of a long key than a page keeps");
-        }
-        at + KEY_EXTENT_CELL + known
-    } else if key < code::FIRST {
-        at + key as usize
-    } else {
-        return Err("an unknown code in a record");
-    };
+    let at = key_end(bytes, at, key)?;
     let end = match value {
         _ if level > 0 && value < code::FIRST => at + value.saturating_sub(1) as usize,
         code::GROUP if level == 0 => group_end(bytes, at)?,
         code::EXTENT if level == 0 => at + EXTENT_CELL,
         len if len < code::FIRST => at + len as usize,
-        _ => return Err("an unknown code in a record"),
+        _ => return Err(UNKNOWN),
     };
+    if end > bytes.len() { Err(TOO_LONG) } else { Ok(end) }
+}
+
+/// Where the key's part of a record ends that begins at `at`, given its length or code.
+fn key_end(bytes: &[u8], at: usize, key: u32) -> Result<usize, &'static str> {
+    if key == code::EXTENT {
+        let known = half(bytes, at + EXTENT_CELL)?;
+        if known > KNOWN_MAX {
+            return Err("more of a long key than a page keeps");
+        }
+        Ok(at + KEY_EXTENT_CELL + known)
+    } else if key < code::FIRST {
+        Ok(at + key as usize)
+    } else {
+        Err(UNKNOWN)
+    }
+}
+
+/// Where the record at `at` of an ALIGNED leaf ends.
+#[inline(always)]
+fn aligned_record_end(bytes: &[u8], at: usize, slot: &[u8; 4]) -> Result<usize, &'static str> {
+    let [key, value] = [u32::from(slot[2]), u32::from(slot[3])];
+    if at % 2 == 1 {
+        return Err("a record at an odd place in a page of aligned records");
+    }
+    if key < short::STEPS && value < short::STEPS {
+        let end = at + pad2(key as usize) + pad2(value as usize);
+        return if end > bytes.len() { Err(TOO_LONG) } else { Ok(end) };
+    }
+    other_aligned_record_end(bytes, at, (key, value))
+}
+
+#[inline(never)]
+fn other_aligned_record_end(
+    bytes: &[u8],
+    at: usize,
+    (first, second): (u32, u32),
+) -> Result<usize, &'static str> {
+    let (mut prefix_at, mut lengths) = (at, [0; 2]);
+    for (byte, length) in [first, second].into_iter().zip(&mut lengths) {
+        *length = match byte {
+            short::LONG => {
+                prefix_at += 2;
+                half(bytes, prefix_at - 2)? as u32
+            }
+            ..short::LONG | short::GROUP | short::EXTENT => length_of(byte),
+            _ => return Err(UNKNOWN),
+        };
+        // Codes stand in the slot.
+        if byte == short::LONG && *length >= code::FIRST {
+            return Err(UNKNOWN);
+        }
+    }
+    let [key, value] = lengths;
+    let prefix = prefix_len(key, value, first == short::LONG, second == short::LONG);
+    let at = pad2(key_end(bytes, at + prefix, key)?);
+    let end = match value {
+        code::GROUP => group_end(bytes, at)?,
+        code::EXTENT => at + Layout::Aligned.extent_cell(),
+        len => at + len as usize,
+    };
+    let end = pad2(end);
     if end > bytes.len() { Err(TOO_LONG) } else { Ok(end) }
 }
 
@@ -152,7 +221,8 @@ fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
     if shared > 0 && bytes[FLAGS_OFFSET] & WHOLE != 0 {
         return Err(NOT_WHOLE);
     }
-    let ends = at + GROUP_HEADER + shared;
+    let layout = Layout::of(bytes[FLAGS_OFFSET]);
+    let ends = at + layout.group_header() + shared;
     // Values of a key differ, so that they cannot all be empty; and a page holds no more values
     // than it has bytes.
     if stride == 0 {
@@ -161,14 +231,14 @@ fn group_end(bytes: &[u8], at: usize) -> Result<usize, &'static str> {
     if stride != VARIED {
         return Ok(ends + count * stride);
     }
-    let data = ends + 2 * count;
+    let data = ends + layout.ends_len(count);
     let mut last = 0;
     for i in 0..count {
         let end = half(bytes, ends + 2 * i)?;
         if end < last {
             return Err("the values of a group overlap");
         }
-        last = end;
+        last = layout.padded(end);
     }
     Ok(data + last)
 }

@@ -7,7 +7,10 @@ use super::Found;
 use super::walk::Walker;
 use crate::tree::catalog::Stored;
 use crate::tree::free::{pending_runs, ready_entry};
-use crate::tree::page::{self, CONTINUES, PAIRED, Page, REVERSED, VALUES_REVERSED, WHOLE, code};
+use crate::tree::order::Leaves;
+use crate::tree::page::{
+    self, ALIGNED, CONTINUES, PAIRED, Page, REVERSED, VALUES_REVERSED, WHOLE, code,
+};
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef, Run};
 use crate::tree::pages::PageFile;
 use crate::tree::tree::Root;
@@ -34,8 +37,6 @@ struct Seen {
     is_free_space: bool,
     /// Whether a key of it has several values.
     has_groups: bool,
-    /// Whether it is a leaf whose keys and values stand in one piece.
-    is_whole: bool,
 }
 
 /// All sound tree pages of a file.
@@ -246,8 +247,12 @@ impl Scan {
             let (reverse, values) = (seen.flags & REVERSED != 0, seen.flags & VALUES_REVERSED != 0);
             let duplicates = has_groups || values || seen.flags & PAIRED != 0;
             let name = format!("lost page {no}").into_bytes();
-            let is_whole = any(|seen| seen.is_whole);
-            let stored = Stored::guessed(reverse, duplicates.then_some(values), is_whole);
+            let leaves = match any(|seen| seen.flags & WHOLE != 0) {
+                _ if any(|seen| seen.flags & ALIGNED != 0) => Leaves::Aligned,
+                true => Leaves::Whole,
+                false => Leaves::Compressed,
+            };
+            let stored = Stored::guessed(reverse, duplicates.then_some(values), leaves);
             tables.push(Found { name, root: self.root_of(no, seen), stored, newest: seen.birth });
             known.append(&mut own);
         }
@@ -289,7 +294,6 @@ impl Seen {
             records: table_records(page).unwrap_or_default(),
             is_free_space: is_leaf && is_free_space(page, end),
             has_groups,
-            is_whole: page.flags() & WHOLE != 0,
         }
     }
 }
