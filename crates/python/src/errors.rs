@@ -32,6 +32,7 @@ fn class(error: &Error) -> &'static str {
         Error::Interrupted => "InterruptedError",
         Error::NoTable { .. } => "NoTableError",
         Error::Conflict => "ConflictError",
+        Error::TooOld { .. } => "TooOldError",
         Error::TableExists { .. } | Error::TableOptions { .. } | Error::WrongTable { .. } => {
             "TableError"
         }

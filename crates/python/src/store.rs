@@ -12,12 +12,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::diff;
+use crate::either::Either;
 use crate::errors::{OrRaise, closed, raise};
-use crate::follow::Follow;
+use crate::follow::{Asked, Follow};
 use crate::html;
+use crate::lasts::Lasts;
 use crate::long;
 use crate::order::Failures;
 use crate::sink::{Sink, sink_of};
+use crate::step::Home;
 use crate::stream::{Stream, scan_of, takes};
 use crate::table::{Orders, Table};
 use crate::txn::{Transaction, Writing, locked, name_of, name_to};
@@ -104,6 +107,11 @@ impl Store {
             Some(store) => Ok(store.clone()),
             None => closed(py, "the store"),
         }
+    }
+
+    /// How long something lasts that waits for the store.
+    pub(crate) fn lasts(slf: &Bound<'_, Self>, what: &'static str) -> Lasts {
+        Lasts::new(what, vec![Either::Tree(slf.clone().unbind())])
     }
 
     /// Refuses to wait for a write transaction that this thread has itself.
@@ -258,6 +266,7 @@ impl Store {
     /// Moves pages to the front of the file and cuts it. Answers its length before and after.
     fn compact(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let store = self.get(py)?;
+        self.refuse_own(py)?;
         let compact = || store.compact(&mut |_, _| {});
         let report = long::run(py, Some(&store.interrupt()), compact)?.or_raise(py)?;
         Ok((report.before, report.after))
@@ -375,28 +384,31 @@ impl Store {
     /// does.
     #[pyo3(signature = (name=None, **options))]
     fn follow(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         name: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Follow> {
-        Follow::new(py, self.get(py)?, Arc::clone(&self.failures), name, options)
+        let (py, this) = (slf.py(), slf.get());
+        let home = Home { store: this.get(py)?, failures: Arc::clone(&this.failures) };
+        Follow::of_tree(py, home, Self::lasts(slf, "the follower"), Asked::new(py, name, options)?)
     }
 
     /// Forgets the follower of a name, and lets the commits go that it needs; false if there is
     /// none.
     fn forget(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (store, name) = (self.get(py)?, name_of(name)?);
+        self.refuse_own(py)?;
         py.detach(|| stream::Follow::forget(&store, &name)).or_raise(py)
     }
 
     /// Waits until there is a newer commit than the one of this number, at most ``timeout``
     /// seconds; whether there is one.
     #[pyo3(signature = (commit, timeout=None))]
-    fn wait(&self, py: Python<'_>, commit: u64, timeout: Option<f64>) -> PyResult<bool> {
-        let store = self.get(py)?;
-        long::in_rounds(py, timeout, |most| Ok(store.wait_for_commit(commit, most)?.then_some(())))
-            .map(|found| found.is_some())
+    fn wait(slf: &Bound<'_, Self>, commit: u64, timeout: Option<f64>) -> PyResult<bool> {
+        let (py, store) = (slf.py(), slf.get().get(slf.py())?);
+        let wait = |most| Ok(store.wait_for_commit(commit, most)?.then_some(()));
+        let found = Self::lasts(slf, "the store").wait(py, timeout, None, wait)?;
+        Ok(found.is_some())
     }
 
     /// Runs a statement of SQL and gives its rows, as in
@@ -434,12 +446,14 @@ impl Store {
     /// Keeps the newest commit readable under a name until ``unpin``; answers its number.
     fn pin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<u64> {
         let (store, name) = (self.get(py)?, name_of(name)?);
+        self.refuse_own(py)?;
         py.detach(|| store.pin(&name)).or_raise(py)
     }
 
     /// Lets the commit go that was kept under a name; false if there is none.
     fn unpin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (store, name) = (self.get(py)?, name_of(name)?);
+        self.refuse_own(py)?;
         py.detach(|| store.drop_pin(&name)).or_raise(py)
     }
 
@@ -483,7 +497,7 @@ impl Store {
 
     /// Whether it is closed.
     #[getter]
-    fn closed(&self) -> bool {
+    pub(crate) fn closed(&self) -> bool {
         locked(&self.inner).is_none()
     }
 

@@ -12,9 +12,8 @@ use pyo3::sync::RwLockExt;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString};
 
 use crate::codec::{Codec, bytes_of};
-use crate::diff::{self, Changes};
+use crate::diff::{self, Changes, named};
 use crate::errors::{OrRaise, closed, raise};
-use crate::follow::named;
 use crate::fork::Born;
 use crate::long;
 use crate::order::{self, Failures, Of, order_of};
@@ -397,7 +396,7 @@ impl Transaction {
         let (old, new) = diff::both(py, old.get().snapshot(py)?, self.snapshot(py)?)?;
         let codecs = diff::codecs(key, value)?;
         let keys = bounds(&codecs.key, start, stop, prefix)?;
-        Changes::new(py, (Some(old), new), name_of(name)?, codecs, keys)
+        Changes::of_tree(py, (Some(old), new), name_of(name)?, codecs, keys)
     }
 
     /// The tables that differ from an older transaction of the store, each with ``"added"``,

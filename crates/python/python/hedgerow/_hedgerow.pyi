@@ -10,6 +10,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 _D = TypeVar("_D")
 _T_co = TypeVar("_T_co", covariant=True)
+_M_co = TypeVar("_M_co", covariant=True)
 
 __version__: str
 
@@ -108,7 +109,7 @@ class Store:
         everything: bool = False,
         durable: bool = False,
         mark: bytes | None = None,
-    ) -> Follow: ...
+    ) -> Follow[Transaction]: ...
     @overload
     def follow(
         self,
@@ -122,7 +123,7 @@ class Store:
         start: Any = None,
         stop: Any = None,
         prefix: Any = None,
-    ) -> Follow: ...
+    ) -> Follow[Transaction]: ...
     def forget(self, name: Name) -> bool: ...
     def sql(
         self, sql: str, parameters: Sequence[Any] | dict[str, Any] | None = None
@@ -403,12 +404,12 @@ class Walk(Generic[_T_co]):
     def __length_hint__(self) -> int: ...
 
 @final
-class Follow:
+class Follow(Generic[_M_co]):
     """Follows a store: an iterator over the steps from one commit to a later one."""
 
-    def step(self, timeout: float | None = None) -> Step | None: ...
+    def step(self, timeout: float | None = None) -> Step[_M_co] | None: ...
     def __iter__(self) -> Self: ...
-    def __next__(self) -> Step: ...
+    def __next__(self) -> Step[_M_co]: ...
     def done(self) -> None: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -422,7 +423,7 @@ class Follow:
     def commit(self) -> int: ...
 
 @final
-class Step:
+class Step(Generic[_M_co]):
     """What is different between two commits of a store."""
 
     def tables(self) -> dict[Name, str]: ...
@@ -436,9 +437,9 @@ class Step:
         value: type[Any] | Types | None = None,
     ) -> Changes[Any, Any]: ...
     @property
-    def before(self) -> Transaction | None: ...
+    def before(self) -> _M_co | None: ...
     @property
-    def after(self) -> Transaction: ...
+    def after(self) -> _M_co: ...
     @property
     def since(self) -> int | None: ...
     @property
@@ -545,7 +546,49 @@ class Log:
     def keyspaces(self) -> list[Name]: ...
     def drop(self, name: Name) -> bool: ...
     def batch(self, *, durability: Durability | None = None) -> Batch: ...
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self, pin: Name | None = None) -> Snapshot: ...
+    def pin(self, name: Name) -> int: ...
+    def unpin(self, name: Name) -> bool: ...
+    def pins(self) -> dict[Name, int]: ...
+    @overload
+    def follow(
+        self,
+        name: Name | None = None,
+        *,
+        everything: bool = False,
+        durable: bool = False,
+        mark: bytes | None = None,
+    ) -> Follow[Snapshot]: ...
+    @overload
+    def follow(
+        self,
+        name: Name | None = None,
+        *,
+        everything: bool = False,
+        durable: bool = False,
+        mark: bytes | None = None,
+        table: Name,
+        key: type[Any] | Types | None = None,
+        start: Any = None,
+        stop: Any = None,
+        prefix: Any = None,
+    ) -> Follow[Snapshot]: ...
+    @overload
+    def follow(
+        self,
+        name: Name | None = None,
+        *,
+        everything: bool = False,
+        durable: bool = False,
+        mark: bytes | None = None,
+        keyspace: Name,
+        key: type[Any] | Types | None = None,
+        start: Any = None,
+        stop: Any = None,
+        prefix: Any = None,
+    ) -> Follow[Snapshot]: ...
+    def forget(self, name: Name) -> bool: ...
+    def wait(self, commit: int, timeout: float | None = None) -> bool: ...
     def transaction(self, *, durability: Durability | None = None) -> LogTransaction: ...
     @overload
     def scan(
@@ -660,7 +703,66 @@ class Batch:
 class Snapshot:
     """A log-structured store at one moment."""
 
+    @overload
     def __getitem__(self, keyspace: Keyspace[_K, _V], /) -> Keyspace[_K, _V]: ...
+    @overload
+    def __getitem__(self, keyspace: Name, /) -> Keyspace[bytes, bytes]: ...
+    def __contains__(self, name: object, /) -> bool: ...
+    @overload
+    def keyspace(self, name: Name, key: type[_K], value: type[_V]) -> Keyspace[_K, _V]: ...
+    @overload
+    def keyspace(
+        self, name: Name, key: type[_K], value: Types
+    ) -> Keyspace[_K, Any]: ...
+    @overload
+    def keyspace(self, name: Name, key: type[_K], value: None = None) -> Keyspace[_K, bytes]: ...
+    @overload
+    def keyspace(self, name: Name, key: None = None, *, value: type[_V]) -> Keyspace[bytes, _V]: ...
+    @overload
+    def keyspace(
+        self, name: Name, key: None = None, *, value: Types
+    ) -> Keyspace[bytes, Any]: ...
+    @overload
+    def keyspace(
+        self, name: Name, key: None = None, value: None = None
+    ) -> Keyspace[bytes, bytes]: ...
+    @overload
+    def keyspace(
+        self, name: Name, key: Types, value: type[_V]
+    ) -> Keyspace[Any, _V]: ...
+    @overload
+    def keyspace(
+        self,
+        name: Name,
+        key: Types,
+        value: Types | None = None,
+    ) -> Keyspace[Any, Any]: ...
+    def keyspaces(self) -> list[Name]: ...
+    @overload
+    def diff(
+        self,
+        old: Snapshot,
+        name: Name,
+        key: type[_K],
+        value: type[_V],
+        *,
+        start: _K | None = None,
+        stop: _K | None = None,
+        prefix: _K | None = None,
+    ) -> Changes[_K, _V]: ...
+    @overload
+    def diff(
+        self,
+        old: Snapshot,
+        name: Name,
+        key: type[Any] | Types | None = None,
+        value: type[Any] | Types | None = None,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        prefix: Any = None,
+    ) -> Changes[Any, Any]: ...
+    def changed_keyspaces(self, old: Snapshot) -> dict[Name, str]: ...
     @property
     def id(self) -> int: ...
     def close(self) -> None: ...
@@ -728,7 +830,7 @@ class Standby:
 
     def __new__(
         cls,
-        source: Store,
+        source: Store | Log,
         name: Name,
         target: Store | Log,
         *,

@@ -18,14 +18,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow::lsm::{self, Db, KeyspaceOptions, Options, Reader};
+use hedgerow::stream;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList};
 
 use crate::codec::Codec;
 use crate::diff;
-use crate::errors::{OrRaise, closed};
+use crate::either::Either;
+use crate::errors::{OrRaise, closed, raise};
+use crate::follow::{Asked, Follow};
 use crate::fork::Born;
+use crate::lasts::Lasts;
 use crate::long;
 use crate::sink::{Sink, sink_of};
 use crate::store::durability_of;
@@ -53,7 +57,7 @@ macro_rules! engine {
 pub(crate) use engine;
 
 /// An open store. In a child process after a fork it is left as it is: its threads are not there.
-struct Held {
+pub(crate) struct Held {
     engine: Option<Engine>,
     born: Born,
 }
@@ -68,7 +72,7 @@ impl Held {
     }
 
     /// The store, to be written to.
-    fn db(&self, py: Python<'_>) -> PyResult<&Db> {
+    pub(crate) fn db(&self, py: Python<'_>) -> PyResult<&Db> {
         match self.engine(py)? {
             Engine::Writer(db) => Ok(db),
             Engine::Reader(_) => Err(hedgerow::Error::ReadOnly).or_raise(py),
@@ -99,6 +103,16 @@ impl Slot {
             None => closed(py, "the store"),
         }
     }
+
+    /// The store, to be written to.
+    pub(crate) fn db(&self, py: Python<'_>) -> PyResult<Db> {
+        self.get(py)?.db(py).cloned()
+    }
+
+    /// Whether it is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        locked(&self.held).is_none()
+    }
 }
 
 impl Drop for Held {
@@ -113,6 +127,12 @@ fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
     mutex.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Names of keyspaces, as Python shows them.
+fn names_to<'py>(py: Python<'py>, names: &[Vec<u8>]) -> PyResult<Bound<'py, PyList>> {
+    let names = names.iter().map(|name| name_to(py, name));
+    PyList::new(py, names.collect::<PyResult<Vec<_>>>()?)
+}
+
 /// A log-structured store: a directory, for many small durable writes and for more data than
 /// memory. One process has it open, or any number of processes have it open for reading only.
 ///
@@ -125,13 +145,18 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The store, to be written to.
-    pub(crate) fn db(&self, py: Python<'_>) -> PyResult<Db> {
-        self.get(py)?.db(py).cloned()
+    /// Where the open store is.
+    pub(crate) fn slot(&self) -> &Arc<Slot> {
+        &self.slot
     }
 
     fn get(&self, py: Python<'_>) -> PyResult<Arc<Held>> {
         self.slot.get(py)
+    }
+
+    /// How long something lasts that waits for the store.
+    fn lasts(&self, what: &'static str) -> Lasts {
+        Lasts::new(what, vec![Either::Log(Arc::clone(&self.slot))])
     }
 
     /// Runs a call of a store that is open for writing; meanwhile other threads run.
@@ -267,9 +292,7 @@ impl Log {
     fn keyspaces<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let held = self.get(py)?;
         let engine = held.engine(py)?;
-        let names = engine!(engine, |store| py.detach(|| store.keyspaces())).or_raise(py)?;
-        let names = names.iter().map(|name| name_to(py, name));
-        PyList::new(py, names.collect::<PyResult<Vec<_>>>()?)
+        names_to(py, &engine!(engine, |store| py.detach(|| store.keyspaces())).or_raise(py)?)
     }
 
     /// Drops a keyspace with all that it holds; false if there is none.
@@ -288,11 +311,75 @@ impl Log {
         Ok(Batch { slot, batch, durability })
     }
 
-    /// The store as it is now: ``snapshot[keyspace]`` reads it.
-    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+    /// The store as it is now, or at the commit that ``pin`` names: ``snapshot[keyspace]`` reads
+    /// it.
+    #[pyo3(signature = (pin=None))]
+    fn snapshot(&self, py: Python<'_>, pin: Option<&Bound<'_, PyAny>>) -> PyResult<Snapshot> {
         let held = self.get(py)?;
-        let moment = held.moment(py)?;
-        Ok(Snapshot { moment: Mutex::new(Some((held, moment))), born: self.slot.born })
+        let Some(name) = pin else {
+            let moment = held.moment(py)?;
+            return Ok(Snapshot::new(held, moment));
+        };
+        let (db, bytes) = (held.db(py)?, name_of(name)?);
+        match py.detach(|| db.read_pin(&bytes)) {
+            Some(snapshot) => Ok(Snapshot::of(&held, Arc::new(snapshot))),
+            None => raise(py, "ArgumentError", &format!("there is no pin {}", name.repr()?)),
+        }
+    }
+
+    /// Keeps the newest commit readable under a name until ``unpin``; answers its number. What it
+    /// sees stays on the disk as long.
+    fn pin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let name = name_of(name)?;
+        self.run(py, |db| db.pin(&name))
+    }
+
+    /// Lets the commit go that was kept under a name; false if there is none.
+    fn unpin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = name_of(name)?;
+        self.run(py, |db| db.drop_pin(&name))
+    }
+
+    /// The pins: names and numbers of commits.
+    fn pins<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let held = self.get(py)?;
+        let engine = held.engine(py)?;
+        let stat = engine!(engine, |store| py.detach(|| store.stat()));
+        let pins = PyDict::new(py);
+        for pin in stat.pins {
+            pins.set_item(name_to(py, &pin.name)?, pin.commit)?;
+        }
+        Ok(pins)
+    }
+
+    /// What changes from commit to commit, for ever: as ``Store.follow``, for a store that is open
+    /// for writing. ``keyspace`` is another word for ``table``.
+    #[pyo3(signature = (name=None, **options))]
+    fn follow(
+        &self,
+        py: Python<'_>,
+        name: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Follow> {
+        let lasts = self.lasts("the follower");
+        Follow::of_log(py, self.get(py)?, lasts, Asked::new(py, name, options)?)
+    }
+
+    /// Forgets the follower of a name, and lets the commits go that it needs; false if there is
+    /// none.
+    fn forget(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = name_of(name)?;
+        self.run(py, |db| stream::Follow::forget(db, &name))
+    }
+
+    /// Waits until there is a newer commit than the one of this number, at most ``timeout``
+    /// seconds; whether there is one.
+    #[pyo3(signature = (commit, timeout=None))]
+    fn wait(&self, py: Python<'_>, commit: u64, timeout: Option<f64>) -> PyResult<bool> {
+        let held = self.get(py)?;
+        let db = held.db(py)?;
+        let wait = |most| Ok(db.wait_for_commit(commit, most).then_some(()));
+        Ok(self.lasts("the store").wait(py, timeout, None, wait)?.is_some())
     }
 
     /// An optimistic transaction: ``txn[keyspace]`` reads and writes. If what it read was changed
@@ -431,7 +518,7 @@ impl Log {
     /// Whether it is closed.
     #[getter]
     fn closed(&self) -> bool {
-        locked(&self.slot.held).is_none()
+        self.slot.is_closed()
     }
 
     fn __repr__(&self) -> String {
