@@ -103,7 +103,7 @@ pub(crate) fn in_rounds<R: Send>(
     let end = time.and_then(|time| Instant::now().checked_add(time));
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let most = left.map_or(4 * ROUND, |left| left.min(4 * ROUND));
+        let most = left.map_or(2 * ROUND, |left| left.min(2 * ROUND));
         let found = run(py, interrupt, || wait(Some(most)))?.or_raise(py)?;
         if found.is_some() || left == Some(most) {
             return Ok(found);
