@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow::lsm;
 use hedgerow::stream::AsChange as _;
-use hedgerow::tree::{Change, Diff, ReadTxn, Snapshot, TableChange};
+use hedgerow::tree::{Change, Diff, ReadTxn, Snapshot, TableChange, TableInfo};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -14,7 +14,7 @@ use crate::codec::Codec;
 use crate::either::Either;
 use crate::errors::{OrRaise, raise};
 use crate::fork::Ours;
-use crate::table::{Codecs, KeyBounds};
+use crate::table::{Codecs, KeyBounds, check};
 use crate::txn::{locked, name_to};
 
 /// A change, copied: the key, and the values before and after.
@@ -59,17 +59,23 @@ struct Rest {
 const AT_ONCE: usize = 256;
 
 impl Rest {
-    fn new(both: Both, table: Vec<u8>, keys: KeyBounds) -> hedgerow::Result<Self> {
+    /// With what is known of the table.
+    fn new(
+        both: Both,
+        table: Vec<u8>,
+        keys: KeyBounds,
+    ) -> hedgerow::Result<(Self, Option<TableInfo>)> {
         between(&both, &table)?;
         let old = both.0.as_ref().map(|old| old.find_table(&table)).transpose()?.flatten();
-        let is_whole = match (old, both.1.find_table(&table)?) {
+        let new = both.1.find_table(&table)?;
+        let is_whole = match (&old, &new) {
             (Some(old), Some(new)) => {
-                (old.order, old.duplicates, old.value_order)
-                    != (new.order, new.duplicates, new.value_order)
+                (&old.order, old.duplicates, &old.value_order)
+                    != (&new.order, new.duplicates, &new.value_order)
             }
             _ => false,
         };
-        Ok(Self { both, table, keys, is_whole })
+        Ok((Self { both, table, keys, is_whole }, new.or(old)))
     }
 
     /// Reads the next changes; whether there may be more.
@@ -109,7 +115,10 @@ impl Changes {
         codecs: Codecs,
         keys: KeyBounds,
     ) -> PyResult<Self> {
-        let rest = py.detach(|| Rest::new(both, table, keys)).or_raise(py)?;
+        let (rest, found) = py.detach(|| Rest::new(both, table, keys)).or_raise(py)?;
+        if let Some(found) = &found {
+            check(py, found, &codecs)?;
+        }
         Ok(Self::new(Either::Tree(rest), codecs))
     }
 
@@ -158,6 +167,11 @@ impl Changes {
         };
         let key = self.codecs.key.decode(py, (&*change.key).into())?;
         (key, value(change.before)?, value(change.after)?).into_pyobject(py).map(Some)
+    }
+
+    fn __repr__(&self) -> &'static str {
+        let is_over = locked(&self.rest).is_none() && self.waiting.is_empty();
+        if is_over { "<hedgerow.Changes, all given>" } else { "<hedgerow.Changes>" }
     }
 }
 

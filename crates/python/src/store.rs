@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::diff;
 use crate::either::Either;
-use crate::errors::{OrRaise, closed, raise};
+use crate::errors::{OfOption, OrRaise, closed, raise};
 use crate::follow::{Asked, Follow};
 use crate::html;
 use crate::lasts::Lasts;
@@ -66,15 +66,20 @@ fn builder(options: Option<&Bound<'_, PyDict>>) -> PyResult<Builder> {
             continue;
         }
         builder = match &*name {
-            "read_only" => builder.read_only(value.extract()?),
-            "durability" => builder.durability(durability_of(value.extract()?)?),
-            "page_size" => builder.page_size(value.extract()?),
-            "max_size" => builder.max_size(value.extract()?),
-            "write_budget" => builder.write_budget(value.extract()?),
-            "file_mode" => builder.file_mode(value.extract()?),
-            "map" => builder.map(value.extract()?),
+            "read_only" => builder.read_only(value.extract().of_option(&name, &value)?),
+            "durability" => {
+                builder.durability(durability_of(value.extract().of_option(&name, &value)?)?)
+            }
+            "page_size" => builder.page_size(value.extract().of_option(&name, &value)?),
+            "max_size" => builder.max_size(value.extract().of_option(&name, &value)?),
+            "write_budget" => builder.write_budget(value.extract().of_option(&name, &value)?),
+            "file_mode" => builder.file_mode(value.extract().of_option(&name, &value)?),
+            "map" => builder.map(value.extract().of_option(&name, &value)?),
             _ => {
-                let message = format!("a store has no option {name:?}");
+                let message = format!(
+                    "a store has no option {name:?}: it has read_only, durability, page_size, \
+                     max_size, write_budget, file_mode and map"
+                );
                 return Err(pyo3::exceptions::PyTypeError::new_err(message));
             }
         };
@@ -214,7 +219,13 @@ impl Store {
                 let bytes = name_of(name)?;
                 match py.detach(|| store.read_pin(&bytes)).or_raise(py)? {
                     Some(txn) => txn,
-                    None => return raise(py, "ArgumentError", &format!("there is no pin {name}")),
+                    None => {
+                        return raise(
+                            py,
+                            "ArgumentError",
+                            &format!("there is no pin {}", name.repr()?),
+                        );
+                    }
                 }
             }
         };

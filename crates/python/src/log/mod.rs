@@ -17,7 +17,7 @@ use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hedgerow::lsm::{self, Db, KeyspaceOptions, Options, Reader};
+use hedgerow::lsm::{self, Db, KeyspaceOptions, Options, Readable as _, Reader};
 use hedgerow::stream;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -26,9 +26,10 @@ use pyo3::types::{PyDict, PyList};
 use crate::codec::Codec;
 use crate::diff;
 use crate::either::Either;
-use crate::errors::{OrRaise, closed, raise};
+use crate::errors::{OfOption, OrRaise, closed, raise};
 use crate::follow::{Asked, Follow};
 use crate::fork::Born;
+use crate::html;
 use crate::lasts::Lasts;
 use crate::long;
 use crate::sink::{Sink, sink_of};
@@ -107,6 +108,28 @@ impl Slot {
     /// The store, to be written to.
     pub(crate) fn db(&self, py: Python<'_>) -> PyResult<Db> {
         self.get(py)?.db(py).cloned()
+    }
+
+    /// The keyspace of a name, if there is one.
+    fn find(&self, py: Python<'_>, name: &[u8]) -> PyResult<Option<lsm::Keyspace>> {
+        let held = self.get(py)?;
+        let engine = held.engine(py)?;
+        engine!(engine, |store| py.detach(|| store.find_keyspace(name))).or_raise(py)
+    }
+
+    /// A keyspace, or that of a name with keys and values of bytes, in a place.
+    fn within(&self, keyspace: &Bound<'_, PyAny>, place: Place) -> PyResult<Keyspace> {
+        if let Ok(keyspace) = keyspace.cast::<Keyspace>() {
+            return Ok(keyspace.get().within(place));
+        }
+        let (py, name) = (keyspace.py(), name_of(keyspace)?);
+        match self.find(py, &name)? {
+            Some(handle) => {
+                let codecs = Arc::new(diff::codecs(None, None)?);
+                Ok(Keyspace { place, handle, codecs })
+            }
+            None => Err(hedgerow::Error::NoTable { name }).or_raise(py),
+        }
     }
 
     /// Whether it is closed.
@@ -207,14 +230,14 @@ impl Log {
         create: bool,
         read_only: bool,
         durability: Option<&str>,
-        memory_limit: Option<u64>,
+        memory_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let mut options = Options::new().create(create);
         if let Some(durability) = durability {
             options = options.durability(durability_of(durability)?);
         }
         if let Some(bytes) = memory_limit {
-            options = options.memory_limit(bytes);
+            options = options.memory_limit(bytes.extract().of_option("memory_limit", &bytes)?);
         }
         let open = || match read_only {
             true => options.open_read_only(&path).map(|reader| Engine::Reader(Arc::new(reader))),
@@ -278,12 +301,10 @@ impl Log {
                 let open = || db.keyspace(&name, KeyspaceOptions::default());
                 py.detach(open).or_raise(py)?
             }
-            Engine::Reader(reader) => {
-                match py.detach(|| reader.find_keyspace(&name)).or_raise(py)? {
-                    Some(handle) => handle,
-                    None => return Err(hedgerow::Error::NoTable { name }).or_raise(py),
-                }
-            }
+            Engine::Reader(_) => match self.slot.find(py, &name)? {
+                Some(handle) => handle,
+                None => return Err(hedgerow::Error::NoTable { name }).or_raise(py),
+            },
         };
         Ok(Keyspace { place: Place::Now(Arc::clone(&self.slot)), handle, codecs })
     }
@@ -293,6 +314,11 @@ impl Log {
         let held = self.get(py)?;
         let engine = held.engine(py)?;
         names_to(py, &engine!(engine, |store| py.detach(|| store.keyspaces())).or_raise(py)?)
+    }
+
+    /// Whether there is a keyspace of a name.
+    fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.slot.find(py, &name_of(name)?)?.is_some())
     }
 
     /// Drops a keyspace with all that it holds; false if there is none.
@@ -524,5 +550,22 @@ impl Log {
     fn __repr__(&self) -> String {
         let state = if self.closed() { ", closed" } else { "" };
         format!("<hedgerow.Log {}{state}>", self.path.display())
+    }
+
+    /// What a notebook shows: the keyspaces, and about how many keys they have.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let held = self.get(py)?;
+        let engine = held.engine(py)?;
+        let found = engine!(engine, |store| py.detach(|| -> hedgerow::Result<_> {
+            let mut keyspaces = Vec::new();
+            for name in store.keyspaces()? {
+                if let Some(keyspace) = store.find_keyspace(&name)? {
+                    keyspaces.push((name, store.estimate_count(&keyspace, ..)?));
+                }
+            }
+            Ok((store.stat(), keyspaces))
+        }));
+        let (stat, keyspaces) = found.or_raise(py)?;
+        Ok(html::log(&self.path, &stat, &keyspaces))
     }
 }

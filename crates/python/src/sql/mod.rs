@@ -8,6 +8,7 @@ mod values;
 pub(crate) use rows::{Rows, RowsIterator};
 
 use std::mem;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,6 +40,7 @@ pub(crate) struct Sql {
     open: Mutex<Option<(Connection, Turn)>>,
     raised: Raised,
     stop: Stop,
+    path: PathBuf,
     born: Born,
 }
 
@@ -105,7 +107,7 @@ impl Sql {
                 let (signals, waiting) = (Arc::clone(&raised), Arc::clone(&stop.waiting));
                 let turn = Turn { store, writing, timeout, raised: signals, waiting };
                 let open = Mutex::new(Some((db, turn)));
-                Ok(Self { open, raised, stop, born: Born::now() })
+                Ok(Self { open, raised, stop, path, born: Born::now() })
             }
             Err(error) => fail(py, &error),
         }
@@ -295,5 +297,15 @@ impl Sql {
     ) -> PyResult<()> {
         let _ = (kind, error, trace);
         self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let path = self.path.display();
+        // Another thread may be at work.
+        let state = match self.open.try_lock() {
+            Ok(open) if open.is_none() => ", closed",
+            _ => "",
+        };
+        format!("<hedgerow.Sql of {path}{state}>")
     }
 }
