@@ -159,6 +159,7 @@ impl Changes {
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         locked(&self.rest).check(py)?;
         if self.waiting.is_empty() {
+            py.check_signals()?;
             py.detach(|| self.refill()).or_raise(py)?;
         }
         let Some(change) = self.waiting.pop_front() else { return Ok(None) };

@@ -16,6 +16,9 @@ pub(crate) const ROUND: Duration = Duration::from_millis(50);
 /// Work on more entries than these may take long.
 pub(crate) const ENTRIES: u64 = 50_000;
 
+/// So many keys are looked up with one call; signals are looked for in between.
+pub(crate) const KEYS: usize = 4096;
+
 /// Whether Python handles signals in this thread.
 pub(crate) fn is_main_thread() -> bool {
     rustix::thread::gettid() == rustix::process::getpid()

@@ -117,6 +117,9 @@ pub(crate) fn takes<T>(py: Python<'_>, made: hedgerow::Result<T>) -> PyResult<T>
     }
 }
 
+/// So many pairs are read before signals are looked for.
+const AT_ONCE: usize = 4096;
+
 /// Where the pairs come from.
 enum Source {
     Tree(Box<Pairs<Store>>),
@@ -255,6 +258,7 @@ impl Stream {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.born.check(py)?;
+        py.check_signals()?;
         let source = self.get();
         let copy = |key: hedgerow::tree::Bytes<'_>, value: hedgerow::tree::Bytes<'_>| {
             (key.to_vec(), value.to_vec())
@@ -264,15 +268,30 @@ impl Stream {
         give(py, &self.codecs, Kind::Items, (&*key).into(), (&*value).into()).map(Some)
     }
 
-    /// The next pairs, at most ``n`` of them, read with one call; an empty list after the last.
+    /// The next pairs, at most ``n`` of them, read with one call; an empty list after the last. What
+    /// was read when Ctrl-C ends the call is gone: a token from before it has that again.
     fn take<'py>(&mut self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyList>> {
         self.born.check(py)?;
-        let (source, mut batch) = (self.get(), Batch::default());
-        py.detach(|| pairs!(source, |pairs| batch.fill(pairs, n, usize::MAX), Ok(())))
-            .or_raise(py)?;
-        let codecs = &self.codecs;
-        let pairs = batch.iter().map(|(k, v)| give(py, codecs, Kind::Items, k.into(), v.into()));
-        PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
+        let (codecs, mut batch, mut pairs) =
+            (Arc::clone(&self.codecs), Batch::default(), Vec::new());
+        let source = self.get();
+        // In parts, so that signals are handled in between.
+        while pairs.len() < n {
+            if !pairs.is_empty() {
+                py.check_signals()?;
+            }
+            let most = (n - pairs.len()).min(AT_ONCE);
+            py.detach(|| pairs!(source, |from| batch.fill(from, most, usize::MAX), Ok(())))
+                .or_raise(py)?;
+            let read = pairs.len();
+            for (key, value) in batch.iter() {
+                pairs.push(give(py, &codecs, Kind::Items, key.into(), value.into())?);
+            }
+            if pairs.len() == read {
+                break;
+            }
+        }
+        PyList::new(py, pairs)
     }
 
     /// How far it came, as bytes: ``resume`` goes on from here, also in another process.

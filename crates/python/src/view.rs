@@ -314,6 +314,8 @@ impl<S: hedgerow::stream::Source> Batches<S> {
     #[inline]
     pub(crate) fn refill(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.at == self.run.len() {
+            // What Python goes through with loops of its own looks for signals nowhere else.
+            py.check_signals()?;
             let (run, pairs, size) = (&mut self.run, &mut self.pairs, self.size);
             self.at = 0;
             py.detach(|| pairs.fill(run, size, BYTES_MAX)).or_raise(py)?;
@@ -417,6 +419,7 @@ impl Live {
         if self.left == 0 {
             return Ok(None);
         }
+        py.check_signals()?;
         self.left -= 1;
         let Self { cursor, first, is_reverse, by_keys, txn, .. } = self;
         let (first, is_reverse, by_keys) = (first.take(), *is_reverse, *by_keys);

@@ -164,6 +164,38 @@ def test_pops_of_many_threads_take_each_key_once(tmp_path: Path) -> None:
         assert sorted(sum(taken, [])) == list(range(500))
 
 
+LOOPS = """
+import collections, hedgerow, os, signal, sys, threading
+from itertools import chain, repeat, starmap
+store, log = hedgerow.Store(sys.argv[1], durability="none"), hedgerow.Log(sys.argv[2])
+empty = log.snapshot()
+with store.write() as txn:
+    txn.table("t", key=int).update((n, b"") for n in range(5_000))
+log.keyspace("t", key=int).update((n, b"") for n in range(5_000))
+txn, writer, moment = store.read(), store.write(), log.snapshot()
+calls = {
+    "items": txn.table("t", key=int).items, "bytes": txn["t"].items, "keys": txn["t"].keys,
+    "log": log.keyspace("t", key=int).items, "live": writer.table("t", key=int).items,
+    "stream": (store.scan, "t", int), "changes": (moment.diff, empty, "t", int),
+}
+for name, call in calls.items():
+    call, *arguments = call if isinstance(call, tuple) else (call,)
+    # A loop of Python's own without an end, which looks for signals nowhere.
+    loop = chain.from_iterable(starmap(call, repeat(arguments)))
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        collections.deque(loop, 0)
+    except KeyboardInterrupt:
+        print(name)
+"""
+
+
+def test_loops_of_pythons_own_end_at_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOOPS, str(tmp_path / "store"), str(tmp_path / "log")]
+    found = subprocess.check_output(command, text=True, timeout=60)
+    assert found.split() == ["items", "bytes", "keys", "log", "live", "stream", "changes"]
+
+
 CTRL_C = """
 import hedgerow, os, signal, sys, threading, time
 store = hedgerow.Store(sys.argv[1], durability="none")

@@ -1,5 +1,6 @@
 //! Keyspaces of the log-structured engine as mappings.
 
+use std::borrow::Cow;
 use std::ops::Bound as End;
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +20,7 @@ use crate::arrow;
 use crate::columns::Columns;
 use crate::errors::{OrRaise, closed};
 use crate::html;
+use crate::long;
 use crate::table::{Codecs, KeyBounds, bounds, two};
 use crate::txn::name_to;
 use crate::view::{Batches, Kind};
@@ -131,6 +133,22 @@ impl Keyspace {
                 result => return result.or_raise(py),
             }
         }
+    }
+
+    /// The values of many keys at a moment; signals are looked for in between.
+    fn look_up(
+        &self,
+        py: Python<'_>,
+        moment: &Moment,
+        keys: &[Cow<'_, [u8]>],
+    ) -> PyResult<Vec<Option<Vec<u8>>>> {
+        let (handle, mut found) = (&self.handle, Vec::with_capacity(keys.len()));
+        for keys in keys.chunks(long::KEYS) {
+            let values = moment!(moment, |at| py.detach(|| at.multi_get(handle, keys)));
+            found.extend(values.or_raise(py)?);
+            py.check_signals()?;
+        }
+        Ok(found)
     }
 
     /// All pairs of a range as a stream, of the store as it is here.
@@ -297,14 +315,19 @@ impl Keyspace {
         let keys = keys.collect::<PyResult<Vec<_>>>()?;
         let handle = &self.handle;
         let found = match &self.place {
-            Place::Now(slot) => {
+            Place::Now(slot) if keys.len() <= long::KEYS => {
                 let held = slot.get(py)?;
                 let engine = held.engine(py)?;
                 engine!(engine, |db| py.detach(|| db.multi_get(handle, &keys))).or_raise(py)?
             }
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let moment = held.moment(py)?;
+                self.look_up(py, &moment, &keys)?
+            }
             Place::Snapshot(snapshot) => {
                 let (_held, moment) = snapshot.get().get(py)?;
-                moment!(&moment, |at| py.detach(|| at.multi_get(handle, &keys))).or_raise(py)?
+                self.look_up(py, &moment, &keys)?
             }
             Place::Transaction(txn) => txn.get().with(py, |txn| {
                 keys.iter().map(|key| txn.get(handle, key)).collect::<hedgerow::Result<Vec<_>>>()
@@ -365,7 +388,10 @@ impl Keyspace {
             false => pairs.clone(),
         };
         let mut batch = lsm::Batch::new();
-        for pair in pairs.try_iter()? {
+        for (number, pair) in pairs.try_iter()?.enumerate() {
+            if number % long::KEYS == 0 {
+                py.check_signals()?;
+            }
             let (key, value) = two(&pair?)?;
             let key = self.codecs.key.encode(&key)?;
             let value = self.codecs.value.encode(&value)?;

@@ -267,27 +267,37 @@ impl Table {
         let codec = &self.codecs.value;
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let Some(snapshot) = self.txn.get().snapshot(py)? else {
-            let get = |txn: &WriteTxn| {
-                let mut found = Vec::new();
-                txn.get_many(self.handle, &keys, &mut found)?;
-                Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
-            };
-            let values = self.txn.get().inspect(py, get)?;
-            let values = values.iter().map(|value| match value {
-                Some(value) => codec.decode(py, Bytes::from(&**value)),
-                None => Ok(default.clone()),
-            });
-            return PyList::new(py, values.collect::<PyResult<Vec<_>>>()?);
+            let mut values = Vec::with_capacity(keys.len());
+            for keys in keys.chunks(long::KEYS) {
+                let get = |txn: &WriteTxn| {
+                    let mut found = Vec::new();
+                    txn.get_many(self.handle, keys, &mut found)?;
+                    Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
+                };
+                for value in self.txn.get().inspect(py, get)? {
+                    values.push(match value {
+                        Some(value) => codec.decode(py, Bytes::from(&*value))?,
+                        None => default.clone(),
+                    });
+                }
+                py.check_signals()?;
+            }
+            return PyList::new(py, values);
         };
-        let mut found = Vec::with_capacity(keys.len());
-        let got = py.detach(|| snapshot.get_many(self.handle, &keys, &mut found));
-        self.txn.get().passed(py)?;
-        got.or_raise(py)?;
-        let values = found.iter().map(|value| match value {
-            Some(value) => codec.decode(py, *value),
-            None => Ok(default.clone()),
-        });
-        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+        let (mut values, mut found) = (Vec::with_capacity(keys.len()), Vec::new());
+        for keys in keys.chunks(long::KEYS) {
+            let got = py.detach(|| snapshot.get_many(self.handle, keys, &mut found));
+            self.txn.get().passed(py)?;
+            got.or_raise(py)?;
+            for value in &found {
+                values.push(match value {
+                    Some(value) => codec.decode(py, *value)?,
+                    None => default.clone(),
+                });
+            }
+            py.check_signals()?;
+        }
+        PyList::new(py, values)
     }
 
     /// The pairs whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``.
