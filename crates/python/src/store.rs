@@ -87,6 +87,22 @@ fn builder(options: Option<&Bound<'_, PyDict>>) -> PyResult<Builder> {
     Ok(builder)
 }
 
+/// Who else has the writer's turn, and what to do.
+pub(crate) fn other_writer(store: &tree::Store) -> String {
+    match store.writer() {
+        Some(process) if process == std::process::id() => {
+            "there is another writer, a thread of this process: end its transaction, or wait longer"
+                .to_owned()
+        }
+        Some(process) => {
+            format!(
+                "there is another writer, process {process}: end its transaction, or wait longer"
+            )
+        }
+        None => "there is another writer: end its transaction, or wait longer".to_owned(),
+    }
+}
+
 impl Store {
     fn make(
         py: Python<'_>,
@@ -250,9 +266,7 @@ impl Store {
         let (store, this) = (self.get(py)?, std::thread::current().id());
         self.refuse_own(py)?;
         let Some(txn) = Self::begin_write(py, &store, timeout)? else {
-            let writer = store.writer().map(|process| format!(" (process {process})"));
-            let message = format!("there is another writer{}", writer.unwrap_or_default());
-            return raise(py, "LockedError", &message);
+            return raise(py, "LockedError", &other_writer(&store));
         };
         *locked(&self.writing) = Some(this);
         let kind = (durability, Arc::clone(&self.writing));

@@ -268,8 +268,8 @@ impl Stream {
         give(py, &self.codecs, Kind::Items, (&*key).into(), (&*value).into()).map(Some)
     }
 
-    /// The next pairs, at most ``n`` of them, read with one call; an empty list after the last. What
-    /// was read when Ctrl-C ends the call is gone: a token from before it has that again.
+    /// The next pairs, at most ``n`` of them, read with one call; an empty list after the last.
+    /// What was read when Ctrl-C ends the call is gone: a token from before it has that again.
     fn take<'py>(&mut self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyList>> {
         self.born.check(py)?;
         let (codecs, mut batch, mut pairs) =
@@ -316,8 +316,8 @@ impl Stream {
         Ok(())
     }
 
-    /// What is left as a stream of the C data interface of Arrow, as ``View.__arrow_c_stream__``. This
-    /// one is over then.
+    /// What is left as a stream of the C data interface of Arrow, as ``View.__arrow_c_stream__``.
+    /// This one is over then.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &mut self,

@@ -292,7 +292,8 @@ def test_a_pinned_moment_of_a_log(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         put(log, a=1, b=1)
         put(log, "gone", x=1)
-        assert log.pin("before") == log.newest_commit and log.pins() == {"before": log.newest_commit}
+        newest = log.newest_commit
+        assert log.pin("before") == newest and log.pins() == {"before": newest}
         with pytest.raises(hedgerow.ArgumentError, match="of that name"):
             log.pin("before")
         put(log, a=2, c=1)

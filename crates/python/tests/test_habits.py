@@ -218,3 +218,25 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_a_join_that_finds_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CTRL_C, str(tmp_path / "store")]
     assert subprocess.check_output(command, text=True, timeout=120) == "stopped True\n"
+
+
+def test_who_else_writes(store: Store) -> None:
+    held: list[hedgerow.Transaction] = []
+    thread = threading.Thread(target=lambda: held.append(store.write()))
+    thread.start()
+    thread.join()
+    with pytest.raises(hedgerow.LockedError, match="a thread of this process"):
+        store.write(timeout=0.01)
+    held[0].abort()
+    child = "import hedgerow, sys; txn = hedgerow.Store(sys.argv[1]).write(); print(); input()"
+    command = [sys.executable, "-c", child, str(store.path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(hedgerow.LockedError, match=f"process {other.pid}:"):
+            store.write(timeout=0.01)
+        with pytest.raises(hedgerow.LockedError, match=f"process {other.pid}:"):
+            with store.connect(timeout=0.01) as sql:
+                sql.execute("create table t (n)")
+        other.communicate("\n")

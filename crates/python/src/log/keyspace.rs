@@ -107,8 +107,8 @@ impl Keyspace {
         }
     }
 
-    /// Runs a call of a transaction; where each call is a commit, of one of its own, again and again
-    /// until nothing else has changed in between what it reads.
+    /// Runs a call of a transaction; where each call is a commit, of one of its own, again and
+    /// again until nothing else has changed in between what it reads.
     fn transact<R: Send>(
         &self,
         py: Python<'_>,
@@ -432,8 +432,8 @@ impl Keyspace {
         }
     }
 
-    /// Removes a key and answers its value, in one commit; ``KeyError`` if it is absent and there is
-    /// no default.
+    /// Removes a key and answers its value, in one commit; ``KeyError`` if it is absent and there
+    /// is no default.
     #[pyo3(signature = (key, *default))]
     fn pop<'py>(
         &self,

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use rusqlite::{Connection, Statement, TransactionState, ffi};
 
 use crate::long;
+use crate::store::other_writer;
 use crate::txn::{Writing, locked};
 
 /// What a handler of a signal has raised while a statement ran.
@@ -46,9 +47,7 @@ impl Turn {
             let wait = left.min(2 * long::ROUND);
             match self.store.begin_write_alone_within(wait) {
                 Ok(None) if left <= wait => {
-                    let writer = self.store.writer().map(|process| format!(" (process {process})"));
-                    let reason = format!("there is another writer{}", writer.unwrap_or_default());
-                    return Err(error(ffi::SQLITE_BUSY, &reason));
+                    return Err(error(ffi::SQLITE_BUSY, &other_writer(&self.store)));
                 }
                 Ok(None) => {}
                 // What is wrong SQLite finds, and says.

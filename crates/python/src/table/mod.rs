@@ -365,8 +365,8 @@ impl Table {
         Ok(look!(self.txn.get(), py, |txn| txn.count(self.handle))?.keys)
     }
 
-    /// The pair with ``n`` pairs before it, or from the end with a negative number; ``IndexError`` if
-    /// there are not so many.
+    /// The pair with ``n`` pairs before it, or from the end with a negative number;
+    /// ``IndexError`` if there are not so many.
     fn nth<'py>(
         &self,
         py: Python<'py>,
