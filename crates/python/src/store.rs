@@ -196,7 +196,8 @@ impl Store {
         Self::make(py, path, options, How::Create)
     }
 
-    /// Closes the store. Transactions and buffers that are still there keep what they need of it.
+    /// Closes the store. Transactions, iterators and buffers that are still there keep what they
+    /// need of it; what waits for it in other threads ends with ``ClosedError``.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = locked(&self.inner).take();
         py.detach(|| drop(taken));

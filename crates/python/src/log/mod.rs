@@ -249,8 +249,9 @@ impl Log {
         Ok(Self { slot: Arc::new(Slot { held, born }), path })
     }
 
-    /// Closes the store. Snapshots and iterators that are still there keep it open for themselves;
-    /// keyspaces do not.
+    /// Closes the store. What waits for it in other threads ends with ``ClosedError``. Snapshots,
+    /// iterators, sinks, followers and standbys that are still there keep it open for themselves
+    /// until they are closed; keyspaces do not.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(held) = locked(&self.slot.held).take() else { return Ok(()) };
         let close = || match Arc::try_unwrap(held) {
