@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -248,19 +249,30 @@ def test_the_end_of_a_transaction_comes_also_when_it_is_cancelled(tmp_path: Path
     async def main() -> None:
         async with aio.Store(tmp_path / "store") as store:
 
+            begun, held, ends = threading.Event(), threading.Event(), asyncio.Event()
+
+            def hold(txn: hedgerow.Transaction) -> None:
+                begun.set()
+                held.wait(60)
+
             async def write() -> None:
                 async with store.write() as txn:
                     await txn.table("t")
-                    # The end waits behind this one, and the task is cancelled meanwhile.
-                    slow = asyncio.create_task(txn.run(lambda txn: time.sleep(0.3)))
-                    await asyncio.sleep(0.05)
-                await slow
+                    holding.append(asyncio.create_task(txn.run(hold)))
+                    while not begun.is_set():
+                        await asyncio.sleep(0.01)
+                    # The end waits behind that call, and the task is cancelled meanwhile.
+                    ends.set()
 
+            holding: list[asyncio.Task[None]] = []
             task = asyncio.create_task(write())
-            await asyncio.sleep(0.15)
+            await ends.wait()
             task.cancel()
+            await asyncio.sleep(0.05)
+            held.set()
             with pytest.raises(asyncio.CancelledError):
                 await task
+            await holding[0]
             async with asyncio.timeout(20), store.write() as txn:
                 assert await txn.run(lambda txn: txn.tables()) == ["t"]
 
