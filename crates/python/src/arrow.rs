@@ -7,8 +7,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-use hedgerow::stream::{Pairs, Run};
-use hedgerow::tree::{ReadTxn, Store};
+use hedgerow::stream::{Pairs, Run, Source};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
@@ -189,9 +188,9 @@ impl Producer {
 }
 
 /// The pairs of a stream as rows.
-struct Rows {
-    pairs: Pairs<Store>,
-    run: Run<ReadTxn>,
+struct Rows<S: Source> {
+    pairs: Pairs<S>,
+    run: Run<S::Snapshot>,
     columns: Columns,
     spare: Arc<Spare>,
 }
@@ -203,7 +202,11 @@ const BYTES_MAX: usize = 16 << 20;
 const RUN_PAIRS: usize = 128;
 const RUN_BYTES: u64 = 1 << 20;
 
-impl Batches for Rows {
+impl<S: Source> Batches for Rows<S>
+where
+    Pairs<S>: Send,
+    Run<S::Snapshot>: Send,
+{
     fn fields(&self) -> Vec<Field> {
         self.columns.fields()
     }
@@ -292,11 +295,15 @@ impl Drop for Exported {
 }
 
 /// The pairs of a stream as an Arrow stream.
-pub(crate) fn export(
+pub(crate) fn export<S: Source + 'static>(
     py: Python<'_>,
-    pairs: Pairs<Store>,
+    pairs: Pairs<S>,
     columns: Columns,
-) -> PyResult<Bound<'_, PyCapsule>> {
+) -> PyResult<Bound<'_, PyCapsule>>
+where
+    Pairs<S>: Send,
+    Run<S::Snapshot>: Send,
+{
     let (run, spare) = (Run::default(), Arc::new(Spare::new()));
     let rows = Rows { pairs, run, columns, spare: Arc::clone(&spare) };
     export_all(py, Box::new(rows), spare)

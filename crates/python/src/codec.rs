@@ -130,7 +130,7 @@ impl Codec {
     pub(crate) fn encode<'a>(&self, value: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
         match self {
             Self::Bytes | Self::View => bytes_of(value),
-            Self::Str => Ok(Cow::Borrowed(value.cast::<PyString>()?.to_str()?.as_bytes())),
+            Self::Str => Ok(Cow::Borrowed(text_of(value)?.as_bytes())),
             Self::Custom { dumps, .. } => {
                 let made = dumps.bind(value.py()).call1((value,))?;
                 match made.cast::<PyString>() {
@@ -164,16 +164,19 @@ impl Codec {
     fn encode_part(&self, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
         match self {
             Self::Bytes | Self::View => Vec::<u8>::encode_part(&bytes_of(value)?, out),
-            Self::Str => String::encode_part(value.cast::<PyString>()?.to_str()?, out),
+            Self::Str => String::encode_part(text_of(value)?, out),
             Self::Int => match value.cast::<PyInt>() {
                 Ok(int) => i64::encode_part(int.extract().map_err(|_| too_large())?, out),
                 Err(_) => return Err(wrong("int", value)),
             },
-            Self::Float => match value.is_instance_of::<PyString>() {
-                false => f64::encode_part(value.extract()?, out),
-                true => return Err(wrong("float", value)),
+            Self::Float => match value.extract() {
+                Ok(float) => f64::encode_part(float, out),
+                Err(_) => return Err(wrong("float", value)),
             },
-            Self::Bool => bool::encode_part(value.cast::<PyBool>()?.is_true(), out),
+            Self::Bool => match value.cast::<PyBool>() {
+                Ok(yes) => bool::encode_part(yes.is_true(), out),
+                Err(_) => return Err(wrong("bool", value)),
+            },
             Self::Datetime => SystemTime::encode_part(time_of(value)?, out),
             Self::Tuple(parts) => {
                 let given = value.cast::<PyTuple>().map_err(|_| wrong("tuple", value))?;
@@ -211,7 +214,7 @@ impl Codec {
             Self::View => Ok(PyMemoryView::from(joined(py, bytes)?.as_any())?.into_any()),
             Self::Str => match std::str::from_utf8(&bytes.to_cow()) {
                 Ok(text) => Ok(PyString::new(py, text).into_any()),
-                Err(error) => Err(PyValueError::new_err(error.to_string())),
+                Err(error) => Err(unfit(error)),
             },
             Self::Custom { loads, .. } => loads.bind(py).call1((joined(py, bytes)?,)),
             _ => {
@@ -323,9 +326,20 @@ fn from_time(py: Python<'_>, time: SystemTime) -> PyResult<Bound<'_, PyAny>> {
     epoch(py)?.add(PyDelta::new(py, days, seconds, micros, false)?)
 }
 
-fn wrong(wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
+/// The text of a `str`.
+fn text_of<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
+    value.cast::<PyString>().map_err(|_| wrong("str", value))?.to_str()
+}
+
+/// The name of a type, as a sentence has it.
+fn one(name: &str) -> String {
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
+pub(crate) fn wrong(wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
     let name = got.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-    PyTypeError::new_err(format!("the table takes a {wanted}, not {name}"))
+    PyTypeError::new_err(format!("this takes {}, not {}", one(wanted), one(&name)))
 }
 
 fn unknown(of: &Bound<'_, PyAny>) -> PyErr {
@@ -339,6 +353,8 @@ fn too_large() -> PyErr {
     PyOverflowError::new_err("the number does not fit 64 bits")
 }
 
-fn unfit(error: DecodeError) -> PyErr {
-    PyValueError::new_err(error.to_string())
+fn unfit(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(format!(
+        "what is stored was written as another type ({error}): read it as bytes to see"
+    ))
 }

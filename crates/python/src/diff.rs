@@ -1,16 +1,21 @@
-//! What changed between two read transactions.
+//! What changed between two moments of a store.
 
 use std::collections::VecDeque;
 use std::ops::Bound as End;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hedgerow::tree::{Change, Diff, ReadTxn, Snapshot};
+use hedgerow::lsm;
+use hedgerow::stream::AsChange as _;
+use hedgerow::tree::{Change, Diff, ReadTxn, Snapshot, TableChange, TableInfo};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::codec::Codec;
+use crate::either::Either;
 use crate::errors::{OrRaise, raise};
-use crate::table::{Codecs, KeyBounds};
+use crate::fork::Ours;
+use crate::table::{Codecs, KeyBounds, check};
+use crate::txn::{locked, name_to};
 
 /// A change, copied: the key, and the values before and after.
 struct Owned {
@@ -41,17 +46,11 @@ fn between<'t>((old, new): &'t Both, table: &[u8]) -> hedgerow::Result<Diff<'t>>
     }
 }
 
-/// Goes through what changed in a table from one moment to another, in the order of the keys: each
-/// change is the key, the value before, and the value after, where ``None`` stands for none.
-#[pyclass(generic, module = "hedgerow")]
-pub(crate) struct Changes {
-    /// The moments; none once all is read.
-    both: Option<Both>,
+/// What has yet to be read of a table.
+struct Rest {
+    both: Both,
     table: Vec<u8>,
-    codecs: Codecs,
-    /// What has yet to be read.
     keys: KeyBounds,
-    waiting: VecDeque<Owned>,
     /// The tables have not one order, so that changes cannot be read in parts.
     is_whole: bool,
 }
@@ -59,46 +58,94 @@ pub(crate) struct Changes {
 /// This many changes are read at once, and the rest of the last one's key.
 const AT_ONCE: usize = 256;
 
+impl Rest {
+    /// With what is known of the table.
+    fn new(
+        both: Both,
+        table: Vec<u8>,
+        keys: KeyBounds,
+    ) -> hedgerow::Result<(Self, Option<TableInfo>)> {
+        between(&both, &table)?;
+        let old = both.0.as_ref().map(|old| old.find_table(&table)).transpose()?.flatten();
+        let new = both.1.find_table(&table)?;
+        let is_whole = match (&old, &new) {
+            (Some(old), Some(new)) => {
+                (&old.order, old.duplicates, &old.value_order)
+                    != (&new.order, new.duplicates, &new.value_order)
+            }
+            _ => false,
+        };
+        Ok((Self { both, table, keys, is_whole }, new.or(old)))
+    }
+
+    /// Reads the next changes; whether there may be more.
+    fn fill(&mut self, waiting: &mut VecDeque<Owned>) -> hedgerow::Result<bool> {
+        let low = self.keys.0.as_ref().map(Vec::as_slice);
+        let high = self.keys.1.as_ref().map(Vec::as_slice);
+        for change in between(&self.both, &self.table)?.within(low, high)? {
+            let change = Owned::from(change?);
+            if !self.is_whole && waiting.len() >= AT_ONCE {
+                let last = &waiting[waiting.len() - 1];
+                if last.key != change.key {
+                    self.keys.0 = End::Excluded(last.key.clone());
+                    return Ok(true);
+                }
+            }
+            waiting.push_back(change);
+        }
+        Ok(false)
+    }
+}
+
+/// Goes through what changed in a table from one moment to another, in the order of the keys: each
+/// change is the key, the value before, and the value after, where ``None`` stands for none.
+#[pyclass(generic, module = "hedgerow")]
+pub(crate) struct Changes {
+    /// What has yet to be read; nothing once all is read, so that the moments are let go.
+    rest: Mutex<Ours<Either<Rest, Box<lsm::Diff>>>>,
+    codecs: Codecs,
+    waiting: VecDeque<Owned>,
+}
+
 impl Changes {
-    pub(crate) fn new(
+    pub(crate) fn of_tree(
         py: Python<'_>,
         both: Both,
         table: Vec<u8>,
         codecs: Codecs,
         keys: KeyBounds,
     ) -> PyResult<Self> {
-        let look = || -> hedgerow::Result<_> {
-            between(&both, &table)?;
-            let old = both.0.as_ref().map(|old| old.find_table(&table)).transpose()?;
-            Ok((old.flatten(), both.1.find_table(&table)?))
-        };
-        let is_whole = match py.detach(look).or_raise(py)? {
-            (Some(old), Some(new)) => {
-                (old.order, old.duplicates, old.value_order)
-                    != (new.order, new.duplicates, new.value_order)
-            }
-            _ => false,
-        };
-        Ok(Self { both: Some(both), table, codecs, keys, waiting: VecDeque::new(), is_whole })
+        let (rest, found) = py.detach(|| Rest::new(both, table, keys)).or_raise(py)?;
+        if let Some(found) = &found {
+            check(py, found, &codecs)?;
+        }
+        Ok(Self::new(Either::Tree(rest), codecs))
     }
 
-    /// Reads the next changes; afterwards the snapshots are let go if there are no more.
+    pub(crate) fn of_log(diff: lsm::Diff, codecs: Codecs) -> Self {
+        Self::new(Either::Log(Box::new(diff)), codecs)
+    }
+
+    fn new(rest: Either<Rest, Box<lsm::Diff>>, codecs: Codecs) -> Self {
+        Self { rest: Mutex::new(Ours::new(rest)), codecs, waiting: VecDeque::new() }
+    }
+
+    /// Reads the next changes.
     fn refill(&mut self) -> hedgerow::Result<()> {
-        let Some(both) = &self.both else { return Ok(()) };
-        let low = self.keys.0.as_ref().map(Vec::as_slice);
-        let high = self.keys.1.as_ref().map(Vec::as_slice);
-        for change in between(both, &self.table)?.within(low, high)? {
-            let change = Owned::from(change?);
-            if !self.is_whole && self.waiting.len() >= AT_ONCE {
-                let last = &self.waiting[self.waiting.len() - 1];
-                if last.key != change.key {
-                    self.keys.0 = End::Excluded(last.key.clone());
-                    return Ok(());
+        let rest = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let has_more = match &mut **rest {
+            None => return Ok(()),
+            Some(Either::Tree(rest)) => rest.fill(&mut self.waiting)?,
+            Some(Either::Log(diff)) => {
+                for change in diff.by_ref().take(AT_ONCE) {
+                    self.waiting.push_back(Owned::from(change?.as_change()));
                 }
+                self.waiting.len() == AT_ONCE
             }
-            self.waiting.push_back(change);
+        };
+        if !has_more {
+            **rest = None;
         }
-        self.both = None;
         Ok(())
     }
 }
@@ -110,7 +157,9 @@ impl Changes {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        locked(&self.rest).check(py)?;
         if self.waiting.is_empty() {
+            py.check_signals()?;
             py.detach(|| self.refill()).or_raise(py)?;
         }
         let Some(change) = self.waiting.pop_front() else { return Ok(None) };
@@ -119,6 +168,11 @@ impl Changes {
         };
         let key = self.codecs.key.decode(py, (&*change.key).into())?;
         (key, value(change.before)?, value(change.after)?).into_pyobject(py).map(Some)
+    }
+
+    fn __repr__(&self) -> &'static str {
+        let is_over = locked(&self.rest).is_none() && self.waiting.is_empty();
+        if is_over { "<hedgerow.Changes, all given>" } else { "<hedgerow.Changes>" }
     }
 }
 
@@ -140,4 +194,18 @@ pub(crate) fn codecs(
     value: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Codecs> {
     Ok(Codecs { key: Codec::new(key)?, value: Codec::new(value)? })
+}
+
+/// Tables that differ, by their names.
+pub(crate) fn named<'py>(py: Python<'py>, changes: &[TableChange]) -> PyResult<Bound<'py, PyDict>> {
+    let tables = PyDict::new(py);
+    for change in changes {
+        let what = match change {
+            TableChange::Added(_) => "added",
+            TableChange::Removed(_) => "removed",
+            TableChange::Changed(_) => "changed",
+        };
+        tables.set_item(name_to(py, change.name())?, what)?;
+    }
+    Ok(tables)
 }

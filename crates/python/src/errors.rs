@@ -1,7 +1,7 @@
 //! The store's errors as exceptions, whose classes stand in `hedgerow/_errors.py`.
 
 use hedgerow::{Error, Place};
-use pyo3::exceptions::PyMemoryError;
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -32,6 +32,7 @@ fn class(error: &Error) -> &'static str {
         Error::Interrupted => "InterruptedError",
         Error::NoTable { .. } => "NoTableError",
         Error::Conflict => "ConflictError",
+        Error::TooOld { .. } => "TooOldError",
         Error::TableExists { .. } | Error::TableOptions { .. } | Error::WrongTable { .. } => {
             "TableError"
         }
@@ -99,4 +100,26 @@ pub(crate) fn raise<T>(py: Python<'_>, class: &str, message: &str) -> PyResult<T
 /// Something that was closed is used.
 pub(crate) fn closed<T>(py: Python<'_>, what: &str) -> PyResult<T> {
     raise(py, "ClosedError", &format!("{what} is closed"))
+}
+
+/// Says which option it is that has a value that makes no sense.
+pub(crate) trait OfOption<T> {
+    fn of_option(self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<T>;
+}
+
+impl<T, E: Into<PyErr>> OfOption<T> for Result<T, E> {
+    fn of_option(self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
+        self.map_err(|error| {
+            let (py, error) = (value.py(), error.into());
+            let reason = error.value(py).to_string();
+            let reason = format!(
+                "{name}={}: {reason}",
+                value.repr().map_or_else(|_| "?".into(), |r| r.to_string())
+            );
+            match error.is_instance_of::<PyTypeError>(py) {
+                true => PyTypeError::new_err(reason),
+                false => PyValueError::new_err(reason),
+            }
+        })
+    }
 }

@@ -1,5 +1,6 @@
 //! After a fork, what the parent opened is the parent's: the child is refused.
 
+use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::prelude::*;
@@ -31,6 +32,47 @@ impl Born {
     #[inline]
     pub(crate) fn is_here(self) -> bool {
         self == Self::now()
+    }
+}
+
+/// What a store's objects are made of. In a child process after a fork it is left as it is: threads
+/// and locks that it needs are not there.
+pub(crate) struct Ours<T> {
+    /// Until it is dropped.
+    it: Option<T>,
+    born: Born,
+}
+
+impl<T> Ours<T> {
+    pub(crate) fn new(it: T) -> Self {
+        Self { it: Some(it), born: Born::now() }
+    }
+
+    /// Refuses use in a child process.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.born.check(py)
+    }
+}
+
+impl<T> std::ops::Deref for Ours<T> {
+    type Target = Option<T>;
+
+    fn deref(&self) -> &Option<T> {
+        &self.it
+    }
+}
+
+impl<T> std::ops::DerefMut for Ours<T> {
+    fn deref_mut(&mut self) -> &mut Option<T> {
+        &mut self.it
+    }
+}
+
+impl<T> Drop for Ours<T> {
+    fn drop(&mut self) {
+        if !self.born.is_here() {
+            mem::forget(self.it.take());
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use hedgerow::lsm::DbStat;
 use hedgerow::tree::{StoreStat, TableInfo};
+use pyo3::prelude::*;
 
 /// Text as HTML.
 pub(crate) fn escaped(text: &str) -> String {
@@ -74,8 +76,8 @@ fn bar(stat: &StoreStat) -> String {
     out
 }
 
-/// A store: its size, what its pages are, its tables.
-pub(crate) fn store(path: &Path, stat: &StoreStat, tables: &[TableInfo]) -> String {
+/// Tables with their numbers of pairs.
+pub(crate) fn tables(tables: &[TableInfo]) -> String {
     let rows: Vec<Vec<String>> = tables
         .iter()
         .map(|table| {
@@ -88,12 +90,43 @@ pub(crate) fn store(path: &Path, stat: &StoreStat, tables: &[TableInfo]) -> Stri
             ]
         })
         .collect();
+    grid(&["table", "keys", "pairs", "duplicates"], &rows)
+}
+
+/// A store: its size, what its pages are, its tables.
+pub(crate) fn store(path: &Path, stat: &StoreStat, found: &[TableInfo]) -> String {
     format!(
         "<div><b>{}</b> commit {}, {} bytes{}{}</div>",
         escaped(&path.display().to_string()),
         stat.commit,
         number(stat.file_bytes),
         bar(stat),
-        grid(&["table", "keys", "pairs", "duplicates"], &rows),
+        tables(found),
     )
+}
+
+/// A log-structured store: its size, its keyspaces, and about how many keys each has.
+pub(crate) fn log(path: &Path, stat: &DbStat, keyspaces: &[(Vec<u8>, u64)]) -> String {
+    let name = |name: &[u8]| escaped(&String::from_utf8_lossy(name));
+    let rows: Vec<Vec<String>> =
+        keyspaces.iter().map(|(of, keys)| vec![name(of), number(*keys)]).collect();
+    format!(
+        "<div><b>{}</b> commit {}, {} bytes{}</div>",
+        escaped(&path.display().to_string()),
+        stat.last_seq,
+        number(stat.bytes()),
+        grid(&["keyspace", "about so many keys"], &rows),
+    )
+}
+
+/// Values of Python's in a row.
+pub(crate) fn cells<'py>(
+    values: impl IntoIterator<Item = Bound<'py, PyAny>>,
+) -> PyResult<Vec<String>> {
+    const CHARACTERS: usize = 80;
+    let cell = |value: Bound<'py, PyAny>| {
+        let text: String = value.repr()?.to_string().chars().take(CHARACTERS).collect();
+        Ok(escaped(&text))
+    };
+    values.into_iter().map(cell).collect()
 }

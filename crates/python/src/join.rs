@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow::stream::{self, Joined, Kind};
+use hedgerow::tree::Interrupt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::{OrRaise, raise};
 use crate::fork::Born;
+use crate::long;
 use crate::stream::Stream;
 use crate::table::Codecs;
 
@@ -21,6 +23,8 @@ const MOST: usize = 256;
 #[pyclass(generic, module = "hedgerow")]
 pub(crate) struct Join {
     join: Mutex<Option<stream::Join>>,
+    /// Ends it while it looks for the next keys.
+    interrupt: Interrupt,
     codecs: Vec<Arc<Codecs>>,
     /// What was read ahead, the next one last.
     waiting: Vec<Joined>,
@@ -42,10 +46,10 @@ impl Join {
     }
 
     fn fill(&mut self, py: Python<'_>) -> PyResult<()> {
-        let size = self.size;
+        let (size, interrupt) = (self.size, self.interrupt.clone());
         let Some(join) = self.get() else { return Ok(()) };
-        let read = py.detach(|| join.take(size).collect::<hedgerow::Result<Vec<_>>>());
-        self.waiting = read.or_raise(py)?;
+        let read = || join.take(size).collect::<hedgerow::Result<Vec<_>>>();
+        self.waiting = long::run(py, Some(&interrupt), read)?.or_raise(py)?;
         self.waiting.reverse();
         self.size = (2 * size).min(MOST);
         py.check_signals()
@@ -78,8 +82,10 @@ impl Join {
             inputs.push(py.detach(|| origin.input()).or_raise(py)?);
         }
         let join = py.detach(|| stream::Join::new(kind, inputs)).or_raise(py)?;
-        let (join, born) = (Mutex::new(Some(join)), Born::now());
-        Ok(Self { join, codecs, waiting: Vec::new(), size: FIRST, born })
+        let interrupt = Interrupt::default();
+        let join = Mutex::new(Some(join.interrupt(interrupt.clone())));
+        let born = Born::now();
+        Ok(Self { join, interrupt, codecs, waiting: Vec::new(), size: FIRST, born })
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -102,6 +108,12 @@ impl Join {
             None => Ok(py.None().into_bound(py)),
         });
         Ok(Some((key, PyTuple::new(py, values.collect::<PyResult<Vec<_>>>()?)?)))
+    }
+
+    fn __repr__(&mut self) -> String {
+        let (streams, is_over) = (self.codecs.len(), self.get().is_none());
+        let state = if is_over { ", closed" } else { "" };
+        format!("<hedgerow.Join of {streams} streams{state}>")
     }
 
     /// Ends it, and lets its snapshots go.

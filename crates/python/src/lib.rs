@@ -6,11 +6,13 @@ mod buffer;
 mod codec;
 mod columns;
 mod diff;
+mod either;
 mod errors;
 mod follow;
 mod fork;
 mod html;
 mod join;
+mod lasts;
 mod log;
 mod long;
 mod mdb;
@@ -18,6 +20,7 @@ mod order;
 mod sink;
 mod sql;
 mod standby;
+mod step;
 mod store;
 mod stream;
 mod strings;
@@ -35,7 +38,7 @@ mod _hedgerow {
     #[pymodule_export]
     use crate::diff::Changes;
     #[pymodule_export]
-    use crate::follow::{Follow, Step};
+    use crate::follow::Follow;
     #[pymodule_export]
     use crate::join::Join;
     #[pymodule_export]
@@ -48,6 +51,8 @@ mod _hedgerow {
     use crate::sql::{Rows, RowsIterator, Sql};
     #[pymodule_export]
     use crate::standby::Standby;
+    #[pymodule_export]
+    use crate::step::Step;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

@@ -16,6 +16,9 @@ pub(crate) const ROUND: Duration = Duration::from_millis(50);
 /// Work on more entries than these may take long.
 pub(crate) const ENTRIES: u64 = 50_000;
 
+/// So many keys are looked up with one call; signals are looked for in between.
+pub(crate) const KEYS: usize = 4096;
+
 /// Whether Python handles signals in this thread.
 pub(crate) fn is_main_thread() -> bool {
     rustix::thread::gettid() == rustix::process::getpid()
@@ -89,22 +92,23 @@ pub(crate) fn wait<R: Send + 'static>(
     }
 }
 
-/// Waits for something, at most `timeout` seconds: in the main thread in rounds, so that signals
-/// are handled.
+/// Waits for something, at most `timeout` seconds: in rounds, so that signals are handled, and so
+/// that a call that waits sees that what it waits for was closed. What raises the flag stops it
+/// inside of a round, too.
 pub(crate) fn in_rounds<R: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
+    interrupt: Option<&Interrupt>,
     mut wait: impl FnMut(Option<Duration>) -> hedgerow::Result<Option<R>> + Send,
 ) -> PyResult<Option<R>> {
     let time = timeout.map(Duration::try_from_secs_f64).transpose();
     let time = time.map_err(|_| PyValueError::new_err("the timeout is no time to wait"))?;
     let end = time.and_then(|time| Instant::now().checked_add(time));
-    let round = is_main_thread().then_some(4 * ROUND);
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let most = [left, round].into_iter().flatten().min();
-        let found = py.detach(|| wait(most)).or_raise(py)?;
-        if found.is_some() || (left.is_some() && left == most) {
+        let most = left.map_or(2 * ROUND, |left| left.min(2 * ROUND));
+        let found = run(py, interrupt, || wait(Some(most)))?.or_raise(py)?;
+        if found.is_some() || left == Some(most) {
             return Ok(found);
         }
         py.check_signals()?;

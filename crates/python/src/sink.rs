@@ -1,7 +1,7 @@
 //! Sinks: pairs into a table, in transactions of bounded size.
 
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow::lsm::Db;
 use hedgerow::stream::{self, Cut, Mode, OnReject};
@@ -10,11 +10,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{OrRaise, closed};
+use crate::errors::{OfOption, OrRaise, closed};
 use crate::fork::Born;
 use crate::store::durability_of;
 use crate::stream::{seconds, takes};
-use crate::table::{Codecs, Pairs, two};
+use crate::table::{Codecs, Pairs, put_rows, two};
 
 /// Where the pairs go.
 enum Target {
@@ -39,7 +39,7 @@ macro_rules! sink {
 #[pyclass(generic, module = "hedgerow")]
 pub(crate) struct Sink {
     target: Mutex<Target>,
-    codecs: Codecs,
+    codecs: Arc<Codecs>,
     born: Born,
     report: stream::SinkReport,
 }
@@ -66,8 +66,8 @@ pub(crate) fn sink_of<T: stream::Target>(
         let wrong = || PyValueError::new_err(format!("{value} is no {name} of a sink"));
         is_cut |= matches!(&*name, "pairs" | "bytes" | "seconds");
         match &*name {
-            "pairs" => cut = cut.pairs(value.extract()?),
-            "bytes" => cut = cut.bytes(value.extract()?),
+            "pairs" => cut = cut.pairs(value.extract().of_option(&name, &value)?),
+            "bytes" => cut = cut.bytes(value.extract().of_option(&name, &value)?),
             "seconds" => cut = cut.time(seconds(&value)?),
             "durability" => sink = sink.durability(durability_of(value.extract()?)?),
             "mode" => {
@@ -88,7 +88,13 @@ pub(crate) fn sink_of<T: stream::Target>(
                     _ => return Err(wrong()),
                 });
             }
-            _ => return Err(PyTypeError::new_err(format!("a sink has no option {name:?}"))),
+            _ => {
+                let reason = format!(
+                    "a sink has no option {name:?}: it has pairs, bytes, seconds, durability, mode \
+                     and on_reject"
+                );
+                return Err(PyTypeError::new_err(reason));
+            }
         }
     }
     Ok(if is_cut { sink.cut(cut) } else { sink })
@@ -105,6 +111,7 @@ impl Sink {
 
     fn new(target: Target, codecs: Codecs) -> Self {
         let (target, report) = (Mutex::new(target), stream::SinkReport::default());
+        let codecs = Arc::new(codecs);
         Self { target, codecs, born: Born::now(), report }
     }
 
@@ -170,6 +177,19 @@ impl Sink {
         self.put_all(py, &mut waiting)
     }
 
+    /// Takes the rows of an Arrow stream, as ``Table.update_arrow``; answers how many there were.
+    #[pyo3(signature = (data, key=None, value=None))]
+    fn update_arrow(
+        &mut self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let codecs = Arc::clone(&self.codecs);
+        put_rows(data, &codecs, (key, value), |pairs| self.put_all(py, pairs))
+    }
+
     /// Commits what it has taken so far.
     fn commit(&mut self, py: Python<'_>) -> PyResult<()> {
         let target = self.open(py)?;
@@ -228,5 +248,11 @@ impl Sink {
         };
         dict.set_item("last", last)?;
         Ok(dict)
+    }
+
+    fn __repr__(&mut self) -> String {
+        let closed = (self.report.pairs, ", closed");
+        let (pairs, state) = sink!(self.get(), |sink| (sink.report().pairs, ""), closed);
+        format!("<hedgerow.Sink, {pairs} pairs committed{state}>")
     }
 }

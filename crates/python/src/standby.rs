@@ -1,73 +1,77 @@
 //! A second store that keeps up with a first one.
 
-use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hedgerow::{lsm, stream, tree};
+use hedgerow::Durability;
+use hedgerow::stream::{self, Followed, Replica};
+use hedgerow::tree::Interrupt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 
-use crate::errors::{OrRaise, closed};
-use crate::fork::Born;
+use crate::either::Either;
+use crate::errors::OrRaise;
+use crate::fork::Ours;
+use crate::lasts::{Lasts, Of};
 use crate::log::Log;
-use crate::long;
 use crate::store::{Store, durability_of};
-use crate::txn::name_of;
+use crate::txn::{locked, name_of};
 
-/// The standby of either engine.
-enum Kind {
-    Tree(stream::Standby<tree::Store>),
-    Log(stream::Standby<lsm::Db>),
+/// A standby, of and in whatever engines.
+trait Keeps: Send {
+    fn step(&mut self, most: Option<Duration>) -> hedgerow::Result<Option<u64>>;
+    fn done(&mut self) -> hedgerow::Result<()>;
 }
 
-impl Kind {
+impl<T: Replica + Clone + Send, S: Followed> Keeps for stream::Standby<T, S> {
     fn step(&mut self, most: Option<Duration>) -> hedgerow::Result<Option<u64>> {
-        match self {
-            Self::Tree(standby) => standby.step(most),
-            Self::Log(standby) => standby.step(most),
-        }
+        Self::step(self, most)
     }
 
     fn done(&mut self) -> hedgerow::Result<()> {
-        match self {
-            Self::Tree(standby) => standby.done(),
-            Self::Log(standby) => standby.done(),
-        }
+        Self::done(self)
     }
 }
 
-/// Keeps a second store, a ``Store`` or a ``Log``, like a first one: at any time, also after a
-/// power cut, it is what the first one was at some commit, and goes on from there.
+/// Makes one.
+fn keeps<T: Replica + Clone + Send + 'static, S: Followed>(
+    source: &S,
+    name: &[u8],
+    target: &T,
+    durability: Durability,
+    interrupt: Interrupt,
+) -> hedgerow::Result<Box<dyn Keeps>> {
+    let standby = stream::Standby::new(source, name, target)?;
+    Ok(Box::new(standby.durability(durability).interrupt(interrupt)))
+}
+
+/// A store of either engine, from Python's.
+fn store_of(store: &Bound<'_, PyAny>) -> PyResult<Of> {
+    if let Ok(store) = store.cast::<Store>() {
+        Ok(Either::Tree(store.clone().unbind()))
+    } else if let Ok(log) = store.cast::<Log>() {
+        Ok(Either::Log(Arc::clone(log.get().slot())))
+    } else {
+        let found = store.get_type().name()?;
+        Err(PyTypeError::new_err(format!("a standby is of and in a Store or a Log, not a {found}")))
+    }
+}
+
+/// Keeps a second store like a first one; each is a ``Store`` or a ``Log``. At any time, also after
+/// a power cut, the second one is what the first one was at some commit, and goes on from there.
 ///
 /// ``name`` keeps in the first store what the second one needs. The second store must hold nothing
-/// else and be written by nothing else. In a ``with`` statement it is closed at the end.
+/// else and be written by nothing else. In a ``with`` statement it is closed at the end. After an
+/// error, and after Ctrl-C, it is to be made anew.
+///
+/// Closing it, or one of the stores, ends a call that waits in another thread, with
+/// ``ClosedError``.
 #[pyclass(frozen, module = "hedgerow")]
 pub(crate) struct Standby {
-    standby: Mutex<Option<Kind>>,
-    /// The second store, if threads of this process may write to it.
-    target: Option<Py<Store>>,
-    born: Born,
-}
-
-impl Drop for Standby {
-    fn drop(&mut self) {
-        if !self.born.is_here() {
-            let standby = self.standby.get_mut().unwrap_or_else(PoisonError::into_inner);
-            mem::forget(standby.take());
-        }
-    }
-}
-
-impl Standby {
-    fn lock<'a>(&'a self, py: Python<'_>) -> PyResult<MutexGuard<'a, Option<Kind>>> {
-        self.born.check(py)?;
-        if let Some(target) = &self.target {
-            target.get().refuse_own(py)?;
-        }
-        Ok(self.standby.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
-    }
+    standby: Mutex<Ours<Box<dyn Keeps>>>,
+    interrupt: Interrupt,
+    lasts: Lasts,
+    name: String,
 }
 
 #[pymethods]
@@ -76,39 +80,35 @@ impl Standby {
     #[pyo3(signature = (source, name, target, *, durability="durable"))]
     fn new(
         py: Python<'_>,
-        source: &Bound<'_, Store>,
+        source: &Bound<'_, PyAny>,
         name: &Bound<'_, PyAny>,
         target: &Bound<'_, PyAny>,
         durability: &str,
     ) -> PyResult<Self> {
-        let (first, name) = (source.get().get(py)?, name_of(name)?);
-        let durability = durability_of(durability)?;
-        let (kind, target) = if let Ok(store) = target.cast::<Store>() {
-            let second = store.get().get(py)?;
-            let made = py.detach(|| stream::Standby::new(&first, &name, &second)).or_raise(py)?;
-            (Kind::Tree(made.durability(durability)), Some(store.clone().unbind()))
-        } else if let Ok(log) = target.cast::<Log>() {
-            let second = log.get().db(py)?;
-            let made = py.detach(|| stream::Standby::new(&first, &name, &second)).or_raise(py)?;
-            (Kind::Log(made.durability(durability)), None)
-        } else {
-            return Err(PyTypeError::new_err("the second store is a Store or a Log"));
-        };
-        Ok(Self { standby: Mutex::new(Some(kind)), target, born: Born::now() })
+        let (first, second) = (store_of(source)?, store_of(target)?);
+        let (name, durability) = (name_of(name)?, durability_of(durability)?);
+        let interrupt = Interrupt::default();
+        let how = (&*name, durability, interrupt.clone());
+        let kept = match &first {
+            Either::Tree(first) => Self::of(py, &first.get().get(py)?, how, &second),
+            Either::Log(slot) => Self::of(py, &slot.db(py)?, how, &second),
+        }?;
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let lasts = Lasts::new("the standby", vec![first, second]);
+        Ok(Self { standby: Mutex::new(Ours::new(kept)), interrupt, lasts, name })
     }
 
     /// Takes the next step, once there is one, and answers the commit of the first store to which
     /// the second one has come; ``None`` if there is none for ``timeout`` seconds.
     #[pyo3(signature = (timeout=None))]
     fn step(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<u64>> {
-        let mut guard = self.lock(py)?;
-        let Some(standby) = guard.as_mut() else {
-            drop(guard);
-            return closed(py, "the standby");
-        };
-        let step = long::in_rounds(py, timeout, |most| standby.step(most));
-        drop(guard);
-        step
+        self.lasts.refuse_own(py)?;
+        self.lasts.wait(py, timeout, Some(&self.interrupt), |most| {
+            match &mut **locked(&self.standby) {
+                Some(standby) => standby.step(most),
+                None => Ok(None),
+            }
+        })
     }
 
     /// Takes all steps that there are, and lets the first store forget what they needed. Answers
@@ -124,16 +124,19 @@ impl Standby {
 
     /// Lets the first store forget what was needed for the last step. Durable when this returns.
     fn done(&self, py: Python<'_>) -> PyResult<()> {
-        let mut guard = self.lock(py)?;
-        let done = guard.as_mut().map(|standby| py.detach(|| standby.done()));
-        drop(guard);
-        done.unwrap_or(Ok(())).or_raise(py)
+        self.lasts.check(py)?;
+        self.lasts.refuse_own(py)?;
+        let done = || match &mut **locked(&self.standby) {
+            Some(standby) => standby.done(),
+            None => Ok(()),
+        };
+        py.detach(done).or_raise(py)
     }
 
     /// Ends it. The second store goes on from where it is when a new one is made.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let taken = self.lock(py)?.take();
-        py.detach(|| drop(taken));
+        self.lasts.end(py)?;
+        py.detach(|| drop(locked(&self.standby).take()));
         Ok(())
     }
 
@@ -151,5 +154,32 @@ impl Standby {
     ) -> PyResult<()> {
         let _ = (kind, error, trace);
         self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.lasts.is_over() { ", closed" } else { "" };
+        format!("<hedgerow.Standby {:?}{state}>", self.name)
+    }
+}
+
+impl Standby {
+    /// The standby of a store in one of whatever engine.
+    fn of<S: Followed>(
+        py: Python<'_>,
+        source: &S,
+        (name, durability, interrupt): (&[u8], Durability, Interrupt),
+        target: &Of,
+    ) -> PyResult<Box<dyn Keeps>> {
+        let kept = match target {
+            Either::Tree(store) => {
+                let target = store.get().get(py)?;
+                py.detach(|| keeps(source, name, &target, durability, interrupt))
+            }
+            Either::Log(slot) => {
+                let target = slot.db(py)?;
+                py.detach(|| keeps(source, name, &target, durability, interrupt))
+            }
+        };
+        kept.or_raise(py)
     }
 }

@@ -12,12 +12,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::diff;
-use crate::errors::{OrRaise, closed, raise};
-use crate::follow::Follow;
+use crate::either::Either;
+use crate::errors::{OfOption, OrRaise, closed, raise};
+use crate::follow::{Asked, Follow};
 use crate::html;
+use crate::lasts::Lasts;
 use crate::long;
 use crate::order::Failures;
 use crate::sink::{Sink, sink_of};
+use crate::step::Home;
 use crate::stream::{Stream, scan_of, takes};
 use crate::table::{Orders, Table};
 use crate::txn::{Transaction, Writing, locked, name_of, name_to};
@@ -63,20 +66,41 @@ fn builder(options: Option<&Bound<'_, PyDict>>) -> PyResult<Builder> {
             continue;
         }
         builder = match &*name {
-            "read_only" => builder.read_only(value.extract()?),
-            "durability" => builder.durability(durability_of(value.extract()?)?),
-            "page_size" => builder.page_size(value.extract()?),
-            "max_size" => builder.max_size(value.extract()?),
-            "write_budget" => builder.write_budget(value.extract()?),
-            "file_mode" => builder.file_mode(value.extract()?),
-            "map" => builder.map(value.extract()?),
+            "read_only" => builder.read_only(value.extract().of_option(&name, &value)?),
+            "durability" => {
+                builder.durability(durability_of(value.extract().of_option(&name, &value)?)?)
+            }
+            "page_size" => builder.page_size(value.extract().of_option(&name, &value)?),
+            "max_size" => builder.max_size(value.extract().of_option(&name, &value)?),
+            "write_budget" => builder.write_budget(value.extract().of_option(&name, &value)?),
+            "file_mode" => builder.file_mode(value.extract().of_option(&name, &value)?),
+            "map" => builder.map(value.extract().of_option(&name, &value)?),
             _ => {
-                let message = format!("a store has no option {name:?}");
+                let message = format!(
+                    "a store has no option {name:?}: it has read_only, durability, page_size, \
+                     max_size, write_budget, file_mode and map"
+                );
                 return Err(pyo3::exceptions::PyTypeError::new_err(message));
             }
         };
     }
     Ok(builder)
+}
+
+/// Who else has the writer's turn, and what to do.
+pub(crate) fn other_writer(store: &tree::Store) -> String {
+    match store.writer() {
+        Some(process) if process == std::process::id() => {
+            "there is another writer, a thread of this process: end its transaction, or wait longer"
+                .to_owned()
+        }
+        Some(process) => {
+            format!(
+                "there is another writer, process {process}: end its transaction, or wait longer"
+            )
+        }
+        None => "there is another writer: end its transaction, or wait longer".to_owned(),
+    }
 }
 
 impl Store {
@@ -104,6 +128,11 @@ impl Store {
             Some(store) => Ok(store.clone()),
             None => closed(py, "the store"),
         }
+    }
+
+    /// How long something lasts that waits for the store.
+    pub(crate) fn lasts(slf: &Bound<'_, Self>, what: &'static str) -> Lasts {
+        Lasts::new(what, vec![Either::Tree(slf.clone().unbind())])
     }
 
     /// Refuses to wait for a write transaction that this thread has itself.
@@ -167,7 +196,8 @@ impl Store {
         Self::make(py, path, options, How::Create)
     }
 
-    /// Closes the store. Transactions and buffers that are still there keep what they need of it.
+    /// Closes the store. Transactions, iterators and buffers that are still there keep what they
+    /// need of it; what waits for it in other threads ends with ``ClosedError``.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = locked(&self.inner).take();
         py.detach(|| drop(taken));
@@ -206,7 +236,13 @@ impl Store {
                 let bytes = name_of(name)?;
                 match py.detach(|| store.read_pin(&bytes)).or_raise(py)? {
                     Some(txn) => txn,
-                    None => return raise(py, "ArgumentError", &format!("there is no pin {name}")),
+                    None => {
+                        return raise(
+                            py,
+                            "ArgumentError",
+                            &format!("there is no pin {}", name.repr()?),
+                        );
+                    }
                 }
             }
         };
@@ -231,9 +267,7 @@ impl Store {
         let (store, this) = (self.get(py)?, std::thread::current().id());
         self.refuse_own(py)?;
         let Some(txn) = Self::begin_write(py, &store, timeout)? else {
-            let writer = store.writer().map(|process| format!(" (process {process})"));
-            let message = format!("there is another writer{}", writer.unwrap_or_default());
-            return raise(py, "LockedError", &message);
+            return raise(py, "LockedError", &other_writer(&store));
         };
         *locked(&self.writing) = Some(this);
         let kind = (durability, Arc::clone(&self.writing));
@@ -258,6 +292,7 @@ impl Store {
     /// Moves pages to the front of the file and cuts it. Answers its length before and after.
     fn compact(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let store = self.get(py)?;
+        self.refuse_own(py)?;
         let compact = || store.compact(&mut |_, _| {});
         let report = long::run(py, Some(&store.interrupt()), compact)?.or_raise(py)?;
         Ok((report.before, report.after))
@@ -375,28 +410,31 @@ impl Store {
     /// does.
     #[pyo3(signature = (name=None, **options))]
     fn follow(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         name: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Follow> {
-        Follow::new(py, self.get(py)?, Arc::clone(&self.failures), name, options)
+        let (py, this) = (slf.py(), slf.get());
+        let home = Home { store: this.get(py)?, failures: Arc::clone(&this.failures) };
+        Follow::of_tree(py, home, Self::lasts(slf, "the follower"), Asked::new(py, name, options)?)
     }
 
     /// Forgets the follower of a name, and lets the commits go that it needs; false if there is
     /// none.
     fn forget(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (store, name) = (self.get(py)?, name_of(name)?);
+        self.refuse_own(py)?;
         py.detach(|| stream::Follow::forget(&store, &name)).or_raise(py)
     }
 
     /// Waits until there is a newer commit than the one of this number, at most ``timeout``
     /// seconds; whether there is one.
     #[pyo3(signature = (commit, timeout=None))]
-    fn wait(&self, py: Python<'_>, commit: u64, timeout: Option<f64>) -> PyResult<bool> {
-        let store = self.get(py)?;
-        long::in_rounds(py, timeout, |most| Ok(store.wait_for_commit(commit, most)?.then_some(())))
-            .map(|found| found.is_some())
+    fn wait(slf: &Bound<'_, Self>, commit: u64, timeout: Option<f64>) -> PyResult<bool> {
+        let (py, store) = (slf.py(), slf.get().get(slf.py())?);
+        let wait = |most| Ok(store.wait_for_commit(commit, most)?.then_some(()));
+        let found = Self::lasts(slf, "the store").wait(py, timeout, None, wait)?;
+        Ok(found.is_some())
     }
 
     /// Runs a statement of SQL and gives its rows, as in
@@ -434,12 +472,14 @@ impl Store {
     /// Keeps the newest commit readable under a name until ``unpin``; answers its number.
     fn pin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<u64> {
         let (store, name) = (self.get(py)?, name_of(name)?);
+        self.refuse_own(py)?;
         py.detach(|| store.pin(&name)).or_raise(py)
     }
 
     /// Lets the commit go that was kept under a name; false if there is none.
     fn unpin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (store, name) = (self.get(py)?, name_of(name)?);
+        self.refuse_own(py)?;
         py.detach(|| store.drop_pin(&name)).or_raise(py)
     }
 
@@ -483,7 +523,7 @@ impl Store {
 
     /// Whether it is closed.
     #[getter]
-    fn closed(&self) -> bool {
+    pub(crate) fn closed(&self) -> bool {
         locked(&self.inner).is_none()
     }
 

@@ -9,12 +9,14 @@ use hedgerow::stream::{Batch, Input, Pairs, Renewal, Scan, Token, Values};
 use hedgerow::tree::{Snapshot as _, Store};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 
+use crate::arrow;
 use crate::codec::{Codec, bytes_of};
-use crate::errors::{OrRaise, raise};
+use crate::columns::Columns;
+use crate::errors::{OfOption, OrRaise, closed, raise};
 use crate::fork::Born;
-use crate::table::{Codecs, bounds};
+use crate::table::{Codecs, bounds, check};
 use crate::view::{Kind, give};
 
 /// A length of time in seconds.
@@ -52,8 +54,8 @@ pub(crate) fn scan_of(
             }
             "reverse" if value.extract()? => scan.reverse(),
             "reverse" => scan,
-            "skip" => scan.skip(value.extract()?),
-            "limit" => match value.extract::<Option<u64>>()? {
+            "skip" => scan.skip(value.extract().of_option(&name, &value)?),
+            "limit" => match value.extract::<Option<u64>>().of_option(&name, &value)? {
                 Some(limit) => scan.limit(limit),
                 None => scan,
             },
@@ -88,7 +90,13 @@ fn held_for(mut scan: Scan, options: Option<&Bound<'_, PyDict>>) -> PyResult<Sca
             "renew_bytes" => renewal.bytes(value.extract()?),
             "renew_commits" => renewal.commits(value.extract()?),
             "renew_seconds" => renewal.time(seconds(&value)?),
-            _ => return Err(PyTypeError::new_err(format!("a stream has no option {name:?}"))),
+            _ => {
+                let reason = format!(
+                    "a stream has no option {name:?}: see Store.scan, and for how long it holds a \
+                     snapshot also resume"
+                );
+                return Err(PyTypeError::new_err(reason));
+            }
         };
     }
     Ok(scan.renewal(renewal))
@@ -108,6 +116,9 @@ pub(crate) fn takes<T>(py: Python<'_>, made: hedgerow::Result<T>) -> PyResult<T>
         made => made.or_raise(py),
     }
 }
+
+/// So many pairs are read before signals are looked for.
+const AT_ONCE: usize = 4096;
 
 /// Where the pairs come from.
 enum Source {
@@ -202,6 +213,10 @@ impl Stream {
         scan: &Scan,
         codecs: Codecs,
     ) -> PyResult<Self> {
+        let found = || store.begin_read()?.find_table(scan.table());
+        if let Some(found) = py.detach(found).or_raise(py)? {
+            check(py, &found, &codecs)?;
+        }
         let pairs = takes(py, py.detach(|| scan.pairs(store)))?;
         let source = Source::Tree(Box::new(pairs));
         Ok(Self::new(source, scan, Engine::Tree(store.clone()), codecs))
@@ -243,6 +258,7 @@ impl Stream {
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.born.check(py)?;
+        py.check_signals()?;
         let source = self.get();
         let copy = |key: hedgerow::tree::Bytes<'_>, value: hedgerow::tree::Bytes<'_>| {
             (key.to_vec(), value.to_vec())
@@ -253,14 +269,29 @@ impl Stream {
     }
 
     /// The next pairs, at most ``n`` of them, read with one call; an empty list after the last.
+    /// What was read when Ctrl-C ends the call is gone: a token from before it has that again.
     fn take<'py>(&mut self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyList>> {
         self.born.check(py)?;
-        let (source, mut batch) = (self.get(), Batch::default());
-        py.detach(|| pairs!(source, |pairs| batch.fill(pairs, n, usize::MAX), Ok(())))
-            .or_raise(py)?;
-        let codecs = &self.codecs;
-        let pairs = batch.iter().map(|(k, v)| give(py, codecs, Kind::Items, k.into(), v.into()));
-        PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)
+        let (codecs, mut batch, mut pairs) =
+            (Arc::clone(&self.codecs), Batch::default(), Vec::new());
+        let source = self.get();
+        // In parts, so that signals are handled in between.
+        while pairs.len() < n {
+            if !pairs.is_empty() {
+                py.check_signals()?;
+            }
+            let most = (n - pairs.len()).min(AT_ONCE);
+            py.detach(|| pairs!(source, |from| batch.fill(from, most, usize::MAX), Ok(())))
+                .or_raise(py)?;
+            let read = pairs.len();
+            for (key, value) in batch.iter() {
+                pairs.push(give(py, &codecs, Kind::Items, key.into(), value.into())?);
+            }
+            if pairs.len() == read {
+                break;
+            }
+        }
+        PyList::new(py, pairs)
     }
 
     /// How far it came, as bytes: ``resume`` goes on from here, also in another process.
@@ -283,6 +314,43 @@ impl Stream {
         let taken = (mem::replace(self.get(), Source::Over), self.origin.take());
         py.detach(|| drop(taken));
         Ok(())
+    }
+
+    /// What is left as a stream of the C data interface of Arrow, as ``View.__arrow_c_stream__``.
+    /// This one is over then.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &mut self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        self.born.check(py)?;
+        let Codecs { key, value } = &*self.codecs;
+        let columns = Columns::new(Some(key), Some(value));
+        self.origin = None;
+        match mem::replace(self.get(), Source::Over) {
+            Source::Tree(pairs) => arrow::export(py, *pairs, columns),
+            Source::Log(pairs) => arrow::export(py, *pairs, columns),
+            Source::Reader(pairs) => arrow::export(py, *pairs, columns),
+            Source::Over => closed(py, "the stream"),
+        }
+    }
+
+    fn __repr__(&mut self) -> String {
+        let over = ", closed".to_owned();
+        let state = pairs!(
+            self.get(),
+            |pairs| format!(", {} given, at commit {}", pairs.given(), pairs.commit()),
+            over
+        );
+        match &self.origin {
+            Some(origin) => {
+                let name = String::from_utf8_lossy(origin.scan.table());
+                format!("<hedgerow.Stream of {name:?}{state}>")
+            }
+            None => format!("<hedgerow.Stream{state}>"),
+        }
     }
 
     /// Whether it holds no snapshot at this moment.

@@ -11,11 +11,11 @@ use pyo3::prelude::*;
 use pyo3::sync::RwLockExt;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString};
 
-use crate::codec::{Codec, bytes_of};
-use crate::diff::{self, Changes};
+use crate::codec::{self, Codec, bytes_of};
+use crate::diff::{self, Changes, named};
 use crate::errors::{OrRaise, closed, raise};
-use crate::follow::named;
 use crate::fork::Born;
+use crate::html;
 use crate::long;
 use crate::order::{self, Failures, Of, order_of};
 use crate::table::{Codecs, Orders, Table, bounds};
@@ -174,15 +174,17 @@ impl Transaction {
                 let interrupt = is_long.then(|| store.interrupt());
                 long::run(py, interrupt.as_ref(), || change(txn))
             }
-            State::Read(..) => Ok(Err(hedgerow::Error::ReadOnly)),
-            State::Closed => Ok(Err(hedgerow::Error::WrongTransaction)),
+            State::Read(..) => {
+                drop(guard);
+                return only_read(py);
+            }
+            State::Closed => {
+                drop(guard);
+                return closed(py, "the transaction");
+            }
         };
-        let is_closed = matches!(*guard, State::Closed);
         drop(guard);
         self.passed(py)?;
-        if is_closed {
-            return closed(py, "the transaction");
-        }
         result?.or_raise(py)
     }
 
@@ -196,7 +198,10 @@ impl Transaction {
         let mut guard = self.lock(py)?;
         let result = match &mut *guard {
             State::Write(txn, _) => change(txn),
-            State::Read(..) => Err(hedgerow::Error::ReadOnly).or_raise(py),
+            State::Read(..) => {
+                drop(guard);
+                return only_read(py);
+            }
             State::Closed => {
                 drop(guard);
                 return closed(py, "the transaction");
@@ -279,11 +284,19 @@ impl Drop for Transaction {
     }
 }
 
+/// A read transaction is to be written to.
+fn only_read<T>(py: Python<'_>) -> PyResult<T> {
+    raise(py, "ReadOnlyError", "the transaction is for reading only; Store.write begins another")
+}
+
 /// A name of a table: text, or bytes.
 pub(crate) fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     match name.cast::<PyString>() {
         Ok(text) => Ok(text.to_str()?.as_bytes().to_vec()),
-        Err(_) => Ok(bytes_of(name)?.into_owned()),
+        Err(_) => match bytes_of(name) {
+            Ok(bytes) => Ok(bytes.into_owned()),
+            Err(_) => Err(codec::wrong("str or bytes for a name", name)),
+        },
     }
 }
 
@@ -397,7 +410,7 @@ impl Transaction {
         let (old, new) = diff::both(py, old.get().snapshot(py)?, self.snapshot(py)?)?;
         let codecs = diff::codecs(key, value)?;
         let keys = bounds(&codecs.key, start, stop, prefix)?;
-        Changes::new(py, (Some(old), new), name_of(name)?, codecs, keys)
+        Changes::of_tree(py, (Some(old), new), name_of(name)?, codecs, keys)
     }
 
     /// The tables that differ from an older transaction of the store, each with ``"added"``,
@@ -468,6 +481,12 @@ impl Transaction {
         self.is_writer
     }
 
+    /// What a notebook shows: the tables.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let title = html::escaped(&self.__repr__(py));
+        Ok(format!("<div>{title}{}</div>", html::tables(&self.infos(py)?)))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         let kind = if self.is_writer { "write" } else { "read" };
         let path = self.path.display();
@@ -524,5 +543,13 @@ impl Savepoint {
             self.rollback(py)?;
         }
         self.release(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let state = if self.is_open.load(Ordering::Acquire) { "" } else { ", released" };
+        format!(
+            "<hedgerow.Savepoint in a {}{state}>",
+            self.txn.get().__repr__(py).trim_matches(['<', '>'])
+        )
     }
 }

@@ -16,6 +16,7 @@ use crate::buffer;
 use crate::codec::Codec;
 use crate::columns::Columns;
 use crate::errors::{OrRaise, raise};
+use crate::html;
 use crate::strings;
 use crate::table::{Codecs, Table, bounds, owned};
 use crate::txn::{Transaction, look};
@@ -234,6 +235,30 @@ impl View {
         self.arrow(py)
     }
 
+    /// What a notebook shows: the first entries and the last one.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        const SHOWN: usize = 10;
+        let len = self.__len__(py)?;
+        let places = (0..len.min(SHOWN)).chain((len > SHOWN).then(|| len - 1));
+        let rows = places.map(|place| {
+            let entry = self.at(py, place as isize)?;
+            let entry = match self.kind {
+                Kind::Items => entry.try_iter()?.collect::<PyResult<Vec<_>>>()?,
+                _ => vec![entry],
+            };
+            let mut row = vec![place.to_string()];
+            row.extend(html::cells(entry)?);
+            Ok(row)
+        });
+        let head: &[&str] = match self.kind {
+            Kind::Items => &["", "key", "value"],
+            Kind::Keys => &["", "key"],
+            Kind::Values => &["", "value"],
+        };
+        let grid = html::grid(head, &rows.collect::<PyResult<Vec<_>>>()?);
+        Ok(format!("<div>{}{grid}</div>", html::escaped(&self.__repr__(py))))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         let what = match self.kind {
             Kind::Items => "items",
@@ -289,6 +314,8 @@ impl<S: hedgerow::stream::Source> Batches<S> {
     #[inline]
     pub(crate) fn refill(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.at == self.run.len() {
+            // What Python goes through with loops of its own looks for signals nowhere else.
+            py.check_signals()?;
             let (run, pairs, size) = (&mut self.run, &mut self.pairs, self.size);
             self.at = 0;
             py.detach(|| pairs.fill(run, size, BYTES_MAX)).or_raise(py)?;
@@ -392,6 +419,7 @@ impl Live {
         if self.left == 0 {
             return Ok(None);
         }
+        py.check_signals()?;
         self.left -= 1;
         let Self { cursor, first, is_reverse, by_keys, txn, .. } = self;
         let (first, is_reverse, by_keys) = (first.take(), *is_reverse, *by_keys);

@@ -134,7 +134,7 @@ def test_iteration_reads_one_batch_ahead_and_ends_early(tmp_path: Path) -> None:
             seen += 1
             if seen == 700:
                 break
-        await items.aclose()  # type: ignore[attr-defined]
+        await items.aclose()
         assert store.sync.readers() == []
 
     run(tmp_path, main)
@@ -151,7 +151,7 @@ def test_following(tmp_path: Path) -> None:
         task = asyncio.create_task(write())
         last = None
         async with asyncio.timeout(20):
-            async for key, before, after in store.follow("t", int, int, interval=0.001):
+            async for key, before, after in store.follow("t", int, int):
                 assert before == last or last is None
                 last = after
                 if after == 19:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,3 +164,31 @@ def test_polars_takes_and_gives(store: Store) -> None:
     with store.read() as txn:
         t = txn.table("t", key=str, value=int)
         assert pl.DataFrame(t.items()).sort("value").equals(frame)
+
+
+def test_streams_and_keyspaces_of_either_engine(store: Store, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    frame = pyarrow.table({"key": [1, 2, 3], "value": ["a", "b", "c"]})
+    with hedgerow.Log(tmp_path / "log") as log:
+        either: list[Store | hedgerow.Log] = [store, log]
+        for engine in either:
+            with engine.sink("t", int, str, pairs=2) as sink:
+                assert sink.update_arrow(frame) == 3
+            assert sink.report["pairs"] == 3 and sink.report["commits"] == 2
+            stream = engine.scan("t", int, str, start=2)
+            assert pyarrow.table(stream).to_pydict() == {"key": [2, 3], "value": ["b", "c"]}
+            assert list(stream) == []
+            with pytest.raises(hedgerow.ClosedError):
+                pyarrow.table(stream)
+        t = log.keyspace("t", int, str)
+        with log.snapshot() as moment:
+            del t[2]
+            assert pyarrow.table(moment[t]).to_pydict() == frame.to_pydict()
+        assert polars.DataFrame(t)["key"].to_list() == [1, 3]
+        with pytest.raises(TypeError, match="of a store or of a snapshot"):
+            pyarrow.table(log.batch()[t])
+        with pytest.raises(KeyError, match="only key, value"):
+            log.sink("t", int, str).update_arrow(frame, key="k")
+    with hedgerow.Log(tmp_path / "log", read_only=True) as log:
+        assert pyarrow.table(log.keyspace("t", int, str)).num_rows == 2

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import hedgerow
-from hedgerow import Log, Standby, Store, difference, intersection, union
+from hedgerow import Log, Store, difference, intersection, union
 
 
 def test_joins_are_those_of_sets(store: Store, tmp_path: Path) -> None:
@@ -101,84 +101,6 @@ def test_pairs_move_between_tables(store: Store) -> None:
         with store.write() as other, pytest.raises(hedgerow.ArgumentError):
             other.table("done", key=int).move_to(txn.table("queue", key=int))
     assert store.check() == []
-
-
-@pytest.mark.parametrize("kind", [Store, Log])
-def test_a_second_store_keeps_up(store: Store, tmp_path: Path, kind: Any) -> None:
-    def content(of: Any) -> dict[int, bytes]:
-        return dict(of.scan("t", int, bytes))
-
-    with kind(tmp_path / "second") as second:
-        with store.write() as txn:
-            txn.table("t", key=int).update((n, b"%d" % n) for n in range(100))
-        with Standby(store, "second", second) as standby:
-            reached = standby.catch_up()
-            assert reached is not None and content(second) == content(store)
-            assert standby.catch_up() is None and standby.step(0.01) is None
-            with store.write() as txn:
-                table = txn.table("t", key=int)
-                table[1000] = b"new"
-                del table[:50]
-            later = standby.step(5)
-            assert later is not None and later > reached
-            standby.done()
-            assert content(second) == content(store) and len(content(second)) == 51
-            assert set(store.pins())
-        with pytest.raises(hedgerow.ClosedError):
-            standby.step()
-        with store.write() as txn:
-            del txn["t"]
-            txn.table("u")[b"a"] = b"b"
-        with Standby(store, "second", second, durability="none") as standby:
-            standby.catch_up()
-        assert list(second.scan("u")) == [(b"a", b"b")]
-        with pytest.raises(hedgerow.NoTableError):
-            second.scan("t")
-    with kind(tmp_path / "full") as full:
-        with full.sink("t") as sink:
-            sink.put(b"a", b"b")
-        with pytest.raises(hedgerow.ArgumentError):
-            Standby(store, "full", full)
-    with pytest.raises(TypeError):
-        Standby(store, "x", 5)  # type: ignore[arg-type]
-
-
-def test_a_standby_waits_for_commits_and_not_for_its_own_thread(
-    store: Store, tmp_path: Path
-) -> None:
-    with Store(tmp_path / "second") as second, Standby(store, "second", second) as standby:
-        standby.catch_up()
-        with second.write(), pytest.raises(hedgerow.LockedError):
-            standby.step(0)
-
-        def write() -> None:
-            time.sleep(0.2)
-            with store.write() as txn:
-                txn.table("t")[b"a"] = b"b"
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        assert standby.step(20) is not None
-        thread.join()
-        assert list(second.scan("t")) == [(b"a", b"b")]
-
-
-CTRL_C = """
-import hedgerow, os, signal, sys, threading
-store, second = hedgerow.Store(sys.argv[1]), hedgerow.Store(sys.argv[2])
-standby = hedgerow.Standby(store, "second", second)
-standby.catch_up()
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    standby.step()
-except KeyboardInterrupt:
-    print("stopped")
-"""
-
-
-def test_ctrl_c_ends_the_waiting_of_a_standby(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CTRL_C, str(tmp_path / "a"), str(tmp_path / "b")]
-    assert subprocess.check_output(command, text=True, timeout=60) == "stopped\n"
 
 
 def test_streams_and_sinks_refuse_the_order_of_a_function(store: Store) -> None:

@@ -39,7 +39,8 @@ def test_a_recipe_runs(
 def test_each_subject_has_one() -> None:
     titles = "\n".join(title for title, _ in programs() if title[0].isdigit())
     for subject in ("cache", "rank", "Pages", "series", "Dedup", "queue", "feed", "frames",
-                    "from lmdb", "from sqlite3", "from plyvel", "SQL", "together", "keeps up"):
+                    "from lmdb", "from sqlite3", "from plyvel", "SQL", "together", "keeps up",
+                    "since yesterday", "asyncio"):
         assert subject in titles
 
 

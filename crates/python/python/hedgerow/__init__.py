@@ -31,6 +31,7 @@ from ._errors import (
     ReadOnlyError,
     SqlError,
     TableError,
+    TooOldError,
 )
 from ._follow import follow
 from ._hedgerow import (
@@ -96,6 +97,7 @@ __all__ = [
     "Stream",
     "Table",
     "TableError",
+    "TooOldError",
     "Transaction",
     "View",
     "Walk",

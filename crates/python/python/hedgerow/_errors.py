@@ -66,6 +66,11 @@ class ConflictError(Error):
     """What an optimistic transaction read was changed since it began. Begin it anew."""
 
 
+class TooOldError(Error):
+    """What a follower was to go on from is not kept any more. Begin anew from the store as it is:
+    forget the follower of that name, and follow without a mark."""
+
+
 class ClosedError(Error, ValueError):
     """The store, the transaction or the handle was closed before."""
 

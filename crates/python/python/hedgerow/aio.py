@@ -1,4 +1,4 @@
-"""The store for asyncio: nothing here blocks the event loop.
+"""The stores for asyncio: nothing here blocks the event loop.
 
 >>> import asyncio, tempfile
 >>> from hedgerow import aio
@@ -9,23 +9,31 @@
 ...             await sizes.update({"awk": 700, "sed": 120})
 ...         async for name, size in store.items("sizes", key=str, value=int):
 ...             print(name, size)
+...     async with aio.Log(folder + "/log") as log:
+...         events = await log.keyspace("events", key=int, value=str)
+...         await events.put(1, "start")
+...         print(await events.get(1))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     asyncio.run(main(folder))
 awk 700
 sed 120
+start
 
-Each transaction has a thread of its own for as long as it lasts, in which its calls run one after
-the other. ``run`` hands a whole function to that thread, which is cheaper than many small calls. A
-task that is cancelled while it waits for another writer gives up its place; one that is cancelled
-inside of a transaction aborts it.
+A write transaction of a ``Store`` has a thread of its own for as long as it lasts, in which its
+calls run one after the other; so has a connection of SQLite's. ``run`` hands a whole function to a
+thread, which is cheaper than many small calls. A task that is cancelled while it waits for another
+writer gives up its place; one that is cancelled inside of a transaction aborts it, and one that is
+cancelled while it waits for a step or a statement ends that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
+from itertools import islice
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -38,47 +46,108 @@ V = TypeVar("V")
 D = TypeVar("D")
 R = TypeVar("R")
 P = ParamSpec("P")
+S = TypeVar("S", hedgerow.Store, hedgerow.Log)
+M = TypeVar("M")
+W = TypeVar("W", hedgerow.Batch, hedgerow.Snapshot, hedgerow.LogTransaction)
+
+Change = tuple[Any, Any, Any]
+Parameters = Sequence[Any] | dict[str, Any] | None
 
 BATCH = 512
 """So many pairs an iteration reads ahead, and no more: while one batch is worked on, the next one
 is read, and then the reading waits."""
 
+THREADS = 8
+"""So many calls of a store run at the same time, transactions of a ``Store`` aside; commits of a
+``Log`` that do so share their flushes."""
+
 WAIT_SECONDS = 0.1
 
 
-async def _done(future: Future[R]) -> R:
+class _Threads(ThreadPoolExecutor):
+    """Threads that say what is closed when they are not there any more."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(number, thread_name_prefix=f"hedgerow {what}")
+        self._what = what
+
+    def submit(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Has a thread make a call."""
+        try:
+            return super().submit(call, *args, **kwargs)
+        except RuntimeError:
+            raise hedgerow.ClosedError(f"the {self._what} is closed") from None
+
+
+async def _done(
+    future: Future[R], *, stop: Callable[[], object] | None = None, must_run: bool = False
+) -> R:
     """The result of a call in another thread. A call that has begun is waited for even if the task
-    is cancelled, so that what it works on is at rest afterwards."""
+    is cancelled, so that what it works on is at rest afterwards; ``stop`` has it end soon. One that
+    has not begun never does, unless it ``must_run``."""
     wrapped = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(wrapped)
     except asyncio.CancelledError:
-        if not future.cancel():
-            await asyncio.wait([wrapped])
+        while not wrapped.done() and (must_run or not future.cancel()):
+            if stop is not None:
+                stop()
+            try:
+                await asyncio.wait([wrapped], timeout=WAIT_SECONDS if stop else None)
+            except asyncio.CancelledError:
+                pass
+        if not wrapped.cancelled():
+            # Nobody else asks for it.
+            wrapped.exception()
         raise
 
 
-class Store:
-    """A store, opened at the beginning of an ``async with`` statement, or by ``open``."""
+async def _ahead(
+    threads: _Threads, take: Callable[[], list[R]], close: Callable[[], object]
+) -> AsyncGenerator[R, None]:
+    """The parts of what a call reads, one by one; the next batch is read meanwhile."""
+    ahead = threads.submit(take)
+    try:
+        while batch := await _done(ahead):
+            ahead = threads.submit(take)
+            for part in batch:
+                yield part
+    finally:
+        if not ahead.cancel():
+            await asyncio.wait([asyncio.wrap_future(ahead)])
+        await _done(threads.submit(close), must_run=True)
 
-    def __init__(self, path: Path, **options: Any) -> None:
+
+def _taking(parts: Iterator[R]) -> Callable[[], list[R]]:
+    return lambda: list(islice(parts, BATCH))
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Opened(Generic[S]):
+    """What the stores of both engines have."""
+
+    def __init__(self, kind: Callable[..., S], path: Path, options: dict[str, Any]) -> None:
+        self._kind: Callable[..., S] = kind
         self._path = path
         self._options = options
-        self._opened: hedgerow.Store | None = None
-        self._readers = ThreadPoolExecutor(4, thread_name_prefix="hedgerow")
+        self._opened: S | None = None
+        self._threads = _Threads(THREADS, "store")
 
     async def open(self) -> Self:
         """Opens it, and makes it if there is none."""
         if self._opened is None:
-            opening = self._readers.submit(hedgerow.Store, self._path, **self._options)
+            opening = self._threads.submit(self._kind, self._path, **self._options)
             self._opened = await _done(opening)
         return self
 
     async def close(self) -> None:
-        """Closes it."""
+        """Closes it. What waits for it ends with ``ClosedError``."""
         if self._opened is not None:
-            await _done(self._readers.submit(self._opened.close))
-        self._readers.shutdown(wait=False)
+            await _done(self._threads.submit(self._opened.close), must_run=True)
+        self._threads.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -92,17 +161,61 @@ class Store:
         await self.close()
 
     @property
-    def sync(self) -> hedgerow.Store:
+    def sync(self) -> S:
         """The store itself, whose calls block."""
         if self._opened is None:
-            raise hedgerow.ClosedError("the store is not open")
+            raise hedgerow.ClosedError("the store is not open: use it in async with, or await open")
         return self._opened
 
     async def run(
-        self, call: Callable[Concatenate[hedgerow.Store, P], R], *args: P.args, **kwargs: P.kwargs
+        self, call: Callable[Concatenate[S, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Calls a function with the store in another thread."""
-        return await _done(self._readers.submit(call, self.sync, *args, **kwargs))
+        return await _done(self._threads.submit(call, self.sync, *args, **kwargs))
+
+    async def items(
+        self, table: Name, key: Any = None, value: Any = None, **options: Any
+    ) -> AsyncGenerator[tuple[Any, Any], None]:
+        """The pairs of a table or keyspace, over one snapshot or what the options of ``scan``
+        say."""
+        stream: hedgerow.Stream[Any, Any] = await self.run(
+            lambda store: store.scan(table, key, value, **options)
+        )
+        async with aclosing(_pieces(self._threads, stream)) as pieces:
+            async for pair in pieces:
+                yield pair
+
+    async def follow(
+        self, table: Name, key: Any = None, value: Any = None
+    ) -> AsyncGenerator[Change, None]:
+        """What changes in a table or keyspace from now on: key, value before, value after."""
+        async with Follow(lambda: self.sync.follow(table=table)) as steps:
+            async for step in steps:
+                async with aclosing(steps.changes(step, None, key, value)) as changes:
+                    async for change in changes:
+                        yield change
+
+
+async def _pieces(
+    threads: _Threads, stream: hedgerow.Stream[Any, Any]
+) -> AsyncGenerator[tuple[Any, Any], None]:
+    async with aclosing(_ahead(threads, lambda: stream.take(BATCH), stream.close)) as pairs:
+        async for pair in pairs:
+            yield pair
+
+
+class Store(_Opened[hedgerow.Store]):
+    """A store, opened at the beginning of an ``async with`` statement, or by ``open``."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(hedgerow.Store, path, options)
+        self._sql: Sql | None = None
+
+    async def close(self) -> None:
+        """Closes it. What waits for it ends with ``ClosedError``."""
+        if self._sql is not None:
+            await self._sql.close()
+        await super().close()
 
     def read(self, pin: Name | None = None) -> Transaction:
         """A read transaction, to be used with ``async with``."""
@@ -121,45 +234,58 @@ class Store:
 
         return Transaction(begin)
 
-    async def items(
-        self, table: Name, key: Any = None, value: Any = None, **options: Any
-    ) -> AsyncIterator[tuple[Any, Any]]:
-        """The pairs of a table, over one snapshot or what the options of ``Store.scan`` say."""
-        stream: hedgerow.Stream[Any, Any] = await self.run(
-            lambda store: store.scan(table, key, value, **options)
-        )
-        ahead = self._readers.submit(stream.take, BATCH)
-        try:
-            while batch := await _done(ahead):
-                ahead = self._readers.submit(stream.take, BATCH)
-                for pair in batch:
-                    yield pair
-        finally:
-            if not ahead.cancel():
-                await asyncio.wait([asyncio.wrap_future(ahead)])
-            await _done(self._readers.submit(stream.close))
+    def steps(self, name: Name | None = None, **options: Any) -> Follow[hedgerow.Transaction]:
+        """The steps from one commit to a later one, to be used with ``async with``: see ``Follow``.
+        Its options are those of ``hedgerow.Store.follow``."""
+        return Follow(lambda: self.sync.follow(name, **options))
 
-    async def follow(
-        self, table: Name, key: Any = None, value: Any = None, *, interval: float = 0.05
-    ) -> AsyncIterator[tuple[Any, Any, Any]]:
-        """What changes in a table from now on: key, value before, value after."""
-        old = await self.run(hedgerow.Store.read)
-        try:
-            while True:
-                if self.sync.newest_commit == old.id:
-                    await asyncio.sleep(interval)
-                    continue
-                new = await self.run(hedgerow.Store.read)
-                changes: list[tuple[Any, Any, Any]] = []
-                if table in old or table in new:
-                    found = new.diff(old, table, key, value)
-                    changes = await _done(self._readers.submit(list, found))
-                old.abort()
-                old = new
-                for change in changes:
-                    yield change
-        finally:
-            old.abort()
+    async def sql(self, sql: str, parameters: Parameters = None) -> hedgerow.Rows:
+        """Runs a statement of SQL and gives its rows, as ``hedgerow.Store.sql``. Statements come
+        one after the other; for more at the same time each takes a ``connect``."""
+        if self._sql is None:
+            self._sql = self.connect()
+        return await self._sql._alone(sql, parameters)
+
+    def connect(self, *, timeout: float = 5.0) -> Sql:
+        """A connection of SQLite's to the store, to be used with ``async with``: see ``Sql``."""
+        return Sql(lambda: self.sync.connect(timeout=timeout))
+
+
+class Log(_Opened[hedgerow.Log]):
+    """A log-structured store, opened at the beginning of an ``async with`` statement, or by
+    ``open``."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(hedgerow.Log, path, options)
+
+    async def keyspace(self, name: Name, key: Any = None, value: Any = None) -> Keyspace[Any, Any]:
+        """Opens a keyspace, and makes it if there is none, as ``hedgerow.Log.keyspace``."""
+        opened: hedgerow.Keyspace[Any, Any] = await self.run(
+            lambda log: log.keyspace(name, key, value)
+        )
+        return Keyspace(self._threads, opened)
+
+    def batch(self, *, durability: Durability | None = None) -> Scope[hedgerow.Batch]:
+        """Writes that are made together at the end of the ``async with`` statement, or not at
+        all: ``batch[keyspace]`` takes them."""
+        return Scope(self._threads, lambda: self.sync.batch(durability=durability))
+
+    def snapshot(self, pin: Name | None = None) -> Scope[hedgerow.Snapshot]:
+        """The store as it is now, or at the commit that ``pin`` names, to be used with ``async
+        with``: ``snapshot[keyspace]`` reads it."""
+        return Scope(self._threads, lambda: self.sync.snapshot(pin))
+
+    def transaction(
+        self, *, durability: Durability | None = None
+    ) -> Scope[hedgerow.LogTransaction]:
+        """An optimistic transaction, to be used with ``async with``: ``txn[keyspace]`` reads and
+        writes, and the end raises ``ConflictError`` if what was read has changed."""
+        return Scope(self._threads, lambda: self.sync.transaction(durability=durability))
+
+    def steps(self, name: Name | None = None, **options: Any) -> Follow[hedgerow.Snapshot]:
+        """The steps from one commit to a later one, to be used with ``async with``: see ``Follow``.
+        Its options are those of ``hedgerow.Log.follow``."""
+        return Follow(lambda: self.sync.follow(name, **options))
 
 
 class Transaction:
@@ -168,7 +294,7 @@ class Transaction:
     def __init__(self, begin: Callable[[threading.Event], hedgerow.Transaction]) -> None:
         self._begin = begin
         self._txn: hedgerow.Transaction | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hedgerow-transaction")
+        self._thread = _Threads(1, "transaction")
 
     async def __aenter__(self) -> Self:
         stop = threading.Event()
@@ -190,7 +316,8 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         try:
-            await _done(self._thread.submit(self.sync.__exit__, kind, error, trace))
+            ending = self._thread.submit(self.sync.__exit__, kind, error, trace)
+            await _done(ending, must_run=True)
         finally:
             self._thread.shutdown(wait=False)
 
@@ -198,7 +325,7 @@ class Transaction:
     def sync(self) -> hedgerow.Transaction:
         """The transaction itself, whose calls block."""
         if self._txn is None:
-            raise hedgerow.ClosedError("the transaction has not begun")
+            raise hedgerow.ClosedError("the transaction has not begun: use it in async with")
         return self._txn
 
     async def run(
@@ -234,13 +361,104 @@ def _abort(begun: Future[hedgerow.Transaction]) -> None:
         begun.result().abort()
 
 
-class Table(Generic[K, V]):
+class Scope(Generic[W]):
+    """A batch, a snapshot or an optimistic transaction of a ``Log``: it gives keyspaces with
+    ``[keyspace]``. At the end of the ``async with`` statement a batch and a transaction make their
+    writes, after an exception none."""
+
+    def __init__(self, threads: _Threads, begin: Callable[[], W]) -> None:
+        self._threads = threads
+        self._begin: Callable[[], W] = begin
+        self._begun: W | None = None
+
+    async def __aenter__(self) -> Self:
+        self._begun = await _done(self._threads.submit(self._begin))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        ending = self._threads.submit(self.sync.__exit__, kind, error, trace)
+        await _done(ending, must_run=True)
+
+    @property
+    def sync(self) -> W:
+        """What it is of the interface whose calls block."""
+        if self._begun is None:
+            raise hedgerow.ClosedError("it has not begun: use it in async with")
+        return self._begun
+
+    async def run(
+        self, call: Callable[Concatenate[W, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Calls a function with it in another thread."""
+        return await _done(self._threads.submit(call, self.sync, *args, **kwargs))
+
+    def __getitem__(self, keyspace: Keyspace[K, V]) -> Keyspace[K, V]:
+        return Keyspace(self._threads, self.sync[keyspace.sync])
+
+
+class _Pairs(Generic[K, V]):
+    """What a table and a keyspace have."""
+
+    def __init__(self, threads: _Threads, pairs: Any) -> None:
+        self._threads = threads
+        self._pairs = pairs
+
+    async def _call(self, call: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        return await _done(self._threads.submit(call, *args, **kwargs))
+
+    async def get(self, key: K, default: D | None = None) -> V | D | None:
+        """The value of a key, or ``default``."""
+        found: V | D | None = await self._call(self._pairs.get, key, default)
+        return found
+
+    async def get_many(self, keys: Iterable[K]) -> list[V | None]:
+        """The values of many keys; ``None`` for absent ones."""
+        found: list[V | None] = await self._call(self._pairs.get_many, keys)
+        return found
+
+    async def put(self, key: K, value: V) -> None:
+        """Stores a value."""
+        await self._call(self._pairs.__setitem__, key, value)
+
+    async def delete(self, key: K | slice) -> None:
+        """Removes a key, or the keys of a slice."""
+        await self._call(self._pairs.__delitem__, key)
+
+    async def update(self, pairs: Pairs[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Puts all pairs of a mapping or an iterable."""
+        await self._call(self._pairs.update, pairs)
+
+    async def items(
+        self,
+        start: K | None = None,
+        stop: K | None = None,
+        *,
+        prefix: K | None = None,
+        reverse: bool = False,
+    ) -> AsyncGenerator[tuple[K, V], None]:
+        """The pairs whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``, read
+        ahead in batches."""
+        pairs: Iterator[tuple[K, V]] = await self._call(
+            lambda: iter(self._pairs.items(start, stop, prefix=prefix, reverse=reverse))
+        )
+        async with aclosing(_ahead(self._threads, _taking(pairs), _nothing)) as read:
+            async for pair in read:
+                yield pair
+
+
+class Table(_Pairs[K, V]):
     """A table of a transaction."""
 
-    def __init__(self, thread: ThreadPoolExecutor, table: hedgerow.Table[K, V]) -> None:
-        self._thread = thread
-        self.sync = table
+    @property
+    def sync(self) -> hedgerow.Table[K, V]:
         """The table itself, whose calls block."""
+        table: hedgerow.Table[K, V] = self._pairs
+        return table
 
     async def run(
         self,
@@ -249,52 +467,180 @@ class Table(Generic[K, V]):
         **kwargs: P.kwargs,
     ) -> R:
         """Calls a function with the table in the transaction's thread."""
-        return await _done(self._thread.submit(call, self.sync, *args, **kwargs))
-
-    async def get(self, key: K, default: D | None = None) -> V | D | None:
-        """The value of a key, or ``default``."""
-        found: V | D | None = await self.run(lambda table: table.get(key, default))
-        return found
-
-    async def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """The values of many keys; ``None`` for absent ones."""
-        return await self.run(lambda table: table.get_many(keys))
-
-    async def put(self, key: K, value: V) -> None:
-        """Stores a value."""
-        await self.run(lambda table: table.__setitem__(key, value))
+        return await _done(self._threads.submit(call, self.sync, *args, **kwargs))
 
     async def add(self, key: K, value: V) -> bool:
         """Adds a pair to a table with duplicates; false if it was there."""
         return await self.run(lambda table: table.add(key, value))
 
-    async def delete(self, key: K | slice) -> None:
-        """Removes a key, or the keys of a slice."""
-        await self.run(lambda table: table.__delitem__(key))
-
-    async def update(self, pairs: Pairs[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Puts all pairs of a mapping or an iterable."""
-        await self.run(lambda table: table.update(pairs))
-
     async def count(self, start: K | None = None, stop: K | None = None) -> int:
         """How many pairs have keys from ``start`` up to ``stop``."""
         return await self.run(lambda table: table.count(start, stop))
 
-    async def items(
-        self, start: K | None = None, stop: K | None = None, *, reverse: bool = False
-    ) -> AsyncIterator[tuple[K, V]]:
-        """The pairs whose keys lie from ``start`` up to ``stop``, read ahead in batches."""
-        walk = await self.run(lambda table: iter(table.items(start, stop, reverse=reverse)))
 
-        def take() -> list[tuple[K, V]]:
-            return [pair for pair, _ in zip(walk, range(BATCH))]
+class Keyspace(_Pairs[K, V]):
+    """A keyspace of a ``Log``; made by ``Log.keyspace``."""
 
-        ahead = self._thread.submit(take)
+    @property
+    def sync(self) -> hedgerow.Keyspace[K, V]:
+        """The keyspace itself, whose calls block."""
+        keyspace: hedgerow.Keyspace[K, V] = self._pairs
+        return keyspace
+
+    async def run(
+        self,
+        call: Callable[Concatenate[hedgerow.Keyspace[K, V], P], R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Calls a function with the keyspace in another thread."""
+        return await _done(self._threads.submit(call, self.sync, *args, **kwargs))
+
+
+class Follow(Generic[M]):
+    """Follows a store: an asynchronous iterator over the steps from one commit to a later one, as
+    ``hedgerow.Follow``; made by ``steps``.
+
+    Asking for the next step, or ``done``, says that the last one was dealt with. Cancelling a task
+    that waits for a step ends the follower.
+    """
+
+    def __init__(self, begin: Callable[[], hedgerow.Follow[M]]) -> None:
+        self._begin = begin
+        self._begun: hedgerow.Follow[M] | None = None
+        # One waits, and another one may have it end.
+        self._threads = _Threads(2, "follower")
+
+    async def __aenter__(self) -> Self:
+        self._begun = await _done(self._threads.submit(self._begin))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
-            while batch := await _done(ahead):
-                ahead = self._thread.submit(take)
-                for pair in batch:
-                    yield pair
+            await _done(self._threads.submit(self.sync.close), must_run=True)
         finally:
-            if not ahead.cancel():
-                await asyncio.wait([asyncio.wrap_future(ahead)])
+            self._threads.shutdown(wait=False)
+
+    @property
+    def sync(self) -> hedgerow.Follow[M]:
+        """The follower itself, whose calls block."""
+        if self._begun is None:
+            raise hedgerow.ClosedError("the follower has not begun: use it in async with")
+        return self._begun
+
+    async def step(self, timeout: float | None = None) -> hedgerow.Step[M] | None:
+        """The next step, once there is one; ``None`` if there is none for ``timeout`` seconds."""
+        follow = self.sync
+        step = self._threads.submit(follow.step, timeout)
+        return await _done(step, stop=lambda: self._threads.submit(follow.close))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> hedgerow.Step[M]:
+        step = await self.step()
+        if step is None:
+            raise StopAsyncIteration
+        return step
+
+    async def changes(
+        self,
+        step: hedgerow.Step[Any],
+        table: Name | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> AsyncGenerator[Change, None]:
+        """What is different in a table, as ``hedgerow.Step.changes``, read ahead in batches."""
+        changes = await _done(self._threads.submit(step.changes, table, key, value))
+        async with aclosing(_ahead(self._threads, _taking(changes), _nothing)) as read:
+            async for change in read:
+                yield change
+
+    async def done(self) -> None:
+        """Says that the last step was dealt with. Durable when this returns."""
+        await _done(self._threads.submit(self.sync.done))
+
+
+class Sql:
+    """A connection of SQLite's to a store, as ``hedgerow.Sql``; made by ``Store.connect``.
+
+    Calls come one after the other, in a thread of its own. A task that is cancelled while its
+    statement runs ends that; a transaction that is open then stays so until ``rollback``, or until
+    the connection is closed.
+    """
+
+    def __init__(self, connect: Callable[[], hedgerow.Sql]) -> None:
+        self._connect = connect
+        self._connected: hedgerow.Sql | None = None
+        self._thread = _Threads(1, "connection")
+
+    async def open(self) -> Self:
+        """Opens it, which the first statement does otherwise."""
+        await self.run(lambda sql: None)
+        return self
+
+    async def close(self) -> None:
+        """Closes it. A transaction that is open leaves no trace."""
+        if self._connected is not None:
+            await _done(self._thread.submit(self._connected.close), must_run=True)
+        self._thread.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def run(
+        self, call: Callable[Concatenate[hedgerow.Sql, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Calls a function with the connection itself in its thread."""
+
+        def run() -> R:
+            if self._connected is None:
+                self._connected = self._connect()
+            return call(self._connected, *args, **kwargs)
+
+        return await _done(self._thread.submit(run), stop=self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self._connected is not None:
+            self._connected.interrupt()
+
+    async def _alone(self, sql: str, parameters: Parameters) -> hedgerow.Rows:
+        """Runs a statement that leaves no transaction open."""
+
+        def alone(connected: hedgerow.Sql) -> hedgerow.Rows:
+            rows = connected.execute(sql, parameters)
+            if connected.in_transaction:
+                connected.execute("rollback")
+                reason = "a transaction of several statements needs a connection: Store.connect"
+                raise hedgerow.SqlError(reason)
+            return rows
+
+        return await self.run(alone)
+
+    async def execute(self, sql: str, parameters: Parameters = None) -> hedgerow.Rows:
+        """Runs a statement and gives its rows."""
+        return await self.run(hedgerow.Sql.execute, sql, parameters)
+
+    async def execute_many(
+        self, sql: str, parameters: Iterable[Sequence[Any] | dict[str, Any]]
+    ) -> int:
+        """Runs a statement once for each of many parameters, in one transaction; answers how many
+        rows it has changed."""
+        return await self.run(hedgerow.Sql.execute_many, sql, parameters)
+
+    async def script(self, sql: str) -> None:
+        """Runs statements, one after the other."""
+        await self.run(hedgerow.Sql.script, sql)

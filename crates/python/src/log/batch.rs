@@ -35,9 +35,10 @@ impl Batch {
 
 #[pymethods]
 impl Batch {
-    /// The keyspace, to be written to in this batch.
-    fn __getitem__(slf: &Bound<'_, Self>, keyspace: &Bound<'_, Keyspace>) -> Keyspace {
-        keyspace.get().within(Place::Batch(slf.clone().unbind()))
+    /// The keyspace, to be written to in this batch; of a name, one of bytes.
+    fn __getitem__(slf: &Bound<'_, Self>, keyspace: &Bound<'_, PyAny>) -> PyResult<Keyspace> {
+        let place = Place::Batch(slf.clone().unbind());
+        slf.get().slot.within(keyspace, place)
     }
 
     /// How many writes it has.
@@ -76,6 +77,13 @@ impl Batch {
                 lock(py, &self.batch).take();
                 Ok(())
             }
+        }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match lock(py, &self.batch).as_ref() {
+            Some(batch) => format!("<hedgerow.Batch of {} writes>", batch.len()),
+            None => "<hedgerow.Batch, closed>".to_owned(),
         }
     }
 }

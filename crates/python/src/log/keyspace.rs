@@ -1,5 +1,6 @@
 //! Keyspaces of the log-structured engine as mappings.
 
+use std::borrow::Cow;
 use std::ops::Bound as End;
 use std::sync::{Arc, Mutex};
 
@@ -8,14 +9,18 @@ use hedgerow::stream::Scan;
 use hedgerow::tree::Bytes;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySlice};
+use pyo3::types::{PyCapsule, PyList, PySlice, PyTuple};
 
 use super::batch::Batch;
 use super::snapshot::{Moment, Snapshot, moment};
 use super::transaction::LogTransaction;
 use super::walk::{Left, LogWalk, Runs, Source};
 use super::{Engine, Slot, engine};
+use crate::arrow;
+use crate::columns::Columns;
 use crate::errors::{OrRaise, closed};
+use crate::html;
+use crate::long;
 use crate::table::{Codecs, KeyBounds, bounds, two};
 use crate::txn::name_to;
 use crate::view::{Batches, Kind};
@@ -102,6 +107,79 @@ impl Keyspace {
         }
     }
 
+    /// Runs a call of a transaction; where each call is a commit, of one of its own, again and
+    /// again until nothing else has changed in between what it reads.
+    fn transact<R: Send>(
+        &self,
+        py: Python<'_>,
+        mut call: impl FnMut(&mut lsm::Transaction) -> hedgerow::Result<R> + Send,
+    ) -> PyResult<R> {
+        let slot = match &self.place {
+            Place::Now(slot) => slot,
+            Place::Transaction(txn) => return txn.get().with(py, call),
+            Place::Snapshot(_) => return Err(hedgerow::Error::ReadOnly).or_raise(py),
+            Place::Batch(_) => return Self::unread(),
+        };
+        let held = slot.get(py)?;
+        let db = held.db(py)?;
+        loop {
+            let result = py.detach(|| {
+                let mut txn = db.transaction();
+                let result = call(&mut txn)?;
+                txn.commit().map(|()| result)
+            });
+            match result {
+                Err(hedgerow::Error::Conflict) => py.check_signals()?,
+                result => return result.or_raise(py),
+            }
+        }
+    }
+
+    /// The values of many keys at a moment; signals are looked for in between.
+    fn look_up(
+        &self,
+        py: Python<'_>,
+        moment: &Moment,
+        keys: &[Cow<'_, [u8]>],
+    ) -> PyResult<Vec<Option<Vec<u8>>>> {
+        let (handle, mut found) = (&self.handle, Vec::with_capacity(keys.len()));
+        for keys in keys.chunks(long::KEYS) {
+            let values = moment!(moment, |at| py.detach(|| at.multi_get(handle, keys)));
+            found.extend(values.or_raise(py)?);
+            py.check_signals()?;
+        }
+        Ok(found)
+    }
+
+    /// All pairs of a range as a stream, of the store as it is here.
+    fn export<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let (held, moment) = match &self.place {
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let moment = held.moment(py)?;
+                (held, moment)
+            }
+            Place::Snapshot(place) => place.get().get(py)?,
+            _ => {
+                let reason = "only a keyspace of a store or of a snapshot gives Arrow streams";
+                return Err(PyTypeError::new_err(reason));
+            }
+        };
+        let scan = Scan::new(self.handle.name());
+        let columns = Columns::new(Some(&self.codecs.key), Some(&self.codecs.value));
+        match (held.engine(py)?, moment) {
+            (Engine::Writer(db), Moment::Snapshot(snapshot)) => {
+                let pairs = py.detach(|| scan.pairs_of(db, snapshot)).or_raise(py)?;
+                arrow::export(py, pairs, columns)
+            }
+            (_, Moment::Reader(reader)) => {
+                let pairs = py.detach(|| scan.pairs(&reader)).or_raise(py)?;
+                arrow::export(py, pairs, columns)
+            }
+            (Engine::Reader(_), Moment::Snapshot(_)) => closed(py, "the store"),
+        }
+    }
+
     /// The pairs, keys or values of a range.
     fn iterate<'py>(
         &self,
@@ -148,6 +226,15 @@ impl Keyspace {
         Ok(Bound::new(py, self.iter(source, kind))?.into_any())
     }
 
+    /// The keys of a slice.
+    fn keys_of(&self, slice: &Bound<'_, PySlice>) -> PyResult<KeyBounds> {
+        if !slice.getattr("step")?.is_none() {
+            return Err(PyTypeError::new_err("a range of keys has no step"));
+        }
+        let (start, stop) = (slice.getattr("start")?, slice.getattr("stop")?);
+        bounds(&self.codecs.key, Some(&start), Some(&stop), None)
+    }
+
     fn iter(&self, source: Source, kind: Kind) -> LogWalk {
         LogWalk { source: Mutex::new(source), codecs: Arc::clone(&self.codecs), kind }
     }
@@ -167,7 +254,12 @@ impl Keyspace {
 
 #[pymethods]
 impl Keyspace {
+    /// The value of a key, or the pairs of a slice of keys.
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = key.cast::<PySlice>() {
+            let keys = self.keys_of(slice)?;
+            return self.iterate(key.py(), keys, false, Kind::Items);
+        }
         self.find(key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
@@ -183,9 +275,13 @@ impl Keyspace {
         let Ok(slice) = key.cast::<PySlice>() else {
             return self.write(py, Write::Delete(&self.codecs.key.encode(key)?));
         };
-        let (start, stop) = (slice.getattr("start")?, slice.getattr("stop")?);
-        let (low, high) = bounds(&self.codecs.key, Some(&start), Some(&stop), None)?;
+        let (low, high) = self.keys_of(slice)?;
         self.write(py, Write::DeleteRange(low, high))
+    }
+
+    /// The keys from the last one to the first.
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.range(py, (None, None), None, true, Kind::Keys)
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -219,14 +315,19 @@ impl Keyspace {
         let keys = keys.collect::<PyResult<Vec<_>>>()?;
         let handle = &self.handle;
         let found = match &self.place {
-            Place::Now(slot) => {
+            Place::Now(slot) if keys.len() <= long::KEYS => {
                 let held = slot.get(py)?;
                 let engine = held.engine(py)?;
                 engine!(engine, |db| py.detach(|| db.multi_get(handle, &keys))).or_raise(py)?
             }
+            Place::Now(slot) => {
+                let held = slot.get(py)?;
+                let moment = held.moment(py)?;
+                self.look_up(py, &moment, &keys)?
+            }
             Place::Snapshot(snapshot) => {
                 let (_held, moment) = snapshot.get().get(py)?;
-                moment!(&moment, |at| py.detach(|| at.multi_get(handle, &keys))).or_raise(py)?
+                self.look_up(py, &moment, &keys)?
             }
             Place::Transaction(txn) => txn.get().with(py, |txn| {
                 keys.iter().map(|key| txn.get(handle, key)).collect::<hedgerow::Result<Vec<_>>>()
@@ -287,7 +388,10 @@ impl Keyspace {
             false => pairs.clone(),
         };
         let mut batch = lsm::Batch::new();
-        for pair in pairs.try_iter()? {
+        for (number, pair) in pairs.try_iter()?.enumerate() {
+            if number % long::KEYS == 0 {
+                py.check_signals()?;
+            }
             let (key, value) = two(&pair?)?;
             let key = self.codecs.key.encode(&key)?;
             let value = self.codecs.value.encode(&value)?;
@@ -304,6 +408,86 @@ impl Keyspace {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The value of a key; an absent key gets ``default`` first, in the same commit as it is looked
+    /// for.
+    fn setdefault<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, bytes) = (key.py(), self.codecs.key.encode(key)?);
+        let value = self.codecs.value.encode(&default)?;
+        let found = self.transact(py, |txn| {
+            let found = txn.get(&self.handle, &bytes)?;
+            if found.is_none() {
+                txn.put(&self.handle, &bytes, &value)?;
+            }
+            Ok(found)
+        })?;
+        match found {
+            Some(found) => self.codecs.value.decode(py, Bytes::from(&*found)),
+            None => Ok(default),
+        }
+    }
+
+    /// Removes a key and answers its value, in one commit; ``KeyError`` if it is absent and there
+    /// is no default.
+    #[pyo3(signature = (key, *default))]
+    fn pop<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop takes a key and at most one default"));
+        }
+        let (py, bytes) = (key.py(), self.codecs.key.encode(key)?);
+        let found = self.transact(py, |txn| {
+            let found = txn.get(&self.handle, &bytes)?;
+            if found.is_some() {
+                txn.delete(&self.handle, &bytes)?;
+            }
+            Ok(found)
+        })?;
+        match found {
+            Some(found) => self.codecs.value.decode(py, Bytes::from(&*found)),
+            None if default.is_empty() => Err(PyKeyError::new_err(key.clone().unbind())),
+            None => default.get_item(0),
+        }
+    }
+
+    /// Removes all keys, whatever their number, at the cost of one write.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.write(py, Write::DeleteRange(End::Unbounded, End::Unbounded))
+    }
+
+    /// All pairs as a stream of the C data interface of Arrow: as ``View.__arrow_c_stream__``.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        self.export(py)
+    }
+
+    /// What a notebook shows: the first pairs.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        const SHOWN: usize = 10;
+        let title = html::escaped(&self.__repr__());
+        if matches!(self.place, Place::Batch(_)) {
+            return Ok(format!("<div>{title}</div>"));
+        }
+        let pairs = self.range(py, (None, None), None, false, Kind::Items)?;
+        let rows = pairs
+            .try_iter()?
+            .take(SHOWN)
+            .map(|pair| html::cells(pair?.try_iter()?.collect::<PyResult<Vec<_>>>()?));
+        let grid = html::grid(&["key", "value"], &rows.collect::<PyResult<Vec<_>>>()?);
+        Ok(format!("<div>{title}, the first pairs{grid}</div>"))
     }
 
     /// About how many keys lie from ``start`` up to ``stop``.

@@ -17,15 +17,20 @@ use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hedgerow::lsm::{self, Db, KeyspaceOptions, Options, Reader};
+use hedgerow::lsm::{self, Db, KeyspaceOptions, Options, Readable as _, Reader};
+use hedgerow::stream;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList};
 
 use crate::codec::Codec;
 use crate::diff;
-use crate::errors::{OrRaise, closed};
+use crate::either::Either;
+use crate::errors::{OfOption, OrRaise, closed, raise};
+use crate::follow::{Asked, Follow};
 use crate::fork::Born;
+use crate::html;
+use crate::lasts::Lasts;
 use crate::long;
 use crate::sink::{Sink, sink_of};
 use crate::store::durability_of;
@@ -53,7 +58,7 @@ macro_rules! engine {
 pub(crate) use engine;
 
 /// An open store. In a child process after a fork it is left as it is: its threads are not there.
-struct Held {
+pub(crate) struct Held {
     engine: Option<Engine>,
     born: Born,
 }
@@ -68,7 +73,7 @@ impl Held {
     }
 
     /// The store, to be written to.
-    fn db(&self, py: Python<'_>) -> PyResult<&Db> {
+    pub(crate) fn db(&self, py: Python<'_>) -> PyResult<&Db> {
         match self.engine(py)? {
             Engine::Writer(db) => Ok(db),
             Engine::Reader(_) => Err(hedgerow::Error::ReadOnly).or_raise(py),
@@ -99,6 +104,38 @@ impl Slot {
             None => closed(py, "the store"),
         }
     }
+
+    /// The store, to be written to.
+    pub(crate) fn db(&self, py: Python<'_>) -> PyResult<Db> {
+        self.get(py)?.db(py).cloned()
+    }
+
+    /// The keyspace of a name, if there is one.
+    fn find(&self, py: Python<'_>, name: &[u8]) -> PyResult<Option<lsm::Keyspace>> {
+        let held = self.get(py)?;
+        let engine = held.engine(py)?;
+        engine!(engine, |store| py.detach(|| store.find_keyspace(name))).or_raise(py)
+    }
+
+    /// A keyspace, or that of a name with keys and values of bytes, in a place.
+    fn within(&self, keyspace: &Bound<'_, PyAny>, place: Place) -> PyResult<Keyspace> {
+        if let Ok(keyspace) = keyspace.cast::<Keyspace>() {
+            return Ok(keyspace.get().within(place));
+        }
+        let (py, name) = (keyspace.py(), name_of(keyspace)?);
+        match self.find(py, &name)? {
+            Some(handle) => {
+                let codecs = Arc::new(diff::codecs(None, None)?);
+                Ok(Keyspace { place, handle, codecs })
+            }
+            None => Err(hedgerow::Error::NoTable { name }).or_raise(py),
+        }
+    }
+
+    /// Whether it is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        locked(&self.held).is_none()
+    }
 }
 
 impl Drop for Held {
@@ -113,6 +150,12 @@ fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
     mutex.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Names of keyspaces, as Python shows them.
+fn names_to<'py>(py: Python<'py>, names: &[Vec<u8>]) -> PyResult<Bound<'py, PyList>> {
+    let names = names.iter().map(|name| name_to(py, name));
+    PyList::new(py, names.collect::<PyResult<Vec<_>>>()?)
+}
+
 /// A log-structured store: a directory, for many small durable writes and for more data than
 /// memory. One process has it open, or any number of processes have it open for reading only.
 ///
@@ -125,13 +168,18 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The store, to be written to.
-    pub(crate) fn db(&self, py: Python<'_>) -> PyResult<Db> {
-        self.get(py)?.db(py).cloned()
+    /// Where the open store is.
+    pub(crate) fn slot(&self) -> &Arc<Slot> {
+        &self.slot
     }
 
     fn get(&self, py: Python<'_>) -> PyResult<Arc<Held>> {
         self.slot.get(py)
+    }
+
+    /// How long something lasts that waits for the store.
+    fn lasts(&self, what: &'static str) -> Lasts {
+        Lasts::new(what, vec![Either::Log(Arc::clone(&self.slot))])
     }
 
     /// Runs a call of a store that is open for writing; meanwhile other threads run.
@@ -182,14 +230,14 @@ impl Log {
         create: bool,
         read_only: bool,
         durability: Option<&str>,
-        memory_limit: Option<u64>,
+        memory_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let mut options = Options::new().create(create);
         if let Some(durability) = durability {
             options = options.durability(durability_of(durability)?);
         }
         if let Some(bytes) = memory_limit {
-            options = options.memory_limit(bytes);
+            options = options.memory_limit(bytes.extract().of_option("memory_limit", &bytes)?);
         }
         let open = || match read_only {
             true => options.open_read_only(&path).map(|reader| Engine::Reader(Arc::new(reader))),
@@ -201,8 +249,9 @@ impl Log {
         Ok(Self { slot: Arc::new(Slot { held, born }), path })
     }
 
-    /// Closes the store. Snapshots and iterators that are still there keep it open for themselves;
-    /// keyspaces do not.
+    /// Closes the store. What waits for it in other threads ends with ``ClosedError``. Snapshots,
+    /// iterators, sinks, followers and standbys that are still there keep it open for themselves
+    /// until they are closed; keyspaces do not.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(held) = locked(&self.slot.held).take() else { return Ok(()) };
         let close = || match Arc::try_unwrap(held) {
@@ -253,12 +302,10 @@ impl Log {
                 let open = || db.keyspace(&name, KeyspaceOptions::default());
                 py.detach(open).or_raise(py)?
             }
-            Engine::Reader(reader) => {
-                match py.detach(|| reader.find_keyspace(&name)).or_raise(py)? {
-                    Some(handle) => handle,
-                    None => return Err(hedgerow::Error::NoTable { name }).or_raise(py),
-                }
-            }
+            Engine::Reader(_) => match self.slot.find(py, &name)? {
+                Some(handle) => handle,
+                None => return Err(hedgerow::Error::NoTable { name }).or_raise(py),
+            },
         };
         Ok(Keyspace { place: Place::Now(Arc::clone(&self.slot)), handle, codecs })
     }
@@ -267,9 +314,12 @@ impl Log {
     fn keyspaces<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let held = self.get(py)?;
         let engine = held.engine(py)?;
-        let names = engine!(engine, |store| py.detach(|| store.keyspaces())).or_raise(py)?;
-        let names = names.iter().map(|name| name_to(py, name));
-        PyList::new(py, names.collect::<PyResult<Vec<_>>>()?)
+        names_to(py, &engine!(engine, |store| py.detach(|| store.keyspaces())).or_raise(py)?)
+    }
+
+    /// Whether there is a keyspace of a name.
+    fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.slot.find(py, &name_of(name)?)?.is_some())
     }
 
     /// Drops a keyspace with all that it holds; false if there is none.
@@ -288,11 +338,75 @@ impl Log {
         Ok(Batch { slot, batch, durability })
     }
 
-    /// The store as it is now: ``snapshot[keyspace]`` reads it.
-    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+    /// The store as it is now, or at the commit that ``pin`` names: ``snapshot[keyspace]`` reads
+    /// it.
+    #[pyo3(signature = (pin=None))]
+    fn snapshot(&self, py: Python<'_>, pin: Option<&Bound<'_, PyAny>>) -> PyResult<Snapshot> {
         let held = self.get(py)?;
-        let moment = held.moment(py)?;
-        Ok(Snapshot { moment: Mutex::new(Some((held, moment))), born: self.slot.born })
+        let Some(name) = pin else {
+            let moment = held.moment(py)?;
+            return Ok(Snapshot::new(held, moment));
+        };
+        let (db, bytes) = (held.db(py)?, name_of(name)?);
+        match py.detach(|| db.read_pin(&bytes)) {
+            Some(snapshot) => Ok(Snapshot::of(&held, Arc::new(snapshot))),
+            None => raise(py, "ArgumentError", &format!("there is no pin {}", name.repr()?)),
+        }
+    }
+
+    /// Keeps the newest commit readable under a name until ``unpin``; answers its number. What it
+    /// sees stays on the disk as long.
+    fn pin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let name = name_of(name)?;
+        self.run(py, |db| db.pin(&name))
+    }
+
+    /// Lets the commit go that was kept under a name; false if there is none.
+    fn unpin(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = name_of(name)?;
+        self.run(py, |db| db.drop_pin(&name))
+    }
+
+    /// The pins: names and numbers of commits.
+    fn pins<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let held = self.get(py)?;
+        let engine = held.engine(py)?;
+        let stat = engine!(engine, |store| py.detach(|| store.stat()));
+        let pins = PyDict::new(py);
+        for pin in stat.pins {
+            pins.set_item(name_to(py, &pin.name)?, pin.commit)?;
+        }
+        Ok(pins)
+    }
+
+    /// What changes from commit to commit, for ever: as ``Store.follow``, for a store that is open
+    /// for writing. ``keyspace`` is another word for ``table``.
+    #[pyo3(signature = (name=None, **options))]
+    fn follow(
+        &self,
+        py: Python<'_>,
+        name: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Follow> {
+        let lasts = self.lasts("the follower");
+        Follow::of_log(py, self.get(py)?, lasts, Asked::new(py, name, options)?)
+    }
+
+    /// Forgets the follower of a name, and lets the commits go that it needs; false if there is
+    /// none.
+    fn forget(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = name_of(name)?;
+        self.run(py, |db| stream::Follow::forget(db, &name))
+    }
+
+    /// Waits until there is a newer commit than the one of this number, at most ``timeout``
+    /// seconds; whether there is one.
+    #[pyo3(signature = (commit, timeout=None))]
+    fn wait(&self, py: Python<'_>, commit: u64, timeout: Option<f64>) -> PyResult<bool> {
+        let held = self.get(py)?;
+        let db = held.db(py)?;
+        let wait = |most| Ok(db.wait_for_commit(commit, most).then_some(()));
+        Ok(self.lasts("the store").wait(py, timeout, None, wait)?.is_some())
     }
 
     /// An optimistic transaction: ``txn[keyspace]`` reads and writes. If what it read was changed
@@ -431,11 +545,28 @@ impl Log {
     /// Whether it is closed.
     #[getter]
     fn closed(&self) -> bool {
-        locked(&self.slot.held).is_none()
+        self.slot.is_closed()
     }
 
     fn __repr__(&self) -> String {
         let state = if self.closed() { ", closed" } else { "" };
         format!("<hedgerow.Log {}{state}>", self.path.display())
+    }
+
+    /// What a notebook shows: the keyspaces, and about how many keys they have.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let held = self.get(py)?;
+        let engine = held.engine(py)?;
+        let found = engine!(engine, |store| py.detach(|| -> hedgerow::Result<_> {
+            let mut keyspaces = Vec::new();
+            for name in store.keyspaces()? {
+                if let Some(keyspace) = store.find_keyspace(&name)? {
+                    keyspaces.push((name, store.estimate_count(&keyspace, ..)?));
+                }
+            }
+            Ok((store.stat(), keyspaces))
+        }));
+        let (stat, keyspaces) = found.or_raise(py)?;
+        Ok(html::log(&self.path, &stat, &keyspaces))
     }
 }

@@ -47,9 +47,10 @@ impl Drop for LogTransaction {
 
 #[pymethods]
 impl LogTransaction {
-    /// The keyspace as the transaction sees it.
-    fn __getitem__(slf: &Bound<'_, Self>, keyspace: &Bound<'_, Keyspace>) -> Keyspace {
-        keyspace.get().within(Place::Transaction(slf.clone().unbind()))
+    /// The keyspace as the transaction sees it; of a name, one of bytes.
+    fn __getitem__(slf: &Bound<'_, Self>, keyspace: &Bound<'_, PyAny>) -> PyResult<Keyspace> {
+        let place = Place::Transaction(slf.clone().unbind());
+        slf.get().slot.within(keyspace, place)
     }
 
     /// Makes the writes, if nothing that was read has changed.
@@ -86,5 +87,12 @@ impl LogTransaction {
         let _ = (error, trace);
         let is_open = lock(py, &self.txn).is_some();
         if kind.is_none() && is_open { self.commit(py) } else { self.abort(py) }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> &'static str {
+        match lock(py, &self.txn).is_some() {
+            true => "<hedgerow.LogTransaction>",
+            false => "<hedgerow.LogTransaction, closed>",
+        }
     }
 }

@@ -8,6 +8,8 @@ mod values;
 pub(crate) use rows::{Rows, RowsIterator};
 
 use std::mem;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use rusqlite::fallible_iterator::FallibleIterator as _;
-use rusqlite::{Batch, Connection, ErrorCode, OpenFlags};
+use rusqlite::{Batch, Connection, ErrorCode, InterruptHandle, OpenFlags};
 use sqlite as _;
 
 use crate::errors::{closed, raise};
@@ -37,7 +39,16 @@ use values::Parameters;
 pub(crate) struct Sql {
     open: Mutex<Option<(Connection, Turn)>>,
     raised: Raised,
+    stop: Stop,
+    path: PathBuf,
     born: Born,
+}
+
+/// What ends a statement that runs.
+struct Stop {
+    sqlite: InterruptHandle,
+    /// Whether a statement that waits for the writer's turn shall end.
+    waiting: Arc<AtomicBool>,
 }
 
 impl Drop for Sql {
@@ -91,8 +102,12 @@ impl Sql {
         });
         match opened {
             Ok(db) => {
-                let turn = Turn { store, writing, timeout, raised: Arc::clone(&raised) };
-                Ok(Self { open: Mutex::new(Some((db, turn))), raised, born: Born::now() })
+                let waiting = Arc::<AtomicBool>::default();
+                let stop = Stop { sqlite: db.get_interrupt_handle(), waiting };
+                let (signals, waiting) = (Arc::clone(&raised), Arc::clone(&stop.waiting));
+                let turn = Turn { store, writing, timeout, raised: signals, waiting };
+                let open = Mutex::new(Some((db, turn)));
+                Ok(Self { open, raised, stop, path, born: Born::now() })
             }
             Err(error) => fail(py, &error),
         }
@@ -115,6 +130,7 @@ impl Sql {
         call: impl FnOnce(&mut Connection, &Turn) -> rusqlite::Result<R> + Send,
     ) -> PyResult<R> {
         let mut open = self.lock(py)?;
+        self.stop.waiting.store(false, Ordering::Relaxed);
         let result = open.as_mut().map(|(db, turn)| py.detach(|| call(db, turn)));
         drop(open);
         match result {
@@ -245,6 +261,15 @@ impl Sql {
         self.run(py, |db, turn| batch(db, turn, sql))
     }
 
+    /// Ends the statement that another thread runs just now, if there is one, with
+    /// ``InterruptedError``. Does not wait for that.
+    fn interrupt(&self, py: Python<'_>) -> PyResult<()> {
+        self.born.check(py)?;
+        self.stop.waiting.store(true, Ordering::Relaxed);
+        self.stop.sqlite.interrupt();
+        Ok(())
+    }
+
     /// Closes it. A transaction that is open leaves no trace.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.lock(py)?.take();
@@ -272,5 +297,15 @@ impl Sql {
     ) -> PyResult<()> {
         let _ = (kind, error, trace);
         self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let path = self.path.display();
+        // Another thread may be at work.
+        let state = match self.open.try_lock() {
+            Ok(open) if open.is_none() => ", closed",
+            _ => "",
+        };
+        format!("<hedgerow.Sql of {path}{state}>")
     }
 }

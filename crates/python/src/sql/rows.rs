@@ -12,6 +12,7 @@ use rusqlite::types::Value;
 use super::columns;
 use super::turn::Turn;
 use super::values::{Parameters, to_python};
+use crate::html;
 
 /// What a statement gives.
 pub(super) struct Found {
@@ -118,6 +119,17 @@ impl Rows {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         columns::export(py, &self.found)
+    }
+
+    /// What a notebook shows: the first rows.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        const SHOWN: usize = 20;
+        let rows = (0..self.found.len.min(SHOWN)).map(|n| html::cells(self.found.row(py, n)?));
+        let names: Vec<String> =
+            self.found.columns.iter().map(|name| html::escaped(name)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let grid = html::grid(&names, &rows.collect::<PyResult<Vec<_>>>()?);
+        Ok(format!("<div>{} rows{grid}</div>", self.found.len))
     }
 
     fn __repr__(&self) -> String {

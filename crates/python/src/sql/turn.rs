@@ -1,5 +1,6 @@
 //! Waiting for the writer's turn, which SQLite does by asking again and again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use pyo3::prelude::*;
 use rusqlite::{Connection, Statement, TransactionState, ffi};
 
 use crate::long;
+use crate::store::other_writer;
 use crate::txn::{Writing, locked};
 
 /// What a handler of a signal has raised while a statement ran.
@@ -19,6 +21,8 @@ pub(super) struct Turn {
     pub(super) writing: Writing,
     pub(super) timeout: Duration,
     pub(super) raised: Raised,
+    /// Whether the waiting shall end.
+    pub(super) waiting: Arc<AtomicBool>,
 }
 
 /// An error of SQLite's.
@@ -40,18 +44,16 @@ impl Turn {
         let (begun, rounds) = (Instant::now(), long::is_main_thread());
         loop {
             let left = self.timeout.saturating_sub(begun.elapsed());
-            let wait = if rounds { left.min(4 * long::ROUND) } else { left };
+            let wait = left.min(2 * long::ROUND);
             match self.store.begin_write_alone_within(wait) {
                 Ok(None) if left <= wait => {
-                    let writer = self.store.writer().map(|process| format!(" (process {process})"));
-                    let reason = format!("there is another writer{}", writer.unwrap_or_default());
-                    return Err(error(ffi::SQLITE_BUSY, &reason));
+                    return Err(error(ffi::SQLITE_BUSY, &other_writer(&self.store)));
                 }
                 Ok(None) => {}
                 // What is wrong SQLite finds, and says.
                 Ok(Some(_)) | Err(_) => return Ok(()),
             }
-            if rounds && signals(&self.raised) {
+            if self.waiting.load(Ordering::Relaxed) || (rounds && signals(&self.raised)) {
                 return Err(error(ffi::SQLITE_INTERRUPT, "interrupted"));
             }
         }

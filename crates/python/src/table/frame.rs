@@ -4,51 +4,53 @@ use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::{Codecs, Pairs, Table};
+use super::{Codecs, Pairs};
 use crate::arrow;
 use crate::codec::Codec;
 use crate::columns::{self, Columns, Field};
 
-impl Table {
-    /// Puts the rows of a stream; how many there were. The columns have these names.
-    pub(super) fn put_rows(
-        &self,
-        py: Python<'_>,
-        data: &Bound<'_, PyAny>,
-        (key, value): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
-    ) -> PyResult<u64> {
-        let Codecs { key: key_codec, value: value_codec } = &*self.codecs;
-        let keys = column_names("key", key_codec, key)?;
-        let values = column_names("value", value_codec, value)?;
-        let choose = |fields: &[Field]| {
-            let find = |name: &String| {
-                let found = fields.iter().position(|field| field.name == *name);
-                found.ok_or_else(|| PyKeyError::new_err(format!("there is no column {name:?}")))
-            };
-            keys.iter().chain(&values).map(find).collect::<PyResult<Vec<_>>>()
+/// Has the rows of a stream put as pairs; how many there were. The columns have these names.
+pub(crate) fn put_rows(
+    data: &Bound<'_, PyAny>,
+    codecs: &Codecs,
+    (key, value): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+    mut put: impl FnMut(&mut Pairs) -> PyResult<()>,
+) -> PyResult<u64> {
+    let Codecs { key: key_codec, value: value_codec } = codecs;
+    let keys = column_names("key", key_codec, key)?;
+    let values = column_names("value", value_codec, value)?;
+    let choose = |fields: &[Field]| {
+        let find = |name: &String| {
+            let found = fields.iter().position(|field| field.name == *name);
+            found.ok_or_else(|| {
+                let names: Vec<_> = fields.iter().map(|field| &*field.name).collect();
+                let names = names.join(", ");
+                PyKeyError::new_err(format!("there is no column {name:?}, only {names}"))
+            })
         };
-        let (mut waiting, mut rows) = (Pairs::default(), 0);
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        arrow::import(data, choose, |len, columns| {
-            let (of_key, of_value) = columns.split_at(keys.len());
-            for row in 0..len {
-                key.clear();
-                value.clear();
-                columns::encode(key_codec, of_key, row, &mut key)?;
-                if !of_value.is_empty() {
-                    columns::encode(value_codec, of_value, row, &mut value)?;
-                }
-                waiting.push(&key, &value);
-                if waiting.is_full() {
-                    self.put_all(py, &mut waiting)?;
-                }
+        keys.iter().chain(&values).map(find).collect::<PyResult<Vec<_>>>()
+    };
+    let (mut waiting, mut rows) = (Pairs::default(), 0);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    arrow::import(data, choose, |len, columns| {
+        let (of_key, of_value) = columns.split_at(keys.len());
+        for row in 0..len {
+            key.clear();
+            value.clear();
+            columns::encode(key_codec, of_key, row, &mut key)?;
+            if !of_value.is_empty() {
+                columns::encode(value_codec, of_value, row, &mut value)?;
             }
-            rows += len as u64;
-            Ok(())
-        })?;
-        self.put_all(py, &mut waiting)?;
-        Ok(rows)
-    }
+            waiting.push(&key, &value);
+            if waiting.is_full() {
+                put(&mut waiting)?;
+            }
+        }
+        rows += len as u64;
+        Ok(())
+    })?;
+    put(&mut waiting)?;
+    Ok(rows)
 }
 
 /// The names of the columns of keys or values.

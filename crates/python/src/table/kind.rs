@@ -1,8 +1,10 @@
 //! What a table is made as: its types, its order, its duplicates.
 
 use hedgerow::tree::{Duplicates, Order, TableInfo, TableOptions, type_flags};
+use pyo3::prelude::*;
 
 use crate::codec::Codec;
+use crate::errors::raise;
 
 /// How keys and values are written.
 pub(crate) struct Codecs {
@@ -42,9 +44,20 @@ pub(super) fn flags(key: &Codec, value: &Codec, has_duplicates: bool) -> u32 {
     type_flags(has_duplicates, &key_name, &value_name)
 }
 
+/// Refuses types other than those that a table was made for.
+pub(crate) fn check(py: Python<'_>, found: &TableInfo, codecs: &Codecs) -> PyResult<()> {
+    let Codecs { key, value } = codecs;
+    if (key.is_plain() && value.is_plain()) || fits(found.user_flags, key, value, found.duplicates)
+    {
+        return Ok(());
+    }
+    let name = String::from_utf8_lossy(&found.name);
+    raise(py, "TableError", &format!("table {name:?} was made for other types of keys or values"))
+}
+
 /// Whether a table that keeps these flags can be read so. What is read as bytes may be of any type
 /// that is no tuple.
-pub(super) fn fits(stored: u32, key: &Codec, value: &Codec, has_duplicates: bool) -> bool {
+fn fits(stored: u32, key: &Codec, value: &Codec, has_duplicates: bool) -> bool {
     let names = |codec: &Codec| match codec.is_plain() {
         true => SIMPLE.iter().map(ToString::to_string).collect(),
         false => {

@@ -7,7 +7,8 @@ mod pairs;
 mod range;
 mod shown;
 
-pub(crate) use kind::{Codecs, Orders};
+pub(crate) use frame::put_rows;
+pub(crate) use kind::{Codecs, Orders, check};
 pub(crate) use pairs::{Pairs, two};
 pub(crate) use range::{KeyBounds, bounds};
 
@@ -60,10 +61,7 @@ impl Table {
                 let has = if found.duplicates { "has" } else { "has no" };
                 return raise(py, "TableError", &format!("table {shown:?} {has} duplicates"));
             }
-            if flags != 0 && !kind::fits(found.user_flags, key, value, has_duplicates) {
-                let message = format!("table {shown:?} was made for other types");
-                return raise(py, "TableError", &message);
-            }
+            check(py, found, &codecs)?;
         }
         let options = kind::options(value, has_duplicates, &orders, found.as_ref());
         let handle = match &found {
@@ -269,27 +267,37 @@ impl Table {
         let codec = &self.codecs.value;
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let Some(snapshot) = self.txn.get().snapshot(py)? else {
-            let get = |txn: &WriteTxn| {
-                let mut found = Vec::new();
-                txn.get_many(self.handle, &keys, &mut found)?;
-                Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
-            };
-            let values = self.txn.get().inspect(py, get)?;
-            let values = values.iter().map(|value| match value {
-                Some(value) => codec.decode(py, Bytes::from(&**value)),
-                None => Ok(default.clone()),
-            });
-            return PyList::new(py, values.collect::<PyResult<Vec<_>>>()?);
+            let mut values = Vec::with_capacity(keys.len());
+            for keys in keys.chunks(long::KEYS) {
+                let get = |txn: &WriteTxn| {
+                    let mut found = Vec::new();
+                    txn.get_many(self.handle, keys, &mut found)?;
+                    Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
+                };
+                for value in self.txn.get().inspect(py, get)? {
+                    values.push(match value {
+                        Some(value) => codec.decode(py, Bytes::from(&*value))?,
+                        None => default.clone(),
+                    });
+                }
+                py.check_signals()?;
+            }
+            return PyList::new(py, values);
         };
-        let mut found = Vec::with_capacity(keys.len());
-        let got = py.detach(|| snapshot.get_many(self.handle, &keys, &mut found));
-        self.txn.get().passed(py)?;
-        got.or_raise(py)?;
-        let values = found.iter().map(|value| match value {
-            Some(value) => codec.decode(py, *value),
-            None => Ok(default.clone()),
-        });
-        PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+        let (mut values, mut found) = (Vec::with_capacity(keys.len()), Vec::new());
+        for keys in keys.chunks(long::KEYS) {
+            let got = py.detach(|| snapshot.get_many(self.handle, keys, &mut found));
+            self.txn.get().passed(py)?;
+            got.or_raise(py)?;
+            for value in &found {
+                values.push(match value {
+                    Some(value) => codec.decode(py, *value)?,
+                    None => default.clone(),
+                });
+            }
+            py.check_signals()?;
+        }
+        PyList::new(py, values)
     }
 
     /// The pairs whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``.
@@ -357,13 +365,21 @@ impl Table {
         Ok(look!(self.txn.get(), py, |txn| txn.count(self.handle))?.keys)
     }
 
-    /// The pair with ``n`` pairs before it; ``IndexError`` if there are not so many.
+    /// The pair with ``n`` pairs before it, or from the end with a negative number;
+    /// ``IndexError`` if there are not so many.
     fn nth<'py>(
         &self,
         py: Python<'py>,
-        n: u64,
+        n: isize,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        match look!(self.txn.get(), py, |txn| Ok(owned(txn.nth(self.handle, n)?)))? {
+        let found = look!(self.txn.get(), py, |txn| {
+            let total = if n < 0 { txn.count(self.handle)?.values } else { 0 };
+            match u64::try_from(n).ok().or_else(|| total.checked_sub(n.unsigned_abs() as u64)) {
+                Some(n) => Ok(owned(txn.nth(self.handle, n)?)),
+                None => Ok(None),
+            }
+        });
+        match found? {
             Some(entry) => self.pair(py, entry),
             None => Err(pyo3::exceptions::PyIndexError::new_err("the table has fewer pairs")),
         }
@@ -442,7 +458,7 @@ impl Table {
         key: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<u64> {
-        self.put_rows(py, data, (key, value))
+        put_rows(data, &self.codecs, (key, value), |pairs| self.put_all(py, pairs))
     }
 
     /// All pairs as an Arrow stream: see ``View.__arrow_c_stream__``.

@@ -13,12 +13,9 @@ pub(super) fn page(py: Python<'_>, table: &Table) -> PyResult<String> {
     let mut places: Vec<usize> = (0..len.min(SHOWN)).collect();
     places.extend((len > SHOWN).then(|| len - 1));
     for place in places {
-        let (key, value) = table.nth(py, place as u64)?;
+        let (key, value) = table.nth(py, place as isize)?;
         let mut row = vec![place.to_string()];
-        for shown in [key, value] {
-            let text: String = shown.repr()?.to_string().chars().take(80).collect();
-            row.push(html::escaped(&text));
-        }
+        row.extend(html::cells([key, value])?);
         rows.push(row);
     }
     let name = html::escaped(&String::from_utf8_lossy(&table.name));

@@ -42,6 +42,16 @@ impl AsChange for lsm::Change {
     }
 }
 
+impl From<KeyspaceChange> for TableChange {
+    fn from(change: KeyspaceChange) -> Self {
+        match change {
+            KeyspaceChange::Added(name) => Self::Added(name),
+            KeyspaceChange::Removed(name) => Self::Removed(name),
+            KeyspaceChange::Changed(name) => Self::Changed(name),
+        }
+    }
+}
+
 /// What a table is like, for the one that is to be like it.
 pub(super) struct Form {
     pub(super) options: TableOptions,
@@ -257,12 +267,7 @@ impl Followed for Db {
             return Ok(new.keyspaces()?.into_iter().map(TableChange::Added).collect());
         };
         let changes = lsm::Diff::keyspaces_with(old, new, touched.0.as_ref())?;
-        let as_table = |change| match change {
-            KeyspaceChange::Added(name) => TableChange::Added(name),
-            KeyspaceChange::Removed(name) => TableChange::Removed(name),
-            KeyspaceChange::Changed(name) => TableChange::Changed(name),
-        };
-        Ok(changes.into_iter().map(as_table).collect())
+        Ok(changes.into_iter().map(TableChange::from).collect())
     }
 
     fn changes<'s>(

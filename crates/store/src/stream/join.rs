@@ -10,6 +10,7 @@ use super::held::Held;
 use super::scan::{Ends, Renewal, Scan};
 use super::source::Source;
 use crate::key::KeyRange;
+use crate::tree::Interrupt;
 use crate::{Error, Result};
 
 /// Which keys a [`Join`] gives.
@@ -134,6 +135,7 @@ impl<S: Source> Keys for Way<S> {
 pub struct Join {
     kind: Kind,
     inputs: Vec<Input>,
+    interrupt: Interrupt,
     is_over: bool,
 }
 
@@ -147,7 +149,18 @@ impl Join {
             return Err(Error::argument("a join needs an input"));
         }
         inputs.iter_mut().try_for_each(|input| input.0.step())?;
-        Ok(Self { kind, inputs, is_over: false })
+        Ok(Self { kind, inputs, interrupt: Interrupt::default(), is_over: false })
+    }
+
+    /// A flag that ends the join with [`Error::Interrupted`], also while it looks for the next key:
+    /// raised by any thread or a handler of a signal.
+    pub fn interrupt(mut self, flag: Interrupt) -> Self {
+        self.interrupt = flag;
+        self
+    }
+
+    fn uninterrupted(&self) -> Result<()> {
+        if self.interrupt.is_set() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     fn key(&self, n: usize) -> Option<&[u8]> {
@@ -163,6 +176,7 @@ impl Join {
             }
             Kind::Intersection => self.leap(),
             Kind::Difference => loop {
+                self.uninterrupted()?;
                 let Some(key) = self.key(0).map(<[u8]>::to_vec) else { return Ok(None) };
                 let mut is_alone = true;
                 for n in 1..self.inputs.len() {
@@ -184,6 +198,7 @@ impl Join {
         let Some(mut key) = self.key(0).map(<[u8]>::to_vec) else { return Ok(None) };
         let (mut agreed, mut n) = (0, 0);
         while agreed < self.inputs.len() {
+            self.uninterrupted()?;
             if self.key(n).is_some_and(|other| other < key.as_slice()) {
                 self.inputs[n].0.seek(&key)?;
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::follow::{Follow, Mark, Step};
 use super::followed::{AsChange as _, Followed, Form};
 use crate::lsm::{Batch, Db, Readable as _};
-use crate::tree::{Change, Snapshot as _, Store, TableChange};
+use crate::tree::{Change, Interrupt, Snapshot as _, Store, TableChange};
 use crate::{Durability, Error, Result};
 
 /// The table of the second store that says to which commit it has come, and its one key.
@@ -15,15 +15,21 @@ const MARK_KEY: &[u8] = b"mark";
 const BATCH_BYTES: usize = 8 << 20;
 
 mod sealed {
-    use super::{Durability, Followed, Mark, Result, Step};
+    use super::{Durability, Followed, Interrupt, Mark, Result, Step};
 
     /// What a standby needs of an engine.
     pub trait Sealed {
         /// To which commit the store has come; `None` if it has not come to one. Refuses a store
         /// that holds anything else.
         fn mark(&self) -> Result<Option<Mark>>;
-        /// Makes a step, and notes its mark, in one commit; the first step may take several.
-        fn apply<S: Followed>(&self, step: &Step<S>, durability: Durability) -> Result<()>;
+        /// Makes a step, and notes its mark, in one commit; the first step may take several. Ends
+        /// with an error before the last one if the flag is raised.
+        fn apply<S: Followed>(
+            &self,
+            step: &Step<S>,
+            durability: Durability,
+            interrupt: &Interrupt,
+        ) -> Result<()>;
     }
 }
 
@@ -68,6 +74,7 @@ pub struct Standby<T: Replica, S: Followed = Store> {
     follow: Follow<S>,
     target: T,
     durability: Durability,
+    interrupt: Interrupt,
     /// Whether the second store has what was given last.
     has_last: bool,
 }
@@ -86,7 +93,7 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
             follow = follow.resume(&mark)?;
         }
         let (target, durability) = (target.clone(), Durability::Durable);
-        Ok(Self { follow, target, durability, has_last: true })
+        Ok(Self { follow, target, durability, interrupt: Interrupt::default(), has_last: true })
     }
 
     /// What a commit of the second store promises; [`Durability::Durable`] unless this says
@@ -94,6 +101,14 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
     /// first one has let go, and then it has to be made anew.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
+        self
+    }
+
+    /// A flag that ends a step: raised by any thread, or a handler of a signal, it has the step
+    /// return [`Error::Interrupted`], after at most one change more. Waiting for a step it does not
+    /// end.
+    pub fn interrupt(mut self, flag: Interrupt) -> Self {
+        self.interrupt = flag;
         self
     }
 
@@ -108,7 +123,7 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
     pub fn step(&mut self, most: Option<Duration>) -> Result<Option<u64>> {
         let Some(step) = self.follow.step(most)? else { return Ok(None) };
         self.has_last = false;
-        self.target.apply(&step, self.durability)?;
+        self.target.apply(&step, self.durability, &self.interrupt)?;
         self.has_last = true;
         Ok(Some(step.to()))
     }
@@ -125,6 +140,11 @@ impl<T: Replica + Clone, S: Followed> Standby<T, S> {
 
 fn holds_more() -> Error {
     Error::argument("the second store holds tables, and is not the standby of another one")
+}
+
+/// The next change, unless the flag is raised.
+fn uninterrupted<C>(interrupt: &Interrupt, change: Result<C>) -> Result<C> {
+    if interrupt.is_set() { Err(Error::Interrupted) } else { change }
 }
 
 /// A name that the first store must not use.
@@ -148,7 +168,12 @@ impl sealed::Sealed for Store {
         }
     }
 
-    fn apply<S: Followed>(&self, step: &Step<S>, durability: Durability) -> Result<()> {
+    fn apply<S: Followed>(
+        &self,
+        step: &Step<S>,
+        durability: Durability,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         let mut txn = self.begin_write()?;
         for change in step.tables()? {
             let name = change.name();
@@ -168,7 +193,7 @@ impl sealed::Sealed for Store {
             };
             let has_duplicates = txn.table_info(table)?.duplicates;
             for change in step.changes(name)? {
-                let change = change?;
+                let change = uninterrupted(interrupt, change)?;
                 match change.as_change() {
                     Change::Added { key, value } | Change::Changed { key, new: value, .. } => {
                         txn.put(table, &key.to_cow(), &value.to_cow())?;
@@ -196,7 +221,12 @@ impl sealed::Sealed for Db {
         mark.map(|mark| Mark::from_bytes(&mark)).transpose()
     }
 
-    fn apply<S: Followed>(&self, step: &Step<S>, durability: Durability) -> Result<()> {
+    fn apply<S: Followed>(
+        &self,
+        step: &Step<S>,
+        durability: Durability,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         let marks = self.keyspace(MARK_TABLE, Default::default())?;
         let is_first = step.from().is_none();
         if is_first {
@@ -222,7 +252,7 @@ impl sealed::Sealed for Db {
                 return Err(Error::WrongTable { reason });
             }
             for change in step.changes(name)? {
-                let change = change?;
+                let change = uninterrupted(interrupt, change)?;
                 let (key, value) = match change.as_change() {
                     Change::Added { key, value } | Change::Changed { key, new: value, .. } => {
                         (key, Some(value))

@@ -486,6 +486,24 @@ fn many_tasks_share_a_sink() {
     assert_eq!(collect(Scan::new("t").pairs(&store).unwrap()).len(), 200);
 }
 
+#[test]
+fn a_flag_ends_a_join_that_looks_for_a_key() {
+    let (_folder, store) = store();
+    for table in ["a", "b"] {
+        let mut sink = Sink::new(&store, table).unwrap();
+        (0..100_u8).for_each(|key| drop(sink.put(&[key], b"").unwrap()));
+        sink.finish().unwrap();
+    }
+    for kind in [Kind::Intersection, Kind::Difference] {
+        let flag = crate::tree::Interrupt::default();
+        let inputs = ["a", "b"].map(|table| Input::new(&Scan::new(table), &store).unwrap());
+        let mut join = Join::new(kind, inputs.into()).unwrap().interrupt(flag.clone());
+        flag.set(true);
+        assert!(matches!(join.next(), Some(Err(Error::Interrupted))));
+        assert!(join.next().is_none());
+    }
+}
+
 proptest! {
     #[test]
     fn joins_are_those_of_sets(

@@ -116,7 +116,7 @@ impl Options {
             }
             listed => listed,
         };
-        listed.map_err(|e| Error::io("list", path, e))
+        listed.map_err(|e| unlisted(path, e))
     }
 
     fn recover(
@@ -252,6 +252,16 @@ fn is_unborn(directory: &Directory, names: &[std::ffi::OsString]) -> Result<bool
         }
     }
     Ok(true)
+}
+
+/// Why it is not known what is in a directory.
+pub(crate) fn unlisted(path: &Path, error: std::io::Error) -> Error {
+    if error.kind() != ErrorKind::NotADirectory {
+        return Error::io("list", path, error);
+    }
+    let reason = "it is a file, and a store of the engine lsm is a directory; a store of the \
+                  engine tree is a file: open it as one, or choose another path";
+    Error::NotAStore { path: path.to_path_buf(), reason: reason.to_string() }
 }
 
 /// Why there is no store to open.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::recover::{Access, Recovery};
-use super::{new_store, no_store};
+use super::{new_store, no_store, unlisted};
 use crate::lsm::backup::{self, BackupReport};
 use crate::lsm::catalog;
 use crate::lsm::check::{self, CheckReport};
@@ -76,7 +76,7 @@ impl Options {
         let listed = directory.system.list(&directory.path);
         let names = match listed {
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-            listed => listed.map_err(|e| Error::io("list", &directory.path, e))?,
+            listed => listed.map_err(|e| unlisted(&directory.path, e))?,
         };
         let lock = join(&directory)?;
         let Some(version) = manifest::read(&directory)? else {

@@ -263,3 +263,18 @@ fn a_mark_counts_only_where_nothing_has_changed() {
     assert_eq!(put(5), last);
     assert_eq!(survivors(&system), 6);
 }
+
+#[test]
+fn a_file_is_no_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, b"text").unwrap();
+    let refused = [
+        Options::new().create(true).open(&path).map(drop),
+        Options::new().open_read_only(&path).map(drop),
+    ];
+    for error in refused.map(Result::unwrap_err) {
+        assert!(matches!(&error, Error::NotAStore { .. }), "{error}");
+        assert!(error.to_string().contains("it is a file"), "{error}");
+    }
+}

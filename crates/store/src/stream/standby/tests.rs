@@ -207,3 +207,29 @@ fn a_step_that_failed_is_not_dealt_with() {
     while standby.step(NOW).unwrap().is_some() {}
     assert!(of_tree(&second) == of_tree(&first));
 }
+
+#[test]
+fn a_flag_ends_a_step_and_a_new_standby_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let mut sink = crate::stream::Sink::new(&store, "table").unwrap();
+    (0..1000u32).for_each(|n| drop(sink.put(&n.to_be_bytes(), b"value").unwrap()));
+    sink.finish().unwrap();
+    let second = Store::create(folder.path().join("second")).unwrap();
+    let third = Options::new().create(true).open(folder.path().join("third")).unwrap();
+    let flag = Interrupt::default();
+    flag.set(true);
+
+    let mut standby = Standby::new(&store, "second", &second).unwrap().interrupt(flag.clone());
+    assert!(matches!(standby.step(NOW), Err(Error::Interrupted)));
+    assert!(of_tree(&second).is_empty());
+    let mut standby = Standby::new(&store, "third", &third).unwrap().interrupt(flag.clone());
+    assert!(matches!(standby.step(NOW), Err(Error::Interrupted)));
+
+    flag.set(false);
+    let mut standby = Standby::new(&store, "second", &second).unwrap().interrupt(flag.clone());
+    while standby.step(NOW).unwrap().is_some() {}
+    let mut standby = Standby::new(&store, "third", &third).unwrap().interrupt(flag);
+    while standby.step(NOW).unwrap().is_some() {}
+    assert_eq!((of_tree(&second), of_lsm(&third)), (of_tree(&store), of_tree(&store)));
+}

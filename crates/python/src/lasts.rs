@@ -1,0 +1,87 @@
+//! How long something lasts that waits for stores.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hedgerow::tree::Interrupt;
+use pyo3::prelude::*;
+
+use crate::either::Either;
+use crate::errors::closed;
+use crate::fork::Born;
+use crate::log::Slot;
+use crate::long;
+use crate::store::Store;
+
+/// A store of either engine, as Python has it.
+pub(crate) type Of = Either<Py<Store>, Arc<Slot>>;
+
+/// How long something lasts that waits for stores: until it is closed, or one of them is.
+pub(crate) struct Lasts {
+    what: &'static str,
+    is_over: AtomicBool,
+    stores: Vec<Of>,
+    born: Born,
+}
+
+impl Lasts {
+    pub(crate) fn new(what: &'static str, stores: Vec<Of>) -> Self {
+        Self { what, is_over: AtomicBool::new(false), stores, born: Born::now() }
+    }
+
+    /// Refuses use in a child process.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.born.check(py)
+    }
+
+    /// Refuses to wait for a write transaction that this thread has itself.
+    pub(crate) fn refuse_own(&self, py: Python<'_>) -> PyResult<()> {
+        self.stores.iter().try_for_each(|store| match store {
+            Either::Tree(store) => store.get().refuse_own(py),
+            Either::Log(_) => Ok(()),
+        })
+    }
+
+    /// Says that it is closed: a call that waits ends soon.
+    pub(crate) fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.check(py)?;
+        self.is_over.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether it is closed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing more comes.
+    fn has_ended(&self) -> bool {
+        let is_closed = |store: &Of| match store {
+            Either::Tree(store) => store.get().closed(),
+            Either::Log(slot) => slot.is_closed(),
+        };
+        self.is_over() || self.stores.iter().any(is_closed)
+    }
+
+    /// Waits, at most `timeout` seconds, and until it is over.
+    pub(crate) fn wait<R: Send>(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        interrupt: Option<&Interrupt>,
+        mut wait: impl FnMut(Option<Duration>) -> hedgerow::Result<Option<R>> + Send,
+    ) -> PyResult<Option<R>> {
+        self.check(py)?;
+        let found = long::in_rounds(py, timeout, interrupt, |most| match self.has_ended() {
+            true => Ok(Some(None)),
+            false => Ok(wait(most)?.map(Some)),
+        })?;
+        match found {
+            Some(None) if self.is_over() => closed(py, self.what),
+            Some(None) => closed(py, "the store"),
+            Some(found) => Ok(found),
+            None => Ok(None),
+        }
+    }
+}

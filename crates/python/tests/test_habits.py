@@ -1,0 +1,242 @@
+"""What a user tries first: what objects show of themselves, what errors say, what Ctrl-C does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hedgerow
+from hedgerow import Log, Store
+
+
+def test_everything_says_what_it_is(tmp_path: Path) -> None:
+    store, log = Store(tmp_path / "store"), Log(tmp_path / "log")
+    with store.write() as txn:
+        txn.table("t", int, str).update((n, str(n)) for n in range(30))
+        savepoint = txn.savepoint()
+        assert "Savepoint in a write transaction" in repr(savepoint)
+        savepoint.release()
+        assert "released" in repr(savepoint)
+    keyspace = log.keyspace("k", int, str)
+    stream = store.scan("t", int, str)
+    next(stream)
+    assert 'Stream of "t", 1 given, at commit' in repr(stream)
+    sink = log.sink("k", int, str)
+    sink.put(1, "a")
+    sink.close()
+    assert repr(sink) == "<hedgerow.Sink, 1 pairs committed, closed>"
+    batch = log.batch()
+    batch[keyspace][2] = "b"
+    assert repr(batch) == "<hedgerow.Batch of 1 writes>"
+    batch.commit()
+    sql = store.connect()
+    assert repr(sql) == f"<hedgerow.Sql of {store.path}>"
+    join = hedgerow.union(store.scan("t", int, str), log.scan("k", int, str))
+    assert repr(join) == "<hedgerow.Join of 2 streams>"
+    txn_log = log.transaction()
+    closing: list[Any] = [stream, sql, join, txn_log]
+    stream.close()
+    sql.close()
+    join.close()
+    txn_log.abort()
+    for closed in [*closing, batch]:
+        assert repr(closed).endswith("closed>"), closed
+    with store.read() as old, store.read() as new:
+        assert "Changes" in repr(new.diff(old, "t"))
+    log.close()
+    store.close()
+
+
+def test_what_a_notebook_shows(tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store, Log(tmp_path / "log") as log:
+        with store.write() as txn:
+            t = txn.table("<t>", int, str)
+            t.update((n, f"<{n}>") for n in range(30))
+            shown = t.items(5)._repr_html_()
+            assert "25 items" in shown and "&lt;5&gt;" in shown and "&lt;29&gt;" in shown
+            assert "&lt;20&gt;" not in shown
+            assert "<th>key</th></tr>" in t.keys()._repr_html_()
+            assert "&lt;t&gt;" in txn._repr_html_() and "<td>30</td>" in txn._repr_html_()
+        k = log.keyspace("<k>", int, str)
+        k.update((n, f"<{n}>") for n in range(30))
+        assert "&lt;9&gt;" in k._repr_html_() and "&lt;10&gt;" not in k._repr_html_()
+        assert "&lt;k&gt;" in log._repr_html_() and "<td>30</td>" in log._repr_html_()
+        shown = store.sql("select '<' as a, 7 as \"<b>\"")._repr_html_()
+        assert "1 rows" in shown and "<th>&lt;b&gt;</th>" in shown and "&lt;" in shown
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    store, log = Store(tmp_path / "store"), Log(tmp_path / "log")
+    with store.write() as txn:
+        t = txn.table("t", int, str)
+        t[1] = "one"
+    k = log.keyspace("k", int, str)
+    txn = store.read()
+    t = txn.table("t", int, str)
+    refused: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+        (TypeError, "an int, not a str", lambda: t["x"]),  # type: ignore[call-overload]
+        (TypeError, "a str, not an int", lambda: k.update({1: 2})),  # type: ignore[arg-type]
+        (TypeError, "str or bytes for a name", lambda: txn.table(5)),  # type: ignore[call-overload]
+        (hedgerow.ReadOnlyError, "Store.write begins", lambda: t.update({2: "b"})),
+        (hedgerow.TableError, "other types", lambda: store.scan("t", str, str)),
+        (hedgerow.TableError, "other types", lambda: txn.diff(store.read(), "t", str, str)),
+        (ValueError, "another type", lambda: list(log.scan("k", str, str))),
+        (ValueError, "max_size=-1", lambda: Store(tmp_path / "new", max_size=-1)),
+        (ValueError, "memory_limit=-1", lambda: Log(tmp_path / "new", memory_limit=-1)),
+        (TypeError, "no option \"limits\"", lambda: store.scan("t", limits=1)),
+        (TypeError, "it has pairs, bytes", lambda: log.sink("k", pair=1)),
+        (TypeError, "it has read_only",
+         lambda: Store(tmp_path / "s", readonly=True)),  # type: ignore[call-arg]
+        (hedgerow.DamagedError, "is a file", lambda: Log(store.path)),
+        (hedgerow.DamagedError, "is a file", lambda: Log(store.path, read_only=True)),
+        (hedgerow.ArgumentError, "no pin 'p'", lambda: store.read("p")),
+        (hedgerow.NoTableError, "\"none\"", lambda: log.batch()["none"]),
+    ]
+    k[1] = "\xff"
+    log.keyspace("k")[b"\xff"] = b""
+    for kind, message, call in refused:
+        with pytest.raises(kind, match=message):
+            call()
+    txn.abort()
+    log.close()
+    store.close()
+
+
+def test_positions_from_the_end(store: Store) -> None:
+    with store.write() as txn:
+        t = txn.table("t", int, str)
+        t.update((n, str(n)) for n in range(10))
+        assert t.nth(-1) == (9, "9") and t.nth(-10) == t.nth(0) == (0, "0")
+        for out in (10, -11):
+            with pytest.raises(IndexError):
+                t.nth(out)
+
+
+def test_a_keyspace_is_a_mapping(tmp_path: Path) -> None:
+    with Log(tmp_path / "log", durability="none") as log:
+        k = log.keyspace("k", int, str)
+        k.update((n, str(n)) for n in range(10))
+        assert "k" in log and "x" not in log
+        assert list(k[3:5]) == [(3, "3"), (4, "4")] and list(reversed(k))[:2] == [9, 8]
+        assert k.pop(3) == "3" and k.pop(3, None) is None
+        with pytest.raises(KeyError):
+            k.pop(3)
+        with pytest.raises(TypeError):
+            k[1:5:2]
+        assert k.setdefault(3, "new") == "new" and k.setdefault(3, "newer") == "new"
+        with log.transaction() as txn:
+            assert txn[k].pop(4) == "4" and txn["k"].get(b"") is None
+            assert k[4] == "4"
+        assert 4 not in k
+        with log.snapshot() as moment:
+            with pytest.raises(hedgerow.ReadOnlyError):
+                moment[k].pop(5)
+            with log.batch() as batch:
+                batch[k].clear()
+                with pytest.raises(TypeError):
+                    batch[k].pop(5)
+            assert list(k) == [] and len(list(moment[k])) == 9
+
+
+def test_pops_of_many_threads_take_each_key_once(tmp_path: Path) -> None:
+    with Log(tmp_path / "log", durability="none") as log:
+        k = log.keyspace("k", int, int)
+        k.update((n, n) for n in range(500))
+        taken: list[list[int]] = [[] for _ in range(4)]
+
+        def take(mine: list[int]) -> None:
+            for n in range(500):
+                found = k.pop(n, -1)
+                if found >= 0:
+                    mine.append(found)
+
+        threads = [threading.Thread(target=take, args=(mine,)) for mine in taken]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(sum(taken, [])) == list(range(500))
+
+
+LOOPS = """
+import collections, hedgerow, os, signal, sys, threading
+from itertools import chain, repeat, starmap
+store, log = hedgerow.Store(sys.argv[1], durability="none"), hedgerow.Log(sys.argv[2])
+empty = log.snapshot()
+with store.write() as txn:
+    txn.table("t", key=int).update((n, b"") for n in range(5_000))
+log.keyspace("t", key=int).update((n, b"") for n in range(5_000))
+txn, writer, moment = store.read(), store.write(), log.snapshot()
+calls = {
+    "items": txn.table("t", key=int).items, "bytes": txn["t"].items, "keys": txn["t"].keys,
+    "log": log.keyspace("t", key=int).items, "live": writer.table("t", key=int).items,
+    "stream": (store.scan, "t", int), "changes": (moment.diff, empty, "t", int),
+}
+for name, call in calls.items():
+    call, *arguments = call if isinstance(call, tuple) else (call,)
+    # A loop of Python's own without an end, which looks for signals nowhere.
+    loop = chain.from_iterable(starmap(call, repeat(arguments)))
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        collections.deque(loop, 0)
+    except KeyboardInterrupt:
+        print(name)
+"""
+
+
+def test_loops_of_pythons_own_end_at_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOOPS, str(tmp_path / "store"), str(tmp_path / "log")]
+    found = subprocess.check_output(command, text=True, timeout=60)
+    assert found.split() == ["items", "bytes", "keys", "log", "live", "stream", "changes"]
+
+
+CTRL_C = """
+import hedgerow, os, signal, sys, threading, time
+store = hedgerow.Store(sys.argv[1], durability="none")
+with store.sink("a", key=int) as sink:
+    sink.update((n, b"") for n in range(400_000))
+with store.sink("b", key=int) as sink:
+    sink.update((n, b"") for n in range(400_000))
+# One call, which finds nothing for as long as this takes, which is 20 times too long to be waited
+# for.
+join = hedgerow.difference(store.scan("a", int), *[store.scan("b", int) for _ in range(400)])
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    next(join)
+except KeyboardInterrupt:
+    print("stopped", time.monotonic() - began < 5)
+"""
+
+
+def test_ctrl_c_ends_a_join_that_finds_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CTRL_C, str(tmp_path / "store")]
+    assert subprocess.check_output(command, text=True, timeout=120) == "stopped True\n"
+
+
+def test_who_else_writes(store: Store) -> None:
+    held: list[hedgerow.Transaction] = []
+    thread = threading.Thread(target=lambda: held.append(store.write()))
+    thread.start()
+    thread.join()
+    with pytest.raises(hedgerow.LockedError, match="a thread of this process"):
+        store.write(timeout=0.01)
+    held[0].abort()
+    child = "import hedgerow, sys; txn = hedgerow.Store(sys.argv[1]).write(); print(); input()"
+    command = [sys.executable, "-c", child, str(store.path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(hedgerow.LockedError, match=f"process {other.pid}:"):
+            store.write(timeout=0.01)
+        with pytest.raises(hedgerow.LockedError, match=f"process {other.pid}:"):
+            with store.connect(timeout=0.01) as sql:
+                sql.execute("create table t (n)")
+        other.communicate("\n")
