@@ -1,14 +1,14 @@
 //! Owned streams: pairs that keep their snapshot alive, renewal, and going on by position.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::held::{Held, Pair, Run};
 use super::park;
 use super::scan::{Ends, Scan};
 use super::source::{Snapshot, Source};
 use super::token::Token;
-use crate::Result;
+use crate::{Error, Result};
 use crate::tree::Bytes;
 
 /// What a stream comes to: see [`Pairs::event`].
@@ -56,7 +56,21 @@ pub(super) struct Core<S: Source> {
     is_over: bool,
     /// Whether the snapshot is ever exchanged by itself.
     renews: bool,
+    look: Look,
 }
+
+/// When it was last looked how many pages the snapshot holds.
+#[derive(Clone, Copy, Default)]
+struct Look {
+    /// The newest commit then.
+    commit: u64,
+    /// Before this moment it is not looked again.
+    next: Option<Instant>,
+}
+
+/// Before another look a stream goes on for this long for each piece of space that the last one
+/// looked at. Such a piece takes about a tenth of that.
+const LOOK_TIME: Duration = Duration::from_nanos(100);
 
 /// How much was given.
 #[derive(Clone, Copy, Default)]
@@ -86,13 +100,20 @@ impl<S: Source> Pairs<S> {
             None => Arc::new(source.begin()?),
         };
         let (commit, ends) = (snapshot.commit(), scan.ends());
-        let held = Some(Held::new(snapshot, &scan, &ends)?);
+        let held = Held::new(snapshot, &scan, &ends)?;
+        if let Some(pages) = scan.renewal.pages_max()
+            && source.is_holding(held.snapshot(), pages)?.is_none()
+        {
+            let reason = "the lsm engine does not know how many pages a snapshot holds; its \
+                          streams can be renewed by commits";
+            return Err(Error::argument(reason));
+        }
         let (park, since) = (scan.park, Instant::now());
         let core = Core {
             source,
             renews: !scan.renewal.is_never(),
             scan,
-            held,
+            held: Some(held),
             ends,
             commit,
             before: None,
@@ -100,6 +121,7 @@ impl<S: Source> Pairs<S> {
             given: Given::default(),
             used: since,
             is_over: false,
+            look: Look::default(),
         };
         let own = match park {
             None => Own::Alone(Box::new(core)),
@@ -238,7 +260,7 @@ impl<S: Source> Core<S> {
             // Nothing follows, so nothing is held.
             return if self.held.is_some() { self.let_go() } else { Ok(()) };
         }
-        if self.held.is_some() && !self.is_due() {
+        if self.held.is_some() && !self.is_due()? {
             return Ok(());
         }
         self.is_over = true;
@@ -254,13 +276,37 @@ impl<S: Source> Core<S> {
         Ok(())
     }
 
-    fn is_due(&self) -> bool {
+    fn is_due(&mut self) -> Result<bool> {
         if !self.renews || self.given.pairs == 0 {
-            return false;
+            return Ok(false);
         }
         let commits = || self.source.newest_commit().saturating_sub(self.commit);
         let renewal = &self.scan.renewal;
-        renewal.is_due((self.given.pairs, self.given.bytes), || self.since.elapsed(), commits)
+        let given = (self.given.pairs, self.given.bytes);
+        if renewal.is_due(given, || self.since.elapsed(), commits) {
+            return Ok(true);
+        }
+        match renewal.pages_max() {
+            Some(pages) => self.holds(pages),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the snapshot holds this many pages; false also if it is too early to look.
+    fn holds(&mut self, pages: u64) -> Result<bool> {
+        let newest = self.source.newest_commit();
+        let Some(held) = &self.held else { return Ok(false) };
+        // Without another commit it holds what it held.
+        if newest == self.commit || newest == self.look.commit {
+            return Ok(false);
+        }
+        let begin = Instant::now();
+        if self.look.next.is_some_and(|next| begin < next) {
+            return Ok(false);
+        }
+        let (holds, looks) = self.source.is_holding(held.snapshot(), pages)?.unwrap_or_default();
+        self.look = Look { commit: newest, next: Some(begin + LOOK_TIME * looks) };
+        Ok(holds)
     }
 
     /// The next pair from an end of the stream.
@@ -377,3 +423,7 @@ impl<S: Source> DoubleEndedIterator for Pairs<S> {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "pairs/tests.rs"]
+mod tests;

@@ -28,6 +28,13 @@ pub enum Values {
 /// When a stream exchanges its snapshot for the newest one; without any limit, never: then it sees
 /// one moment from its beginning to its end.
 ///
+/// | a stream that is | asks for |
+/// |---|---|
+/// | consistent | [`Renewal::never`] |
+/// | fresh | [`Renewal::fresh`] |
+/// | consistent until it lags | [`Renewal::commits`], [`Renewal::pages`] |
+/// | consistent for a while | [`Renewal::pairs`], [`Renewal::bytes`], [`Renewal::time`] |
+///
 /// A snapshot is exchanged between two pairs, as soon as one of the limits is reached. What it sees
 /// then is another moment: [`Pairs::event`] tells where, and between which commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,12 +43,18 @@ pub struct Renewal {
     bytes: Option<u64>,
     time: Option<Duration>,
     commits: Option<u64>,
+    pages: Option<u64>,
 }
 
 impl Renewal {
     /// Never.
     pub fn never() -> Self {
         Self::default()
+    }
+
+    /// Before the next pair, whenever there is a newer commit.
+    pub fn fresh() -> Self {
+        Self::never().commits(1)
     }
 
     /// After this number of pairs, at least one.
@@ -69,7 +82,53 @@ impl Renewal {
         self
     }
 
-    /// Whether one of the limits is reached. What costs a call is asked for only if it matters.
+    /// Once the snapshot keeps this number of pages, at least one, from being used again: those
+    /// that it uses and the newest commit does not ([`ReadTxn::held_pages`]). So a stream holds no
+    /// more of the file than this, and what one commit frees, however slowly it is read; beside a
+    /// store that is not written to it is consistent from its beginning to its end. Pairs that the
+    /// caller keeps hold theirs nevertheless.
+    ///
+    /// The stream looks after each commit, before the next pair. Mostly the look is at a number
+    /// that the newest commit tells; what the snapshot holds is only counted when all that is held
+    /// in the store, by whomever, is as much, and at most a tenth of the time is spent on that.
+    ///
+    /// Only the tree engine knows this: a stream of the lsm engine that asks for it is an
+    /// [`Error::Argument`](crate::Error::Argument). A snapshot holds no files there.
+    ///
+    /// [`ReadTxn::held_pages`]: crate::tree::ReadTxn::held_pages
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::stream::{Event, Renewal, Scan, Sink};
+    ///
+    /// let fill = |byte: u8| -> hedgerow::Result<()> {
+    ///     let mut sink = Sink::new(&store, "t")?;
+    ///     for key in 0..100_u32 {
+    ///         sink.put(&key.to_be_bytes(), &[byte; 1_000])?;
+    ///     }
+    ///     sink.finish().map(drop)
+    /// };
+    /// fill(1)?;
+    /// let mut pairs = Scan::new("t").renewal(Renewal::never().pages(10)).pairs(&store)?;
+    /// assert_eq!(pairs.next().unwrap()?.value(), [1; 1_000]);
+    /// fill(2)?; // about 25 pages are free but for this stream
+    /// assert!(matches!(pairs.event()?, Some(Event::Renewed { .. })));
+    /// assert_eq!(pairs.next().unwrap()?.value(), [2; 1_000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pages(mut self, pages: u64) -> Self {
+        self.pages = Some(pages.max(1));
+        self
+    }
+
+    /// The number of pages that a snapshot may hold.
+    pub(super) fn pages_max(&self) -> Option<u64> {
+        self.pages
+    }
+
+    /// Whether one of the other limits is reached. What costs a call is asked for only if it
+    /// matters.
     pub(super) fn is_due(
         &self,
         (pairs, bytes): (u64, u64),
