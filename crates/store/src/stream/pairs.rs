@@ -8,8 +8,8 @@ use super::park;
 use super::scan::{Ends, Scan};
 use super::source::{Snapshot, Source};
 use super::token::Token;
-use crate::{Error, Result};
 use crate::tree::Bytes;
+use crate::{Error, Result};
 
 /// What a stream comes to: see [`Pairs::event`].
 #[derive(Debug)]
@@ -48,15 +48,23 @@ pub(super) struct Core<S: Source> {
     /// told.
     commit: u64,
     before: Option<u64>,
-    /// When the snapshot was taken, and what was given from it.
-    since: Instant,
+    /// What was given from the snapshot, and from where on the limits of the renewal count.
     given: Given,
+    span: Span,
     /// When it was last asked for a pair, if that matters.
     used: Instant,
     is_over: bool,
-    /// Whether the snapshot is ever exchanged by itself.
-    renews: bool,
+    /// After this many pairs of the snapshot it is looked whether it is to be exchanged.
+    look_from: u64,
     look: Look,
+}
+
+/// From where on the limits of a renewal count: when the snapshot was taken, or was found to be the
+/// newest one still, and what had been given then.
+#[derive(Clone, Copy)]
+struct Span {
+    since: Instant,
+    given: Given,
 }
 
 /// When it was last looked how many pages the snapshot holds.
@@ -111,14 +119,14 @@ impl<S: Source> Pairs<S> {
         let (park, since) = (scan.park, Instant::now());
         let core = Core {
             source,
-            renews: !scan.renewal.is_never(),
+            look_from: scan.renewal.pairs_to_look(),
             scan,
             held: Some(held),
             ends,
             commit,
             before: None,
-            since,
             given: Given::default(),
+            span: Span { since, given: Given::default() },
             used: since,
             is_over: false,
             look: Look::default(),
@@ -250,7 +258,8 @@ impl<S: Source> Core<S> {
     /// Has a snapshot, and one that is not too old.
     #[inline]
     fn prepare(&mut self) -> Result<()> {
-        let is_usual = self.held.is_some() && !self.is_over && !self.renews;
+        let is_early = self.given.pairs < self.look_from;
+        let is_usual = self.held.is_some() && !self.is_over && is_early;
         if is_usual { Ok(()) } else { self.prepare_slowly() }
     }
 
@@ -260,8 +269,15 @@ impl<S: Source> Core<S> {
             // Nothing follows, so nothing is held.
             return if self.held.is_some() { self.let_go() } else { Ok(()) };
         }
-        if self.held.is_some() && !self.is_due()? {
-            return Ok(());
+        if self.held.is_some() {
+            if !self.is_due()? {
+                return Ok(());
+            }
+            if self.source.newest_commit() == self.commit {
+                // It is the newest one, and holds nothing that would be free without it.
+                self.begin_span();
+                return Ok(());
+            }
         }
         self.is_over = true;
         self.let_go()?;
@@ -270,20 +286,27 @@ impl<S: Source> Core<S> {
         if commit != self.commit && self.before.is_none() {
             self.before = Some(self.commit);
         }
-        (self.commit, self.since) = (commit, Instant::now());
+        self.commit = commit;
+        self.begin_span();
         self.held = Some(Held::new(snapshot, &self.scan, &self.ends)?);
         self.is_over = false;
         Ok(())
     }
 
+    /// The limits of the renewal count from here on.
+    fn begin_span(&mut self) {
+        self.span = Span { since: Instant::now(), given: self.given };
+        self.look_from = self.given.pairs.saturating_add(self.scan.renewal.pairs_to_look());
+    }
+
     fn is_due(&mut self) -> Result<bool> {
-        if !self.renews || self.given.pairs == 0 {
+        if self.given.pairs < self.look_from {
             return Ok(false);
         }
         let commits = || self.source.newest_commit().saturating_sub(self.commit);
-        let renewal = &self.scan.renewal;
-        let given = (self.given.pairs, self.given.bytes);
-        if renewal.is_due(given, || self.since.elapsed(), commits) {
+        let (renewal, span) = (&self.scan.renewal, &self.span);
+        let given = (self.given.pairs - span.given.pairs, self.given.bytes - span.given.bytes);
+        if renewal.is_due(given, || span.since.elapsed(), commits) {
             return Ok(true);
         }
         match renewal.pages_max() {
