@@ -26,7 +26,10 @@
 //!
 //! let columns = Columns::new().named("n", "square").forms(Form::U32, Form::U64);
 //! let batches = Scan::new("squares").record_batches(&store, &columns)?;
-//! let rows: usize = batches.map(|batch| batch.map(|batch| batch.num_rows())).sum::<Result<_, _>>()?;
+//! let mut rows = 0;
+//! for batch in batches {
+//!     rows += batch?.num_rows();
+//! }
 //! assert_eq!(rows, 1_000);
 //!
 //! let batches = Scan::new("squares").record_batches(&store, &columns)?;
