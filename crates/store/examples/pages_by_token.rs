@@ -11,10 +11,11 @@ fn page(
     store: &Store,
     token: Option<&str>,
 ) -> Result<(Vec<String>, Option<String>), Box<dyn std::error::Error>> {
+    let scan = Scan::new("articles").reverse();
     let scan = match token {
-        // It comes from outside: one that was damaged, or is of another store, is refused.
-        Some(token) => Scan::resume(&token.parse::<Token>()?, store)?,
-        None => Scan::new("articles").reverse(),
+        // It comes from outside: one that was damaged, or is of another store or table, is refused.
+        Some(token) => scan.after_token(&token.parse::<Token>()?, store)?,
+        None => scan,
     };
     let mut pairs = scan.pairs(store)?;
     let mut lines = Vec::new();

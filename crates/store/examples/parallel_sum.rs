@@ -1,10 +1,12 @@
 //! An aggregation by several threads over one snapshot: the table is cut by rank into parts of the
-//! same size, wherever its keys lie.
+//! same size, wherever its keys lie. First each thread has a part, whose result is known by its
+//! number; then rayon shares out more of them, in whatever order.
 //!
 //! Run: `cargo run --release --example parallel_sum`
 
 use hedgerow::stream::{Part, Scan, Sink};
 use hedgerow::tree::Store;
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
@@ -40,6 +42,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert!(count.abs_diff(200_000 / threads as u64) <= 1);
         total += sum;
     }
+    let parts = Scan::new("orders").split(&store, 8 * threads)?;
+    let add = |a: (u64, u64), b: (u64, u64)| Ok((a.0 + b.0, a.1 + b.1));
+    let by_rayon = parts.into_par_iter().map(sum).try_reduce(|| (0, 0), add)?;
+    assert_eq!(by_rayon, (200_000, total));
     println!("in all: {total}");
     assert_eq!(total, 200_000 / 100 * (0..100).sum::<u64>());
     Ok(())

@@ -11,7 +11,8 @@ pub(crate) fn crc32c(seed: u64, bytes: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// A running CRC-64/NVME over the pages of one commit.
+/// A running CRC-64/NVME, over the pages of one commit or other bytes.
+#[derive(Clone, Debug)]
 pub(crate) struct Crc64(crc_fast::Digest);
 
 impl Crc64 {

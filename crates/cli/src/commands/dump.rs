@@ -39,6 +39,10 @@ pub(crate) struct Args {
     /// Write printable bytes as they are instead of as hexadecimal digits (mdb only)
     #[arg(short, long)]
     pub(super) print: bool,
+    /// How an Arrow or Parquet file is compressed [default: none, or snappy with --as parquet]
+    #[cfg(feature = "columns")]
+    #[arg(long, value_enum, value_name = "METHOD")]
+    pub(super) compression: Option<columns::Compression>,
     /// Go on after damage, and say how many entries are missing (engine tree)
     #[arg(long)]
     pub(super) skip_damaged: bool,
@@ -88,6 +92,10 @@ impl Args {
         if portable != Portable::Mdb && (self.all || self.print) {
             return Err(Failure::usage("--all and --print are for --as mdb"));
         }
+        #[cfg(feature = "columns")]
+        if self.compression.is_some() && !portable.has_columns() {
+            return Err(Failure::usage("--compression is for --as arrow and --as parquet"));
+        }
         self.layout.check(portable).map_err(Failure::Usage)?;
         Ok(portable)
     }
@@ -101,8 +109,9 @@ impl Args {
             Portable::Jsonl => Writer::Jsonl(jsonl::Writer::new(self.formats)),
             #[cfg(feature = "columns")]
             Portable::Arrow | Portable::Parquet => {
-                let made = columns::Writer::new(portable, &self.table.table.0, self.formats);
-                Writer::Columns(Box::new(made.map_err(Failure::Other)?))
+                let (name, compression) = (&self.table.table.0, self.compression);
+                let made = columns::Writer::new(portable, name, self.formats, compression);
+                Writer::Columns(Box::new(made.map_err(Failure::Usage)?))
             }
         };
         let (progress, out) = (Progress::silent(), Output::to(&self.to, self.force.existing())?);

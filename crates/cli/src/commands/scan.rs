@@ -3,10 +3,10 @@
 use hedgerow::stream::{Scan, Source, Token, Values};
 use hedgerow::tree::{Entry, Snapshot, Store, Table};
 
-use crate::codec::FormatArgs;
+use crate::codec::{FormatArgs, shown};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Array};
-use crate::open::{self, TableArg};
+use crate::open::{self, MAIN, TableArg};
 use crate::output::Output;
 use crate::range::RangeArgs;
 use crate::signals;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 /// A part of a scan, of which the rest can follow.
 fn part(store: &Store, args: &Args, json: bool) -> Result<Exit, Failure> {
     let scan = match &args.resume {
-        Some(token) => Scan::resume(token, store)?,
+        Some(token) => resumed(token, store, args)?,
         None => {
             let txn = store.begin_read()?;
             let table = open::table(&txn, &args.table.table)?;
@@ -80,6 +80,16 @@ fn part(store: &Store, args: &Args, json: bool) -> Result<Exit, Failure> {
         }
     };
     print_part(scan, store, args, json)
+}
+
+/// The rest of the scan of a token, which is one of the table that was named, if one was.
+pub(super) fn resumed<S: Source>(token: &Token, store: &S, args: &Args) -> Result<Scan, Failure> {
+    let named = &args.table.table.0;
+    if named != MAIN.as_bytes() && named != token.table() {
+        let (theirs, named) = (shown(token.table()), shown(named));
+        return Err(Failure::usage(format!("the token is one of table {theirs}, not {named}")));
+    }
+    Ok(Scan::resume(token, store)?)
 }
 
 /// Prints pairs, and says where they end.

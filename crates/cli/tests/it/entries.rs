@@ -236,6 +236,8 @@ fn goes_on(sandbox: &Sandbox) {
     assert_eq!(part(&["--resume", &token]).0, "birch\t3\nbeech\t2\n");
 
     sandbox.run(&["scan", "s", "--resume", &token, "--reverse"]).is(2);
+    let other = sandbox.run(&["scan", "s", "-t", "other", "--resume", &token]);
+    other.is(2).says("the token is one of table main, not other");
     sandbox.run(&["scan", "s", "--resume", "12"]).is(2).says("token is damaged");
     sandbox.ok(&["create", "other"]);
     sandbox.run(&["scan", "other", "--resume", &token]).is(3).says("one of another store");

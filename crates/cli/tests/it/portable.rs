@@ -191,6 +191,29 @@ fn files_of_columns_go_there_and_back() {
 }
 
 #[test]
+fn files_of_columns_are_compressed_as_asked_for() {
+    let sandbox = Sandbox::new();
+    let lines: String = (0..5_000).map(|n| format!("key{n}\t{}\n", "value ".repeat(20))).collect();
+    sandbox.feed(&["load", "s", "--as", "lines"], lines.as_bytes()).is(0);
+    let original = scan(&sandbox, "s", "main");
+    sandbox.ok(&["dump", "s", "plain", "--as", "arrow"]);
+    let plain = std::fs::metadata(sandbox.path("plain")).unwrap().len();
+    for (format, method) in [("arrow", "zstd"), ("arrow", "lz4"), ("parquet", "zstd")] {
+        let file = format!("{format} {method}");
+        sandbox.ok(&["dump", "s", &file, "--as", format, "--compression", method]);
+        assert!(std::fs::metadata(sandbox.path(&file)).unwrap().len() < plain / 3, "{file}");
+        let store = format!("{file} back");
+        sandbox.ok(&["load", &store, &file, "--as", format]);
+        assert_eq!(scan(&sandbox, &store, "main"), original);
+    }
+    let wrong = sandbox.run(&["dump", "s", "x", "--as", "arrow", "--compression", "snappy"]);
+    wrong.is(2).says("cannot be compressed with snappy");
+    let wrong = sandbox.run(&["dump", "s", "x", "--as", "csv", "--compression", "zstd"]);
+    wrong.is(2).says("--as arrow and --as parquet");
+    assert!(!sandbox.path("x").exists());
+}
+
+#[test]
 fn columns_hold_duplicates_and_numbers() {
     let sandbox = Sandbox::new();
     let lines = "1\t1.5\n1\t2.5\n2\t-1.0\n18446744073709551615\t0.0\n";

@@ -20,6 +20,10 @@ impl Source for Db {
         Db::newest_commit(self)
     }
 
+    fn is_holding(&self, _: &Self::Snapshot, _: u64) -> Result<Option<(bool, u32)>> {
+        Ok(None)
+    }
+
     fn store_id(&self) -> Result<[u8; 16]> {
         self.id()
     }
@@ -58,6 +62,10 @@ impl Source for Arc<Reader> {
 
     fn newest_commit(&self) -> u64 {
         Reader::newest_commit(self)
+    }
+
+    fn is_holding(&self, _: &Self::Snapshot, _: u64) -> Result<Option<(bool, u32)>> {
+        Ok(None)
     }
 
     fn store_id(&self) -> Result<[u8; 16]> {

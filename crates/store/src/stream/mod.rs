@@ -39,6 +39,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod batch;
 mod follow;
 mod followed;
@@ -48,10 +50,12 @@ mod join;
 mod lsm;
 mod pairs;
 mod park;
+mod sample;
 mod scan;
 mod sink;
 mod source;
 mod standby;
+mod sum;
 mod task;
 mod token;
 mod transfer;
@@ -68,10 +72,12 @@ pub use held::{Pair, Run, Value};
 pub use join::{Input, Join, Joined, Kind};
 pub use lsm::LsmWalk;
 pub use pairs::{Event, Pairs};
+pub use sample::Sample;
 pub use scan::{Part, Position, Renewal, Scan, Values, Walker};
 pub use sink::{Cut, Mode, OnReject, Rejected, Sink, SinkReport, Target};
 pub use source::{Item, Snapshot, Source, Walk};
 pub use standby::{Replica, Standby};
+pub use sum::PairSum;
 pub use task::{Ack, AsyncSink, BatchPair, BatchStream, PairStream};
 pub use token::Token;
 pub use transfer::transfer;

@@ -1,15 +1,15 @@
 //! Owned streams: pairs that keep their snapshot alive, renewal, and going on by position.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::held::{Held, Pair, Run};
 use super::park;
 use super::scan::{Ends, Scan};
 use super::source::{Snapshot, Source};
 use super::token::Token;
-use crate::Result;
 use crate::tree::Bytes;
+use crate::{Error, Result};
 
 /// What a stream comes to: see [`Pairs::event`].
 #[derive(Debug)]
@@ -48,15 +48,37 @@ pub(super) struct Core<S: Source> {
     /// told.
     commit: u64,
     before: Option<u64>,
-    /// When the snapshot was taken, and what was given from it.
-    since: Instant,
+    /// What was given from the snapshot, and from where on the limits of the renewal count.
     given: Given,
+    span: Span,
     /// When it was last asked for a pair, if that matters.
     used: Instant,
     is_over: bool,
-    /// Whether the snapshot is ever exchanged by itself.
-    renews: bool,
+    /// After this many pairs of the snapshot it is looked whether it is to be exchanged.
+    look_from: u64,
+    look: Look,
 }
+
+/// From where on the limits of a renewal count: when the snapshot was taken, or was found to be the
+/// newest one still, and what had been given then.
+#[derive(Clone, Copy)]
+struct Span {
+    since: Instant,
+    given: Given,
+}
+
+/// When it was last looked how many pages the snapshot holds.
+#[derive(Clone, Copy, Default)]
+struct Look {
+    /// The newest commit then.
+    commit: u64,
+    /// Before this moment it is not looked again.
+    next: Option<Instant>,
+}
+
+/// Before another look a stream goes on for this long for each piece of space that the last one
+/// looked at. Such a piece takes about a tenth of that.
+const LOOK_TIME: Duration = Duration::from_nanos(100);
 
 /// How much was given.
 #[derive(Clone, Copy, Default)]
@@ -86,20 +108,28 @@ impl<S: Source> Pairs<S> {
             None => Arc::new(source.begin()?),
         };
         let (commit, ends) = (snapshot.commit(), scan.ends());
-        let held = Some(Held::new(snapshot, &scan, &ends)?);
+        let held = Held::new(snapshot, &scan, &ends)?;
+        if let Some(pages) = scan.renewal.pages_max()
+            && source.is_holding(held.snapshot(), pages)?.is_none()
+        {
+            let reason = "the lsm engine does not know how many pages a snapshot holds; its \
+                          streams can be renewed by commits";
+            return Err(Error::argument(reason));
+        }
         let (park, since) = (scan.park, Instant::now());
         let core = Core {
             source,
-            renews: !scan.renewal.is_never(),
+            look_from: scan.renewal.pairs_to_look(),
             scan,
-            held,
+            held: Some(held),
             ends,
             commit,
             before: None,
-            since,
             given: Given::default(),
+            span: Span { since, given: Given::default() },
             used: since,
             is_over: false,
+            look: Look::default(),
         };
         let own = match park {
             None => Own::Alone(Box::new(core)),
@@ -228,7 +258,8 @@ impl<S: Source> Core<S> {
     /// Has a snapshot, and one that is not too old.
     #[inline]
     fn prepare(&mut self) -> Result<()> {
-        let is_usual = self.held.is_some() && !self.is_over && !self.renews;
+        let is_early = self.given.pairs < self.look_from;
+        let is_usual = self.held.is_some() && !self.is_over && is_early;
         if is_usual { Ok(()) } else { self.prepare_slowly() }
     }
 
@@ -238,8 +269,15 @@ impl<S: Source> Core<S> {
             // Nothing follows, so nothing is held.
             return if self.held.is_some() { self.let_go() } else { Ok(()) };
         }
-        if self.held.is_some() && !self.is_due() {
-            return Ok(());
+        if self.held.is_some() {
+            if !self.is_due()? {
+                return Ok(());
+            }
+            if self.source.newest_commit() == self.commit {
+                // It is the newest one, and holds nothing that would be free without it.
+                self.begin_span();
+                return Ok(());
+            }
         }
         self.is_over = true;
         self.let_go()?;
@@ -248,19 +286,50 @@ impl<S: Source> Core<S> {
         if commit != self.commit && self.before.is_none() {
             self.before = Some(self.commit);
         }
-        (self.commit, self.since) = (commit, Instant::now());
+        self.commit = commit;
+        self.begin_span();
         self.held = Some(Held::new(snapshot, &self.scan, &self.ends)?);
         self.is_over = false;
         Ok(())
     }
 
-    fn is_due(&self) -> bool {
-        if !self.renews || self.given.pairs == 0 {
-            return false;
+    /// The limits of the renewal count from here on.
+    fn begin_span(&mut self) {
+        self.span = Span { since: Instant::now(), given: self.given };
+        self.look_from = self.given.pairs.saturating_add(self.scan.renewal.pairs_to_look());
+    }
+
+    fn is_due(&mut self) -> Result<bool> {
+        if self.given.pairs < self.look_from {
+            return Ok(false);
         }
         let commits = || self.source.newest_commit().saturating_sub(self.commit);
-        let renewal = &self.scan.renewal;
-        renewal.is_due((self.given.pairs, self.given.bytes), || self.since.elapsed(), commits)
+        let (renewal, span) = (&self.scan.renewal, &self.span);
+        let given = (self.given.pairs - span.given.pairs, self.given.bytes - span.given.bytes);
+        if renewal.is_due(given, || span.since.elapsed(), commits) {
+            return Ok(true);
+        }
+        match renewal.pages_max() {
+            Some(pages) => self.holds(pages),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the snapshot holds this many pages; false also if it is too early to look.
+    fn holds(&mut self, pages: u64) -> Result<bool> {
+        let newest = self.source.newest_commit();
+        let Some(held) = &self.held else { return Ok(false) };
+        // Without another commit it holds what it held.
+        if newest == self.commit || newest == self.look.commit {
+            return Ok(false);
+        }
+        let begin = Instant::now();
+        if self.look.next.is_some_and(|next| begin < next) {
+            return Ok(false);
+        }
+        let (holds, looks) = self.source.is_holding(held.snapshot(), pages)?.unwrap_or_default();
+        self.look = Look { commit: newest, next: Some(begin + LOOK_TIME * looks) };
+        Ok(holds)
     }
 
     /// The next pair from an end of the stream.
@@ -377,3 +446,7 @@ impl<S: Source> DoubleEndedIterator for Pairs<S> {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "pairs/tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::batch::Batches;
 use super::groups::Groups;
 use super::pairs::Pairs;
+use super::sample::{Sample, places};
 use super::source::{Snapshot, Source};
 use super::task::BatchStream;
 use super::token::Token;
@@ -28,20 +29,34 @@ pub enum Values {
 /// When a stream exchanges its snapshot for the newest one; without any limit, never: then it sees
 /// one moment from its beginning to its end.
 ///
-/// A snapshot is exchanged between two pairs, as soon as one of the limits is reached. What it sees
-/// then is another moment: [`Pairs::event`] tells where, and between which commits.
+/// | a stream that is | asks for |
+/// |---|---|
+/// | consistent | [`Renewal::never`] |
+/// | fresh | [`Renewal::fresh`] |
+/// | consistent until it lags | [`Renewal::commits`], [`Renewal::pages`] |
+/// | consistent for a while | [`Renewal::pairs`], [`Renewal::bytes`], [`Renewal::time`] |
+///
+/// A snapshot is exchanged between two pairs, as soon as one of the limits is reached, if there is
+/// a newer commit then; if there is none, the limits count from there on. What it sees then is
+/// another moment: [`Pairs::event`] tells where, and between which commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renewal {
     pairs: Option<u64>,
     bytes: Option<u64>,
     time: Option<Duration>,
     commits: Option<u64>,
+    pages: Option<u64>,
 }
 
 impl Renewal {
     /// Never.
     pub fn never() -> Self {
         Self::default()
+    }
+
+    /// Before the next pair, whenever there is a newer commit.
+    pub fn fresh() -> Self {
+        Self::never().commits(1)
     }
 
     /// After this number of pairs, at least one.
@@ -69,7 +84,53 @@ impl Renewal {
         self
     }
 
-    /// Whether one of the limits is reached. What costs a call is asked for only if it matters.
+    /// Once the snapshot keeps this number of pages, at least one, from being used again: those
+    /// that it uses and the newest commit does not ([`ReadTxn::held_pages`]). So a stream holds no
+    /// more of the file than this, and what one commit frees, however slowly it is read; beside a
+    /// store that is not written to it is consistent from its beginning to its end. Pairs that the
+    /// caller keeps hold theirs nevertheless.
+    ///
+    /// The stream looks after each commit, before the next pair. Mostly the look is at a number
+    /// that the newest commit tells; what the snapshot holds is only counted when all that is held
+    /// in the store, by whomever, is as much, and at most a tenth of the time is spent on that.
+    ///
+    /// Only the tree engine knows this: a stream of the lsm engine that asks for it is an
+    /// [`Error::Argument`](crate::Error::Argument). A snapshot holds no files there.
+    ///
+    /// [`ReadTxn::held_pages`]: crate::tree::ReadTxn::held_pages
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// use hedgerow::stream::{Event, Renewal, Scan, Sink};
+    ///
+    /// let fill = |byte: u8| -> hedgerow::Result<()> {
+    ///     let mut sink = Sink::new(&store, "t")?;
+    ///     for key in 0..100_u32 {
+    ///         sink.put(&key.to_be_bytes(), &[byte; 1_000])?;
+    ///     }
+    ///     sink.finish().map(drop)
+    /// };
+    /// fill(1)?;
+    /// let mut pairs = Scan::new("t").renewal(Renewal::never().pages(10)).pairs(&store)?;
+    /// assert_eq!(pairs.next().unwrap()?.value(), [1; 1_000]);
+    /// fill(2)?; // about 25 pages are free but for this stream
+    /// assert!(matches!(pairs.event()?, Some(Event::Renewed { .. })));
+    /// assert_eq!(pairs.next().unwrap()?.value(), [2; 1_000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pages(mut self, pages: u64) -> Self {
+        self.pages = Some(pages.max(1));
+        self
+    }
+
+    /// The number of pages that a snapshot may hold.
+    pub(super) fn pages_max(&self) -> Option<u64> {
+        self.pages
+    }
+
+    /// Whether one of the other limits is reached. What costs a call is asked for only if it
+    /// matters.
     pub(super) fn is_due(
         &self,
         (pairs, bytes): (u64, u64),
@@ -82,9 +143,15 @@ impl Renewal {
             || self.commits.is_some_and(|most| commits() >= most)
     }
 
-    /// Whether there is no limit.
-    pub(super) fn is_never(&self) -> bool {
-        *self == Self::default()
+    /// After how many pairs it is to be looked whether one of the limits is reached.
+    pub(super) fn pairs_to_look(&self) -> u64 {
+        match *self {
+            // Others may be reached at any time, but not before there was a pair.
+            Self { bytes: None, time: None, commits: None, pages: None, pairs } => {
+                pairs.unwrap_or(u64::MAX)
+            }
+            _ => 1,
+        }
     }
 }
 
@@ -235,6 +302,75 @@ impl Scan {
     pub fn resume<S: Source>(token: &Token, source: &S) -> Result<Self> {
         token.check(source)?;
         Ok(token.scan())
+    }
+
+    /// This scan from the place of a token on, if the token is one of a stream that read the same:
+    /// for tokens that come from elsewhere, with which nobody shall read another table, or outside
+    /// of the range. Limit, renewal and parking are those of this scan; nothing is skipped.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// # let mut sink = hedgerow::stream::Sink::new(&store, "n")?;
+    /// # for n in 0..9_u8 { sink.put(&[n], &[])?; }
+    /// # sink.finish()?;
+    /// use hedgerow::stream::Scan;
+    ///
+    /// let page = || Scan::new("n").range(&[2][..]..).limit(3);
+    /// let mut first = page().pairs(&store)?;
+    /// assert_eq!(first.by_ref().count(), 3);
+    /// let token = first.token()?;
+    /// let mut second = page().after_token(&token, &store)?.pairs(&store)?;
+    /// assert_eq!(second.next().unwrap()?.key(), [5]);
+    /// assert!(Scan::new("secrets").after_token(&token, &store).is_err());
+    /// assert!(Scan::new("n").after_token(&token, &store).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::Error::Argument) if the token is one of another store, table,
+    /// range of keys, direction or kind of values.
+    pub fn after_token<S: Source>(self, token: &Token, source: &S) -> Result<Self> {
+        token.check(source)?;
+        let theirs = token.scan();
+        let is_same = (&self.table, &self.keys) == (&theirs.table, &theirs.keys)
+            && (self.is_reverse, self.keys_only) == (theirs.is_reverse, theirs.keys_only)
+            && self.values == theirs.values;
+        if !is_same {
+            let reason = "the token is one of a stream that read something else";
+            return Err(crate::Error::argument(reason));
+        }
+        Ok(Self { skip: theirs.skip, after: theirs.after, until: theirs.until, ..self })
+    }
+
+    /// At most `n` pairs of one snapshot, drawn at random without repetition, in the order of the
+    /// stream; the same seed draws the same places. The tree engine goes to each of them by its
+    /// rank. Every `n`-th pair is had by [`Iterator::step_by`], which walks no others either.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = hedgerow::tree::Store::create(folder.path().join("store"))?;
+    /// # let mut sink = hedgerow::stream::Sink::new(&store, "n")?;
+    /// # for n in 0..100_u8 { sink.put(&[n], &[])?; }
+    /// # sink.finish()?;
+    /// use hedgerow::stream::Scan;
+    ///
+    /// let pairs: Vec<_> = Scan::new("n").sample(&store, 5, 1)?.collect::<Result<_, _>>()?;
+    /// assert!(pairs.len() == 5 && pairs.is_sorted_by(|a, b| a.key() < b.key()));
+    /// let every_tenth = Scan::new("n").pairs(&store)?.step_by(10).count();
+    /// assert_eq!(every_tenth, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Scan::split`].
+    pub fn sample<S: Source>(&self, source: &S, n: u64, seed: u64) -> Result<Sample<S>> {
+        let scan = Self { renewal: Renewal::never(), park: None, ..self.clone() };
+        let pairs = scan.pairs(source)?;
+        let Some(all) = pairs.remaining() else {
+            return Err(crate::Error::argument("only a store that counts can draw what it reads"));
+        };
+        Ok(Sample::new(pairs, places(all, n, seed)))
     }
 
     /// The pairs of a transaction or snapshot: borrowed from it, without a copy.

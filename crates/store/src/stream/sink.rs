@@ -147,13 +147,19 @@ mod sealed {
         type Txn: Send;
         /// Begins one, on a table that is made if it is not there.
         fn begin_txn(&self, table: &[u8], mode: &Mode) -> Result<Self::Txn>;
-        /// Stores a pair, or shows that it is rejected; whether it was stored.
+        /// Stores a pair, or shows that it is rejected; whether it was stored. `before` is the key
+        /// of the last pair that was stored in the transaction, or empty.
         fn put(
             txn: &mut Self::Txn,
             mode: &mut Mode,
+            before: &[u8],
             pair: (&[u8], &[u8]),
             rejected: &mut dyn FnMut(Rejected<'_>) -> Result<()>,
         ) -> Result<bool>;
+        /// The value of a pair of the transaction, if it can be asked for later, by its key.
+        fn value_of(txn: &Self::Txn, mode: &Mode, key: &[u8]) -> Result<Option<Vec<u8>>>;
+        /// Whether that is so.
+        fn tells_values(txn: &Self::Txn, mode: &Mode) -> bool;
         /// Commits.
         fn commit(&self, txn: Self::Txn, durability: Durability) -> Result<()>;
     }
@@ -177,7 +183,6 @@ pub struct TreeTxn {
 /// Whether pairs come in order, so that they can be appended.
 #[derive(Default)]
 struct Run {
-    last: Vec<u8>,
     /// How many keys have come in ascending order.
     len: u32,
     /// Appending failed in this transaction: something comes after.
@@ -189,20 +194,18 @@ const RUN: u32 = 8;
 
 impl Run {
     /// Whether the pair is worth an attempt to append it.
-    fn takes(&mut self, key: &[u8]) -> bool {
+    fn takes(&mut self, before: &[u8], key: &[u8]) -> bool {
         if self.is_barred {
             return false;
         }
-        self.len = if key > self.last.as_slice() { self.len + 1 } else { 0 };
-        self.last.clear();
-        self.last.extend_from_slice(key);
+        self.len = if key > before { self.len.saturating_add(1) } else { 0 };
         self.len >= RUN
     }
 }
 
 impl TreeTxn {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.run.takes(key) {
+    fn put(&mut self, before: &[u8], key: &[u8], value: &[u8]) -> Result<()> {
+        if self.run.takes(before, key) {
             match self.txn.append(self.table, key, value) {
                 Err(Error::NotLast) => self.run.is_barred = true,
                 done => return done,
@@ -241,12 +244,13 @@ impl sealed::Sealed for Store {
     fn put(
         own: &mut TreeTxn,
         mode: &mut Mode,
+        before: &[u8],
         (key, value): (&[u8], &[u8]),
         rejected: &mut dyn FnMut(Rejected<'_>) -> Result<()>,
     ) -> Result<bool> {
         let table = own.table;
         match mode {
-            Mode::Put => own.put(key, value)?,
+            Mode::Put => own.put(before, key, value)?,
             Mode::New => {
                 if let Some(old) = own.put_new(key, value)? {
                     rejected(Rejected { key, value, old: Some(&old) })?;
@@ -279,6 +283,18 @@ impl sealed::Sealed for Store {
         Ok(true)
     }
 
+    fn value_of(own: &TreeTxn, mode: &Mode, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if !Self::tells_values(own, mode) {
+            return Ok(None);
+        }
+        Ok(own.txn.get(own.table, key)?.map(|value| value.to_vec()))
+    }
+
+    fn tells_values(own: &TreeTxn, mode: &Mode) -> bool {
+        // What a merge stores is not the pair that was put.
+        !own.has_duplicates && !matches!(mode, Mode::Merge(_))
+    }
+
     fn commit(&self, own: TreeTxn, durability: Durability) -> Result<()> {
         own.txn.commit_with(durability)
     }
@@ -304,8 +320,8 @@ impl sealed::Sealed for Db {
     fn begin_txn(&self, table: &[u8], mode: &Mode) -> Result<LsmTxn> {
         let keyspace = self.keyspace(table, Default::default())?;
         let writes = match mode {
-            Mode::Put | Mode::Append => Writes::Blind(Batch::new()),
-            Mode::New | Mode::Replace | Mode::Merge(_) => {
+            Mode::Put => Writes::Blind(Batch::new()),
+            Mode::New | Mode::Replace | Mode::Append | Mode::Merge(_) => {
                 Writes::Seeing(Box::new(self.transaction()))
             }
         };
@@ -322,6 +338,7 @@ impl sealed::Sealed for Db {
     fn put(
         own: &mut LsmTxn,
         mode: &mut Mode,
+        _: &[u8],
         (key, value): (&[u8], &[u8]),
         rejected: &mut dyn FnMut(Rejected<'_>) -> Result<()>,
     ) -> Result<bool> {
@@ -329,17 +346,20 @@ impl sealed::Sealed for Db {
         let txn = match writes {
             Writes::Seeing(txn) => txn,
             Writes::Blind(batch) => {
-                if matches!(mode, Mode::Append) {
-                    if last.as_deref().is_some_and(|last| key <= last) {
-                        rejected(Rejected { key, value, old: None })?;
-                        return Ok(false);
-                    }
-                    *last = Some(key.to_vec());
-                }
                 batch.put(keyspace, key, value)?;
                 return Ok(true);
             }
         };
+        if matches!(mode, Mode::Append) {
+            if last.as_deref().is_some_and(|last| key <= last) {
+                let old = txn.get(keyspace, key)?;
+                rejected(Rejected { key, value, old: old.as_deref() })?;
+                return Ok(false);
+            }
+            *last = Some(key.to_vec());
+            txn.put(keyspace, key, value)?;
+            return Ok(true);
+        }
         let old = txn.get(keyspace, key)?;
         let is_rejected = match mode {
             Mode::New => old.is_some(),
@@ -358,6 +378,14 @@ impl sealed::Sealed for Db {
             _ => txn.put(keyspace, key, value)?,
         }
         Ok(true)
+    }
+
+    fn value_of(_: &LsmTxn, _: &Mode, _: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn tells_values(_: &LsmTxn, _: &Mode) -> bool {
+        false
     }
 
     fn commit(&self, own: LsmTxn, durability: Durability) -> Result<()> {
@@ -559,15 +587,18 @@ impl<T: Target> Sink<T> {
             }
             Ok(())
         };
-        let stored = T::put(&mut open.txn, &mut self.mode, (key, value), &mut rejected)?;
+        let (mode, before) = (&mut self.mode, &open.last.key);
+        let stored = T::put(&mut open.txn, mode, before, (key, value), &mut rejected)?;
         if stored {
             open.pairs += 1;
             open.bytes += (key.len() + value.len()) as u64;
             open.last.key.clear();
             open.last.key.extend_from_slice(key);
-            let last = open.last.value.get_or_insert_default();
-            last.clear();
-            last.extend_from_slice(value);
+            if !T::tells_values(&open.txn, &self.mode) {
+                let last = open.last.value.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(value);
+            }
         } else {
             self.report.rejected += 1;
         }
@@ -587,8 +618,15 @@ impl<T: Target> Sink<T> {
     /// # Errors
     /// Those of the engine's commit; the sink takes nothing more then.
     pub fn commit(&mut self) -> Result<()> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        let committed = self.target.commit(open.txn, self.durability);
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let value = match open.pairs {
+            0 => Ok(None),
+            _ => T::value_of(&open.txn, &self.mode, &open.last.key),
+        };
+        let committed = value.and_then(|value| {
+            open.last.value = open.last.value.take().or(value);
+            self.target.commit(open.txn, self.durability)
+        });
         committed.inspect_err(|_| self.is_over = true)?;
         self.report.commits += 1;
         if open.pairs > 0 {

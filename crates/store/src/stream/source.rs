@@ -29,6 +29,11 @@ pub trait Source: sealed::Sealed + Clone + Send + Sync + 'static {
     /// The number of the newest commit.
     fn newest_commit(&self) -> u64;
 
+    /// Whether a snapshot keeps at least this many pages that the newest commit does not use, and
+    /// at how many pieces of space it took a look to tell; `None` where the engine cannot.
+    #[doc(hidden)]
+    fn is_holding(&self, snapshot: &Self::Snapshot, pages: u64) -> Result<Option<(bool, u32)>>;
+
     /// What no other store has, for its whole life.
     ///
     /// # Errors

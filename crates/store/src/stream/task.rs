@@ -6,6 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use super::batch::{Batch, Batches};
 use super::sink::{Sink, SinkReport, Target};
@@ -13,7 +14,12 @@ use super::source::Source;
 use crate::{Error, Result};
 
 /// This many batches are read ahead.
-const AHEAD: usize = 2;
+const AHEAD: usize = 4;
+/// When so few of them are left, the thread goes on.
+const AHEAD_LOW: usize = 1;
+/// A consumer that waits is woken when all of them are there, since waking it costs about as much
+/// as reading some hundred pairs; but at once if reading takes longer than this.
+const SLOW: Duration = Duration::from_micros(100);
 
 /// What a thread and the tasks that use it share: a queue, and who waits for it.
 struct Queue<T> {
@@ -23,6 +29,8 @@ struct Queue<T> {
 
 struct State<T> {
     items: VecDeque<T>,
+    /// Whether the thread waits for a change.
+    is_waited: bool,
     /// The side that puts items has ended, or the one that takes them.
     is_ended: bool,
     is_dropped: bool,
@@ -32,7 +40,7 @@ struct State<T> {
 impl<T> Queue<T> {
     fn new() -> Arc<Self> {
         let (items, wakers) = (VecDeque::new(), Vec::new());
-        let state = State { items, is_ended: false, is_dropped: false, wakers };
+        let state = State { items, is_waited: false, is_ended: false, is_dropped: false, wakers };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -40,15 +48,21 @@ impl<T> Queue<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'q>(&'q self, state: MutexGuard<'q, State<T>>) -> MutexGuard<'q, State<T>> {
+    /// The thread waits for a change.
+    fn wait<'q>(&'q self, mut state: MutexGuard<'q, State<T>>) -> MutexGuard<'q, State<T>> {
+        state.is_waited = true;
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets go of the lock, and wakes everything that waits for a change.
     fn tell(&self, mut state: MutexGuard<'_, State<T>>) {
         let wakers = std::mem::take(&mut state.wakers);
+        // Without a need it is not called: it asks the system.
+        let is_waited = std::mem::take(&mut state.is_waited);
         drop(state);
-        self.changed.notify_all();
+        if is_waited {
+            self.changed.notify_all();
+        }
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -61,9 +75,10 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 /// The pairs of a store in batches, for any executor; made by
 /// [`Scan::stream`](super::Scan::stream).
 ///
-/// A thread reads at most two batches ahead, and waits for the consumer then. The store's snapshot
-/// is let go when the stream is dropped; a consumer that may be slow sets a [time after which it is
-/// parked](super::Scan::park_after).
+/// A thread reads at most four batches ahead, and waits for the consumer then. A consumer that
+/// waits is woken with the first batch, and then by fours where reading them is quick. The store's
+/// snapshot is let go when the stream is dropped; a consumer that may be slow sets a [time after
+/// which it is parked](super::Scan::park_after).
 ///
 /// With the feature `futures` it is a `futures_core::Stream`.
 pub struct BatchStream {
@@ -94,16 +109,19 @@ impl BatchStream {
         let (own, spare) = (Arc::clone(&queue), Arc::<Spare>::default());
         let used = Arc::clone(&spare);
         start("hedgerow-stream", move || {
-            let mut reader = Some(batches);
+            let (mut reader, mut is_first) = (Some(batches), true);
             while let Some(batches) = &mut reader {
                 let mut state = own.lock();
-                while state.items.len() >= AHEAD && !state.is_dropped {
-                    state = own.wait(state);
+                if state.items.len() >= AHEAD {
+                    while state.items.len() > AHEAD_LOW && !state.is_dropped {
+                        state = own.wait(state);
+                    }
                 }
                 if state.is_dropped {
                     return;
                 }
                 drop(state);
+                let begin = Instant::now();
                 let mut batch = used.lock().pop().unwrap_or_default();
                 let batch =
                     batches.fill(&mut batch).map(|is_more| is_more.then_some(batch)).transpose();
@@ -112,10 +130,13 @@ impl BatchStream {
                     // When the consumer sees the end, nothing is held any more.
                     reader = None;
                 }
+                let is_slow = std::mem::take(&mut is_first) || begin.elapsed() > SLOW;
                 let mut state = own.lock();
                 state.is_ended = is_ended;
                 state.items.extend(batch);
-                own.tell(state);
+                if is_ended || is_slow || state.items.len() >= AHEAD {
+                    own.tell(state);
+                }
             }
         })?;
         Ok(Self { queue, spare })
@@ -125,7 +146,9 @@ impl BatchStream {
     pub fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Batch>>> {
         let mut state = self.queue.lock();
         if let Some(batch) = state.items.pop_front() {
-            self.queue.tell(state);
+            if state.items.len() <= AHEAD_LOW {
+                self.queue.tell(state);
+            }
             return Poll::Ready(Some(batch));
         }
         if state.is_ended {

@@ -365,8 +365,16 @@ fn modes<T: Target + Source>(make: impl Fn() -> T) {
     assert_eq!(found, [new(2), pair(4, &[4, 4])]);
     assert_eq!(*seen.lock().unwrap(), [(vec![1], None), (vec![3], None), (vec![5], None)]);
 
-    let (report, found) = sunk(&make(), Mode::Append, OnReject::Ignore);
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = seen.clone();
+    let call = OnReject::Call(Box::new(move |rejected| {
+        told.lock().unwrap().push(rejected.old.map(<[u8]>::to_vec));
+        Ok(true)
+    }));
+    let (report, found) = sunk(&make(), Mode::Append, call);
     assert_eq!((report.pairs, report.rejected), (1, 3));
+    assert_eq!(*seen.lock().unwrap(), [None, Some(vec![2, 2]), None]);
+    assert_eq!(report.last, Some(Position { key: vec![5], value: Some(b"new".to_vec()) }));
     assert_eq!(found, [pair(2, &[2, 2]), pair(4, &[4, 4]), new(5)]);
 
     let (report, found) = sunk(&make(), Mode::New, OnReject::Stop);

@@ -18,6 +18,11 @@ impl Source for Store {
         Store::newest_commit(self)
     }
 
+    fn is_holding(&self, snapshot: &ReadTxn, pages: u64) -> Result<Option<(bool, u32)>> {
+        let (held, looks) = snapshot.held_up_to(pages)?;
+        Ok(Some((held >= pages, looks)))
+    }
+
     fn store_id(&self) -> Result<[u8; 16]> {
         Ok(self.id())
     }

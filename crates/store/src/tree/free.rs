@@ -42,7 +42,7 @@ use crate::canary::{Bug, is_planted};
 use crate::{Error, Result};
 use freed::{join_freed, sort_freed};
 use pending::{PENDING_RUNS, Pending, Released};
-pub(crate) use pending::{pending_entry, pending_runs};
+pub(crate) use pending::{pending_entry, pending_key, pending_runs};
 use pins::Pins;
 pub(crate) use pins::{PINS_MAX, Pinned, pins_of};
 use plan::{choose_runs, lowest_runs, numbering_runs, spare_runs};

@@ -64,6 +64,7 @@ pub use report::{
     CheckReport, CompactReport, CopyOptions, Holders, LevelShape, LogReport, Loss, Pin, Reader,
     SalvageReport, StoreStat, TableShape, TableStat,
 };
+pub(crate) use snapshot::split_mix;
 pub use snapshot::{Snapshot, ValueReader};
 pub use state::Savepoint;
 pub use store::{Interrupt, Store};

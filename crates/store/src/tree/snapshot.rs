@@ -333,7 +333,7 @@ fn part(total: u64, i: u64, n: u64) -> u64 {
 }
 
 /// The next number of the SplitMix64 sequence (Steele, Lea, Flood 2014).
-fn split_mix(state: &mut u64) -> u64 {
+pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
     z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

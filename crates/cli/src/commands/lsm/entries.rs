@@ -124,7 +124,7 @@ fn part(args: &scan::Args, json: bool) -> Result<Exit, Failure> {
     }
     let db = Arc::new(read(&args.table.store)?);
     let scan = match &args.resume {
-        Some(token) => Scan::resume(token, &db)?,
+        Some(token) => scan::resumed(token, &db, args)?,
         None => {
             let name = &args.table.table;
             keyspace(&db, name)?;

@@ -1,18 +1,21 @@
-//! Arrow and Parquet files of two columns, key and value. What is in the columns, `column` knows;
-//! the files are read and written by the crates of these formats.
+//! Arrow and Parquet files of two columns, key and value. What is in the columns, the library
+//! knows ([`hedgerow::stream::arrow`]); the files are read and written by the crates of these
+//! formats.
 //!
-//! A file that `dump` wrote says how many entries it has, and their checksum: the CRC-64 over the
-//! length of each key, the key, the length of the value and the value, as the store holds them.
-//! Whoever changes the file and keeps what it says of itself is told so at loading.
+//! A file that `dump` wrote says how many entries it has, and their checksum ([`PairSum`]). Whoever
+//! changes the file and keeps what it says of itself is told so at loading.
 
-mod column;
 mod read;
 mod write;
+
+use clap::ValueEnum;
+use hedgerow::stream::PairSum;
+use hedgerow::stream::arrow::{Form, TextForm};
 
 pub(crate) use read::{Input, Reader};
 pub(crate) use write::Writer;
 
-use crc_fast::{CrcAlgorithm, Digest};
+use crate::codec::Format;
 
 /// What a file says of itself.
 const ENTRIES: &str = "hedgerow.entries";
@@ -21,28 +24,49 @@ const TABLE: &str = "hedgerow.table";
 /// What a Parquet file says about its writer.
 const CREATED_BY: &str = concat!("hedgerow ", env!("CARGO_PKG_VERSION"));
 
-/// How many entries went through, and their checksum.
-struct Sum {
-    entries: u64,
-    digest: Digest,
+/// How files of columns are compressed. Whatever it is, they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compression {
+    /// Not at all.
+    None,
+    /// Snappy (parquet only).
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard.
+    #[cfg(feature = "zstd")]
+    Zstd,
 }
 
-impl Sum {
-    fn new() -> Self {
-        Self { entries: 0, digest: Digest::new(CrcAlgorithm::Crc64Nvme) }
-    }
+/// What a file says of what went through: the entries, and their checksum.
+fn said(sum: &PairSum) -> (String, String) {
+    (sum.pairs().to_string(), format!("{:016x}", sum.checksum()))
+}
 
-    fn add(&mut self, key: &[u8], value: &[u8]) {
-        self.entries += 1;
-        for part in [key, value] {
-            self.digest.update(&(part.len() as u64).to_le_bytes());
-            self.digest.update(part);
-        }
+/// What stands in a column of a format.
+fn form(format: Format) -> Form {
+    /// Text as a format writes it.
+    macro_rules! text {
+        ($format:expr) => {
+            Form::Text(TextForm {
+                write: |bytes| $format.encode(bytes),
+                read: |text, out| $format.decode_to(text.as_bytes(), out),
+            })
+        };
     }
-
-    /// As a file says it: the entries, and the checksum.
-    fn said(&self) -> (String, String) {
-        (self.entries.to_string(), format!("{:016x}", self.digest.finalize()))
+    match format {
+        Format::Raw => Form::Bytes,
+        Format::Utf8 => Form::Utf8,
+        Format::Text => text!(Format::Text),
+        Format::Hex => text!(Format::Hex),
+        Format::Base64 => text!(Format::Base64),
+        Format::U32 => Form::U32,
+        Format::U64 => Form::U64,
+        Format::I32 => Form::I32,
+        Format::I64 => Form::I64,
+        Format::F64 => Form::F64,
+        Format::Native32 => Form::NativeU32,
+        Format::Native64 => Form::NativeU64,
     }
 }
 

@@ -23,7 +23,8 @@ fn formats(arguments: &[&str]) -> FormatArgs {
 }
 
 fn written(portable: Portable, arguments: &[&str], entries: &[Pair]) -> Result<Vec<u8>, String> {
-    let (mut writer, mut out) = (Writer::new(portable, b"t\xff", formats(arguments))?, Vec::new());
+    let (mut writer, mut out) =
+        (Writer::new(portable, b"t\xff", formats(arguments), None)?, Vec::new());
     for (key, value) in entries {
         writer.entry(key, value, &mut out)?;
     }
@@ -69,6 +70,39 @@ fn what_goes_in_comes_out() {
         let long = vec![(vec![1; 100], vec![2; 9 << 20]), (vec![3], vec![])];
         let file = written(portable, &[], &long).unwrap();
         assert!(read(portable, &[], &file).unwrap() == long);
+    }
+}
+
+#[test]
+fn compressed_files_are_read_and_are_shorter() {
+    let entries: Vec<Pair> =
+        (0..2_000_u32).map(|n| (n.to_be_bytes().to_vec(), vec![b'x'; 100])).collect();
+    let file = |portable, compression| {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(portable, b"t", formats(&[]), compression)?;
+        for (key, value) in &entries {
+            writer.entry(key, value, &mut out)?;
+        }
+        writer.finish(&mut out).map(|()| out)
+    };
+    for portable in FORMATS {
+        let plain = file(portable, Some(Compression::None)).unwrap();
+        assert_eq!(read(portable, &[], &plain).unwrap(), entries);
+        for &compression in Compression::value_variants() {
+            match file(portable, Some(compression)) {
+                Ok(file) => {
+                    assert!(read(portable, &[], &file).unwrap() == entries, "{compression:?}");
+                    let is_shorter = file.len() < plain.len() / 2;
+                    // Parquet leaves out what is the same without being compressed.
+                    let may_be = portable == Portable::Parquet || compression == Compression::None;
+                    assert!(is_shorter || may_be, "{portable:?} {compression:?}");
+                }
+                Err(reason) => {
+                    assert_eq!((portable, compression), (Portable::Arrow, Compression::Snappy));
+                    assert!(reason.contains("cannot be compressed with snappy"), "{reason}");
+                }
+            }
+        }
     }
 }
 

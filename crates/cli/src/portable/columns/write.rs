@@ -1,38 +1,26 @@
 //! Writing Arrow and Parquet files, a batch of rows at a time.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_ipc::writer::FileWriter;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
+use arrow_schema::SchemaRef;
+use hedgerow::stream::arrow::{Columns, RowBuilder};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
+use parquet::basic;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
-use super::column::Column;
-use super::{CHECKSUM, CREATED_BY, ENTRIES, Sum, TABLE};
+use super::{CHECKSUM, CREATED_BY, Compression, ENTRIES, TABLE, form, said};
 use crate::codec::{Format, FormatArgs, shown};
 use crate::portable::Portable;
 
-/// A batch has this many rows at most, or
-const ROWS: usize = 16 << 10;
-/// about this many bytes.
-const BATCH_BYTES: usize = 4 << 20;
 /// A row group of a Parquet file stays in memory until it has about this many bytes.
 const GROUP_BYTES: usize = 64 << 20;
-/// A column addresses its bytes by 31 bits.
-const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// Writes entries as rows.
 pub(crate) struct Writer {
-    schema: SchemaRef,
-    key: Column,
-    value: Column,
-    rows: usize,
-    bytes: usize,
-    sum: Sum,
+    rows: RowBuilder,
     /// `None` after the end.
     file: Option<File>,
 }
@@ -43,35 +31,61 @@ enum File {
     Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
 
+impl File {
+    fn new(
+        portable: Portable,
+        schema: &SchemaRef,
+        compression: Option<Compression>,
+    ) -> Result<Self, String> {
+        if portable != Portable::Parquet {
+            let options = IpcWriteOptions::default().try_with_compression(of_arrow(compression)?);
+            let options = options.map_err(failed)?;
+            let writer = FileWriter::try_new_with_options(Vec::new(), schema, options);
+            return Ok(Self::Arrow(Box::new(writer.map_err(failed)?)));
+        }
+        let properties = WriterProperties::builder()
+            .set_compression(of_parquet(compression))
+            .set_created_by(CREATED_BY.to_owned())
+            .build();
+        let writer = ArrowWriter::try_new(Vec::new(), Arc::clone(schema), Some(properties));
+        Ok(Self::Parquet(Box::new(writer.map_err(failed)?)))
+    }
+}
+
+/// Arrow files are not compressed unless it is asked for, so that they can be mapped.
+fn of_arrow(compression: Option<Compression>) -> Result<Option<CompressionType>, String> {
+    match compression {
+        None | Some(Compression::None) => Ok(None),
+        Some(Compression::Lz4) => Ok(Some(CompressionType::LZ4_FRAME)),
+        #[cfg(feature = "zstd")]
+        Some(Compression::Zstd) => Ok(Some(CompressionType::ZSTD)),
+        Some(Compression::Snappy) => Err("Arrow files cannot be compressed with snappy".into()),
+    }
+}
+
+/// Parquet files are compressed with Snappy, which every reader has, unless it is asked for more.
+fn of_parquet(compression: Option<Compression>) -> basic::Compression {
+    match compression {
+        None | Some(Compression::Snappy) => basic::Compression::SNAPPY,
+        Some(Compression::None) => basic::Compression::UNCOMPRESSED,
+        Some(Compression::Lz4) => basic::Compression::LZ4_RAW,
+        #[cfg(feature = "zstd")]
+        Some(Compression::Zstd) => basic::Compression::ZSTD(Default::default()),
+    }
+}
+
 impl Writer {
     pub(crate) fn new(
         portable: Portable,
         table: &[u8],
         formats: FormatArgs,
+        compression: Option<Compression>,
     ) -> Result<Self, String> {
         let formats = formats.or(Format::Raw);
-        let (key, value) = (Column::new(formats.key()), Column::new(formats.value()));
-        let fields = [("key", &key), ("value", &value)];
-        let fields = fields.map(|(name, column)| Field::new(name, column.data_type(), false));
-        let metadata = HashMap::from([(TABLE.to_owned(), shown(table))]);
-        let schema = Arc::new(Schema::new(fields.to_vec()).with_metadata(metadata));
-        let file = match portable {
-            Portable::Parquet => {
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::SNAPPY)
-                    .set_created_by(CREATED_BY.to_owned())
-                    .build();
-                let writer =
-                    ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties));
-                File::Parquet(Box::new(writer.map_err(failed)?))
-            }
-            _ => {
-                let writer = FileWriter::try_new(Vec::new(), &schema);
-                File::Arrow(Box::new(writer.map_err(failed)?))
-            }
-        };
-        let (rows, bytes, sum) = (0, 0, Sum::new());
-        Ok(Self { schema, key, value, rows, bytes, sum, file: Some(file) })
+        let columns = Columns::new().forms(form(formats.key()), form(formats.value()));
+        let rows = RowBuilder::new(&columns.metadata(TABLE, shown(table)));
+        let file = Some(File::new(portable, &rows.schema(), compression)?);
+        Ok(Self { rows, file })
     }
 
     /// Adds a row; what is ready of the file goes to `out`.
@@ -81,15 +95,8 @@ impl Writer {
         value: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        if key.len() + value.len() > ENTRY_BYTES_MAX {
-            return Err("an entry of more than a GiB has no place in a column".to_owned());
-        }
-        self.key.add(key)?;
-        self.value.add(value)?;
-        self.sum.add(key, value);
-        self.rows += 1;
-        self.bytes += key.len() + value.len();
-        if self.rows >= ROWS || self.bytes >= BATCH_BYTES {
+        self.rows.add(key, value).map_err(|error| error.to_string())?;
+        if self.rows.is_full() {
             self.write(out)?;
         }
         Ok(())
@@ -97,9 +104,7 @@ impl Writer {
 
     /// Writes the rows that were added.
     fn write(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
-        let columns = vec![self.key.take(), self.value.take()];
-        (self.rows, self.bytes) = (0, 0);
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)?;
+        let Some(batch) = self.rows.take().map_err(failed)? else { return Ok(()) };
         match &mut self.file {
             Some(File::Arrow(writer)) => {
                 writer.write(&batch).map_err(failed)?;
@@ -119,10 +124,8 @@ impl Writer {
 
     /// Writes the rest, and what the file says of itself.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
-        if self.rows > 0 {
-            self.write(out)?;
-        }
-        let (entries, checksum) = self.sum.said();
+        self.write(out)?;
+        let (entries, checksum) = said(self.rows.pair_sum());
         match self.file.take() {
             Some(File::Arrow(mut writer)) => {
                 writer.write_metadata(ENTRIES, entries);
@@ -143,5 +146,5 @@ impl Writer {
 }
 
 fn failed(error: impl std::fmt::Display) -> String {
-    format!("the file cannot be written: {error}")
+    format!("it cannot be written: {error}")
 }

@@ -52,7 +52,16 @@ fn namespace() -> u64 {
 /// What /proc tells about a process.
 struct Stat {
     state: char,
+    threads: u64,
     start: u64,
+}
+
+impl Stat {
+    /// Whether the process has ended. If its first thread has ended before others, it shows as a
+    /// zombie although these go on: after a kill they may still be in the middle of a write.
+    fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
+    }
 }
 
 fn stat(id: u32) -> Option<Stat> {
@@ -60,12 +69,14 @@ fn stat(id: u32) -> Option<Stat> {
 }
 
 /// The second field is the program's name in parentheses and may hold anything, so that fields
-/// are counted from the last closing one: the third is the state, the 22nd the start.
+/// are counted from the last closing one: the third is the state, the 20th the number of threads,
+/// the 22nd the start.
 fn parse_stat(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let mut fields = std::str::from_utf8(line.get(name_end + 1..)?).ok()?.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    Some(Stat { state, start: fields.nth(18)?.parse().ok()? })
+    let (threads, start) = (fields.nth(16)?.parse().ok()?, fields.nth(1)?.parse().ok()?);
+    Some(Stat { state, threads, start })
 }
 
 /// True if `other` is certainly dead. Numbers of other namespaces say nothing to `this` process.
@@ -85,7 +96,7 @@ pub(super) fn is_dead(other: Identity, this: Identity, care: Care) -> bool {
     care == Care::Full
         && stat(other.id).is_some_and(|now| {
             let another = other.start != 0 && now.start != other.start;
-            another || matches!(now.state, 'Z' | 'X')
+            another || now.has_ended()
         })
 }
 
@@ -230,6 +241,17 @@ mod tests {
         assert_eq!((stat.state, stat.start), ('Z', 777));
         assert!(parse_stat(b"12 (short) R 1 2").is_none());
         assert!(parse_stat(b"").is_none());
+    }
+
+    #[test]
+    fn a_zombie_of_which_threads_go_on_has_not_ended() {
+        let line = |state: char, threads: u32| {
+            format!("12 (a) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 18 777 20\n")
+        };
+        let has_ended = |state, threads| parse_stat(line(state, threads).as_bytes());
+        let has_ended = |state, threads| has_ended(state, threads).unwrap().has_ended();
+        assert!(has_ended('Z', 1) && has_ended('X', 0));
+        assert!(!has_ended('Z', 2) && !has_ended('R', 1));
     }
 
     #[cfg(target_os = "linux")]

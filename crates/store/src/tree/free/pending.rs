@@ -152,7 +152,8 @@ impl FreeState {
     }
 }
 
-pub(super) fn pending_key(holder: u64, start: PageNo) -> [u8; 12] {
+/// Where runs stand that this snapshot holds, from a page on.
+pub(crate) fn pending_key(holder: u64, start: PageNo) -> [u8; 12] {
     let mut key = [0; 12];
     key[..8].copy_from_slice(&holder.to_be_bytes());
     key[8..].copy_from_slice(&start.to_be_bytes());
