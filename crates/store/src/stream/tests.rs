@@ -499,7 +499,7 @@ fn a_flag_ends_a_join_that_looks_for_a_key() {
     let (_folder, store) = store();
     for table in ["a", "b"] {
         let mut sink = Sink::new(&store, table).unwrap();
-        (0..100_u8).for_each(|key| drop(sink.put(&[key], b"").unwrap()));
+        (0..100_u8).for_each(|key| assert!(sink.put(&[key], b"").unwrap()));
         sink.finish().unwrap();
     }
     for kind in [Kind::Intersection, Kind::Difference] {

@@ -213,7 +213,7 @@ fn a_flag_ends_a_step_and_a_new_standby_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(folder.path().join("store")).unwrap();
     let mut sink = crate::stream::Sink::new(&store, "table").unwrap();
-    (0..1000u32).for_each(|n| drop(sink.put(&n.to_be_bytes(), b"value").unwrap()));
+    (0..1000u32).for_each(|n| assert!(sink.put(&n.to_be_bytes(), b"value").unwrap()));
     sink.finish().unwrap();
     let second = Store::create(folder.path().join("second")).unwrap();
     let third = Options::new().create(true).open(folder.path().join("third")).unwrap();
