@@ -140,6 +140,37 @@ fn entries_of_any_lengths_come_back() {
 }
 
 #[test]
+fn an_empty_value_of_the_empty_key_is_an_entry_like_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("store")).unwrap();
+    let (mut model, mut random) = (Model::new(), Random(9));
+    for _ in 0..300 {
+        let mut txn = store.begin_write().unwrap();
+        let table = txn.create_table("t", &TableOptions::new().prefix_compression(false)).unwrap();
+        for _ in 0..4 {
+            // Few keys, the empty one among them, and values that are often empty.
+            let (key, value) = (
+                {
+                    let unit = 1 + random.below(2);
+                    random.bytes(0..2, unit)
+                },
+                random.bytes(0..3, 20),
+            );
+            let value = if random.below(2) == 0 { Vec::new() } else { value };
+            if random.below(3) == 0 {
+                assert_eq!(txn.delete(table, &key).unwrap(), model.remove(&key).is_some());
+            } else {
+                txn.put(table, &key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        assert_same(&txn, table, &model, 1);
+        txn.commit().unwrap();
+        assert_eq!(store.check(&mut |_, _| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
+
+#[test]
 fn values_of_a_key_stand_at_such_addresses_too() {
     for (unit, lengths) in [(2, 0..30), (2, 3..4), (8, 1..2), (8, 0..5)] {
         let folder = tempfile::tempdir().unwrap();

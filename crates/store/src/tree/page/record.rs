@@ -20,7 +20,7 @@
 //!
 //! The prefix has the lengths that its bytes do not tell, the key's first. It takes 8 bytes where
 //! key and value have multiples of 8, else as many as it needs, none without such a length. What
-//! names a value's extent takes 16 bytes. All padding is zero.
+//! names a value's extent takes 16 bytes. A record takes at least 2 bytes. All padding is zero.
 
 use super::group::Group;
 use super::{ALIGNED, EXTENT_CELL, KEY_EXTENT_CELL, KNOWN_MAX, KeyCell, Page, ValueCell};
@@ -114,7 +114,7 @@ impl Frame {
         let (first, second) = (short_of(key), short_of(behind.code));
         let key_at = prefix_len(key, behind.code, first == short::LONG, second == short::LONG);
         let value_at = key_at + pad2(key_len);
-        let len = pad2(value_at + behind.len);
+        let len = padded(value_at + behind.len);
         Self { codes: (first | second << 8) as u16, key_at, value_at, len }
     }
 
@@ -128,9 +128,7 @@ impl Frame {
         if key_len % 2 == 1 {
             out[self.value_at - 1] = 0;
         }
-        if behind.len % 2 == 1 {
-            out[self.len - 1] = 0;
-        }
+        out[self.value_at + behind.len..self.len].fill(0);
     }
 
     #[inline(never)]
@@ -183,6 +181,13 @@ pub(crate) fn prefix_len(key: u32, value: u32, long_key: bool, long_value: bool)
     let needed = 2 * (usize::from(long_key) + usize::from(long_value));
     let is_eight = key.is_multiple_of(8) && (value >= code::FIRST || value.is_multiple_of(8));
     if needed > 0 && is_eight { 8 } else { needed }
+}
+
+/// What a record of so many bytes takes in an ALIGNED leaf: never nothing, so that no two records
+/// begin at the same place.
+#[inline(always)]
+pub(crate) fn padded(len: usize) -> usize {
+    pad2(len).max(2)
 }
 
 /// The next even number.
@@ -647,7 +652,7 @@ impl<'a> Record<'a> {
             self.value.saturating_sub(1) as usize
         };
         let len = self.value_at() + behind - self.at;
-        if self.page.is_aligned() { pad2(len) } else { len }
+        if self.page.is_aligned() { padded(len) } else { len }
     }
 }
 

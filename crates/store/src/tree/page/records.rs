@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::build::{cut_evenly, flags_of, head_of_rest, put_shared, put_slot};
-use super::record::{Behind, length_len, pad2, put_length};
+use super::record::{Behind, length_len, padded, put_length};
 use super::{
     Count, EXTENT_CELL, HEADER_LEN, KeyCell, Layout, Page, PageMut, RestCell, ValueCell, code,
     max_inline_key, pad4,
@@ -129,7 +129,7 @@ impl<'a> Records<'a> {
                 ..code::FIRST => record.value as usize,
                 _ => Layout::Aligned.extent_cell(),
             };
-            let len = pad2(record.value_at() - record.at + behind);
+            let len = padded(record.value_at() - record.at + behind);
             end += (Layout::Aligned.slot_len() + len) as u32;
             let (at, len, rest) = (record.at as u16, len as u16, record.key as u16);
             let rest_at = (record.data - record.at) as u16;

@@ -4,7 +4,7 @@
 //! keys ascend and that counters are right (`Store::check` looks at those).
 
 use super::group::VARIED;
-use super::record::{length_of, pad2, prefix_len, short};
+use super::record::{length_of, pad2, padded, prefix_len, short};
 use super::{
     ALIGNED, CONTINUES, COUNT_OFFSET, EXTENT_CELL, FLAGS_OFFSET, HEADER_LEN, HEAP_OFFSET,
     KEY_EXTENT_CELL, KIND_BRANCH, KIND_LEAF, KIND_OFFSET, KNOWN_MAX, LEVEL_OFFSET, Layout,
@@ -157,7 +157,7 @@ fn aligned_record_end(bytes: &[u8], at: usize, slot: &[u8; 4]) -> Result<usize, 
         return Err("a record at an odd place in a page of aligned records");
     }
     if key < short::STEPS && value < short::STEPS {
-        let end = at + pad2(key as usize) + pad2(value as usize);
+        let end = at + padded(pad2(key as usize) + value as usize);
         return if end > bytes.len() { Err(TOO_LONG) } else { Ok(end) };
     }
     other_aligned_record_end(bytes, at, (key, value))
@@ -186,13 +186,13 @@ fn other_aligned_record_end(
     }
     let [key, value] = lengths;
     let prefix = prefix_len(key, value, first == short::LONG, second == short::LONG);
-    let at = pad2(key_end(bytes, at + prefix, key)?);
+    let value_at = pad2(key_end(bytes, at + prefix, key)?);
     let end = match value {
-        code::GROUP => group_end(bytes, at)?,
-        code::EXTENT => at + Layout::Aligned.extent_cell(),
-        len => at + len as usize,
+        code::GROUP => group_end(bytes, value_at)?,
+        code::EXTENT => value_at + Layout::Aligned.extent_cell(),
+        len => value_at + len as usize,
     };
-    let end = pad2(end);
+    let end = at + padded(end - at);
     if end > bytes.len() { Err(TOO_LONG) } else { Ok(end) }
 }
 
