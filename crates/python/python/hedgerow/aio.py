@@ -96,7 +96,8 @@ async def _done(
                 await asyncio.wait([wrapped], timeout=WAIT_SECONDS if stop else None)
             except asyncio.CancelledError:
                 pass
-        if not wrapped.cancelled():
+        # A call that was cancelled here may not show as done yet.
+        if wrapped.done() and not wrapped.cancelled():
             # Nobody else asks for it.
             wrapped.exception()
         raise
