@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -277,3 +278,20 @@ def test_the_end_of_a_transaction_comes_also_when_it_is_cancelled(tmp_path: Path
                 assert await txn.run(lambda txn: txn.tables()) == ["t"]
 
     run(main)
+
+
+def test_a_call_that_is_cancelled_before_it_begins_ends_as_cancelled() -> None:
+    async def main() -> None:
+        gate = threading.Event()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(gate.wait)
+            task = asyncio.create_task(aio._done(threads.submit(lambda: 1)))
+            await asyncio.sleep(0)
+            task.cancel()
+            try:
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            finally:
+                gate.set()
+
+    asyncio.run(main())
