@@ -1,9 +1,9 @@
 //! What streams cost beside the raw loop of the same engine and LMDB's, in one run.
 //!
 //! Every pass is a first one: the store is opened anew for it, over a file that the system's cache
-//! has. The passes take turns, and each figure is that of the quickest round: what another program
-//! takes of the machine can only add to it. Every pass adds up the lengths of keys and values, as
-//! the published benchmark of streamly-lmdb does; the sums must agree.
+//! has. The passes take turns, and each figure is the median of the rounds. Every pass adds up the
+//! lengths of keys and values, as the published benchmark of streamly-lmdb does; the sums must
+//! agree.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,6 +24,7 @@ mod churn;
 pub(crate) mod follow;
 mod of_lsm;
 
+use crate::compare::report::median;
 use crate::data::Generator;
 use crate::engine::{Engine, Promise, Reader, Result, Table, Writer};
 use crate::engines::lmdb;
@@ -176,12 +177,7 @@ fn lmdb_folder(folder: &Path) -> Result<std::path::PathBuf> {
     Ok(path)
 }
 
-/// The least of figures.
-fn least(figures: &[f64]) -> f64 {
-    figures.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-/// The quickest rounds of passes that take turns, in nanoseconds.
+/// The medians of passes that take turns, in nanoseconds.
 fn time(passes: &[Pass<'_>], wanted: u64, rounds: u32) -> Result<Vec<f64>> {
     let mut times = vec![Vec::new(); passes.len()];
     for round in 0..rounds as usize {
@@ -196,7 +192,7 @@ fn time(passes: &[Pass<'_>], wanted: u64, rounds: u32) -> Result<Vec<f64>> {
             }
         }
     }
-    Ok(times.iter().map(|times| least(times)).collect())
+    Ok(times.iter().map(|times| median(times)).collect())
 }
 
 /// The forms of reading beside the raw loops.
@@ -377,7 +373,7 @@ fn parts(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Vec<Row>> {
             return Err("split(64) did not make 64 parts".into());
         }
     }
-    let (name, found) = ("split(64)".into(), least(&cuts));
+    let (name, found) = ("split(64)".into(), median(&cuts));
     Ok(vec![two, Row { name, unit: "us", base: found, found, goal: Goal::Within(20.0) }])
 }
 
@@ -415,7 +411,7 @@ fn differences(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Row> {
     raw(&store)?;
     let base = 2.0 * start.elapsed().as_secs_f64() * 1e3;
     let name = format!("differences: {} in {}", changed.len(), pairs.count);
-    Ok(Row { name, unit: "ms", base, found: least(&times), goal: Goal::Within(5.0) })
+    Ok(Row { name, unit: "ms", base, found: median(&times), goal: Goal::Within(5.0) })
 }
 
 /// The sink beside the loop of puts, and rejections beside the engine's own call.
@@ -437,7 +433,7 @@ fn writes(options: &Options) -> Result<Vec<Row>> {
 
 /// The rows of a loop of puts, a sink, a loop of puts that are refused and a sink that rejects.
 fn write_rows(title: &str, pairs: Pairs, times: &[Vec<f64>; 4]) -> Vec<Row> {
-    let of = |n: usize| least(&times[n]) / pairs.count as f64;
+    let of = |n: usize| median(&times[n]) / pairs.count as f64;
     let row = |name: &str, n: usize, goal| {
         let name = format!("{title} {name}");
         Row { name, unit: "ns", base: of(n - 1), found: of(n), goal }

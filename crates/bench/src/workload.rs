@@ -77,19 +77,19 @@ pub(crate) struct Plan {
 /// own loop differs by one instruction between builds, and what is left for the engine with it. The
 /// last number is what an operation of Hedgerow takes, to which [`SLACK`] is added.
 pub(crate) const PLANS: [Plan; 13] = [
-    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], 31.5),
+    plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], 31.0),
     plan(Workload::CursorNextKept, "cursor_next_kept", [20_000, 200_000], 93.0),
     plan(Workload::Get, "get", [10_000, 60_000], 820.0),
-    plan(Workload::Nth, "nth", [10_000, 60_000], 366.0),
+    plan(Workload::Nth, "nth", [10_000, 60_000], 364.0),
     plan(Workload::Rank, "rank", [10_000, 60_000], 795.0),
-    plan(Workload::CountRange, "count_range", [10_000, 60_000], 1555.0),
-    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], 1850.0),
-    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], 1850.0),
-    plan(Workload::PutRandom, "put_random", [0, 20_000], 3260.0),
-    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], 5200.0),
+    plan(Workload::CountRange, "count_range", [10_000, 60_000], 1543.0),
+    plan(Workload::DistinctKeys, "distinct_keys", [10_000, 60_000], 1835.0),
+    plan(Workload::DistinctKeysLong, "distinct_keys_5000", [10_000, 60_000], 1835.0),
+    plan(Workload::PutRandom, "put_random", [0, 20_000], 3235.0),
+    plan(Workload::PutRandomPacked, "put_random_packed", [0, 20_000], 5165.0),
     plan(Workload::Append, "append", [0, 100_000], 545.0),
     plan(Workload::CommitOne, "commit_one", [1_000, 6_000], 29_700.0),
-    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], 975.0),
+    plan(Workload::Duplicates20, "duplicates_20", [5_000, 25_000], 971.0),
 ];
 
 const fn plan(workload: Workload, name: &'static str, operations: [u64; 2], takes: f64) -> Plan {
