@@ -416,26 +416,45 @@ fn differences(folder: &Path, pairs: Pairs, rounds: u32) -> Result<Row> {
 
 /// The sink beside the loop of puts, and rejections beside the engine's own call.
 fn writes(options: &Options) -> Result<Vec<Row>> {
+    let create = |path: &Path| Ok(Store::create(path)?);
+    let times = in_turns(options, &create, [&put_all, &sink_new], [&put_again, &sink_again])?;
+    Ok(write_rows("", pairs_to_write(options), &times))
+}
+
+fn pairs_to_write(options: &Options) -> Pairs {
     let (key, value) = SIZES[1];
-    let pairs = Pairs { key, value, count: (options.megabytes << 20) / 4 / (key + value) as u64 };
+    Pairs { key, value, count: (options.megabytes << 20) / 4 / (key + value) as u64 }
+}
+
+/// A way to write pairs into a store; how many were stored.
+type Writing<'w, S> = &'w dyn Fn(&S, Pairs) -> Result<u64>;
+
+/// What each way takes, in nanoseconds: to write into a new store by a loop, by a sink, and then
+/// the same pairs again, which are refused. Each of the two has a store of its own, which is closed
+/// before the other begins, so that no thread of it works meanwhile; and each begins in turn.
+fn in_turns<S>(
+    options: &Options,
+    create: &dyn Fn(&Path) -> Result<S>,
+    new: [Writing<'_, S>; 2],
+    again: [Writing<'_, S>; 2],
+) -> Result<[Vec<f64>; 4]> {
+    let pairs = pairs_to_write(options);
     let mut times = [const { Vec::new() }; 4];
-    for _ in 0..options.rounds {
+    for turn in 0..2 * options.rounds as usize {
+        let way = (turn + turn / 2) % 2;
         let folder = tempfile::tempdir()?;
-        let (by_hand, by_sink) =
-            (Store::create(folder.path().join("a"))?, Store::create(folder.path().join("b"))?);
-        times[0].push(timed(&|| put_all(&by_hand, pairs), pairs.count)?);
-        times[1].push(timed(&|| sink_all(&by_sink, pairs, Mode::Put), pairs.count)?);
-        times[2].push(timed(&|| put_again(&by_hand, pairs), 0)?);
-        times[3].push(timed(&|| sink_all(&by_sink, pairs, Mode::New), 0)?);
+        let store = create(&folder.path().join("store"))?;
+        times[way].push(timed(&|| new[way](&store, pairs), pairs.count)?);
+        times[2 + way].push(timed(&|| again[way](&store, pairs), 0)?);
     }
-    Ok(write_rows(&pairs.name(), pairs, &times))
+    Ok(times)
 }
 
 /// The rows of a loop of puts, a sink, a loop of puts that are refused and a sink that rejects.
-fn write_rows(title: &str, pairs: Pairs, times: &[Vec<f64>; 4]) -> Vec<Row> {
+fn write_rows(engine: &str, pairs: Pairs, times: &[Vec<f64>; 4]) -> Vec<Row> {
     let of = |n: usize| median(&times[n]) / pairs.count as f64;
     let row = |name: &str, n: usize, goal| {
-        let name = format!("{title} {name}");
+        let name = format!("{engine}{} {name}", pairs.name());
         Row { name, unit: "ns", base: of(n - 1), found: of(n), goal }
     };
     vec![
@@ -478,6 +497,14 @@ fn put_again(store: &Store, pairs: Pairs) -> Result<u64> {
     let stored = each(pairs, |key, value| Ok(txn.put_new(table, key, value)?.is_none()))?;
     txn.commit_with(Durability::Eventual)?;
     Ok(stored)
+}
+
+fn sink_new<T: Target>(store: &T, pairs: Pairs) -> Result<u64> {
+    sink_all(store, pairs, Mode::Put)
+}
+
+fn sink_again<T: Target>(store: &T, pairs: Pairs) -> Result<u64> {
+    sink_all(store, pairs, Mode::New)
 }
 
 fn sink_all<T: Target>(store: &T, pairs: Pairs, mode: Mode) -> Result<u64> {

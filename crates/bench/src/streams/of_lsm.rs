@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use hedgerow::Durability;
 use hedgerow::lsm::{Batch, Db, Options as LsmOptions, Readable as _, Reader};
-use hedgerow::stream::{Mode, Sink};
+use hedgerow::stream::Sink;
 
-use super::{Options, Pairs, Row, SIZES, TABLE, each, forms, sink_all, timed, write_rows};
+use super::{
+    Options, Pairs, Row, TABLE, each, forms, in_turns, pairs_to_write, sink_again, sink_new,
+    write_rows,
+};
 use crate::engine::Result;
 
 /// The forms of reading beside the engine's own range, over a store that is all in tables.
@@ -42,19 +45,8 @@ fn raw(reader: &Reader) -> Result<u64> {
 
 /// The sink beside a batch, and rejections beside a transaction that looks before it puts.
 pub(super) fn writes(options: &Options) -> Result<Vec<Row>> {
-    let (key, value) = SIZES[1];
-    let pairs = Pairs { key, value, count: (options.megabytes << 20) / 4 / (key + value) as u64 };
-    let mut times = [const { Vec::new() }; 4];
-    for _ in 0..options.rounds {
-        let folder = tempfile::tempdir()?;
-        let by_hand = create(&folder.path().join("a"))?;
-        let by_sink = create(&folder.path().join("b"))?;
-        times[0].push(timed(&|| put_all(&by_hand, pairs), pairs.count)?);
-        times[1].push(timed(&|| sink_all(&by_sink, pairs, Mode::Put), pairs.count)?);
-        times[2].push(timed(&|| put_again(&by_hand, pairs), 0)?);
-        times[3].push(timed(&|| sink_all(&by_sink, pairs, Mode::New), 0)?);
-    }
-    Ok(write_rows(&format!("lsm {}", pairs.name()), pairs, &times))
+    let times = in_turns(options, &create, [&put_all, &sink_new], [&put_again, &sink_again])?;
+    Ok(write_rows("lsm ", pairs_to_write(options), &times))
 }
 
 fn put_all(db: &Db, pairs: Pairs) -> Result<u64> {

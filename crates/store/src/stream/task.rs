@@ -13,13 +13,14 @@ use super::sink::{Sink, SinkReport, Target};
 use super::source::Source;
 use crate::{Error, Result};
 
-/// This many batches are read ahead.
-const AHEAD: usize = 4;
-/// When so few of them are left, the thread goes on.
-const AHEAD_LOW: usize = 1;
-/// A consumer that waits is woken when all of them are there, since waking it costs about as much
-/// as reading some hundred pairs; but at once if reading takes longer than this.
-const SLOW: Duration = Duration::from_micros(100);
+/// This many batches are read ahead at most.
+const AHEAD: usize = 8;
+/// When at most this many of them are left, the thread goes on. A consumer that waits is woken when
+/// this many are there, since a thread takes as long to wake as it takes to read some thousand
+/// pairs; meanwhile the other half is read.
+const AHEAD_HALF: usize = AHEAD / 2;
+/// A consumer that waits is woken at once if reading a batch takes longer than this.
+const SLOW: Duration = Duration::from_micros(250);
 
 /// What a thread and the tasks that use it share: a queue, and who waits for it.
 struct Queue<T> {
@@ -75,7 +76,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
 /// The pairs of a store in batches, for any executor; made by
 /// [`Scan::stream`](super::Scan::stream).
 ///
-/// A thread reads at most four batches ahead, and waits for the consumer then. A consumer that
+/// A thread reads at most eight batches ahead, and waits for the consumer then. A consumer that
 /// waits is woken with the first batch, and then by fours where reading them is quick. The store's
 /// snapshot is let go when the stream is dropped; a consumer that may be slow sets a [time after
 /// which it is parked](super::Scan::park_after).
@@ -113,7 +114,7 @@ impl BatchStream {
             while let Some(batches) = &mut reader {
                 let mut state = own.lock();
                 if state.items.len() >= AHEAD {
-                    while state.items.len() > AHEAD_LOW && !state.is_dropped {
+                    while state.items.len() > AHEAD_HALF && !state.is_dropped {
                         state = own.wait(state);
                     }
                 }
@@ -134,7 +135,7 @@ impl BatchStream {
                 let mut state = own.lock();
                 state.is_ended = is_ended;
                 state.items.extend(batch);
-                if is_ended || is_slow || state.items.len() >= AHEAD {
+                if is_ended || is_slow || state.items.len() >= AHEAD_HALF {
                     own.tell(state);
                 }
             }
@@ -146,7 +147,7 @@ impl BatchStream {
     pub fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Batch>>> {
         let mut state = self.queue.lock();
         if let Some(batch) = state.items.pop_front() {
-            if state.items.len() <= AHEAD_LOW {
+            if state.items.len() <= AHEAD_HALF {
                 self.queue.tell(state);
             }
             return Poll::Ready(Some(batch));
