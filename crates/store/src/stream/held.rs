@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::kept::{Kept, Lender};
 use super::scan::{Ends, Position, Scan};
 use super::source::{Item, Snapshot, Walk};
 use crate::Result;
@@ -15,11 +16,11 @@ use crate::tree::{Bytes, ReadTxn, Snapshot as _, Table};
 ///
 /// The way borrows the snapshot. What makes this sound: the snapshot is in an allocation of its
 /// own, which an `Arc` neither moves nor lends mutably; the way is dropped before that `Arc` (the
-/// order of the fields); and a pair that the way gives leaves only together with another `Arc` of
-/// the same snapshot, and lends its parts for no longer than it is borrowed itself.
+/// order of the fields); and a pair that the way gives leaves only together with a keeper of that
+/// `Arc`, and lends its parts for no longer than it is borrowed itself.
 pub(super) struct Held<S: Snapshot> {
     walk: S::Walk<'static>,
-    snapshot: Arc<S>,
+    snapshot: Lender<Arc<S>>,
 }
 
 impl<S: Snapshot> Held<S> {
@@ -28,7 +29,7 @@ impl<S: Snapshot> Held<S> {
         // which `Held` keeps until after `walk` is dropped.
         let borrowed: &'static S = unsafe { &*Arc::as_ptr(&snapshot) };
         let walk = borrowed.walk(scan, ends)?;
-        Ok(Self { walk, snapshot })
+        Ok(Self { walk, snapshot: Lender::new(snapshot) })
     }
 
     pub(super) fn snapshot(&self) -> &Arc<S> {
@@ -48,8 +49,7 @@ impl<S: Snapshot> Held<S> {
     #[inline]
     pub(super) fn next(&mut self, backwards: bool) -> Option<Result<Pair<S>>> {
         let item = if backwards { self.walk.next_back() } else { self.walk.next() };
-        let pair = |item| Pair { item, snapshot: Arc::clone(&self.snapshot) };
-        item.map(|item| item.map(pair))
+        item.map(|item| item.map(|item| Pair { item, snapshot: self.snapshot.lend() }))
     }
 
     /// Adds the next pair to a run of this snapshot; its size in bytes, or `None` after the last
@@ -66,8 +66,7 @@ impl<S: Snapshot> Held<S> {
     /// Leaves out `n` pairs, and gives the next one.
     pub(super) fn nth(&mut self, backwards: bool, n: usize) -> Option<Result<Pair<S>>> {
         let item = if backwards { self.walk.nth_back(n) } else { self.walk.nth(n) };
-        let pair = |item| Pair { item, snapshot: Arc::clone(&self.snapshot) };
-        item.map(|item| item.map(pair))
+        item.map(|item| item.map(|item| Pair { item, snapshot: self.snapshot.lend() }))
     }
 
     /// As [`Held::next`], but lends the pair to `see`, which cannot keep it.
@@ -101,7 +100,7 @@ impl<S: Snapshot> Held<S> {
 /// ```
 pub struct Pair<S: Snapshot> {
     item: S::Item<'static>,
-    snapshot: Arc<S>,
+    snapshot: Kept<Arc<S>>,
 }
 
 impl<S: Snapshot> Pair<S> {
@@ -262,7 +261,7 @@ impl Value {
 
 impl From<Pair<ReadTxn>> for Value {
     fn from(pair: Pair<ReadTxn>) -> Self {
-        Self { bytes: pair.item.value, _snapshot: pair.snapshot }
+        Self { bytes: pair.item.value, _snapshot: Arc::clone(&pair.snapshot) }
     }
 }
 

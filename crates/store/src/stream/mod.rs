@@ -47,6 +47,7 @@ mod followed;
 mod groups;
 mod held;
 mod join;
+mod kept;
 mod lsm;
 mod pairs;
 mod park;

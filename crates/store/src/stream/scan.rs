@@ -526,7 +526,7 @@ impl<'t, S: Snapshot> Walker<'t, S> {
 impl<'t, S: Snapshot> Iterator for Walker<'t, S> {
     type Item = Result<S::Item<'t>>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_reverse { self.walk.next_back() } else { self.walk.next() }
     }

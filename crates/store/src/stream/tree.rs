@@ -257,7 +257,7 @@ impl<'t> TreeWalk<'t> {
 impl<'t> Iterator for TreeWalk<'t> {
     type Item = Result<Entry<'t>>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         // As usual: the next pair is in the same leaf, and is given as it is.
         if let Way::Each(range) = &mut self.way
@@ -301,7 +301,7 @@ impl<'t> TreeWalk<'t> {
 }
 
 impl DoubleEndedIterator for TreeWalk<'_> {
-    #[inline]
+    #[inline(never)]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let entry = match &mut self.way {

@@ -317,7 +317,7 @@ impl Cursor {
     /// The same in any transaction, but for ALIGNED leaves. A writer's cursor keeps the entry, to
     /// find the place again.
     #[inline(always)]
-    fn next_in_leaf<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
+    pub(super) fn next_in_leaf<'t, S: Snapshot>(&mut self, txn: &'t S) -> Option<Entry<'t>> {
         let next = self.leaf.next;
         if next >= self.leaf.dense_end || !self.has_leaf(txn) {
             return None;

@@ -72,12 +72,13 @@ impl<'t, S: Snapshot> Range<'t, S> {
 
     /// The next entry, if it is in the same leaf: the part of `next` that is short enough to be
     /// inlined. `None` says nothing about the range, and nothing has changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_here(&mut self) -> Option<Entry<'t>> {
-        if self.left == 0 || !self.front_began {
+        if self.left == 0 {
             return None;
         }
-        let entry = self.front.next_here(self.txn)?;
+        // Before the front has begun, its cursor stands on no leaf.
+        let entry = self.front.next_in_leaf(self.txn)?;
         (self.passed, self.left) = (self.passed + 1, self.left - 1);
         Some(entry)
     }

@@ -38,6 +38,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/store/src/tree/cursor.rs", "steps inside a page after its check"),
     ("crates/store/src/tree/cursor/ahead.rs", "the same, the transaction lent for many of them"),
     ("crates/store/src/stream/held.rs", "a snapshot and the way through it"),
+    ("crates/store/src/stream/kept.rs", "a value that its last keeper frees"),
     ("crates/store/src/lsm/memtable/arena.rs", "memory that is given back all at once"),
     ("crates/store/src/lsm/memtable/node.rs", "nodes of any length in the arena"),
     ("crates/leveldb/src/ffi/*.rs", "the functions of a C interface, which get pointers"),
