@@ -20,48 +20,68 @@ const LOOKS: usize = 64;
 /// 1995, find this and best fit the two policies that waste least in real programs; here they
 /// hardly differ: docs/decisions/0022.)
 #[derive(Clone, Default)]
-pub(crate) struct Lengths(BTreeMap<(u8, PageNo), u32>);
+pub(crate) struct Lengths(Vec<Class>);
+
+/// The runs of a class by their place, and where the first one begins.
+#[derive(Clone)]
+struct Class {
+    first: PageNo,
+    runs: BTreeMap<PageNo, u32>,
+}
+
+impl Class {
+    const EMPTY: Self = Self { first: PageNo::MAX, runs: BTreeMap::new() };
+
+    /// The first run of at least `len` pages among this many.
+    fn lowest(&self, len: u32, looks: usize) -> Option<Run> {
+        let found = self.runs.iter().take(looks).find(|(_, found)| **found >= len);
+        found.map(|(start, len)| Run { start: *start, len: *len })
+    }
+}
 
 impl Lengths {
     pub(crate) fn insert(&mut self, run: Run) {
-        self.0.insert((class(run.len), run.start), run.len);
+        let n = class(run.len);
+        if n >= self.0.len() {
+            self.0.resize(n + 1, Class::EMPTY);
+        }
+        let class = &mut self.0[n];
+        class.first = class.first.min(run.start);
+        class.runs.insert(run.start, run.len);
     }
 
     pub(crate) fn remove(&mut self, run: Run) {
-        self.0.remove(&(class(run.len), run.start));
+        let Some(class) = self.0.get_mut(class(run.len)) else { return };
+        class.runs.remove(&run.start);
+        if class.first == run.start {
+            class.first = class.runs.keys().next().copied().unwrap_or(PageNo::MAX);
+        }
     }
 
     /// The lowest run of at least `len` pages; where many are just too short, perhaps not the very
     /// lowest, but always one if there is one.
     pub(crate) fn lowest(&self, len: u32) -> Option<Run> {
-        let own = class(len);
-        let mut lowest = self.in_class(own, len, LOOKS);
-        let mut next = own + 1;
-        while let Some((&(class, start), &len)) = self.0.range((next, 0)..).next() {
-            if lowest.is_none_or(|lowest| start < lowest.start) {
-                lowest = Some(Run { start, len });
-            }
-            next = class + 1;
-        }
-        lowest.or_else(|| self.in_class(own, len, usize::MAX))
-    }
-
-    /// The lowest run of at least `len` pages among the first runs of a class.
-    fn in_class(&self, class: u8, len: u32, looks: usize) -> Option<Run> {
-        let mut runs = self.0.range((class, 0)..(class + 1, 0)).take(looks);
-        let found = runs.find(|(_, found)| **found >= len);
-        found.map(|((_, start), len)| Run { start: *start, len: *len })
+        let classes = self.0.get(class(len)..)?;
+        let (own, longer) = classes.split_first()?;
+        let short = own.lowest(len, LOOKS);
+        let lowest = longer.iter().min_by_key(|class| class.first);
+        let long = lowest.and_then(|class| class.lowest(len, 1));
+        let of_both = match (short, long) {
+            (Some(short), Some(long)) if long.start < short.start => Some(long),
+            (short, long) => short.or(long),
+        };
+        of_both.or_else(|| own.lowest(len, usize::MAX))
     }
 }
 
 /// The class of a length: longer runs have higher ones.
-fn class(len: u32) -> u8 {
+fn class(len: u32) -> usize {
     if len < EXACT {
-        return len as u8;
+        return len as usize;
     }
     let doublings = len.ilog2() - EXACT.ilog2();
     let step = (len >> (len.ilog2() - STEPS)) & ((1 << STEPS) - 1);
-    (EXACT + (doublings << STEPS) + step) as u8
+    (EXACT + (doublings << STEPS) + step) as usize
 }
 
 /// Disjoint runs, no two of them neighbours: runs that touch are one.
@@ -219,10 +239,10 @@ mod tests {
     #[test]
     fn classes_ascend_with_lengths() {
         let lengths = (1..5000).chain((13..32).map(|power| (1 << power) - 1)).chain([u32::MAX]);
-        let classes: Vec<u8> = lengths.map(class).collect();
+        let classes: Vec<usize> = lengths.map(class).collect();
         assert!(classes.is_sorted());
-        assert!(classes.iter().all(|class| *class < u8::MAX));
-        assert_eq!(classes[..16], (1..=16).collect::<Vec<u8>>());
+        assert!(classes.iter().all(|class| *class < 256));
+        assert_eq!(classes[..16], (1..=16).collect::<Vec<usize>>());
     }
 
     #[test]
