@@ -24,6 +24,7 @@ pub mod portable;
 mod progress;
 mod range;
 mod signals;
+mod sums;
 mod table_flags;
 mod wait;
 

@@ -14,6 +14,7 @@ use crate::portable::columns;
 use crate::portable::{Layout, Portable, TableHeader, Writer, csv, jsonl, lines, mdb};
 use crate::progress::{Progress, Unit};
 use crate::signals;
+use crate::sums::{SumArg, Sums};
 
 /// This much text is gathered before it is written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -46,6 +47,8 @@ pub(crate) struct Args {
     /// Go on after damage, and say how many entries are missing (engine tree)
     #[arg(long)]
     pub(super) skip_damaged: bool,
+    #[command(flatten)]
+    pub(super) sum: SumArg,
     #[command(flatten)]
     pub(super) force: ForceArg,
     #[command(flatten)]
@@ -115,7 +118,8 @@ impl Args {
             }
         };
         let (progress, out) = (Progress::silent(), Output::to(&self.to, self.force.existing())?);
-        Ok(Dump { writer, buffer: Vec::new(), out, progress, done: 0 })
+        let sums = Sums::new(self.sum);
+        Ok(Dump { writer, buffer: Vec::new(), out, progress, sums, done: 0 })
     }
 }
 
@@ -179,6 +183,7 @@ pub(super) struct Dump {
     buffer: Vec<u8>,
     out: Output,
     progress: Progress,
+    sums: Sums,
     /// Entries of this table so far.
     done: u64,
 }
@@ -191,6 +196,7 @@ impl Dump {
         }
         self.progress.message(shown(header.name.as_deref().unwrap_or_default()));
         self.done = 0;
+        self.sums.begin_table(header.name.as_deref().unwrap_or_default());
         self.writer.table(header, &mut self.buffer);
     }
 
@@ -201,6 +207,7 @@ impl Dump {
             let number = self.done + 1;
             Failure::other(format!("entry {number}, of the key {}: {reason}", shown(key)))
         })?;
+        self.sums.add(key, value);
         self.done += 1;
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
@@ -230,7 +237,9 @@ impl Dump {
     /// Ends the dump.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.flush()?;
-        self.out.finish()
+        self.out.finish()?;
+        self.sums.say();
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Failure> {

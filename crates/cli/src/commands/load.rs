@@ -18,6 +18,7 @@ use crate::output::Output;
 use crate::portable::{BadInput, Event, Fields, Portable, Reader, TableHeader};
 use crate::progress::{Progress, Unit};
 use crate::signals;
+use crate::sums::{SumArg, Sums};
 use crate::table_flags::TableFlags;
 
 /// Progress is shown, and Ctrl-C checked for, once in this many entries.
@@ -43,6 +44,8 @@ pub(crate) struct Args {
     /// Existing keys keep their values
     #[arg(short, long)]
     pub(super) keep: bool,
+    #[command(flatten)]
+    pub(super) sum: SumArg,
     #[command(flatten)]
     pub(super) flags: TableFlags,
     #[command(flatten)]
@@ -93,12 +96,18 @@ pub(super) fn load(
     fill: Box<dyn Fill>,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let loaded = Load::new(args, input, fill).run()?;
+    let (loaded, sums) = Load::new(args, input, fill).run()?;
     if json {
         let mut out = Output::stdout();
         let (entries, kept, tables) = (loaded.committed, loaded.kept, loaded.tables);
-        json::print(&mut out, &json!({ "entries": entries, "kept": kept, "tables": tables }))?;
+        let mut object = json!({ "entries": entries, "kept": kept, "tables": tables });
+        if let Some(sums) = sums.to_json() {
+            object["sums"] = sums;
+        }
+        json::print(&mut out, &object)?;
         out.finish()?;
+    } else {
+        sums.say();
     }
     Ok(Exit::Done)
 }
@@ -122,6 +131,7 @@ struct Load<'a> {
     reader: Reader,
     loader: Box<dyn Fill>,
     progress: Progress,
+    sums: Sums,
     bytes: Arc<AtomicU64>,
     committed_line: u64,
 }
@@ -132,6 +142,7 @@ impl<'a> Load<'a> {
             args,
             input_name: input.name.clone(),
             progress: Progress::new("loading", Unit::Bytes, input.length),
+            sums: Sums::new(args.sum),
             bytes: input.counter(),
             reader: reader(input, args),
             loader,
@@ -139,9 +150,12 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn run(mut self) -> Result<Loaded, Failure> {
+    fn run(mut self) -> Result<(Loaded, Sums), Failure> {
         let loaded = self.entries().and_then(|()| self.loader.finish());
-        loaded.map_err(|failure| self.told(failure))
+        match loaded {
+            Ok(loaded) => Ok((loaded, self.sums)),
+            Err(failure) => Err(self.told(failure)),
+        }
     }
 
     fn entries(&mut self) -> Result<(), Failure> {
@@ -154,6 +168,7 @@ impl<'a> Load<'a> {
                 Event::End => return Ok(()),
                 Event::Table(header) => self.begin_table(header)?,
                 Event::Entry => {
+                    self.sums.add(&key, &value);
                     if self.loader.put(&key, &value).map_err(|failure| self.at_line(failure))? {
                         self.committed_line = self.reader.line();
                     }
@@ -171,6 +186,7 @@ impl<'a> Load<'a> {
             true => Target::Exactly(&options),
             false => Target::AsItIs,
         };
+        self.sums.begin_table(&name.0);
         self.loader.begin_table(name, &target)
     }
 
@@ -183,6 +199,7 @@ impl<'a> Load<'a> {
         let given = self.args.table.clone();
         let name = header.name.map(Name).or(given).unwrap_or_else(|| Name(MAIN.into()));
         self.progress.message(shown(&name.0));
+        self.sums.begin_table(&name.0);
         let begun = self.loader.begin_table(name, &Target::Exactly(&options));
         begun.map_err(|failure| self.at_line(failure))
     }
