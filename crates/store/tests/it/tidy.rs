@@ -21,9 +21,11 @@ const COLUMNS_MAX: usize = 100;
 
 /// Files that may say `unsafe`, and why. A `*` stands for any characters but `/`.
 const UNSAFE: &[(&str, &str)] = &[
-    ("crates/store/src/os/unix.rs", "system calls"),
+    ("crates/store/src/os/unix/bytes.rs", "system calls"),
+    ("crates/store/src/os/unix/file.rs", "system calls"),
     ("crates/store/src/os/map.rs", "mapping a file into memory"),
-    ("crates/store/src/os/lock.rs", "words shared with other processes in the lock file"),
+    ("crates/store/src/os/lock/memory.rs", "words shared with other processes in the lock file"),
+    ("crates/store/src/os/lock/tests/fork.rs", "forking a process that has a lock file open"),
     ("crates/store/src/os/aio/buffer.rs", "aligned memory that is lent to the system"),
     ("crates/store/src/os/aio/ring.rs", "memory and descriptors that the system uses on its own"),
     ("crates/store/src/os/aio/tests.rs", "a filter of system calls in a child process"),

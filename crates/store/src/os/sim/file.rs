@@ -2,10 +2,11 @@
 
 use std::io;
 
-use super::super::{DataFile, Map, Shared};
+use super::super::file::{DataFile, Map, Shared};
+use super::super::unix::evidence::mix;
 use super::fault::{Fault, Kept, Operation};
 use super::image::Event;
-use super::{SimSystem, State, unix};
+use super::machine::{SimSystem, State};
 
 /// One open file of one process.
 pub(super) struct SimFile {
@@ -150,7 +151,7 @@ impl DataFile for SimFile {
         let boot = self.system.machine.boot;
         let mut evidence = [0; 24];
         evidence[..8].copy_from_slice(&boot.to_le_bytes());
-        evidence[8..16].copy_from_slice(&unix::mix(boot).to_le_bytes());
+        evidence[8..16].copy_from_slice(&mix(boot).to_le_bytes());
         evidence[16..].copy_from_slice(&(self.file as u64).to_le_bytes());
         Some(evidence)
     }

@@ -15,11 +15,11 @@ use super::super::search::scan_plain;
 use super::super::spill::spill;
 use super::super::tree::{Root, Tree};
 use super::*;
-use crate::Durability;
+use crate::Error;
 use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
 use crate::tree::order::Form;
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef};
-use crate::tree::words::{WORD_DIRTY, WORD_NUMBER};
+use crate::tree::words::{WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_NUMBER};
 use crate::tree::{Snapshot, Table, TableOptions, WriteTxn};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
