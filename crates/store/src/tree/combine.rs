@@ -2,13 +2,15 @@
 //!
 //! # Concept
 //!
-//! [`Store::write`](super::Store::write) takes the work of a transaction as a function. Of the threads that call it at
+//! [`Store::write`] takes the work of a transaction as a function. Of the threads that call it at
 //! the same time one is the *leader*; the others are waiters: they leave their functions and sleep.
 //! The leader begins one transaction, calls all these functions, each after a savepoint of its own,
 //! commits once, and wakes all waiters at once. So a thread sleeps and wakes once for a commit,
 //! however many take part. Threads that take turns are woken one after the other, which alone takes
 //! longer than a small transaction. The technique is known as *flat combining* (Hendler, Incze,
 //! Shavit, Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010).
+//!
+//! [`Store::write`]: super::Store::write
 //!
 //! # Invariants
 //!
