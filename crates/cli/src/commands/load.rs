@@ -14,7 +14,6 @@ use crate::input::Input;
 use crate::json;
 use crate::loader::{Fill, Loaded, Loader, Target};
 use crate::open::{self, MAIN, Name, StoreArg};
-use crate::output::Output;
 use crate::portable::{BadInput, Event, Fields, Portable, Reader, TableHeader};
 use crate::progress::{Progress, Unit};
 use crate::signals;
@@ -94,13 +93,9 @@ pub(super) fn load(
     json: bool,
 ) -> Result<Exit, Failure> {
     let loaded = Load::new(args, input, fill).run()?;
-    if json {
-        let mut out = Output::stdout();
-        let (entries, kept, tables) = (loaded.committed, loaded.kept, loaded.tables);
-        json::print(&mut out, &json!({ "entries": entries, "kept": kept, "tables": tables }))?;
-        out.finish()?;
-    }
-    Ok(Exit::Done)
+    let (entries, kept, tables) = (loaded.committed, loaded.kept, loaded.tables);
+    let value = json!({ "entries": entries, "kept": kept, "tables": tables });
+    json::answer(json, value, |_| Ok(()))
 }
 
 /// Reads the input.
