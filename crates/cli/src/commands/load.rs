@@ -14,7 +14,9 @@ use crate::input::Input;
 use crate::json;
 use crate::loader::{Fill, Loaded, Loader, Target};
 use crate::open::{self, MAIN, Name, StoreArg};
-use crate::portable::{BadInput, Event, Fields, Portable, Reader, TableHeader};
+#[cfg(feature = "columns")]
+use crate::portable::columns;
+use crate::portable::{self, BadInput, Event, Fields, Portable, Reader, TableHeader};
 use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
@@ -99,22 +101,24 @@ pub(super) fn load(
 }
 
 /// Reads the input.
-fn reader(input: Input, args: &Args) -> Reader {
+fn reader(input: Input, args: &Args) -> Box<dyn Reader> {
     #[cfg(feature = "columns")]
     let input = match input {
         Input { regular: Some(file), .. } if args.portable.has_columns() => {
-            return Reader::of_columns(file, args.portable, args.formats, &args.fields);
+            let input = columns::Input::File(file);
+            let (portable, formats) = (args.portable, args.formats);
+            return Box::new(columns::Reader::new(input, portable, formats, &args.fields));
         }
         other => other,
     };
-    Reader::new(Box::new(input), args.portable, args.formats, &args.fields)
+    portable::reader(Box::new(input), args.portable, args.formats, &args.fields)
 }
 
 /// A load under way.
 struct Load<'a> {
     args: &'a Args,
     input_name: String,
-    reader: Reader,
+    reader: Box<dyn Reader>,
     loader: Box<dyn Fill>,
     progress: Progress,
     bytes: Arc<AtomicU64>,

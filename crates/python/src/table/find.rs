@@ -65,36 +65,30 @@ impl Table {
         let given = keys.try_iter()?.collect::<PyResult<Vec<_>>>()?;
         let keys = given.iter().map(|key| self.key(key)).collect::<PyResult<Vec<_>>>()?;
         let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-        let codec = &self.codecs.value;
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
-        let Some(snapshot) = self.txn.get().snapshot(py)? else {
-            let mut values = Vec::with_capacity(keys.len());
-            for keys in keys.chunks(long::KEYS) {
+        let shown = |value: Option<Bytes<'_>>| match value {
+            Some(value) => self.codecs.value.decode(py, value),
+            None => Ok(default.clone()),
+        };
+        let (txn, snapshot) = (self.txn.get(), self.txn.get().snapshot(py)?);
+        let (mut values, mut found) = (Vec::with_capacity(keys.len()), Vec::new());
+        for keys in keys.chunks(long::KEYS) {
+            if let Some(snapshot) = &snapshot {
+                let got = py.detach(|| snapshot.get_many(self.handle, keys, &mut found));
+                txn.passed(py)?;
+                got.or_raise(py)?;
+                for value in &found {
+                    values.push(shown(*value)?);
+                }
+            } else {
                 let get = |txn: &WriteTxn| {
                     let mut found = Vec::new();
                     txn.get_many(self.handle, keys, &mut found)?;
                     Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
                 };
-                for value in self.txn.get().inspect(py, get)? {
-                    values.push(match value {
-                        Some(value) => codec.decode(py, Bytes::from(&*value))?,
-                        None => default.clone(),
-                    });
+                for value in txn.inspect(py, get)? {
+                    values.push(shown(value.as_deref().map(Bytes::from))?);
                 }
-                py.check_signals()?;
-            }
-            return PyList::new(py, values);
-        };
-        let (mut values, mut found) = (Vec::with_capacity(keys.len()), Vec::new());
-        for keys in keys.chunks(long::KEYS) {
-            let got = py.detach(|| snapshot.get_many(self.handle, keys, &mut found));
-            self.txn.get().passed(py)?;
-            got.or_raise(py)?;
-            for value in &found {
-                values.push(match value {
-                    Some(value) => codec.decode(py, *value)?,
-                    None => default.clone(),
-                });
             }
             py.check_signals()?;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hedgerow::Durability;
-use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Readable, Snapshot, Transaction};
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Readable, Snapshot};
 use hedgerow::os::sim::{self, SimSystem};
 
 use super::ledger::{Ledger, Mark, State};
@@ -57,6 +57,23 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model: &T) -> Ou
     engine.truncate(600);
     model.truncate(600);
     Err(format!("{what}: the engine says {engine}, the model {model}").into())
+}
+
+/// Puts a write into a batch or a transaction.
+macro_rules! write_in {
+    ($runner:expr, $target:expr, $write:expr) => {{
+        let key = |key: u16| &$runner.config.keys[usize::from(key)][..];
+        let space = &$runner.spaces[$write.space()];
+        let written = match $write {
+            Write::Put(_, at, value) => $target.put(space, key(at), &$runner.config.value(value)),
+            Write::Delete(_, at) => $target.delete(space, key(at)),
+            Write::DeleteRange(_, from, to) => {
+                let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
+                $target.delete_range(space, (Bound::Included(key(from)), to))
+            }
+        };
+        ok("a write into a batch or a transaction", written)
+    }};
 }
 
 type Entry = (Vec<u8>, Vec<u8>);
@@ -310,20 +327,7 @@ impl<'c> Runner<'c> {
     fn commit(&mut self, writes: &[Write], durability: Durability) -> Outcome {
         let (mut batch, mut state) = (Batch::new(), self.state.clone());
         for &write in writes {
-            let key = |key: u16| &self.config.keys[usize::from(key)][..];
-            let added = match write {
-                Write::Put(space, at, value) => {
-                    let value = self.config.value(value);
-                    batch.put(&self.spaces[usize::from(space)], key(at), &value)
-                }
-                Write::Delete(space, at) => batch.delete(&self.spaces[usize::from(space)], key(at)),
-                Write::DeleteRange(space, from, to) => {
-                    let space = &self.spaces[usize::from(space)];
-                    let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
-                    batch.delete_range(space, (Bound::Included(key(from)), to))
-                }
-            };
-            ok("batch", added)?;
+            write_in!(self, batch, write)?;
             state.apply(write);
         }
         self.settle(state, durability, |db| db.write_with(batch, durability))
@@ -357,7 +361,7 @@ impl<'c> Runner<'c> {
         let mut transaction = self.db()?.transaction();
         let first = Write::Put(0, rng.index(keys) as u16, rng.next_u64() as u32);
         let (mut state, mut writes, mut touched) = (self.state.clone(), vec![first], Vec::new());
-        self.write_in(&mut transaction, first)?;
+        write_in!(self, transaction, first)?;
         state.apply(first);
         touched.push(first);
         for _ in 0..rng.between(0, 8) {
@@ -370,7 +374,7 @@ impl<'c> Runner<'c> {
                 touched.push(Write::Delete(space as u8, key));
             } else {
                 let write = random_write(&mut rng, keys);
-                self.write_in(&mut transaction, write)?;
+                write_in!(self, transaction, write)?;
                 state.apply(write);
                 writes.push(write);
                 touched.push(write);
@@ -389,20 +393,6 @@ impl<'c> Runner<'c> {
         let mut state = self.state.clone();
         writes.into_iter().for_each(|write| state.apply(write));
         self.settle(state, durability, |_| transaction.commit_with(durability))
-    }
-
-    fn write_in(&self, transaction: &mut Transaction, write: Write) -> Outcome {
-        let key = |key: u16| &self.config.keys[usize::from(key)][..];
-        let space = &self.spaces[write.space()];
-        let written = match write {
-            Write::Put(_, at, value) => transaction.put(space, key(at), &self.config.value(value)),
-            Write::Delete(_, at) => transaction.delete(space, key(at)),
-            Write::DeleteRange(_, from, to) => {
-                let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
-                transaction.delete_range(space, (Bound::Included(key(from)), to))
-            }
-        };
-        ok("write in a transaction", written)
     }
 
     /// Drops a keyspace and makes it anew, empty.

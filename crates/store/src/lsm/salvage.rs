@@ -16,7 +16,6 @@
 mod found;
 mod log;
 mod merged;
-mod report;
 mod tables;
 mod target;
 #[cfg(test)]
@@ -24,7 +23,7 @@ mod tests;
 mod values;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::db::Db;
@@ -41,13 +40,45 @@ use crate::{Error, Result};
 use found::{Found, Item, Lost, Span, read_lenient};
 use log::LogReader;
 use merged::Merged;
-pub use report::{Loss, SalvageReport};
 use tables::Survey;
 use target::Target;
 use values::Values;
 
 /// After this many entries the caller is asked whether to go on.
 const STRIDE: u64 = 1 << 12;
+/// What was copied, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SalvageReport {
+    /// Keyspaces of the new store.
+    pub keyspaces: u64,
+    /// Its entries.
+    pub entries: u64,
+    /// What is missing, and where.
+    pub losses: Vec<Loss>,
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// The file.
+    pub path: PathBuf,
+    /// The offset in it from which on it cannot be read.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: &'static str,
+    /// How many entries or operations of the log are missing, where that is known.
+    pub count: Option<u64>,
+    /// Keyspace and key after which something is missing; `None`: from the first one on.
+    pub after: Option<(Vec<u8>, Vec<u8>)>,
+    /// Keyspace and key before which something is missing; `None`: up to the last one. The same as
+    /// `after`: that key itself.
+    pub before: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whether `after` and `before` say something: the keys lost by damage in the log are unknown.
+    pub has_keys: bool,
+}
+
 impl Options {
     /// Copies everything that can still be read of the store at `old` to a new store at `new`, and
     /// reports what was lost. Files of the old store are never written, and none is made there.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::found::Lost;
-use super::report::{Loss, SalvageReport};
+use super::{Loss, SalvageReport};
 use crate::lsm::commit::batch::Batch;
 use crate::lsm::db::Db;
 use crate::lsm::entry::KEYSPACE_BYTES;
