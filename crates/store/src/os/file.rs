@@ -24,19 +24,6 @@ pub trait DataFile: Send + Sync {
     /// Writes all of `parts`, one after the other, from `offset` on. Short writes and EINTR are
     /// repeated inside. The file grows if need be.
     fn write_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
-    /// Writes `bytes`, which must lie inside of the file, and returns when they are on stable
-    /// storage: they, and not what else was written. While the disk works on them, `meanwhile` is
-    /// called, if the write did not fail.
-    fn write_durably(
-        &self,
-        bytes: &[u8],
-        offset: u64,
-        meanwhile: &mut dyn FnMut(),
-    ) -> io::Result<()> {
-        self.write_at(&[io::IoSlice::new(bytes)], offset)?;
-        meanwhile();
-        self.sync()
-    }
     /// The same for bytes that are not written a second time: in long calls.
     fn append_at(&self, parts: &[io::IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.write_at(parts, offset)
@@ -62,6 +49,12 @@ pub trait DataFile: Send + Sync {
     fn start_writeback(&self, offset: u64, len: u64);
     /// Returns when everything written before, and the length, is on stable storage.
     fn sync(&self) -> io::Result<()>;
+    /// Returns when a range inside of the file is on stable storage: it, and not what else was
+    /// written. While the disk works on it, `meanwhile` is called.
+    fn sync_range(&self, _: u64, _: usize, meanwhile: &mut dyn FnMut()) -> io::Result<()> {
+        meanwhile();
+        self.sync()
+    }
     /// Cuts or extends (with zeros that are really allocated, so that a full disk is an error
     /// here and not later) the file to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;

@@ -95,17 +95,9 @@ impl DataFile for SimFile {
         self.put(&mut state, offset, &bytes)
     }
 
-    /// A write, and then a flush of nothing but its bytes.
-    fn write_durably(
-        &self,
-        bytes: &[u8],
-        offset: u64,
-        meanwhile: &mut dyn FnMut(),
-    ) -> io::Result<()> {
-        self.write_at(&[io::IoSlice::new(bytes)], offset)?;
+    fn sync_range(&self, offset: u64, len: usize, meanwhile: &mut dyn FnMut()) -> io::Result<()> {
         meanwhile();
-        let len = bytes.len() as u64;
-        self.flush(Event::SyncRange { file: self.file, offset, len })
+        self.flush(Event::SyncRange { file: self.file, offset, len: len as u64 })
     }
 
     /// The system may write these bytes at any time anyway, so this call is only counted.

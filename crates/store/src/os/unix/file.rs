@@ -77,17 +77,11 @@ impl DataFile for RealFile {
     }
 
     #[cfg(target_os = "linux")]
-    fn write_durably(
-        &self,
-        bytes: &[u8],
-        offset: u64,
-        meanwhile: &mut dyn FnMut(),
-    ) -> io::Result<()> {
-        self.write_at(&[io::IoSlice::new(bytes)], offset)?;
-        self.start_writeback(offset, bytes.len() as u64);
+    fn sync_range(&self, at: u64, len: usize, meanwhile: &mut dyn FnMut()) -> io::Result<()> {
+        self.start_writeback(at, len as u64);
         meanwhile();
         loop {
-            match self.ranges.flush(self.file.as_fd(), offset, bytes.len()) {
+            match self.ranges.flush(self.file.as_fd(), at, len) {
                 Ok(true) => return Ok(()),
                 Ok(false) => return self.sync(),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
