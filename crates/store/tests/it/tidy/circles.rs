@@ -32,11 +32,8 @@ const TREE: &[&[&str]] = &[
 ];
 
 const LSM: &[&[&str]] = &[
-    &[
-        "clock", "entry", "filter", "keyspace", "memtable", "merge", "names", "numbers", "options",
-        "varint",
-    ],
-    &["files/cache", "files/memory", "log/held", "table", "tombstones"],
+    &["entry", "filter", "keyspace", "memtable", "merge", "names", "numbers", "options", "varint"],
+    &["clock", "files/cache", "files/memory", "log/held", "table", "tombstones"],
     &["files", "identity"],
     &["log", "read/fetch", "table/ahead", "table/build", "table/read", "values/place"],
     &["buffer", "commit/batch", "levels/version", "values/remap"],
