@@ -12,6 +12,8 @@ use super::options::max_pages;
 use super::txn::sizes::KEY_MAX;
 use super::words::WORD_MAX_SIZE;
 use super::{Builder, ReadTxn, Reader, WriteTxn};
+#[cfg(doc)]
+use crate::Error;
 use crate::{Durability, Result};
 
 mod inner;
