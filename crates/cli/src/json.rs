@@ -4,7 +4,7 @@ use hedgerow::tree::{Count, Entry, TableInfo};
 use serde_json::{Map, Value, json};
 
 use crate::codec::{FormatArgs, shown};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::portable::jsonl::field;
 
@@ -54,6 +54,37 @@ pub(crate) fn count(count: Count) -> Value {
 /// Writes one value on a line of its own.
 pub(crate) fn print(out: &mut Output, value: &Value) -> Result<(), Failure> {
     writeln!(out, "{value}")
+}
+
+/// Prints an answer to standard output: the value where JSON is wanted, else in words.
+pub(crate) fn answer(
+    json: bool,
+    value: impl Into<Value>,
+    words: impl FnOnce(&mut Output) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let mut out = Output::stdout();
+    match json {
+        true => print(&mut out, &value.into())?,
+        false => words(&mut out)?,
+    }
+    out.finish()?;
+    Ok(Exit::Done)
+}
+
+/// Says whether something was so. Without JSON that takes words only if it was not.
+pub(crate) fn outcome(
+    json: bool,
+    value: Value,
+    is_so: bool,
+    if_not: &str,
+) -> Result<Exit, Failure> {
+    answer(json, value, |_| {
+        if !is_so {
+            eprintln!("{if_not}");
+        }
+        Ok(())
+    })?;
+    Ok(if is_so { Exit::Done } else { Exit::No })
 }
 
 /// An array that is written element by element.

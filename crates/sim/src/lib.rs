@@ -17,6 +17,7 @@ pub mod job;
 pub mod lsm;
 pub mod model;
 pub mod op;
+mod player;
 pub mod pool;
 pub mod processes;
 pub mod readers;

@@ -8,19 +8,16 @@
 //! as the only process, and demands every commit that a writer has reported. There is no power cut
 //! here: a commit without a flush promises to survive exactly this.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::Bound;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
 use hedgerow::stream::Standby;
 use hedgerow::tree::{Snapshot, Store, TableOptions};
 
+use crate::player::{Player, end_with_the_parent, say, told};
 use crate::rng::Rng;
 
 /// How long a process may take to do something while it is not stopped, before a lock counts as
@@ -92,112 +89,14 @@ pub enum Part {
     Follower,
 }
 
-/// An error as text: this is about what happened, not about types.
-pub(crate) fn told<T>(doing: &str, result: Result<T, impl std::fmt::Display>) -> Result<T, String> {
-    result.map_err(|e| format!("{doing}: {e}"))
-}
-
-/// A process of this program that plays a part.
-struct Player {
-    child: Child,
-    /// Its end is a sign to the player that the parent is gone.
-    _stdin: Option<ChildStdin>,
-    part: Part,
-    heard: Arc<Heard>,
-    listener: Option<JoinHandle<()>>,
-}
-
-/// What a player told.
-#[derive(Default)]
-struct Heard {
-    /// The newest number that a writer said it had committed.
-    committed: AtomicU64,
-    /// Lines of success.
-    lines: AtomicU64,
-    forks: AtomicU64,
-    /// What it complained of.
-    complaints: Mutex<Vec<String>>,
-}
-
-impl Heard {
-    fn line(&self, line: &str) {
-        match line.split_once(' ') {
-            Some(("committed", number)) => {
-                let number = number.parse().unwrap_or(0);
-                self.committed.fetch_max(number, Ordering::SeqCst);
-                self.lines.fetch_add(1, Ordering::SeqCst);
-            }
-            Some(("verified", _)) => {
-                self.lines.fetch_add(1, Ordering::SeqCst);
-            }
-            Some(("forked", _)) => {
-                self.forks.fetch_add(1, Ordering::SeqCst);
-            }
-            _ => {
-                let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-                complaints.push(line.to_owned());
-            }
+impl Part {
+    /// Its name, as the subcommand has it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Writer => "writer",
+            Self::Reader => "reader",
+            Self::Follower => "follower",
         }
-    }
-}
-
-impl Player {
-    fn start(path: &Path, part: Part, place: usize, seed: u64) -> std::io::Result<Self> {
-        let word = match part {
-            Part::Writer => "writer",
-            Part::Reader => "reader",
-            Part::Follower => "follower",
-        };
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["play", word, "--place", &place.to_string(), "--seed", &seed.to_string()])
-            .arg("--store")
-            .arg(path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let heard = Arc::<Heard>::default();
-        let stdin = child.stdin.take();
-        let listener = child.stdout.take().map(|stdout| {
-            let heard = Arc::clone(&heard);
-            std::thread::spawn(move || {
-                // A line that was cut by a kill is none.
-                let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
-                lines.for_each(|line| heard.line(&String::from_utf8_lossy(&line)));
-            })
-        });
-        Ok(Self { child, _stdin: stdin, part, heard, listener })
-    }
-
-    fn signal(&self, name: &str) -> std::io::Result<()> {
-        let id = self.child.id().to_string();
-        Command::new("kill").args([name, &id]).status().map(|_| ())
-    }
-
-    /// Kills it, and hears out what it said before.
-    fn end(mut self, report: &mut ProcessReport) -> std::io::Result<u64> {
-        if self.child.try_wait()?.is_some() {
-            report.violations.push(format!("a {:?} ended by itself", self.part));
-        }
-        self.child.kill()?;
-        self.child.wait()?;
-        if let Some(listener) = self.listener.take() {
-            // It returns nothing, and its panic would have been reported.
-            let _ = listener.join();
-        }
-        report.kills += 1;
-        report.forks += self.heard.forks.load(Ordering::SeqCst);
-        let lines = self.heard.lines.load(Ordering::SeqCst);
-        match self.part {
-            Part::Writer => report.commits += lines,
-            Part::Reader => report.snapshots += lines,
-            Part::Follower => {
-                report.steps += lines;
-                report.follower_kills += 1;
-            }
-        }
-        let complaints = &self.heard.complaints;
-        report.violations.append(&mut complaints.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(self.heard.committed.load(Ordering::SeqCst))
     }
 }
 
@@ -206,7 +105,7 @@ struct Run<'r> {
     path: &'r Path,
     settings: ProcessSettings,
     rng: Rng,
-    players: Vec<Option<Player>>,
+    players: Vec<Option<(Part, Player)>>,
     /// The newest number of each writer's place that must be there.
     owed: Vec<u64>,
     report: ProcessReport,
@@ -258,11 +157,21 @@ impl Run<'_> {
     }
 
     fn end(&mut self, place: usize) -> std::io::Result<()> {
-        if let Some(player) = self.players[place].take() {
-            let committed = player.end(&mut self.report)?;
-            if let Some(owed) = self.owed.get_mut(place) {
-                *owed = committed.max(*owed);
+        let Some((part, player)) = self.players[place].take() else { return Ok(()) };
+        let report = &mut self.report;
+        let heard = player.kill(part.name(), &mut report.violations)?;
+        report.kills += 1;
+        report.forks += heard.forks();
+        match part {
+            Part::Writer => report.commits += heard.lines(),
+            Part::Reader => report.snapshots += heard.lines(),
+            Part::Follower => {
+                report.steps += heard.lines();
+                report.follower_kills += 1;
             }
+        }
+        if let Some(owed) = self.owed.get_mut(place) {
+            *owed = heard.committed().max(*owed);
         }
         Ok(())
     }
@@ -271,13 +180,14 @@ impl Run<'_> {
         self.end(place)?;
         let part = self.settings.part_of(place);
         let seed = self.rng.next_u64();
-        self.players[place] = Some(Player::start(self.path, part, place, seed)?);
+        let player = Player::start(self.path, part.name(), place as u64, seed)?;
+        self.players[place] = Some((part, player));
         Ok(())
     }
 
     /// Stops a player for a moment; half of the time it dies stopped.
     fn stop(&mut self, place: usize) -> std::io::Result<()> {
-        if let Some(player) = &self.players[place] {
+        if let Some((_, player)) = &self.players[place] {
             player.signal("-STOP")?;
             self.report.stops += 1;
             std::thread::sleep(Duration::from_millis(self.rng.below(30)));
@@ -292,12 +202,12 @@ impl Run<'_> {
 
     /// No process is stopped now: each must make progress, or a lock is stuck.
     fn wait_for_everybody(&mut self) -> std::io::Result<()> {
-        let lines = |player: &Player| player.heard.lines.load(Ordering::SeqCst);
-        for player in self.players.iter_mut().flatten() {
+        let lines = |player: &Player| player.heard.lines();
+        for (part, player) in self.players.iter_mut().flatten() {
             let (before, begin) = (lines(player), Instant::now());
-            while lines(player) == before && player.child.try_wait()?.is_none() {
+            while lines(player) == before && !player.has_ended()? {
                 if begin.elapsed() > STUCK {
-                    let what = format!("a {:?} is stuck for {STUCK:?}", player.part);
+                    let what = format!("a {} is stuck for {STUCK:?}", part.name());
                     self.report.violations.push(what);
                     return Ok(());
                 }
@@ -375,11 +285,7 @@ fn value(number: u64) -> Vec<u8> {
 /// # Errors
 /// What went wrong, for the parent to read.
 pub fn play(path: &Path, part: Part, place: usize, seed: u64) -> Result<(), String> {
-    std::thread::spawn(|| {
-        // The end of the pipe is the end of the parent.
-        let _ = std::io::stdin().lines().count();
-        std::process::exit(0);
-    });
+    end_with_the_parent();
     let mut rng = Rng::new(seed, 32);
     let store = told("open", Store::open(path))?;
     if part == Part::Follower {
@@ -484,11 +390,6 @@ fn follow_to_the_end(store: &Store, place: usize) -> Result<(), String> {
         Some(problem) => Err(format!("follower {place}: {problem}")),
         None => Ok(()),
     }
-}
-
-fn say(line: &str) -> Result<(), String> {
-    let mut stdout = std::io::stdout().lock();
-    told("say", writeln!(stdout, "{line}").and_then(|()| stdout.flush()))
 }
 
 /// A child of a process that has the store open: it must leave the store alone.

@@ -8,19 +8,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use hedgerow::stream::{
-    AsChange, Batch, Cut, Event, Follow, Followed, Item as _, Mark, Mode, OnReject, Pairs,
-    Position, Renewal, Scan, Sink, Source, Step, Target, Token, Values,
+    Batch, Cut, Event, Follow, Followed, Item as _, Mark, Mode, OnReject, Pairs, Position, Scan,
+    Sink, Source, Step, Token, Values,
 };
-use hedgerow::tree::{Change, Diff, Snapshot as _, Store, TableChange, TableOptions};
+use hedgerow::tree::{Store, TableChange};
 use hedgerow::{Durability, lsm};
 
 use crate::job::{Failure, SeedReport, Settings, caught};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
+
+mod asked;
+mod subject;
+
+use asked::Asked;
+use subject::{Subject, changes};
 
 type Pair = (Vec<u8>, Vec<u8>);
 /// The pairs of the one table in their order.
@@ -31,121 +37,6 @@ const TABLE: &str = "t";
 const STREAMS: usize = 4;
 /// Keys are drawn from this many.
 const KEYS: u64 = 400;
-
-/// An engine under test.
-trait Subject: Source + Target + Followed {
-    fn open(path: &Path, duplicates: bool) -> hedgerow::Result<Self>;
-    /// Stores and removes pairs in one commit; a pair without a value removes its key.
-    fn write(&self, pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> hedgerow::Result<()>;
-    /// Compares two moments otherwise than by streams.
-    fn compare(
-        old: &<Self as Source>::Snapshot,
-        new: &<Self as Source>::Snapshot,
-    ) -> hedgerow::Result<Changes>;
-    /// Puts what is in memory where it stays, if the engine has such a thing.
-    fn settle(&self, how: u64) -> hedgerow::Result<()>;
-    const COUNTS: bool;
-}
-
-/// Pairs that are only in the older one of two moments, and only in the newer one.
-type Changes = (BTreeSet<Pair>, BTreeSet<Pair>);
-
-impl Subject for Store {
-    const COUNTS: bool = true;
-
-    fn open(path: &Path, duplicates: bool) -> hedgerow::Result<Self> {
-        if path.exists() {
-            return Store::open(path);
-        }
-        let store = Store::builder().page_size(4096).create(path)?;
-        let mut txn = store.begin_write()?;
-        let options = TableOptions::new();
-        txn.create_table(TABLE, &if duplicates { options.duplicates() } else { options })?;
-        txn.commit()?;
-        Ok(store)
-    }
-
-    fn write(&self, pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> hedgerow::Result<()> {
-        let mut txn = self.begin_write()?;
-        let table = txn.table(TABLE)?;
-        for (key, value) in pairs {
-            match value {
-                Some(value) => txn.put(table, key, value)?,
-                None => drop(txn.delete(table, key)?),
-            }
-        }
-        txn.commit_with(Durability::None)
-    }
-
-    fn compare(
-        old: &<Self as Source>::Snapshot,
-        new: &<Self as Source>::Snapshot,
-    ) -> hedgerow::Result<Changes> {
-        changes(Diff::new(old, new, TABLE)?)
-    }
-
-    fn settle(&self, _: u64) -> hedgerow::Result<()> {
-        Ok(())
-    }
-}
-
-/// What differs, as sets.
-fn changes<C: AsChange>(
-    all: impl Iterator<Item = hedgerow::Result<C>>,
-) -> hedgerow::Result<Changes> {
-    let mut changes = Changes::default();
-    for change in all {
-        match change?.as_change() {
-            Change::Added { key, value } => {
-                changes.1.insert((key.to_vec(), value.to_vec()));
-            }
-            Change::Removed { key, value } => {
-                changes.0.insert((key.to_vec(), value.to_vec()));
-            }
-            Change::Changed { key, old, new } => {
-                changes.0.insert((key.to_vec(), old.to_vec()));
-                changes.1.insert((key.to_vec(), new.to_vec()));
-            }
-        }
-    }
-    Ok(changes)
-}
-
-impl Subject for lsm::Db {
-    const COUNTS: bool = false;
-
-    fn open(path: &Path, _: bool) -> hedgerow::Result<Self> {
-        let options = lsm::Options::new().create(true).memory_limit(8 << 20);
-        // Small enough that a run has many tables.
-        let options = options.memtable_bytes(1 << 15).segment_bytes(1 << 15);
-        let db = options.open(path)?;
-        db.keyspace(TABLE, Default::default())?;
-        Ok(db)
-    }
-
-    fn write(&self, pairs: &[(Vec<u8>, Option<Vec<u8>>)]) -> hedgerow::Result<()> {
-        let keyspace = self.keyspace(TABLE, Default::default())?;
-        let mut batch = lsm::Batch::new();
-        for (key, value) in pairs {
-            match value {
-                Some(value) => batch.put(&keyspace, key, value)?,
-                None => batch.delete(&keyspace, key)?,
-            }
-        }
-        self.write_with(batch, Durability::None)
-    }
-
-    fn compare(
-        old: &<Self as Source>::Snapshot,
-        new: &<Self as Source>::Snapshot,
-    ) -> hedgerow::Result<Changes> {
-        changes(lsm::Diff::new(old, new, TABLE)?)
-    }
-
-    fn settle(&self, how: u64) -> hedgerow::Result<()> {
-        if how.is_multiple_of(4) { self.compact() } else { self.flush() }
-    }
-}
 
 /// Runs one seed on the tree engine.
 pub fn run_tree(seed: u64, settings: &Settings) -> SeedReport<()> {
@@ -177,88 +68,6 @@ fn run_seed<S: Subject>(seed: u64, settings: &Settings) -> SeedReport<()> {
         Failure { disagreement, config, ops: Vec::new(), shrunk }
     });
     SeedReport { seed, ops, time: begin.elapsed(), failure }
-}
-
-/// What a stream was asked for, and where it must be.
-#[derive(Clone)]
-struct Asked {
-    keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
-    is_reverse: bool,
-    skip: u64,
-    limit: Option<u64>,
-    keys_only: bool,
-    values: Values,
-    /// Pairs between two renewals.
-    renewal: Option<u64>,
-    low: Option<Pair>,
-    high: Option<Pair>,
-    taken: u64,
-}
-
-impl Asked {
-    fn scan(&self) -> Scan {
-        let mut scan = Scan::new(TABLE).range(self.keys.clone()).skip(self.skip);
-        scan = scan.values(self.values);
-        if let Some(limit) = self.limit {
-            scan = scan.limit(limit);
-        }
-        if self.is_reverse {
-            scan = scan.reverse();
-        }
-        if self.keys_only {
-            scan = scan.keys_only();
-        }
-        self.renewed(scan)
-    }
-
-    fn renewed(&self, scan: Scan) -> Scan {
-        match self.renewal {
-            Some(pairs) => scan.renewal(Renewal::never().pairs(pairs)),
-            None => scan,
-        }
-    }
-
-    /// What is left of a content, in the order of the keys.
-    fn left(&self, content: &[Pair], duplicates: bool) -> Vec<Pair> {
-        let is_in = |key: &[u8]| {
-            std::ops::RangeBounds::<[u8]>::contains(
-                &(self.keys.0.as_ref().map(Vec::as_slice), self.keys.1.as_ref().map(Vec::as_slice)),
-                key,
-            )
-        };
-        let each = self.values == Values::Each;
-        let is_after = |pair: &Pair, end: &Pair| {
-            if each && duplicates { pair > end } else { pair.0 > end.0 }
-        };
-        let mut left: Vec<Pair> = content.iter().filter(|pair| is_in(&pair.0)).cloned().collect();
-        match self.values {
-            Values::Each => {}
-            Values::First => left.dedup_by(|next, kept| next.0 == kept.0),
-            Values::Last => {
-                left.reverse();
-                left.dedup_by(|next, kept| next.0 == kept.0);
-                left.reverse();
-            }
-        }
-        left.retain(|pair| self.low.as_ref().is_none_or(|low| is_after(pair, low)));
-        left.retain(|pair| self.high.as_ref().is_none_or(|high| is_after(high, pair)));
-        left
-    }
-
-    /// Leaves out the first pairs, as a stream does when it takes its first snapshot.
-    fn pass(&mut self, content: &[Pair], duplicates: bool) {
-        let left = self.left(content, duplicates);
-        let Some(last) = self.skip.min(left.len() as u64).checked_sub(1) else { return };
-        match self.is_reverse {
-            false => self.low = Some(left[last as usize].clone()),
-            true => self.high = Some(left[left.len() - 1 - last as usize].clone()),
-        }
-    }
-
-    /// How many pairs may still be given.
-    fn allowed(&self) -> u64 {
-        self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken))
-    }
 }
 
 struct Stream<S: Source> {

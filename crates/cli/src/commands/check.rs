@@ -7,7 +7,6 @@ use serde_json::json;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::StoreArg;
-use crate::output::Output;
 use crate::progress::{Progress, Unit};
 
 /// Verify every page, the order of the entries and every counter
@@ -27,38 +26,33 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         other => other?,
     };
     let sound = report.problems.is_empty();
-    let mut out = Output::stdout();
-    if json {
-        let (pages, entries) = (report.pages, report.entries);
-        let (problems, notes) = (&report.problems, &report.notes);
-        let report = json!({
-            "sound": sound, "pages": pages, "entries": entries, "problems": problems,
-            "notes": notes,
-        });
-        json::print(&mut out, &report)?;
-    } else {
-        for problem in &report.problems {
-            writeln!(out, "{problem}")?;
-        }
-        for note in &report.notes {
-            writeln!(out, "note: {note}")?;
-        }
-        let verdict = match report.problems.len() {
-            0 => "all is well".to_owned(),
-            1 => "1 problem".to_owned(),
-            many => format!("{many} problems"),
-        };
-        let (pages, entries) = (report.pages, report.entries);
+    let (pages, entries) = (report.pages, report.entries);
+    let (problems, notes) = (&report.problems, &report.notes);
+    let value = json!({
+        "sound": sound, "pages": pages, "entries": entries, "problems": problems, "notes": notes,
+    });
+    json::answer(json, value, |out| {
+        problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
+        notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
+        let verdict = verdict(problems.len());
         match (sound, pages) {
-            (true, _) => writeln!(out, "{pages} pages, {entries} entries: {verdict}")?,
-            (false, 0) => writeln!(out, "nothing could be counted: {verdict}")?,
+            (true, _) => writeln!(out, "{pages} pages, {entries} entries: {verdict}"),
+            (false, 0) => writeln!(out, "nothing could be counted: {verdict}"),
             (false, _) => {
-                writeln!(out, "{pages} pages, {entries} entries could be read: {verdict}")?;
+                writeln!(out, "{pages} pages, {entries} entries could be read: {verdict}")
             }
         }
-    }
-    out.finish()?;
+    })?;
     Ok(if sound { Exit::Done } else { Exit::No })
+}
+
+/// How many problems there are, in words.
+pub(super) fn verdict(problems: usize) -> String {
+    match problems {
+        0 => "all is well".to_owned(),
+        1 => "1 problem".to_owned(),
+        many => format!("{many} problems"),
+    }
 }
 
 fn check(store: &StoreArg) -> Result<CheckReport, Failure> {

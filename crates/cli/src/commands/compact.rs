@@ -5,7 +5,6 @@ use serde_json::json;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::StoreArg;
-use crate::output::Output;
 use crate::progress::{Progress, Unit};
 use crate::wait;
 
@@ -25,17 +24,8 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     drop(progress);
     let (before, after, pages, steps) =
         (report.before, report.after, report.moved_pages, report.steps);
-    let mut out = Output::stdout();
-    if json {
-        let report =
-            json!({ "before": before, "after": after, "moved_pages": pages, "steps": steps });
-        json::print(&mut out, &report)?;
-    } else {
-        writeln!(
-            out,
-            "{before} bytes before, {after} after; {pages} pages moved in {steps} steps"
-        )?;
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    let value = json!({ "before": before, "after": after, "moved_pages": pages, "steps": steps });
+    json::answer(json, value, |out| {
+        writeln!(out, "{before} bytes before, {after} after; {pages} pages moved in {steps} steps")
+    })
 }

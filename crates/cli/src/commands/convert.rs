@@ -6,7 +6,26 @@ mod leveldb;
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
+use crate::codec::shown;
 use crate::exit::{Exit, Failure};
+use crate::json;
+use crate::open::Name;
+
+/// What came over: tables, and how many entries each has.
+type Tables = Vec<(Name, u64)>;
+
+/// Says what came over.
+fn answer(tables: &Tables, json: bool) -> Result<Exit, Failure> {
+    let table =
+        |(name, entries): &(Name, u64)| json!({ "name": shown(&name.0), "values": entries });
+    let value = json!({ "tables": tables.iter().map(table).collect::<Vec<Value>>() });
+    json::answer(json, value, |out| {
+        let mut lines = tables.iter();
+        lines.try_for_each(|(name, entries)| writeln!(out, "{}: {entries} entries", shown(&name.0)))
+    })
+}
 
 /// Make a store from a database of LMDB or LevelDB or of the other engine, or one for LevelDB
 ///
@@ -94,17 +113,14 @@ mod from_lmdb {
     use std::path::Path;
 
     use hedgerow::tree::Store;
-    use serde_json::json;
 
-    use super::Args;
+    use super::{Args, Tables, answer};
     use crate::codec::shown;
     use crate::draft::{self, Draft};
     use crate::exit::{Exit, Failure};
-    use crate::json;
     use crate::lmdb::{Database, Environment};
     use crate::loader::{Fill, Loader, Target};
     use crate::open::{self, Name, OrderName};
-    use crate::output::Output;
     use crate::portable::{DuplicatesHeader, TableHeader};
     use crate::progress::{Progress, Unit};
     use crate::table_flags::TableFlags;
@@ -211,22 +227,10 @@ mod from_lmdb {
     }
 
     fn report(databases: &[Database], args: &Args, json: bool) -> Result<(), Failure> {
-        let mut out = Output::stdout();
-        if json {
-            let tables: Vec<_> = databases
-                .iter()
-                .map(|database| {
-                    let name = shown(&table_name(database, args).0);
-                    json!({ "name": name, "values": database.entries })
-                })
-                .collect();
-            json::print(&mut out, &json!({ "tables": tables }))?;
-        } else {
-            for database in databases {
-                let name = shown(&table_name(database, args).0);
-                writeln!(out, "{name}: {} entries", database.entries)?;
-            }
-        }
-        out.finish()
+        let tables: Tables = databases
+            .iter()
+            .map(|database| (table_name(database, args), database.entries))
+            .collect();
+        answer(&tables, json).map(drop)
     }
 }

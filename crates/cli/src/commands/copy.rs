@@ -66,9 +66,8 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     if json && args.to != Path::new("-") {
         let size = fs::metadata(&args.to).map(|meta| meta.len());
         let size = size.map_err(|error| Failure::io("look at", args.to.display(), &error))?;
-        let mut out = Output::stdout();
-        json::print(&mut out, &json!({ "store": args.to.to_string_lossy(), "bytes": size }))?;
-        out.finish()?;
+        let value = json!({ "store": args.to.to_string_lossy(), "bytes": size });
+        json::answer(json, value, |_| Ok(()))?;
     }
     Ok(Exit::Done)
 }

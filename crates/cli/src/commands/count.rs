@@ -6,7 +6,6 @@ use crate::codec::FormatArgs;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{self, TableArg};
-use crate::output::Output;
 use crate::range::RangeArgs;
 
 /// Count the entries of a table or of a range, without reading them
@@ -37,12 +36,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         let keys = args.range.keys(&txn, table, args.formats.key())?;
         txn.count_range(table, &keys)?
     };
-    let mut out = Output::stdout();
-    if json {
-        json::print(&mut out, &json::count(count))?;
-    } else {
-        writeln!(out, "{}", if args.keys { count.keys } else { count.values })?;
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    json::answer(json, json::count(count), |out| {
+        writeln!(out, "{}", if args.keys { count.keys } else { count.values })
+    })
 }

@@ -9,7 +9,6 @@ use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::numbers::{parse_size, parse_small_size};
 use crate::open::{self, Engine, MAIN, Name, StoreArg};
-use crate::output::Output;
 use crate::table_flags::TableFlags;
 use crate::wait;
 
@@ -64,15 +63,10 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         txn.create_table(&name.0, &args.flags.options())?;
         txn.commit()?;
     }
-    if json {
-        let mut out = Output::stdout();
-        let table = name.map(|name| shown(&name.0));
-        let path = store.path().display().to_string();
-        let page_size = store.page_size();
-        json::print(&mut out, &json!({ "store": path, "page_size": page_size, "table": table }))?;
-        out.finish()?;
-    }
-    Ok(Exit::Done)
+    let table = name.map(|name| shown(&name.0));
+    let (path, page_size) = (store.path().display().to_string(), store.page_size());
+    let value = json!({ "store": path, "page_size": page_size, "table": table });
+    json::answer(json, value, |_| Ok(()))
 }
 
 fn new_store(args: &Args) -> Result<Store, Failure> {

@@ -9,7 +9,6 @@ use crate::codec::FormatArgs;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{self, TableArg};
-use crate::output::Output;
 use crate::range::RangeArgs;
 use crate::wait;
 
@@ -61,12 +60,6 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         }
     };
     txn.commit()?;
-    if json {
-        let mut out = Output::stdout();
-        json::print(&mut out, &json!({ "deleted": json::count(deleted) }))?;
-        out.finish()?;
-    } else if deleted.values == 0 {
-        eprintln!("not found");
-    }
-    Ok(if deleted.values == 0 { Exit::No } else { Exit::Done })
+    let value = json!({ "deleted": json::count(deleted) });
+    json::outcome(json, value, deleted.values > 0, "not found")
 }

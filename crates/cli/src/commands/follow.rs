@@ -156,12 +156,6 @@ fn line(out: &mut Output, object: &Value) -> Result<(), Failure> {
 pub(super) fn forget<S: Followed>(store: &S, args: &Args, json: bool) -> Result<Exit, Failure> {
     let Some(Name(name)) = &args.name else { return Ok(Exit::No) };
     let is_forgotten = Follow::forget(store, name)?;
-    let mut out = Output::stdout();
-    match json {
-        true => json::print(&mut out, &json!({ "forgotten": is_forgotten }))?,
-        false if !is_forgotten => eprintln!("there is no follower {}", shown(name)),
-        false => {}
-    }
-    out.finish()?;
-    Ok(if is_forgotten { Exit::Done } else { Exit::No })
+    let if_not = format!("there is no follower {}", shown(name));
+    json::outcome(json, json!({ "forgotten": is_forgotten }), is_forgotten, &if_not)
 }

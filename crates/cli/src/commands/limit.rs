@@ -6,7 +6,6 @@ use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::numbers::parse_size;
 use crate::open::StoreArg;
-use crate::output::Output;
 
 /// Show or change the maximum size of a store, which holds for all processes
 #[derive(clap::Args, Debug)]
@@ -41,12 +40,8 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         None => args.store.read()?,
     };
     let size = store.stat()?.max_size;
-    let mut out = Output::stdout();
-    match (json, size) {
-        (true, _) => json::print(&mut out, &json!({ "max_size": size }))?,
-        (false, Some(size)) => writeln!(out, "{size}")?,
-        (false, None) => writeln!(out, "none")?,
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    json::answer(json, json!({ "max_size": size }), |out| match size {
+        Some(size) => writeln!(out, "{size}"),
+        None => writeln!(out, "none"),
+    })
 }

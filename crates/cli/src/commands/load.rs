@@ -14,8 +14,9 @@ use crate::input::Input;
 use crate::json;
 use crate::loader::{Fill, Loaded, Loader, Target};
 use crate::open::{self, MAIN, Name, StoreArg};
-use crate::output::Output;
-use crate::portable::{BadInput, Event, Fields, Portable, Reader, TableHeader};
+#[cfg(feature = "columns")]
+use crate::portable::columns;
+use crate::portable::{self, BadInput, Event, Fields, Portable, Reader, TableHeader};
 use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::sums::{SumArg, Sums};
@@ -97,38 +98,36 @@ pub(super) fn load(
     json: bool,
 ) -> Result<Exit, Failure> {
     let (loaded, sums) = Load::new(args, input, fill).run()?;
-    if json {
-        let mut out = Output::stdout();
-        let (entries, kept, tables) = (loaded.committed, loaded.kept, loaded.tables);
-        let mut object = json!({ "entries": entries, "kept": kept, "tables": tables });
-        if let Some(sums) = sums.to_json() {
-            object["sums"] = sums;
-        }
-        json::print(&mut out, &object)?;
-        out.finish()?;
-    } else {
+    let (entries, kept, tables) = (loaded.committed, loaded.kept, loaded.tables);
+    let mut value = json!({ "entries": entries, "kept": kept, "tables": tables });
+    if let Some(sums) = sums.to_json() {
+        value["sums"] = sums;
+    }
+    if !json {
         sums.say();
     }
-    Ok(Exit::Done)
+    json::answer(json, value, |_| Ok(()))
 }
 
 /// Reads the input.
-fn reader(input: Input, args: &Args) -> Reader {
+fn reader(input: Input, args: &Args) -> Box<dyn Reader> {
     #[cfg(feature = "columns")]
     let input = match input {
         Input { regular: Some(file), .. } if args.portable.has_columns() => {
-            return Reader::of_columns(file, args.portable, args.formats, &args.fields);
+            let input = columns::Input::File(file);
+            let (portable, formats) = (args.portable, args.formats);
+            return Box::new(columns::Reader::new(input, portable, formats, &args.fields));
         }
         other => other,
     };
-    Reader::new(Box::new(input), args.portable, args.formats, &args.fields)
+    portable::reader(Box::new(input), args.portable, args.formats, &args.fields)
 }
 
 /// A load under way.
 struct Load<'a> {
     args: &'a Args,
     input_name: String,
-    reader: Reader,
+    reader: Box<dyn Reader>,
     loader: Box<dyn Fill>,
     progress: Progress,
     sums: Sums,

@@ -42,25 +42,13 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
 
 /// Says whether a pin was dropped.
 pub(super) fn dropped(is_dropped: bool, json: bool) -> Result<Exit, Failure> {
-    let mut out = Output::stdout();
-    match json {
-        true => json::print(&mut out, &json!({ "dropped": is_dropped }))?,
-        false if !is_dropped => eprintln!("not found"),
-        false => {}
-    }
-    out.finish()?;
-    Ok(if is_dropped { Exit::Done } else { Exit::No })
+    json::outcome(json, json!({ "dropped": is_dropped }), is_dropped, "not found")
 }
 
 /// Says what was pinned.
 pub(super) fn made(name: &[u8], commit: u64, json: bool) -> Result<Exit, Failure> {
-    let mut out = Output::stdout();
-    match json {
-        true => json::print(&mut out, &json!({ "name": shown(name), "commit": commit }))?,
-        false => writeln!(out, "{commit}")?,
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    let value = json!({ "name": shown(name), "commit": commit });
+    json::answer(json, value, |out| writeln!(out, "{commit}"))
 }
 
 fn list(store: &Store, json: bool) -> Result<Exit, Failure> {

@@ -11,7 +11,6 @@ use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::json;
 use crate::open::{self, MAIN, Name, TableArg};
-use crate::output::Output;
 use crate::wait;
 
 /// Store a value under a key; in a table with duplicates, add it
@@ -38,6 +37,9 @@ pub(crate) struct Args {
     pub(super) formats: FormatArgs,
 }
 
+/// What is said where the key is there.
+pub(super) const PUT_NOTHING: &str = "the key is there already; nothing was changed";
+
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
     let key = open::argument(&args.key, args.formats.key(), "key")?;
@@ -58,14 +60,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         txn.put_new(table, &key, &value)?.is_none()
     };
     txn.commit()?;
-    if json {
-        let mut out = Output::stdout();
-        json::print(&mut out, &json!({ "put": put }))?;
-        out.finish()?;
-    } else if !put {
-        eprintln!("the key is there already; nothing was changed");
-    }
-    Ok(if put { Exit::Done } else { Exit::No })
+    json::outcome(json, json!({ "put": put }), put, PUT_NOTHING)
 }
 
 fn table(txn: &mut WriteTxn, name: &Name, create: bool) -> Result<Table, Failure> {

@@ -9,7 +9,6 @@ use crate::codec::FormatArgs;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::{self, TableArg};
-use crate::output::Output;
 
 /// Print how many entries come before a key, or before one value of a key
 ///
@@ -44,13 +43,9 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         Some(value) => txn.rank_pair(table, &key, value)?,
         None => txn.rank(table, &key)?,
     };
-    let mut out = Output::stdout();
-    if json {
-        let rank = json!({ "found": rank.found, "keys": rank.keys, "values": rank.values });
-        json::print(&mut out, &rank)?;
-    } else {
-        writeln!(out, "{}", if args.keys { rank.keys } else { rank.values })?;
-    }
-    out.finish()?;
+    let value = json!({ "found": rank.found, "keys": rank.keys, "values": rank.values });
+    json::answer(json, value, |out| {
+        writeln!(out, "{}", if args.keys { rank.keys } else { rank.values })
+    })?;
     Ok(if rank.found { Exit::Done } else { Exit::No })
 }

@@ -60,13 +60,7 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
     }
-    let mut out = Output::stdout();
-    match json {
-        true => json::print(&mut out, &picture.json())?,
-        false => picture.print(&mut out)?,
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    json::answer(json, picture.json(), |out| picture.print(out))
 }
 
 fn tables(txn: &ReadTxn) -> Result<Vec<TablePicture>, Failure> {

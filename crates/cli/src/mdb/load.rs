@@ -13,7 +13,7 @@ use crate::lmdb_flags::Flags;
 use crate::loader::{Fill, Loader, Target};
 use crate::open::Name;
 use crate::portable::text_lines::TextLines;
-use crate::portable::{BadInput, Event, mdb};
+use crate::portable::{BadInput, Event, Reader as _, mdb};
 
 pub(crate) const OPTIONS: &str = "af:ns:NQTV";
 pub(crate) const USAGE: &str = "[-V] [-a] [-f input] [-n] [-s name] [-N] [-Q] [-T] dbpath";

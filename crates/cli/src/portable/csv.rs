@@ -33,40 +33,6 @@ impl Reader {
         Self { records, record, formats: formats.or(Format::Utf8), fields, columns: None }
     }
 
-    /// The next entry.
-    pub(crate) fn next(
-        &mut self,
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<Event, BadInput> {
-        if self.columns.is_none() {
-            if !self.read()? {
-                return Ok(Event::End);
-            }
-            self.columns = Some(self.heading()?);
-        }
-        if !self.read()? {
-            return Ok(Event::End);
-        }
-        let Some(columns) = &self.columns else { return Ok(Event::End) };
-        if self.record.len() != columns.all {
-            let found = self.record.len();
-            return Err(self.bad(format!("{found} fields instead of {}", columns.all)));
-        }
-        let field = |column| self.record.get(column).unwrap_or_default();
-        let decoded = self.formats.key().decode_to(field(columns.key), key);
-        let decoded = decoded.and_then(|()| match columns.value {
-            Some(column) => self.formats.value().decode_to(field(column), value),
-            None => {
-                value.clear();
-                line(self.record.iter(), self.fields.layout.delimiter, value);
-                Ok(())
-            }
-        });
-        decoded.map_err(|error| self.bad(error))?;
-        Ok(Event::Entry)
-    }
-
     fn heading(&self) -> Result<Columns, BadInput> {
         let find = |name: &str| {
             let found = self.record.iter().position(|field| field == name.as_bytes());
@@ -95,11 +61,42 @@ impl Reader {
     }
 
     fn bad(&self, reason: impl Into<String>) -> BadInput {
-        BadInput { line: self.line(), reason: reason.into() }
+        BadInput { line: super::Reader::line(self), reason: reason.into() }
+    }
+}
+
+impl super::Reader for Reader {
+    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
+        if self.columns.is_none() {
+            if !self.read()? {
+                return Ok(Event::End);
+            }
+            self.columns = Some(self.heading()?);
+        }
+        if !self.read()? {
+            return Ok(Event::End);
+        }
+        let Some(columns) = &self.columns else { return Ok(Event::End) };
+        if self.record.len() != columns.all {
+            let found = self.record.len();
+            return Err(self.bad(format!("{found} fields instead of {}", columns.all)));
+        }
+        let field = |column| self.record.get(column).unwrap_or_default();
+        let decoded = self.formats.key().decode_to(field(columns.key), key);
+        let decoded = decoded.and_then(|()| match columns.value {
+            Some(column) => self.formats.value().decode_to(field(column), value),
+            None => {
+                value.clear();
+                line(self.record.iter(), self.fields.layout.delimiter, value);
+                Ok(())
+            }
+        });
+        decoded.map_err(|error| self.bad(error))?;
+        Ok(Event::Entry)
     }
 
     /// The line where the last record that was read begins.
-    pub(crate) fn line(&self) -> u64 {
+    fn line(&self) -> u64 {
         self.record.position().map_or(0, csv::Position::line)
     }
 }

@@ -3,7 +3,7 @@
 use clap::ValueEnum as _;
 
 use super::{
-    BadInput, Event, Fields, Layout, Portable, Reader, TableHeader, Writer, csv, jsonl, lines, mdb,
+    BadInput, Event, Fields, Layout, Portable, TableHeader, Writer, csv, jsonl, lines, mdb, reader,
 };
 use crate::codec::FormatArgs;
 
@@ -43,7 +43,7 @@ pub fn dump(bytes: &[u8]) {
 /// The entries of a dump, of all its tables together.
 fn entries(portable: Portable, bytes: Vec<u8>) -> Result<Vec<Entry>, BadInput> {
     let input = Box::new(std::io::Cursor::new(bytes));
-    let mut reader = Reader::new(input, portable, FormatArgs::default(), &Fields::default());
+    let mut reader = reader(input, portable, FormatArgs::default(), &Fields::default());
     let (mut all, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         match reader.next(&mut key, &mut value)? {

@@ -29,13 +29,11 @@ impl Reader {
     pub(crate) fn new(input: Box<dyn Read>, formats: FormatArgs, fields: Fields) -> Self {
         Self { lines: TextLines::new(input), formats: formats.or(Format::Utf8), fields }
     }
+}
 
+impl super::Reader for Reader {
     /// The next entry; empty lines are passed over.
-    pub(crate) fn next(
-        &mut self,
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<Event, BadInput> {
+    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
         loop {
             let Some(line) = self.lines.next()? else { return Ok(Event::End) };
             if line.iter().all(u8::is_ascii_whitespace) {
@@ -57,8 +55,7 @@ impl Reader {
         }
     }
 
-    /// The last line that was read.
-    pub(crate) fn line(&self) -> u64 {
+    fn line(&self) -> u64 {
         self.lines.number()
     }
 }

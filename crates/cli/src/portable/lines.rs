@@ -61,21 +61,17 @@ impl Reader {
         let is_plain = shape.formats.key().is_plain() || shape.formats.value().is_plain();
         Self { lines: TextLines::ending_with(input, shape.end, !is_plain), shape }
     }
+}
 
-    /// The next entry.
-    pub(crate) fn next(
-        &mut self,
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<Event, BadInput> {
+impl super::Reader for Reader {
+    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
         let Some(line) = self.lines.next()? else { return Ok(Event::End) };
         let decoded = self.shape.decode(line, key, value);
         decoded.map_err(|error| self.lines.bad(error))?;
         Ok(Event::Entry)
     }
 
-    /// The last line that was read.
-    pub(crate) fn line(&self) -> u64 {
+    fn line(&self) -> u64 {
         self.lines.number()
     }
 }

@@ -48,28 +48,6 @@ impl Reader {
         Self { lines: TextLines::new(input), format: None }
     }
 
-    /// What comes next.
-    pub(crate) fn next(
-        &mut self,
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<Event, BadInput> {
-        let Some(format) = self.format else { return self.header() };
-        if !self.datum(format, key)? {
-            self.format = None;
-            return self.header();
-        }
-        if !self.datum(format, value)? {
-            return Err(self.lines.bad("a key without a value"));
-        }
-        Ok(Event::Entry)
-    }
-
-    /// The last line that was read.
-    pub(crate) fn line(&self) -> u64 {
-        self.lines.number()
-    }
-
     /// Reads a key or a value; false at the end of the table.
     fn datum(&mut self, format: Format, out: &mut Vec<u8>) -> Result<bool, BadInput> {
         let decoded = match self.lines.next()? {
@@ -100,6 +78,24 @@ impl Reader {
         }
         self.format = Some(header.format.unwrap_or(Format::Hex));
         Ok(Event::Table(header.table()))
+    }
+}
+
+impl super::Reader for Reader {
+    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
+        let Some(format) = self.format else { return self.header() };
+        if !self.datum(format, key)? {
+            self.format = None;
+            return self.header();
+        }
+        if !self.datum(format, value)? {
+            return Err(self.lines.bad("a key without a value"));
+        }
+        Ok(Event::Entry)
+    }
+
+    fn line(&self) -> u64 {
+        self.lines.number()
     }
 }
 

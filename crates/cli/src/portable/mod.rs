@@ -142,83 +142,34 @@ pub(crate) struct BadInput {
 }
 
 /// Reads one of the formats.
-pub(crate) enum Reader {
-    Mdb(mdb::Reader),
-    Lines(lines::Reader),
-    Csv(csv::Reader),
-    Jsonl(jsonl::Reader),
-    #[cfg(feature = "columns")]
-    Columns(Box<columns::Reader>),
+pub(crate) trait Reader {
+    /// What comes next; an entry replaces the content of `key` and `value`.
+    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput>;
+    /// The last line that was read.
+    fn line(&self) -> u64;
+    /// What its lines are called.
+    fn unit(&self) -> &'static str {
+        "line"
+    }
 }
 
-impl Reader {
-    /// Reads `input`.
-    pub(crate) fn new(
-        input: Box<dyn Read>,
-        portable: Portable,
-        formats: FormatArgs,
-        fields: &Fields,
-    ) -> Self {
-        let layout = fields.layout;
-        match portable {
-            Portable::Mdb => Self::Mdb(mdb::Reader::new(input)),
-            Portable::Lines => Self::Lines(lines::Reader::new(input, formats, layout)),
-            Portable::Csv => Self::Csv(csv::Reader::new(input, formats, fields.clone())),
-            Portable::Jsonl => Self::Jsonl(jsonl::Reader::new(input, formats, fields.clone())),
-            #[cfg(feature = "columns")]
-            Portable::Arrow | Portable::Parquet => {
-                let input = columns::Input::Other(input);
-                Self::Columns(Box::new(columns::Reader::new(input, portable, formats, fields)))
-            }
-        }
-    }
-
-    /// Reads a file of columns, from its beginning.
-    #[cfg(feature = "columns")]
-    pub(crate) fn of_columns(
-        file: std::fs::File,
-        portable: Portable,
-        formats: FormatArgs,
-        fields: &Fields,
-    ) -> Self {
-        let input = columns::Input::File(file);
-        Self::Columns(Box::new(columns::Reader::new(input, portable, formats, fields)))
-    }
-
-    /// What comes next; an entry replaces the content of `key` and `value`.
-    pub(crate) fn next(
-        &mut self,
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<Event, BadInput> {
-        match self {
-            Self::Mdb(reader) => reader.next(key, value),
-            Self::Lines(reader) => reader.next(key, value),
-            Self::Csv(reader) => reader.next(key, value),
-            Self::Jsonl(reader) => reader.next(key, value),
-            #[cfg(feature = "columns")]
-            Self::Columns(reader) => reader.next(key, value),
-        }
-    }
-
-    /// What its lines are called.
-    pub(crate) fn unit(&self) -> &'static str {
-        match self {
-            #[cfg(feature = "columns")]
-            Self::Columns(_) => "row",
-            _ => "line",
-        }
-    }
-
-    /// The last line that was read.
-    pub(crate) fn line(&self) -> u64 {
-        match self {
-            Self::Mdb(reader) => reader.line(),
-            Self::Lines(reader) => reader.line(),
-            Self::Csv(reader) => reader.line(),
-            Self::Jsonl(reader) => reader.line(),
-            #[cfg(feature = "columns")]
-            Self::Columns(reader) => reader.line(),
+/// Reads `input`.
+pub(crate) fn reader(
+    input: Box<dyn Read>,
+    portable: Portable,
+    formats: FormatArgs,
+    fields: &Fields,
+) -> Box<dyn Reader> {
+    let layout = fields.layout;
+    match portable {
+        Portable::Mdb => Box::new(mdb::Reader::new(input)),
+        Portable::Lines => Box::new(lines::Reader::new(input, formats, layout)),
+        Portable::Csv => Box::new(csv::Reader::new(input, formats, fields.clone())),
+        Portable::Jsonl => Box::new(jsonl::Reader::new(input, formats, fields.clone())),
+        #[cfg(feature = "columns")]
+        Portable::Arrow | Portable::Parquet => {
+            let input = columns::Input::Other(input);
+            Box::new(columns::Reader::new(input, portable, formats, fields))
         }
     }
 }

@@ -39,7 +39,7 @@ type Dump = Result<(Vec<TableHeader>, Vec<(Vec<u8>, Vec<u8>)>), BadInput>;
 
 fn read(portable: Portable, formats: FormatArgs, input: &[u8]) -> Dump {
     let input = Box::new(std::io::Cursor::new(input.to_vec()));
-    let mut reader = Reader::new(input, portable, formats, &Fields::default());
+    let mut reader = reader(input, portable, formats, &Fields::default());
     let (mut tables, mut entries) = (Vec::new(), Vec::new());
     let (mut key, mut value) = (Vec::new(), Vec::new());
     loop {
@@ -242,7 +242,7 @@ fn random_bytes_survive_every_format_and_option_or_are_refused() {
         }
         let fields = Fields { layout, ..Fields::default() };
         let input = Box::new(std::io::Cursor::new(out));
-        let mut reader = Reader::new(input, portable, formats, &fields);
+        let mut reader = reader(input, portable, formats, &fields);
         let (mut key, mut value, mut back) = (Vec::new(), Vec::new(), Vec::new());
         while reader.next(&mut key, &mut value).unwrap() == Event::Entry {
             back.push((key.clone(), value.clone()));

@@ -52,16 +52,16 @@ fn every_format_goes_there_and_back() {
 fn a_dump_and_a_load_of_the_same_entries_have_the_same_sum() {
     let sandbox = binary();
     let sum = "table main: 257 entries, checksum";
-    let dumped = sandbox.run(&["dump", "s", "d.csv", "--as", "csv", "--sum"]).is(0).says(sum);
+    let dumped = sandbox.run(&["dump", "s", "d.jsonl", "--as", "jsonl", "--sum"]).is(0).says(sum);
     for engine in ["tree", "lsm"] {
         sandbox.ok(&["create", engine, "--engine", engine]);
-        let loaded = sandbox.run(&["load", engine, "d.csv", "--as", "csv", "--sum"]).is(0);
+        let loaded = sandbox.run(&["load", engine, "d.jsonl", "--as", "jsonl", "--sum"]).is(0);
         assert_eq!(loaded.err, dumped.err);
         assert_eq!(sandbox.run(&["dump", engine, "--sum"]).is(0).err, dumped.err);
         sandbox.ok(&["put", engine, "another", "value"]);
         assert_ne!(sandbox.run(&["dump", engine, "--sum"]).is(0).err, dumped.err);
     }
-    let told = sandbox.ok(&["load", "other", "d.csv", "--as", "csv", "--sum", "--json"]);
+    let told = sandbox.ok(&["load", "other", "d.jsonl", "--as", "jsonl", "--sum", "--json"]);
     assert!(told.contains(r#""sums":[{"checksum":""#), "{told}");
 }
 

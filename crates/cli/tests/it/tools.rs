@@ -83,11 +83,12 @@ impl Both {
         Self { sandbox }
     }
 
-    fn with_input() -> Self {
-        let both = Self::new();
+    /// With a database each; `None` without the original.
+    fn with_input() -> Option<Self> {
+        let both = has_original().then(Self::new)?;
         both.sandbox.write("input", INPUT);
         both.same("load", &["-f", "input", "{}"]);
-        both
+        Some(both)
     }
 
     fn run(&self, program: &Path, folder: &str, arguments: &[&str]) -> Run {
@@ -133,10 +134,7 @@ fn steady(text: &str) -> String {
 
 #[test]
 fn dumps_are_the_same() {
-    if !has_original() {
-        return;
-    }
-    let both = Both::with_input();
+    let Some(both) = Both::with_input() else { return };
     let all = both.same("dump", &["-a", "{}"]);
     assert!(all.contains("integerdup=1\n") && all.contains("database=plain\n"), "{all}");
     both.same("dump", &["{}", "-s", "plain"]);
@@ -155,10 +153,7 @@ fn dumps_are_the_same() {
 
 #[test]
 fn numbers_are_the_same() {
-    if !has_original() {
-        return;
-    }
-    let both = Both::with_input();
+    let Some(both) = Both::with_input() else { return };
     let all = both.same("stat", &["-a", "{}"]);
     assert!(all.contains("Status of pairs\n") && all.contains("  Entries: 3\n"), "{all}");
     both.same("stat", &["{}"]);
@@ -186,10 +181,7 @@ fn numbers_are_the_same() {
 
 #[test]
 fn loads_are_the_same() {
-    if !has_original() {
-        return;
-    }
-    let both = Both::with_input();
+    let Some(both) = Both::with_input() else { return };
     both.sandbox.write("lines", "k1\nv1\nk\\00\n\\ff\n");
     both.same("load", &["-T", "-s", "lines", "-f", "lines", "{}"]);
     both.same("dump", &["-s", "lines", "{}"]);
@@ -214,10 +206,7 @@ fn loads_are_the_same() {
 
 #[test]
 fn copies_and_drops() {
-    if !has_original() {
-        return;
-    }
-    let both = Both::with_input();
+    let Some(both) = Both::with_input() else { return };
     for name in ["copy-ours", "copy-theirs", "small-ours", "small-theirs"] {
         std::fs::create_dir(both.sandbox.path(name)).unwrap();
     }
@@ -244,10 +233,7 @@ fn copies_and_drops() {
 
 #[test]
 fn wrong_paths_are_told_in_the_same_words() {
-    if !has_original() {
-        return;
-    }
-    let both = Both::with_input();
+    let Some(both) = Both::with_input() else { return };
     both.sandbox.write("keys", "VERSION=3\nHEADER=END\n 00\n 00\nDATA=END\n");
     for folder in ["theirs-keys", "ours-keys"] {
         std::fs::create_dir(both.sandbox.path(folder)).unwrap();

@@ -3,11 +3,13 @@
 use hedgerow::stream::Value;
 use hedgerow::tree::{Bytes, Snapshot, WriteTxn};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use super::Table;
 use crate::buffer;
 use crate::codec::{Codec, joined};
 use crate::errors::{OrRaise, closed};
+use crate::long;
 use crate::txn::State;
 
 impl Table {
@@ -51,6 +53,46 @@ impl Table {
         drop(guard);
         self.txn.get().passed(py)?;
         Ok(found.or_raise(py)?.transpose()?.map(Bound::into_any))
+    }
+
+    /// The values of many keys, in the order of the keys.
+    pub(super) fn find_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let given = keys.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let keys = given.iter().map(|key| self.key(key)).collect::<PyResult<Vec<_>>>()?;
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        let shown = |value: Option<Bytes<'_>>| match value {
+            Some(value) => self.codecs.value.decode(py, value),
+            None => Ok(default.clone()),
+        };
+        let (txn, snapshot) = (self.txn.get(), self.txn.get().snapshot(py)?);
+        let (mut values, mut found) = (Vec::with_capacity(keys.len()), Vec::new());
+        for keys in keys.chunks(long::KEYS) {
+            if let Some(snapshot) = &snapshot {
+                let got = py.detach(|| snapshot.get_many(self.handle, keys, &mut found));
+                txn.passed(py)?;
+                got.or_raise(py)?;
+                for value in &found {
+                    values.push(shown(*value)?);
+                }
+            } else {
+                let get = |txn: &WriteTxn| {
+                    let mut found = Vec::new();
+                    txn.get_many(self.handle, keys, &mut found)?;
+                    Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
+                };
+                for value in txn.inspect(py, get)? {
+                    values.push(shown(value.as_deref().map(Bytes::from))?);
+                }
+            }
+            py.check_signals()?;
+        }
+        PyList::new(py, values)
     }
 
     /// A copy of what a write transaction finds.

@@ -4,6 +4,7 @@ mod find;
 mod frame;
 mod kind;
 mod pairs;
+mod put;
 mod range;
 mod shown;
 
@@ -17,12 +18,11 @@ use std::sync::Arc;
 
 use hedgerow::stream::transfer;
 use hedgerow::tree::{self, Bytes, Order, Snapshot, WriteTxn};
-use pairs::strings;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PySlice};
 
-use crate::errors::{OrRaise, raise};
+use crate::errors::raise;
 use crate::long;
 use crate::txn::{Transaction, look, name_to};
 use crate::view::{Kind, Span, View};
@@ -137,49 +137,6 @@ impl Table {
             true => raise(py, "TableError", "a table with duplicates takes add(key, value)"),
         }
     }
-
-    /// Whether it stores `bytes` as they are, and in their order.
-    fn takes_bytes(&self) -> bool {
-        self.is_bytewise && self.codecs.key.takes_bytes() && self.codecs.value.takes_bytes()
-    }
-
-    /// Puts pairs of `bytes` from the beginning of a list while they are sorted; how many. What
-    /// only adds to a page in memory is done without letting the interpreter go, and without a copy
-    /// beside the one in the page.
-    fn put_sorted(&self, py: Python<'_>, list: &Bound<'_, PyList>) -> PyResult<usize> {
-        const AT_ONCE: usize = 256;
-        let mut done = 0;
-        while self.takes_bytes() {
-            let (begun, mut slowly) = (done, 0);
-            self.txn.get().change_here(py, |txn| {
-                while done < list.len() && done - begun < AT_ONCE && slowly < AT_ONCE / 2 {
-                    let pair = list.get_item(done)?;
-                    let Some((key, value)) = strings(&pair) else { break };
-                    if !txn.put_at_end(self.handle, key, value) {
-                        slowly += 1;
-                        py.detach(|| txn.put(self.handle, key, value)).or_raise(py)?;
-                    }
-                    done += 1;
-                }
-                Ok(())
-            })?;
-            py.check_signals()?;
-            if done - begun < AT_ONCE {
-                break;
-            }
-        }
-        Ok(done)
-    }
-
-    /// Puts pairs with one call of the store.
-    fn put_all(&self, py: Python<'_>, pairs: &mut Pairs) -> PyResult<()> {
-        let put = |txn: &mut WriteTxn| {
-            pairs.iter().try_for_each(|(key, value)| txn.put(self.handle, key, value))
-        };
-        self.txn.get().change(py, false, put)?;
-        pairs.clear();
-        py.check_signals()
-    }
 }
 
 /// A pair as it stands in the store, copied.
@@ -261,43 +218,7 @@ impl Table {
         keys: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let given = keys.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-        let keys = given.iter().map(|key| self.key(key)).collect::<PyResult<Vec<_>>>()?;
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-        let codec = &self.codecs.value;
-        let default = default.unwrap_or_else(|| py.None().into_bound(py));
-        let Some(snapshot) = self.txn.get().snapshot(py)? else {
-            let mut values = Vec::with_capacity(keys.len());
-            for keys in keys.chunks(long::KEYS) {
-                let get = |txn: &WriteTxn| {
-                    let mut found = Vec::new();
-                    txn.get_many(self.handle, keys, &mut found)?;
-                    Ok(found.iter().map(|value| value.map(|v| v.to_vec())).collect::<Vec<_>>())
-                };
-                for value in self.txn.get().inspect(py, get)? {
-                    values.push(match value {
-                        Some(value) => codec.decode(py, Bytes::from(&*value))?,
-                        None => default.clone(),
-                    });
-                }
-                py.check_signals()?;
-            }
-            return PyList::new(py, values);
-        };
-        let (mut values, mut found) = (Vec::with_capacity(keys.len()), Vec::new());
-        for keys in keys.chunks(long::KEYS) {
-            let got = py.detach(|| snapshot.get_many(self.handle, keys, &mut found));
-            self.txn.get().passed(py)?;
-            got.or_raise(py)?;
-            for value in &found {
-                values.push(match value {
-                    Some(value) => codec.decode(py, *value)?,
-                    None => default.clone(),
-                });
-            }
-            py.check_signals()?;
-        }
-        PyList::new(py, values)
+        self.find_many(py, keys, default)
     }
 
     /// The pairs whose keys lie from ``start`` up to ``stop``, or begin with ``prefix``.
@@ -420,30 +341,7 @@ impl Table {
     /// Puts all pairs of a mapping, or of an iterable of pairs. Sorted input is noticed and
     /// appended. In a table with duplicates it adds them.
     fn update(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pairs = match pairs.hasattr("keys")? {
-            true => pairs.call_method0("items")?,
-            false => pairs.clone(),
-        };
-        let mut rest = pairs.try_iter()?;
-        if let Ok(list) = pairs.cast_exact::<PyList>() {
-            let done = self.put_sorted(py, list)?;
-            rest = list.get_slice(done, list.len()).try_iter()?;
-        }
-        let mut waiting = Pairs::default();
-        for pair in rest {
-            let pair = pair?;
-            match strings(&pair) {
-                Some((key, value)) if self.takes_bytes() => waiting.push(key, value),
-                _ => {
-                    let (key, value) = two(&pair)?;
-                    waiting.push(&self.key(&key)?, &self.value(&value)?);
-                }
-            }
-            if waiting.is_full() {
-                self.put_all(py, &mut waiting)?;
-            }
-        }
-        self.put_all(py, &mut waiting)
+        self.put_each(py, pairs)
     }
 
     /// Puts the rows of an Arrow stream: of anything with ``__arrow_c_stream__``, such as a table

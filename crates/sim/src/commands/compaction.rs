@@ -86,16 +86,13 @@ impl Compaction {
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
             let values = if self.inline { "inline" } else { "separated" };
-            println!(
-                "{}",
-                json!({
-                    "command": "compaction",
-                    "keys": self.keys,
-                    "values": values,
-                    "curves": curves,
-                    "seconds": seconds,
-                })
-            );
+            super::print(&json!({
+                "command": "compaction",
+                "keys": self.keys,
+                "values": values,
+                "curves": curves,
+                "seconds": seconds,
+            }));
         } else {
             println!("{seconds:.1} s");
         }

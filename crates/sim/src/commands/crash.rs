@@ -9,7 +9,7 @@ use serde_json::json;
 use sim::crash::{CrashReport, CrashSettings, crash_seed};
 use sim::lsm;
 
-use super::{Engine, Seeds, over_seeds, seeds};
+use super::{Engine, Runs, Seeds, over_seeds, seeds};
 
 /// Cuts the power of a simulated disk, and kills its processes, around every write and flush of
 /// random transactions.
@@ -27,15 +27,11 @@ pub(crate) struct Crash {
     /// Images at each write and flush.
     #[arg(long, default_value_t = 3)]
     images: usize,
-    /// Threads; as many as the machine has processors if not given.
-    #[arg(long)]
-    jobs: Option<usize>,
     /// How long to look for a shorter list of operations after a violation.
     #[arg(long, default_value_t = 60)]
     shrink_seconds: u64,
-    /// Prints one JSON object instead of a report for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    runs: Runs,
 }
 
 impl Crash {
@@ -53,10 +49,9 @@ impl Crash {
 
     fn report<O: Debug + Send>(&self, run: impl Fn(u64) -> CrashReport<O> + Sync) -> ExitCode {
         let begin = Instant::now();
-        let mut reports = over_seeds(&self.seeds, self.jobs, run);
-        reports.sort_by_key(|r| r.seed);
+        let reports = over_seeds(&self.seeds, self.runs.jobs, run);
         let time = begin.elapsed();
-        if self.json {
+        if self.runs.json {
             print_json(self.engine, &reports, time);
         } else {
             print_text(&reports, time);
@@ -87,23 +82,20 @@ fn print_json<O: Debug>(engine: Engine, reports: &[CrashReport<O>], time: Durati
             }),
         })
     };
-    println!(
-        "{}",
-        json!({
-            "command": "crash",
-            "engine": engine.name(),
-            "seeds": reports.len(),
-            "commits": sum(reports, |r| r.commits),
-            "images": images,
-            "images_of_runs_on_images": sum(reports, |r| r.nested),
-            "images_of_killed_processes": sum(reports, |r| r.killed),
-            "violations": sum(reports, |r| r.violations.len() as u64),
-            "smallest_failing_seed": failing.first().map(|r| r.seed),
-            "seconds": time.as_secs_f64(),
-            "images_per_second": images as f64 / time.as_secs_f64(),
-            "failures": failing.iter().map(failure).collect::<Vec<_>>(),
-        })
-    );
+    super::print(&json!({
+        "command": "crash",
+        "engine": engine.name(),
+        "seeds": reports.len(),
+        "commits": sum(reports, |r| r.commits),
+        "images": images,
+        "images_of_runs_on_images": sum(reports, |r| r.nested),
+        "images_of_killed_processes": sum(reports, |r| r.killed),
+        "violations": sum(reports, |r| r.violations.len() as u64),
+        "smallest_failing_seed": failing.first().map(|r| r.seed),
+        "seconds": time.as_secs_f64(),
+        "images_per_second": images as f64 / time.as_secs_f64(),
+        "failures": failing.iter().map(failure).collect::<Vec<_>>(),
+    }));
 }
 
 fn print_text<O: Debug>(reports: &[CrashReport<O>], time: Duration) {

@@ -9,7 +9,7 @@ use serde_json::json;
 use sim::faults::{FaultReport, FaultSettings, faults_seed};
 use sim::lsm;
 
-use super::{Engine, Seeds, over_seeds, seeds};
+use super::{Engine, Runs, Seeds, over_seeds, seeds};
 
 /// Lets every call to the system fail once, in turn, on a simulated disk.
 #[derive(Args)]
@@ -26,12 +26,8 @@ pub(crate) struct Faults {
     /// The first this many of them are also repeated with a full disk from each write on.
     #[arg(long, default_value_t = 1000)]
     full_disk_ops: usize,
-    /// Threads; as many as the machine has processors if not given.
-    #[arg(long)]
-    jobs: Option<usize>,
-    /// Prints one JSON object instead of a report for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    runs: Runs,
 }
 
 impl Faults {
@@ -42,10 +38,9 @@ impl Faults {
             Engine::Tree => faults_seed,
             Engine::Lsm => lsm::faults::faults_seed,
         };
-        let mut reports = over_seeds(&self.seeds, self.jobs, |seed| run(seed, &settings));
-        reports.sort_by_key(|r| r.seed);
+        let reports = over_seeds(&self.seeds, self.runs.jobs, |seed| run(seed, &settings));
         let seconds = begin.elapsed().as_secs_f64();
-        if self.json {
+        if self.runs.json {
             print_json(self.engine, &reports, seconds);
         } else {
             print_text(&reports, seconds);
@@ -72,24 +67,21 @@ fn print_json(engine: Engine, reports: &[FaultReport], seconds: f64) {
         let (place, disagreement) = &r.violations[0];
         json!({"seed": r.seed, "place": place, "violation": disagreement.text})
     };
-    println!(
-        "{}",
-        json!({
-            "command": "faults",
-            "engine": engine.name(),
-            "seeds": reports.len(),
-            "ops": sum(reports, |r| r.ops),
-            "calls": sum(reports, |r| r.calls),
-            "trials": sum(reports, |r| r.trials),
-            "trials_with_full_disk": sum(reports, |r| r.full_disks),
-            "trials_that_poisoned": sum(reports, |r| r.poisoned),
-            "faults": by_kind(reports),
-            "violations": sum(reports, |r| r.violations.len() as u64),
-            "smallest_failing_seed": failing.first().map(|r| r.seed),
-            "seconds": seconds,
-            "failures": failing.iter().map(failure).collect::<Vec<_>>(),
-        })
-    );
+    super::print(&json!({
+        "command": "faults",
+        "engine": engine.name(),
+        "seeds": reports.len(),
+        "ops": sum(reports, |r| r.ops),
+        "calls": sum(reports, |r| r.calls),
+        "trials": sum(reports, |r| r.trials),
+        "trials_with_full_disk": sum(reports, |r| r.full_disks),
+        "trials_that_poisoned": sum(reports, |r| r.poisoned),
+        "faults": by_kind(reports),
+        "violations": sum(reports, |r| r.violations.len() as u64),
+        "smallest_failing_seed": failing.first().map(|r| r.seed),
+        "seconds": seconds,
+        "failures": failing.iter().map(failure).collect::<Vec<_>>(),
+    }));
 }
 
 fn print_text(reports: &[FaultReport], seconds: f64) {

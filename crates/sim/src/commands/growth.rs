@@ -7,7 +7,7 @@ use serde_json::json;
 use sim::growth::{GrowthReport, Kind, growth_seed};
 use sim::lsm;
 
-use super::{Engine, Seeds, over_seeds, seeds};
+use super::{Engine, Runs, Seeds, over_seeds, seeds};
 
 /// Replaces and deletes values of all lengths: the file must stay within a bound of what it needs.
 #[derive(Args)]
@@ -27,12 +27,8 @@ pub(crate) struct Growth {
     /// Prints the curve of each seed: pages in use, of the store, free and pinned.
     #[arg(long)]
     curves: bool,
-    /// Threads; as many as the machine has processors if not given.
-    #[arg(long)]
-    jobs: Option<usize>,
-    /// Prints one JSON object instead of a report for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    runs: Runs,
 }
 
 fn kind(name: &str) -> Result<Kind, String> {
@@ -48,14 +44,10 @@ impl Growth {
             Engine::Lsm => lsm::growth::growth_seed,
         };
         let run = |seed| run(seed, self.kind, self.transactions);
-        let mut reports = over_seeds(&self.seeds, self.jobs, run);
-        reports.sort_by_key(|r| r.seed);
-        if self.json {
+        let reports = over_seeds(&self.seeds, self.runs.jobs, run);
+        if self.runs.json {
             let all: Vec<_> = reports.iter().map(as_json).collect();
-            println!(
-                "{}",
-                json!({"command": "growth", "engine": self.engine.name(), "seeds": all})
-            );
+            super::print(&json!({"command": "growth", "engine": self.engine.name(), "seeds": all}));
         } else {
             reports.iter().for_each(|report| self.print(report));
         }

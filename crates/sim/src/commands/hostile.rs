@@ -124,20 +124,17 @@ fn add(all: &mut Summary, more: Summary) {
 fn print(engine: &str, summary: &Summary, seconds: f64, as_json: bool) {
     let finding = |(seed, text): &(u64, String)| json!({"seed": seed, "finding": text});
     if as_json {
-        println!(
-            "{}",
-            json!({
-                "command": "hostile",
-                "engine": engine,
-                "cases": summary.cases,
-                "answered": summary.done,
-                "refused": summary.refused,
-                "findings": summary.findings.len(),
-                "smallest_failing_seed": summary.findings.first().map(|f| f.0),
-                "seconds": seconds,
-                "failures": summary.findings.iter().take(20).map(finding).collect::<Vec<_>>(),
-            })
-        );
+        super::print(&json!({
+            "command": "hostile",
+            "engine": engine,
+            "cases": summary.cases,
+            "answered": summary.done,
+            "refused": summary.refused,
+            "findings": summary.findings.len(),
+            "smallest_failing_seed": summary.findings.first().map(|f| f.0),
+            "seconds": seconds,
+            "failures": summary.findings.iter().take(20).map(finding).collect::<Vec<_>>(),
+        }));
         return;
     }
     for (seed, text) in summary.findings.iter().take(50) {
@@ -169,21 +166,18 @@ fn lsm_flips(arguments: &Flips) -> ExitCode {
     let seconds = begin.elapsed().as_secs_f64();
     let violations: Vec<_> = report.violations.iter().take(20).collect();
     if arguments.json {
-        println!(
-            "{}",
-            json!({
-                "command": "flips",
-                "engine": arguments.engine.name(),
-                "flips": report.flips,
-                "cuts": report.cuts,
-                "told": report.told,
-                "like_torn_writes": report.torn,
-                "harmless": report.harmless,
-                "violations": report.violations.len(),
-                "seconds": seconds,
-                "failures": violations,
-            })
-        );
+        super::print(&json!({
+            "command": "flips",
+            "engine": arguments.engine.name(),
+            "flips": report.flips,
+            "cuts": report.cuts,
+            "told": report.told,
+            "like_torn_writes": report.torn,
+            "harmless": report.harmless,
+            "violations": report.violations.len(),
+            "seconds": seconds,
+            "failures": violations,
+        }));
     } else {
         violations.iter().for_each(|violation| println!("{violation}"));
         println!(
@@ -213,17 +207,14 @@ fn tree_flips(arguments: &Flips) -> ExitCode {
     };
     let seconds = begin.elapsed().as_secs_f64();
     if arguments.json {
-        println!(
-            "{}",
-            json!({
-                "command": "flips",
-                "engine": "tree",
-                "flips": report.flips,
-                "found": report.found,
-                "seconds": seconds,
-                "missed": report.missed,
-            })
-        );
+        super::print(&json!({
+            "command": "flips",
+            "engine": "tree",
+            "flips": report.flips,
+            "found": report.found,
+            "seconds": seconds,
+            "missed": report.missed,
+        }));
     } else {
         for (page, byte, bit) in &report.missed {
             println!("missed: page {page}, byte {byte}, bit {bit}");

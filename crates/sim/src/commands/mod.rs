@@ -47,8 +47,24 @@ pub(crate) fn seeds(text: &str) -> Result<Seeds, String> {
     if seeds.is_empty() { Err("the range holds no seed".to_owned()) } else { Ok(Seeds(seeds)) }
 }
 
-/// Runs all seeds on `threads` threads (by default one for each processor), and returns their
-/// reports as they came.
+/// How seeds are run, and what is printed.
+#[derive(clap::Args)]
+pub(crate) struct Runs {
+    /// Threads; as many as the machine has processors if not given.
+    #[arg(long)]
+    pub(crate) jobs: Option<usize>,
+    /// Prints one JSON object instead of a report for people.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints a report as JSON.
+pub(crate) fn print(report: &serde_json::Value) {
+    println!("{report}");
+}
+
+/// Runs all seeds on `jobs` threads (by default one for each processor), and returns their reports
+/// in the order of the seeds.
 pub(crate) fn over_seeds<R: Send>(
     Seeds(seeds): &Seeds,
     jobs: Option<usize>,
@@ -56,11 +72,17 @@ pub(crate) fn over_seeds<R: Send>(
 ) -> Vec<R> {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     let mut reports = Vec::with_capacity(seeds.len());
-    run_seeds(seeds, jobs.unwrap_or_else(processors), run, |report| {
-        reports.push(report);
-        progress(reports.len(), seeds.len());
-    });
-    reports
+    run_seeds(
+        seeds,
+        jobs.unwrap_or_else(processors),
+        |seed| (seed, run(seed)),
+        |report| {
+            reports.push(report);
+            progress(reports.len(), seeds.len());
+        },
+    );
+    reports.sort_by_key(|(seed, _)| *seed);
+    reports.into_iter().map(|(_, report)| report).collect()
 }
 
 /// Success if all is well.

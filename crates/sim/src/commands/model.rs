@@ -11,7 +11,7 @@ use sim::config::Part;
 use sim::job::{SeedReport, Settings, run_seed};
 use sim::{lsm, streams};
 
-use super::{Engine, Seeds, over_seeds, seeds};
+use super::{Engine, Runs, Seeds, over_seeds, seeds};
 
 /// Drives an engine and a model side by side through every operation.
 #[derive(Args)]
@@ -25,9 +25,6 @@ pub(crate) struct Model {
     /// Seeds, both ends included: `7` or `1..20`.
     #[arg(long, default_value = "1..4", value_parser = seeds)]
     seeds: Seeds,
-    /// Threads; as many as the machine has processors if not given.
-    #[arg(long)]
-    jobs: Option<usize>,
     /// Where the stores are made while they are tested.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
@@ -40,9 +37,8 @@ pub(crate) struct Model {
     /// Drives streams, sinks and differences instead of the engine's own operations.
     #[arg(long, conflicts_with = "without")]
     streams: bool,
-    /// Prints one JSON object instead of a report for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    runs: Runs,
 }
 #[derive(Clone, Copy, ValueEnum)]
 enum Whole {
@@ -81,9 +77,8 @@ impl Model {
 
     fn report<O: Debug + Send>(&self, run: impl Fn(u64) -> SeedReport<O> + Sync) -> ExitCode {
         let begin = Instant::now();
-        let mut reports = over_seeds(&self.seeds, self.jobs, run);
-        reports.sort_by_key(|r| r.seed);
-        if self.json {
+        let reports = over_seeds(&self.seeds, self.runs.jobs, run);
+        if self.runs.json {
             print_json(self.engine, &reports, begin.elapsed());
         } else {
             print_text(&reports, begin.elapsed());
@@ -131,19 +126,16 @@ fn print_json<O: Debug>(engine: Engine, reports: &[SeedReport<O>], time: Duratio
         })
         .collect();
     let ops: u64 = reports.iter().map(|r| r.ops).sum();
-    println!(
-        "{}",
-        json!({
-            "command": "model",
-            "engine": engine.name(),
-            "seeds": reports.len(),
-            "ops": ops,
-            "disagreements": failures.len(),
-            "seconds": time.as_secs_f64(),
-            "ops_per_second": ops as f64 / time.as_secs_f64(),
-            "slowest_seed_seconds":
-                reports.iter().map(|r| r.time.as_secs_f64()).fold(0.0, f64::max),
-            "failures": failures,
-        })
-    );
+    super::print(&json!({
+        "command": "model",
+        "engine": engine.name(),
+        "seeds": reports.len(),
+        "ops": ops,
+        "disagreements": failures.len(),
+        "seconds": time.as_secs_f64(),
+        "ops_per_second": ops as f64 / time.as_secs_f64(),
+        "slowest_seed_seconds":
+            reports.iter().map(|r| r.time.as_secs_f64()).fold(0.0, f64::max),
+        "failures": failures,
+    }));
 }

@@ -70,22 +70,19 @@ impl Processes {
     fn print_lsm(&self, report: &LoadReport, seconds: f64) {
         let open_seconds_max = report.open_time_max.as_secs_f64();
         if self.json {
-            println!(
-                "{}",
-                json!({
-                    "command": "processes",
-                    "engine": self.engine.name(),
-                    "kills": report.kills,
-                    "followers": report.followed,
-                    "commits": report.commits,
-                    "second_openers_refused": report.refused,
-                    "log_bytes": report.log_bytes,
-                    "open_seconds_per_gb_of_log": report.seconds_per_gb(),
-                    "open_seconds_max": open_seconds_max,
-                    "violations": report.violations,
-                    "seconds": seconds,
-                })
-            );
+            super::print(&json!({
+                "command": "processes",
+                "engine": self.engine.name(),
+                "kills": report.kills,
+                "followers": report.followed,
+                "commits": report.commits,
+                "second_openers_refused": report.refused,
+                "log_bytes": report.log_bytes,
+                "open_seconds_per_gb_of_log": report.seconds_per_gb(),
+                "open_seconds_max": open_seconds_max,
+                "violations": report.violations,
+                "seconds": seconds,
+            }));
             return;
         }
         report.violations.iter().for_each(|what| println!("{what}"));
@@ -124,25 +121,22 @@ impl Processes {
     fn print(&self, report: &ProcessReport, time: Duration) {
         let seconds = time.as_secs_f64();
         if self.json {
-            println!(
-                "{}",
-                json!({
-                    "command": "processes",
-                    "writers": self.writers,
-                    "readers": self.readers,
-                    "kills": report.kills,
-                    "stops": report.stops,
-                    "forks": report.forks,
-                    "lonely_openings": report.lonely_openings,
-                    "commits": report.commits,
-                    "snapshots": report.snapshots,
-                    "followers": self.followers,
-                    "follower_kills": report.follower_kills,
-                    "follower_steps": report.steps,
-                    "violations": report.violations,
-                    "seconds": seconds,
-                })
-            );
+            super::print(&json!({
+                "command": "processes",
+                "writers": self.writers,
+                "readers": self.readers,
+                "kills": report.kills,
+                "stops": report.stops,
+                "forks": report.forks,
+                "lonely_openings": report.lonely_openings,
+                "commits": report.commits,
+                "snapshots": report.snapshots,
+                "followers": self.followers,
+                "follower_kills": report.follower_kills,
+                "follower_steps": report.steps,
+                "violations": report.violations,
+                "seconds": seconds,
+            }));
             return;
         }
         report.violations.iter().for_each(|what| println!("{what}"));

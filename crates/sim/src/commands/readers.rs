@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use sim::readers::{ReadersReport, readers_seed};
 
-use super::{Seeds, over_seeds, seeds};
+use super::{Runs, Seeds, over_seeds, seeds};
 
 /// Holds snapshots while a writer churns: the file must stay within a bound, the readers be named.
 #[derive(Args)]
@@ -20,20 +20,15 @@ pub(crate) struct Readers {
     /// Read transactions that are held at the same time; the first one to the end.
     #[arg(long, default_value_t = 3)]
     held: usize,
-    /// Threads; as many as the machine has processors if not given.
-    #[arg(long)]
-    jobs: Option<usize>,
-    /// Prints one JSON object instead of a report for people.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    runs: Runs,
 }
 
 impl Readers {
     pub(crate) fn run(&self) -> ExitCode {
         let run = |seed| readers_seed(seed, self.commits, self.held);
-        let mut reports = over_seeds(&self.seeds, self.jobs, run);
-        reports.sort_by_key(|r| r.seed);
-        if self.json {
+        let reports = over_seeds(&self.seeds, self.runs.jobs, run);
+        if self.runs.json {
             let all: Vec<_> = reports.iter().map(as_json).collect();
             println!("{}", json!({"command": "readers", "seeds": all}));
         } else {

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use hedgerow::os::sim::{self, CrashMode, SimSystem};
 
-use super::run::{Ledger, Mark, RESERVE_BYTES, Runner};
+use super::ledger::{Ledger, Mark};
+use super::run::{RESERVE_BYTES, Runner};
 use super::{Config, Generator, Op};
 use crate::crash::{CrashReport, CrashSettings, Violation};
 use crate::job::caught;

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 
 use hedgerow::os::sim::{self, CrashMode, Operation, SimSystem};
 
-use super::run::{Ledger, RESERVE_BYTES, Runner};
+use super::ledger::Ledger;
+use super::run::{RESERVE_BYTES, Runner};
 use super::still;
 use super::{Config, Generator, Op};
 use crate::faults::{FaultReport, FaultSettings, Script, VIOLATIONS_MAX, scripts};

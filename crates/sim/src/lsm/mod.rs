@@ -11,6 +11,7 @@ pub mod flips;
 pub mod format;
 pub mod growth;
 pub mod hostile;
+mod ledger;
 pub mod processes;
 pub mod run;
 pub mod still;

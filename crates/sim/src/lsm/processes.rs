@@ -8,11 +8,7 @@
 //! With every other store a thread of the loader keeps a second store like the first one, and is
 //! killed with it. What it has left becomes the first store, without a gap and without a repeat.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
@@ -21,7 +17,7 @@ use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 use hedgerow::stream::{Replica, Scan, Source, Standby};
 use hedgerow::tree;
 
-use crate::processes::told;
+use crate::player::{Player, end_with_the_parent, say, told};
 use crate::rng::Rng;
 
 /// The keyspace.
@@ -115,11 +111,7 @@ fn value(number: u64) -> Vec<u8> {
 /// # Errors
 /// What went wrong, for the parent to read.
 pub fn play(path: &Path, seed: u64, loader: u64) -> Result<(), String> {
-    std::thread::spawn(|| {
-        // The end of the pipe is the end of the parent.
-        let _ = std::io::stdin().lines().count();
-        std::process::exit(0);
-    });
+    end_with_the_parent();
     let (db, space) = told("open", Kind::new(seed).open(path))?;
     if let Some(engine) = Kind::new(seed).follows {
         let (db, path) = (db.clone(), path.to_owned());
@@ -140,8 +132,7 @@ pub fn play(path: &Path, seed: u64, loader: u64) -> Result<(), String> {
         let durability = if rng.chance(1, 4) { rng.pick(&modes) } else { Durability::None };
         told("write", db.write_with(batch, durability))?;
         if durability > Durability::None {
-            let mut stdout = std::io::stdout().lock();
-            told("say", writeln!(stdout, "{number}").and_then(|()| stdout.flush()))?;
+            say(&format!("committed {number}"))?;
         }
         if rng.chance(1, 20_000) {
             told("compact", db.compact())?;
@@ -211,29 +202,6 @@ fn last(db: &Db, space: &Keyspace) -> Result<u64, String> {
     Ok(key.map_or(0, u64::from_be_bytes))
 }
 
-/// What the loader told.
-#[derive(Default)]
-struct Heard {
-    committed: AtomicU64,
-    lines: AtomicU64,
-    complaints: Mutex<Vec<String>>,
-}
-
-impl Heard {
-    fn line(&self, line: &str) {
-        match line.parse() {
-            Ok(number) => {
-                self.committed.fetch_max(number, Ordering::SeqCst);
-                self.lines.fetch_add(1, Ordering::SeqCst);
-            }
-            Err(_) => {
-                let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-                complaints.push(line.to_owned());
-            }
-        }
-    }
-}
-
 /// Runs for a while in a folder.
 ///
 /// # Errors
@@ -269,29 +237,11 @@ struct Store {
 impl Store {
     /// Lets a loader live for a moment; the last number that it told of.
     fn load(&self, loader: u64, rng: &mut Rng, report: &mut LoadReport) -> Result<u64, String> {
-        let program = told("find this program", std::env::current_exe())?;
-        let mut command = Command::new(program);
-        command.args(["play", "loader", "--place", &loader.to_string()]);
-        command.args(["--seed", &self.seed.to_string(), "--store"]).arg(&self.path);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = told("start a loader", command.spawn())?;
-        let _stdin = child.stdin.take();
-        let heard = Arc::<Heard>::default();
-        let listener = child.stdout.take().map(|stdout| {
-            let heard = Arc::clone(&heard);
-            std::thread::spawn(move || {
-                // A line that was cut by a kill is none.
-                let mut stdout = BufReader::new(stdout);
-                let mut line = Vec::new();
-                while stdout.read_until(b'\n', &mut line).is_ok_and(|_| line.ends_with(b"\n")) {
-                    heard.line(String::from_utf8_lossy(&line).trim_end());
-                    line.clear();
-                }
-            })
-        });
+        let player = Player::start(&self.path, "loader", loader, self.seed);
+        let mut player = told("start a loader", player)?;
         let begin = Instant::now();
-        while heard.lines.load(Ordering::SeqCst) == 0 && begin.elapsed() < STUCK {
-            if told("wait", child.try_wait())?.is_some() {
+        while player.heard.lines() == 0 && begin.elapsed() < STUCK {
+            if told("wait", player.has_ended())? {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -303,20 +253,10 @@ impl Store {
             Err(other) => report.violations.push(format!("a second opener was told: {other}")),
             Ok(_) => report.violations.push("a second opener was let in".to_owned()),
         }
-        if told("wait", child.try_wait())?.is_some() {
-            report.violations.push("a loader ended by itself".to_owned());
-        }
-        told("kill", child.kill())?;
-        told("wait", child.wait())?;
-        if let Some(listener) = listener {
-            // It returns nothing, and its panic would have been reported.
-            let _ = listener.join();
-        }
+        let heard = told("kill", player.kill("loader", &mut report.violations))?;
         report.kills += 1;
-        report.commits += heard.lines.load(Ordering::SeqCst);
-        let complaints = &heard.complaints;
-        report.violations.append(&mut complaints.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(heard.committed.load(Ordering::SeqCst))
+        report.commits += heard.lines();
+        Ok(heard.committed())
     }
 
     /// Opens the store: what is there? Answers the last number.

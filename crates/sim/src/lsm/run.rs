@@ -1,117 +1,25 @@
 //! Engine and model side by side: every answer is compared.
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use hedgerow::Durability;
-use hedgerow::key::{KeyRange, prefix};
-use hedgerow::lsm::{
-    self, Batch, Cursor, Db, Keyspace, KeyspaceOptions, Readable, Snapshot, Transaction,
-};
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Readable, Snapshot};
 use hedgerow::os::sim::{self, SimSystem};
 
+use super::ledger::{Ledger, Mark, State};
 use super::{Config, Generator, HELD, Op, SPACES, Write, random_write};
 use crate::job::{Failure, SeedReport, Settings, caught};
 use crate::rng::Rng;
 use crate::run::{Disagreement, Outcome};
 use crate::shrink::shrink;
 
+mod read;
+
 /// Address space of a simulated file.
 pub(super) const RESERVE_BYTES: u64 = 4 << 20;
-
-/// What should be in the store: keys and values by number.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State(pub(super) [BTreeMap<u16, u32>; SPACES.len()]);
-
-impl State {
-    fn apply(&mut self, write: Write) {
-        match write {
-            Write::Put(space, key, value) => {
-                self.0[usize::from(space)].insert(key, value);
-            }
-            Write::Delete(space, key) => {
-                self.0[usize::from(space)].remove(&key);
-            }
-            Write::DeleteRange(space, from, to) => {
-                let is_gone = |key: u16| key >= from && to.is_none_or(|to| key < to);
-                self.0[usize::from(space)].retain(|&key, _| !is_gone(key));
-            }
-        }
-    }
-}
-
-/// What was committed on a simulated disk, and how much of it must survive what.
-#[derive(Clone, Debug)]
-pub(super) struct Ledger {
-    /// The state after each commit; also those of commits that failed and may be there.
-    pub(super) states: Vec<State>,
-    /// The place of the last commit that returned.
-    returned: usize,
-    handed: usize,
-    durable: usize,
-}
-
-/// How far commits were at some moment: how many had returned, were with the system, were durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) returned: usize,
-    pub(super) handed: usize,
-    pub(super) durable: usize,
-}
-
-const MARK_BITS: u32 = 21;
-
-impl Mark {
-    fn pack(self) -> u64 {
-        let [returned, handed, durable] =
-            [self.returned, self.handed, self.durable].map(|n| n as u64);
-        returned << (2 * MARK_BITS) | handed << MARK_BITS | durable
-    }
-
-    pub(super) fn unpack(mark: u64) -> Self {
-        let part = |shift: u32| (mark >> shift) as usize & ((1 << MARK_BITS) - 1);
-        Self { returned: part(2 * MARK_BITS), handed: part(MARK_BITS), durable: part(0) }
-    }
-}
-
-impl Ledger {
-    /// With one state, which must be there.
-    fn of(state: State) -> Self {
-        Self { states: vec![state], returned: 0, handed: 0, durable: 0 }
-    }
-
-    fn mark(&self) -> Mark {
-        Mark { returned: self.returned, handed: self.handed, durable: self.durable }
-    }
-
-    /// As [`Ledger::mark`], if any of the failed commits may be there.
-    pub(super) fn mark_of_failures(&self) -> Mark {
-        Mark { returned: self.states.len() - 1, ..self.mark() }
-    }
-
-    /// The ledger of a store that was closed.
-    pub(super) fn closed(self) -> Self {
-        Self::of(self.states[self.returned].clone())
-    }
-
-    /// The last commit returned.
-    fn returned(&mut self) {
-        self.returned = self.states.len() - 1;
-    }
-
-    /// All commits that returned promise this now.
-    fn promise(&mut self, durability: Durability) {
-        if durability >= Durability::Eventual {
-            self.handed = self.returned;
-        }
-        if durability == Durability::Durable {
-            self.durable = self.returned;
-        }
-    }
-}
 
 /// A snapshot, the keyspaces as they were, and the model of it.
 struct Held {
@@ -149,6 +57,23 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model: &T) -> Ou
     engine.truncate(600);
     model.truncate(600);
     Err(format!("{what}: the engine says {engine}, the model {model}").into())
+}
+
+/// Puts a write into a batch or a transaction.
+macro_rules! write_in {
+    ($runner:expr, $target:expr, $write:expr) => {{
+        let key = |key: u16| &$runner.config.keys[usize::from(key)][..];
+        let space = &$runner.spaces[$write.space()];
+        let written = match $write {
+            Write::Put(_, at, value) => $target.put(space, key(at), &$runner.config.value(value)),
+            Write::Delete(_, at) => $target.delete(space, key(at)),
+            Write::DeleteRange(_, from, to) => {
+                let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
+                $target.delete_range(space, (Bound::Included(key(from)), to))
+            }
+        };
+        ok("a write into a batch or a transaction", written)
+    }};
 }
 
 type Entry = (Vec<u8>, Vec<u8>);
@@ -402,20 +327,7 @@ impl<'c> Runner<'c> {
     fn commit(&mut self, writes: &[Write], durability: Durability) -> Outcome {
         let (mut batch, mut state) = (Batch::new(), self.state.clone());
         for &write in writes {
-            let key = |key: u16| &self.config.keys[usize::from(key)][..];
-            let added = match write {
-                Write::Put(space, at, value) => {
-                    let value = self.config.value(value);
-                    batch.put(&self.spaces[usize::from(space)], key(at), &value)
-                }
-                Write::Delete(space, at) => batch.delete(&self.spaces[usize::from(space)], key(at)),
-                Write::DeleteRange(space, from, to) => {
-                    let space = &self.spaces[usize::from(space)];
-                    let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
-                    batch.delete_range(space, (Bound::Included(key(from)), to))
-                }
-            };
-            ok("batch", added)?;
+            write_in!(self, batch, write)?;
             state.apply(write);
         }
         self.settle(state, durability, |db| db.write_with(batch, durability))
@@ -449,7 +361,7 @@ impl<'c> Runner<'c> {
         let mut transaction = self.db()?.transaction();
         let first = Write::Put(0, rng.index(keys) as u16, rng.next_u64() as u32);
         let (mut state, mut writes, mut touched) = (self.state.clone(), vec![first], Vec::new());
-        self.write_in(&mut transaction, first)?;
+        write_in!(self, transaction, first)?;
         state.apply(first);
         touched.push(first);
         for _ in 0..rng.between(0, 8) {
@@ -462,7 +374,7 @@ impl<'c> Runner<'c> {
                 touched.push(Write::Delete(space as u8, key));
             } else {
                 let write = random_write(&mut rng, keys);
-                self.write_in(&mut transaction, write)?;
+                write_in!(self, transaction, write)?;
                 state.apply(write);
                 writes.push(write);
                 touched.push(write);
@@ -481,20 +393,6 @@ impl<'c> Runner<'c> {
         let mut state = self.state.clone();
         writes.into_iter().for_each(|write| state.apply(write));
         self.settle(state, durability, |_| transaction.commit_with(durability))
-    }
-
-    fn write_in(&self, transaction: &mut Transaction, write: Write) -> Outcome {
-        let key = |key: u16| &self.config.keys[usize::from(key)][..];
-        let space = &self.spaces[write.space()];
-        let written = match write {
-            Write::Put(_, at, value) => transaction.put(space, key(at), &self.config.value(value)),
-            Write::Delete(_, at) => transaction.delete(space, key(at)),
-            Write::DeleteRange(_, from, to) => {
-                let to = to.map_or(Bound::Unbounded, |to| Bound::Excluded(key(to)));
-                transaction.delete_range(space, (Bound::Included(key(from)), to))
-            }
-        };
-        ok("write in a transaction", written)
     }
 
     /// Drops a keyspace and makes it anew, empty.
@@ -521,140 +419,6 @@ impl<'c> Runner<'c> {
         same("all entries of a checkpoint", &self.read(&copy)?, &self.expected(&self.state))?;
         ok("close", copy.close())
     }
-
-    /// What a read sees: a held snapshot, if one is wanted and there is one, its keyspaces, and its
-    /// model.
-    fn seen(&self, held: Option<u8>) -> (Option<&Snapshot>, &[Keyspace], &State) {
-        match held.and_then(|slot| self.held[usize::from(slot)].as_ref()) {
-            Some(Held { snapshot, spaces, state }) => (Some(snapshot), spaces, state),
-            None => (None, &self.spaces, &self.state),
-        }
-    }
-
-    fn get(&self, held: Option<u8>, seed: u64) -> Outcome {
-        let mut rng = Rng::new(seed, 36);
-        let (snapshot, spaces, state) = self.seen(held);
-        let space = rng.index(SPACES.len());
-        let count = rng.between(1, 4);
-        let numbers: Vec<u16> =
-            (0..count).map(|_| rng.index(self.config.keys.len()) as u16).collect();
-        let keys: Vec<&Vec<u8>> =
-            numbers.iter().map(|&key| &self.config.keys[usize::from(key)]).collect();
-        let expected: Vec<Option<Vec<u8>>> = numbers
-            .iter()
-            .map(|key| state.0[space].get(key).map(|&value| self.config.value(value)))
-            .collect();
-        let (space, db) = (&spaces[space], self.db()?);
-        let found = match snapshot {
-            Some(snapshot) => snapshot.multi_get(space, &keys),
-            None => db.multi_get(space, &keys),
-        };
-        same("get", &ok("get", found)?, &expected)
-    }
-
-    fn cursor(&self, snapshot: Option<&Snapshot>, space: &Keyspace) -> Outcome<Cursor> {
-        let made = match snapshot {
-            Some(snapshot) => snapshot.cursor(space),
-            None => self.db()?.cursor(space),
-        };
-        ok("cursor", made)
-    }
-
-    fn scan(&self, held: Option<u8>, seed: u64) -> Outcome {
-        let mut rng = Rng::new(seed, 37);
-        let (snapshot, spaces, state) = self.seen(held);
-        let at = rng.index(SPACES.len());
-        let expected = self.expected(state).swap_remove(at);
-        let mut key = || self.config.keys[rng.index(self.config.keys.len())].clone();
-        let (a, b) = (key(), key());
-        let keys: (Bound<&[u8]>, Bound<&[u8]>) = match rng.index(6) {
-            0 => {
-                let prefix = prefix(&a[..rng.index(a.len() + 1)]);
-                let owned = (prefix.low().map(<[u8]>::to_vec), prefix.high().map(<[u8]>::to_vec));
-                return self.range(snapshot, &spaces[at], &owned, expected, &mut rng);
-            }
-            1 => (Bound::Included(&a), Bound::Excluded(&b)),
-            2 => (Bound::Excluded(&a), Bound::Included(&b)),
-            3 => (Bound::Included(&a), Bound::Unbounded),
-            4 => (Bound::Unbounded, Bound::Included(&a)),
-            _ => (Bound::Unbounded, Bound::Unbounded),
-        };
-        self.range(snapshot, &spaces[at], &keys, expected, &mut rng)
-    }
-
-    /// Walks a range from one end, or from both in turns.
-    fn range(
-        &self,
-        snapshot: Option<&Snapshot>,
-        space: &Keyspace,
-        keys: &impl KeyRange,
-        mut expected: Vec<Entry>,
-        rng: &mut Rng,
-    ) -> Outcome {
-        let made = match snapshot {
-            Some(snapshot) => snapshot.range(space, keys),
-            None => self.db()?.range(space, keys),
-        };
-        let mut range = ok("range", made)?;
-        let bounds = (keys.low(), keys.high());
-        expected.retain(|entry| RangeBounds::<[u8]>::contains(&bounds, &entry.0[..]));
-        if rng.chance(1, 3) {
-            range = range.keys_only();
-            expected.iter_mut().for_each(|entry| entry.1.clear());
-        }
-        let mut expected = expected.into_iter();
-        // How many of four steps are taken from the back.
-        let from_back = rng.pick(&[0, 0, 4, 4, 2, 1]);
-        loop {
-            let (found, wanted) = match rng.chance(from_back, 4) {
-                true => (range.next_back(), expected.next_back()),
-                false => (range.next(), expected.next()),
-            };
-            same("range", &ok("range", found.transpose())?, &wanted)?;
-            if wanted.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn walk(&self, held: Option<u8>, seed: u64) -> Outcome {
-        let mut rng = Rng::new(seed, 38);
-        let (snapshot, spaces, state) = self.seen(held);
-        let at = rng.index(SPACES.len());
-        let mut cursor = self.cursor(snapshot, &spaces[at])?;
-        let (keys, model) = (&self.config.keys, &state.0[at]);
-        let mut here: Option<u16> = None;
-        for _ in 0..rng.between(1, 30) {
-            let key = rng.index(keys.len()) as u16;
-            let text = &keys[usize::from(key)];
-            let next = |from: u16| model.range(from..).next().map(|(&key, _)| key);
-            let before = |to: u16| model.range(..to).next_back().map(|(&key, _)| key);
-            let (moved, wanted, stays) = match rng.index(15) {
-                0 => (cursor.seek(text), model.contains_key(&key).then_some(key), false),
-                1 => (cursor.seek_at_or_after(text), next(key), false),
-                2 => (cursor.seek_at_or_before(text), before(key + 1), false),
-                3 => (cursor.first(), next(0), false),
-                4 => (cursor.last(), before(u16::MAX), false),
-                5..10 => (cursor.next(), next(here.map_or(0, |here| here + 1)), true),
-                _ => (cursor.prev(), before(here.unwrap_or(u16::MAX)), true),
-            };
-            let entry = |key: u16| {
-                let value = model.get(&key).map(|&value| self.config.value(value));
-                (keys[usize::from(key)].clone(), value.unwrap_or_default())
-            };
-            same("cursor", &read_entry(moved)?, &wanted.map(entry))?;
-            // A step over an end leaves the cursor where it was.
-            here = if stays { wanted.or(here) } else { wanted };
-            same("entry at the cursor", &read_entry(cursor.current())?, &here.map(entry))?;
-        }
-        Ok(())
-    }
-}
-
-/// An entry that a cursor gave, with its value.
-fn read_entry(entry: hedgerow::Result<Option<lsm::Entry<'_>>>) -> Outcome<Option<Entry>> {
-    let Some(entry) = ok("cursor", entry)? else { return Ok(None) };
-    Ok(Some((entry.key.to_vec(), ok("value", entry.value())?)))
 }
 
 /// Runs a list of operations in a fresh store. A panic of the engine is a disagreement too.

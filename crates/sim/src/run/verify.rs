@@ -89,25 +89,28 @@ fn random_ranges<S: Snapshot>(
 
 /// Scans every table that a transaction sees.
 pub(super) fn scans<S: Snapshot>(config: &Config, txn: &S, side: &mut Side) -> Outcome {
-    tables(txn, &side.state)?;
-    for (number, spec) in config.tables.iter().enumerate() {
-        if let Some(handle) = side.handle(config, txn, number as u8)?
-            && let Some(model) = side.state.table(number as u8)
-        {
-            scan(txn, handle, spec, model).map_err(|d| d.in_the(format_args!("table {number}")))?;
-        }
-    }
-    Ok(())
+    each(config, txn, side, scan)
 }
 
 /// Walks every table that a transaction sees once, forward.
 pub(super) fn walks<S: Snapshot>(config: &Config, txn: &S, side: &mut Side) -> Outcome {
+    each(config, txn, side, walk)
+}
+
+/// Compares each table that a transaction sees in some way.
+fn each<S: Snapshot>(
+    config: &Config,
+    txn: &S,
+    side: &mut Side,
+    mut compare: impl FnMut(&S, Table, &TableSpec, &TableModel) -> Outcome,
+) -> Outcome {
     tables(txn, &side.state)?;
     for (number, spec) in config.tables.iter().enumerate() {
         if let Some(handle) = side.handle(config, txn, number as u8)?
             && let Some(model) = side.state.table(number as u8)
         {
-            walk(txn, handle, spec, model).map_err(|d| d.in_the(format_args!("table {number}")))?;
+            let compared = compare(txn, handle, spec, model);
+            compared.map_err(|d| d.in_the(format_args!("table {number}")))?;
         }
     }
     Ok(())
@@ -128,16 +131,7 @@ pub(super) fn state<S: Snapshot>(
     side: &mut Side,
     rng: &mut Rng,
 ) -> Outcome {
-    tables(txn, &side.state)?;
-    for (number, spec) in config.tables.iter().enumerate() {
-        if let Some(handle) = side.handle(config, txn, number as u8)?
-            && let Some(model) = side.state.table(number as u8)
-        {
-            counters(txn, handle, spec, model, rng)
-                .map_err(|d| d.in_the(format_args!("table {number}")))?;
-        }
-    }
-    Ok(())
+    each(config, txn, side, |txn, handle, spec, model| counters(txn, handle, spec, model, rng))
 }
 
 /// Compares the list of tables.

@@ -1,19 +1,19 @@
-//! The background threads: one writes buffers to tables, one compacts and collects, one seals
-//! segments of the log and makes the next one. The work itself is in `engine` and `rotate`.
+//! What the background threads wait for, and how writers are slowed where these are late. The
+//! threads stand in `threads`, their work in `engine` and `rotate`.
 
 use std::ops::RangeInclusive;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::commit::pool::Pool;
-use super::engine::Inner;
 use super::levels::pace::{self, Behind, Rate, Standing};
 use super::log::wal::Notice;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
+
+pub(crate) mod threads;
 
 #[derive(Default)]
 struct State {
@@ -232,85 +232,6 @@ impl Background {
     fn note(&self, result: Result<()>) {
         if let Err(error) = result {
             self.change(|state| state.failure = Some(error.to_string()));
-        }
-    }
-}
-
-/// What a thread does until it is told to stop.
-type Work = fn(&Inner);
-
-/// The threads of a store.
-pub(crate) struct Threads(Vec<JoinHandle<()>>);
-
-impl Threads {
-    /// Starts them, if the store is to have some.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
-        let mut threads = Self(Vec::new());
-        if !inner.background.is_on() {
-            return Ok(threads);
-        }
-        let works: [(&str, Work); 3] =
-            [("hedgerow-flush", flusher), ("hedgerow-merge", merger), ("hedgerow-log", logger)];
-        for (name, work) in works {
-            let shared = Arc::clone(inner);
-            let builder = std::thread::Builder::new().name(name.to_string());
-            let started = builder.spawn(move || work(&shared));
-            match started {
-                Ok(thread) => threads.0.push(thread),
-                Err(e) => {
-                    threads.stop(inner);
-                    return Err(Error::io("start a thread for", &inner.directory.path, e));
-                }
-            }
-        }
-        Ok(threads)
-    }
-
-    /// Ends them after what they are doing.
-    pub(crate) fn stop(&mut self, inner: &Inner) {
-        inner.background.pool.stop();
-        inner.background.stop();
-        for thread in self.0.drain(..) {
-            // A thread that panicked has nothing left to do.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn flusher(inner: &Inner) {
-    let background = &inner.background;
-    while background.next(&background.changed, |state| std::mem::take(&mut state.flush)) {
-        background.note(inner.flush_frozen());
-    }
-}
-
-fn logger(inner: &Inner) {
-    let background = &inner.background;
-    let (mut is_due, mut told) = (false, Vec::new());
-    while background.next(&background.log_changed, |state| {
-        is_due = std::mem::take(&mut state.log);
-        told = std::mem::take(&mut state.notices);
-        is_due || !told.is_empty()
-    }) {
-        let (warm, blocks) = (&inner.logs.warm, &inner.directory.blocks);
-        told.drain(..).for_each(|notice| notice.tell(warm, blocks));
-        if is_due {
-            background.note(inner.make_spare().and_then(|()| inner.seal_ended()));
-        }
-    }
-}
-
-fn merger(inner: &Inner) {
-    let background = &inner.background;
-    while background.next(&background.changed, |state| std::mem::take(&mut state.merge)) {
-        loop {
-            match inner.merge_once() {
-                Ok(true) if !background.is_stopped() => {}
-                result => break background.note(result.map(drop)),
-            }
         }
     }
 }

@@ -24,7 +24,7 @@ use super::db::Db;
 use super::files::{Directory, Name, random};
 use super::levels::manifest::Manifest;
 use super::levels::version::{TableFile, Version};
-use super::log::wal::Groups;
+use super::log::groups::Groups;
 use super::merge::Source;
 use super::table::{FOOTER_BYTES, Pace, TableCursor};
 use crate::os::Open;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::{Entry, Kind, Pointer, value_sum};
-use super::log::wal::{Group, OpKind, Ops};
+use super::log::segment::{Group, OpKind, Ops};
 use super::memtable::{MemIter, Memtable};
 use super::merge::Source;
 use super::tombstones::{Pieces, Tombstone};

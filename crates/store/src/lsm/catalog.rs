@@ -7,7 +7,7 @@ use super::commit::batch::Batch;
 use super::db::Db;
 use super::entry::full_key;
 use super::keyspace::{CATALOG, KEYSPACES_MAX, Keyspace, KeyspaceOptions, NAME_BYTES_MAX, Record};
-use super::log::wal::{OpKind, push_op};
+use super::log::segment::{OpKind, push_op};
 use super::names::Names;
 use super::read::range::Range;
 use super::read::readable::sealed::Sealed;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::entry::compare;
 use super::levels::version::{Segment, TableFile, Version};
-use super::log::wal::{Groups, Ops};
+use super::log::groups::Groups;
+use super::log::segment::Ops;
 use super::merge::Source;
 use super::read::view::View;
 use super::table::{Pace, TableCursor, TableMeta};

@@ -15,7 +15,7 @@ use super::engine::Inner;
 use super::files::{self, Directory, Name, random};
 use super::levels::manifest::{self, Manifest};
 use super::levels::version::{Edit, Sealed, Version};
-use super::log::wal::HEADER_BYTES;
+use super::log::segment::HEADER_BYTES;
 use crate::checksum::crc32c;
 use crate::os::Open;
 use crate::{Error, Result};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::background::Threads;
+use super::background::threads::Threads;
 use super::check::{self, CheckReport};
 use super::commit::batch::Batch;
 use super::engine::Inner;

@@ -58,6 +58,7 @@ mod buffer;
 mod catalog;
 mod check;
 mod checkpoint;
+mod clock;
 mod commit;
 mod db;
 mod diff;

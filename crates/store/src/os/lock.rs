@@ -36,106 +36,36 @@
 //! the owner, then clears the pin, then frees the slot. So two that do this at once cannot clear
 //! the pin of a third that has taken the slot in between, and one that dies on the way leaves a
 //! dead owner's slot again.
-#![expect(unsafe_code, reason = "views of shared memory")]
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::map::Region;
-use super::{ReaderSlot, SharedLock};
+use super::shared_lock::{ReaderSlot, SharedLock};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Mutex, now};
 
 mod file;
-mod process;
+pub(super) mod memory;
+pub(super) mod process;
+mod slots;
+#[cfg(test)]
+mod tests;
 
 pub(super) use file::{discard, open};
-pub(in crate::os) use process::{Identity, this as this_process};
+use memory::{Fixed, Memory, NOTHING, PROCESSES, Process, Reader, SLOTS_MAX};
+use process::{Care, Identity};
 
-/// As many processes can have one store open at the same time.
-pub(super) const PROCESSES: usize = 1024;
-/// As many reader slots can be taken at the same time.
-pub(super) const SLOTS_MAX: u32 = 1 << 16;
-/// The bytes before the reader slots.
-const FIXED_LEN: usize = size_of::<Fixed>();
-/// The bytes of a table that has grown to its largest.
-const FULL_LEN: usize = FIXED_LEN + SLOTS_MAX as usize * size_of::<Reader>();
 /// How long a waiter sleeps before it looks whether the owner is still alive.
 const ROUND: Duration = Duration::from_millis(20);
 /// How long a waiter for the bell sleeps before it looks by itself.
 const BELL_ROUND: Duration = Duration::from_millis(200);
 /// The state of a process entry in use; any other value is a free one.
 const LIVE: u32 = 1;
-/// The mark of a process that has the store open for reading only.
-const ONLY_READS: u32 = 1;
-/// A slot's pin while it pins nothing.
-const NOTHING: u64 = u64::MAX;
 /// Bits of the writer's word that name the process entry, plus one; the rest is its generation.
 const WRITER_ENTRY_BITS: u32 = 12;
-
-/// What identifies a lock file; see the layout above.
-#[repr(C)]
-struct Header {
-    magic: AtomicU64,
-    version: AtomicU32,
-    layout: AtomicU32,
-    used: AtomicU32,
-    rest: [AtomicU32; 11],
-}
-
-/// One process that has the store open.
-#[repr(C)]
-pub(super) struct Process {
-    state: AtomicU32,
-    generation: AtomicU32,
-    id: AtomicU32,
-    /// [`ONLY_READS`], or that it may write.
-    access: AtomicU32,
-    start: AtomicU64,
-    namespace: AtomicU64,
-    more: [AtomicU64; 4],
-}
-
-/// One reader slot: a cache line, so that readers on different cores do not disturb each other.
-#[repr(C)]
-struct Reader {
-    pinned: AtomicU64,
-    owner: AtomicU64,
-    thread: AtomicU64,
-    since: AtomicU64,
-    rest: [AtomicU64; 4],
-}
-
-/// The part of the table before the reader slots.
-#[repr(C)]
-struct Fixed {
-    header: Header,
-    words: [AtomicU64; 8],
-    writer: AtomicU32,
-    bell: AtomicU32,
-    awaited: AtomicU32,
-    rest: [AtomicU32; 13],
-    wanted: [AtomicU64; PROCESSES / 64],
-    more: [AtomicU64; 472],
-    processes: [Process; PROCESSES],
-}
-
-const _: () = assert!(size_of::<Header>() == 64 && size_of::<Reader>() == 64);
-const _: () = assert!(size_of::<Process>() == 64 && FIXED_LEN == 4096 + 64 * PROCESSES);
-const _: () = assert!(std::mem::offset_of!(Fixed, processes) == 4096);
 const _: () = assert!(PROCESSES < 1 << WRITER_ENTRY_BITS);
-
-/// How much a look at a process may cost.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Care {
-    /// A system call or two.
-    Quick,
-    /// Reads what the system tells about the process.
-    Full,
-}
 
 /// What a table rests on: memory that can grow, and knowledge of which processes are alive.
 pub(super) trait Backing: Send + Sync {
@@ -154,54 +84,13 @@ pub(super) trait Backing: Send + Sync {
     fn leave(&self, index: usize);
     /// False where this opener is not to touch the table any more.
     fn is_same_process(&self) -> bool;
+    /// Refuses to take a lock or a slot where that is so.
+    fn may_take(&self) -> io::Result<()> {
+        if self.is_same_process() { Ok(()) } else { Err(not_ours()) }
+    }
     /// What the table notes about the opener's process.
     fn identity(&self) -> Identity {
         process::this()
-    }
-}
-
-/// The memory that a table lies in. Possibly only a part of it is backed by a file so far.
-pub(super) struct Memory {
-    /// At least [`FULL_LEN`] bytes that may be read and written, and start at a page.
-    region: Region,
-}
-
-impl Memory {
-    /// Memory of this process.
-    pub(super) fn private() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { region: Region::memory(FULL_LEN)? }))
-    }
-
-    /// The memory of a file, shared with all processes that map it.
-    fn of_file(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { region: Region::file_shared(file, FULL_LEN)? }))
-    }
-
-    fn fixed(&self) -> &Fixed {
-        // SAFETY: the region holds at least FULL_LEN bytes and starts at a page, so that `Fixed`
-        // lies inside, aligned; it consists of atomic integers, which any bytes are a value of
-        // and which others may change; the region lives as long as the borrow of `self`.
-        unsafe { &*self.region.base().cast::<Fixed>() }
-    }
-
-    fn reader(&self, slot: u32) -> &Reader {
-        assert!(slot < SLOTS_MAX, "no reader slot {slot}");
-        // SAFETY: as the slot is below SLOTS_MAX, it lies inside of the region's FULL_LEN bytes;
-        // it is aligned, as the fixed part and every slot are multiples of 64 bytes; the rest is
-        // as in `fixed`.
-        unsafe {
-            let readers = self.region.base().add(FIXED_LEN).cast::<Reader>();
-            &*readers.add(slot as usize)
-        }
-    }
-
-    /// Makes slots free, and pin nothing.
-    pub(super) fn clear(&self, slots: std::ops::Range<u32>) {
-        for slot in slots {
-            let reader = self.reader(slot);
-            reader.pinned.store(NOTHING, Ordering::SeqCst);
-            reader.owner.store(0, Ordering::SeqCst);
-        }
     }
 }
 
@@ -323,35 +212,9 @@ impl Table {
         self.memory.reader(slot)
     }
 
-    /// How many slots have been in use so far; all of them can be touched.
-    fn used(&self) -> u32 {
-        let used = self.fixed().header.used.load(Ordering::SeqCst);
-        let known = self.known.load(Ordering::Acquire);
-        if used <= known {
-            return used;
-        }
-        // Another process made the table grow; or the number is damaged.
-        let now = self.backing.slots().min(SLOTS_MAX);
-        used.min(self.known.fetch_max(now, Ordering::AcqRel).max(now))
-    }
-
     fn entry_is_alive(&self, index: usize, process: &Process, care: Care) -> bool {
         process.state.load(Ordering::SeqCst) == LIVE
             && (index == self.entry || self.backing.is_alive(index, process, care))
-    }
-
-    /// Whether the owner that a slot names is alive. `seen` remembers what was found.
-    fn owner_is_alive(&self, owner: u64, seen: &mut Seen, care: Care) -> bool {
-        if owner == self.owner {
-            return true;
-        }
-        let index = (owner as u32 as usize).wrapping_sub(1);
-        let Some(process) = self.fixed().processes.get(index) else {
-            return false;
-        };
-        let generation = (owner >> 32) as u32;
-        process.generation.load(Ordering::SeqCst) == generation
-            && seen.is_alive(index, || self.entry_is_alive(index, process, care))
     }
 
     /// Whether the owner that the writer's word names is alive.
@@ -418,63 +281,6 @@ impl Table {
             }
         }
     }
-
-    /// Frees a slot of a dead owner; false if another one was faster.
-    fn reclaim(&self, reader: &Reader, dead: u64) -> bool {
-        let order = Ordering::SeqCst;
-        if reader.owner.compare_exchange(dead, self.owner, order, order).is_err() {
-            return false;
-        }
-        reader.pinned.store(NOTHING, Ordering::SeqCst);
-        reader.owner.store(0, Ordering::SeqCst);
-        true
-    }
-
-    /// Takes a free slot in a range of those that can be touched.
-    fn take_in(&self, range: std::ops::Range<u32>) -> Option<u32> {
-        range.into_iter().find(|&slot| {
-            let owner = &self.reader(slot).owner;
-            owner.load(Ordering::Relaxed) == 0
-                && owner
-                    .compare_exchange(0, self.owner, Ordering::SeqCst, Ordering::Relaxed)
-                    .is_ok()
-        })
-    }
-
-    /// Takes one of the slots that were never used so far. The number in use grows first: a scan
-    /// that begins after the slot was taken must reach it.
-    fn take_unused(&self) -> Option<u32> {
-        loop {
-            let slot = self.used();
-            if slot >= self.known.load(Ordering::Acquire) {
-                return None;
-            }
-            self.fixed().header.used.fetch_max(slot + 1, Ordering::SeqCst);
-            if let Some(slot) = self.take_in(slot..slot + 1) {
-                return Some(slot);
-            }
-        }
-    }
-
-    fn find_slot(&self) -> io::Result<u32> {
-        let hint = self.hint.load(Ordering::Relaxed);
-        let found = self.take_in(hint..self.used().max(hint)).or_else(|| self.take_unused());
-        if let Some(slot) = found.or_else(|| self.take_in(0..self.used())) {
-            return Ok(slot);
-        }
-        self.readers();
-        loop {
-            if let Some(slot) = self.take_in(0..self.used()).or_else(|| self.take_unused()) {
-                return Ok(slot);
-            }
-            let known = self.known.load(Ordering::Acquire);
-            let grown = self.backing.grow(known)?.min(SLOTS_MAX);
-            if grown <= known {
-                return Err(io::Error::other(format!("all {SLOTS_MAX} reader slots are taken")));
-            }
-            self.known.fetch_max(grown, Ordering::AcqRel);
-        }
-    }
 }
 
 impl SharedLock for Table {
@@ -493,9 +299,7 @@ impl SharedLock for Table {
     }
 
     fn lock_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
-        if !self.is_same_process() {
-            return Err(not_ours());
-        }
+        self.backing.may_take()?;
         if self.try_lock_writer() {
             return Ok(true);
         }
@@ -575,9 +379,7 @@ impl SharedLock for Table {
     }
 
     fn take_slot(&self) -> io::Result<u32> {
-        if !self.is_same_process() {
-            return Err(not_ours());
-        }
+        self.backing.may_take()?;
         let slot = self.find_slot()?;
         self.reader(slot).pinned.store(NOTHING, Ordering::SeqCst);
         self.hint.store(slot + 1, Ordering::Relaxed);
@@ -608,55 +410,11 @@ impl SharedLock for Table {
     }
 
     fn readers(&self) -> (Vec<ReaderSlot>, usize) {
-        let mut found = Vec::new();
-        let mut freed = 0;
-        let mut seen = Seen::new();
-        for slot in 0..self.used() {
-            let reader = self.reader(slot);
-            let snapshot = reader.pinned.load(Ordering::SeqCst);
-            let owner = reader.owner.load(Ordering::SeqCst);
-            if owner == 0 {
-                continue;
-            }
-            if !self.owner_is_alive(owner, &mut seen, Care::Full) {
-                freed += usize::from(self.reclaim(reader, owner));
-            } else if snapshot != NOTHING {
-                let index = (owner as u32 as usize).wrapping_sub(1);
-                let process = self.fixed().processes.get(index);
-                found.push(ReaderSlot {
-                    slot,
-                    process: process.map_or(0, |process| process.id.load(Ordering::Relaxed)),
-                    thread: reader.thread.load(Ordering::Relaxed),
-                    snapshot,
-                    since_unix_ns: reader.since.load(Ordering::Relaxed),
-                });
-            }
-        }
-        (found, freed)
+        self.all_readers()
     }
 
     fn for_each_pinned(&self, f: &mut dyn FnMut(u64)) {
-        let mut seen = Seen::new();
-        for slot in 0..self.used() {
-            let reader = self.reader(slot);
-            let snapshot = reader.pinned.load(Ordering::SeqCst);
-            if snapshot == NOTHING {
-                continue;
-            }
-            let owner = reader.owner.load(Ordering::SeqCst);
-            if owner == 0 {
-                continue;
-            }
-            if self.owner_is_alive(owner, &mut seen, Care::Quick) {
-                f(snapshot);
-            } else if !self.reclaim(reader, owner) {
-                // Freed by another and perhaps taken by a third: what it pins now counts.
-                let snapshot = reader.pinned.load(Ordering::SeqCst);
-                if snapshot != NOTHING {
-                    f(snapshot);
-                }
-            }
-        }
+        self.each_pinned(f);
     }
 
     fn is_same_process(&self) -> bool {
@@ -680,91 +438,7 @@ impl Drop for Table {
     }
 }
 
-/// Which processes were found alive in one scan: each is checked once. That a process was dead is
-/// not remembered, since a living one may take its entry, and a slot, before the scan gets there.
-struct Seen {
-    alive: [u64; PROCESSES / 64],
-}
-
-impl Seen {
-    fn new() -> Self {
-        Self { alive: [0; PROCESSES / 64] }
-    }
-
-    fn is_alive(&mut self, index: usize, ask: impl FnOnce() -> bool) -> bool {
-        let (group, bit) = (index / 64, 1 << (index % 64));
-        if self.alive[group] & bit == 0 && ask() {
-            self.alive[group] |= bit;
-        }
-        self.alive[group] & bit != 0
-    }
-}
-
-/// A word that reads as 0 in a child after a fork, if the system has memory of that kind.
-#[cfg(target_os = "linux")]
-fn wiped_word() -> Option<&'static std::sync::atomic::AtomicU64> {
-    let region = Region::wiped_on_fork().ok()?;
-    let word = region.base().cast();
-    std::mem::forget(region);
-    // SAFETY: the page is aligned, readable, writable and never unmapped, as its region was
-    // forgotten; an atomic integer may have any bytes.
-    Some(unsafe { &*word })
-}
-
 /// The refusal for a process that only inherited the handle.
 fn not_ours() -> io::Error {
     io::Error::other("the store was opened before a fork: open it anew in the child")
-}
-
-#[cfg(test)]
-mod tests;
-
-#[cfg(test)]
-mod fork_test {
-    //! A child after a fork neither uses nor releases what its parent has. Here and not with the
-    //! other tests, because forking is unsafe.
-
-    use super::*;
-
-    #[test]
-    fn a_child_leaves_its_parents_things_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let lock = open(&folder.path().join("lock"), false, 0o600).unwrap();
-        lock.publish_opened();
-        assert!(lock.lock_writer(None).unwrap());
-        let slot = lock.take_slot().unwrap();
-        lock.slot_word(slot).store(7, Ordering::SeqCst);
-        // SAFETY: the child only reads memory, unmaps it, closes a file and ends at once; it takes
-        // no lock that another thread may have held at the fork.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            let refused = !lock.is_same_process() && lock.lock_writer(None).is_err();
-            lock.unlock_writer();
-            lock.give_slot(slot);
-            drop(lock);
-            // SAFETY: ends this process without running anything else.
-            unsafe { libc::_exit(i32::from(!refused)) }
-        }
-        let mut status = 0;
-        // SAFETY: `status` is a place for the result.
-        unsafe { libc::waitpid(child, &mut status, 0) };
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
-        assert!(lock.is_same_process());
-        let other = open(&folder.path().join("lock"), false, 0o600).unwrap();
-        assert!(!other.is_first());
-        assert!(!other.lock_writer(Some(Duration::ZERO)).unwrap());
-        assert_eq!(other.readers().0.len(), 1);
-    }
-
-    /// Makes a child that inherits all open files and sleeps for a while.
-    pub(super) fn leave_a_child() {
-        // SAFETY: the child only sleeps and ends.
-        if unsafe { libc::fork() } == 0 {
-            // SAFETY: both calls take a plain number and touch nothing of this process.
-            unsafe {
-                libc::sleep(2);
-                libc::_exit(0)
-            }
-        }
-    }
 }

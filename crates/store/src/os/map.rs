@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
-use super::{Map, Paging, Shared};
+use super::file::{Map, Paging, Shared};
 
 /// Reservations smaller than this are not worth having: reading serves better.
 #[cfg(target_pointer_width = "64")]

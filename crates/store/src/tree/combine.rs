@@ -10,6 +10,8 @@
 //! longer than a small transaction. The technique is known as *flat combining* (Hendler, Incze,
 //! Shavit, Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010).
 //!
+//! [`Store::write`]: super::Store::write
+//!
 //! # Invariants
 //!
 //! 1. While [`Waiting::is_led`] exactly one thread leads, or was told to.
@@ -19,13 +21,9 @@
 
 #![expect(unsafe_code, reason = "functions that borrow from a thread that waits")]
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::{Store, WriteTxn};
-use crate::Durability;
 use crate::sync::{Condvar, Mutex, locked, now};
 use crate::{Error, Result};
 
@@ -36,10 +34,10 @@ const LEADS_ON: Duration = Duration::from_micros(200);
 const YIELDS_MAX: usize = 64;
 
 /// What a thread does in the transaction `X`; whether that stays.
-type Work<'a, X> = dyn FnMut(&mut X) -> bool + Send + 'a;
+pub(crate) type Work<'a, X> = dyn FnMut(&mut X) -> bool + Send + 'a;
 
 /// What a thread left for the leader.
-struct Job<X: 'static>(&'static mut Work<'static, X>);
+pub(crate) struct Job<X: 'static>(&'static mut Work<'static, X>);
 
 impl<X> Job<X> {
     fn new(work: &mut Work<'_, X>) -> Self {
@@ -52,7 +50,7 @@ impl<X> Job<X> {
         })
     }
 
-    fn call(&mut self, txn: &mut X) -> bool {
+    pub(crate) fn call(&mut self, txn: &mut X) -> bool {
         (self.0)(txn)
     }
 }
@@ -106,7 +104,7 @@ impl Ticket {
 }
 
 /// Commits what some functions do.
-type Commit<'a, X> = dyn FnMut(&mut [Job<X>]) -> Result<()> + 'a;
+pub(crate) type Commit<'a, X> = dyn FnMut(&mut [Job<X>]) -> Result<()> + 'a;
 
 /// The threads of this process whose functions share commits.
 pub(crate) struct Combiner<X: 'static> {
@@ -130,7 +128,7 @@ impl<X> Combiner<X> {
 
     /// Has `work` done in a transaction and committed, by this thread or by another one. `commit`
     /// is called if this one leads.
-    fn run(&self, work: &mut Work<'_, X>, commit: &mut Commit<'_, X>) -> Result<()> {
+    pub(crate) fn run(&self, work: &mut Work<'_, X>, commit: &mut Commit<'_, X>) -> Result<()> {
         let ticket = {
             let mut waiting = locked(&self.waiting);
             waiting.jobs.push(Job::new(work));
@@ -226,126 +224,9 @@ impl<X> Drop for Round<X> {
     }
 }
 
-fn unfinished() -> String {
+/// The reason of a failure where the leader ended early.
+pub(crate) fn unfinished() -> String {
     "the thread that committed for several did not finish".to_owned()
-}
-
-/// Does some work in a transaction of its own.
-fn alone(
-    store: &Store,
-    durability: Durability,
-    work: &mut dyn FnMut(&mut WriteTxn) -> bool,
-) -> Result<()> {
-    let mut txn = store.begin_write()?;
-    if work(&mut txn) { txn.commit_with(durability) } else { Ok(()) }
-}
-
-/// Does the work of several threads in one transaction, a savepoint each, and commits it durably.
-fn together(store: &Store, jobs: &mut [Job<WriteTxn>]) -> Result<()> {
-    if let [job] = jobs {
-        return alone(store, Durability::Durable, &mut |txn| job.call(txn));
-    }
-    let mut txn = store.begin_write()?;
-    for job in jobs {
-        let mark = txn.savepoint()?;
-        if !job.call(&mut txn) {
-            txn.rollback_to(mark)?;
-        }
-        txn.release(mark)?;
-    }
-    txn.commit_with(Durability::Durable)
-}
-
-/// What a function did: its own answer, or that it panicked.
-type Answer<T, E> = std::result::Result<std::result::Result<T, E>, Box<dyn Any + Send>>;
-
-impl Store {
-    /// Runs `work` in a write transaction and commits it with the store's durability; see
-    /// [`Store::write_with`].
-    ///
-    /// # Errors
-    /// As [`Store::write_with`].
-    pub fn write<T: Send, E: From<Error> + Send>(
-        &self,
-        work: impl FnOnce(&mut WriteTxn) -> Result<T, E> + Send,
-    ) -> Result<T, E> {
-        self.write_with(self.inner.options.durability, work)
-    }
-
-    /// Runs `work` in a write transaction and commits it. If `work` returns an error, its changes
-    /// are rolled back.
-    ///
-    /// **For many threads that commit a little each, durably, this is the fast way**: calls that
-    /// come at the same time are run one after the other by one of the threads, and become one
-    /// commit with one flush. Each call sees what those before it did; one that answers with an
-    /// error leaves no trace in the others. Either all of them are committed or, if the commit
-    /// fails, none; every caller is told. A call that is not durable is a transaction of its own.
-    ///
-    /// `work` may run on another thread. It must not wait for another thread that writes to this
-    /// store, and must write to the store only through the transaction: otherwise it would wait for
-    /// itself for ever. If it panics, its changes are rolled back, and the panic continues in the
-    /// calling thread.
-    ///
-    /// # Errors
-    /// The error of `work`; those of [`Store::begin_write`] and [`WriteTxn::commit`], as
-    /// [`Error::CommitFailed`] in threads for which another thread committed.
-    ///
-    /// ```
-    /// # use hedgerow::tree::{Snapshot, Store, TableOptions};
-    /// # use hedgerow::Durability;
-    /// # fn main() -> hedgerow::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let store = Store::create(dir.path().join("s"))?;
-    /// store.write(|txn| txn.create_table("visits", &TableOptions::new()).map(drop))?;
-    /// std::thread::scope(|scope| {
-    ///     for visitor in 0..8_u64 {
-    ///         let store = &store;
-    ///         scope.spawn(move || {
-    ///             store.write_with(Durability::Durable, |txn| {
-    ///                 let visits = txn.table("visits")?;
-    ///                 txn.put(visits, &visitor.to_be_bytes(), b"once")
-    ///             })
-    ///         });
-    ///     }
-    /// });
-    /// let txn = store.begin_read()?;
-    /// assert_eq!(txn.count(txn.table("visits")?)?.keys, 8);
-    /// # Ok(()) }
-    /// ```
-    pub fn write_with<T: Send, E: From<Error> + Send>(
-        &self,
-        durability: Durability,
-        work: impl FnOnce(&mut WriteTxn) -> Result<T, E> + Send,
-    ) -> Result<T, E> {
-        let mut work = Some(work);
-        let mut answer: Option<Answer<T, E>> = None;
-        let mut call = |txn: &mut WriteTxn| {
-            let Some(work) = work.take() else { return false };
-            let done = catch_unwind(AssertUnwindSafe(|| {
-                let value = work(txn)?;
-                // Needed if `work` ignored the error of a write that failed half-way.
-                txn.check_failed()?;
-                Ok(value)
-            }));
-            let stays = matches!(done, Ok(Ok(_)));
-            answer = Some(done);
-            stays
-        };
-        // A commit without a flush takes less than to sleep and to be woken.
-        let committed = match durability {
-            Durability::Durable => {
-                self.inner.combiner.run(&mut call, &mut |jobs| together(self, jobs))
-            }
-            Durability::Eventual | Durability::None => alone(self, durability, &mut call),
-        };
-        match (answer, committed) {
-            (Some(Ok(Ok(value))), Ok(())) => Ok(value),
-            (Some(Ok(Err(error))), _) => Err(error),
-            (Some(Err(panic)), _) => resume_unwind(panic),
-            (_, Err(error)) => Err(error.into()),
-            (None, Ok(())) => Err(Error::CommitFailed { reason: unfinished() }.into()),
-        }
-    }
 }
 
 #[cfg(test)]

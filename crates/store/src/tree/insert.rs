@@ -4,9 +4,10 @@
 use super::Count;
 use super::branches::add_above;
 use super::order::KeyOrder;
-use super::page::build::{Pair, build_leaf, flags_of, head_of_rest};
+use super::page::build::{build_leaf, flags_of, head_of_rest};
 use super::page::leaf::GroupEdit;
 use super::page::search::{Side, head_in, leaf_slot, value_slot};
+use super::page::size::Pair;
 use super::page::{
     CONTINUES, EXTENT_CELL, KeyCell, PageMut, RestCell, ValueCell, max_inline_key,
     max_inline_record,

@@ -7,9 +7,10 @@
 //! leaves to more than four fifths instead of the usual 69 %.
 
 use super::branches::{NewChild, Separator, Swap, Window, add_above, replace_children, slot_above};
-use super::page::build::{Pair, Sizes, build_leaf, build_leaf_sharing};
+use super::page::build::{build_leaf, build_leaf_sharing};
 use super::page::records::{Alone, Records};
 use super::page::search::Extents;
+use super::page::size::{Pair, Sizes};
 use super::page::{KeyCell, Page, PageMut, Record, RestCell, ValueCell, max_inline_key};
 use super::page_ref::{ExtentRef, PAGE_BYTES_MIN, PageRef};
 use super::pages::{Buffer, Pages, WritePages};

@@ -32,7 +32,7 @@ fn list() -> MutexGuard<'static, Vec<Entry>> {
 }
 
 /// Removes the store from the list when it is dropped: after everything else of the store.
-pub(crate) struct Registered(Weak<Inner>);
+struct Registered(Weak<Inner>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
@@ -89,7 +89,7 @@ pub(crate) fn open_once(
         let weak = Arc::downgrade(&store);
         list.push(Entry { identity, store: Weak::clone(&weak) });
         // It was made a moment ago and is registered once.
-        let _ = store.registered.set(Registered(weak));
+        let _ = store.registered.set(Box::new(Registered(weak)));
     }
     Ok(store)
 }

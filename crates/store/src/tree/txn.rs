@@ -497,13 +497,6 @@ impl WriteTxn {
         self.turn.state_mut().release(savepoint)
     }
 
-    /// Begins a nested transaction. It has all calls of this one, and leaves no trace unless it is
-    /// committed.
-    pub fn begin_nested(&mut self) -> Result<Nested<'_>> {
-        let savepoint = self.savepoint()?;
-        Ok(Nested { parent: self, savepoint, done: false })
-    }
-
     /// Says how durable the commit will be, best before anything is put: what is written before the
     /// commit is arranged for that. Otherwise it is expected to be as durable as the last commit of
     /// this process, or as the store says. Whatever is said or expected, the commit keeps its

@@ -4,6 +4,86 @@
 //! about pages, order or counts. The types of a table are held as a fingerprint in the table's user
 //! flags, so that it cannot be opened as something else by mistake.
 
+/// What both kinds of typed table have, whose values are of these types.
+macro_rules! of_both {
+    ($table:ident, $value:ident) => {
+        impl<K: KeyCode, V: $value> $table<K, V> {
+            /// Opens a table that exists.
+            ///
+            /// # Errors
+            /// [`Error::NoTable`](crate::Error::NoTable) if it does not exist,
+            /// [`Error::TableOptions`](crate::Error::TableOptions) if it has other types.
+            pub fn open(txn: &impl Snapshot, name: impl AsRef<[u8]>) -> Result<Self> {
+                let table = txn.table(name)?;
+                Self::checked(txn, table)
+            }
+
+            fn checked(txn: &impl Snapshot, table: Table) -> Result<Self> {
+                Ok(Self { table: super::check::<K, V>(txn, table, KIND)?, types: PhantomData })
+            }
+
+            /// The underlying table of bytes, for what has no typed form: cursors, samples,
+            /// statistics.
+            pub fn table(&self) -> Table {
+                self.table
+            }
+
+            /// Deletes a key and what it has; false if it was not there.
+            pub fn delete(&self, txn: &mut WriteTxn, key: K::Ref<'_>) -> Result<bool> {
+                txn.delete(self.table, &encode::<K>(key))
+            }
+
+            /// Iterates over the entries whose keys lie in a range, from both ends.
+            pub fn range<'t, 'k, S: Snapshot>(
+                &self,
+                txn: &'t S,
+                keys: impl RangeBounds<K::Ref<'k>>,
+            ) -> Result<TypedRange<'t, S, K, V>> {
+                TypedRange::new(txn, self.table, keys)
+            }
+
+            /// Iterates over all entries, from both ends.
+            pub fn iter<'t, S: Snapshot>(&self, txn: &'t S) -> Result<TypedRange<'t, S, K, V>> {
+                self.range(txn, ..)
+            }
+
+            /// The first key, and its first value.
+            pub fn first(&self, txn: &impl Snapshot) -> Result<Option<(K, V)>> {
+                self.iter(txn)?.next().transpose()
+            }
+
+            /// The last key, and its last value.
+            pub fn last(&self, txn: &impl Snapshot) -> Result<Option<(K, V)>> {
+                self.iter(txn)?.next_back().transpose()
+            }
+
+            /// The entry with exactly `n` entries before it.
+            pub fn nth(&self, txn: &impl Snapshot, n: u64) -> Result<Option<(K, V)>> {
+                txn.nth(self.table, n)?.map(super::decode_entry).transpose()
+            }
+
+            /// Where a key stands or would stand.
+            pub fn rank(&self, txn: &impl Snapshot, key: K::Ref<'_>) -> Result<Rank> {
+                txn.rank(self.table, &encode::<K>(key))
+            }
+        }
+
+        impl<K, V> Clone for $table<K, V> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<K, V> Copy for $table<K, V> {}
+
+        impl<K: KeyCode, V: $value> std::fmt::Debug for $table<K, V> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{} ({:?})", super::type_names::<K, V>(KIND), self.table)
+            }
+        }
+    };
+}
+
 mod multimap;
 mod table;
 

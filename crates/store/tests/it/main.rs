@@ -18,7 +18,6 @@ mod duplicates;
 mod examples;
 mod files;
 mod follow;
-mod follow_lsm;
 mod identify;
 mod large;
 mod lsm;

@@ -8,10 +8,16 @@ mod directions;
 mod layout;
 mod source;
 
-use source::{Source, body, closing, without_tests, workspace};
+use source::{Source, body, closing, workspace};
 
-/// Lines of code in a file, tests excluded.
-const FILE_LINES_MAX: usize = 1_000;
+/// Lines of a file, but for tests in files of their own.
+const FILE_LINES_MAX: usize = 600;
+/// Files that are longer, and how long they may be; none is to be added.
+const LONGER: &[(&str, usize)] = &[
+    ("crates/sqlite/src/conn.rs", 650),
+    ("crates/sqlite/src/plain/module.rs", 680),
+    ("crates/store/src/stream/sink.rs", 660),
+];
 /// Lines of a function, from its `fn` to its last brace.
 const FUNCTION_LINES_MAX: usize = 70;
 /// Named fields of a struct.
@@ -21,9 +27,11 @@ const COLUMNS_MAX: usize = 100;
 
 /// Files that may say `unsafe`, and why. A `*` stands for any characters but `/`.
 const UNSAFE: &[(&str, &str)] = &[
-    ("crates/store/src/os/unix.rs", "system calls"),
+    ("crates/store/src/os/unix/bytes.rs", "system calls"),
+    ("crates/store/src/os/unix/file.rs", "system calls"),
     ("crates/store/src/os/map.rs", "mapping a file into memory"),
-    ("crates/store/src/os/lock.rs", "words shared with other processes in the lock file"),
+    ("crates/store/src/os/lock/memory.rs", "words shared with other processes in the lock file"),
+    ("crates/store/src/os/lock/tests/fork.rs", "forking a process that has a lock file open"),
     ("crates/store/src/os/aio/buffer.rs", "aligned memory that is lent to the system"),
     ("crates/store/src/os/aio/ring.rs", "memory and descriptors that the system uses on its own"),
     ("crates/store/src/os/aio/tests.rs", "a filter of system calls in a child process"),
@@ -90,17 +98,14 @@ fn every_file_opens_by_saying_what_it_holds() {
     assert_eq!(opening(&Source::new("a.rs", "// A file.\n")).len(), 1);
 }
 
-/// The code of the file in lines, without blank ones and without its test modules.
-fn code_lines(source: &Source) -> usize {
-    without_tests(source).lines().filter(|line| !line.trim().is_empty()).count()
-}
-
 fn file_size(source: &Source) -> Vec<String> {
-    if !source.is_rust() || source.is_test() || code_lines(source) <= FILE_LINES_MAX {
+    let longer = LONGER.iter().find(|(path, _)| *path == source.path);
+    let most = longer.map_or(FILE_LINES_MAX, |(_, most)| *most);
+    let lines = source.text.lines().count();
+    if !source.is_rust() || source.is_test() || lines <= most {
         return Vec::new();
     }
-    let what = format!("{} lines of code, at most {FILE_LINES_MAX}", code_lines(source));
-    vec![source.problem(1, what)]
+    vec![source.problem(1, format!("{lines} lines, at most {most}"))]
 }
 
 #[test]
@@ -108,8 +113,7 @@ fn files_are_short() {
     hold(file_size);
     let long = "fn f() {}\n".repeat(FILE_LINES_MAX + 1);
     assert_eq!(file_size(&Source::new("a.rs", &long)).len(), 1);
-    let tested = format!("fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{long}}}\n// End.\n");
-    assert_eq!(code_lines(&Source::new("a.rs", &tested)), 1);
+    assert_eq!(file_size(&Source::new("a/tests.rs", &long)), [""; 0]);
 }
 
 fn function_size(source: &Source) -> Vec<String> {

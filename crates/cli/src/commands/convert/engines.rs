@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use hedgerow::tree::{Snapshot, Store, TableInfo, TableOptions};
-use serde_json::json;
 
 use super::super::lsm::{self, Filler};
+use super::{Tables, answer};
 use crate::codec::shown;
 use crate::draft::{self, Draft};
 use crate::exit::{Exit, Failure};
-use crate::json;
 use crate::loader::{Fill, Loader, Target};
 use crate::open::{self, Engine, Name, StoreArg};
-use crate::output::Output;
 use crate::portable::TableHeader;
 use crate::progress::{Progress, Unit};
 use crate::signals;
@@ -22,28 +20,13 @@ use hedgerow::lsm::Readable;
 /// Progress is shown, and Ctrl-C checked for, once in this many entries.
 const STRIDE: u64 = 1 << 12;
 
-/// What came over: tables, and how many entries each has.
-type Tables = Vec<(Name, u64)>;
-
 /// Makes a store of the other engine.
 pub(super) fn run(from: &Path, to: &Path, json: bool) -> Result<Exit, Failure> {
     let tables = match Engine::of(from) {
         Engine::Tree => to_lsm(from, to)?,
         Engine::Lsm => to_tree(from, to)?,
     };
-    let mut out = Output::stdout();
-    if json {
-        let table =
-            |(name, entries): &(Name, u64)| json!({ "name": shown(&name.0), "values": entries });
-        let tables: Vec<_> = tables.iter().map(table).collect();
-        json::print(&mut out, &json!({ "tables": tables }))?;
-    } else {
-        for (name, entries) in &tables {
-            writeln!(out, "{}: {entries} entries", shown(&name.0))?;
-        }
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    answer(&tables, json)
 }
 
 /// Puts an entry, and now and then says how far it is.

@@ -32,14 +32,7 @@ pub(super) fn put(args: &put::Args, json: bool) -> Result<Exit, Failure> {
         db.put(&space, &key, &value)?;
     }
     db.close()?;
-    if json {
-        let mut out = Output::stdout();
-        json::print(&mut out, &json!({ "put": is_put }))?;
-        out.finish()?;
-    } else if !is_put {
-        eprintln!("the key is there already; nothing was changed");
-    }
-    Ok(if is_put { Exit::Done } else { Exit::No })
+    json::outcome(json, json!({ "put": is_put }), is_put, put::PUT_NOTHING)
 }
 
 /// `get`.
@@ -80,14 +73,8 @@ pub(super) fn delete(args: &delete::Args, json: bool) -> Result<Exit, Failure> {
         }
     };
     db.close()?;
-    if json {
-        let mut out = Output::stdout();
-        json::print(&mut out, &json!({ "found": is_found, "deleted": { "about": about } }))?;
-        out.finish()?;
-    } else if !is_found {
-        eprintln!("not found");
-    }
-    Ok(if is_found { Exit::Done } else { Exit::No })
+    let value = json!({ "found": is_found, "deleted": { "about": about } });
+    json::outcome(json, value, is_found, "not found")
 }
 
 /// `scan`.
@@ -150,11 +137,5 @@ pub(super) fn count(args: &count::Args, json: bool) -> Result<Exit, Failure> {
     let keys = args.range.bytewise_keys(args.formats.key())?;
     signals::check()?;
     let about = db.estimate_count(&space, &keys)?;
-    let mut out = Output::stdout();
-    match json {
-        true => json::print(&mut out, &json!({ "about": about }))?,
-        false => writeln!(out, "{about}")?,
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    json::answer(json, json!({ "about": about }), |out| writeln!(out, "{about}"))
 }

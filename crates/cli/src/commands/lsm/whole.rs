@@ -43,14 +43,9 @@ pub(super) fn create(args: &create::Args, json: bool) -> Result<Exit, Failure> {
         db.keyspace(&name.0, options)?;
     }
     db.close()?;
-    if json {
-        let mut out = Output::stdout();
-        let table = args.table.as_ref().map(|name| shown(&name.0));
-        let path = path.display().to_string();
-        json::print(&mut out, &json!({ "store": path, "engine": "lsm", "table": table }))?;
-        out.finish()?;
-    }
-    Ok(Exit::Done)
+    let table = args.table.as_ref().map(|name| shown(&name.0));
+    let value = json!({ "store": path.display().to_string(), "engine": "lsm", "table": table });
+    json::answer(json, value, |_| Ok(()))
 }
 
 /// A store in a directory that does not exist or is empty.
@@ -106,13 +101,8 @@ pub(super) fn stat(args: &stat::Args, json: bool) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
     }
-    let mut out = Output::stdout();
-    match json {
-        true => json::print(&mut out, &stat_json(db.path(), &stat, &tables))?,
-        false => print_stat(&mut out, db.path(), &stat, &tables)?,
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    let value = stat_json(db.path(), &stat, &tables);
+    json::answer(json, value, |out| print_stat(out, db.path(), &stat, &tables))
 }
 
 fn stat_json(path: &Path, stat: &DbStat, tables: &[Value]) -> Value {
@@ -190,27 +180,19 @@ pub(super) fn check(args: &check::Args, json: bool) -> Result<Exit, Failure> {
     let problems: Vec<String> = report.damage.iter().map(Error::to_string).collect();
     let (tables, entries) = (report.tables, report.entries);
     let (segments, values) = (report.segments, report.values);
-    let mut out = Output::stdout();
-    if json {
-        let report = json!({
-            "sound": report.is_sound(), "tables": tables, "entries": entries,
-            "segments": segments, "values": values, "problems": problems,
-        });
-        json::print(&mut out, &report)?;
-    } else {
+    let value = json!({
+        "sound": report.is_sound(), "tables": tables, "entries": entries, "segments": segments,
+        "values": values, "problems": problems,
+    });
+    json::answer(json, value, |out| {
         problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
-        let verdict = match problems.len() {
-            0 => "all is well".to_owned(),
-            1 => "1 problem".to_owned(),
-            many => format!("{many} problems"),
-        };
+        let verdict = check::verdict(problems.len());
         writeln!(
             out,
             "{tables} tables, {entries} entries, {segments} segments, {values} separated values: \
              {verdict}"
-        )?;
-    }
-    out.finish()?;
+        )
+    })?;
     Ok(if report.is_sound() { Exit::Done } else { Exit::No })
 }
 
@@ -229,13 +211,9 @@ pub(super) fn compact(args: &compact::Args, json: bool) -> Result<Exit, Failure>
     drop(progress);
     let after = db.stat().bytes();
     db.close()?;
-    let mut out = Output::stdout();
-    match json {
-        true => json::print(&mut out, &json!({ "before": before, "after": after }))?,
-        false => writeln!(out, "{before} bytes before, {after} after")?,
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+    json::answer(json, json!({ "before": before, "after": after }), |out| {
+        writeln!(out, "{before} bytes before, {after} after")
+    })
 }
 
 /// `copy`.
@@ -260,24 +238,17 @@ pub(super) fn copy(args: &copy::Args, json: bool) -> Result<Exit, Failure> {
     });
     let report = copied??;
     drop(progress);
-    let mut out = Output::stdout();
     let (files, bytes) = (report.files, report.bytes);
     let (copied_files, copied_bytes) = (report.copied_files, report.copied_bytes);
-    match json {
-        true => {
-            let store = args.to.to_string_lossy();
-            let report = json!({
-                "store": store, "files": files, "bytes": bytes, "copied_files": copied_files,
-                "copied_bytes": copied_bytes,
-            });
-            json::print(&mut out, &report)?;
-        }
-        false => writeln!(
+    let value = json!({
+        "store": args.to.to_string_lossy(), "files": files, "bytes": bytes,
+        "copied_files": copied_files, "copied_bytes": copied_bytes,
+    });
+    json::answer(json, value, |out| {
+        writeln!(
             out,
             "{copied_files} of {files} files copied, {copied_bytes} of {bytes} bytes; the others \
              were there"
-        )?,
-    }
-    out.finish()?;
-    Ok(Exit::Done)
+        )
+    })
 }

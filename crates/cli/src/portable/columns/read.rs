@@ -60,31 +60,6 @@ impl Reader {
         Self { input: Some(input), portable, columns, rows: None, done: 0, promised: None }
     }
 
-    /// What comes next; an entry replaces the content of `key` and `value`.
-    pub(crate) fn next(
-        &mut self,
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<Event, BadInput> {
-        if let Some(input) = self.input.take() {
-            let opened = self.open(input);
-            self.rows = Some(opened.map_err(|reason| BadInput { line: 1, reason })?);
-        }
-        let Some(rows) = &mut self.rows else { return Ok(Event::End) };
-        let found = rows.next_into(key, value);
-        if found.map_err(|error| BadInput { line: error.row, reason: error.reason })? {
-            self.done += 1;
-            return Ok(Event::Entry);
-        }
-        let line = self.done + 1;
-        self.end().map_err(|reason| BadInput { line, reason })
-    }
-
-    /// The last row that was read.
-    pub(crate) fn line(&self) -> u64 {
-        self.done
-    }
-
     fn open(&mut self, input: Input) -> Result<Rows<Batches>, String> {
         let file = input.seekable().map_err(|error| format!("it cannot be read: {error}"))?;
         let Opened { schema, batches, promised } = match self.portable {
@@ -110,6 +85,32 @@ impl Reader {
                 promised.0, promised.1, found.0, found.1
             )),
         }
+    }
+}
+
+impl super::super::Reader for Reader {
+    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<Event, BadInput> {
+        if let Some(input) = self.input.take() {
+            let opened = self.open(input);
+            self.rows = Some(opened.map_err(|reason| BadInput { line: 1, reason })?);
+        }
+        let Some(rows) = &mut self.rows else { return Ok(Event::End) };
+        let found = rows.next_into(key, value);
+        if found.map_err(|error| BadInput { line: error.row, reason: error.reason })? {
+            self.done += 1;
+            return Ok(Event::Entry);
+        }
+        let line = self.done + 1;
+        self.end().map_err(|reason| BadInput { line, reason })
+    }
+
+    /// The last row that was read.
+    fn line(&self) -> u64 {
+        self.done
+    }
+
+    fn unit(&self) -> &'static str {
+        "row"
     }
 }
 

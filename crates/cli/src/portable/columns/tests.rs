@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::*;
 use crate::codec::FormatArgs;
-use crate::portable::{BadInput, Event, Fields, Portable};
+use crate::portable::{BadInput, Event, Fields, Portable, Reader as _};
 
 const FORMATS: [Portable; 2] = [Portable::Arrow, Portable::Parquet];
 

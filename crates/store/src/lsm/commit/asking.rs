@@ -7,7 +7,8 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::batch::Batch;
-use super::pool::{Get, Reply, Task};
+use super::pool::{Get, Task};
+use super::reply::Reply;
 use super::transaction::Transaction;
 use crate::Durability;
 use crate::lsm::db::Db;

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use crate::key::KeyRange;
 use crate::lsm::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, full_range};
 use crate::lsm::keyspace::Keyspace;
-use crate::lsm::log::wal::{OpKind, push_op};
+use crate::lsm::log::segment::{OpKind, push_op};
 use crate::{Error, Result};
 
 /// A batch may have at most this many bytes.

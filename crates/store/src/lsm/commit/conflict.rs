@@ -8,7 +8,7 @@ use crate::Result;
 use crate::lsm::buffer::{Buffer, BufferCursor};
 use crate::lsm::filter;
 use crate::lsm::levels::version::TableFile;
-use crate::lsm::log::wal::{OpKind, Ops};
+use crate::lsm::log::segment::{OpKind, Ops};
 use crate::lsm::merge::Source;
 use crate::lsm::read::view::Current;
 use crate::lsm::table::{Pace, TableCursor};
@@ -146,7 +146,7 @@ impl<'b> Changes<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lsm::log::wal::push_op;
+    use crate::lsm::log::segment::push_op;
 
     #[test]
     fn a_footprint_meets_what_is_on_its_keys_and_in_its_ranges() {

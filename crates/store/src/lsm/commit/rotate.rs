@@ -12,49 +12,15 @@
 
 use std::sync::{Arc, PoisonError};
 
+use super::logs::Writer;
 use crate::Result;
-use crate::lsm::engine::{Inner, NewSegment, Writer, new_segment};
+use crate::lsm::engine::Inner;
 use crate::lsm::levels::version::{Edit, Sealed};
-use crate::lsm::log::wal::{Bounds, Ended, HEADER_BYTES, Log};
-use crate::lsm::log::warm::Warm;
-use crate::sync::{Mutex, MutexGuard};
+use crate::lsm::log::segment::HEADER_BYTES;
+use crate::lsm::log::wal::{Bounds, Ended, Log, NewSegment, new_segment};
 
 /// If more ended segments than this are unsealed, the thread that ends another one seals them.
 const ENDED_MAX: usize = 4;
-
-/// The segments of the log.
-pub(crate) struct Logs {
-    /// The segment that is written to, and the state of its writer.
-    pub(crate) writer: Mutex<Writer>,
-    /// The segments before it that the manifest does not call ended, in the order of the log.
-    ended: Mutex<Vec<Ended>>,
-    /// The one in which the log goes on. The lock is held while it is made, so that numbers ascend.
-    spare: Mutex<Option<NewSegment>>,
-    /// Held by the thread that seals.
-    sealing: Mutex<()>,
-    /// What the system's cache keeps of them.
-    pub(crate) warm: Warm,
-}
-
-impl Logs {
-    pub(crate) fn new(writer: Writer, warm: Warm) -> Self {
-        let (writer, ended) = (Mutex::new(writer), Mutex::default());
-        Self { writer, ended, spare: Mutex::default(), sealing: Mutex::default(), warm }
-    }
-
-    fn ended(&self) -> MutexGuard<'_, Vec<Ended>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The bytes of the segments that have ended, of which the version does not know yet.
-    pub(crate) fn unsealed_bytes(&self) -> u64 {
-        self.ended().iter().map(|ended| ended.len).sum()
-    }
-
-    fn spare(&self) -> MutexGuard<'_, Option<NewSegment>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Inner {
     /// Goes on in the next segment.

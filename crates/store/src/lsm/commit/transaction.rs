@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::conflict::Footprint;
-use super::pool::{Reply, Task};
+use super::pool::Task;
+use super::reply::Reply;
 use crate::Durability;
 use crate::key::KeyRange;
 use crate::lsm::db::Db;

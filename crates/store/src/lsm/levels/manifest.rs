@@ -13,7 +13,7 @@ use super::version::{Edit, Pinned, Sealed, Version};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::lsm::files::{Directory, Name};
-use crate::lsm::log::wal::Identity;
+use crate::lsm::log::segment::Identity;
 use crate::lsm::table::TableMeta;
 use crate::lsm::varint::{self, Reader};
 use crate::os::{DataFile, Open};

@@ -15,7 +15,7 @@ use super::pace::Standing;
 use super::version::{BOTTOM, Edit, Sealed, Version};
 use crate::lsm::files::Directory;
 use crate::lsm::files::memory::Budget;
-use crate::lsm::log::wal::{HEADER_BYTES, Identity};
+use crate::lsm::log::segment::{HEADER_BYTES, Identity};
 use crate::lsm::table::{Bounds, Reference, TableMeta};
 use crate::lsm::values::remap::LINE_BYTES;
 use crate::lsm::values::{arrange, gc};

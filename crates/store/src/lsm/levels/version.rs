@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::Result;
 use crate::lsm::entry::Pointer;
 use crate::lsm::files::{Directory, Handle, Name};
-use crate::lsm::log::wal::Identity;
+use crate::lsm::log::segment::Identity;
 use crate::lsm::merge::Source;
 use crate::lsm::read::fetch;
 use crate::lsm::table::{Finder, Pace, Table, TableCursor, TableMeta};

@@ -22,7 +22,7 @@
 
 use std::io::ErrorKind;
 
-use super::wal::{GATHERED_BYTES_MAX, Identity};
+use super::segment::{GATHERED_BYTES_MAX, Identity};
 use crate::checksum::crc32c;
 use crate::coding::{put_u32, put_u64, u32_at, u64_at};
 use crate::lsm::files::{Directory, Name};

@@ -1,67 +1,27 @@
-//! The write-ahead log's bytes: segments, groups of operations, and the end of a segment that was
-//! being written when the power went. docs/format-lsm.md has the tables.
-//!
-//! A *segment* is a header and *groups*, one after the other. A group is a batch: its operations
-//! apply all or not at all. Its checksum starts from the segment's random salt and the group's
-//! place, so that bytes of another file, or of an earlier use of this place, never pass.
-//!
-//! This file decides what counts as written; it knows no tables.
+//! The write-ahead log: making a segment, adding groups to it, and what is done with it when it is
+//! full. It knows no tables.
 
 use std::io::IoSlice;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::held::Held;
 use super::pending::Pending;
+use super::segment::{Closed, GATHERED_BYTES_MAX, GROUP_HEADER_BYTES, Group, Identity};
 use super::warm::Warm;
 use crate::Durability;
 use crate::canary::{Bug, is_planted};
-use crate::checksum::crc32c;
-use crate::coding::{put_u32, put_u64, u32_at, u64_at};
-use crate::lsm::entry::{KEY_BYTES_MAX, KEYSPACE_BYTES, SEQUENCE_END};
 use crate::lsm::files::append::{Advice, Trail};
 use crate::lsm::files::cached::Blocks;
-use crate::lsm::varint::{self, Reader};
+use crate::lsm::files::{Directory, Name, random};
 use crate::os::DataFile;
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
 
-/// The header of a segment.
-pub(crate) const MAGIC_OFFSET: usize = 0;
-pub(crate) const VERSION_OFFSET: usize = 8;
-pub(crate) const NUMBER_OFFSET: usize = 12;
-pub(crate) const SALT_OFFSET: usize = 16;
-pub(crate) const FIRST_SEQ_OFFSET: usize = 24;
-pub(crate) const HEADER_SUM_OFFSET: usize = 60;
-/// The first group stands here.
-pub(crate) const HEADER_BYTES: usize = 64;
+#[cfg(test)]
+mod tests;
 
-const MAGIC: [u8; 8] = *b"HEDGELOG";
-const VERSION: u32 = 1;
-
-/// The header of a group.
-pub(crate) const GROUP_SUM_OFFSET: usize = 0;
-pub(crate) const GROUP_COUNT_OFFSET: usize = 4;
-pub(crate) const GROUP_LEN_OFFSET: usize = 8;
-pub(crate) const GROUP_SEQ_OFFSET: usize = 16;
-pub(crate) const GROUP_FLUSHED_OFFSET: usize = 24;
-/// The operations begin here.
-pub(crate) const GROUP_HEADER_BYTES: usize = 32;
-
-/// The mark of a close, which stands after the last group.
-pub(crate) const MARK_SUM_OFFSET: usize = 0;
-pub(crate) const MARK_COUNT_OFFSET: usize = 4;
-pub(crate) const MARK_MANIFEST_LEN_OFFSET: usize = 8;
-pub(crate) const MARK_MANIFEST_SALT_OFFSET: usize = 16;
-pub(crate) const MARK_SEQ_OFFSET: usize = 24;
-pub(crate) const MARK_BYTES: usize = 32;
-
-/// This much of a segment is read at once, and as much after it in the background.
-const READ_BYTES: usize = 256 << 10;
-pub(crate) const PREFETCH_BYTES: u64 = 4 * READ_BYTES as u64;
-/// Unflushed groups gather in memory up to this many bytes before they are written.
-pub(crate) const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// If flushes are frequent, this much after the end is filled with zeros in advance: then a flush
 /// writes only data, and no change of the file's length and place.
 const PREPARED_BYTES: u64 = 1 << 20;
@@ -69,480 +29,6 @@ const PREPARED_BYTES: u64 = 1 << 20;
 const CLOSED_BYTES: u64 = 64 << 10;
 /// Flushes come often if no more than this was written since the one before.
 const OFTEN_BYTES: u64 = 64 << 10;
-
-/// What an operation does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum OpKind {
-    /// Puts a value that the memtable and tables hold themselves.
-    Put = 1,
-    /// Puts a value that stays here, where tables point to.
-    PutSeparated = 2,
-    /// Deletes the key.
-    Delete = 3,
-    /// Deletes from the key up to, but not including, the value.
-    DeleteRange = 4,
-}
-
-/// One operation of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Op<'a> {
-    pub(crate) kind: OpKind,
-    /// The full key.
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
-    /// Where the value begins, from the beginning of the body.
-    pub(crate) value_at: usize,
-}
-
-/// Appends an operation to the body of a group.
-pub(crate) fn push_op(body: &mut Vec<u8>, kind: OpKind, key: [&[u8]; 2], value: [&[u8]; 2]) {
-    body.push(kind as u8);
-    varint::push(body, (key[0].len() + key[1].len()) as u64);
-    varint::push(body, (value[0].len() + value[1].len()) as u64);
-    [key[0], key[1], value[0], value[1]].iter().for_each(|part| body.extend_from_slice(part));
-}
-
-/// The operations of a body; ends early where the body makes no sense, see [`Ops::is_whole`].
-pub(crate) struct Ops<'a> {
-    reader: Reader<'a>,
-}
-
-impl<'a> Ops<'a> {
-    pub(crate) fn new(body: &'a [u8]) -> Self {
-        Self { reader: Reader::new(body) }
-    }
-
-    /// After the last operation: whether all of the body was read.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.reader.is_empty()
-    }
-
-    fn read(reader: &mut Reader<'a>) -> Option<Op<'a>> {
-        let kind = match reader.u8()? {
-            1 => OpKind::Put,
-            2 => OpKind::PutSeparated,
-            3 => OpKind::Delete,
-            4 => OpKind::DeleteRange,
-            _ => return None,
-        };
-        let (key_len, value_len) = (reader.size()?, reader.size()?);
-        let key = reader.take(key_len)?;
-        let value_at = reader.position();
-        let value = reader.take(value_len)?;
-        let key_fits = (KEYSPACE_BYTES..=KEYSPACE_BYTES + KEY_BYTES_MAX).contains(&key_len);
-        let value_fits = match kind {
-            OpKind::Put | OpKind::PutSeparated => u32::try_from(value_len).is_ok(),
-            OpKind::Delete => value_len == 0,
-            OpKind::DeleteRange => key < value,
-        };
-        (key_fits && value_fits).then_some(Op { kind, key, value, value_at })
-    }
-}
-
-impl<'a> Iterator for Ops<'a> {
-    type Item = Op<'a>;
-
-    fn next(&mut self) -> Option<Op<'a>> {
-        let mut ahead = self.reader.clone();
-        let op = Self::read(&mut ahead)?;
-        self.reader = ahead;
-        Some(op)
-    }
-}
-
-/// What identifies a segment, as the manifest and its header say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) number: u32,
-    pub(crate) salt: u64,
-    /// The sequence number of the first operation in it.
-    pub(crate) first_seq: u64,
-}
-
-impl Identity {
-    pub(crate) fn header(&self) -> [u8; HEADER_BYTES] {
-        let mut header = [0; HEADER_BYTES];
-        header[MAGIC_OFFSET..VERSION_OFFSET].copy_from_slice(&MAGIC);
-        put_u32(&mut header, VERSION_OFFSET, VERSION);
-        put_u32(&mut header, NUMBER_OFFSET, self.number);
-        put_u64(&mut header, SALT_OFFSET, self.salt);
-        put_u64(&mut header, FIRST_SEQ_OFFSET, self.first_seq);
-        let sum = crc32c(u64::from(self.number), &header[..HEADER_SUM_OFFSET]);
-        put_u32(&mut header, HEADER_SUM_OFFSET, sum);
-        header
-    }
-
-    /// Holds the header of a segment against what the manifest says of it.
-    pub(crate) fn verify(&self, file: &dyn DataFile, path: &Path) -> Result<()> {
-        let mut header = [0; HEADER_BYTES];
-        let len = file.len().map_err(|e| Error::io("ask for the length of", path, e))?;
-        if len < HEADER_BYTES as u64 {
-            return Err(Error::corrupt_at(path, len, "a log segment ends inside its header"));
-        }
-        file.read_at(&mut header, 0).map_err(|e| Error::io("read", path, e))?;
-        match header == self.header() {
-            true => Ok(()),
-            false => Err(Error::corrupt_at(path, 0, "not the log segment that the manifest names")),
-        }
-    }
-
-    /// What the checksum of the group at `offset` starts from.
-    fn seed(&self, offset: u64) -> u64 {
-        self.salt.wrapping_add(offset)
-    }
-
-    /// The header of a group at `offset` with this body.
-    pub(crate) fn group_header(&self, group: &Group<'_>) -> [u8; GROUP_HEADER_BYTES] {
-        let mut header = [0; GROUP_HEADER_BYTES];
-        put_u32(&mut header, GROUP_COUNT_OFFSET, group.count);
-        put_u64(&mut header, GROUP_LEN_OFFSET, (GROUP_HEADER_BYTES + group.body.len()) as u64);
-        put_u64(&mut header, GROUP_SEQ_OFFSET, group.seq);
-        put_u64(&mut header, GROUP_FLUSHED_OFFSET, group.flushed);
-        let sum = self.group_sum(group.offset, &header, group.body);
-        put_u32(&mut header, GROUP_SUM_OFFSET, sum);
-        header
-    }
-
-    /// What the header of a segment says; `None` if it is damaged.
-    pub(crate) fn of(number: u32, bytes: &[u8]) -> Option<Self> {
-        let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
-        let (salt, first_seq) = (u64_at(header, SALT_OFFSET), u64_at(header, FIRST_SEQ_OFFSET));
-        let identity = Self { number, salt, first_seq };
-        (identity.header() == *header).then_some(identity)
-    }
-
-    /// The length of the group with which these bytes may begin, which stand at `offset`; `None` if
-    /// they surely do not.
-    pub(crate) fn likely_group(&self, offset: u64, bytes: &[u8]) -> Option<usize> {
-        let header = bytes.get(..GROUP_HEADER_BYTES)?;
-        let len = group_len(header, bytes.len() as u64)?;
-        (u64_at(header, GROUP_FLUSHED_OFFSET) <= offset).then_some(len as usize)
-    }
-
-    /// The group that stands at `offset`, and with which these bytes begin, if it is whole.
-    pub(crate) fn whole_group<'b>(&self, offset: u64, bytes: &'b [u8]) -> Option<Group<'b>> {
-        let len = group_len(bytes.get(..GROUP_HEADER_BYTES)?, bytes.len() as u64)?;
-        let is_whole = self.is_whole(offset, &bytes[..len as usize]);
-        is_whole.then(|| group_of(bytes, offset, (offset, offset + len)))
-    }
-
-    /// What is put after the last group, at `offset`, when the store is closed. No group has a
-    /// count of 0.
-    pub(crate) fn mark(&self, offset: u64, closed: &Closed) -> [u8; MARK_BYTES] {
-        let mut mark = [0; MARK_BYTES];
-        put_u64(&mut mark, MARK_MANIFEST_LEN_OFFSET, closed.manifest_len);
-        put_u64(&mut mark, MARK_MANIFEST_SALT_OFFSET, closed.manifest_salt);
-        put_u64(&mut mark, MARK_SEQ_OFFSET, closed.last_seq);
-        let sum = crc32c(self.seed(offset), &mark[MARK_COUNT_OFFSET..]);
-        put_u32(&mut mark, MARK_SUM_OFFSET, sum);
-        mark
-    }
-
-    /// What the mark of a close says that stands at `offset`, and with which these bytes begin.
-    pub(crate) fn closed(&self, offset: u64, bytes: &[u8]) -> Option<Closed> {
-        let mark: &[u8; MARK_BYTES] = bytes.first_chunk()?;
-        let closed = Closed {
-            manifest_len: u64_at(mark, MARK_MANIFEST_LEN_OFFSET),
-            manifest_salt: u64_at(mark, MARK_MANIFEST_SALT_OFFSET),
-            last_seq: u64_at(mark, MARK_SEQ_OFFSET),
-        };
-        (self.mark(offset, &closed) == *mark).then_some(closed)
-    }
-
-    fn is_whole(&self, offset: u64, group: &[u8]) -> bool {
-        let (header, body) = group.split_at(GROUP_HEADER_BYTES);
-        let sum = self.group_sum(offset, header, body);
-        sum == u32_at(header, GROUP_SUM_OFFSET) || is_planted(Bug::ChecksumNotChecked)
-    }
-
-    fn group_sum(&self, offset: u64, header: &[u8], body: &[u8]) -> u32 {
-        let head = crc32c(self.seed(offset), &header[GROUP_COUNT_OFFSET..GROUP_HEADER_BYTES]);
-        crc32c(u64::from(head) << 32 | offset & 0xffff_ffff, body)
-    }
-}
-
-/// The length of a group according to its header, at most `most` bytes; `None` if it makes no
-/// sense.
-fn group_len(header: &[u8], most: u64) -> Option<u64> {
-    let (len, seq) = (u64_at(header, GROUP_LEN_OFFSET), u64_at(header, GROUP_SEQ_OFFSET));
-    let fits = (GROUP_HEADER_BYTES as u64..=most).contains(&len);
-    let is_one = fits && seq < SEQUENCE_END && u32_at(header, GROUP_COUNT_OFFSET) > 0;
-    is_one.then_some(len)
-}
-
-/// A group as it stands in a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group<'a> {
-    /// Where its header begins.
-    pub(crate) offset: u64,
-    /// The sequence number of its first operation.
-    pub(crate) seq: u64,
-    /// How many operations it has; each takes the next sequence number.
-    pub(crate) count: u32,
-    /// How much of the segment was known to be on stable storage when the group was written.
-    pub(crate) flushed: u64,
-    pub(crate) body: &'a [u8],
-}
-
-impl Group<'_> {
-    /// Where its body begins.
-    pub(crate) fn body_offset(&self) -> u64 {
-        self.offset + GROUP_HEADER_BYTES as u64
-    }
-
-    /// The sequence number of its last operation.
-    pub(crate) fn last_seq(&self) -> u64 {
-        self.seq + u64::from(self.count) - 1
-    }
-
-    /// The first byte after it.
-    pub(crate) fn end(&self) -> u64 {
-        self.body_offset() + self.body.len() as u64
-    }
-}
-
-/// What the mark of a close says: everything before it was on stable storage, and so was the
-/// manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closed {
-    pub(crate) manifest_salt: u64,
-    pub(crate) manifest_len: u64,
-    /// The last sequence number that was given.
-    pub(crate) last_seq: u64,
-}
-
-/// Reads the groups of a segment from the front.
-pub(crate) struct Groups {
-    identity: Identity,
-    file: Arc<dyn DataFile>,
-    path: PathBuf,
-    /// Nothing counts from here on.
-    end: u64,
-    at: u64,
-    buffer: Vec<u8>,
-    buffer_offset: u64,
-    /// Memory for the next buffer.
-    spare: Vec<u8>,
-}
-
-impl Groups {
-    /// Reads up to `end`.
-    pub(crate) fn new(
-        identity: Identity,
-        file: Arc<dyn DataFile>,
-        path: &Path,
-        end: u64,
-    ) -> Result<Self> {
-        let (path, at) = (path.to_path_buf(), HEADER_BYTES as u64);
-        let len = file.len().map_err(|e| Error::io("ask for the length of", &path, e))?;
-        if len < end {
-            return Err(Error::corrupt_at(&path, len, "a log segment is shorter than it was"));
-        }
-        let (buffer, buffer_offset, spare) = (Vec::new(), 0, Vec::new());
-        Ok(Self { identity, file, path, end, at, buffer, buffer_offset, spare })
-    }
-
-    /// Reads into memory that a stretch left, when more is needed.
-    pub(crate) fn reuse(&mut self, memory: Vec<u8>) {
-        self.spare = memory;
-    }
-
-    /// Where the next group begins: all before is whole.
-    pub(crate) fn position(&self) -> u64 {
-        self.at
-    }
-
-    /// Groups were added there, which end at `end`.
-    pub(crate) fn extend(&mut self, end: u64) {
-        self.end = self.end.max(end);
-        self.buffer.clear();
-    }
-
-    /// Goes on at `at`: what stands before it in the log is known, and need not be here.
-    pub(crate) fn pass(&mut self, at: u64) {
-        self.extend(at);
-        self.at = at;
-    }
-
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.at == self.end
-    }
-
-    /// Ensures that the bytes are in the buffer, which reaches beyond them; returns their place.
-    fn load(&mut self, offset: u64, len: usize) -> Result<usize> {
-        let buffer_end = self.buffer_offset + self.buffer.len() as u64;
-        if offset < self.buffer_offset || offset + len as u64 > buffer_end {
-            let size = (len.max(READ_BYTES) as u64).min(self.end - offset) as usize;
-            if self.buffer.capacity() == 0 {
-                self.buffer = std::mem::take(&mut self.spare);
-            }
-            self.buffer.resize(size, 0);
-            let behind = offset + size as u64;
-            self.file.prefetch(behind, PREFETCH_BYTES.min(self.end - behind));
-            let read = self.file.read_at(&mut self.buffer, offset);
-            read.map_err(|e| Error::io("read", &self.path, e))?;
-            self.buffer_offset = offset;
-        }
-        Ok((offset - self.buffer_offset) as usize)
-    }
-
-    /// How long the next group says it is; 0 if there is none.
-    pub(crate) fn next_len(&mut self) -> Result<u64> {
-        if self.end - self.at < GROUP_HEADER_BYTES as u64 {
-            return Ok(0);
-        }
-        let from = self.load(self.at, GROUP_HEADER_BYTES)?;
-        let header = &self.buffer[from..from + GROUP_HEADER_BYTES];
-        Ok(group_len(header, self.end - self.at).unwrap_or(0))
-    }
-
-    /// The next group; `None` at the end, and where what follows is no group.
-    pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
-        let at = self.at;
-        let Some(end) = self.validate(at)? else { return Ok(None) };
-        self.at = end;
-        Ok(Some(group_of(&self.buffer, self.buffer_offset, (at, end))))
-    }
-
-    /// The next groups, as many as are read together anyway; `None` at the end, and where what
-    /// follows is no group.
-    pub(crate) fn next_stretch(&mut self) -> Result<Option<Stretch>> {
-        let mut places = Vec::new();
-        while let Some(end) = self.validate(self.at)? {
-            places.push((self.at, end));
-            self.at = end;
-            if !self.has_read_next() {
-                break;
-            }
-        }
-        if places.is_empty() {
-            return Ok(None);
-        }
-        let bytes = std::mem::take(&mut self.buffer);
-        Ok(Some(Stretch { places, bytes, bytes_offset: self.buffer_offset }))
-    }
-
-    /// Whether what seems to be the next group is in the buffer.
-    fn has_read_next(&self) -> bool {
-        let from = (self.at - self.buffer_offset) as usize;
-        let rest = self.buffer.get(from..).unwrap_or_default();
-        rest.len() >= GROUP_HEADER_BYTES && u64_at(rest, GROUP_LEN_OFFSET) <= rest.len() as u64
-    }
-
-    /// The end of the group at `offset`, which is then in the buffer as a whole; `None` if there is
-    /// none.
-    fn validate(&mut self, offset: u64) -> Result<Option<u64>> {
-        if self.end - offset < GROUP_HEADER_BYTES as u64 {
-            return Ok(None);
-        }
-        let from = self.load(offset, GROUP_HEADER_BYTES)?;
-        let header = &self.buffer[from..from + GROUP_HEADER_BYTES];
-        let Some(len) = group_len(header, self.end - offset) else { return Ok(None) };
-        let from = self.load(offset, len as usize)?;
-        let is_whole = self.identity.is_whole(offset, &self.buffer[from..from + len as usize]);
-        Ok(is_whole.then_some(offset + len))
-    }
-
-    /// After [`Groups::next`] answered `None` before the end: whether what lies there is damage,
-    /// and not what a loss of power leaves. It is damage if a whole group follows that was written
-    /// when this place was on stable storage already.
-    ///
-    /// Such a group may begin at any byte; no more is read for the search than `effort` times the
-    /// rest.
-    pub(crate) fn is_damaged_here(&mut self, effort: u64) -> Result<bool> {
-        let broken = self.at;
-        // Zeros that were put after the end are no group.
-        let end = self.content_end()?;
-        let mut budget = (end - broken).saturating_mul(effort);
-        for offset in broken + 1..end.min(self.end.saturating_sub(GROUP_HEADER_BYTES as u64)) {
-            let from = self.load(offset, GROUP_HEADER_BYTES)?;
-            let len = u64_at(&self.buffer, from + GROUP_LEN_OFFSET);
-            let flushed = u64_at(&self.buffer, from + GROUP_FLUSHED_OFFSET);
-            if flushed <= broken || flushed > offset || len > self.end - offset || len > budget {
-                continue;
-            }
-            budget -= len;
-            if self.validate(offset)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether this mark of a close stands here, with nothing but zeros after it.
-    pub(crate) fn ends_with(&mut self, closed: &Closed) -> Result<bool> {
-        if self.end - self.at < MARK_BYTES as u64 {
-            return Ok(false);
-        }
-        let from = self.load(self.at, MARK_BYTES)?;
-        let there = self.identity.closed(self.at, &self.buffer[from..]);
-        let is_it = there.as_ref() == Some(closed);
-        Ok(is_it && self.content_end()? <= self.at + MARK_BYTES as u64)
-    }
-
-    /// The first byte from the present place on after which there are only zeros.
-    fn content_end(&mut self) -> Result<u64> {
-        let (mut end, mut offset) = (self.at, self.at);
-        while offset < self.end {
-            let len = (self.end - offset).min(READ_BYTES as u64) as usize;
-            let from = self.load(offset, len)?;
-            let content = content_len(&self.buffer[from..from + len]);
-            end = if content > 0 { offset + content as u64 } else { end };
-            offset += len as u64;
-        }
-        Ok(end)
-    }
-}
-
-/// How many bytes there are before nothing but zeros follows.
-fn content_len(bytes: &[u8]) -> usize {
-    let is_empty = |piece: &&[u8]| piece.iter().fold(0, |all, byte| all | byte) == 0;
-    let zeros: usize = bytes.rchunks(256).take_while(is_empty).map(<[u8]>::len).sum();
-    let last = bytes[..bytes.len() - zeros].iter().rposition(|&byte| byte != 0);
-    last.map_or(0, |last| last + 1)
-}
-
-/// The group of a place, in bytes that begin at `bytes_offset`. It was validated.
-fn group_of(bytes: &[u8], bytes_offset: u64, (offset, end): (u64, u64)) -> Group<'_> {
-    let bytes = &bytes[(offset - bytes_offset) as usize..(end - bytes_offset) as usize];
-    Group {
-        offset,
-        seq: u64_at(bytes, GROUP_SEQ_OFFSET),
-        count: u32_at(bytes, GROUP_COUNT_OFFSET),
-        flushed: u64_at(bytes, GROUP_FLUSHED_OFFSET),
-        body: &bytes[GROUP_HEADER_BYTES..],
-    }
-}
-
-/// Groups that stand one after the other, as they were read.
-pub(crate) struct Stretch {
-    /// Where each begins and ends.
-    places: Vec<(u64, u64)>,
-    bytes: Vec<u8>,
-    bytes_offset: u64,
-}
-
-impl Stretch {
-    /// Whole groups of a segment, the first of which belongs at `offset`.
-    pub(crate) fn of(identity: &Identity, offset: u64, bytes: &[u8]) -> Self {
-        let (mut places, mut at) = (Vec::new(), 0);
-        while let Some(group) = identity.whole_group(offset + at as u64, &bytes[at..]) {
-            places.push((group.offset, group.end()));
-            at = (group.end() - offset) as usize;
-        }
-        Self { places, bytes: bytes.to_vec(), bytes_offset: offset }
-    }
-
-    /// Their memory, to be used again.
-    pub(crate) fn into_memory(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        self.places.iter().map(|&place| group_of(&self.bytes, self.bytes_offset, place))
-    }
-}
 
 /// What a segment is held to.
 #[derive(Clone, Copy, Debug)]
@@ -874,6 +360,34 @@ impl Drop for Log {
     }
 }
 
-#[cfg(test)]
-#[path = "wal/tests.rs"]
-mod tests;
+/// A segment, its file and its path.
+pub(crate) type NewSegment = (Identity, Arc<dyn DataFile>, PathBuf);
+
+/// Makes a segment; it is on stable storage then, name included.
+pub(crate) fn new_segment(
+    directory: &Directory,
+    number: u32,
+    first_seq: u64,
+) -> Result<NewSegment> {
+    let (identity, file, path) = begin_segment(directory, number, first_seq)?;
+    let flushed = file.sync().map_err(|e| Error::io("flush", &path, e));
+    let flushed = flushed.and_then(|()| directory.sync());
+    flushed.inspect_err(|_| directory.give_up(&path))?;
+    Ok((identity, file, path))
+}
+
+/// Makes a segment and leaves it to the caller to flush it.
+pub(crate) fn begin_segment(
+    directory: &Directory,
+    number: u32,
+    first_seq: u64,
+) -> Result<NewSegment> {
+    let identity = Identity { number, salt: random(), first_seq };
+    let (path, file) = directory.create(Name::Segment(number))?;
+    let written = file.write_at(&[IoSlice::new(&identity.header())], 0);
+    written.map_err(|e| {
+        directory.give_up(&path);
+        Error::io("write to", &path, e)
+    })?;
+    Ok((identity, file, path))
+}

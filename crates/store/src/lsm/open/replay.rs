@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::lsm::buffer::Buffer;
-use crate::lsm::log::wal::Stretch;
+use crate::lsm::log::groups::Stretch;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
 

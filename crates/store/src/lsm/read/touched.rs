@@ -4,7 +4,8 @@
 
 use crate::Result;
 use crate::lsm::levels::version::{Segment, Version};
-use crate::lsm::log::wal::{Group, Groups, HEADER_BYTES, OpKind, Ops, Stretch};
+use crate::lsm::log::groups::{Groups, Stretch};
+use crate::lsm::log::segment::{Group, HEADER_BYTES, OpKind, Ops};
 use std::sync::Arc;
 
 /// What of the log is not written yet: its segment, its place there, and the bytes.

@@ -1,8 +1,11 @@
 //! Stores of which one file at a time is damaged, cut or gone, beside what was in them.
 
-use super::super::Reader;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use super::*;
-use crate::lsm::Readable;
+use crate::Durability;
+use crate::lsm::{Batch, KeyspaceOptions, Readable, Reader};
 use crate::os::System;
 use crate::os::sim::{Config, SimSystem};
 

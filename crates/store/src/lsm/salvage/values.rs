@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::entry::{Kind, Pointer, value_sum};
 use super::super::files::{Directory, Name};
-use super::Item;
+use super::found::Item;
 use crate::lsm::values::remap::Remap;
 use crate::os::DataFile;
 

@@ -12,7 +12,7 @@ use crate::lsm::files::append::Appender;
 use crate::lsm::files::piece::Piece;
 use crate::lsm::files::{Directory, Name, queue};
 use crate::lsm::levels::version::Sealed;
-use crate::lsm::log::wal::{Group, Identity, OpKind, push_op};
+use crate::lsm::log::segment::{Group, Identity, OpKind, push_op};
 use crate::os::aio::{Action, Begun, Buffer, Completion, Request};
 
 /// Values with no more than this between them are read together.

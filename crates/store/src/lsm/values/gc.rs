@@ -15,7 +15,8 @@ use crate::lsm::files::charge::Charge;
 use crate::lsm::files::memory::Part;
 use crate::lsm::levels::debt::Survey;
 use crate::lsm::levels::version::{Edit, Segment, Version};
-use crate::lsm::log::wal::{Group, Groups, Identity, Op, OpKind, Ops};
+use crate::lsm::log::groups::Groups;
+use crate::lsm::log::segment::{Group, Identity, Op, OpKind, Ops};
 use crate::{Error, Result};
 
 /// When to collect, and how far.

@@ -12,7 +12,7 @@ use crate::lsm::files::charge::Charge;
 use crate::lsm::files::memory::Part;
 use crate::lsm::files::random;
 use crate::lsm::levels::version::{Edit, Version};
-use crate::lsm::log::wal::Identity;
+use crate::lsm::log::segment::Identity;
 
 /// At most this many entries wait.
 const ENTRIES_MAX: usize = 4096;

@@ -8,8 +8,13 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Arc, PoisonError};
 
-use super::ALIGN;
 use crate::sync::Mutex;
+
+/// When a file is read past the system's cache ([`set_direct`]), addresses in memory, offsets and
+/// lengths must be multiples of this.
+///
+/// [`set_direct`]: crate::os::DataFile::set_direct
+pub const ALIGN: usize = 4096;
 
 /// One piece of aligned memory, zeroed when it was made.
 struct Memory {

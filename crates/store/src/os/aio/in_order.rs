@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::{Completion, Io, Pool, Queue, Request, complete};
+use super::buffer::Pool;
+use super::queue::{self, Completion, Io, Queue, Request, complete};
 
 /// Queues that serve in the order of the pushes, when a turn is taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +20,7 @@ impl Io for InOrder {
     }
 
     fn queue(&self, depth: usize, _pool: Option<&Pool>) -> Box<dyn Queue> {
-        Box::new(InOrderQueue { depth: super::depth(depth), pushed: Vec::new() })
+        Box::new(InOrderQueue { depth: queue::depth(depth), pushed: Vec::new() })
     }
 }
 

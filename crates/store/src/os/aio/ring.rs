@@ -16,8 +16,12 @@ use std::sync::{Arc, Weak};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::{Action, Begun, Buffer, Completion, Io, Pool, Queue, Request, Threads, complete};
-use crate::os::{DataFile, unix};
+use super::begun::Begun;
+use super::buffer::{Buffer, Pool};
+use super::queue::{self, Action, Completion, Io, Queue, Request, complete};
+use super::threads::Threads;
+use crate::os::file::DataFile;
+use crate::os::unix::calls;
 
 /// At most this many files are registered with a ring. It keeps them open, so the number is
 /// limited.
@@ -45,7 +49,7 @@ impl Io for Rings {
     }
 
     fn queue(&self, depth: usize, pool: Option<&Pool>) -> Box<dyn Queue> {
-        match Ring::new(super::depth(depth), pool) {
+        match Ring::new(queue::depth(depth), pool) {
             Ok(ring) => Box::new(ring),
             Err(_) => self.threads.queue(depth, pool),
         }
@@ -155,7 +159,7 @@ impl Flight {
     /// Past the cache, a read that moved a part of a sector has come to the end of the file, and a
     /// read from there would be refused.
     fn is_cut_by_the_end(&self, moved: usize) -> bool {
-        self.request.action == Action::Read && !moved.is_multiple_of(unix::SECTOR)
+        self.request.action == Action::Read && !moved.is_multiple_of(calls::SECTOR)
     }
 }
 
@@ -207,7 +211,7 @@ impl Queue for Ring {
     fn push(&mut self, request: Request) {
         assert!(self.in_flight() < self.depth(), "more than {} requests at a time", self.depth());
         let end = request.offset.saturating_add(request.buffer.len() as u64);
-        let is_refused = || unix::check_limit(end).is_err();
+        let is_refused = || calls::check_limit(end).is_err();
         if request.file.descriptor().is_none() || (request.action == Action::Write && is_refused())
         {
             self.ready.push(complete(request));

@@ -2,6 +2,7 @@
 //! what becomes of a process that may not have rings.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::os::sim::{Config, SimSystem};
-use crate::os::{Open, RealSystem, System};
+use crate::os::{DataFile, Open, RealSystem, System};
 
 /// Set in a child process that may not have rings.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

@@ -9,7 +9,9 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use super::{Begun, Completion, Io, Pool, Queue, Request, complete};
+use super::begun::{Begun, Mailbox};
+use super::buffer::Pool;
+use super::queue::{self, Completion, Io, Queue, Request, complete};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// This many reads at a time fill the queue of most devices.
@@ -37,13 +39,6 @@ struct Work {
     is_over: bool,
 }
 
-/// Where the requests of a queue come back.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    done: Mutex<Vec<Completion>>,
-    landed: Condvar,
-}
-
 impl Threads {
     /// A pool without a thread as yet.
     pub fn new() -> Self {
@@ -67,7 +62,7 @@ impl Io for Threads {
         Box::new(ThreadQueue {
             owner: Arc::clone(&self.0),
             mailbox: Arc::default(),
-            depth: super::depth(depth),
+            depth: queue::depth(depth),
             pushed: Vec::new(),
             in_flight: 0,
         })
@@ -145,24 +140,6 @@ impl Shared {
     }
 }
 
-impl Mailbox {
-    fn put(&self, completion: Completion) {
-        lock(&self.done).push(completion);
-        self.landed.notify_one();
-    }
-
-    /// Waits for a request that comes back here.
-    pub(super) fn take_one(&self) -> Completion {
-        let mut done = lock(&self.done);
-        loop {
-            if let Some(completion) = done.pop() {
-                return completion;
-            }
-            done = self.landed.wait(done).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
 struct ThreadQueue {
     owner: Arc<Owner>,
     mailbox: Arc<Mailbox>,
@@ -200,11 +177,7 @@ impl Queue for ThreadQueue {
             if !self.pushed.is_empty() {
                 self.owner.hand_over(&mut self.pushed, &self.mailbox);
             }
-            let mut landed = lock(&self.mailbox.done);
-            while landed.len() < want {
-                landed = self.mailbox.landed.wait(landed).unwrap_or_else(PoisonError::into_inner);
-            }
-            done.append(&mut landed);
+            self.mailbox.take(want, done);
         }
         self.in_flight -= done.len() - before;
         Ok(())

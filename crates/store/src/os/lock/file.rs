@@ -13,12 +13,12 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{OFlags, ftruncate};
 
-use super::super::unix::{self, bytes};
-use super::process::{self, Identity, Token};
-use super::{
-    Backing, Care, FIXED_LEN, FULL_LEN, Fixed, Memory, ONLY_READS, PROCESSES, Process, Reader,
-    SLOTS_MAX, Table,
+use super::super::unix::{bytes, calls};
+use super::memory::{
+    FIXED_LEN, FULL_LEN, Fixed, Memory, ONLY_READS, PROCESSES, Process, Reader, SLOTS_MAX,
 };
+use super::process::{self, Care, Identity, Token};
+use super::{Backing, Table};
 use crate::identify::LOCK as MAGIC;
 use crate::sync::Mutex;
 
@@ -53,7 +53,7 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
     let mut tries = 0;
     let file = loop {
-        let file = match unix::open_regular(path, flags, mode) {
+        let file = match calls::open_regular(path, flags, mode) {
             Err(error) if read_only && is_denied(&error) => return guest(path),
             other => other?,
         };
@@ -70,7 +70,7 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
         }
         // It may have been discarded meanwhile. A file system that does not number its files always
         // says so.
-        if unix::is_at(&file, path)? || tries == DISCARDED_MAX {
+        if calls::is_at(&file, path)? || tries == DISCARDED_MAX {
             break file;
         }
         tries += 1;
@@ -83,7 +83,7 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
         initialise(&file)?;
     } else {
         // The file may be a copy, with holes.
-        unix::fill_holes(&file, unix::file_len(&file)?)?;
+        calls::fill_holes(&file, calls::file_len(&file)?)?;
     }
     bytes::share(&file, LMDB)?;
     let memory = Memory::of_file(file.as_fd())?;
@@ -98,12 +98,12 @@ pub(in super::super) fn open(path: &Path, read_only: bool, mode: u32) -> io::Res
 /// The file is locked as by an opener meanwhile. So nobody makes the data file at the same time,
 /// and whoever waits to open finds out that it opened a file that was removed.
 pub(in super::super) fn discard(path: &Path, is_gone: &dyn Fn() -> bool) -> io::Result<bool> {
-    let file = match unix::open_regular(path, OFlags::RDWR | OFlags::NOFOLLOW, 0) {
+    let file = match calls::open_regular(path, OFlags::RDWR | OFlags::NOFOLLOW, 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         other => other?,
     };
     bytes::lock(&file, OPENING)?;
-    let may_go = unix::is_at(&file, path)? && is_gone();
+    let may_go = calls::is_at(&file, path)? && is_gone();
     if may_go {
         std::fs::remove_file(path)?;
     }
@@ -116,7 +116,7 @@ pub(in super::super) fn discard(path: &Path, is_gone: &dyn Fn() -> bool) -> io::
 /// for another opener. Without a lock file no other process can be known; a store in such a place
 /// is assumed to be written by no process.
 pub(super) fn guest(path: &Path) -> io::Result<Table> {
-    let file = match unix::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0) {
+    let file = match calls::open_regular(path, OFlags::RDONLY | OFlags::NOFOLLOW, 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) if is_denied(&error) => {
             let message = "it may not even be read, so that nobody knows whether another process \
@@ -148,7 +148,7 @@ fn somebody_may_write(file: &OwnedFd) -> io::Result<bool> {
     let at = std::mem::offset_of!(Fixed, processes) + std::mem::offset_of!(Process, access);
     for index in 0..PROCESSES {
         let mut access = [0; 4];
-        unix::read_all(file, &mut access, (at + index * size_of::<Process>()) as u64)?;
+        calls::read_all(file, &mut access, (at + index * size_of::<Process>()) as u64)?;
         if u32::from_ne_bytes(access) != ONLY_READS
             && bytes::is_locked(file, ALIVE + index as u64, 1)?
         {
@@ -176,10 +176,10 @@ fn identity() -> [u8; 16] {
 /// complete lock file is emptied: either a power cut came before all of it was on the disk, or it
 /// is LMDB's, left by an LMDB store in the same place or by LMDB's attempt to open this store.
 fn file_is_new(file: &OwnedFd, is_unused: bool) -> io::Result<bool> {
-    let len = unix::file_len(file)?;
+    let len = calls::file_len(file)?;
     let mut head = [0; 16];
     let head_len = len.min(16) as usize;
-    unix::read_all(file, &mut head[..head_len], 0)?;
+    calls::read_all(file, &mut head[..head_len], 0)?;
     let ours = head == identity();
     if ours && len >= NEW_LEN as u64 {
         return Ok(false);
@@ -214,7 +214,7 @@ fn lacks_its_head(file: &OwnedFd, len: u64) -> io::Result<bool> {
         return Ok(false);
     }
     let mut bytes = vec![0; len as usize];
-    unix::read_all(file, &mut bytes, 0)?;
+    calls::read_all(file, &mut bytes, 0)?;
     let (head, entries) = bytes.split_at(bytes.len().min(HEAD));
     let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
     let unused = |entry: &[u8]| is_zero(entry.get(size_of::<Reader>() / 2..).unwrap_or(&[]));
@@ -224,8 +224,8 @@ fn lacks_its_head(file: &OwnedFd, len: u64) -> io::Result<bool> {
 /// Writes a new lock file. It is not flushed: the first opener after a power cut is alone, and
 /// needs nothing of its content.
 fn initialise(file: &OwnedFd) -> io::Result<()> {
-    unix::write_zeros(file, 0, NEW_LEN as u64)?;
-    unix::write_all(file, &[io::IoSlice::new(&identity())], 0)
+    calls::write_zeros(file, 0, NEW_LEN as u64)?;
+    calls::write_all(file, &[io::IoSlice::new(&identity())], 0)
 }
 
 /// A free slot that pins nothing: its first word is the pin.
@@ -259,14 +259,14 @@ impl LockFile {
         // Written, not only extended: a full disk is then an error here, and not a signal when the
         // slot is touched.
         let slots = FREE_SLOT.repeat((more - now) as usize);
-        unix::write_all(&self.file, &[io::IoSlice::new(&slots)], at(now))?;
+        calls::write_all(&self.file, &[io::IoSlice::new(&slots)], at(now))?;
         Ok(more)
     }
 }
 
 impl Backing for LockFile {
     fn slots(&self) -> u32 {
-        let len = unix::file_len(&self.file).unwrap_or(0);
+        let len = calls::file_len(&self.file).unwrap_or(0);
         let slots = len.saturating_sub(FIXED_LEN as u64) / size_of::<Reader>() as u64;
         slots.min(u64::from(SLOTS_MAX)) as u32
     }

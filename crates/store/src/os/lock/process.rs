@@ -8,10 +8,19 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Care;
+use super::memory;
 #[cfg(not(all(target_os = "linux", not(shuttle))))]
 use crate::sync;
 use crate::sync::atomic::AtomicU32;
+
+/// How much a look at a process may cost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::os) enum Care {
+    /// A system call or two.
+    Quick,
+    /// Reads what the system tells about the process.
+    Full,
+}
 
 /// What tells one process from all others, ever.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +154,7 @@ fn new_number(word: &AtomicU64) -> u64 {
 #[cfg(target_os = "linux")]
 fn token_word() -> Option<&'static AtomicU64> {
     static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
-    *WORD.get_or_init(super::wiped_word)
+    *WORD.get_or_init(memory::wiped_word)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -9,6 +9,8 @@ use std::time::Instant;
 use super::super::children;
 use super::*;
 
+mod fork;
+
 const TRY: Option<Duration> = Some(Duration::ZERO);
 /// Tells a child what to do, see [`child`].
 const ROLE: &str = "HEDGEROW_TEST_LOCK_ROLE";
@@ -62,7 +64,7 @@ fn child() {
         "write" => assert!(lock.lock_writer(None).unwrap()),
         "write and leave a child" => {
             assert!(lock.lock_writer(None).unwrap());
-            fork_test::leave_a_child();
+            fork::leave_a_child();
         }
         "wait to write" => {
             ready();
@@ -398,7 +400,7 @@ fn what_a_power_cut_leaves_of_a_lock_file_is_made_anew() {
 /// LMDB writes its own table into a lock file of which it can lock the first byte.
 #[test]
 fn lmdb_keeps_away_from_a_lock_file_in_use_and_what_it_leaves_is_made_anew() {
-    use super::super::unix::{self, bytes};
+    use super::super::unix::{bytes, calls};
     let _no_children = children::none();
     let (_folder, path) = folder();
     let lmdb = || std::fs::File::options().read(true).write(true).open(&path).unwrap();
@@ -424,7 +426,7 @@ fn lmdb_keeps_away_from_a_lock_file_in_use_and_what_it_leaves_is_made_anew() {
             drop(lock);
         }
         assert!(bytes::try_lock(&lmdb(), 0).unwrap());
-        assert!(unix::file_len(&lmdb()).unwrap() < 1 << 20);
+        assert!(calls::file_len(&lmdb()).unwrap() < 1 << 20);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::unix::mix;
+use super::super::unix::evidence::mix;
 
 /// Kinds of operation that can be counted and made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,10 +2,11 @@
 
 use std::io;
 
-use super::super::{DataFile, Map, Shared};
+use super::super::file::{DataFile, Map, Shared};
+use super::super::unix::evidence::mix;
 use super::fault::{Fault, Kept, Operation};
 use super::image::Event;
-use super::{SimSystem, State, unix};
+use super::machine::{SimSystem, State};
 
 /// One open file of one process.
 pub(super) struct SimFile {
@@ -94,17 +95,9 @@ impl DataFile for SimFile {
         self.put(&mut state, offset, &bytes)
     }
 
-    /// A write, and then a flush of nothing but its bytes.
-    fn write_durably(
-        &self,
-        bytes: &[u8],
-        offset: u64,
-        meanwhile: &mut dyn FnMut(),
-    ) -> io::Result<()> {
-        self.write_at(&[io::IoSlice::new(bytes)], offset)?;
+    fn sync_range(&self, offset: u64, len: usize, meanwhile: &mut dyn FnMut()) -> io::Result<()> {
         meanwhile();
-        let len = bytes.len() as u64;
-        self.flush(Event::SyncRange { file: self.file, offset, len })
+        self.flush(Event::SyncRange { file: self.file, offset, len: len as u64 })
     }
 
     /// The system may write these bytes at any time anyway, so this call is only counted.
@@ -150,7 +143,7 @@ impl DataFile for SimFile {
         let boot = self.system.machine.boot;
         let mut evidence = [0; 24];
         evidence[..8].copy_from_slice(&boot.to_le_bytes());
-        evidence[8..16].copy_from_slice(&unix::mix(boot).to_le_bytes());
+        evidence[8..16].copy_from_slice(&mix(boot).to_le_bytes());
         evidence[16..].copy_from_slice(&(self.file as u64).to_le_bytes());
         Some(evidence)
     }

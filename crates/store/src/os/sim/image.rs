@@ -5,9 +5,29 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::CrashMode;
 use super::content::Content;
 use super::fault::{Kept, Random};
+
+/// What a power cut does to writes that were not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CrashMode {
+    /// All of them are lost.
+    LoseAll,
+    /// All of them survive.
+    KeepAll,
+    /// Each survives or not as a whole.
+    Whole,
+    /// Each sector of 512 bytes of each write survives or not.
+    Torn512,
+    /// Each sector of 4,096 bytes of each write survives or not.
+    Torn4096,
+}
+
+impl CrashMode {
+    /// All modes.
+    pub const ALL: [Self; 5] =
+        [Self::LoseAll, Self::KeepAll, Self::Whole, Self::Torn512, Self::Torn4096];
+}
 
 /// One thing that happens to the disk. Files are numbered in the order of their creation.
 #[derive(Clone, Debug)]

@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, PoisonError};
-use std::time::Duration;
 
-use super::super::lock as table;
-use super::super::lock::{Backing, Care, Identity, Memory, PROCESSES, SLOTS_MAX, Table};
-use super::super::{ReaderSlot, SharedLock};
-use super::{Operation, Process, SimSystem};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use super::super::lock::memory::{self, Memory, PROCESSES, SLOTS_MAX};
+use super::super::lock::process::{self, Care, Identity};
+use super::super::lock::{Backing, Table};
+use super::fault::Operation;
+use super::machine::{Process, SimSystem};
+use crate::sync::atomic::AtomicU32;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Slots of a new lock file: few, so that growth is exercised.
@@ -25,7 +25,7 @@ thread_local! {
 }
 
 /// The process that simulates all others.
-static THIS: LazyLock<Identity> = LazyLock::new(table::this_process);
+static THIS: LazyLock<Identity> = LazyLock::new(process::this);
 
 /// What all openers share.
 pub(super) struct LockFile {
@@ -100,78 +100,17 @@ impl Drop for LockFile {
 }
 
 /// Joins the processes that have the lock file open.
-pub(super) fn open(file: Arc<LockFile>, system: &SimSystem) -> io::Result<SimLock> {
-    let process = &system.process;
-    file.begin_opening(process);
-    let opener = Opener { file: file.clone(), process: process.clone() };
+pub(super) fn open(file: Arc<LockFile>, system: &SimSystem) -> io::Result<Table> {
+    file.begin_opening(&system.process);
+    let opener = Opener { file: file.clone(), system: system.clone() };
     let table = Table::join(file.memory.clone(), Box::new(opener));
-    let table = table.inspect_err(|_| file.end_opening())?;
-    Ok(SimLock { table, system: system.clone() })
-}
-
-/// The real table, the calls of which fail on command.
-pub(super) struct SimLock {
-    table: Table,
-    system: SimSystem,
-}
-
-impl SharedLock for SimLock {
-    fn is_first(&self) -> bool {
-        self.table.is_first()
-    }
-    fn publish_opened(&self) {
-        self.table.publish_opened();
-    }
-    fn word(&self, index: usize) -> &AtomicU64 {
-        self.table.word(index)
-    }
-    fn lock_writer(&self, wait: Option<Duration>) -> io::Result<bool> {
-        drop(self.system.begin(Operation::Lock)?);
-        self.table.lock_writer(wait)
-    }
-    fn unlock_writer(&self) {
-        self.table.unlock_writer();
-    }
-    fn writer(&self) -> Option<u32> {
-        self.table.writer()
-    }
-    fn writer_is_wanted(&self) -> bool {
-        self.table.writer_is_wanted()
-    }
-    fn ring(&self) {
-        self.table.ring();
-    }
-    fn wait_for_ring(&self, is_there: &dyn Fn() -> bool, most: Option<Duration>) -> bool {
-        self.table.wait_for_ring(is_there, most)
-    }
-    fn take_slot(&self) -> io::Result<u32> {
-        drop(self.system.begin(Operation::Lock)?);
-        self.table.take_slot()
-    }
-    fn touch_slot(&self, slot: u32) {
-        self.table.touch_slot(slot);
-    }
-    fn give_slot(&self, slot: u32) {
-        self.table.give_slot(slot);
-    }
-    fn slot_word(&self, slot: u32) -> &AtomicU64 {
-        self.table.slot_word(slot)
-    }
-    fn readers(&self) -> (Vec<ReaderSlot>, usize) {
-        self.table.readers()
-    }
-    fn for_each_pinned(&self, f: &mut dyn FnMut(u64)) {
-        self.table.for_each_pinned(f);
-    }
-    fn is_same_process(&self) -> bool {
-        self.table.is_same_process()
-    }
+    table.inspect_err(|_| file.end_opening())
 }
 
 /// One opener: a store in a simulated process.
 struct Opener {
     file: Arc<LockFile>,
-    process: Arc<Process>,
+    system: SimSystem,
 }
 
 impl Backing for Opener {
@@ -192,14 +131,14 @@ impl Backing for Opener {
         Ok(more)
     }
 
-    fn is_alive(&self, index: usize, _process: &table::Process, _care: Care) -> bool {
+    fn is_alive(&self, index: usize, _process: &memory::Process, _care: Care) -> bool {
         let openers = self.file.openers();
         let process = openers.entries.get(index).and_then(Option::as_ref);
         process.is_some_and(|process| !process.is_dead())
     }
 
     fn try_join(&self, index: usize) -> io::Result<bool> {
-        self.file.openers().entries[index] = Some(self.process.clone());
+        self.file.openers().entries[index] = Some(self.system.process.clone());
         Ok(true)
     }
 
@@ -212,7 +151,12 @@ impl Backing for Opener {
     }
 
     fn is_same_process(&self) -> bool {
-        !self.process.is_dead()
+        !self.system.process.is_dead()
+    }
+
+    /// Taking one fails on command, too.
+    fn may_take(&self) -> io::Result<()> {
+        self.system.begin(Operation::Lock).map(drop)
     }
 
     fn identity(&self) -> Identity {

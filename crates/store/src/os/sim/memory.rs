@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use super::super::Map;
+use super::super::file::Map;
 use super::super::map::Region;
 use super::content::{BLOCK, Block, Content};
 

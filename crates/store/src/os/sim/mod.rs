@@ -42,226 +42,35 @@
 //! What does not happen here: synced bytes that change by themselves (tests flip them with
 //! [`SimSystem::edit`]), writes that land in a wrong place, mapped reads that fail.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
-use super::{DataFile, Open, SharedLock, System, unix};
-use crate::sync::atomic::AtomicBool;
-use crate::sync::{Mutex, MutexGuard};
+use super::file::DataFile;
+use super::shared_lock::SharedLock;
+use super::system::{Open, System};
+use super::unix::evidence::mix;
+use crate::sync::Mutex;
 
 mod content;
 mod fault;
 mod file;
 mod image;
 mod lock;
+mod machine;
 mod memory;
 #[cfg(test)]
 mod tests;
 
-use fault::Faults;
 pub use fault::{Fault, Kept, Operation};
 use file::SimFile;
+pub use image::CrashMode;
 use image::{Event, Image};
+use machine::{Cached, Holder, Machine, Recorder, State};
+pub use machine::{Config, SimSystem};
 use memory::Memory;
-
-/// What a simulated machine has.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// Address space of each file, which is also the longest a file can be.
-    pub reserve: u64,
-    /// Whether files can be mapped; if not, they are read.
-    pub map: bool,
-    /// The size of the disk in bytes: no more than this can be in all files together.
-    pub capacity: Option<u64>,
-    /// Whether threads may flush soon after a commit, so that the order of calls is not that of a
-    /// seed any more.
-    pub flushes_in_background: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        // Even if address space is short, many disks must fit in it.
-        let reserve = if cfg!(target_pointer_width = "64") { 256 << 20 } else { 16 << 20 };
-        Self { reserve, map: true, capacity: None, flushes_in_background: false }
-    }
-}
-
-/// What a power cut does to writes that were not synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CrashMode {
-    /// All of them are lost.
-    LoseAll,
-    /// All of them survive.
-    KeepAll,
-    /// Each survives or not as a whole.
-    Whole,
-    /// Each sector of 512 bytes of each write survives or not.
-    Torn512,
-    /// Each sector of 4,096 bytes of each write survives or not.
-    Torn4096,
-}
-
-impl CrashMode {
-    /// All modes.
-    pub const ALL: [Self; 5] =
-        [Self::LoseAll, Self::KeepAll, Self::Whole, Self::Torn512, Self::Torn4096];
-}
-
-/// A simulated process on a simulated machine. Clones are the same process;
-/// [`SimSystem::process`] starts another one on the same machine.
-#[derive(Clone)]
-pub struct SimSystem {
-    machine: Arc<Machine>,
-    process: Arc<Process>,
-}
-
-/// A simulated process.
-#[derive(Default)]
-struct Process {
-    dead: AtomicBool,
-}
-
-impl Process {
-    fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::SeqCst)
-    }
-}
-
-struct Machine {
-    config: Config,
-    /// Tells this run of the machine from all others.
-    boot: u64,
-    state: Mutex<State>,
-}
-
-struct State {
-    /// What is on the disk, and what is on its way there.
-    image: Image,
-    /// What processes see: the cached files by number, and their names. A file that has no name
-    /// and is not open is gone.
-    files: BTreeMap<usize, Cached>,
-    names: BTreeMap<PathBuf, usize>,
-    folders: BTreeSet<PathBuf>,
-    locks: BTreeMap<PathBuf, Arc<lock::LockFile>>,
-    /// Which processes have locked which files, exclusively or shared.
-    held: BTreeMap<PathBuf, Vec<Arc<Holder>>>,
-    faults: Faults,
-    capacity: Option<u64>,
-    events: u64,
-    /// How often the disk was told to begin writing.
-    writebacks: u64,
-    recorder: Option<Recorder>,
-}
-
-/// A file as processes see it.
-struct Cached {
-    memory: Memory,
-    /// How often it is open.
-    handles: usize,
-}
-
-/// A log of all that happened to the disk, and an image that follows it.
-struct Recorder {
-    start: Image,
-    log: Vec<Event>,
-    image: Image,
-    at: usize,
-}
-
-impl Recorder {
-    /// The image after the first `cut` events.
-    fn advance(&mut self, cut: usize) -> &Image {
-        if cut < self.at {
-            self.image = self.start.clone();
-            self.at = 0;
-        }
-        for event in &self.log[self.at..cut] {
-            self.image.apply(event);
-        }
-        self.at = cut;
-        &self.image
-    }
-}
-
-impl State {
-    /// A machine on which nothing runs yet, with what is on a disk and on its way there.
-    fn new(image: Image, seed: u64, config: Config) -> Self {
-        let (contents, names) = image.seen();
-        let load = |(number, content)| {
-            let memory = Memory::holding(config.reserve, content)?;
-            Ok((number, Cached { memory, handles: 0 }))
-        };
-        let files = contents.iter().enumerate().map(load).collect::<io::Result<_>>();
-        Self {
-            files: files.expect("a simulated disk needs its address space"),
-            names,
-            folders: image.folders().clone(),
-            image,
-            locks: BTreeMap::new(),
-            held: BTreeMap::new(),
-            faults: Faults::new(seed),
-            capacity: config.capacity,
-            events: 0,
-            writebacks: 0,
-            recorder: None,
-        }
-    }
-
-    /// Notes what happens to the disk.
-    fn note(&mut self, event: Event) {
-        self.image.apply(&event);
-        self.events += 1;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.log.push(event);
-        }
-    }
-
-    /// The bytes that still fit on the disk.
-    fn room(&self) -> u64 {
-        self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()))
-    }
-
-    /// The bytes in all files together.
-    fn used(&self) -> u64 {
-        self.files.values().map(|file| file.memory.len()).sum()
-    }
-
-    /// What processes see of a file that has a name or is open.
-    fn memory(&mut self, file: usize) -> &mut Memory {
-        match self.files.get_mut(&file) {
-            Some(cached) => &mut cached.memory,
-            None => unreachable!("file {file} has no name and is not open"),
-        }
-    }
-
-    /// Changes the number of open handles of a file, and drops the file if it cannot be reached any
-    /// more.
-    fn count_handles(&mut self, file: usize, change: isize) {
-        let Some(cached) = self.files.get_mut(&file) else { return };
-        cached.handles = cached.handles.saturating_add_signed(change);
-        if cached.handles == 0
-            && self.names.values().all(|named| *named != file)
-            && let Some(cached) = self.files.remove(&file)
-        {
-            cached.memory.give_back();
-        }
-    }
-
-    fn find(&self, path: &Path) -> io::Result<usize> {
-        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        let files = std::mem::take(&mut self.files);
-        files.into_values().for_each(|file| file.memory.give_back());
-    }
-}
 
 impl SimSystem {
     /// A machine with an empty disk.
@@ -271,17 +80,13 @@ impl SimSystem {
 
     /// Starts a machine with what is on a disk, nothing of which is pending.
     fn boot(image: Image, seed: u64, config: Config) -> Self {
-        Self::run(image, unix::mix(seed), config)
+        Self::run(image, mix(seed), config)
     }
 
     fn run(image: Image, boot: u64, config: Config) -> Self {
         let state = Mutex::new(State::new(image, boot, config));
         let machine = Machine { config, boot, state };
         Self { machine: Arc::new(machine), process: Arc::default() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.machine.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Another process on the same machine.
@@ -323,7 +128,7 @@ impl SimSystem {
 
     /// A boot seed unlike this machine's own.
     fn next_boot(&self, seed: u64) -> u64 {
-        self.machine.boot ^ unix::mix(seed | 1)
+        self.machine.boot ^ mix(seed | 1)
     }
 
     /// How many changes reached the disk's queue so far: writes, changes of length, syncs, names,
@@ -504,22 +309,6 @@ impl SimSystem {
         holders.push(Arc::clone(&holder));
         Ok(Some(Box::new(Held { system: self.clone(), path: path.to_path_buf(), holder })))
     }
-
-    /// Begins an operation: takes the machine, unless the process is dead or a fault is due.
-    fn begin(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
-        let mut state = self.state();
-        self.process.check()?;
-        match state.faults.next(operation) {
-            Some(fault) => Err(fault.error()),
-            None => Ok(state),
-        }
-    }
-}
-
-/// A process that has locked a file.
-struct Holder {
-    process: Arc<Process>,
-    is_alone: bool,
 }
 
 /// A file that its process has locked.
@@ -533,16 +322,6 @@ impl Drop for Held {
     fn drop(&mut self) {
         if let Some(holders) = self.system.state().held.get_mut(&self.path) {
             holders.retain(|holder| !Arc::ptr_eq(holder, &self.holder));
-        }
-    }
-}
-
-impl Process {
-    fn check(&self) -> io::Result<()> {
-        if self.is_dead() {
-            Err(io::Error::other("the simulated process was killed"))
-        } else {
-            Ok(())
         }
     }
 }

@@ -18,6 +18,14 @@ fn write(file: &Arc<dyn DataFile>, offset: u64, bytes: &[u8]) {
     file.write_at(&[io::IoSlice::new(bytes)], offset).unwrap();
 }
 
+/// A new file with these bytes, on stable storage.
+fn synced(bytes: &[u8]) -> (SimSystem, Arc<dyn DataFile>) {
+    let (system, file) = new_file(Config::default());
+    write(&file, 0, bytes);
+    file.sync().unwrap();
+    (system, file)
+}
+
 fn content(system: &SimSystem) -> Vec<u8> {
     system.content(Path::new(PATH)).unwrap()
 }
@@ -29,9 +37,7 @@ fn crashes(system: &SimSystem, mode: CrashMode) -> BTreeSet<Vec<u8>> {
 
 #[test]
 fn synced_writes_survive_every_crash() {
-    let (system, file) = new_file(Config::default());
-    write(&file, 0, &[7; 10_000]);
-    file.sync().unwrap();
+    let (system, _file) = synced(&[7; 10_000]);
     for mode in CrashMode::ALL {
         assert_eq!(crashes(&system, mode), BTreeSet::from([vec![7; 10_000]]), "{mode:?}");
     }
@@ -39,9 +45,7 @@ fn synced_writes_survive_every_crash() {
 
 #[test]
 fn whole_writes_are_lost_or_kept_in_any_combination() {
-    let (system, file) = new_file(Config::default());
-    write(&file, 0, &[0; 30]);
-    file.sync().unwrap();
+    let (system, file) = synced(&[0; 30]);
     for part in 0..3_u8 {
         write(&file, u64::from(part) * 10, &[part + 1; 10]);
     }
@@ -59,9 +63,7 @@ fn whole_writes_are_lost_or_kept_in_any_combination() {
 #[test]
 fn torn_writes_are_torn_at_sectors_only() {
     for (mode, sector) in [(CrashMode::Torn512, 512), (CrashMode::Torn4096, 4096)] {
-        let (system, file) = new_file(Config::default());
-        write(&file, 0, &vec![0; 4 * sector]);
-        file.sync().unwrap();
+        let (system, file) = synced(&vec![0; 4 * sector]);
         // Begins and ends in the middle of a sector.
         write(&file, 100, &vec![1; 3 * sector]);
         let found = crashes(&system, mode);
@@ -79,9 +81,7 @@ fn torn_writes_are_torn_at_sectors_only() {
 
 #[test]
 fn a_newer_write_that_survived_is_never_under_an_older_one() {
-    let (system, file) = new_file(Config::default());
-    write(&file, 0, &[0; 4]);
-    file.sync().unwrap();
+    let (system, file) = synced(&[0; 4]);
     write(&file, 0, &[1; 4]);
     write(&file, 0, &[2; 4]);
     assert_eq!(crashes(&system, CrashMode::Whole).len(), 3);
@@ -96,9 +96,7 @@ fn a_newer_write_that_survived_is_never_under_an_older_one() {
 
 #[test]
 fn the_length_is_kept_apart_from_the_data() {
-    let (system, file) = new_file(Config::default());
-    write(&file, 0, &[1; 100]);
-    file.sync().unwrap();
+    let (system, file) = synced(&[1; 100]);
     write(&file, 100, &[2; 100]);
     let found = crashes(&system, CrashMode::Whole);
     let lost = vec![1; 100];
@@ -109,9 +107,7 @@ fn the_length_is_kept_apart_from_the_data() {
 
 #[test]
 fn a_cut_file_that_grew_again_shows_zeros_or_its_old_end() {
-    let (system, file) = new_file(Config::default());
-    write(&file, 0, &[1; 1000]);
-    file.sync().unwrap();
+    let (system, file) = synced(&[1; 1000]);
     file.set_len(100).unwrap();
     file.set_len(1000).unwrap();
     let cut = vec![1; 100];
@@ -152,9 +148,7 @@ fn names_survive_only_synced_or_by_chance_and_in_order() {
 
 #[test]
 fn the_log_is_cut_anywhere_and_swept_forward() {
-    let (system, file) = new_file(Config::default());
-    write(&file, 0, b"before");
-    file.sync().unwrap();
+    let (system, file) = synced(b"before");
     system.record(true);
     for round in 1..=5_u8 {
         write(&file, 0, &[round; 6]);
@@ -197,9 +191,7 @@ fn faults_come_when_they_are_due() {
 #[test]
 fn a_failed_sync_forgets_what_was_pending() {
     for (kept, expected) in [(Kept::None, [1; 600]), (Kept::All, [2; 600])] {
-        let (system, file) = new_file(Config::default());
-        write(&file, 0, &[1; 600]);
-        file.sync().unwrap();
+        let (system, file) = synced(&[1; 600]);
         write(&file, 0, &[2; 600]);
         write(&file, 600, &[3; 10]);
         system.fail(Operation::Sync, 1, 1, Fault::io(kept));
@@ -348,9 +340,7 @@ fn one_who_dies_while_opening_lets_the_next_one_in() {
 
 #[test]
 fn a_file_with_two_names_is_one_file() {
-    let (system, file) = new_file(Config::default());
-    write(&file, 0, b"first");
-    file.sync().unwrap();
+    let (system, file) = synced(b"first");
     let (other, taken) = (Path::new("/d/other"), Path::new(PATH));
     system.link(Path::new(PATH), other).unwrap();
     assert_eq!(system.link(other, taken).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

@@ -77,13 +77,13 @@ fn what_is_appended_and_released_is_read() {
 fn a_position_in_parts_moves_over_empty_ones() {
     let parts = [&b""[..], b"abc", b"", b"d", b""].map(io::IoSlice::new);
     let (mut first, mut skip) = (0, 0);
-    advance(&parts, &mut first, &mut skip, 0);
+    calls::advance(&parts, &mut first, &mut skip, 0);
     assert_eq!((first, skip), (1, 0));
-    advance(&parts, &mut first, &mut skip, 2);
+    calls::advance(&parts, &mut first, &mut skip, 2);
     assert_eq!((first, skip), (1, 2));
-    advance(&parts, &mut first, &mut skip, 1);
+    calls::advance(&parts, &mut first, &mut skip, 1);
     assert_eq!((first, skip), (3, 0));
-    advance(&parts, &mut first, &mut skip, 1);
+    calls::advance(&parts, &mut first, &mut skip, 1);
     assert_eq!((first, skip), (5, 0));
 }
 
@@ -181,9 +181,9 @@ fn evidence_is_steady_for_a_file_and_differs_between_files() {
 #[test]
 fn a_boot_identity_is_read_strictly() {
     let text = "00112233-4455-6677-8899-aabbccddeeff\n";
-    assert_eq!(boot_id(text).unwrap()[..4], [0x00, 0x11, 0x22, 0x33]);
-    assert_eq!(boot_id("0011"), None);
-    assert_eq!(boot_id("zz112233-4455-6677-8899-aabbccddeeff"), None);
+    assert_eq!(evidence::boot_id(text).unwrap()[..4], [0x00, 0x11, 0x22, 0x33]);
+    assert_eq!(evidence::boot_id("0011"), None);
+    assert_eq!(evidence::boot_id("zz112233-4455-6677-8899-aabbccddeeff"), None);
 }
 
 #[test]

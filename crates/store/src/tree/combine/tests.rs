@@ -1,12 +1,14 @@
 //! Functions that share commits: each has its answer, and failures stay with those that failed.
 //! Those of the combiner alone need no store, so that Miri runs them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::*;
+use crate::Durability;
 use crate::os::sim::{Config, SimSystem};
-use crate::tree::{Snapshot, TableOptions};
+use crate::tree::{Snapshot, Store, TableOptions, WriteTxn};
 
 /// The store's maximum size.
 const BYTES_MAX: u64 = 4 << 20;

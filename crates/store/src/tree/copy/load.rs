@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::write_run;
 use crate::tree::order::{Form, KeyOrder};
-use crate::tree::page::build::{Child, LeafSize, Pair, branch_len, build_branch, build_leaf};
+use crate::tree::page::build::{Child, branch_len, build_branch, build_leaf};
 use crate::tree::page::search::Extents;
+use crate::tree::page::size::{LeafSize, Pair};
 use crate::tree::page::{KeyCell, MAX_LEVELS, PageMut, ValueCell, add, max_inline_key, seal};
 use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, PageNo, PageRef};
 use crate::tree::pages::{PageFile, Pages, ReadPages};

@@ -5,7 +5,7 @@
 //! adds one to all totals from its child on, four or two at a time.
 
 use super::build::head_of_rest;
-use super::record::{RestCell, length_len};
+use super::cell::{RestCell, length_len};
 use super::search::below_at;
 use super::{Count, KeyCell, PAIRED, Page, PageMut, count_width};
 use crate::coding::{put_u16, put_u32, put_u64};

@@ -1,7 +1,7 @@
 //! Leaves: reading entries, and changing one group in place.
 
+use super::cell::Behind;
 use super::group::{GroupSize, put_group};
-use super::record::Behind;
 use super::{
     CONTINUES, Count, Layout, Page, PageMut, Record, RestCell, ValueCell, code, put_extent,
     shift_offsets,
@@ -402,7 +402,8 @@ fn inline<'a>(record: &Record<'a>, i: usize) -> Bytes<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::build::{Pair, build_leaf};
+    use super::super::build::build_leaf;
+    use super::super::size::Pair;
     use super::super::{KeyCell, checked, seal};
     use super::*;
     use crate::tree::order::Leaves;

@@ -36,12 +36,14 @@
 
 pub(crate) mod branch;
 pub(crate) mod build;
+pub(crate) mod cell;
 pub(crate) mod group;
 mod join;
 pub(crate) mod leaf;
 pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod search;
+pub(crate) mod size;
 mod validate;
 
 use std::marker::PhantomData;
@@ -54,8 +56,9 @@ use crate::coding::{put_u16, put_u32, put_u64, u32_at};
 /// The most levels that a tree can have; a page that says otherwise is damaged.
 pub(crate) const MAX_LEVELS: usize = 32;
 
+pub(crate) use cell::RestCell;
 pub(crate) use join::{Joinable, Joining};
-pub(crate) use record::{Layout, Record, RestCell, code};
+pub(crate) use record::{Layout, Record, code};
 pub(crate) use validate::validate;
 
 pub(crate) const CHECKSUM_OFFSET: usize = 0;

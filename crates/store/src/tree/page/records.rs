@@ -7,8 +7,10 @@
 
 use std::ops::Range;
 
-use super::build::{cut_evenly, flags_of, head_of_rest, put_shared, put_slot};
-use super::record::{Behind, length_len, padded, put_length};
+use super::build::{flags_of, head_of_rest, put_shared, put_slot};
+use super::cell::{Behind, length_len, put_length};
+use super::record::padded;
+use super::size::cut_evenly;
 use super::{
     Count, EXTENT_CELL, HEADER_LEN, KeyCell, Layout, Page, PageMut, RestCell, ValueCell, code,
     max_inline_key, pad4,
@@ -343,7 +345,8 @@ impl Item {
 #[cfg(test)]
 mod tests {
     use super::super::RestCell;
-    use super::super::build::{Pair, build_leaf};
+    use super::super::build::build_leaf;
+    use super::super::size::Pair;
     use super::super::{ValueCell, checked, seal};
     use super::*;
     use crate::tree::options::Compare;

@@ -6,7 +6,6 @@
 //! changed pages at once, side by side and in key order.
 #![expect(unsafe_code, reason = "changed pages are read without checks")]
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +17,14 @@ use crate::tree::meta::ONE_FLUSH_PAGES;
 use crate::tree::page::search::Extents;
 use crate::tree::page_ref::{ExtentRef, FIRST_PAGE, Freed, PageNo, PageRef, Run};
 use crate::{Error, Place, Result};
+
+mod space;
+mod undo;
+
+pub(crate) use space::LAST_PAGES;
+use space::Space;
+pub(crate) use undo::UndoMark;
+use undo::{Undo, UndoLog};
 
 /// The most changed pages of a transaction whose memory is kept for the next one.
 const LIGHT_SLOTS: usize = 1024;
@@ -39,94 +46,6 @@ struct Slot {
     epoch: u32,
     /// The page of the snapshot that it was copied from or takes the place of; 0 if there is none.
     source: PageNo,
-}
-
-/// How to take back one step of a write transaction.
-enum Undo {
-    /// The page in the slot was this one.
-    Image { slot: u32, page: Buffer, epoch: u32 },
-    /// The slot was unused.
-    Made { slot: u32 },
-    /// The slot's page had been written to the file early, as this page.
-    Spilled { slot: u32, no: PageNo, epoch: u32 },
-    /// The run was taken for an extent.
-    Taken { run: Run },
-    /// The run of an extent that was made since the innermost savepoint was given back.
-    Given { run: Run },
-}
-
-/// Pages of this transaction that it let go of while a savepoint was open that may need them.
-struct Own {
-    run: Run,
-    /// The epoch in which the run was taken, if it is that of an extent.
-    made: Option<u32>,
-}
-
-/// A mark in the undo log: how long the logs were.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UndoMark {
-    pub(crate) undo: usize,
-    freed: usize,
-    own: usize,
-    joined: u64,
-}
-
-/// What takes changes back to a savepoint.
-#[derive(Default)]
-struct UndoLog {
-    steps: Vec<Undo>,
-    epoch: u32,
-    /// For each open savepoint the epoch that began with it, and the length of `own` at that time.
-    savepoints: Vec<(u32, usize)>,
-    /// How many pages were joined to a freed run as they were let go of.
-    joined: u64,
-    /// Pages that this transaction made and let go of, for as long as a rollback may want them.
-    own: Vec<Own>,
-    /// When extents were made while a savepoint was open.
-    made: HashMap<PageNo, u32>,
-}
-
-impl UndoLog {
-    /// Whether no open savepoint may want what was made in an epoch.
-    fn is_recent(&self, made: Option<u32>) -> bool {
-        self.savepoints.last().is_none_or(|(begun, _)| made.is_some_and(|made| made >= *begun))
-    }
-}
-
-/// Only a transaction that deletes and adds nothing may take these last pages before the maximum
-/// size: a delete needs new pages before it frees others, and would find none where a put has taken
-/// the last.
-pub(crate) const LAST_PAGES: u32 = 6;
-
-/// Where a write transaction takes new pages from.
-pub(crate) struct Space {
-    /// Free runs that the pages of the commit, or those that are written early, are numbered from.
-    pub(crate) pool: Vec<Run>,
-    /// Free runs that extents are taken from, and what the transaction has made and let go of.
-    pub(crate) open: Runs,
-    /// If set, the lowest free pages are taken instead of those that lie side by side; those of the
-    /// range last.
-    pub(crate) lowest_first: Option<std::ops::Range<PageNo>>,
-    /// The end of the store, the first page number that was never used, may not pass this, nor the
-    /// last pages before it if the transaction adds something.
-    pub(crate) max_pages: u32,
-    pub(crate) last_pages: u32,
-    pub(crate) adds: bool,
-    pub(crate) max_size: Option<u64>,
-    /// Whether snapshots older than the newest commit are protected.
-    pub(crate) has_snapshots: bool,
-}
-
-impl Space {
-    /// What the end of the store may not pass in a transaction that adds something.
-    pub(crate) fn usual_end(&self) -> PageNo {
-        self.max_pages.saturating_sub(self.last_pages)
-    }
-
-    /// What it may not pass in this one.
-    pub(crate) fn end_limit(&self) -> PageNo {
-        if self.adds { self.usual_end() } else { self.max_pages }
-    }
 }
 
 /// What a write transaction writes before its commit.
@@ -454,192 +373,6 @@ impl WritePages {
             return Ok(Some(bytes));
         }
         Err(self.base.file.corrupt(reference.first, "a long value in pages that were free"))
-    }
-
-    /// Frees pages of the file. Those that this transaction made may be written again at once,
-    /// unless a savepoint is open that was there before them: no other transaction has ever seen
-    /// them.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] if they are free already.
-    pub(crate) fn free_run(&mut self, run: Run, birth: u64) -> Result<()> {
-        if birth != self.txn {
-            self.freed.push(Freed { run, birth });
-            return Ok(());
-        }
-        let made = self.log.made.get(&run.start).copied();
-        match self.log.is_recent(made) {
-            true => self.give_back(run),
-            false => {
-                self.log.own.push(Own { run, made });
-                Ok(())
-            }
-        }
-    }
-
-    /// Gives pages back that this transaction made, and that no savepoint may want.
-    fn give_back(&mut self, run: Run) -> Result<()> {
-        self.extents.remove(run.start);
-        if self.has_savepoints() {
-            self.log.made.remove(&run.start);
-            self.log.steps.push(Undo::Given { run });
-        }
-        self.open_run(run)
-    }
-
-    /// Notes pages that may be written.
-    pub(crate) fn open_run(&mut self, run: Run) -> Result<()> {
-        match self.space.open.insert(run) {
-            Some(_) => Ok(()),
-            None => Err(self.base.file.corrupt(run.start, "a page that is free twice")),
-        }
-    }
-
-    /// Takes one page that may be written early.
-    pub(crate) fn take_page(&mut self) -> Result<PageNo> {
-        if let Some(run) = self.space.pool.last_mut() {
-            let no = run.start;
-            (run.start, run.len) = (run.start + 1, run.len - 1);
-            if run.len == 0 {
-                self.space.pool.pop();
-            }
-            return Ok(no);
-        }
-        Ok(self.take_run(1)?.start)
-    }
-
-    /// Takes neighbouring pages: the free run that fits best, otherwise pages at the end of the
-    /// store, beginning with free ones just before the end.
-    pub(crate) fn take_run(&mut self, pages: u32) -> Result<Run> {
-        if let Some(run) = self.space.open.take(pages) {
-            return Ok(run);
-        }
-        let end = self.base.end;
-        let last = self.space.open.take_last(end).unwrap_or(Run { start: end, len: 0 });
-        let more = pages - last.len;
-        let new_end = end.checked_add(more).filter(|end| *end <= self.space.usual_end());
-        let Some(new_end) = new_end else {
-            if last.len > 0 {
-                self.open_run(last)?;
-            }
-            return Err(self.store_full());
-        };
-        self.base.end = new_end;
-        Ok(Run { start: last.start, len: pages })
-    }
-
-    /// The error of a store that may not grow.
-    pub(crate) fn store_full(&self) -> Error {
-        let all = u64::from(self.space.max_pages) << self.base.file.shift;
-        Error::StoreFull { max_size: self.space.max_size.unwrap_or(all) }
-    }
-
-    /// Takes a run for an extent; a rollback gives it back.
-    pub(crate) fn take_extent(&mut self, pages: u32) -> Result<Run> {
-        let run = self.take_run(pages)?;
-        self.base.forget(run);
-        if self.has_savepoints() {
-            self.log.steps.push(Undo::Taken { run });
-            self.log.made.insert(run.start, self.log.epoch);
-        }
-        Ok(run)
-    }
-
-    /// The current epoch of the undo log: it changes with every savepoint and rollback.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.log.epoch
-    }
-
-    /// Whether a savepoint is open.
-    pub(crate) fn has_savepoints(&self) -> bool {
-        !self.log.savepoints.is_empty()
-    }
-
-    /// Begins a savepoint. O(1).
-    pub(crate) fn mark(&mut self) -> UndoMark {
-        let undo = self.log.steps.len();
-        let freed = self.freed.len();
-        let own = self.log.own.len();
-        let mark = UndoMark { undo, freed, own, joined: self.log.joined };
-        self.log.epoch += 1;
-        self.log.savepoints.push((self.log.epoch, own));
-        mark
-    }
-
-    /// Forgets all but the first `savepoints` savepoints, of which the next one began at length
-    /// `undo` of the log. Pages made and let go of since the last one that stays may be written
-    /// again, and of pages that it can bring back already no second image is kept: so a transaction
-    /// of many savepoints needs no more memory than the pages that it changes. If none stays, the
-    /// undo log is dropped.
-    pub(crate) fn release_mark(&mut self, savepoints: u32, undo: usize) -> Result<()> {
-        self.log.savepoints.truncate(savepoints as usize);
-        match self.log.savepoints.last() {
-            Some((begun, _)) => {
-                // What the slot held was made or kept since that savepoint began.
-                let is_second =
-                    |step: &mut Undo| matches!(step, Undo::Image { epoch, .. } if *epoch >= *begun);
-                self.log.steps.extract_if(undo.., is_second).for_each(drop);
-            }
-            None => {
-                self.log.steps.clear();
-                self.log.made.clear();
-            }
-        }
-        let since = self.log.savepoints.last().map_or(0, |(_, own)| *own);
-        let own = self.log.own.split_off(since);
-        for Own { run, made } in own {
-            match self.log.is_recent(made) {
-                true => self.give_back(run)?,
-                false => self.log.own.push(Own { run, made }),
-            }
-        }
-        Ok(())
-    }
-
-    /// Undoes every change since `mark`, newest first. The mark stays.
-    pub(crate) fn roll_back(&mut self, mark: &UndoMark) -> Result<()> {
-        while self.log.steps.len() > mark.undo {
-            match self.log.steps.pop() {
-                Some(Undo::Image { slot, page, epoch }) => self.restore(slot, page, epoch),
-                Some(Undo::Made { slot }) => {
-                    self.vacate(PageRef::slot(slot as usize));
-                }
-                Some(Undo::Spilled { slot, no, epoch }) => {
-                    let run = Run { start: no, len: 1 };
-                    let mut page = self.new_buffer()?;
-                    self.base.file.read_run(run, page.bytes_mut())?;
-                    self.restore(slot, page, epoch);
-                    self.open_run(run)?;
-                }
-                Some(Undo::Taken { run }) => {
-                    self.extents.remove(run.start);
-                    self.log.made.remove(&run.start);
-                    self.open_run(run)?;
-                }
-                Some(Undo::Given { run }) => {
-                    if !self.space.open.remove(run) {
-                        return Err(self.base.file.corrupt(run.start, "a page that is used twice"));
-                    }
-                }
-                None => break,
-            }
-        }
-        self.freed.truncate(mark.freed);
-        self.log.own.truncate(mark.own);
-        self.log.joined = mark.joined;
-        self.log.epoch += 1;
-        Ok(())
-    }
-
-    fn restore(&mut self, slot: u32, page: Buffer, epoch: u32) {
-        let at = &mut self.slots[slot as usize];
-        if at.page.is_none() {
-            self.changed += 1;
-            if let Some(i) = self.unused.iter().rposition(|unused| *unused == slot) {
-                self.unused.swap_remove(i);
-            }
-        }
-        *at = Slot { page: Some(page), epoch, source: 0 };
     }
 
     /// Writes a changed page's fate at the commit or a spill: hands its buffer out for writing as

@@ -15,11 +15,11 @@ use super::super::search::scan_plain;
 use super::super::spill::spill;
 use super::super::tree::{Root, Tree};
 use super::*;
-use crate::Durability;
+use crate::Error;
 use crate::os::sim::{Config, CrashMode, Fault, Kept, Operation, SimSystem};
 use crate::tree::order::Form;
 use crate::tree::page_ref::{FIRST_PAGE, PageNo, PageRef};
-use crate::tree::words::{WORD_DIRTY, WORD_NUMBER};
+use crate::tree::words::{WORD_DIRTY, WORD_DURABLE, WORD_LATEST, WORD_NUMBER};
 use crate::tree::{Snapshot, Table, TableOptions, WriteTxn};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -32,6 +32,12 @@ fn builder(system: &SimSystem) -> Builder {
 
 fn created(system: &SimSystem) -> Store {
     builder(system).create(PATH).unwrap()
+}
+
+fn fresh() -> (SimSystem, Store) {
+    let system = SimSystem::new(1, Config::default());
+    let store = created(&system);
+    (system, store)
 }
 
 fn opened(system: &SimSystem) -> Store {
@@ -67,6 +73,19 @@ fn change(turn: &mut Turn, model: &mut Model, random: &mut Random, n: u64, keys:
 
 fn begin(store: &Store) -> Turn {
     Turn::begin(&store.inner, Wait::Ever).unwrap().unwrap()
+}
+
+/// A commit of `n` such changes below `keys`.
+fn commit(
+    store: &Store,
+    durability: Durability,
+    model: &mut Model,
+    random: &mut Random,
+    (n, keys): (u64, u64),
+) {
+    let mut turn = begin(store);
+    change(&mut turn, model, random, n, keys);
+    turn.commit(durability).unwrap();
 }
 
 fn content(txn: &ReadTxn) -> Model {
@@ -132,8 +151,7 @@ fn check_space(store: &Store) {
 
 #[test]
 fn commits_are_seen_and_every_page_is_used_once() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (system, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(7));
     let mut readers: Vec<(ReadTxn, Model)> = Vec::new();
     for round in 0..400_u64 {
@@ -162,14 +180,11 @@ fn commits_are_seen_and_every_page_is_used_once() {
 
 #[test]
 fn a_store_that_is_overwritten_again_and_again_stays_small() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (_, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(3));
     let mut ends = Vec::new();
     for _ in 0..1500 {
-        let mut turn = begin(&store);
-        change(&mut turn, &mut model, &mut random, 5, 3000);
-        turn.commit(Durability::Durable).unwrap();
+        commit(&store, Durability::Durable, &mut model, &mut random, (5, 3000));
         ends.push(store.inner.newest().unwrap().meta.end);
     }
     check_space(&store);
@@ -178,12 +193,9 @@ fn a_store_that_is_overwritten_again_and_again_stays_small() {
 
 #[test]
 fn an_aborted_transaction_leaves_no_trace() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (_, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(5));
-    let mut turn = begin(&store);
-    change(&mut turn, &mut model, &mut random, 100, 100);
-    turn.commit(Durability::Durable).unwrap();
+    commit(&store, Durability::Durable, &mut model, &mut random, (100, 100));
     let number = store.inner.latest_number();
     let mut turn = begin(&store);
     change(&mut turn, &mut model.clone(), &mut random, 100, 100);
@@ -195,8 +207,7 @@ fn an_aborted_transaction_leaves_no_trace() {
 
 #[test]
 fn pages_written_early_are_part_of_the_commit() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (_, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(5));
     for _ in 0..3 {
         let mut turn = begin(&store);
@@ -377,12 +388,9 @@ fn another_process_sees_commits_and_takes_over() {
 
 #[test]
 fn a_failed_flush_ends_all_writing_until_the_store_is_opened_again() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (system, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(9));
-    let mut turn = begin(&store);
-    change(&mut turn, &mut model, &mut random, 8, 500);
-    turn.commit(Durability::Durable).unwrap();
+    commit(&store, Durability::Durable, &mut model, &mut random, (8, 500));
     system.fail(Operation::Sync, 1, 1, Fault::io(Kept::Some));
     let mut turn = begin(&store);
     change(&mut turn, &mut model.clone(), &mut random, 8, 500);
@@ -392,21 +400,16 @@ fn a_failed_flush_ends_all_writing_until_the_store_is_opened_again() {
     drop(store);
     let store = opened(&system);
     assert_eq!(newest_content(&store), model);
-    let mut turn = begin(&store);
-    change(&mut turn, &mut model, &mut random, 8, 500);
-    turn.commit(Durability::Durable).unwrap();
+    commit(&store, Durability::Durable, &mut model, &mut random, (8, 500));
     assert_eq!(newest_content(&store), model);
     check_space(&store);
 }
 
 #[test]
 fn a_full_disk_is_an_error_and_nothing_is_lost() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (system, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(9));
-    let mut turn = begin(&store);
-    change(&mut turn, &mut model, &mut random, 300, 500);
-    turn.commit(Durability::Durable).unwrap();
+    commit(&store, Durability::Durable, &mut model, &mut random, (300, 500));
     let used: usize = system.files().iter().map(|file| system.content(file).unwrap().len()).sum();
     system.set_capacity(Some(used as u64 + 8192));
     let mut turn = begin(&store);
@@ -414,9 +417,7 @@ fn a_full_disk_is_an_error_and_nothing_is_lost() {
     assert!(matches!(turn.commit(Durability::Durable), Err(Error::Io { .. })));
     assert_eq!(newest_content(&store), model);
     system.set_capacity(None);
-    let mut turn = begin(&store);
-    change(&mut turn, &mut model, &mut random, 5000, 5000);
-    turn.commit(Durability::Durable).unwrap();
+    commit(&store, Durability::Durable, &mut model, &mut random, (5000, 5000));
     assert_eq!(newest_content(&store), model);
     check_space(&store);
 }
@@ -457,8 +458,7 @@ fn a_full_store_can_be_emptied_one_by_one() {
 
 #[test]
 fn a_store_that_was_emptied_is_cut() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (_, store) = fresh();
     let (mut model, mut random) = (Model::new(), Random(9));
     let mut turn = begin(&store);
     for key in 0..16_000_u32 {
@@ -476,9 +476,7 @@ fn a_store_that_was_emptied_is_cut() {
     }
     turn.commit(Durability::Durable).unwrap();
     for _ in 0..10 {
-        let mut turn = begin(&store);
-        change(&mut turn, &mut Model::new(), &mut random, 1, 1);
-        turn.commit(Durability::Durable).unwrap();
+        commit(&store, Durability::Durable, &mut Model::new(), &mut random, (1, 1));
         check_space(&store);
     }
     let short = store.inner.file_len().unwrap();
@@ -487,8 +485,7 @@ fn a_store_that_was_emptied_is_cut() {
 
 #[test]
 fn threads_that_write_at_the_same_time_lose_nothing() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (_, store) = fresh();
     let first = begin(&store);
     std::thread::scope(|scope| {
         for thread in 0..8_u32 {
@@ -544,8 +541,7 @@ fn grouped(
 
 #[test]
 fn commits_of_a_group_share_a_flush_and_an_outcome() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (system, store) = fresh();
     let (first, second, flushes) = grouped(&system, &store, |turn| put_one(turn, b"second"));
     assert!(first.is_ok() && second.is_ok());
     assert_eq!(flushes, 1);
@@ -573,9 +569,7 @@ fn an_eventual_commit_is_flushed_soon() {
     let config = Config { flushes_in_background: true, ..Config::default() };
     let system = SimSystem::new(1, config);
     let store = created(&system);
-    let mut turn = begin(&store);
-    change(&mut turn, &mut Model::new(), &mut Random(1), 8, 500);
-    turn.commit(Durability::Eventual).unwrap();
+    commit(&store, Durability::Eventual, &mut Model::new(), &mut Random(1), (8, 500));
     let began = std::time::Instant::now();
     while store.inner.durable_number() < store.inner.latest_number() {
         assert!(began.elapsed() < Duration::from_secs(20), "never flushed");
@@ -585,12 +579,9 @@ fn an_eventual_commit_is_flushed_soon() {
 
 #[test]
 fn closing_makes_everything_durable() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
+    let (system, store) = fresh();
     let mut model = Model::new();
-    let mut turn = begin(&store);
-    change(&mut turn, &mut model, &mut Random(1), 8, 500);
-    turn.commit(Durability::None).unwrap();
+    commit(&store, Durability::None, &mut model, &mut Random(1), (8, 500));
     drop(store);
     assert_eq!(newest_content(&opened(&system.crash(1, CrashMode::LoseAll))), model);
 }
@@ -612,11 +603,8 @@ fn the_disk_begins_with_a_small_commit_only_if_it_is_flushed_next() {
 
 #[test]
 fn a_file_that_was_cut_off_is_named_damaged() {
-    let system = SimSystem::new(1, Config::default());
-    let store = created(&system);
-    let mut turn = begin(&store);
-    change(&mut turn, &mut Model::new(), &mut Random(1), 2000, 5000);
-    turn.commit(Durability::Durable).unwrap();
+    let (system, store) = fresh();
+    commit(&store, Durability::Durable, &mut Model::new(), &mut Random(1), (2000, 5000));
     store.sync().unwrap();
     store.inner.pages.file.set_len(5 * 4096).unwrap();
     drop(store);
@@ -648,9 +636,7 @@ fn a_real_file_opened_twice_is_one_store() {
     let other = Store::builder().read_only(true).open(folder.path());
     assert!(matches!(other, Err(Error::Locked { .. })));
     let (mut model, mut random) = (Model::new(), Random(2));
-    let mut turn = begin(&store);
-    change(&mut turn, &mut model, &mut random, 2000, 5000);
-    turn.commit(Durability::Durable).unwrap();
+    commit(&store, Durability::Durable, &mut model, &mut random, (2000, 5000));
     drop((store, again));
     let store = Store::builder().read_only(true).open(folder.path()).unwrap();
     assert_eq!(newest_content(&store), model);

@@ -9,9 +9,18 @@ use crate::tree::state::Savepoint;
 /// A nested transaction, which dereferences to [`WriteTxn`]. If it is dropped without
 /// [`Nested::commit`], everything done through it is undone.
 pub struct Nested<'p> {
-    pub(super) parent: &'p mut WriteTxn,
-    pub(super) savepoint: Savepoint,
-    pub(super) done: bool,
+    parent: &'p mut WriteTxn,
+    savepoint: Savepoint,
+    done: bool,
+}
+
+impl WriteTxn {
+    /// Begins a nested transaction. It has all calls of this one, and leaves no trace unless it is
+    /// committed.
+    pub fn begin_nested(&mut self) -> Result<Nested<'_>> {
+        let savepoint = self.savepoint()?;
+        Ok(Nested { parent: self, savepoint, done: false })
+    }
 }
 
 impl Nested<'_> {

@@ -1,10 +1,9 @@
 //! A typed table in which a key has any number of values, in their order.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::{TypedRange, check, decode_entry, encode, encode_bounds, fingerprint, type_names};
+use super::{TypedRange, decode_entry, encode, encode_bounds, fingerprint};
 use crate::key::KeyCode;
 use crate::tree::{Count, Rank, Snapshot, Table, TableOptions, WriteTxn};
 use crate::{Error, Result};
@@ -38,6 +37,8 @@ pub struct TypedMultimap<K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
+of_both!(TypedMultimap, KeyCode);
+
 impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
     /// Opens the table of that name, or creates it if it does not exist.
     ///
@@ -56,24 +57,6 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         };
         let table = txn.create_table(name, &options)?;
         Self::checked(txn, table)
-    }
-
-    /// Opens a table that exists.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`] if it does not exist, [`Error::TableOptions`] if it has other types.
-    pub fn open(txn: &impl Snapshot, name: impl AsRef<[u8]>) -> Result<Self> {
-        let table = txn.table(name)?;
-        Self::checked(txn, table)
-    }
-
-    fn checked(txn: &impl Snapshot, table: Table) -> Result<Self> {
-        Ok(Self { table: check::<K, V>(txn, table, KIND)?, types: PhantomData })
-    }
-
-    /// The underlying table of bytes, for what has no typed form: cursors, samples, statistics.
-    pub fn table(&self) -> Table {
-        self.table
     }
 
     /// All values of a key in order; none if the key is absent.
@@ -133,11 +116,6 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         })
     }
 
-    /// Deletes a key with all its values; false if it was not there.
-    pub fn delete(&self, txn: &mut WriteTxn, key: K::Ref<'_>) -> Result<bool> {
-        txn.delete(self.table, &encode::<K>(key))
-    }
-
     /// Deletes one value of a key; false if it was not there.
     pub fn delete_value(
         &self,
@@ -156,30 +134,6 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
     ) -> Result<Count> {
         let (low, high) = encode_bounds::<K>(&keys);
         txn.delete_range(self.table, (low, high))
-    }
-
-    /// Iterates over the pairs whose keys lie in a range, from both ends.
-    pub fn range<'t, 'k, S: Snapshot>(
-        &self,
-        txn: &'t S,
-        keys: impl RangeBounds<K::Ref<'k>>,
-    ) -> Result<TypedRange<'t, S, K, V>> {
-        TypedRange::new(txn, self.table, keys)
-    }
-
-    /// Iterates over all pairs, from both ends.
-    pub fn iter<'t, S: Snapshot>(&self, txn: &'t S) -> Result<TypedRange<'t, S, K, V>> {
-        self.range(txn, ..)
-    }
-
-    /// The first value of the first key.
-    pub fn first(&self, txn: &impl Snapshot) -> Result<Option<(K, V)>> {
-        self.iter(txn)?.next().transpose()
-    }
-
-    /// The last value of the last key.
-    pub fn last(&self, txn: &impl Snapshot) -> Result<Option<(K, V)>> {
-        self.iter(txn)?.next_back().transpose()
     }
 
     /// The number of keys and of values.
@@ -202,19 +156,9 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         txn.count_values(self.table, &encode::<K>(key))
     }
 
-    /// Moves to the pair with exactly `n` pairs before it.
-    pub fn nth(&self, txn: &impl Snapshot, n: u64) -> Result<Option<(K, V)>> {
-        txn.nth(self.table, n)?.map(decode_entry).transpose()
-    }
-
     /// The key with exactly `n` distinct keys before it, and its first value.
     pub fn nth_key(&self, txn: &impl Snapshot, n: u64) -> Result<Option<(K, V)>> {
         txn.nth_key(self.table, n)?.map(decode_entry).transpose()
-    }
-
-    /// Where a key stands or would stand.
-    pub fn rank(&self, txn: &impl Snapshot, key: K::Ref<'_>) -> Result<Rank> {
-        txn.rank(self.table, &encode::<K>(key))
     }
 
     /// Where a pair stands or would stand.
@@ -225,19 +169,5 @@ impl<K: KeyCode, V: KeyCode> TypedMultimap<K, V> {
         value: V::Ref<'_>,
     ) -> Result<Rank> {
         txn.rank_pair(self.table, &encode::<K>(key), &encode::<V>(value))
-    }
-}
-
-impl<K, V> Clone for TypedMultimap<K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, V> Copy for TypedMultimap<K, V> {}
-
-impl<K: KeyCode, V: KeyCode> fmt::Debug for TypedMultimap<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({:?})", type_names::<K, V>(KIND), self.table)
     }
 }

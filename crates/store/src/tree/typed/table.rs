@@ -1,10 +1,9 @@
 //! A typed table in which a key has one value.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::{TypedRange, check, decode_entry, encode, encode_bounds, fingerprint, type_names};
+use super::{TypedRange, encode, encode_bounds, fingerprint};
 use crate::Result;
 use crate::key::{KeyCode, ValueCode};
 use crate::tree::{Bytes, Rank, Snapshot, Table, TableOptions, WriteTxn};
@@ -40,6 +39,8 @@ pub struct TypedTable<K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
+of_both!(TypedTable, ValueCode);
+
 impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
     /// Opens the table of that name, or creates it if it does not exist.
     ///
@@ -49,25 +50,6 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         let options = TableOptions::new().user_flags(fingerprint::<K, V>(KIND));
         let table = txn.create_table(name, &options)?;
         Self::checked(txn, table)
-    }
-
-    /// Opens a table that exists.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`](crate::Error::NoTable) if it does not exist,
-    /// [`Error::TableOptions`](crate::Error::TableOptions) if it has other types.
-    pub fn open(txn: &impl Snapshot, name: impl AsRef<[u8]>) -> Result<Self> {
-        let table = txn.table(name)?;
-        Self::checked(txn, table)
-    }
-
-    fn checked(txn: &impl Snapshot, table: Table) -> Result<Self> {
-        Ok(Self { table: check::<K, V>(txn, table, KIND)?, types: PhantomData })
-    }
-
-    /// The underlying table of bytes, for what has no typed form: cursors, samples, statistics.
-    pub fn table(&self) -> Table {
-        self.table
     }
 
     /// The value of a key.
@@ -131,11 +113,6 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
         txn.append(self.table, &encode::<K>(key), &encode::<V>(value))
     }
 
-    /// Deletes a key; false if it was not there.
-    pub fn delete(&self, txn: &mut WriteTxn, key: K::Ref<'_>) -> Result<bool> {
-        txn.delete(self.table, &encode::<K>(key))
-    }
-
     /// Deletes all keys in a range and returns how many they were.
     pub fn delete_range<'k>(
         &self,
@@ -144,30 +121,6 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
     ) -> Result<u64> {
         let (low, high) = encode_bounds::<K>(&keys);
         Ok(txn.delete_range(self.table, (low, high))?.keys)
-    }
-
-    /// Iterates over the entries in a range, from both ends.
-    pub fn range<'t, 'k, S: Snapshot>(
-        &self,
-        txn: &'t S,
-        keys: impl RangeBounds<K::Ref<'k>>,
-    ) -> Result<TypedRange<'t, S, K, V>> {
-        TypedRange::new(txn, self.table, keys)
-    }
-
-    /// Iterates over all entries, from both ends.
-    pub fn iter<'t, S: Snapshot>(&self, txn: &'t S) -> Result<TypedRange<'t, S, K, V>> {
-        self.range(txn, ..)
-    }
-
-    /// The first entry.
-    pub fn first(&self, txn: &impl Snapshot) -> Result<Option<(K, V)>> {
-        self.iter(txn)?.next().transpose()
-    }
-
-    /// The last entry.
-    pub fn last(&self, txn: &impl Snapshot) -> Result<Option<(K, V)>> {
-        self.iter(txn)?.next_back().transpose()
     }
 
     /// The number of entries.
@@ -183,29 +136,5 @@ impl<K: KeyCode, V: ValueCode> TypedTable<K, V> {
     ) -> Result<u64> {
         let (low, high) = encode_bounds::<K>(&keys);
         Ok(txn.count_range(self.table, (low, high))?.keys)
-    }
-
-    /// The entry with exactly `n` entries before it.
-    pub fn nth(&self, txn: &impl Snapshot, n: u64) -> Result<Option<(K, V)>> {
-        txn.nth(self.table, n)?.map(decode_entry).transpose()
-    }
-
-    /// Where a key stands or would stand.
-    pub fn rank(&self, txn: &impl Snapshot, key: K::Ref<'_>) -> Result<Rank> {
-        txn.rank(self.table, &encode::<K>(key))
-    }
-}
-
-impl<K, V> Clone for TypedTable<K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, V> Copy for TypedTable<K, V> {}
-
-impl<K: KeyCode, V: ValueCode> fmt::Debug for TypedTable<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({:?})", type_names::<K, V>(KIND), self.table)
     }
 }

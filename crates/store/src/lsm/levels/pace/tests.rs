@@ -3,7 +3,7 @@
 use super::*;
 use crate::lsm::levels::compact::tests::version;
 use crate::lsm::levels::version::Edit;
-use crate::lsm::log::wal::Identity;
+use crate::lsm::log::segment::Identity;
 use crate::lsm::table::Reference;
 
 /// Beyond the bound by this many thousandths.

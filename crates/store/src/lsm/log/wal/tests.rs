@@ -1,5 +1,9 @@
 //! Groups are read as they were written; what is not whole ends a segment, or is damage.
 
+use std::path::Path;
+
+use super::super::groups::Groups;
+use super::super::segment::{HEADER_BYTES, OpKind, Ops, push_op};
 use super::*;
 use crate::os::sim::{self, CrashMode, Fault, Kept, Operation, SimSystem};
 use crate::os::{Open, System};

@@ -7,7 +7,7 @@ use super::*;
 use crate::lsm::files::Directory;
 use crate::lsm::files::memory::Budget;
 use crate::lsm::levels::version::{Edit, Sealed};
-use crate::lsm::log::wal::Identity;
+use crate::lsm::log::segment::Identity;
 use crate::lsm::table::{Bounds, Reference, TableMeta};
 use crate::os::RealSystem;
 

@@ -1,8 +1,8 @@
 //! Collecting comes to an end where it gains nothing, and knows what it gained.
 
-use super::super::{Batch, Db, Keyspace, KeyspaceOptions};
 use super::*;
-use crate::lsm::Readable;
+use crate::Durability;
+use crate::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
 use crate::os::sim::{Config, SimSystem};
 
 /// Far more rounds than there are things to do.

@@ -1,0 +1,159 @@
+//! Putting and deleting where a cursor stands, and where it stands then.
+
+use super::Cursor;
+use crate::abi::*;
+use crate::code::Answer;
+use crate::data::Put;
+use crate::handles::View;
+use crate::place::Place;
+use crate::txn::{Body, Txn};
+
+impl Txn {
+    /// The usual put through a cursor, as [`Txn::put_usual`] is one without; `None`, and nothing
+    /// done, for all that [`Txn::cursor_put`] has to see to.
+    #[inline(always)]
+    pub(crate) fn cursor_put_usual(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        key: &[u8],
+        data: &Val,
+        flags: u32,
+    ) -> Option<Answer> {
+        let done = self.put_usual(dbi, key, data, flags, Some(&mut *place))?;
+        if done == Err(MDB_KEYEXIST) {
+            // LMDB's cursor stands on the last entry then, or on the key that is there.
+            let stands = match flags & MDB_APPEND != 0 {
+                true => self.stand_on(dbi, place, None),
+                // The scratch has the key, or nothing was ever given out that this might have been.
+                false if self.arena.has_given() => self.stand_on_scratch(dbi, place, key.len()),
+                false => self.stand_on(dbi, place, Some(key)),
+            };
+            return Some(stands.and(done));
+        }
+        Some(done)
+    }
+
+    /// A call of `mdb_cursor_put`. `data` gets the existing value, or the room that was made.
+    pub(crate) fn cursor_put(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        key: &[u8],
+        data: &mut Val,
+        flags: u32,
+    ) -> Answer {
+        let view = self.prepared(dbi)?;
+        Self::check_sizes(&view, key, data.size)?;
+        if flags == MDB_CURRENT {
+            return self.put_current(dbi, &view, place, data);
+        }
+        let flags = flags & !MDB_CURRENT;
+        match self.put(dbi, key, *data, flags)? {
+            Put::Done => self.stand(dbi, place, key.len(), data.size),
+            Put::Reserved(address) => {
+                data.data = address.cast();
+                self.stand(dbi, place, key.len(), 0)
+            }
+            Put::Exists(old) => {
+                // LMDB's cursor stands on what is there.
+                match flags & MDB_APPEND != 0 && old.is_none() {
+                    true => self.stand_on(dbi, place, None)?,
+                    false => self.stand_on_scratch(dbi, place, key.len())?,
+                }
+                if let Some(old) = old {
+                    *data = old;
+                }
+                Err(MDB_KEYEXIST)
+            }
+        }
+    }
+
+    /// Stands on what was just put: its key and (where a key may have several) its value are in the
+    /// copy that was made of them, since the put may have moved what the caller named.
+    fn stand(&mut self, dbi: usize, place: &mut Place, key: usize, value: usize) -> Answer {
+        let view = self.prepared(dbi)?;
+        let (key, behind) = self.scratch.split_at(key);
+        if view.state & View::PLAIN == 0 {
+            place.key.clear();
+            place.key.extend_from_slice(key);
+            place.set(false, false);
+            return Ok(());
+        }
+        let Body::Write(txn) = &self.body else { return Ok(()) };
+        let value = if view.has_duplicates() { &behind[..value] } else { &[] };
+        place.stand(txn, view.table, key, value).map_err(|e| self.fail(&e))
+    }
+
+    /// Stands on a key that is there, which the scratch begins with.
+    fn stand_on_scratch(&mut self, dbi: usize, place: &mut Place, len: usize) -> Answer {
+        let scratch = std::mem::take(&mut self.scratch);
+        let stands = self.stand_on(dbi, place, scratch.get(..len));
+        self.scratch = scratch;
+        stands
+    }
+
+    /// Stands on a key that is there, or on the last entry.
+    fn stand_on(&mut self, dbi: usize, place: &mut Place, key: Option<&[u8]>) -> Answer {
+        let op = if key.is_some() { op::SET } else { op::LAST };
+        self.cursor_get(dbi, place, op, key, None).map(|_| ())
+    }
+
+    fn put_current(
+        &mut self,
+        dbi: usize,
+        view: &View,
+        place: &mut Place,
+        data: &mut Val,
+    ) -> Answer {
+        if !place.is_set() {
+            return Err(libc::EINVAL);
+        }
+        if view.state & View::PLAIN == 0 {
+            let key = place.key.clone();
+            return self.put(dbi, &key, *data, 0).map(|_| ());
+        }
+        if data.size == 0 && view.has_duplicates() {
+            return Err(MDB_BAD_VALSIZE);
+        }
+        let value = crate::ffi::bytes_of(data).to_vec();
+        self.arena.renew();
+        let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
+        let put = place.put_current(txn, &value);
+        put.map_err(|stop| self.stopped(stop))
+    }
+
+    /// A call of `mdb_cursor_del`.
+    pub(crate) fn cursor_delete(
+        &mut self,
+        dbi: usize,
+        place: &mut Place,
+        this: *const Cursor,
+        flags: u32,
+    ) -> Answer {
+        let view = self.prepared(dbi)?;
+        if view.state & View::PLAIN == 0 {
+            return self.delete_in_main(dbi, place);
+        }
+        self.arena.renew();
+        let Body::Write(txn) = &mut self.body else { return Err(libc::EACCES) };
+        let whole_key = flags & MDB_NODUPDATA != 0;
+        let deleted = place.delete(txn, view.has_duplicates(), whole_key);
+        deleted.map_err(|stop| self.stopped(stop))?;
+        self.heal(dbi, &view, Some(this))
+    }
+
+    fn delete_in_main(&mut self, dbi: usize, place: &mut Place) -> Answer {
+        if !place.is_set() {
+            return Err(libc::EINVAL);
+        }
+        if place.is_at_end() {
+            return Err(MDB_NOTFOUND);
+        }
+        let key = place.key.clone();
+        self.delete(dbi, &key, None)?;
+        let next = self.cursor_get(dbi, place, op::SET_RANGE, Some(&key), None);
+        place.set(next.is_err(), true);
+        Ok(())
+    }
+}

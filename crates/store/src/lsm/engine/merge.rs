@@ -1,0 +1,225 @@
+//! The work on tables and segments that becomes due: flushing buffers, merging tables, collecting
+//! and arranging values.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use super::Inner;
+use crate::Result;
+use crate::canary::{Bug, is_planted};
+use crate::lsm::files::random;
+use crate::lsm::levels::compact::{self, Plan, Sizes};
+use crate::lsm::levels::debt;
+use crate::lsm::levels::run::{self, Output, Rules};
+use crate::lsm::levels::version::{Edit, Segment, TableFile, Version};
+use crate::lsm::log::segment::Identity;
+use crate::lsm::table::TableMeta;
+use crate::lsm::values::moving::Moves;
+use crate::lsm::values::needed::Needed;
+use crate::lsm::values::{arrange, gc};
+
+#[cfg(test)]
+mod tests;
+
+/// Work on tables and segments.
+enum Due {
+    /// Forgetting tables of which nothing is needed.
+    Forget(Vec<u32>),
+    Merge(Plan),
+    /// To collect values of segments.
+    Collect(Vec<u32>),
+}
+
+impl Due {
+    /// How much garbage it removes; `None` if removing garbage is not its purpose.
+    fn removed_bytes(&self, version: &Version) -> Option<u64> {
+        match self {
+            Self::Forget(_) => None,
+            // It is known then, and not yet removed.
+            Self::Merge(plan) => {
+                let mut tables = version.tables().map(|(_, table)| table);
+                let hides = |table: &TableFile| {
+                    plan.upper.contains(&table.meta.number) && table.hidden() > 0
+                };
+                tables.any(|table| hides(table)).then_some(0)
+            }
+            Self::Collect(victims) => {
+                let chosen = version.segments().filter(|s| victims.contains(&s.identity.number));
+                let garbage = |segment: &Segment| {
+                    segment.bytes().saturating_sub(version.live(segment.identity.number))
+                };
+                Some(chosen.map(garbage).sum())
+            }
+        }
+    }
+}
+
+/// The bytes of those of these segments that are there and not written to any more.
+fn segment_bytes(version: &Version, numbers: &[u32]) -> u64 {
+    let chosen = version.segments().filter(|s| numbers.contains(&s.identity.number));
+    chosen.map(Segment::bytes).sum()
+}
+
+impl Inner {
+    /// Writes all frozen buffers to tables, the oldest first.
+    pub(crate) fn flush_frozen(&self) -> Result<()> {
+        let _turn = self.turns.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let current = self.current();
+            let Some(oldest) = current.frozen.last() else { return Ok(()) };
+            // All that is to be in it is; and its table may point to where its values stand.
+            self.clock.wait_for(oldest.last_seq);
+            self.seal_ended()?;
+            let output = Output {
+                version: &current.version,
+                rules: Rules { snapshots: self.clock.readers(), is_last: false },
+                table_bytes: u64::MAX,
+                number: &|| self.new_number(),
+                may_share: false,
+            };
+            let mut source = oldest.buffer.walk();
+            let tables = run::write_tables(&output, &mut source, &oldest.buffer.pieces())?;
+            let added = tables.into_iter().map(|meta| Edit::AddTable { level: 0, meta });
+            let edits = added.chain([Edit::Flushed { seq: oldest.last_seq }]).collect();
+            self.install(edits, |current| {
+                current.frozen.pop();
+            })?;
+            // Writers learn now how much they hid, not only when a merge is done.
+            let version = Arc::clone(&self.current().version);
+            debt::estimate(&version);
+            self.note(&version);
+            if let Some(first) = version.log().map(|segment| segment.identity.number).min() {
+                self.logs.warm.let_go(&self.directory.blocks, first);
+            }
+            self.background.made_room();
+        }
+    }
+
+    /// Does one piece of due work; returns whether there was any.
+    pub(crate) fn merge_once(&self) -> Result<bool> {
+        let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_futile = *idle == Some(self.current().version.flushed);
+        let Some(due) = self.due(is_futile)? else { return Ok(false) };
+        let (begun, version) = (Instant::now(), Arc::clone(&self.current().version));
+        let removed = due.removed_bytes(&version);
+        // What follows may make that worth while again.
+        *idle = None;
+        match due {
+            Due::Forget(tables) => {
+                let removed = tables.into_iter().map(|number| Edit::RemoveTable { number });
+                self.install(removed.collect(), |_| {})?;
+            }
+            Due::Merge(plan) => self.run_plan(&version, &plan, Moves::NONE, false)?,
+            Due::Collect(victims) => {
+                let flushed = version.flushed;
+                *idle = (!self.collect(version, victims)?).then_some(flushed);
+            }
+        }
+        if let Some(bytes) = removed {
+            self.background.removed(bytes, begun.elapsed());
+        }
+        Ok(true)
+    }
+
+    /// What should be done next; while writers wait for space, that is more. Nothing is collected
+    /// where that `is_futile`: what surrounds values, and where they were, takes space, too.
+    fn due(&self, is_futile: bool) -> Result<Option<Due>> {
+        let version = Arc::clone(&self.current().version);
+        let hidden = run::hidden(&version, &self.clock.readers())?;
+        if !hidden.is_empty() {
+            return Ok(Some(Due::Forget(hidden)));
+        }
+        debt::estimate(&version);
+        self.note(&version);
+        let sizes = Sizes::new(self.options.table_bytes, self.options.segment_bytes);
+        let bounds = gc::Bounds::steady(&version, self.options.segment_bytes);
+        let next = |sizes: &Sizes, bounds: &gc::Bounds| {
+            let merge = compact::choose(&version, sizes).map(Due::Merge);
+            let victims = || Some(gc::choose(&version, bounds)).filter(|list| !list.is_empty());
+            merge.or_else(|| if is_futile { None } else { victims().map(Due::Collect) })
+        };
+        Ok(match next(&sizes, &bounds) {
+            None if self.background.take_pressure() => next(&sizes.pressed(), &bounds.pressed()),
+            due => due,
+        })
+    }
+
+    /// Does what a plan says, by two threads if it `may_share` the work.
+    fn run_plan(
+        &self,
+        version: &Version,
+        plan: &Plan,
+        moves: Moves<'_>,
+        may_share: bool,
+    ) -> Result<()> {
+        let output = Output {
+            version,
+            rules: Rules {
+                snapshots: self.clock.readers(),
+                is_last: plan.is_last || is_planted(Bug::TombstoneDropped),
+            },
+            table_bytes: self.options.table_bytes,
+            number: &|| self.new_number(),
+            may_share,
+        };
+        self.install(run::compact(&output, plan, moves)?, |_| {})
+    }
+
+    /// Collects segments, step by step, in one round; returns whether what was written in their
+    /// place is shorter.
+    fn collect(&self, version: Arc<Version>, mut victims: Vec<u32>) -> Result<bool> {
+        let needed = Needed::find(&version, &victims)?;
+        // A held version holds its files: each is let go before the next one is made.
+        drop(version);
+        let (mut before, mut after) = (0, 0);
+        while !victims.is_empty() && !self.background.is_stopped() {
+            let version = Arc::clone(&self.current().version);
+            let step = gc::next_step(&version, &mut victims, self.options.segment_bytes);
+            let identity = Identity { number: self.new_number(), salt: random(), first_seq: 0 };
+            before += segment_bytes(&version, &step);
+            self.install(gc::collect(&version, &needed, &step, identity)?, |_| {})?;
+            after += segment_bytes(&self.current().version, &[identity.number]);
+        }
+        Ok(after < before)
+    }
+
+    /// Merges everything into one level, and collects values until little else is left.
+    pub(crate) fn compact(&self) -> Result<()> {
+        self.flush()?;
+        let mut idle = self.turns.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        *idle = None;
+        let begun = self.clock.next_file.load(Ordering::Relaxed);
+        loop {
+            let version = Arc::clone(&self.current().version);
+            // What was written since then holds what must be remembered only.
+            let may_forget = |meta: &TableMeta| {
+                meta.number < begun && meta.tombstones + meta.ranges + meta.shadowed > 0
+            };
+            let Some(plan) = compact::choose_full(&version, may_forget) else { break };
+            // The caller waits for it, so it may use the processors.
+            self.run_plan(&version, &plan, Moves::NONE, self.background.is_on())?;
+        }
+        self.arrange()
+    }
+
+    /// Writes segments anew until they hold little else than what is needed, and values stand in
+    /// the order of keys where much is written for it.
+    fn arrange(&self) -> Result<()> {
+        // A held version holds its files: each is let go before the next one is made.
+        let now = || Arc::clone(&self.current().version);
+        let chosen = |version: Arc<Version>| -> Result<Vec<u32>> {
+            Ok(arrange::choose(&version, &arrange::sample(&version)?))
+        };
+        let (mut left, segment_bytes) = (chosen(now())?, self.options.segment_bytes);
+        while !left.is_empty() {
+            let segments = arrange::next_batch(&now(), &mut left, segment_bytes);
+            let plans = arrange::plans(&now(), &segments);
+            for plan in plans {
+                let moves = Moves { segments: &segments, segment_bytes };
+                self.run_plan(&now(), &plan, moves, false)?;
+            }
+        }
+        Ok(())
+    }
+}
