@@ -7,6 +7,7 @@
 //! were ever on what it says about them.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
 use crate::order::index_options;
+use crate::rested::Rested;
 use crate::sums::{Kind, Setting, Sums};
 
 /// What the names of its tables begin with.
@@ -143,13 +145,38 @@ struct Readers {
     rested: Option<Box<ReadTxn>>,
 }
 
+/// The trees that are in use.
+#[derive(Default)]
+struct Trees {
+    /// The tables of roots that this transaction has opened; `None` if there is no table.
+    tables: HashMap<u32, Option<Table>, BuildHasherDefault<RootHasher>>,
+    rested: Rested,
+}
+
+/// Hashes a root: a number that the schema has given, one of few.
+#[derive(Default)]
+struct RootHasher(u64);
+
+impl Hasher for RootHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+
+    fn write_u32(&mut self, root: u32) {
+        self.0 = (self.0 ^ u64::from(root)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
 /// A connection.
 pub(crate) struct Conn {
     store: Store,
     pub(crate) body: Body,
     readers: Readers,
-    /// The tables of roots that this transaction has opened; `None` if there is no table.
-    tables: HashMap<u32, Option<Table>>,
+    trees: Trees,
     savepoints: Vec<Savepoint>,
     /// While it writes.
     writing: Option<Writing>,
@@ -228,7 +255,7 @@ impl Conn {
             store,
             body: Body::None,
             readers: Readers::default(),
-            tables: HashMap::new(),
+            trees: Trees::default(),
             savepoints: Vec::new(),
             writing: None,
             meta: None,
@@ -245,9 +272,14 @@ impl Conn {
         &self.store
     }
 
+    /// The cursors that no statement uses.
+    pub(crate) fn rested(&mut self) -> &mut Rested {
+        &mut self.trees.rested
+    }
+
     /// Another snapshot, or another transaction: cursors and tables have to be looked up anew.
     fn turn_over(&mut self) {
-        self.tables.clear();
+        self.trees.tables.clear();
         self.generation += 1;
     }
 
@@ -411,7 +443,7 @@ impl Conn {
         let Some(savepoint) = self.savepoints.get(at) else { return Ok(()) };
         txn.rollback_to(*savepoint).map_err(|e| code_of(&e))?;
         self.savepoints.truncate(at + 1);
-        self.tables.clear();
+        self.trees.tables.clear();
         self.generation += 1;
         if let Body::Write(txn) = &self.body {
             self.meta = Some(load_meta(&**txn)?);
@@ -513,14 +545,14 @@ impl Conn {
 
     /// The table of a root; `None` if there is none.
     pub(crate) fn table(&mut self, root: u32, is_index: bool) -> Answer<Option<Table>> {
-        if let Some(table) = self.tables.get(&root) {
+        if let Some(table) = self.trees.tables.get(&root) {
             return Ok(*table);
         }
         let table = on_body!(&self.body, txn => find_table(txn, root, is_index))?;
         if table.is_none() && root != SCHEMA {
             return Err(sys::SQLITE_CORRUPT);
         }
-        self.tables.insert(root, table);
+        self.trees.tables.insert(root, table);
         Ok(table)
     }
 
@@ -539,7 +571,7 @@ impl Conn {
         let options = if is_index { index_options() } else { &plain };
         let made = self.writer()?.create_table(name_of(root), options);
         let table = made.map_err(|e| code_of(&e))?;
-        self.tables.insert(root, Some(table));
+        self.trees.tables.insert(root, Some(table));
         if root >= self.next_root() {
             self.set_next_root(root.checked_add(1).ok_or(sys::SQLITE_FULL)?)?;
         }
@@ -574,7 +606,8 @@ impl Conn {
     /// Removes a tree.
     pub(crate) fn drop_tree(&mut self, root: u32) -> Answer {
         let dropped = self.writer()?.drop_table(name_of(root)).map_err(|e| code_of(&e))?;
-        self.tables.remove(&root);
+        self.trees.tables.remove(&root);
+        self.trees.rested.forget(root);
         if root + 1 == self.next_root() && root > SCHEMA {
             self.set_next_root(root)?;
         }

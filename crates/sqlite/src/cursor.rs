@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-use hedgerow::tree::{Bytes, Cursor, Entry, Snapshot, Table, WriteTxn};
+use hedgerow::tree::{Bytes, Cursor, Entry, Snapshot, Table};
 use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
@@ -16,6 +16,7 @@ const LOCAL_MAX: usize = 32 << 10;
 
 /// The entry under a cursor, as C reads it: `HgRow` in `store.h`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct Row {
     /// Its first bytes. They stay until the cursor moves.
     pub(crate) data: *const u8,
@@ -34,6 +35,20 @@ pub(crate) struct Row {
     pub(crate) is_entry: u8,
     /// The address at which the store has it, which is not read from.
     pub(crate) place: usize,
+}
+
+impl Row {
+    const NONE: Self = Self {
+        data: std::ptr::null(),
+        local: 0,
+        len: 0,
+        rowid: 0,
+        sum: std::ptr::null(),
+        sum_len: 0,
+        check: CHECK_NOTHING,
+        is_entry: 0,
+        place: 0,
+    };
 }
 
 /// In [`Row::check`]: nothing.
@@ -60,6 +75,13 @@ pub(crate) enum Step {
     Previous,
     /// None: the entry is shown again.
     Stay,
+}
+
+/// In which direction steps go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    On,
+    Back,
 }
 
 /// Where a search ended: what `sqlite3BtreeTableMoveto` says.
@@ -89,7 +111,14 @@ pub(crate) struct Position {
     has_deleted: bool,
     /// A copy of the entry's bytes, where the store may change beneath it.
     copy: Vec<u8>,
+    /// By which the store knows the cursor whose leaf it has to keep in memory.
+    seat: usize,
+    /// The rows that the cursor has gone ahead over, of which C reads.
+    ahead: [Row; AHEAD],
 }
+
+/// The most rows that a cursor goes ahead: `HG_AHEAD` in `hedgerow.c`.
+const AHEAD: usize = 32;
 
 /// The key of a row: numbers order as their keys do.
 pub(crate) fn key_of(rowid: i64) -> [u8; 8] {
@@ -117,15 +146,36 @@ fn u64_of(bytes: &[u8]) -> u64 {
 /// The row that a key belongs to.
 #[inline]
 pub(crate) fn rowid_of(key: &Bytes<'_>) -> Answer<i64> {
-    let (first, second) = key.parts();
-    if first.len() + second.len() != 8 {
-        return Err(sys::SQLITE_CORRUPT);
+    let mut front = Front::NONE;
+    front.rowid(key)
+}
+
+/// What the keys of the rows of a leaf begin with.
+#[derive(Clone, Copy)]
+struct Front {
+    /// As a number, with room for the rest.
+    number: u64,
+    /// How many bytes the rest has; 0 if that is not known yet.
+    rest: usize,
+}
+
+impl Front {
+    const NONE: Self = Self { number: 0, rest: 0 };
+
+    /// The row that a key belongs to; all are of one leaf.
+    #[inline(always)]
+    fn rowid(&mut self, key: &Bytes<'_>) -> Answer<i64> {
+        let (first, second) = key.parts();
+        if second.len() != self.rest || self.rest == 0 {
+            self.rest = second.len();
+            self.number = match first.len() + second.len() {
+                8 if second.len() == 8 => 0,
+                8 => u64_of(first) << (8 * second.len()),
+                _ => return Err(sys::SQLITE_CORRUPT),
+            };
+        }
+        Ok(((self.number | u64_of(second)) ^ 1 << 63).cast_signed())
     }
-    let number = match second.len() {
-        8 => u64_of(second),
-        rest => u64_of(first) << (8 * rest) | u64_of(second),
-    };
-    Ok((number ^ 1 << 63).cast_signed())
 }
 
 /// Fills in what C reads of an entry; `copy` is for one that may change beneath it.
@@ -136,16 +186,29 @@ pub(crate) fn show(
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
 ) -> Answer {
-    let (mut sum, mut record) = parts(shape.is_index, entry)?;
     if !shape.is_index {
         row.rowid = rowid_of(&entry.key)?;
     }
+    show_bytes(shape, entry, copy, row)
+}
+
+/// The same but for the number of a row.
+#[inline(always)]
+fn show_bytes(
+    shape: Shape,
+    entry: &Entry<'_>,
+    copy: Option<&mut Vec<u8>>,
+    row: &mut Row,
+) -> Answer {
+    let (mut sum, mut record) = parts(shape.is_index, entry)?;
     row.is_entry = shape.is_index.into();
     row.place = record.as_ptr().addr();
     row.len = u32::try_from(record.len()).map_err(|_| sys::SQLITE_CORRUPT)?;
     if let Some(copy) = copy {
+        let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
         copy.clear();
-        append(copy, shape, (sum, record));
+        copy.extend_from_slice(sum);
+        copy.extend_from_slice(&record[..local]);
         (sum, record) = copy.split_at(sum.len());
     }
     (row.data, row.local) = (record.as_ptr(), record.len() as u32);
@@ -156,16 +219,6 @@ pub(crate) fn show(
         _ => CHECK_SUM,
     };
     Ok(())
-}
-
-/// Appends the checksum and the record of an entry to a copy, of a long row only the beginning of
-/// its record; says how much of that it was.
-#[inline(always)]
-fn append(copy: &mut Vec<u8>, shape: Shape, (sum, record): (&[u8], &[u8])) -> usize {
-    let local = if shape.is_index { record.len() } else { record.len().min(LOCAL_MAX) };
-    copy.extend_from_slice(sum);
-    copy.extend_from_slice(&record[..local]);
-    local
 }
 
 /// The checksum of an entry, which may be none, and its record.
@@ -181,16 +234,49 @@ pub(crate) fn parts<'e>(is_index: bool, entry: &'e Entry<'_>) -> Answer<(&'e [u8
 }
 
 impl Position {
-    pub(crate) fn new(root: u32, is_index: bool) -> Self {
+    pub(crate) fn new(seat: usize) -> Self {
         Self {
-            root,
-            is_index,
+            root: 0,
+            is_index: false,
             is_derived: false,
             generation: 0,
             cursor: None,
             has_deleted: false,
             copy: Vec::new(),
+            seat,
+            ahead: [Row::NONE; AHEAD],
         }
+    }
+
+    /// Whether it was of this tree when it was used last.
+    pub(crate) fn is_of(&self, root: u32, is_index: bool) -> bool {
+        (self.root, self.is_index) == (root, is_index)
+    }
+
+    /// Makes it a cursor of a tree. If it was one of that before, it may still know its place.
+    pub(crate) fn begin(&mut self, root: u32, is_index: bool) {
+        if !self.is_of(root, is_index) {
+            self.generation = 0;
+        }
+        (self.root, self.is_index) = (root, is_index);
+        (self.is_derived, self.has_deleted) = (false, false);
+    }
+
+    /// If it was of the tree of this root, it no longer knows its place.
+    pub(crate) fn forget(&mut self, root: u32) {
+        if self.root == root {
+            self.generation = 0;
+        }
+    }
+
+    /// By which the store knows it.
+    pub(crate) fn seat(&self) -> usize {
+        self.seat
+    }
+
+    /// Where C finds the rows ahead.
+    pub(crate) fn ahead(&self) -> *const Row {
+        self.ahead.as_ptr()
     }
 
     /// The tree is an index whose entries are derived from the rows of a table.
@@ -219,14 +305,20 @@ impl Position {
 
     #[cold]
     fn renew(&mut self, conn: &mut Conn) -> Answer {
+        self.generation = 0;
         let table = conn.table(self.root, self.is_index)?;
-        self.cursor = match table {
-            Some(table) => {
-                let cursor = on_body!(&conn.body, txn => txn.cursor(table));
-                Some((table, cursor.map_err(|e| code_of(&e))?))
+        match (table, &mut self.cursor) {
+            (Some(table), Some((of, cursor))) => {
+                let bound = on_body!(&conn.body, txn => cursor.rebind(txn, table));
+                bound.map_err(|e| code_of(&e))?;
+                *of = table;
             }
-            None => None,
-        };
+            (Some(table), none) => {
+                let cursor = on_body!(&conn.body, txn => txn.cursor(table));
+                *none = Some((table, cursor.map_err(|e| code_of(&e))?));
+            }
+            (None, cursor) => *cursor = None,
+        }
         // The schema's tree may be made later in this transaction.
         self.generation = if table.is_some() { conn.generation } else { 0 };
         Ok(())
@@ -247,41 +339,64 @@ impl Position {
     pub(crate) fn step(&mut self, conn: &mut Conn, step: Step, row: &mut Row) -> Answer<bool> {
         self.ready(conn)?;
         let shape = self.shape(conn);
-        let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(false) };
-        match &conn.body {
-            Body::Read(txn) => step_in(&**txn, cursor, step, shape, None, row),
-            Body::Write(txn) => step_in(&**txn, cursor, step, shape, Some(copy), row),
+        let Self { cursor: Some((_, cursor)), copy, seat, .. } = self else { return Ok(false) };
+        match &mut conn.body {
+            Body::Read(txn) => Ok(step_in(&**txn, cursor, step, shape, None, row)?.is_some()),
+            Body::Write(txn) => {
+                let shown = step_in(&**txn, cursor, step, shape, Some(copy), row)?;
+                if shown == Some(Shown::InLeaf) {
+                    cursor.hold(txn, *seat);
+                }
+                Ok(shown.is_some())
+            }
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
     }
 
-    /// Makes steps to the next entries and says how many there were: as many as there is room for,
-    /// or fewer. A cursor that comes back afterwards makes as many steps less one.
-    pub(crate) fn next_rows(&mut self, conn: &mut Conn, rows: &mut [Row]) -> Answer<usize> {
+    /// Makes up to `most` steps to the next entries, or to those before, whose rows are then those
+    /// ahead, and says how many there were: 0 only at the end.
+    pub(crate) fn next_rows(&mut self, conn: &mut Conn, way: Way, most: usize) -> Answer<usize> {
+        match way {
+            Way::On => self.rows_on_way::<false>(conn, most),
+            Way::Back => self.rows_on_way::<true>(conn, most),
+        }
+    }
+
+    #[inline(always)]
+    fn rows_on_way<const BACK: bool>(&mut self, conn: &mut Conn, most: usize) -> Answer<usize> {
         self.ready(conn)?;
         let shape = self.shape(conn);
-        let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(0) };
-        match &conn.body {
+        let Self { cursor: Some((_, cursor)), copy, seat, ahead, .. } = self else {
+            return Ok(0);
+        };
+        match &mut conn.body {
             Body::Read(txn) => {
-                for (i, row) in rows.iter_mut().enumerate() {
-                    match cursor.next(&**txn).map_err(|e| code_of(&e))? {
-                        Some(entry) => show(shape, &entry, None, row)?,
-                        None => return Ok(i),
-                    }
-                }
-                Ok(rows.len())
+                let (count, _) =
+                    run_in::<_, BACK>(&**txn, cursor, shape, None, &mut ahead[..most])?;
+                Ok(count)
             }
-            Body::Write(txn) => next_copies(txn, cursor, shape, copy, rows),
+            Body::Write(txn) => {
+                let (count, shown) =
+                    run_in::<_, BACK>(&**txn, cursor, shape, Some(copy), &mut ahead[..most])?;
+                if shown == Shown::InLeaf {
+                    cursor.hold(txn, *seat);
+                }
+                Ok(count)
+            }
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
     }
 
-    /// Makes steps back over rows that were fetched and are not wanted.
-    pub(crate) fn back(&mut self, conn: &mut Conn, steps: usize) -> Answer {
+    /// Makes steps back over rows that were fetched in a direction and are not wanted.
+    pub(crate) fn back(&mut self, conn: &mut Conn, way: Way, steps: usize) -> Answer {
         self.ready(conn)?;
         let Some((_, cursor)) = &mut self.cursor else { return Ok(()) };
         for _ in 0..steps {
-            on_body!(&conn.body, txn => cursor.prev(txn).map(|_| ())).map_err(|e| code_of(&e))?;
+            let step = on_body!(&conn.body, txn => match way {
+                Way::On => cursor.prev(txn).map(|_| ()),
+                Way::Back => cursor.next(txn).map(|_| ()),
+            });
+            step.map_err(|e| code_of(&e))?;
         }
         Ok(())
     }
@@ -290,10 +405,18 @@ impl Position {
     pub(crate) fn seek(&mut self, conn: &mut Conn, key: &[u8], row: &mut Row) -> Answer<Found> {
         self.ready(conn)?;
         let shape = self.shape(conn);
-        let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(Found::Empty) };
-        match &conn.body {
-            Body::Read(txn) => seek_in(&**txn, cursor, key, shape, None, row),
-            Body::Write(txn) => seek_in(&**txn, cursor, key, shape, Some(copy), row),
+        let Self { cursor: Some((_, cursor)), copy, seat, .. } = self else {
+            return Ok(Found::Empty);
+        };
+        match &mut conn.body {
+            Body::Read(txn) => Ok(seek_in(&**txn, cursor, key, shape, None, row)?.0),
+            Body::Write(txn) => {
+                let (found, shown) = seek_in(&**txn, cursor, key, shape, Some(copy), row)?;
+                if shown == Shown::InLeaf {
+                    cursor.hold(txn, *seat);
+                }
+                Ok(found)
+            }
             Body::None => Err(sys::SQLITE_INTERNAL),
         }
     }
@@ -332,12 +455,13 @@ impl Position {
         self.ready(conn)?;
         let shape = self.shape(conn);
         let Self { cursor: Some((_, cursor)), copy, .. } = self else { return Ok(false) };
-        let copy = matches!(conn.body, Body::Write(_)).then_some(copy);
+        let is_writer = matches!(conn.body, Body::Write(_));
         on_body!(&conn.body, txn => {
-            match cursor.seek_nth(txn, n).map_err(|e| code_of(&e))? {
-                Some(entry) => show(shape, &entry, copy, row).map(|()| true),
-                None => Ok(false),
-            }
+            let Some(entry) = cursor.seek_nth(txn, n).map_err(|e| code_of(&e))? else {
+                return Ok(false);
+            };
+            let copy = (is_writer && !cursor.is_on_lasting_entry(txn)).then_some(copy);
+            show(shape, &entry, copy, row).map(|()| true)
         })
     }
 
@@ -470,39 +594,81 @@ impl Position {
     }
 }
 
-/// Steps of a cursor of a writer. Rows of pages that have been changed are copied, one after the
-/// other; if they are long, fewer rows are fetched.
-fn next_copies(
-    txn: &WriteTxn,
-    cursor: &mut Cursor,
-    shape: Shape,
-    copy: &mut Vec<u8>,
-    rows: &mut [Row],
-) -> Answer<usize> {
-    copy.clear();
-    let mut count = 0;
-    while count < rows.len() && copy.len() < LOCAL_MAX {
-        let Some(entry) = cursor.next(txn).map_err(|e| code_of(&e))? else { break };
-        let row = &mut rows[count];
-        show(shape, &entry, None, row)?;
-        if !cursor.is_on_lasting_entry(txn) {
-            // The copies may move until all of them are made.
-            row.data = std::ptr::null();
-            row.local = append(copy, shape, parts(shape.is_index, &entry)?) as u32;
-        }
-        count += 1;
-    }
-    let mut rest = &copy[..];
-    for row in rows[..count].iter_mut().filter(|row| row.data.is_null()) {
-        row.sum = rest.as_ptr();
-        rest = &rest[row.sum_len.into()..];
-        row.data = rest.as_ptr();
-        rest = &rest[row.local as usize..];
-    }
-    Ok(count)
+/// How an entry is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// Its bytes stay for as long as the transaction goes on.
+    Lasting,
+    /// A copy of them, which stays until the next one is made.
+    Copied,
+    /// They stand in a changed page, which has to be kept where it is: until the tree is written
+    /// to, they stay then.
+    InLeaf,
 }
 
-/// A step in a transaction of one kind.
+/// Shows an entry on which a cursor is in a transaction of one kind; a writer has room for a copy.
+#[inline(always)]
+fn show_in<S: Snapshot>(
+    txn: &S,
+    cursor: &Cursor,
+    shape: Shape,
+    entry: &Entry<'_>,
+    copy: Option<&mut Vec<u8>>,
+    row: &mut Row,
+) -> Answer<Shown> {
+    let Some(copy) = copy else { return show(shape, entry, None, row).map(|()| Shown::Lasting) };
+    let (sum, record) = parts(shape.is_index, entry)?;
+    let is_in_leaf =
+        cursor.is_in_changed_leaf(record) && (sum.is_empty() || cursor.is_in_changed_leaf(sum));
+    if is_in_leaf {
+        return show(shape, entry, None, row).map(|()| Shown::InLeaf);
+    }
+    if cursor.is_on_lasting_entry(txn) {
+        return show(shape, entry, None, row).map(|()| Shown::Lasting);
+    }
+    show(shape, entry, Some(copy), row).map(|()| Shown::Copied)
+}
+
+/// Steps in a transaction of one kind, as many as there is room for rows, or fewer: none after an
+/// entry that was copied. How many there were, and how the rows are shown.
+#[inline(always)]
+fn run_in<S: Snapshot, const BACK: bool>(
+    txn: &S,
+    cursor: &mut Cursor,
+    shape: Shape,
+    mut copy: Option<&mut Vec<u8>>,
+    rows: &mut [Row],
+) -> Answer<(usize, Shown)> {
+    let mut result = Ok(Shown::Lasting);
+    let mut rows = rows.iter_mut();
+    let (mut is_first, mut front) = (true, Front::NONE);
+    let most = rows.len();
+    let show_next = |cursor: &Cursor, entry: &Entry<'_>| {
+        let Some(row) = rows.next() else { return false };
+        if std::mem::take(&mut is_first) {
+            result = show_in(txn, cursor, shape, entry, copy.take(), row);
+            return matches!(result, Ok(Shown::Lasting | Shown::InLeaf));
+        }
+        // The others stand in the same leaf.
+        let rowid = if shape.is_index { Ok(0) } else { front.rowid(&entry.key) };
+        let shown = rowid.and_then(|rowid| {
+            row.rowid = rowid;
+            show_bytes(shape, entry, None, row)
+        });
+        if let Err(code) = shown {
+            result = Err(code);
+        }
+        result.is_ok()
+    };
+    let count = match BACK {
+        false => cursor.next_run(txn, most, show_next),
+        true => cursor.prev_run(txn, most, show_next),
+    };
+    let count = count.map_err(|e| code_of(&e))?;
+    Ok((count, result?))
+}
+
+/// A step in a transaction of one kind; `None` at the end.
 #[inline]
 fn step_in<S: Snapshot>(
     txn: &S,
@@ -511,7 +677,7 @@ fn step_in<S: Snapshot>(
     shape: Shape,
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
-) -> Answer<bool> {
+) -> Answer<Option<Shown>> {
     let entry = match step {
         Step::Next => cursor.next(txn),
         Step::Previous => cursor.prev(txn),
@@ -520,11 +686,8 @@ fn step_in<S: Snapshot>(
         Step::Stay => cursor.current(txn),
     };
     match entry {
-        Ok(Some(entry)) => {
-            let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
-            show(shape, &entry, copy, row).map(|()| true)
-        }
-        Ok(None) => Ok(false),
+        Ok(Some(entry)) => show_in(txn, cursor, shape, &entry, copy, row).map(Some),
+        Ok(None) => Ok(None),
         Err(error) => Err(code_of(&error)),
     }
 }
@@ -538,15 +701,15 @@ fn seek_in<S: Snapshot>(
     shape: Shape,
     copy: Option<&mut Vec<u8>>,
     row: &mut Row,
-) -> Answer<Found> {
+) -> Answer<(Found, Shown)> {
     let Some((entry, seen)) = cursor.seek_beside(txn, key).map_err(|e| code_of(&e))? else {
-        return Ok(Found::Empty);
+        return Ok((Found::Empty, Shown::Lasting));
     };
-    let copy = copy.filter(|_| !cursor.is_on_lasting_entry(txn));
-    show(shape, &entry, copy, row)?;
-    Ok(match seen {
+    let shown = show_in(txn, cursor, shape, &entry, copy, row)?;
+    let found = match seen {
         Ordering::Less => Found::Before,
         Ordering::Equal => Found::Exactly,
         Ordering::Greater => Found::After,
-    })
+    };
+    Ok((found, shown))
 }

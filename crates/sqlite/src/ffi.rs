@@ -14,10 +14,14 @@ use libsqlite3_sys as sys;
 use crate::check;
 use crate::code::{Answer, code_of};
 use crate::conn::{Conn, Mode, kind_of};
-use crate::cursor::{CHECK_FAILS, Found, Position, Row, Step, key_of};
+use crate::cursor::{CHECK_FAILS, Found, Position, Row, Step, Way, key_of};
 use crate::order::{self, Probe};
 use crate::renew;
 use crate::sums::{CORRUPT_ROW, Kind, Owner};
+
+// SAFETY: the addresses are followed only by calls of the connection that the row is of, which come
+// one after the other.
+unsafe impl Send for Row {}
 
 /// Runs a call. A panic, which would be an error in this library, does not reach C.
 fn call(f: impl FnOnce() -> Answer) -> c_int {
@@ -389,31 +393,37 @@ calls! {
         Ok(())
     }
 
-    /// Moves a cursor back by a number of steps.
-    fn hg_back(conn, cursor: *mut Position, probe: *const Probe, steps: c_int) {
+    /// Moves a cursor back by a number of steps, which it has gone on, or with `is_back` back.
+    fn hg_back(
+        conn,
+        cursor: *mut Position,
+        probe: *const Probe,
+        is_back: c_int,
+        steps: c_int
+    ) {
         // SAFETY: as the caller says.
         let (cursor, probe) = unsafe { (at(cursor), probe.as_ref()) };
         let steps = usize::try_from(steps).map_err(|_| sys::SQLITE_MISUSE)?;
-        order::with_order(probe, || cursor.back(conn, steps))
+        order::with_order(probe, || cursor.back(conn, way(is_back), steps))
     }
 
-    /// Moves a cursor by up to `most` steps, and gives the rows it came to.
+    /// Moves a cursor on by up to `most` steps, or with `is_back` back; the rows that it came to
+    /// are those ahead.
     fn hg_next_rows(
         conn,
         cursor: *mut Position,
         probe: *const Probe,
-        rows: *mut Row,
+        is_back: c_int,
         most: c_int,
         count: *mut c_int
     ) {
-        let most = usize::try_from(most).map_err(|_| sys::SQLITE_MISUSE)?;
         // SAFETY: as the caller says.
-        let (cursor, rows, count) =
-            unsafe { (at(cursor), std::slice::from_raw_parts_mut(rows, most), at(count)) };
+        let (cursor, count) = unsafe { (at(cursor), at(count)) };
         // SAFETY: as the caller says.
         let probe = unsafe { probe.as_ref() };
         *count = 0;
-        *count = order::with_order(probe, || cursor.next_rows(conn, rows))? as c_int;
+        let go = || cursor.next_rows(conn, way(is_back), most as usize);
+        *count = order::with_order(probe, go)? as c_int;
         Ok(())
     }
 
@@ -459,6 +469,10 @@ calls! {
     }
 }
 
+fn way(is_back: c_int) -> Way {
+    if is_back != 0 { Way::Back } else { Way::On }
+}
+
 fn sign(found: Found) -> c_int {
     match found {
         Found::Empty => 2,
@@ -468,10 +482,22 @@ fn sign(found: Found) -> c_int {
     }
 }
 
-/// A cursor on a tree.
+/// A cursor on a tree; `ahead` is where the address goes of the rows that it goes ahead over.
+///
+/// # Safety
+/// The connection is of `hg_open`.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn hg_cursor(root: u32, is_index: c_int) -> *mut Position {
-    Box::into_raw(Box::new(Position::new(root, is_index != 0)))
+pub(crate) unsafe extern "C" fn hg_cursor(
+    conn: *mut Conn,
+    root: u32,
+    is_index: c_int,
+    ahead: *mut *const Row,
+) -> *mut Position {
+    // SAFETY: as the caller says.
+    let (conn, ahead) = unsafe { (at(conn), at(ahead)) };
+    let position = conn.rested().take(root, is_index != 0);
+    *ahead = position.ahead();
+    Box::into_raw(position)
 }
 
 /// Says of the tree of a cursor that its entries are derived from the rows of a table.
@@ -487,11 +513,12 @@ pub(crate) unsafe extern "C" fn hg_cursor_derived(cursor: *mut Position) {
 /// Closes a cursor.
 ///
 /// # Safety
-/// It is of `hg_cursor`, and is not used again.
+/// Connection and cursor are of `hg_open` and `hg_cursor`; the cursor is not used again.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn hg_cursor_close(cursor: *mut Position) {
+pub(crate) unsafe extern "C" fn hg_cursor_close(conn: *mut Conn, cursor: *mut Position) {
     // SAFETY: as the caller says.
-    drop(unsafe { Box::from_raw(cursor) });
+    let (conn, cursor) = unsafe { (at(conn), Box::from_raw(cursor)) };
+    conn.rested().give(cursor);
 }
 
 /// Declares functions of C that read a number of a connection.

@@ -10,7 +10,7 @@
 //! | `build.rs`, `cut.rs` | where SQLite's source is cut |
 //! | `src/c` | which b-tree a call is for; SQLite's structures; copies between both kinds |
 //! | `conn` | a connection: transactions, savepoints, trees |
-//! | `cursor` | places in a tree |
+//! | `cursor`, `rested` | places in a tree; those that no statement uses |
 //! | `order` | the order of index entries, which SQLite's functions decide |
 //! | `sums`, `renew` | checksums of rows; `VACUUM`, which gives them to all |
 //! | `check` | `PRAGMA integrity_check` |
@@ -32,6 +32,7 @@ mod plain;
 mod power;
 mod rank;
 mod renew;
+mod rested;
 mod sums;
 
 pub use libsqlite3_sys::SQLITE_VERSION_NUMBER;

@@ -17,9 +17,10 @@ const NAME: &str = "sqlite-record";
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Probe {
-    /// The record that is looked for as it is stored, or null if there is only `record`.
+    /// The record that is looked for as it is stored; a byte that is not read, by whose address it
+    /// is known, if there is only `record`.
     pub(crate) key: *const u8,
-    /// Its length in bytes.
+    /// Its length in bytes, or 1.
     pub(crate) len: usize,
     /// The same, unpacked; null if `compare` needs none.
     record: *mut c_void,
@@ -56,9 +57,20 @@ impl First {
     const NUMBER: c_int = 1;
     const TEXT: c_int = 2;
 
+    /// The same as [`Self::compare`] for a short integer, in few steps.
+    #[inline(always)]
+    fn compare_short(&self, record: &[u8]) -> Option<Ordering> {
+        if self.kind != Self::NUMBER {
+            return None;
+        }
+        // SAFETY: C has stored what `kind` says.
+        let (stored, number) = (short_number(record)?, unsafe { self.value.number });
+        let sign = if stored < number { self.below } else { self.above };
+        (stored != number).then(|| sign.cmp(&0))
+    }
+
     /// Compares a stored record with it by the first column. `None` if that does not decide: the
     /// values are equal, or of kinds that are left to SQLite.
-    #[inline(always)]
     fn compare(&self, record: &[u8]) -> Option<Ordering> {
         // The length of the header, and the type of the first column.
         let (&[header @ 0..0x80, kind], _) = record.split_first_chunk()? else { return None };
@@ -79,6 +91,26 @@ impl First {
             Ordering::Equal => None,
         }
     }
+}
+
+/// The first column of a record of at least four bytes, if it is an integer of one to four bytes
+/// among the first eight.
+#[inline(always)]
+fn short_number(record: &[u8]) -> Option<i64> {
+    let (front, len) = match record.first_chunk() {
+        Some(eight) => (u64::from_be_bytes(*eight), 8),
+        // Its halves overlap.
+        None => {
+            let (front, back) = (record.first_chunk()?, record.last_chunk()?);
+            let back = u64::from(u32::from_be_bytes(*back)) << (8 * (8 - record.len()));
+            (u64::from(u32::from_be_bytes(*front)) << 32 | back, record.len() as u64)
+        }
+    };
+    let (header, kind) = (front >> 56, front >> 48 & 0xFF);
+    if kind.wrapping_sub(1) >= 4 || header + kind > len {
+        return None;
+    }
+    Some((front << (8 * header)).cast_signed() >> (64 - 8 * kind))
 }
 
 /// Compares the first column of a record, of a type, with an integer.
@@ -130,11 +162,8 @@ fn compare_text(record: &[u8], header: u8, kind: u8, text: &[u8]) -> Option<Orde
     Some(data.cmp(text))
 }
 
-/// Stands for a record that is looked for and has no bytes.
-static UNPACKED: [u8; 1] = [0];
-
 thread_local! {
-    /// What this thread is looking for: on the stack of `with`, or null.
+    /// What this thread is looking for, while `with` runs; or null.
     static PROBE: Cell<*const Probe> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -150,15 +179,12 @@ unsafe extern "C" {
 }
 
 /// Runs `f` with the bytes by which the store looks for the probe.
+#[inline(always)]
 pub(crate) fn with<R>(probe: &Probe, f: impl FnOnce(&[u8]) -> R) -> R {
-    let key = if probe.key.is_null() {
-        &UNPACKED[..]
-    } else {
-        // SAFETY: the caller in C says so, and the record stays where it is during the call.
-        unsafe { std::slice::from_raw_parts(probe.key, probe.len) }
-    };
-    let probe = Probe { key: key.as_ptr(), ..*probe };
-    let before = PROBE.replace(&raw const probe);
+    // SAFETY: the caller in C says so, and the record stays where it is during the call. Of what
+    // has no bytes the address is that of a byte which stands for it.
+    let key = unsafe { std::slice::from_raw_parts(probe.key, probe.len) };
+    let before = PROBE.replace(probe);
     let result = f(key);
     PROBE.set(before);
     result
@@ -192,7 +218,20 @@ pub(crate) fn with_order<R>(probe: Option<&Probe>, f: impl FnOnce() -> R) -> R {
 
 /// Compares an entry with what is looked for.
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    // SAFETY: `with` runs, and has set it to a probe of its own.
+    // SAFETY: `with` runs, and has set it to a probe that lives as long.
+    if let Some(probe) = unsafe { PROBE.get().as_ref() }
+        && b.as_ptr() == probe.key
+        && let Some(decided) = probe.first.compare_short(a)
+    {
+        return decided;
+    }
+    compare_any(a, b)
+}
+
+/// The same, whatever they are.
+#[inline(never)]
+fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
+    // SAFETY: as in `compare`.
     let Some(probe) = (unsafe { PROBE.get().as_ref() }) else { return a.cmp(b) };
     let (a_len, b_len) = (a.len() as c_int, b.len() as c_int);
     let is_probe = b.as_ptr() == probe.key;

@@ -99,6 +99,13 @@ pub(crate) enum Owner {
 /// How many bytes of a value belong to a checksum, which may be none.
 #[inline(always)]
 pub(crate) fn len_of(value: &[u8]) -> Answer<usize> {
+    match value.first() {
+        Some(&(FAST_MARK | LONG_MARK)) => len_of_marked(value),
+        _ => Ok(0),
+    }
+}
+
+fn len_of_marked(value: &[u8]) -> Answer<usize> {
     let len = match value {
         // The record that SQLite's b-tree takes for a row that is about to be deleted.
         [FAST_MARK] => return Ok(0),

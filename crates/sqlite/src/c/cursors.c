@@ -24,10 +24,11 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(
   pCur->pBt = pBt;
   pCur->curIntKey = pKeyInfo==0;
   pCur->curFlags = BTCF_Store;
-  cursorOf(pCur)->position = hg_cursor(iTable, pKeyInfo!=0);
+  cursorOf(pCur)->position = hg_cursor(connOf(pCur), iTable, pKeyInfo!=0,
+                                       &cursorOf(pCur)->aAhead);
   cursorOf(pCur)->isLast = cursorOf(pCur)->isStale = 0;
   cursorOf(pCur)->nAhead = cursorOf(pCur)->atAhead = 0;
-  cursorOf(pCur)->isKnown = 0;
+  cursorOf(pCur)->isKnown = cursorOf(pCur)->isBack = 0;
   for(pX=pBt->pCursor; pX; pX=pX->pNext){
     if( pX->pgnoRoot==iTable ){
       pX->curFlags |= BTCF_Multiple;
@@ -46,7 +47,7 @@ SQLITE_PRIVATE int sqlite3BtreeCloseCursor(BtCursor *pCur){
   if( pCur->pBtree==0 || !isStoreCursor(pCur) ) return native_sqlite3BtreeCloseCursor(pCur);
   for(pp=&pCur->pBt->pCursor; *pp && *pp!=pCur; pp=&(*pp)->pNext){}
   if( *pp ) *pp = pCur->pNext;
-  hg_cursor_close(cursorOf(pCur)->position);
+  hg_cursor_close(connOf(pCur), cursorOf(pCur)->position);
   sqlite3_free(pCur->pKey);
   pCur->pBtree = 0;
   return SQLITE_OK;
@@ -85,10 +86,13 @@ static UnpackedRecord *hgUnpack(HgBtree *p, KeyInfo *pInfo, const void *pKey, in
 static int vdbeRecordCompareInt(int, const void*, UnpackedRecord*);
 static int vdbeRecordCompareString(int, const void*, UnpackedRecord*);
 
+/* Stands for a record that is looked for and is not known as it is stored. */
+static const u8 aHgUnpacked[] = { 0 };
+
 /* What is looked for: an unpacked record, and if it is known the record as it is stored. */
 static void hgProbe(HgProbe *pProbe, UnpackedRecord *pRec, KeyInfo *pInfo, const void *pKey, i64 n){
-  pProbe->key = pKey;
-  pProbe->len = (size_t)n;
+  pProbe->key = pKey ? pKey : aHgUnpacked;
+  pProbe->len = pKey ? (size_t)n : 1;
   pProbe->record = pRec;
   pProbe->compare = (int(*)(int,const void*,UnpackedRecord*))sqlite3VdbeFindCompare(pRec);
   pProbe->info = pInfo;
@@ -146,8 +150,12 @@ static void hgForget(BtCursor *pCur){
 /* How the place of a cursor is looked for again, where it may have to be; else null. */
 static const HgProbe *hgOrder(BtCursor *pCur, HgProbe *pProbe){
   if( pCur->pKeyInfo==0 || pCur->pBtree->inTrans!=TRANS_WRITE ) return 0;
-  memset(pProbe, 0, sizeof(*pProbe));
+  pProbe->key = aHgUnpacked;
+  pProbe->len = 1;
+  pProbe->record = 0;
+  pProbe->compare = 0;
   pProbe->info = pCur->pKeyInfo;
+  pProbe->first.kind = HG_FIRST_OTHER;
   return pProbe;
 }
 
@@ -166,11 +174,26 @@ static int hgStep(BtCursor *pCur, int step, int *pIsThere){
   return rc;
 }
 
-/* The same to the next entry, of which several are fetched. */
-static int hgStepAhead(BtCursor *pCur, int *pIsThere){
+/* The engine's cursor comes back to where the cursor is. */
+static int hgComeBack(BtCursor *pCur){
   HgCursor *c = cursorOf(pCur);
   HgProbe probe;
-  int rc, n, most;
+  int n = c->nAhead - c->atAhead;
+  c->nAhead = c->atAhead = 0;
+  if( n==0 ) return SQLITE_OK;
+  return hg_back(connOf(pCur), c->position, hgOrder(pCur, &probe), c->isBack, n);
+}
+
+/* A step to the next entry, or with isBack to the one before: several are fetched. */
+static int hgStepAhead(BtCursor *pCur, int isBack, int *pIsThere){
+  HgCursor *c = cursorOf(pCur);
+  HgProbe probe;
+  int rc, n = 0, most;
+  if( c->isBack!=isBack ){
+    rc = hgComeBack(pCur);
+    if( rc!=SQLITE_OK ) return rc;
+    c->isBack = (u8)isBack;
+  }
   if( c->atAhead<c->nAhead ){
     c->row = c->aAhead[c->atAhead++];
     *pIsThere = 1;
@@ -179,7 +202,7 @@ static int hgStepAhead(BtCursor *pCur, int *pIsThere){
   }
   /* Twice as many as the last time: who takes one step gets one row. */
   most = c->nAhead ? MIN(2*c->nAhead, HG_AHEAD) : 1;
-  rc = hg_next_rows(connOf(pCur), c->position, hgOrder(pCur, &probe), c->aAhead, most, &n);
+  rc = hg_next_rows(connOf(pCur), c->position, hgOrder(pCur, &probe), isBack, most, &n);
   c->nAhead = (u8)n;
   c->atAhead = 0;
   if( rc==SQLITE_OK && n>0 ){
@@ -193,15 +216,6 @@ static int hgStepAhead(BtCursor *pCur, int *pIsThere){
   return rc;
 }
 
-/* The engine's cursor comes back to where the cursor is. */
-static int hgComeBack(BtCursor *pCur){
-  HgCursor *c = cursorOf(pCur);
-  HgProbe probe;
-  int n = c->nAhead - c->atAhead;
-  c->nAhead = c->atAhead = 0;
-  return n>0 ? hg_back(connOf(pCur), c->position, hgOrder(pCur, &probe), n) : SQLITE_OK;
-}
-
 /* Reads the entry that the cursor is on, if its row does not show it. */
 static int hgLoad(BtCursor *pCur){
   int isThere;
@@ -209,8 +223,9 @@ static int hgLoad(BtCursor *pCur){
   return hgStep(pCur, cursorOf(pCur)->isLast ? HG_LAST : HG_STAY, &isThere);
 }
 
-/* A step from a place that may have to be found again; sign is that of the step. */
-static int hgMove(BtCursor *pCur, int step, int sign){
+/* A step from a place that may have to be found again: to the next entry, or with -1 to the one
+** before. */
+static int hgMove(BtCursor *pCur, int sign){
   int isThere = 0;
   int rc;
   if( pCur->eState!=CURSOR_VALID ){
@@ -227,12 +242,7 @@ static int hgMove(BtCursor *pCur, int step, int sign){
     rc = hgLoad(pCur);
     if( rc!=SQLITE_OK ) return rc;
   }
-  if( step==HG_NEXT ){
-    rc = hgStepAhead(pCur, &isThere);
-  }else{
-    rc = hgComeBack(pCur);
-    if( rc==SQLITE_OK ) rc = hgStep(pCur, step, &isThere);
-  }
+  rc = hgStepAhead(pCur, sign<0, &isThere);
   if( rc==SQLITE_OK && !isThere ) rc = SQLITE_DONE;
   return rc;
 }
@@ -253,7 +263,7 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias,
     if( rowid+1==intKey && rowid<intKey && !cursorOf(pCur)->isStale ){
       /* Rows that are asked for in their order are not looked for. */
       *pRes = 0;
-      rc = hgMove(pCur, HG_NEXT, 1);
+      rc = hgMove(pCur, 1);
       if( rc!=SQLITE_DONE && (rc!=SQLITE_OK || cursorOf(pCur)->row.rowid==intKey) ) return rc;
     }
   }
@@ -263,10 +273,22 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias,
   return hgFound(pCur, rc, result, pRes);
 }
 
+/* Whether what is looked for comes after the last entry, on which the cursor is. */
+static int hgIsBehindLast(BtCursor *pCur, UnpackedRecord *pRec){
+  const HgRow *pRow = &cursorOf(pCur)->row;
+  if( cursorOf(pCur)->isStale || pRow->check ) return 0;
+  pRec->errCode = 0;
+  return sqlite3VdbeRecordCompare((int)pRow->len, pRow->data, pRec)<0 && pRec->errCode==0;
+}
+
 SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pRec, int *pRes){
   HgProbe probe;
   int rc, result;
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeIndexMoveto(pCur, pRec, pRes);
+  if( pCur->eState==CURSOR_VALID && cursorOf(pCur)->isLast && hgIsBehindLast(pCur, pRec) ){
+    *pRes = -1;
+    return SQLITE_OK;
+  }
   pCur->eState = CURSOR_INVALID;
   hgForget(pCur);
   hgProbe(&probe, pRec, pCur->pKeyInfo, 0, 0);
@@ -309,15 +331,21 @@ SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
 SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
   HgCursor *c = cursorOf(pCur);
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreeNext(pCur, flags);
-  if( pCur->eState==CURSOR_VALID && c->atAhead<c->nAhead ){
+  if( pCur->eState==CURSOR_VALID && c->atAhead<c->nAhead && !c->isBack ){
     c->row = c->aAhead[c->atAhead++];
     pCur->info.nKey = c->row.rowid;
     return SQLITE_OK;
   }
-  return hgMove(pCur, HG_NEXT, 1);
+  return hgMove(pCur, 1);
 }
 
 SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){
+  HgCursor *c = cursorOf(pCur);
   if( !isStoreCursor(pCur) ) return native_sqlite3BtreePrevious(pCur, flags);
-  return hgMove(pCur, HG_PREVIOUS, -1);
+  if( pCur->eState==CURSOR_VALID && c->atAhead<c->nAhead && c->isBack ){
+    c->row = c->aAhead[c->atAhead++];
+    pCur->info.nKey = c->row.rowid;
+    return SQLITE_OK;
+  }
+  return hgMove(pCur, -1);
 }

@@ -42,7 +42,7 @@ struct HgBtree {
   KeyInfo *unpackedInfo;   /* whose columns it has */
 };
 
-/* The most rows that a cursor goes ahead. */
+/* The most rows that a cursor goes ahead (AHEAD in cursor.rs). */
 #define HG_AHEAD 32
 
 /* A cursor of either kind. */
@@ -57,7 +57,8 @@ struct HgCursor {
   u8 isKnown;              /* of an index: hgKnowTree() has looked what it is */
   u8 nAhead;               /* rows that the engine's cursor has gone ahead */
   u8 atAhead;              /* the next one of them */
-  HgRow aAhead[HG_AHEAD];  /* those rows */
+  u8 isBack;               /* it has gone backwards */
+  const HgRow *aAhead;     /* those rows, which are beside the engine's cursor */
 };
 
 #define isStore(P)        (((P)->pBt->btsFlags & BTS_STORE)!=0)

@@ -33,8 +33,8 @@ typedef struct HgFirst {
 
 /* What is looked for in an index, and how it is compared. */
 typedef struct HgProbe {
-  const void *key;      /* the record as it is stored, or null */
-  size_t len;           /* its length */
+  const void *key;      /* the record as it is stored, or aHgUnpacked */
+  size_t len;           /* its length, or 1 */
   UnpackedRecord *record;
   int (*compare)(int, const void*, UnpackedRecord*);
   KeyInfo *info;
@@ -79,12 +79,12 @@ int hg_put_key_near(HgConn*, HgPosition*, const HgProbe*, int *isPut);
 int hg_append_key(HgConn*, HgPosition*, const HgProbe*);
 int hg_delete(HgConn*, HgPosition*, const HgProbe*);
 int hg_write_part(HgConn*, HgPosition*, i64 rowid, u32 from, const void*, u32 len);
-HgPosition *hg_cursor(u32 root, int isIndex);
+HgPosition *hg_cursor(HgConn*, u32 root, int isIndex, const HgRow **paAhead);
 void hg_cursor_derived(HgPosition*);
-void hg_cursor_close(HgPosition*);
+void hg_cursor_close(HgConn*, HgPosition*);
 int hg_step(HgConn*, HgPosition*, int step, const HgProbe*, HgRow*, int *isThere);
-int hg_back(HgConn*, HgPosition*, const HgProbe*, int steps);
-int hg_next_rows(HgConn*, HgPosition*, const HgProbe*, HgRow*, int most, int *n);
+int hg_back(HgConn*, HgPosition*, const HgProbe*, int isBack, int steps);
+int hg_next_rows(HgConn*, HgPosition*, const HgProbe*, int isBack, int most, int *n);
 int hg_seek_row(HgConn*, HgPosition*, i64 rowid, HgRow*, int *result);
 int hg_seek_key(HgConn*, HgPosition*, const HgProbe*, HgRow*, int *result);
 int hg_is_empty(HgConn*, HgPosition*, int *isEmpty);

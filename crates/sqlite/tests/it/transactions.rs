@@ -160,3 +160,35 @@ fn what_was_committed_is_there_in_another_process() {
     let copy = Connection::open(&copy).unwrap();
     assert_eq!(transcript(&copy, "select a from t; pragma integrity_check")[..2], ["1", "'ok'"]);
 }
+
+/// A table that was just filled is read while another one grows, until there is so much that pages
+/// of both are written early, and their memory is used for others: not that of the rows that are
+/// being read.
+#[test]
+fn rows_that_are_read_stay_while_pages_are_written_early() {
+    let pair = Pair::new();
+    for db in pair.both() {
+        db.execute_batch(
+            "create table a(x integer primary key, y text); create table b(x, y, z);
+             create table c(k text primary key, y text) without rowid; create table many(i);
+             with recursive n(i) as (values(1) union all select i+1 from n where i<240)
+             insert into many select i from n;
+             begin;
+             with recursive n(i) as (values(1) union all select i+1 from n where i<11000)
+             insert into a select i, printf('%0300d', i) from n;
+             insert into b select x, y, zeroblob(600) from a cross join many
+             where x between 10891 and 10950 order by x desc;
+             insert into c select printf('%08d', x), y from a;
+             insert into b select k+0, y, null from c;
+             update a set y=y||'!' where x in (select x from b where x%3=0);",
+        )
+        .unwrap();
+        let asked = "select count(*), sum(x), sum(cast(y as integer)=x), sum(length(y)) from b";
+        assert_eq!(transcript(&db, asked)[0], "25400|217760700|25400|7620000");
+        db.execute_batch("commit").unwrap();
+        assert_eq!(transcript(&db, asked)[0], "25400|217760700|25400|7620000");
+        let changed = "select count(*), sum(length(y)) from a where y like '%!'";
+        assert_eq!(transcript(&db, changed)[0], "3666|1103466");
+        assert_eq!(transcript(&db, "pragma integrity_check")[0], "'ok'");
+    }
+}

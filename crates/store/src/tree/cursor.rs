@@ -12,6 +12,7 @@ use crate::Result;
 
 mod ahead;
 mod joined;
+mod run;
 mod seek;
 mod values;
 mod write;

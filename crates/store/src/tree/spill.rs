@@ -147,7 +147,8 @@ impl Spill {
             if !child.is_changed() {
                 continue;
             }
-            if self.is_done(pages) || !self.below(pages, child, level - 1)? {
+            let is_kept = self.is_done(pages) || pages.early.is_held(child);
+            if is_kept || !self.below(pages, child, level - 1)? {
                 all = false;
                 continue;
             }

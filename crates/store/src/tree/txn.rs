@@ -15,6 +15,7 @@ pub use value::ValueWriter;
 use super::catalog::{OpenTable, Opened};
 use super::group::Turn;
 use super::insert::fits_inline;
+use super::page_ref::PageRef;
 use super::pages::{LAST_PAGES, Pages, WritePages};
 use super::remove::clear;
 use super::snapshot::sealed::Sealed;
@@ -266,6 +267,12 @@ impl WriteTxn {
         }
         self.set_limit();
         Ok(())
+    }
+
+    /// See [`Cursor::hold`](crate::tree::Cursor::hold).
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, seat: usize, at: PageRef) {
+        self.turn.state_mut().pages.early.hold(seat, at);
     }
 
     #[cold]

@@ -138,7 +138,8 @@ impl Cursor {
         table: &OpenTable,
         key: &[u8],
     ) -> Result<Option<Ordering>> {
-        if self.is_paired || !self.stands(txn) {
+        let is_somewhere = matches!(self.state, State::On | State::Before);
+        if self.is_paired || !is_somewhere || !self.has_leaf(txn) {
             return Ok(None);
         }
         if self.strayed >= STRAYED {
@@ -150,6 +151,9 @@ impl Cursor {
         }
         self.catch_up();
         let page = self.page();
+        if page.len() == 0 {
+            return Ok(None);
+        }
         let (slot, is_equal) =
             leaf_slot_near(txn.pages(), &table.tree.form.keys, page, key, self.slot)?;
         let is_here = is_equal || slot > 0 && slot < page.len();

@@ -204,4 +204,13 @@ impl Cursor {
         self.leave(State::Gap);
         txn.delete(self.table, &self.kept.key)
     }
+
+    /// Has the leaf under the cursor stay in memory where it is, whatever the transaction writes to
+    /// other tables, until another one is held in its seat: seats are small numbers, one for each
+    /// cursor. A write to the cursor's own table still changes it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn hold(&self, txn: &mut WriteTxn, seat: usize) {
+        txn.hold(seat, self.path.steps[0].page);
+    }
 }

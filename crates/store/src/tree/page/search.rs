@@ -10,9 +10,10 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::group::Group;
-use super::{LINE, Page, Record, code, head_of, head_of_reversed};
+use super::{LINE, Layout, Page, Record, code, head_of, head_of_reversed};
 use crate::Result;
 use crate::tree::bytes::{compare_back, compare_front};
+use crate::tree::options::Compare;
 use crate::tree::order::{Form, KeyOrder};
 use crate::tree::page_ref::ExtentRef;
 
@@ -431,8 +432,11 @@ pub(crate) fn branch_slot<P: Extents>(
     side: Side<'_>,
 ) -> Result<usize> {
     let n = page.len();
-    if let KeyOrder::Custom(_) = form.keys {
-        return bisect_branch(pages, form, page, key, key, 1..n, side);
+    if let KeyOrder::Custom(compare) = &form.keys {
+        return match form.values {
+            None => bisect_custom_branch(pages, form, page, key, compare),
+            Some(_) => bisect_branch(pages, form, page, key, key, 1..n, side),
+        };
     }
     let rest = match strip(page, &form.keys, key) {
         Ok(rest) => rest,
@@ -465,6 +469,34 @@ fn bisect_branch<P: Extents>(
     while low < high {
         let middle = low + (high - low) / 2;
         if is_after(pages, form, page, middle, key, rest, side)? {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low - 1)
+}
+
+/// Bisects among all separators of a tree without duplicates under a custom order.
+#[inline(never)]
+fn bisect_custom_branch<P: Extents>(
+    pages: &P,
+    form: &Form,
+    page: Page<'_>,
+    key: &[u8],
+    compare: &Compare,
+) -> Result<usize> {
+    // They have no values, and stand as the records of a DENSE leaf do.
+    let offsets = page.address().wrapping_add(page.offsets_at());
+    let (mut low, mut high) = (1, page.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let offset = offsets.wrapping_add(Layout::Dense.step() * middle);
+        let is_after = match page.plain_record_in(Layout::Dense, offset) {
+            Some((separator, _)) => compare(separator, key).is_gt(),
+            None => is_after(pages, form, page, middle, key, key, Side::First)?,
+        };
+        if is_after {
             high = middle;
         } else {
             low = middle + 1;

@@ -49,13 +49,37 @@ struct Slot {
 }
 
 /// What a write transaction writes before its commit.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct Early {
     /// Whether it has written something.
     pub(crate) written: bool,
     /// Whether the commit is expected not to be durable. Then long values are written as they are
     /// put, straight from the caller's memory.
     pub(crate) unsynced: bool,
+    /// Changed pages that are not written early, by the seats of the cursors that hold them.
+    held: Vec<PageRef>,
+}
+
+impl Early {
+    /// Has a changed page stay in memory, in place of the one that the seat held before.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, seat: usize, at: PageRef) {
+        match self.held.get_mut(seat) {
+            Some(held) => *held = at,
+            None => self.seat(seat, at),
+        }
+    }
+
+    #[cold]
+    fn seat(&mut self, seat: usize, at: PageRef) {
+        self.held.resize(seat, PageRef::NONE);
+        self.held.push(at);
+    }
+
+    /// Whether a changed page has to stay in memory.
+    pub(crate) fn is_held(&self, at: PageRef) -> bool {
+        self.held.contains(&at)
+    }
 }
 
 /// The pages of a write transaction: those of its snapshot, and its own changed copies of some.
