@@ -6,8 +6,6 @@
 //! sixteen numbers, the root that the next tree gets, and in a store in which checksums of rows
 //! were ever on what it says about them.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,6 +18,7 @@ use crate::code::{Answer, code_of};
 use crate::order::index_options;
 use crate::rested::Rested;
 use crate::sums::{Kind, Setting, Sums};
+use crate::trees::Trees;
 
 /// What the names of its tables begin with.
 pub(crate) const FOLDER: &str = "sqlite/";
@@ -143,32 +142,6 @@ struct Readers {
     held: Option<Box<ReadTxn>>,
     /// One at rest, for the next one.
     rested: Option<Box<ReadTxn>>,
-}
-
-/// The trees that are in use.
-#[derive(Default)]
-struct Trees {
-    /// The tables of roots that this transaction has opened; `None` if there is no table.
-    tables: HashMap<u32, Option<Table>, BuildHasherDefault<RootHasher>>,
-    rested: Rested,
-}
-
-/// Hashes a root: a number that the schema has given, one of few.
-#[derive(Default)]
-struct RootHasher(u64);
-
-impl Hasher for RootHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
-    }
-
-    fn write_u32(&mut self, root: u32) {
-        self.0 = (self.0 ^ u64::from(root)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
 }
 
 /// A connection.

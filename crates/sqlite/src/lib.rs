@@ -33,6 +33,8 @@ mod power;
 mod rank;
 mod renew;
 mod rested;
+mod steps;
 mod sums;
+mod trees;
 
 pub use libsqlite3_sys::SQLITE_VERSION_NUMBER;

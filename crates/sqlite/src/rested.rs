@@ -3,7 +3,7 @@
 
 use crate::cursor::Position;
 
-/// So many are kept.
+/// At most this many are kept.
 const MOST: usize = 16;
 
 /// The cursors at rest of a connection.

@@ -6,14 +6,17 @@
 
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "four heads at a time by SSE2"))]
 
+mod branches;
+
+pub(crate) use branches::branch_slot;
+
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::group::Group;
-use super::{LINE, Layout, Page, Record, code, head_of, head_of_reversed};
+use super::{LINE, Page, Record, code, head_of, head_of_reversed};
 use crate::Result;
 use crate::tree::bytes::{compare_back, compare_front};
-use crate::tree::options::Compare;
 use crate::tree::order::{Form, KeyOrder};
 use crate::tree::page_ref::ExtentRef;
 
@@ -420,89 +423,6 @@ fn bisect_custom<P: Extents>(
         Some((stored, _)) => Ok(compare(stored, key)),
         None => compare_record(pages, order, page.leaf_record(slot), key, key),
     })
-}
-
-/// The child of a branch below which the pair (`key`, `side`) stands or would stand.
-#[inline(always)]
-pub(crate) fn branch_slot<P: Extents>(
-    pages: &P,
-    form: &Form,
-    page: Page<'_>,
-    key: &[u8],
-    side: Side<'_>,
-) -> Result<usize> {
-    let n = page.len();
-    if let KeyOrder::Custom(compare) = &form.keys {
-        return match form.values {
-            None => bisect_custom_branch(pages, form, page, key, compare),
-            Some(_) => bisect_branch(pages, form, page, key, key, 1..n, side),
-        };
-    }
-    let rest = match strip(page, &form.keys, key) {
-        Ok(rest) => rest,
-        Err(Ordering::Less) => return Ok(0),
-        Err(_) => return Ok(n - 1),
-    };
-    let head = head_in(&form.keys, rest);
-    // Slot 0 has no separator: it takes all that is below the first one.
-    let low = 1 + below(page, 1, n - 1, head);
-    if low == n || page.head(low) != head {
-        return Ok(low - 1);
-    }
-    let high =
-        if low + 1 == n || page.head(low + 1) != head { low + 1 } else { ties_end(page, low) };
-    bisect_branch(pages, form, page, key, rest, low..high, side)
-}
-
-/// Bisects among separators whose heads are equal.
-#[inline(always)]
-fn bisect_branch<P: Extents>(
-    pages: &P,
-    form: &Form,
-    page: Page<'_>,
-    key: &[u8],
-    rest: &[u8],
-    slots: Range<usize>,
-    side: Side<'_>,
-) -> Result<usize> {
-    let (mut low, mut high) = (slots.start, slots.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_after(pages, form, page, middle, key, rest, side)? {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    Ok(low - 1)
-}
-
-/// Bisects among all separators of a tree without duplicates under a custom order.
-#[inline(never)]
-fn bisect_custom_branch<P: Extents>(
-    pages: &P,
-    form: &Form,
-    page: Page<'_>,
-    key: &[u8],
-    compare: &Compare,
-) -> Result<usize> {
-    // They have no values, and stand as the records of a DENSE leaf do.
-    let offsets = page.address().wrapping_add(page.offsets_at());
-    let (mut low, mut high) = (1, page.len());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let offset = offsets.wrapping_add(Layout::Dense.step() * middle);
-        let is_after = match page.plain_record_in(Layout::Dense, offset) {
-            Some((separator, _)) => compare(separator, key).is_gt(),
-            None => is_after(pages, form, page, middle, key, key, Side::First)?,
-        };
-        if is_after {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    Ok(low - 1)
 }
 
 /// How many bytes of a leaf are fetched where a record probably stands.
