@@ -15,6 +15,7 @@ use hedgerow::{Durability, Error, FileKind};
 use libsqlite3_sys as sys;
 
 use crate::code::{Answer, code_of};
+use crate::meta::{META, META_KEY, Meta, SCHEMA, load_meta};
 use crate::order::index_options;
 use crate::rested::Rested;
 use crate::sums::{Kind, Setting, Sums};
@@ -22,15 +23,8 @@ use crate::trees::Trees;
 
 /// What the names of its tables begin with.
 pub(crate) const FOLDER: &str = "sqlite/";
-/// The table of SQLite's numbers, and the key under which they stand.
-const META: &str = "sqlite/meta";
-const META_KEY: &[u8] = b"meta";
 /// The name of a table that is to replace another one.
 const BESIDE: &str = "sqlite/beside";
-/// SQLite's numbers, and after them the next root.
-const META_LEN: usize = 16;
-/// The root of the schema.
-const SCHEMA: u32 = 1;
 /// In SQLite's numbers: the version of the schema.
 const SCHEMA_VERSION: usize = 1;
 /// Beyond SQLite's numbers: what `PRAGMA row_checksum` says (`HG_ROW_CHECKSUM` in `sums.c`).
@@ -68,41 +62,6 @@ macro_rules! on_body {
     };
 }
 pub(crate) use on_body;
-
-/// SQLite's numbers, the root that the next tree gets, and what is said about checksums of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Meta {
-    numbers: [u32; META_LEN],
-    next_root: u32,
-    /// `None` in a store whose rows have never carried any.
-    sums: Option<Setting>,
-}
-
-impl Meta {
-    const NEW: Self = Self { numbers: [0; META_LEN], next_root: SCHEMA + 1, sums: None };
-
-    fn encode(&self) -> Vec<u8> {
-        let sums = self.sums.map(Setting::encode);
-        let all = self.numbers.iter().copied().chain([self.next_root]).chain(sums);
-        all.flat_map(u32::to_le_bytes).collect()
-    }
-
-    fn decode(bytes: &[u8]) -> Answer<Self> {
-        let (words, rest) = bytes.as_chunks();
-        let mut words = words.iter().copied().map(u32::from_le_bytes);
-        let mut meta = Self::NEW;
-        for number in meta.numbers.iter_mut().chain([&mut meta.next_root]) {
-            *number = words.next().ok_or(sys::SQLITE_CORRUPT)?;
-        }
-        if let Some(word) = words.next() {
-            meta.sums = Some(Setting::decode(word).ok_or(sys::SQLITE_NOTADB)?);
-        }
-        if words.next().is_some() || !rest.is_empty() {
-            return Err(sys::SQLITE_NOTADB);
-        }
-        Ok(meta)
-    }
-}
 
 /// The stores that a connection of this process writes to, by their numbers.
 static WRITTEN: Mutex<Vec<[u8; 16]>> = Mutex::new(Vec::new());
@@ -168,19 +127,6 @@ pub(crate) struct Conn {
 /// The name of the table of a root.
 fn name_of(root: u32) -> String {
     format!("{FOLDER}{root}")
-}
-
-/// The numbers of a snapshot.
-fn load_meta<S: Snapshot>(txn: &S) -> Answer<Meta> {
-    let table = match txn.table(META) {
-        Ok(table) => table,
-        Err(Error::NoTable { .. }) => return Ok(Meta::NEW),
-        Err(error) => return Err(code_of(&error)),
-    };
-    match txn.get(table, META_KEY).map_err(|e| code_of(&e))? {
-        Some(bytes) => Meta::decode(&bytes.to_vec()),
-        None => Ok(Meta::NEW),
-    }
 }
 
 /// The table of a root in a snapshot.

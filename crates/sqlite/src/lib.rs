@@ -26,6 +26,7 @@ mod code;
 mod conn;
 mod cursor;
 mod ffi;
+mod meta;
 mod order;
 mod plain;
 #[cfg(test)]

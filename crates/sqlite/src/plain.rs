@@ -3,6 +3,7 @@
 //! nothing of pointers.
 
 pub(crate) mod module;
+mod plan;
 mod scan;
 
 pub(crate) use scan::Scan;
