@@ -81,5 +81,5 @@ pub use standby::{Replica, Standby};
 pub use sum::PairSum;
 pub use task::{Ack, AsyncSink, BatchPair, BatchStream, PairStream};
 pub use token::Token;
-pub use transfer::transfer;
+pub use transfer::{Mover, transfer};
 pub use tree::TreeWalk;

@@ -666,3 +666,28 @@ fn pairs_are_moved_between_tables() {
     assert_eq!(transfer(&mut txn, one, .., two).unwrap(), 5);
     assert_eq!((txn.count(one).unwrap().keys, txn.count(two).unwrap().keys), (0, 5));
 }
+
+#[test]
+fn pairs_are_moved_between_keyspaces() {
+    use crate::lsm::Readable as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let db = crate::lsm::Options::new().create(true).open(folder.path().join("db")).unwrap();
+    let keyspace = |name| db.keyspace(name, Default::default()).unwrap();
+    let (queue, done) = (keyspace("queue"), keyspace("done"));
+    for key in 0..10_u8 {
+        db.put(&queue, &[key], &vec![key; 100_000]).unwrap();
+    }
+    let mut txn = db.transaction();
+    txn.delete(&queue, &[3]).unwrap();
+    txn.put(&queue, &[4], b"new").unwrap();
+    assert!(matches!(transfer(&mut txn, &queue, .., &queue), Err(Error::Argument { .. })));
+    assert_eq!(transfer(&mut txn, &queue, &[2][..].., &done).unwrap(), 7);
+    txn.commit().unwrap();
+    let keys = |keyspace| -> Vec<u8> {
+        db.range(keyspace, ..).unwrap().map(|pair| pair.unwrap().0[0]).collect()
+    };
+    assert_eq!((keys(&queue), keys(&done)), (vec![0, 1], vec![2, 4, 5, 6, 7, 8, 9]));
+    assert_eq!(db.get(&done, &[4]).unwrap().unwrap(), b"new"[..]);
+    assert_eq!(db.get(&done, &[9]).unwrap().unwrap(), [9; 100_000][..]);
+}
