@@ -7,7 +7,7 @@ use crate::Result;
 
 /// This many pairs are in a batch of a stream that does not say how many, and this many bytes.
 pub(super) const PAIRS: usize = 1024;
-pub(super) const BYTES: usize = 128 << 10;
+pub(super) const BYTES: usize = 256 << 10;
 
 /// Copies of pairs, in one piece of memory.
 #[derive(Clone, Debug, Default)]
