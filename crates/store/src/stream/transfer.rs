@@ -130,9 +130,9 @@ impl sealed::Sealed for Transaction {
 /// many there were. Pairs that are in the target already under the same keys are replaced, or, in a
 /// table with duplicates, stay beside them.
 ///
-/// Others see all of it or nothing, when the transaction commits. In the tree engine the memory that
-/// it takes does not depend on the number of pairs; a transaction of the lsm engine keeps in memory
-/// what it has written.
+/// Others see all of it or nothing, when the transaction commits. In the tree engine the memory
+/// that it takes does not depend on the number of pairs; a transaction of the lsm engine keeps in
+/// memory what it has written.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
