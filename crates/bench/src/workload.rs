@@ -79,7 +79,7 @@ pub(crate) struct Plan {
 pub(crate) const PLANS: [Plan; 13] = [
     plan(Workload::CursorNext, "cursor_next", [20_000, 200_000], 31.0),
     plan(Workload::CursorNextKept, "cursor_next_kept", [20_000, 200_000], 93.0),
-    plan(Workload::Get, "get", [10_000, 60_000], 820.0),
+    plan(Workload::Get, "get", [10_000, 60_000], 815.0),
     plan(Workload::Nth, "nth", [10_000, 60_000], 364.0),
     plan(Workload::Rank, "rank", [10_000, 60_000], 795.0),
     plan(Workload::CountRange, "count_range", [10_000, 60_000], 1543.0),

@@ -16,6 +16,11 @@ pub(crate) struct SumArg {
     sum: bool,
 }
 
+/// A checksum as it is written.
+pub(crate) fn written(sum: &PairSum) -> String {
+    format!("{:016x}", sum.checksum())
+}
+
 /// The tables that went through so far, if their sums are wanted.
 #[derive(Debug)]
 pub(crate) struct Sums(Option<Vec<(Vec<u8>, PairSum)>>);
@@ -41,8 +46,7 @@ impl Sums {
 
     fn each(&self) -> impl Iterator<Item = (String, u64, String)> {
         let tables = self.0.iter().flatten();
-        let checksum = |sum: &PairSum| format!("{:016x}", sum.checksum());
-        tables.map(move |(name, sum)| (shown(name).to_string(), sum.pairs(), checksum(sum)))
+        tables.map(|(name, sum)| (shown(name).to_string(), sum.pairs(), written(sum)))
     }
 
     /// Says them on standard error.
@@ -54,7 +58,10 @@ impl Sums {
 
     /// The same as JSON, if they are wanted.
     pub(crate) fn to_json(&self) -> Option<Value> {
-        let told = |(table, entries, checksum): (String, u64, String)| json!({ "table": table, "entries": entries, "checksum": checksum });
+        let told = |told: (String, u64, String)| {
+            let (table, entries, checksum) = told;
+            json!({ "table": table, "entries": entries, "checksum": checksum })
+        };
         self.0.is_some().then(|| self.each().map(told).collect())
     }
 }

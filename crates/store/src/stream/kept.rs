@@ -5,10 +5,10 @@
 
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// This many keepers are counted at once.
-const AT_ONCE: usize = 64;
+const AT_ONCE: u64 = 64;
 
 /// A value, and how many keep it.
 ///
@@ -16,7 +16,9 @@ const AT_ONCE: usize = 64;
 /// living [`Lender`]s have counted in advance, and one for each `Lender`; so the value lives as
 /// long as one of them, and the one that takes the count to zero is the last one.
 struct Counted<T> {
-    count: AtomicUsize,
+    /// Keepers that are forgotten (`std::mem::forget`) stay counted. With 64 bits, also where
+    /// addresses have 32, it would take centuries until the count began anew.
+    count: AtomicU64,
     value: T,
 }
 
@@ -24,20 +26,20 @@ struct Counted<T> {
 pub(super) struct Lender<T> {
     own: Kept<T>,
     /// Keepers that are counted and not yet given away.
-    counted: usize,
+    counted: u64,
 }
 
 /// Keeps a value.
 pub(super) struct Kept<T>(NonNull<Counted<T>>);
 
-// SAFETY: it gives shared access to the value, and whoever is last drops it.
+// SAFETY: it gives shared access to the value, which the last keeper drops on its own thread.
 unsafe impl<T: Send + Sync> Send for Kept<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Kept<T> {}
 
 impl<T> Lender<T> {
     pub(super) fn new(value: T) -> Self {
-        let counted = Box::new(Counted { count: AtomicUsize::new(1), value });
+        let counted = Box::new(Counted { count: AtomicU64::new(1), value });
         Self { own: Kept(NonNull::from(Box::leak(counted))), counted: 0 }
     }
 
@@ -53,9 +55,6 @@ impl<T> Lender<T> {
 
     #[inline(never)]
     fn count_more(&mut self) {
-        // As with an `Arc`, the count cannot overflow before the memory is full of keepers: those
-        // that are leaked (`std::mem::forget`) have to be counted one after the other, for which
-        // 2^64 / 64 calls are too many.
         self.own.counted().count.fetch_add(AT_ONCE, Ordering::Relaxed);
         self.counted = AT_ONCE;
     }

@@ -16,6 +16,7 @@ pub(crate) use read::{Input, Reader};
 pub(crate) use write::Writer;
 
 use crate::codec::Format;
+use crate::sums::written;
 
 /// What a file says of itself.
 const ENTRIES: &str = "hedgerow.entries";
@@ -40,7 +41,7 @@ pub(crate) enum Compression {
 
 /// What a file says of what went through: the entries, and their checksum.
 fn said(sum: &PairSum) -> (String, String) {
-    (sum.pairs().to_string(), format!("{:016x}", sum.checksum()))
+    (sum.pairs().to_string(), written(sum))
 }
 
 /// What stands in a column of a format.
