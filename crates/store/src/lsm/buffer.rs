@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::{Entry, Kind, Pointer, value_sum};
+use super::filter;
 use super::log::segment::{Group, OpKind, Ops};
 use super::memtable::{MemIter, Memtable};
 use super::merge::Source;
@@ -11,6 +12,9 @@ use super::tombstones::{Pieces, Tombstone};
 use crate::Result;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64};
+use keys::Keys;
+
+mod keys;
 
 /// With more range tombstones than this the buffer counts as full: each one more makes all of them
 /// be cut anew.
@@ -25,6 +29,8 @@ const CHUNK: usize = 32;
 /// The newest entries and range tombstones.
 pub(crate) struct Buffer {
     points: Memtable,
+    /// The keys of the points.
+    keys: Keys,
     /// About how many bytes the entries take.
     bytes: AtomicU64,
     ranges: Mutex<Vec<Tombstone>>,
@@ -35,10 +41,12 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    pub(crate) fn new() -> Self {
+    /// An empty one, which is full with about `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: usize) -> Self {
         let (points, bytes) = (Memtable::new(), AtomicU64::new(0));
         let (ranges, ranges_len) = (Mutex::default(), AtomicU32::new(0));
-        Self { points, bytes, ranges, ranges_len, pieces: RwLock::default() }
+        let (keys, pieces) = (Keys::new(bytes_max), RwLock::default());
+        Self { points, keys, bytes, ranges, ranges_len, pieces }
     }
 
     /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
@@ -69,6 +77,10 @@ impl Buffer {
     ) -> bool {
         let mut ops = Ops::new(group.body);
         let (mut seq, mut bytes) = (group.seq, 0);
+        let put = |key: &[u8], seq, kind, value: &[u8]| {
+            self.keys.put(filter::hash(key));
+            put(key, seq, kind, value);
+        };
         for op in &mut ops {
             let value = if op.kind == OpKind::Put { op.value.len() } else { Pointer::BYTES };
             bytes += op.key.len() + value + ENTRY_BYTES;
@@ -113,7 +125,7 @@ impl Buffer {
 
     /// Bytes of memory that are held for it.
     pub(crate) fn memory(&self) -> usize {
-        self.points.bytes() + self.ranges() * TOMBSTONE_BYTES
+        self.points.bytes() + self.keys.memory() + self.ranges() * TOMBSTONE_BYTES
     }
 
     /// About how many bytes what is in it takes.
@@ -161,9 +173,10 @@ impl Buffer {
         self.points.iter()
     }
 
-    /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside.
-    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(u64, Kind, &[u8])> {
-        self.points.get(key, at)
+    /// The newest entry of `key` that a reader at `at` sees, range tombstones left aside. `hash` is
+    /// the key's, as filters have it.
+    pub(crate) fn get(&self, key: &[u8], hash: u64, at: u64) -> Option<(u64, Kind, &[u8])> {
+        if self.keys.may_have(hash) { self.points.get(key, at) } else { None }
     }
 }
 

@@ -159,6 +159,11 @@ impl Appender {
         Ok(Self { directory, path, file, buffer, piece_bytes, trail, charge })
     }
 
+    /// The directory of the file while it is being written.
+    pub(crate) fn directory(&self) -> Option<&Arc<Directory>> {
+        self.directory.as_ref()
+    }
+
     /// The length of the file, with what was not handed to the system yet.
     pub(crate) fn len(&self) -> u64 {
         self.trail.written() + self.buffer.len() as u64

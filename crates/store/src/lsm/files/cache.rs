@@ -248,6 +248,33 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
+    /// Keeps a block that the caller made, if there is room that no block takes: nobody asked for
+    /// it yet, so none is evicted for it. `make` is called where there is room for `bytes` bytes.
+    pub(crate) fn offer(&self, key: BlockKey, bytes: u64, make: impl FnOnce() -> Option<V>) {
+        let has_room = |shard: &Shard<V, E>, bytes: u64| {
+            let weight = bytes.saturating_add(OVERHEAD);
+            let fits = shard.stats.kept().saturating_add(weight) <= shard.capacity;
+            (fits && !shard.index.contains_key(&key)).then_some(weight)
+        };
+        if has_room(&lock(self.shard(key)), bytes).is_none() {
+            return;
+        }
+        let Some(block) = make() else { return };
+        let mut shard = lock(self.shard(key));
+        if let Some(weight) = has_room(&shard, block.weight()) {
+            shard.keep(Kept { key, weight, hits: block.credit(), block });
+        }
+    }
+
+    /// Lets go of a block that will not be asked for any more.
+    pub(crate) fn remove(&self, key: BlockKey) {
+        let mut shard = lock(self.shard(key));
+        if let Some(Slot::Kept(place)) = shard.index.get(&key) {
+            let place = *place;
+            shard.put_out(place);
+        }
+    }
+
     /// Lends `bytes` unused bytes to `guest`, until a block needs them. Dropping the guest gives
     /// them back; it is dropped at once if there are not enough.
     pub(crate) fn lend(&self, key: BlockKey, bytes: u64, guest: impl Send + Sync + 'static) {

@@ -2,9 +2,17 @@
 
 use std::sync::Arc;
 
-use super::cache::{Cache, CacheStats, Item};
+use super::cache::{BlockKey, Cache, CacheStats, Item};
 use crate::lsm::table::{Block, Finder};
 use crate::sync::atomic::AtomicU64;
+
+/// Where in the file of a table its index and filter count as one block.
+const TABLE_OFFSET: u64 = u64::MAX;
+
+/// By what the cache knows the index and filter of a table.
+pub(crate) fn table_key(number: u32) -> BlockKey {
+    BlockKey { file: u64::from(number), offset: TABLE_OFFSET }
+}
 
 /// A block could not be read. The next thread that tries learns why.
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ use crate::os::aio::{ALIGN, Buffer, Choice, Io};
 use crate::os::{DataFile, Open, System};
 use crate::sync::atomic::AtomicBool;
 use crate::{Error, Result};
-use cached::{Blocks, ReadCounts};
+use cached::{Blocks, ReadCounts, table_key};
 use memory::Budget;
 
 /// The log of edits.
@@ -175,6 +175,7 @@ impl Directory {
     pub(crate) fn handle(self: &Arc<Self>, name: Name) -> Arc<Handle> {
         Arc::new(Handle {
             directory: Arc::clone(self),
+            name,
             path: self.file(name),
             file: OnceLock::new(),
             direct: OnceLock::new(),
@@ -203,6 +204,7 @@ impl Directory {
 /// A table or a sealed segment. Versions share it.
 pub(crate) struct Handle {
     directory: Arc<Directory>,
+    name: Name,
     path: PathBuf,
     file: OnceLock<Arc<dyn DataFile>>,
     /// The file once more, read past the system's cache; `None` where that is not taken.
@@ -275,6 +277,9 @@ impl Drop for Handle {
         if self.obsolete.load(Ordering::Acquire) {
             self.file.take();
             self.direct.take();
+            if let Name::Table(number) = self.name {
+                self.directory.blocks.remove(table_key(number));
+            }
             // What cannot be removed now is an orphan, which the next opening removes.
             let _ = self.directory.system.remove(&self.path);
         }

@@ -289,12 +289,12 @@ fn sources(
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     if plan.from == 0 {
         for table in upper {
-            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Whole)));
+            sources.push(Box::new(TableCursor::new(table.open()?, Pace::Last)));
         }
     } else {
-        sources.push(Box::new(LevelCursor::new(upper.to_vec(), Pace::Whole)));
+        sources.push(Box::new(LevelCursor::new(upper.to_vec(), Pace::Last)));
     }
-    sources.push(Box::new(LevelCursor::new(lower.to_vec(), Pace::Whole)));
+    sources.push(Box::new(LevelCursor::new(lower.to_vec(), Pace::Last)));
     Ok(sources)
 }
 

@@ -118,7 +118,8 @@ impl<'o> Recovery<'o> {
         let has_thread =
             directory.system.flushes_in_background() && options.memtable_bytes >= SHARED_BYTES_MIN;
         let (replay, edits) = (Replay::new(has_thread), Vec::new());
-        let (buffer, last_seq) = (Arc::new(Buffer::new()), version.flushed);
+        let buffer = Arc::new(Buffer::new(options.memtable_bytes));
+        let last_seq = version.flushed;
         let (frozen, unflushed, warm) = (Vec::new(), Vec::new(), Warm::default());
         let remains = Remains::read(directory)?;
         let left = Left { remains, manifest, has_orphans, closed: None };
@@ -369,7 +370,8 @@ impl<'o> Recovery<'o> {
     /// Goes on in another buffer. The full ones go to tables when the store is open, as far as
     /// writers may leave them to others then.
     fn freeze(&mut self) -> Result<()> {
-        let buffer = std::mem::replace(&mut self.buffer, Arc::new(Buffer::new()));
+        let empty = Arc::new(Buffer::new(self.options.memtable_bytes));
+        let buffer = std::mem::replace(&mut self.buffer, empty);
         self.replay.order(Arc::clone(&buffer));
         self.frozen.insert(0, Frozen { buffer, last_seq: self.last_seq });
         match self.frozen.len() > FROZEN_MAX && self.access == Access::Write {

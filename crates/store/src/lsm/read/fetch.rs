@@ -21,16 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::lsm::files::cache::{BlockKey, Load, Lookup, Wait};
-use crate::lsm::files::cached::{Blocks, Cached, Unread};
+use crate::lsm::files::cached::{Blocks, Cached, Unread, table_key};
 use crate::lsm::files::piece::Piece;
 use crate::lsm::files::queue::Queue;
 use crate::lsm::files::{Directory, Handle};
 use crate::lsm::table::{Finder, Site, Table, TableMeta};
 use crate::lsm::values::place::ValuePlace;
 use crate::{Error, Result};
-
-/// Where in the file of a table its index and filter count as one block.
-const TABLE_OFFSET: u64 = u64::MAX;
 
 /// This many reads are gathered before the system gets them, fewer if none are in flight: the
 /// device has something to do while the next ones are searched for.
@@ -158,7 +155,7 @@ pub(crate) fn table(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Table> {
 /// # Errors
 /// If it cannot be read or is damaged.
 pub(crate) fn finder(handle: &Arc<Handle>, meta: &TableMeta) -> Result<Arc<Finder>> {
-    let key = BlockKey { file: u64::from(meta.number), offset: TABLE_OFFSET };
+    let key = table_key(meta.number);
     let load = || Finder::read(handle, meta).map(Arc::new);
     let cached = get_or_load(&handle.directory().blocks, key, || load().map(Cached::Table))?;
     match cached {

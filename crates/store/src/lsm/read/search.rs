@@ -107,7 +107,8 @@ pub(crate) struct Search<'v> {
     key: &'v [u8],
     /// The caller's name for the request.
     tag: usize,
-    hash: Option<u64>,
+    /// The key's.
+    hash: u64,
     /// How many tables of level 0, and levels below it, were searched.
     asked: usize,
     table: Option<Asked<'v>>,
@@ -116,7 +117,8 @@ pub(crate) struct Search<'v> {
 
 impl<'v> Search<'v> {
     pub(crate) fn new(view: &'v View, open: &'v Open, key: &'v [u8], tag: usize) -> Self {
-        Self { view, open, key, tag, hash: None, asked: 0, table: None, value: None }
+        let hash = filter::hash(key);
+        Self { view, open, key, tag, hash, asked: 0, table: None, value: None }
     }
 
     /// The result, when it is done: its tag and the value.
@@ -129,7 +131,7 @@ impl<'v> Search<'v> {
         let frozen = current.frozen.iter().map(|frozen| &frozen.buffer);
         for buffer in std::iter::once(&current.active).chain(frozen) {
             let cover = buffer.cover(self.key, self.view.at);
-            let verdict = decide(buffer.get(self.key, self.view.at), cover);
+            let verdict = decide(buffer.get(self.key, self.hash, self.view.at), cover);
             if matches!(verdict, Verdict::Decided(_)) {
                 return verdict;
             }
@@ -165,7 +167,7 @@ impl<'v> Search<'v> {
     }
 
     fn ask(&mut self, table: &'v TableFile) -> Result<Verdict<'v>> {
-        let hash = *self.hash.get_or_insert_with(|| filter::hash(self.key));
+        let hash = self.hash;
         let (cover, site) = self.open.with(table, |finder| {
             let cover = finder.pieces().cover(self.key, self.view.at);
             let site =

@@ -9,10 +9,13 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::super::entry::{Entry, Kind, compare, head};
+use super::super::entry::{Entry, Kind, compare};
 use super::super::varint::{self, Reader};
 use crate::checksum::crc32c;
 use crate::coding::u32_at;
+
+mod heads;
+pub(crate) use heads::Heads;
 
 /// One in this many entries has a whole key.
 pub(super) const RESTART_EVERY: u32 = 16;
@@ -110,18 +113,8 @@ pub(crate) struct Block {
     end: usize,
     restarts: usize,
     count: u32,
+    /// Those of the keys at restarts.
     heads: Heads,
-}
-
-/// The beginnings of the keys at restarts, for blocks that are searched often: most steps of a
-/// search need no more.
-#[derive(Debug, Default)]
-struct Heads {
-    /// Where a key stands that begins with the bytes that all of them begin with.
-    common: Range<usize>,
-    /// Eight bytes of each after those, zeros after its end: numbers that order like them; and
-    /// where its entry begins. Empty if they were not asked for, or if the restarts make no sense.
-    numbers: Box<[(u64, u32)]>,
 }
 
 /// What an entry begins with, and where the rest of its key and its value stand.
@@ -151,6 +144,12 @@ impl Block {
         if crc32c(seed(table, offset), &bytes[..tail + 9]) != u32_at(&bytes, tail + 9) {
             return Err("the checksum of a block is wrong");
         }
+        Self::parse(bytes)
+    }
+
+    /// The same, whatever its checksum.
+    fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
+        let tail = bytes.len().checked_sub(TAIL_BYTES).ok_or("a block is too short")?;
         if bytes[tail + 8] != CODEC_PLAIN {
             return Err("a block has an unknown codec");
         }
@@ -161,24 +160,21 @@ impl Block {
         Ok(Self { end, restarts, count, bytes, heads })
     }
 
+    /// The block of bytes that a builder made just now.
+    pub(crate) fn written(bytes: &[u8]) -> Option<Self> {
+        Self::parse(bytes.to_vec()).ok()
+    }
+
     /// The block, made quick to search.
     pub(crate) fn with_heads(mut self) -> Self {
-        self.heads = self.read_heads().unwrap_or_default();
+        self.heads = Heads::of_restarts(&self).unwrap_or_default();
         self
     }
 
-    /// `None` if the restarts make no sense.
-    fn read_heads(&self) -> Option<Heads> {
-        let key = |index| Some(self.at_restart(index).ok()??.0);
-        let (first, last) = (key(0)?, key(self.restarts.checked_sub(1)?)?);
-        let len = common(first, last);
-        let number = |index| {
-            let key = key(index).filter(|key| key.starts_with(&first[..len]))?;
-            Some((head(&key[len..]), self.restart(index) as u32))
-        };
-        let numbers: Option<Box<[(u64, u32)]>> = (0..self.restarts).map(number).collect();
-        let from = first.as_ptr().addr() - self.bytes.as_ptr().addr();
-        Some(Heads { common: from..from + len, numbers: numbers? })
+    /// Where the first `len` bytes of a key stand that was taken from this block.
+    fn range_of(&self, key: &[u8], len: usize) -> Range<usize> {
+        let from = key.as_ptr().addr() - self.bytes.as_ptr().addr();
+        from..from + len
     }
 
     /// How many entries it has, as it says.
@@ -192,7 +188,7 @@ impl Block {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.len() + size_of_val(&*self.heads.numbers)
+        self.bytes.len() + self.heads.memory()
     }
 
     /// The first entry that is not before (`key`, `seq`); `None` if all are.
@@ -208,7 +204,8 @@ impl Block {
     /// The last restart whose entry is before (`key`, `seq`).
     #[inline]
     fn restart_to(&self, key: &[u8], seq: u64) -> Result<Option<usize>, &'static str> {
-        let (mut low, mut high) = self.restarts_around(key);
+        // Restarts of which nothing is known may all be before it.
+        let (mut low, mut high) = self.heads.around(self, key).unwrap_or((0, self.restarts));
         while low < high {
             let middle = (low + high) / 2;
             let before = match self.at_restart(middle)? {
@@ -218,24 +215,6 @@ impl Block {
             if before { low = middle + 1 } else { high = middle }
         }
         Ok(low.checked_sub(1))
-    }
-
-    /// How many restarts are before `key` for certain, and how many may be.
-    #[inline]
-    fn restarts_around(&self, key: &[u8]) -> (usize, usize) {
-        let Heads { common, numbers } = &self.heads;
-        if numbers.is_empty() {
-            return (0, self.restarts);
-        }
-        let common = &self.bytes[common.clone()];
-        let Some(rest) = key.strip_prefix(common) else {
-            let side = if key < common { 0 } else { self.restarts };
-            return (side, side);
-        };
-        let head = head(rest);
-        let low = numbers.partition_point(|number| number.0 < head);
-        let same = numbers[low..].iter().take_while(|number| number.0 == head).count();
-        (low, low + same)
     }
 
     /// The same from a restart on, with no key put together: of an entry that shares more with the
@@ -370,10 +349,8 @@ impl Block {
 
     #[inline]
     fn restart(&self, index: usize) -> usize {
-        if let Some(number) = self.heads.numbers.get(index) {
-            return number.1 as usize;
-        }
-        u32_at(&self.bytes, self.end + 4 * index) as usize
+        let read = || u32_at(&self.bytes, self.end + 4 * index) as usize;
+        self.heads.start(index).unwrap_or_else(read)
     }
 }
 

@@ -7,9 +7,11 @@ use super::super::files::{Directory, Name, random};
 use super::super::filter;
 use super::super::numbers::NumberMap;
 use super::super::tombstones::Tombstone;
-use super::block::{BlockBuilder, seal_raw};
+use super::block::{Block, BlockBuilder, seal_raw};
 use super::{BlockPlace, Bounds, Footer, Reference, TableMeta};
 use crate::lsm::files::append::Appender;
+use crate::lsm::files::cache::BlockKey;
+use crate::lsm::files::cached::Cached;
 use crate::{Error, Result};
 
 /// A data block is closed when it has this many bytes.
@@ -119,8 +121,19 @@ impl TableBuilder {
         let offset = self.out.len();
         let block = self.block.finish(self.number, offset);
         self.closed = Some(self.put(&block)?);
+        self.offer(&block, offset);
         self.block.reuse(block);
         Ok(())
+    }
+
+    /// Offers a data block to the cache: what was written just now is often read soon, and what was
+    /// in the cache before a merge is to be there after it.
+    fn offer(&self, bytes: &[u8], offset: u64) {
+        let Some(directory) = self.out.directory() else { return };
+        let key = BlockKey { file: u64::from(self.number), offset };
+        directory.blocks.offer(key, bytes.len() as u64, || {
+            Block::written(bytes).map(|block| Cached::Block(Arc::new(block.with_heads())))
+        });
     }
 
     fn put(&mut self, block: &[u8]) -> Result<BlockPlace> {

@@ -3,7 +3,7 @@
 
 use super::super::filter::Filter;
 use super::super::tombstones::Pieces;
-use super::block::Block;
+use super::block::{Block, Heads};
 
 /// What finds the entries of a table. The cache keeps it, so it does not keep the file.
 pub(crate) struct Finder {
@@ -13,6 +13,8 @@ pub(crate) struct Finder {
     /// Where the data blocks end and what finds them begins.
     pub(super) data_end: u64,
     pub(super) index: Block,
+    /// Those of all lines of the index.
+    pub(super) lines: Heads,
     pub(super) filter: Option<Block>,
     pub(super) pieces: Pieces,
 }
@@ -21,6 +23,7 @@ impl Finder {
     /// Bytes of memory that it takes.
     pub(crate) fn memory(&self) -> usize {
         self.index.memory()
+            + self.lines.memory()
             + self.filter.as_ref().map_or(0, Block::memory)
             + self.pieces.memory()
             + size_of::<Self>()

@@ -9,7 +9,7 @@ use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
 use super::ahead::Ahead;
-use super::block::{Block, Place, Spot};
+use super::block::{Block, Heads, Place, Spot};
 use super::finder::Finder;
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
 use crate::lsm::files::cache::BlockKey;
@@ -51,6 +51,7 @@ impl Finder {
             footer.map_err(|reason| Error::corrupt_at(path, at, reason))
         })?;
         let index = read_block(handle, meta.number, footer.index, at)?.with_heads();
+        let lines = Heads::of_all(&index).unwrap_or_default();
         let pieces = match footer.ranges.len {
             0 => Pieces::default(),
             _ => {
@@ -68,7 +69,7 @@ impl Finder {
         let others = [footer.ranges, footer.filter, footer.index].into_iter();
         let others = others.filter(|block| block.len > 0).map(|block| block.offset);
         let data_end = others.fold(at, u64::min);
-        Ok(Self { number: meta.number, end: at, data_end, index, filter, pieces })
+        Ok(Self { number: meta.number, end: at, data_end, index, lines, filter, pieces })
     }
 
     /// The first block in which a key may be; `None` if that would be after the last one.
@@ -76,7 +77,14 @@ impl Finder {
     /// # Errors
     /// If the index is damaged.
     pub(crate) fn seek<'h>(&self, handle: &'h Arc<Handle>, key: &[u8]) -> Result<Option<Site<'h>>> {
-        let line = self.index.find(key, u64::MAX);
+        let line = match self.lines.around(&self.index, key) {
+            // The line is known without a look at its key.
+            Some((before, may_be)) if before == may_be => match self.lines.start(before) {
+                Some(start) => self.index.behind(start),
+                None => Ok(None),
+            },
+            _ => self.index.find(key, u64::MAX),
+        };
         self.site(handle, line.map_err(|reason| damaged(handle, 0, reason))?)
     }
 
@@ -306,6 +314,15 @@ pub(crate) enum Pace {
     Searching,
     /// Everything from front to back, once: nothing of it is kept.
     Whole,
+    /// The same for the last time, since other tables take the place of this one: what the cache
+    /// has of it makes room for them.
+    Last,
+}
+
+impl Pace {
+    fn is_whole(self) -> bool {
+        self != Self::Searching
+    }
 }
 
 /// After this many consecutive blocks the next ones are read ahead.
@@ -325,7 +342,7 @@ pub(crate) struct TableCursor {
 
 impl TableCursor {
     pub(crate) fn new(table: Table, pace: Pace) -> Self {
-        let ahead = Ahead::new(&table.handle, table.finder.data_end, pace == Pace::Whole);
+        let ahead = Ahead::new(&table.handle, table.finder.data_end, pace.is_whole());
         let (index, place) = (Place::default(), Place::default());
         Self { table, pace, index, block: None, place, steps: 0, ahead }
     }
@@ -339,7 +356,7 @@ impl TableCursor {
         if self.block.as_ref().is_some_and(|(loaded, _)| *loaded == place) {
             return Ok(true);
         }
-        let is_ahead = self.pace == Pace::Whole || self.steps > STEPS_MIN;
+        let is_ahead = self.pace.is_whole() || self.steps > STEPS_MIN;
         let block = if is_ahead { self.block_ahead(place)? } else { self.table.block(place)? };
         self.block = Some((place, block));
         Ok(true)
@@ -349,11 +366,15 @@ impl TableCursor {
     fn block_ahead(&mut self, place: BlockPlace) -> Result<Arc<Block>> {
         // A place outside of the table is an error of this block alone.
         let site = self.table.site(place)?;
-        if self.pace == Pace::Searching && !self.ahead.holds(place) {
-            let blocks = &self.table.handle.directory().blocks;
-            if let Some(Cached::Block(block)) = blocks.peek(site.key()) {
-                return Ok(block);
+        let blocks = &self.table.handle.directory().blocks;
+        match self.pace {
+            Pace::Searching if !self.ahead.holds(place) => {
+                if let Some(Cached::Block(block)) = blocks.peek(site.key()) {
+                    return Ok(block);
+                }
             }
+            Pace::Searching | Pace::Whole => {}
+            Pace::Last => blocks.remove(site.key()),
         }
         site.open(self.ahead.block(place)?).map(Arc::new)
     }
