@@ -132,6 +132,19 @@ pub(crate) fn full_key(keyspace: u32, key: &[u8]) -> Vec<u8> {
     full
 }
 
+/// Calls `f` with the full key of a user's key; most need no memory of their own.
+pub(crate) fn with_full_key<R>(keyspace: u32, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> R {
+    let mut few = [0; 64];
+    match few.get_mut(..KEYSPACE_BYTES + key.len()) {
+        Some(full) => {
+            full[..KEYSPACE_BYTES].copy_from_slice(&keyspace.to_be_bytes());
+            full[KEYSPACE_BYTES..].copy_from_slice(key);
+            f(full)
+        }
+        None => f(&full_key(keyspace, key)),
+    }
+}
+
 /// The first key after `key` that can exist: a full key, of which none comes after the last one of
 /// its keyspace's.
 fn successor(mut key: Vec<u8>) -> Vec<u8> {

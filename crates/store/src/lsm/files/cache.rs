@@ -111,7 +111,10 @@ type BlockMap<T> = HashMap<BlockKey, T, BuildHasherDefault<BlockHasher>>;
 
 struct Shard<V, E> {
     /// The circle.
-    places: Vec<Option<Kept<V>>>,
+    places: Vec<Option<Kept>>,
+    /// The count of hits of each place. They stand beside each other, so that a look-up does not
+    /// wait for memory to note a hit.
+    hits: Vec<u8>,
     /// What is known of a block.
     index: BlockMap<Slot<V, E>>,
     /// Places without a block.
@@ -134,17 +137,17 @@ struct Guest {
     _memory: Box<dyn Send + Sync>,
 }
 
-struct Kept<V> {
+/// A block in the circle.
+struct Kept {
     key: BlockKey,
-    block: V,
     weight: u64,
-    hits: u8,
+    kind: usize,
 }
 
 /// What is known of a block that is kept or being read.
 enum Slot<V, E> {
-    /// Where in the circle it stands.
-    Kept(usize),
+    /// It, and its place in the circle.
+    Kept(V, usize),
     /// A thread is reading it. Its waiters, if there are any.
     Read(Option<Arc<Flight<V, E>>>),
 }
@@ -201,12 +204,12 @@ impl<V: Item, E: Clone> Cache<V, E> {
     /// The block if it is there, and what to do if it is not.
     pub(crate) fn look_up(&self, key: BlockKey) -> Lookup<'_, V, E> {
         let mut shard = lock(self.shard(key));
-        let Shard { index, places, stats, .. } = &mut *shard;
+        let Shard { index, hits, stats, .. } = &mut *shard;
         match index.entry(key) {
             Entry::Occupied(mut slot) => match slot.get_mut() {
-                Slot::Kept(place) => {
-                    let kept = places[*place].as_mut().expect("a block where the index says");
-                    Lookup::Hit(kept.hit(stats))
+                Slot::Kept(block, place) => {
+                    note_hit(&mut hits[*place], stats);
+                    Lookup::Hit(block.clone())
                 }
                 Slot::Read(flight) => {
                     stats.joined += 1;
@@ -224,9 +227,10 @@ impl<V: Item, E: Clone> Cache<V, E> {
     /// The block if it is there.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<V> {
         let mut shard = lock(self.shard(key));
-        let Shard { index, places, stats, .. } = &mut *shard;
-        let Slot::Kept(place) = index.get(&key)? else { return None };
-        places[*place].as_mut().map(|kept| kept.hit(stats))
+        let Shard { index, hits, stats, .. } = &mut *shard;
+        let Slot::Kept(block, place) = index.get(&key)? else { return None };
+        note_hit(&mut hits[*place], stats);
+        Some(block.clone())
     }
 
     /// The block, read by `load` unless it is there or another thread reads it.
@@ -262,15 +266,14 @@ impl<V: Item, E: Clone> Cache<V, E> {
         let Some(block) = make() else { return };
         let mut shard = lock(self.shard(key));
         if let Some(weight) = has_room(&shard, block.weight()) {
-            shard.keep(Kept { key, weight, hits: block.credit(), block });
+            shard.keep(key, weight, block);
         }
     }
 
     /// Lets go of a block that will not be asked for any more.
     pub(crate) fn remove(&self, key: BlockKey) {
         let mut shard = lock(self.shard(key));
-        if let Some(Slot::Kept(place)) = shard.index.get(&key) {
-            let place = *place;
+        if let Some(&Slot::Kept(_, place)) = shard.index.get(&key) {
             shard.put_out(place);
         }
     }
@@ -327,6 +330,7 @@ impl<V: Item, E> Shard<V, E> {
         let marks = (capacity / MARK_PART).max(MARKS_MIN);
         Self {
             places: Vec::new(),
+            hits: Vec::new(),
             index: BlockMap::default(),
             free: Vec::new(),
             guests: Vec::new(),
@@ -339,20 +343,28 @@ impl<V: Item, E> Shard<V, E> {
 
     /// Keeps a block that was read if it fits at all; gives its waiters, and the last block that
     /// was evicted for it.
-    fn keep(&mut self, kept: Kept<V>) -> (Option<Arc<Flight<V, E>>>, Option<V>) {
-        let is_full = self.stats.kept() + kept.weight > self.capacity;
-        let is_too_much = kept.weight > self.capacity;
-        if is_too_much || (is_full && kept.block.is_tried() && !self.was_read(kept.key)) {
-            return (self.forget(kept.key), None);
+    fn keep(
+        &mut self,
+        key: BlockKey,
+        weight: u64,
+        block: V,
+    ) -> (Option<Arc<Flight<V, E>>>, Option<V>) {
+        let is_full = self.stats.kept() + weight > self.capacity;
+        let is_too_much = weight > self.capacity;
+        if is_too_much || (is_full && block.is_tried() && !self.was_read(key)) {
+            return (self.forget(key), None);
         }
-        let out = self.make_room(kept.weight);
+        let out = self.make_room(weight);
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
+            self.hits.push(0);
             self.places.len() - 1
         });
-        self.stats.bytes[kept.block.kind()] += kept.weight;
-        let before = self.index.insert(kept.key, Slot::Kept(place));
-        self.places[place] = Some(kept);
+        let kind = block.kind();
+        self.stats.bytes[kind] += weight;
+        self.places[place] = Some(Kept { key, weight, kind });
+        self.hits[place] = block.credit();
+        let before = self.index.insert(key, Slot::Kept(block, place));
         (before.and_then(Slot::flight), out)
     }
 
@@ -380,10 +392,9 @@ impl<V: Item, E> Shard<V, E> {
                 continue;
             }
             self.hand = if self.hand < self.places.len() { self.hand } else { 0 };
-            match &mut self.places[self.hand] {
-                Some(kept) if kept.hits > 0 => kept.hits -= 1,
-                Some(_) => out = self.put_out(self.hand),
-                None => {}
+            match &mut self.hits[self.hand] {
+                0 => out = self.put_out(self.hand).or(out),
+                hits => *hits -= 1,
             }
             self.hand += 1;
         }
@@ -397,25 +408,25 @@ impl<V: Item, E> Shard<V, E> {
 
     fn put_out(&mut self, place: usize) -> Option<V> {
         let kept = self.places[place].take()?;
-        self.stats.bytes[kept.block.kind()] -= kept.weight;
-        self.index.remove(&kept.key);
+        self.stats.bytes[kept.kind] -= kept.weight;
+        self.hits[place] = 0;
         self.free.push(place);
-        Some(kept.block)
+        match self.index.remove(&kept.key) {
+            Some(Slot::Kept(block, _)) => Some(block),
+            _ => None,
+        }
     }
 }
 
-impl<V: Item> Kept<V> {
-    fn hit(&mut self, stats: &mut CacheStats) -> V {
-        self.hits = HITS_MAX.min(self.hits + 1);
-        stats.hits += 1;
-        self.block.clone()
-    }
+fn note_hit(hits: &mut u8, stats: &mut CacheStats) {
+    *hits = HITS_MAX.min(*hits + 1);
+    stats.hits += 1;
 }
 
 impl<V, E> Slot<V, E> {
     fn flight(self) -> Option<Arc<Flight<V, E>>> {
         match self {
-            Self::Kept(_) => None,
+            Self::Kept(..) => None,
             Self::Read(flight) => flight,
         }
     }
@@ -434,7 +445,7 @@ impl<V: Item, E: Clone> Load<'_, V, E> {
         let (flight, out) = match read {
             Ok(block) => {
                 let (key, weight) = (self.key, block.weight().saturating_add(OVERHEAD));
-                shard.keep(Kept { key, block: block.clone(), weight, hits: block.credit() })
+                shard.keep(key, weight, block.clone())
             }
             Err(_) => (shard.forget(self.key), None),
         };

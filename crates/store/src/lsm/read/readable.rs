@@ -6,7 +6,7 @@ use super::range::Range;
 use super::search::{self, Value};
 use crate::Result;
 use crate::key::KeyRange;
-use crate::lsm::entry::{full_key, full_range};
+use crate::lsm::entry::{full_range, with_full_key};
 use crate::lsm::keyspace::Keyspace;
 
 pub(crate) mod sealed {
@@ -57,7 +57,8 @@ pub trait Readable: sealed::Sealed {
     /// The value of a key.
     fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let view = self.view_of(keyspace)?;
-        Ok(view.get(&full_key(keyspace.id(), key))?.map(Value::into_vec))
+        let value = with_full_key(keyspace.id(), key, |key| view.get(key))?;
+        Ok(value.map(Value::into_vec))
     }
 
     /// Calls `see` with the value of a key, without copying the value, and returns its result.
@@ -68,7 +69,8 @@ pub trait Readable: sealed::Sealed {
         see: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R> {
         let view = self.view_of(keyspace)?;
-        Ok(search::show(view.get(&full_key(keyspace.id(), key))?, see))
+        let value = with_full_key(keyspace.id(), key, |key| view.get(key))?;
+        Ok(search::show(value, see))
     }
 
     /// The values of several keys, in the order of `keys`, all as of one moment.

@@ -2,6 +2,7 @@
 //! a value is read. This module itself reads only the indexes and filters of tables.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::fetch::{self, Task, Wanted};
@@ -21,25 +22,36 @@ const OPEN_MAX: usize = 16;
 /// What finds the entries of the tables that were asked last. The look-ups of one call share it, so
 /// that each asks the cache for a table once.
 #[derive(Default)]
-pub(crate) struct Open(RefCell<Vec<(u32, Arc<Finder>)>>);
+pub(crate) struct Open(RefCell<Finders>);
+
+#[derive(Default)]
+struct Finders {
+    /// The one that was asked last: a look-up often asks only one.
+    last: Option<(u32, Arc<Finder>)>,
+    others: Vec<(u32, Arc<Finder>)>,
+}
 
 impl Open {
     /// Calls `f` with what finds the entries of a table.
     fn with<R>(&self, table: &TableFile, f: impl FnOnce(&Finder) -> Result<R>) -> Result<R> {
         let number = table.meta.number;
-        let mut open = self.0.borrow_mut();
-        let at = match open.iter().position(|known| known.0 == number) {
-            Some(at) => at,
-            None => {
-                let finder = table.finder()?;
-                if open.len() >= OPEN_MAX {
-                    open.remove(0);
-                }
-                open.push((number, finder));
-                open.len() - 1
-            }
+        let Finders { last, others } = &mut *self.0.borrow_mut();
+        if let Some((asked, finder)) = last
+            && *asked == number
+        {
+            return f(finder);
+        }
+        let finder = match others.iter().position(|known| known.0 == number) {
+            Some(at) => others.remove(at).1,
+            None => table.finder()?,
         };
-        f(&open[at].1)
+        if let Some(before) = last.take() {
+            if others.len() >= OPEN_MAX {
+                others.remove(0);
+            }
+            others.push(before);
+        }
+        f(&last.insert((number, finder)).1)
     }
 }
 
@@ -49,6 +61,8 @@ pub(crate) enum Value {
     Own(Vec<u8>),
     /// One that the cache may have too.
     Shared(Arc<[u8]>),
+    /// One that stands in a block, which the cache may have too.
+    InBlock(Arc<Block>, Range<usize>),
 }
 
 impl Value {
@@ -56,6 +70,7 @@ impl Value {
         match self {
             Self::Own(bytes) => bytes,
             Self::Shared(bytes) => bytes,
+            Self::InBlock(block, at) => block.at(at),
         }
     }
 
@@ -67,6 +82,7 @@ impl Value {
                 fetch::leave(bytes);
                 own
             }
+            Self::InBlock(block, at) => block.at(&at).to_vec(),
         }
     }
 }
@@ -146,19 +162,20 @@ impl<'v> Search<'v> {
         loop {
             let asked = self.asked;
             self.asked += 1;
+            let is_before = |table: &Arc<TableFile>| table.meta.bounds.is_before(self.key);
             let table = match level0.get(asked) {
-                Some(table) => Some(table),
+                Some(table) => Some(table).filter(|table| !is_before(table)),
                 None => {
                     let level = asked - level0.len() + 1;
                     if level >= LEVELS {
                         return None;
                     }
                     let tables = version.level(level);
-                    tables.get(tables.partition_point(|t| t.meta.bounds.is_before(self.key)))
+                    tables.get(tables.partition_point(is_before))
                 }
             };
             let may_have = |table: &&Arc<TableFile>| {
-                table.meta.seqs.0 <= self.view.at && table.meta.bounds.contains(self.key)
+                table.meta.seqs.0 <= self.view.at && !table.meta.bounds.is_after(self.key)
             };
             if let Some(table) = table.filter(may_have) {
                 return Some(table);
@@ -273,6 +290,11 @@ impl<'v> Task<'v> for Search<'v> {
             }
             Some(Cached::Block(block)) => {
                 let verdict = self.look_into(&block)?;
+                if let Verdict::Decided(Some((_, Kind::Inline, value))) = verdict {
+                    let at = block.place_of(value);
+                    self.value = Some(Value::InBlock(block, at));
+                    return Ok(None);
+                }
                 self.settle(verdict)
             }
             Some(Cached::Value(value)) => {

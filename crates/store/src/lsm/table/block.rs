@@ -8,6 +8,9 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::entry::{Entry, Kind, compare};
 use super::super::varint::{self, Reader};
@@ -19,6 +22,8 @@ pub(crate) use heads::Heads;
 
 /// One in this many entries has a whole key.
 pub(super) const RESTART_EVERY: u32 = 16;
+/// One in this many keys is in a list, in blocks that are searched often.
+const MORE_EVERY: usize = 4;
 /// Number of restarts, number of entries, codec, checksum.
 pub(super) const TAIL_BYTES: usize = 4 + 4 + 1 + 4;
 /// The entries are stored as they are.
@@ -114,7 +119,10 @@ pub(crate) struct Block {
     restarts: usize,
     count: u32,
     /// Those of the keys at restarts.
-    heads: Heads,
+    heads: Heads<u64>,
+    /// Those of more keys, for a block that is looked into again.
+    more: OnceLock<Heads<u32>>,
+    was_searched: AtomicBool,
 }
 
 /// What an entry begins with, and where the rest of its key and its value stand.
@@ -157,7 +165,8 @@ impl Block {
         let end = restarts.checked_mul(4).and_then(|len| tail.checked_sub(len));
         let end = end.ok_or("a block has more restarts than bytes")?;
         let (count, heads) = (u32_at(&bytes, tail + 4), Heads::default());
-        Ok(Self { end, restarts, count, bytes, heads })
+        let (more, was_searched) = (OnceLock::new(), AtomicBool::new(false));
+        Ok(Self { bytes, end, restarts, count, heads, more, was_searched })
     }
 
     /// The block of bytes that a builder made just now.
@@ -171,10 +180,15 @@ impl Block {
         self
     }
 
-    /// Where the first `len` bytes of a key stand that was taken from this block.
-    fn range_of(&self, key: &[u8], len: usize) -> Range<usize> {
-        let from = key.as_ptr().addr() - self.bytes.as_ptr().addr();
-        from..from + len
+    /// Bytes of it.
+    pub(crate) fn at(&self, place: &Range<usize>) -> &[u8] {
+        &self.bytes[place.clone()]
+    }
+
+    /// Where some bytes of this block stand.
+    pub(crate) fn place_of(&self, part: &[u8]) -> Range<usize> {
+        let from = part.as_ptr().addr() - self.bytes.as_ptr().addr();
+        from..from + part.len()
     }
 
     /// How many entries it has, as it says.
@@ -188,7 +202,19 @@ impl Block {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.len() + self.heads.memory()
+        let more = self.count as usize / MORE_EVERY * size_of::<(u32, u32)>();
+        self.bytes.len() + self.heads.memory() + more
+    }
+
+    /// The beginnings of more keys, once it was searched before: most blocks are read for one
+    /// search.
+    #[inline]
+    fn more(&self) -> Option<&Heads<u32>> {
+        if !self.was_searched.load(Relaxed) {
+            self.was_searched.store(true, Relaxed);
+            return None;
+        }
+        Some(self.more.get_or_init(|| Heads::of_every(MORE_EVERY, self).unwrap_or_default()))
     }
 
     /// The first entry that is not before (`key`, `seq`); `None` if all are.
@@ -197,8 +223,17 @@ impl Block {
     /// If the entries make no sense.
     #[inline]
     pub(crate) fn find(&self, key: &[u8], seq: u64) -> Result<Option<Spot>, &'static str> {
-        let from = self.restart_to(key, seq)?.map_or(0, |restart| self.restart(restart));
-        self.find_from(from, key, seq).ok_or(MALFORMED)
+        let find = || {
+            if let Some((start, same)) = self.more().and_then(|more| more.before(self, key)) {
+                let Header { shared, rest, value, .. } = self.header(start)?;
+                let len = shared.checked_add(rest.len())?;
+                return self.find_from(value.end, (len, same.min(len)), key, seq);
+            }
+            let restart = self.restart_to(key, seq).ok()?;
+            let from = restart.map_or(0, |restart| self.restart(restart));
+            self.find_from(from, (0, 0), key, seq)
+        };
+        find().ok_or(MALFORMED)
     }
 
     /// The last restart whose entry is before (`key`, `seq`).
@@ -217,13 +252,18 @@ impl Block {
         Ok(low.checked_sub(1))
     }
 
-    /// The same from a restart on, with no key put together: of an entry that shares more with the
-    /// one before than that one shares with `key`, the order to `key` is the same. `None` if the
-    /// entries make no sense.
+    /// The same from an entry on, with no key put together: of an entry that shares more with the
+    /// one before than that one shares with `key`, the order to `key` is the same. The entry before
+    /// the first one is before `key`; it is given by the length of its key, and by how much of that
+    /// is the beginning of `key`. `None` if the entries make no sense.
     #[inline]
-    fn find_from(&self, mut at: usize, key: &[u8], seq: u64) -> Option<Option<Spot>> {
-        // The length of the key before, and how much of it is the beginning of `key`.
-        let (mut len, mut known) = (0, 0);
+    fn find_from(
+        &self,
+        mut at: usize,
+        (mut len, mut known): (usize, usize),
+        key: &[u8],
+        seq: u64,
+    ) -> Option<Option<Spot>> {
         while at < self.end {
             let Header { shared, rest, value, tag } = self.header(at)?;
             if shared > len {

@@ -14,7 +14,7 @@ pub(crate) struct Finder {
     pub(super) data_end: u64,
     pub(super) index: Block,
     /// Those of all lines of the index.
-    pub(super) lines: Heads,
+    pub(super) lines: Heads<u64>,
     pub(super) filter: Option<Block>,
     pub(super) pieces: Pieces,
 }

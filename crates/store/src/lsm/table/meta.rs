@@ -20,7 +20,11 @@ impl Bounds {
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.first.as_slice() <= key && !self.is_before(key)
+        !self.is_after(key) && !self.is_before(key)
+    }
+
+    pub(crate) fn is_after(&self, key: &[u8]) -> bool {
+        self.first.as_slice() > key
     }
 
     pub(crate) fn overlaps(&self, other: &Self) -> bool {

@@ -51,7 +51,7 @@ impl Finder {
             footer.map_err(|reason| Error::corrupt_at(path, at, reason))
         })?;
         let index = read_block(handle, meta.number, footer.index, at)?.with_heads();
-        let lines = Heads::of_all(&index).unwrap_or_default();
+        let lines = Heads::of_every(1, &index).unwrap_or_default();
         let pieces = match footer.ranges.len {
             0 => Pieces::default(),
             _ => {

@@ -105,7 +105,7 @@ fn kept(cache: &Bytes) -> Vec<(BlockKey, u64)> {
     assert!(shard.taken() <= shard.capacity);
     assert_eq!(shard.stats.lent, shard.guests.iter().map(|guest| guest.weight).sum::<u64>());
     assert_eq!(shard.stats.kept(), kept.iter().map(|kept| kept.weight).sum::<u64>());
-    let is_kept = |slot: &Slot<_, _>| matches!(slot, Slot::Kept(_));
+    let is_kept = |slot: &Slot<_, _>| matches!(slot, Slot::Kept(..));
     assert!(shard.index.len() == kept.len() && shard.index.values().all(is_kept));
     assert_eq!(shard.free.len(), shard.places.len() - kept.len());
     let mut list: Vec<_> = kept.iter().map(|kept| (kept.key, kept.weight)).collect();
