@@ -239,7 +239,7 @@ impl Place {
     pub(crate) fn value_here(&self) -> Option<Str> {
         match self {
             Self::Tree(place) => Some(place.value()),
-            Self::Lsm(_) => None,
+            Self::Lsm(place) => place.value_here(),
         }
     }
 

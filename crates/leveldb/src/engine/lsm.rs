@@ -140,7 +140,15 @@ impl Place {
         }
     }
 
+    /// The value, unless it is to be read.
+    pub(crate) fn value_here(&self) -> Option<Str> {
+        self.cursor.current().ok().flatten()?.value_here().map(Str::of)
+    }
+
     pub(crate) fn value(&mut self) -> Result<Str> {
+        if let Some(value) = self.value_here() {
+            return Ok(value);
+        }
         if self.value.is_none() {
             self.value = match self.cursor.current()? {
                 Some(entry) => Some(entry.value()?),

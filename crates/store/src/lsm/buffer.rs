@@ -1,5 +1,6 @@
 //! The newest entries, in memory: a memtable and its range tombstones. This module knows no file.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -23,8 +24,10 @@ const TOMBSTONES_MAX: usize = 256;
 pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
-/// A cursor copies this many entries at once.
-const CHUNK: usize = 32;
+/// A cursor copies this many entries at first, and twice as many each time it goes on, up to ...
+const CHUNK_MIN: usize = 2;
+/// ... this many.
+const CHUNK_MAX: usize = 32;
 
 /// The newest entries and range tombstones.
 pub(crate) struct Buffer {
@@ -212,34 +215,45 @@ impl Source for MemIter<'_> {
     }
 }
 
-struct Owned {
-    key: Vec<u8>,
+/// An entry that a cursor copied: where its key and value stand among the copied bytes.
+struct Copied {
+    key: Range<usize>,
+    value: Range<usize>,
     seq: u64,
     kind: Kind,
-    value: Vec<u8>,
 }
 
-/// A place among the entries of a buffer that keeps the buffer. It looks at a few neighbours at a
-/// time; entries that are added later are newer than what its reader sees.
+/// A place among the entries of a buffer that keeps the buffer. It copies a few neighbours at a
+/// time, more the longer it goes on; entries that are added later are newer than what its reader
+/// sees.
 pub(crate) struct BufferCursor {
     buffer: Arc<Buffer>,
-    chunk: Vec<Owned>,
+    chunk: Vec<Copied>,
+    bytes: Vec<u8>,
     at: usize,
+    /// How many neighbours it copies next.
+    most: usize,
 }
 
 impl BufferCursor {
     pub(crate) fn new(buffer: Arc<Buffer>) -> Self {
-        Self { buffer, chunk: Vec::new(), at: 0 }
+        Self { buffer, chunk: Vec::new(), bytes: Vec::new(), at: 0, most: CHUNK_MIN }
     }
 
-    /// Takes neighbours from where `begin` leads on.
+    /// Copies neighbours from where `begin` leads on.
     fn fill(&mut self, forward: bool, begin: impl Fn(&mut MemIter<'_>)) {
         self.chunk.clear();
+        self.bytes.clear();
         let mut iter = self.buffer.points.iter();
         begin(&mut iter);
         while let Some((key, seq, kind, value)) = iter.entry() {
-            self.chunk.push(Owned { key: key.to_vec(), seq, kind, value: value.to_vec() });
-            if self.chunk.len() == CHUNK {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(key);
+            let middle = self.bytes.len();
+            self.bytes.extend_from_slice(value);
+            let (key, value) = (start..middle, middle..self.bytes.len());
+            self.chunk.push(Copied { key, value, seq, kind });
+            if self.chunk.len() == self.most {
                 break;
             }
             if forward { iter.next() } else { iter.prev() }
@@ -251,20 +265,35 @@ impl BufferCursor {
             self.at = self.chunk.len().saturating_sub(1);
         }
     }
+
+    /// Copies the neighbours after the last entry of the chunk, or before the first one.
+    fn go_on(&mut self, forward: bool) {
+        self.most = (2 * self.most).min(CHUNK_MAX);
+        let end = if forward { self.chunk.last() } else { self.chunk.first() };
+        let Some(Copied { key, seq, .. }) = end else { return };
+        let (key, seq) = (self.bytes[key.clone()].to_vec(), *seq);
+        self.fill(forward, |iter| {
+            iter.seek(&key, seq);
+            if forward { iter.next() } else { iter.prev() }
+        });
+    }
 }
 
 impl Source for BufferCursor {
     fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
+        self.most = CHUNK_MIN;
         self.fill(true, |iter| iter.seek(key, seq));
         Ok(())
     }
 
     fn first(&mut self) -> Result<()> {
+        self.most = CHUNK_MIN;
         self.fill(true, |iter| iter.first());
         Ok(())
     }
 
     fn last(&mut self) -> Result<()> {
+        self.most = CHUNK_MIN;
         self.fill(false, |iter| iter.last());
         Ok(())
     }
@@ -272,11 +301,8 @@ impl Source for BufferCursor {
     fn next(&mut self) -> Result<()> {
         if self.at + 1 < self.chunk.len() {
             self.at += 1;
-        } else if let Some(last) = self.chunk.pop() {
-            self.fill(true, |iter| {
-                iter.seek(&last.key, last.seq);
-                iter.next();
-            });
+        } else {
+            self.go_on(true);
         }
         Ok(())
     }
@@ -284,18 +310,15 @@ impl Source for BufferCursor {
     fn prev(&mut self) -> Result<()> {
         if self.at > 0 {
             self.at -= 1;
-        } else if !self.chunk.is_empty() {
-            let first = self.chunk.swap_remove(0);
-            self.fill(false, |iter| {
-                iter.seek(&first.key, first.seq);
-                iter.prev();
-            });
+        } else {
+            self.go_on(false);
         }
         Ok(())
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
-        let Owned { key, seq, kind, value } = self.chunk.get(self.at)?;
+        let Copied { key, value, seq, kind } = self.chunk.get(self.at)?;
+        let (key, value) = (&self.bytes[key.clone()], &self.bytes[value.clone()]);
         Some(Entry { key, seq: *seq, kind: *kind, value })
     }
 }

@@ -214,7 +214,10 @@ impl Inner {
     fn freeze(&self, writer: &mut Writer) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Current::clone(&current);
-        let buffer = std::mem::replace(&mut changed.active, Arc::new(Buffer::new(self.options.memtable_bytes)));
+        let buffer = std::mem::replace(
+            &mut changed.active,
+            Arc::new(Buffer::new(self.options.memtable_bytes)),
+        );
         writer.active = Arc::clone(&changed.active);
         changed.frozen.insert(0, Frozen { buffer, last_seq: writer.next_seq - 1 });
         *current = Arc::new(changed);

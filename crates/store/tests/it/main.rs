@@ -21,6 +21,7 @@ mod follow;
 mod identify;
 mod large;
 mod lsm;
+mod lsm_cache;
 mod lsm_keyspaces;
 mod lsm_transactions;
 mod memory;

@@ -48,8 +48,9 @@ impl Footprint {
     }
 
     fn was_changed_in_buffer(&self, buffer: &Arc<Buffer>) -> Result<bool> {
-        let is_newer =
-            |key: &Vec<u8>| buffer.get(key, filter::hash(key), u64::MAX).is_some_and(|(seq, _, _)| seq > self.at);
+        let is_newer = |key: &Vec<u8>| {
+            buffer.get(key, filter::hash(key), u64::MAX).is_some_and(|(seq, _, _)| seq > self.at)
+        };
         if self.is_under(&buffer.pieces()) || self.points.iter().any(is_newer) {
             return Ok(true);
         }

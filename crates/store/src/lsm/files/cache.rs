@@ -252,6 +252,12 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
+    /// Whether there is room for so many bytes more that no block takes.
+    pub(crate) fn has_room(&self, key: BlockKey, bytes: u64) -> bool {
+        let shard = lock(self.shard(key));
+        shard.stats.kept().saturating_add(bytes) <= shard.capacity
+    }
+
     /// Keeps a block that the caller made, if there is room that no block takes: nobody asked for
     /// it yet, so none is evicted for it. `make` is called where there is room for `bytes` bytes.
     pub(crate) fn offer(&self, key: BlockKey, bytes: u64, make: impl FnOnce() -> Option<V>) {

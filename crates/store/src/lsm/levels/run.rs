@@ -292,9 +292,9 @@ fn sources(
             sources.push(Box::new(TableCursor::new(table.open()?, Pace::Last)));
         }
     } else {
-        sources.push(Box::new(LevelCursor::new(upper.to_vec(), Pace::Last)));
+        sources.push(Box::new(LevelCursor::new(Arc::new(upper.to_vec()), Pace::Last)));
     }
-    sources.push(Box::new(LevelCursor::new(lower.to_vec(), Pace::Last)));
+    sources.push(Box::new(LevelCursor::new(Arc::new(lower.to_vec()), Pace::Last)));
     Ok(sources)
 }
 

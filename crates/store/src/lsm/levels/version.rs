@@ -63,6 +63,9 @@ impl TableFile {
     }
 }
 
+/// The tables of a level: cursors share the list.
+pub(crate) type Tables = Arc<Vec<Arc<TableFile>>>;
+
 /// How a segment that is not written to any more ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sealed {
@@ -167,7 +170,9 @@ pub(crate) struct Pinned {
 #[derive(Clone)]
 pub(crate) struct Version {
     directory: Arc<Directory>,
-    levels: [Vec<Arc<TableFile>>; LEVELS],
+    levels: [Tables; LEVELS],
+    /// Those of all levels with range tombstones.
+    ranged: Vec<Arc<TableFile>>,
     segments: BTreeMap<u32, Segment>,
     /// Segments that are gone, and in which one their values stand that are pointed to.
     moved: BTreeMap<u32, u32>,
@@ -192,6 +197,7 @@ impl Version {
         Self {
             directory,
             levels: Default::default(),
+            ranged: Vec::new(),
             segments: BTreeMap::new(),
             moved: BTreeMap::new(),
             live: BTreeMap::new(),
@@ -219,6 +225,16 @@ impl Version {
 
     pub(crate) fn level(&self, level: usize) -> &[Arc<TableFile>] {
         &self.levels[level]
+    }
+
+    /// The list itself, to be shared.
+    pub(crate) fn list(&self, level: usize) -> &Tables {
+        &self.levels[level]
+    }
+
+    /// The tables with range tombstones.
+    pub(crate) fn ranged(&self) -> &[Arc<TableFile>] {
+        &self.ranged
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
@@ -250,7 +266,8 @@ impl Version {
 
     /// The segments that pointers of tables name whose values stand in these now.
     pub(crate) fn origins_in(&self, segments: &[u32]) -> Vec<u32> {
-        let pointed = self.levels.iter().flatten().flat_map(|table| &table.meta.references);
+        let pointed =
+            self.tables().map(|(_, table)| table).flat_map(|table| &table.meta.references);
         let mut origins: Vec<u32> = pointed
             .map(|reference| reference.segment)
             .filter(|&origin| segments.contains(&self.stands_in(origin)))
@@ -293,8 +310,10 @@ impl Version {
     pub(crate) fn apply(&self, edits: &[Edit]) -> Result<Self, Misfit> {
         let mut next = self.clone();
         edits.iter().try_for_each(|edit| next.apply_one(edit))?;
-        next.levels[0].sort_by_key(|table| std::cmp::Reverse(table.meta.seqs.1));
+        Arc::make_mut(&mut next.levels[0])
+            .sort_by_key(|table| std::cmp::Reverse(table.meta.seqs.1));
         for level in &mut next.levels[1..] {
+            let level = Arc::make_mut(level);
             level.sort_by(|a, b| a.meta.bounds.first.cmp(&b.meta.bounds.first));
             let overlap =
                 |pair: &[Arc<TableFile>]| pair[0].meta.bounds.overlaps(&pair[1].meta.bounds);
@@ -302,6 +321,8 @@ impl Version {
                 return Err("tables of a level overlap");
             }
         }
+        let ranged = next.tables().map(|(_, table)| table).filter(|table| table.meta.ranges > 0);
+        next.ranged = ranged.cloned().collect();
         next.drop_unused();
         Ok(next)
     }
@@ -316,12 +337,18 @@ impl Version {
                     self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
                 let handle = self.directory.handle(Name::Table(meta.number));
                 let hidden = OnceLock::new();
-                level.push(Arc::new(TableFile { meta: meta.clone(), handle, hidden }));
+                Arc::make_mut(level).push(Arc::new(TableFile {
+                    meta: meta.clone(),
+                    handle,
+                    hidden,
+                }));
             }
             Edit::RemoveTable { number } => {
-                let tables = |v: &Self| v.levels.iter().map(Vec::len).sum::<usize>();
+                let tables = |v: &Self| v.levels.iter().map(|tables| tables.len()).sum::<usize>();
                 let before = tables(self);
-                self.levels.iter_mut().for_each(|level| level.retain(|t| t.meta.number != *number));
+                for level in &mut self.levels {
+                    Arc::make_mut(level).retain(|table| table.meta.number != *number);
+                }
                 if tables(self) == before {
                     return Err("a table is removed that is not there");
                 }
@@ -329,12 +356,12 @@ impl Version {
             Edit::MoveTable { number, level } => {
                 let moved = self.levels.iter_mut().find_map(|tables| {
                     let at = tables.iter().position(|table| table.meta.number == *number)?;
-                    Some(tables.remove(at))
+                    Some(Arc::make_mut(tables).remove(at))
                 });
                 let moved = moved.ok_or("a table is moved that is not there")?;
                 let level =
                     self.levels.get_mut(usize::from(*level)).ok_or("there is no such level")?;
-                level.push(moved);
+                Arc::make_mut(level).push(moved);
             }
             Edit::AddSegment(identity) => self.add_segment(*identity, None)?,
             Edit::SealSegment { number, sealed } => {
@@ -372,10 +399,12 @@ impl Version {
 
     fn drop_unused(&mut self) {
         let mut pointed: BTreeMap<u32, u64> = BTreeMap::new();
-        for reference in self.levels.iter().flatten().flat_map(|table| &table.meta.references) {
+        for reference in
+            self.tables().map(|(_, table)| table).flat_map(|table| &table.meta.references)
+        {
             *pointed.entry(reference.segment).or_default() += reference.bytes;
         }
-        let tables = self.levels.iter().flatten().map(|table| &table.meta);
+        let tables = self.tables().map(|(_, table)| table).map(|table| &table.meta);
         let (entries, bytes) =
             tables.fold((0, 0), |sum, meta| (sum.0 + meta.puts(), sum.1 + meta.bytes));
         self.entries = (entries, bytes + pointed.values().sum::<u64>());
@@ -446,14 +475,14 @@ impl Version {
 
 /// A place among the entries of tables that ascend and do not overlap.
 pub(crate) struct LevelCursor {
-    tables: Vec<Arc<TableFile>>,
+    tables: Tables,
     at: usize,
     cursor: Option<TableCursor>,
     pace: Pace,
 }
 
 impl LevelCursor {
-    pub(crate) fn new(tables: Vec<Arc<TableFile>>, pace: Pace) -> Self {
+    pub(crate) fn new(tables: Tables, pace: Pace) -> Self {
         Self { tables, at: 0, cursor: None, pace }
     }
 

@@ -28,7 +28,30 @@ pub struct Entry<'c> {
     view: &'c View,
 }
 
-impl Entry<'_> {
+impl Default for Stored {
+    fn default() -> Self {
+        Self { key: Vec::new(), kind: Kind::Tombstone, value: Vec::new() }
+    }
+}
+
+impl Stored {
+    /// A copy of an entry, in the memory of this one.
+    fn with(mut self, entry: crate::lsm::entry::Entry<'_>) -> Self {
+        self.kind = entry.kind;
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        self.value.clear();
+        self.value.extend_from_slice(entry.value);
+        self
+    }
+}
+
+impl<'c> Entry<'c> {
+    /// The value, where it stands beside the key; `None` if it is a separated one.
+    pub fn value_here(&self) -> Option<&'c [u8]> {
+        (self.stored.kind == Kind::Inline).then_some(self.stored.value.as_slice())
+    }
+
     /// The value. A separated one is read now.
     ///
     /// # Errors
@@ -56,8 +79,7 @@ impl Covers {
         let Current { active, frozen, version } = &*view.current;
         let frozen = frozen.iter().map(|frozen| &frozen.buffer);
         let pieces = std::iter::once(active).chain(frozen).map(|buffer| buffer.pieces());
-        let tables = version.tables().map(|(_, table)| table);
-        let tables = tables.filter(|table| table.meta.ranges > 0).map(|table| table.open());
+        let tables = version.ranged().iter().map(|table| table.open());
         Ok(Self {
             buffers: pieces.filter(|pieces| !pieces.is_empty()).collect(),
             tables: tables.collect::<Result<_>>()?,
@@ -99,6 +121,8 @@ pub struct Cursor {
     merge: Merge,
     covers: Covers,
     here: Option<Stored>,
+    /// The memory of an entry before.
+    spare: Stored,
     /// Whether `merge` stands at the entry here, or after the last one of the keyspace; else it
     /// stands before all entries of the key here.
     forward: bool,
@@ -116,13 +140,14 @@ impl Cursor {
             sources.push(Box::new(TableCursor::new(table.open()?, Pace::Searching)));
         }
         for level in 1..LEVELS {
-            let tables = current.version.level(level).to_vec();
+            let tables = current.version.list(level);
             if !tables.is_empty() {
-                sources.push(Box::new(LevelCursor::new(tables, Pace::Searching)));
+                sources.push(Box::new(LevelCursor::new(Arc::clone(tables), Pace::Searching)));
             }
         }
         let (covers, merge) = (Covers::new(&view)?, Merge::new(sources));
-        Ok(Self { view, keyspace, merge, covers, here: None, forward: true })
+        let spare = Stored::default();
+        Ok(Self { view, keyspace, merge, covers, here: None, spare, forward: true })
     }
 
     /// Moves to the first entry.
@@ -214,7 +239,7 @@ impl Cursor {
 
     /// Moves to the first entry at or after a full key.
     pub(super) fn seek_full(&mut self, full: &[u8]) -> Result<()> {
-        self.here = None;
+        self.leave();
         self.merge.seek(full, u64::MAX)?;
         self.here = self.settle_forward(None)?;
         Ok(())
@@ -222,7 +247,7 @@ impl Cursor {
 
     /// Moves to the last entry before a full key.
     pub(super) fn seek_full_before(&mut self, full: &[u8]) -> Result<()> {
-        self.here = None;
+        self.leave();
         self.merge.seek_before(full, u64::MAX)?;
         self.here = self.settle_back()?;
         Ok(())
@@ -235,9 +260,7 @@ impl Cursor {
             self.merge.seek(&here.key, u64::MAX)?;
         }
         let next = self.settle_forward(Some(&here.key))?;
-        let moved = next.is_some();
-        self.here = next.or(Some(here));
-        Ok(moved)
+        Ok(self.arrive(next, here))
     }
 
     /// Whether it moved to a previous entry.
@@ -247,9 +270,24 @@ impl Cursor {
             self.merge.seek_before(&here.key, u64::MAX)?;
         }
         let before = self.settle_back()?;
-        let moved = before.is_some();
-        self.here = before.or(Some(here));
-        Ok(moved)
+        Ok(self.arrive(before, here))
+    }
+
+    /// Stands nowhere.
+    fn leave(&mut self) {
+        if let Some(here) = self.here.take() {
+            self.spare = here;
+        }
+    }
+
+    /// Stands on an entry if there is one, and else stays; whether there is.
+    fn arrive(&mut self, at: Option<Stored>, from: Stored) -> bool {
+        let moved = at.is_some();
+        match at {
+            Some(at) => (self.here, self.spare) = (Some(at), from),
+            None => self.here = Some(from),
+        }
+        moved
     }
 
     fn is_inside(&self, key: &[u8]) -> bool {
@@ -269,12 +307,10 @@ impl Cursor {
             if entry.seq <= self.view.at && skipped != key && deleted.as_deref() != key {
                 let is_there = entry.kind != Kind::Tombstone
                     && self.covers.newest(entry.key, self.view.at) < entry.seq;
-                let key = entry.key.to_vec();
                 if is_there {
-                    let value = entry.value.to_vec();
-                    return Ok(Some(Stored { key, kind: entry.kind, value }));
+                    return Ok(Some(std::mem::take(&mut self.spare).with(entry)));
                 }
-                deleted = Some(key);
+                deleted = Some(entry.key.to_vec());
             }
             self.merge.next()?;
         }
@@ -289,22 +325,22 @@ impl Cursor {
             if !self.is_inside(entry.key) {
                 return Ok(None);
             }
-            let key = entry.key.to_vec();
-            let mut newest = None;
-            while let Some(entry) = self.merge.entry().filter(|entry| entry.key == key) {
+            let mut newest = std::mem::take(&mut self.spare).with(entry);
+            let mut seq = None;
+            while let Some(entry) = self.merge.entry().filter(|entry| entry.key == newest.key) {
                 if entry.seq <= self.view.at {
-                    newest = Some((entry.seq, entry.kind, entry.value.to_vec()));
+                    seq = Some(entry.seq);
+                    newest.kind = entry.kind;
+                    newest.value.clear();
+                    newest.value.extend_from_slice(entry.value);
                 }
                 self.merge.prev()?;
             }
-            match newest {
-                Some((seq, kind, value))
-                    if kind != Kind::Tombstone && self.covers.newest(&key, self.view.at) < seq =>
-                {
-                    return Ok(Some(Stored { key, kind, value }));
-                }
-                _ => {}
+            let is_seen = |seq| self.covers.newest(&newest.key, self.view.at) < seq;
+            if newest.kind != Kind::Tombstone && seq.is_some_and(is_seen) {
+                return Ok(Some(newest));
             }
+            self.spare = newest;
         }
         Ok(None)
     }

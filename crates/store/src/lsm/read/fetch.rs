@@ -33,6 +33,10 @@ use crate::{Error, Result};
 /// device has something to do while the next ones are searched for.
 const READS_A_TURN: RangeInclusive<usize> = 8..=32;
 
+/// While the cache has room, a read brings this many bytes of a table: the blocks after the one that
+/// is wanted are there then without a read of their own.
+const TOGETHER_BYTES: u64 = 64 << 10;
+
 /// A thread keeps the memory of at most this many values, of at most this many bytes, for the next
 /// ones: where all values are as long as each other, most need no memory of their own.
 const SPARES_MAX: usize = 32;
@@ -81,11 +85,19 @@ impl<'v> Wanted<'v> {
     /// Reads it from the disk.
     fn load(&self) -> Result<Cached> {
         let piece = self.piece();
-        let counts = &piece.handle.directory().reads;
+        let directory = piece.handle.directory();
         match self {
-            Self::Block(_) => counts.blocks.fetch_add(1, Relaxed),
-            Self::Value(_) => counts.values.fetch_add(1, Relaxed),
-        };
+            Self::Block(site) => {
+                directory.reads.blocks.fetch_add(1, Relaxed);
+                let more = blocks_after(site, &directory.blocks);
+                let together = |more: Vec<_>| load_together(site, &more, &directory.blocks).ok();
+                // What is wrong with the others does not concern this one.
+                if let Some(loaded) = more.and_then(together) {
+                    return Ok(loaded);
+                }
+            }
+            Self::Value(_) => _ = directory.reads.values.fetch_add(1, Relaxed),
+        }
         piece.read(|bytes| self.open(bytes))
     }
 
@@ -96,6 +108,42 @@ impl<'v> Wanted<'v> {
     pub(crate) fn get(&self, blocks: &Blocks) -> Result<Cached> {
         get_or_load(blocks, self.key(), || self.load())
     }
+}
+
+/// The blocks after a data block, if the cache has room for them and knows where they are.
+fn blocks_after<'v>(site: &Site<'v>, blocks: &Blocks) -> Option<Vec<Site<'v>>> {
+    if !blocks.has_room(site.key(), TOGETHER_BYTES) {
+        return None;
+    }
+    let Some(Cached::Table(finder)) = blocks.peek(site.finder_key()) else { return None };
+    let (mut more, mut last) = (Vec::new(), *site);
+    // What is damaged is an error of the one that wants it.
+    while let Ok(Some(next)) = finder.behind(&last) {
+        if next.end() > site.piece().offset + TOGETHER_BYTES || !next.follows(&last) {
+            break;
+        }
+        more.push(next);
+        last = next;
+    }
+    Some(more).filter(|more| !more.is_empty())
+}
+
+/// Reads a data block and others that follow it, which go to the cache.
+fn load_together(site: &Site<'_>, more: &[Site<'_>], blocks: &Blocks) -> Result<Cached> {
+    let first = site.piece();
+    let end = more.last().map_or(site.end(), Site::end);
+    let whole = Piece { len: (end - first.offset) as usize, ..first };
+    whole.read(|bytes| {
+        let open = |site: &Site<'_>| {
+            let Piece { offset, len, .. } = site.piece();
+            let from = (offset - first.offset) as usize;
+            Wanted::Block(*site).open(&bytes[from..from + len])
+        };
+        for site in more {
+            blocks.offer(site.key(), site.piece().len as u64, || open(site).ok());
+        }
+        open(site)
+    })
 }
 
 /// A value to be shared: in the memory that was left last, if it has this length. If not, that

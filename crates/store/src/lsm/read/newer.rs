@@ -167,7 +167,7 @@ fn sources(view: &View, after: u64) -> Result<Vec<Box<dyn Source>>> {
                 sources.push(Box::new(TableCursor::new(table.open()?, Pace::Whole)));
             }
         } else if !newer.is_empty() {
-            sources.push(Box::new(LevelCursor::new(newer, Pace::Whole)));
+            sources.push(Box::new(LevelCursor::new(Arc::new(newer), Pace::Whole)));
         }
     }
     Ok(sources)

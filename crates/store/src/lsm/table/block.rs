@@ -141,8 +141,6 @@ pub(crate) struct Spot {
     /// Whether its key is the one that was sought.
     pub(crate) is_key: bool,
     value: Range<usize>,
-    /// Where the next one begins.
-    pub(crate) next: usize,
 }
 
 impl Block {
@@ -283,7 +281,6 @@ impl Block {
                         kind,
                         is_key: order == Ordering::Equal,
                         value,
-                        next,
                     }));
                 }
             }
@@ -292,21 +289,9 @@ impl Block {
         Some(None)
     }
 
-    /// The entry after another one; `None` if that was the last.
-    ///
-    /// # Errors
-    /// If the entries make no sense.
-    pub(crate) fn behind(&self, next: usize) -> Result<Option<Spot>, &'static str> {
-        if next >= self.end {
-            return Ok(None);
-        }
-        let read = || {
-            // The key is not checked: any number of bytes may be shared.
-            let Header { value, tag, .. } = self.header(next)?;
-            let (kind, next) = (Kind::from_byte((tag & 3) as u8)?, value.end);
-            Some(Spot { seq: tag >> 2, kind, is_key: false, value, next })
-        };
-        read().map(Some).ok_or(MALFORMED)
+    /// The value of the entry that begins there; `None` if it makes no sense.
+    pub(crate) fn value_at(&self, start: usize) -> Option<&[u8]> {
+        self.header(start).map(|header| &self.bytes[header.value])
     }
 
     /// What an entry begins with, and where its parts stand: before the end of the entries. `None`
@@ -525,9 +510,23 @@ impl Place {
         (0..steps).try_for_each(|_| self.next(block))
     }
 
+    /// Moves to the last entry of which a number says that it is before `key`. What it shares with
+    /// the entry before it is the beginning of `key`, or else this is not known.
+    fn enter_before(&mut self, block: &Block, key: &[u8]) -> Option<()> {
+        let (start, same) = block.more()?.before(block, key)?;
+        let shared = block.header(start)?.shared;
+        let beginning = key.get(..shared).filter(|_| shared <= same)?;
+        self.key.clear();
+        self.key.extend_from_slice(beginning);
+        self.next = start;
+        self.decode(block)
+    }
+
     /// Moves to the first entry that is not before (`key`, `seq`).
     pub(crate) fn seek(&mut self, block: &Block, key: &[u8], seq: u64) -> Result<(), &'static str> {
-        self.go_to(block, block.restart_to(key, seq)?.map_or(0, |at| block.restart(at)))?;
+        if self.enter_before(block, key).is_none() {
+            self.go_to(block, block.restart_to(key, seq)?.map_or(0, |at| block.restart(at)))?;
+        }
         while self.kind.is_some() && compare((&self.key, self.seq), (key, seq)).is_lt() {
             self.next(block)?;
         }

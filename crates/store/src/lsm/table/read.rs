@@ -9,17 +9,19 @@ use super::super::merge::Source;
 use super::super::tombstones::{Pieces, Tombstone};
 use super::super::varint::Reader;
 use super::ahead::Ahead;
-use super::block::{Block, Heads, Place, Spot};
+use super::block::{Block, Heads, Place};
 use super::finder::Finder;
 use super::{BlockPlace, FOOTER_BYTES, Footer, TableMeta};
 use crate::lsm::files::cache::BlockKey;
-use crate::lsm::files::cached::Cached;
+use crate::lsm::files::cached::{Cached, table_key};
 use crate::lsm::files::piece::Piece;
 use crate::lsm::read::fetch::Wanted;
 use crate::{Error, Result};
 
 /// An estimate looks into at most this many blocks between those at its ends.
 const SAMPLES_MAX: u32 = 6;
+
+const NO_INDEX: &str = "the index of a table makes no sense";
 
 /// An entry that was found: its sequence number, kind and value.
 pub(crate) type Found<'b> = (u64, Kind, &'b [u8]);
@@ -51,7 +53,12 @@ impl Finder {
             footer.map_err(|reason| Error::corrupt_at(path, at, reason))
         })?;
         let index = read_block(handle, meta.number, footer.index, at)?.with_heads();
-        let lines = Heads::of_every(1, &index).unwrap_or_default();
+        let lines = match index.count() {
+            0 => Some(Heads::default()),
+            _ => Heads::of_every(1, &index),
+        };
+        let no_index = || damaged(handle, footer.index.offset, NO_INDEX);
+        let lines = lines.ok_or_else(no_index)?;
         let pieces = match footer.ranges.len {
             0 => Pieces::default(),
             _ => {
@@ -72,20 +79,42 @@ impl Finder {
         Ok(Self { number: meta.number, end: at, data_end, index, lines, filter, pieces })
     }
 
+    /// How many data blocks it has.
+    fn blocks(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// How many blocks only have keys before `key`.
+    ///
+    /// # Errors
+    /// If the index is damaged.
+    fn blocks_before(&self, key: &[u8]) -> Result<usize, &'static str> {
+        let Some((mut before, may_be)) = self.lines.around(&self.index, key) else { return Ok(0) };
+        if before < may_be {
+            let mut place = Place::default();
+            place.nth(&self.index, before as u32)?;
+            while before < may_be && place.entry(&self.index).is_some_and(|line| line.key < key) {
+                before += 1;
+                place.next(&self.index)?;
+            }
+        }
+        Ok(before)
+    }
+
+    /// Where a data block stands, by its number; `None` after the last one.
+    fn place(&self, number: usize) -> Result<Option<BlockPlace>, &'static str> {
+        let Some(start) = self.lines.start(number) else { return Ok(None) };
+        let value = self.index.value_at(start).ok_or(NO_INDEX)?;
+        BlockPlace::decode(value).map(Some).ok_or(NO_INDEX)
+    }
+
     /// The first block in which a key may be; `None` if that would be after the last one.
     ///
     /// # Errors
     /// If the index is damaged.
     pub(crate) fn seek<'h>(&self, handle: &'h Arc<Handle>, key: &[u8]) -> Result<Option<Site<'h>>> {
-        let line = match self.lines.around(&self.index, key) {
-            // The line is known without a look at its key.
-            Some((before, may_be)) if before == may_be => match self.lines.start(before) {
-                Some(start) => self.index.behind(start),
-                None => Ok(None),
-            },
-            _ => self.index.find(key, u64::MAX),
-        };
-        self.site(handle, line.map_err(|reason| damaged(handle, 0, reason))?)
+        let number = self.blocks_before(key).map_err(|reason| damaged(handle, 0, reason))?;
+        self.site(handle, number)
     }
 
     /// The block after another one.
@@ -93,17 +122,13 @@ impl Finder {
     /// # Errors
     /// If the index is damaged.
     pub(crate) fn behind<'h>(&self, site: &Site<'h>) -> Result<Option<Site<'h>>> {
-        let line = self.index.behind(site.next);
-        self.site(site.handle, line.map_err(|reason| damaged(site.handle, 0, reason))?)
+        self.site(site.handle, site.number + 1)
     }
 
-    /// The block of a line of the index.
-    fn site<'h>(&self, handle: &'h Arc<Handle>, line: Option<Spot>) -> Result<Option<Site<'h>>> {
-        let Some(line) = line else { return Ok(None) };
-        let what = "the index of a table makes no sense";
-        let place = BlockPlace::decode(self.index.value(&line));
-        let place = place.ok_or_else(|| damaged(handle, 0, what))?;
-        Site::new(handle, self, place, line.next).map(Some)
+    /// A block by its number; `None` after the last one.
+    fn site<'h>(&self, handle: &'h Arc<Handle>, number: usize) -> Result<Option<Site<'h>>> {
+        let place = self.place(number).map_err(|reason| damaged(handle, 0, reason))?;
+        place.map(|place| Site::new(handle, self, place, number)).transpose()
     }
 }
 
@@ -114,7 +139,7 @@ impl Table {
 
     /// How many data blocks it has.
     pub(crate) fn blocks(&self) -> u32 {
-        self.finder.index.count()
+        self.finder.blocks() as u32
     }
 
     /// A data block, from the cache or the disk.
@@ -162,8 +187,8 @@ impl Table {
         let count = |number: u32| -> Result<u64> {
             Ok(self.nth_block(number)?.map_or(0, |(_, block)| u64::from(block.count())))
         };
-        let first = self.finder.index.rank(from).map_err(of_index)?;
-        let last = self.finder.index.rank(to).map_err(of_index)?;
+        let first = self.finder.blocks_before(from).map_err(of_index)? as u32;
+        let last = self.finder.blocks_before(to).map_err(of_index)? as u32;
         let before = rank(first, from)?;
         if last <= first {
             return Ok(rank(last, to)?.saturating_sub(before));
@@ -192,18 +217,13 @@ impl Table {
 
     /// A data block by its number, and where it stands; `None` after the last one.
     fn nth_block(&self, number: u32) -> Result<Option<(BlockPlace, Arc<Block>)>> {
-        let mut place = Place::default();
-        let found = place.nth(&self.finder.index, number);
-        found.map_err(|reason| self.damaged(0, reason))?;
-        let Some(at) = self.line(&place)? else { return Ok(None) };
+        let Some(at) = self.place(number as usize)? else { return Ok(None) };
         self.block(at).map(|block| Some((at, block)))
     }
 
-    /// The block of a line of the index; `None` after the last line.
-    fn line(&self, at: &Place) -> Result<Option<BlockPlace>> {
-        let Some(line) = at.entry(&self.finder.index) else { return Ok(None) };
-        let place = BlockPlace::decode(line.value);
-        place.map(Some).ok_or_else(|| self.damaged(0, "the index of a table makes no sense"))
+    /// Where a data block stands, by its number; `None` after the last one.
+    fn place(&self, number: usize) -> Result<Option<BlockPlace>> {
+        self.finder.place(number).map_err(|reason| self.damaged(0, reason))
     }
 
     fn damaged(&self, offset: u64, reason: &'static str) -> Error {
@@ -221,8 +241,8 @@ pub(crate) struct Site<'h> {
     handle: &'h Arc<Handle>,
     table: u32,
     place: BlockPlace,
-    /// Where in the index the line of the next one begins.
-    next: usize,
+    /// How many blocks of the table are before it.
+    number: usize,
 }
 
 impl<'h> Site<'h> {
@@ -230,15 +250,30 @@ impl<'h> Site<'h> {
         handle: &'h Arc<Handle>,
         finder: &Finder,
         place: BlockPlace,
-        next: usize,
+        number: usize,
     ) -> Result<Self> {
         piece(handle, place, finder.end)?;
-        Ok(Self { handle, table: finder.number, place, next })
+        Ok(Self { handle, table: finder.number, place, number })
     }
 
     /// What the cache knows it by.
     pub(crate) fn key(&self) -> BlockKey {
         BlockKey { file: u64::from(self.table), offset: self.place.offset }
+    }
+
+    /// What the cache knows the finder of its table by.
+    pub(crate) fn finder_key(&self) -> BlockKey {
+        table_key(self.table)
+    }
+
+    /// Where in the file it ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.place.end()
+    }
+
+    /// Whether it begins where another one ends.
+    pub(crate) fn follows(&self, before: &Self) -> bool {
+        self.place.offset == before.end()
     }
 
     pub(crate) fn piece(&self) -> Piece<'h> {
@@ -332,7 +367,8 @@ const STEPS_MIN: u32 = 2;
 pub(crate) struct TableCursor {
     table: Table,
     pace: Pace,
-    index: Place,
+    /// The number of the block.
+    number: usize,
     block: Option<(BlockPlace, Arc<Block>)>,
     place: Place,
     /// How many consecutive blocks were loaded.
@@ -343,13 +379,12 @@ pub(crate) struct TableCursor {
 impl TableCursor {
     pub(crate) fn new(table: Table, pace: Pace) -> Self {
         let ahead = Ahead::new(&table.handle, table.finder.data_end, pace.is_whole());
-        let (index, place) = (Place::default(), Place::default());
-        Self { table, pace, index, block: None, place, steps: 0, ahead }
+        Self { table, pace, number: 0, block: None, place: Place::default(), steps: 0, ahead }
     }
 
-    /// Loads the block that the index is at; `None` at the end of the index.
+    /// Loads the block with that number; whether there is one.
     fn load(&mut self) -> Result<bool> {
-        let Some(place) = self.table.line(&self.index)? else {
+        let Some(place) = self.table.place(self.number)? else {
             self.block = None;
             return Ok(false);
         };
@@ -390,9 +425,7 @@ impl TableCursor {
     /// # Errors
     /// If the table cannot be read or is damaged.
     pub(crate) fn skip_blocks(&mut self, blocks: u32) -> Result<()> {
-        for _ in 0..blocks {
-            self.step_index(Place::next)?;
-        }
+        self.number += blocks as usize;
         if self.load()? {
             self.step(Place::first)?;
         }
@@ -405,17 +438,10 @@ impl TableCursor {
         f(&mut self.place, block).map_err(|reason| self.table.damaged(at.offset, reason))
     }
 
-    fn step_index(
-        &mut self,
-        f: impl Fn(&mut Place, &Block) -> Result<(), &'static str>,
-    ) -> Result<()> {
-        f(&mut self.index, &self.table.finder.index).map_err(|reason| self.table.damaged(0, reason))
-    }
-
     /// While the place is after its block: moves to the first entry of the next one.
     fn skip_forward(&mut self) -> Result<()> {
         while self.block.is_some() && self.entry().is_none() {
-            self.step_index(Place::next)?;
+            self.number += 1;
             self.steps = self.steps.saturating_add(1);
             if self.load()? {
                 self.step(Place::first)?;
@@ -427,7 +453,11 @@ impl TableCursor {
     fn skip_back(&mut self) -> Result<()> {
         while self.block.is_some() && self.entry().is_none() {
             self.jump();
-            self.step_index(Place::prev)?;
+            let Some(before) = self.number.checked_sub(1) else {
+                self.block = None;
+                break;
+            };
+            self.number = before;
             if self.load()? {
                 self.step(Place::last)?;
             }
@@ -449,7 +479,7 @@ impl TableCursor {
 
     /// To the first entry.
     fn enter_first(&mut self) -> Result<()> {
-        self.step_index(Place::first)?;
+        self.number = 0;
         if self.load()? {
             self.step(Place::first)?;
         }
@@ -465,14 +495,15 @@ impl TableCursor {
 impl Source for TableCursor {
     fn seek(&mut self, key: &[u8], seq: u64) -> Result<()> {
         self.jump();
-        self.step_index(|index, block| index.seek(block, key, u64::MAX))?;
+        let before = self.table.finder.blocks_before(key);
+        self.number = before.map_err(|reason| self.table.damaged(0, reason))?;
         // The versions of a key may go on in the next block.
         while self.load()? {
             self.step(|place, block| place.seek(block, key, seq))?;
             if self.entry().is_some() {
                 break;
             }
-            self.step_index(Place::next)?;
+            self.number += 1;
         }
         Ok(())
     }
@@ -484,7 +515,7 @@ impl Source for TableCursor {
 
     fn last(&mut self) -> Result<()> {
         self.jump();
-        self.step_index(Place::last)?;
+        self.number = self.table.finder.blocks().saturating_sub(1);
         if self.load()? {
             self.step(Place::last)?;
         }

@@ -132,6 +132,10 @@ impl<H: Head> Heads<H> {
         Some((start as usize, common.len() + number.same(head)))
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// Where the entry of a key begins; `None` after the last one.
     pub(crate) fn start(&self, index: usize) -> Option<usize> {
         self.numbers.get(index).map(|number| number.1 as usize)

@@ -1,0 +1,92 @@
+//! What the log-structured engine has in memory when a get comes: what was written or merged just
+//! now, and what stands near to what was read, if there is room; and that answers do not depend on
+//! it.
+
+use std::path::Path;
+
+use hedgerow::Durability;
+use hedgerow::lsm::{Batch, Db, Keyspace, KeyspaceOptions, Options, Readable};
+
+const COUNT: u64 = 20_000;
+
+fn open(path: &Path, memory: u64) -> (Db, Keyspace) {
+    let options = Options::new().create(true).durability(Durability::None).memory_limit(memory);
+    let options = options.memtable_bytes(256 << 10).table_bytes(512 << 10);
+    let db = options.open(path).unwrap();
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    (db, space)
+}
+
+/// Spread, so that neighbours of time are none of the key.
+fn key(n: u64) -> [u8; 16] {
+    let spread = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    *[spread, n.to_be_bytes()].concat().first_chunk().unwrap()
+}
+
+fn value(n: u64, round: u64) -> Vec<u8> {
+    format!("{n} of {round}, {}", n * round).into_bytes()
+}
+
+/// Each key is written anew in each round, and every fifth one deleted in the last.
+fn write(db: &Db, space: &Keyspace, round: u64) {
+    let numbers: Vec<u64> = (0..COUNT).collect();
+    for chunk in numbers.chunks(100) {
+        let mut batch = Batch::new();
+        for &n in chunk {
+            match n % 5 == 0 && round == 2 {
+                true => batch.delete(space, &key(n)).unwrap(),
+                false => batch.put(space, &key(n), &value(n, round)).unwrap(),
+            }
+        }
+        db.write(batch).unwrap();
+    }
+}
+
+/// Gets all keys, and some that are not there; returns how many blocks were read.
+fn verify(db: &Db, space: &Keyspace, round: u64) -> u64 {
+    let before = db.stat().reads.blocks;
+    for n in 0..COUNT {
+        let expected = Some(value(n, round)).filter(|_| n % 5 != 0 || round != 2);
+        assert_eq!(db.get(space, &key(n)).unwrap(), expected, "{n} in round {round}");
+        let shown = db.get_with(space, &key(n), |value| value.map(<[u8]>::to_vec)).unwrap();
+        assert_eq!(shown, expected);
+        assert_eq!(db.get(space, &key(n)[..15]).unwrap(), None);
+        assert_eq!(db.get(space, &key(n + COUNT)).unwrap(), None);
+    }
+    db.stat().reads.blocks - before
+}
+
+/// Hunts for gets that read from the disk what the store had in its hands just before.
+#[test]
+fn what_was_written_or_merged_is_in_memory() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let (db, space) = open(&folder.path().join("db"), 64 << 20);
+    for round in 0..3 {
+        write(&db, &space, round);
+        db.flush().unwrap();
+        assert_eq!(verify(&db, &space, round), 0, "after the flush of round {round}");
+        db.compact().unwrap();
+        assert_eq!(verify(&db, &space, round), 0, "after the merges of round {round}");
+    }
+    let stat = db.stat();
+    let tables = stat.table_bytes();
+    let kept = stat.memory.blocks;
+    assert!(kept < 3 * tables, "{kept} bytes of tables of {tables}, some of which are gone");
+}
+
+/// Hunts for a store that reads one block after the other to get into memory, where there is room
+/// for all of it.
+#[test]
+fn neighbours_are_read_together_while_there_is_room() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = folder.path().join("db");
+    let (db, space) = open(&path, 64 << 20);
+    write(&db, &space, 1);
+    db.compact().unwrap();
+    let blocks = db.stat().table_bytes() / (8 << 10);
+    db.close().unwrap();
+    let (db, space) = open(&path, 64 << 20);
+    let reads = verify(&db, &space, 1);
+    assert!((1..blocks / 2).contains(&reads), "{reads} reads of {blocks} blocks");
+    assert_eq!(verify(&db, &space, 1), 0);
+}
