@@ -500,7 +500,7 @@ impl LevelCursor {
     }
 
     fn skip_forward(&mut self) -> Result<()> {
-        while self.cursor.is_some() && self.entry().is_none() {
+        while self.cursor.as_ref().is_some_and(|cursor| !cursor.is_entry()) {
             let Some(table) = self.tables.get(self.at + 1) else {
                 self.cursor = None;
                 return Ok(());
@@ -516,7 +516,7 @@ impl LevelCursor {
     }
 
     fn skip_back(&mut self) -> Result<()> {
-        while self.cursor.is_some() && self.entry().is_none() {
+        while self.cursor.as_ref().is_some_and(|cursor| !cursor.is_entry()) {
             let before = self.at.checked_sub(1).unwrap_or(usize::MAX);
             self.enter(before, TableCursor::last)?;
         }

@@ -86,8 +86,11 @@ impl Covers {
         })
     }
 
-    /// The newest one over a key.
+    /// The newest one over a key; 0 if there is none.
     fn newest(&self, key: &[u8], at: u64) -> u64 {
+        if self.buffers.is_empty() && self.tables.is_empty() {
+            return 0;
+        }
         let buffers = self.buffers.iter().map(|pieces| pieces.cover(key, at));
         let tables = self.tables.iter().map(|table| table.pieces().cover(key, at));
         buffers.chain(tables).max().unwrap_or(0)
@@ -303,8 +306,8 @@ impl Cursor {
             if !self.is_inside(entry.key) {
                 return Ok(None);
             }
-            let key = Some(entry.key);
-            if entry.seq <= self.view.at && skipped != key && deleted.as_deref() != key {
+            let is = |key: Option<&[u8]>| key.is_some_and(|key| key == entry.key);
+            if entry.seq <= self.view.at && !is(skipped) && !is(deleted.as_deref()) {
                 let is_there = entry.kind != Kind::Tombstone
                     && self.covers.newest(entry.key, self.view.at) < entry.seq;
                 if is_there {

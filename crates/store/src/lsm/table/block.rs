@@ -418,6 +418,12 @@ impl Place {
         Some(Entry { key: &self.key, seq: self.seq, kind, value })
     }
 
+    /// Whether there is an entry.
+    #[inline]
+    pub(crate) fn is_entry(&self) -> bool {
+        self.kind.is_some()
+    }
+
     pub(crate) fn first(&mut self, block: &Block) -> Result<(), &'static str> {
         self.go_to(block, 0)
     }

@@ -440,7 +440,7 @@ impl TableCursor {
 
     /// While the place is after its block: moves to the first entry of the next one.
     fn skip_forward(&mut self) -> Result<()> {
-        while self.block.is_some() && self.entry().is_none() {
+        while self.block.is_some() && !self.place.is_entry() {
             self.number += 1;
             self.steps = self.steps.saturating_add(1);
             if self.load()? {
@@ -451,7 +451,7 @@ impl TableCursor {
     }
 
     fn skip_back(&mut self) -> Result<()> {
-        while self.block.is_some() && self.entry().is_none() {
+        while self.block.is_some() && !self.place.is_entry() {
             self.jump();
             let Some(before) = self.number.checked_sub(1) else {
                 self.block = None;
@@ -484,6 +484,12 @@ impl TableCursor {
             self.step(Place::first)?;
         }
         self.skip_forward()
+    }
+
+    /// Whether it stands on an entry.
+    #[inline]
+    pub(crate) fn is_entry(&self) -> bool {
+        self.block.is_some() && self.place.is_entry()
     }
 
     /// Where the block of this place begins.
