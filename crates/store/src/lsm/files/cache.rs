@@ -252,18 +252,18 @@ impl<V: Item, E: Clone> Cache<V, E> {
         }
     }
 
-    /// Whether there is room for so many bytes more that no block takes.
+    /// Whether there is room for so many bytes more that nothing takes.
     pub(crate) fn has_room(&self, key: BlockKey, bytes: u64) -> bool {
         let shard = lock(self.shard(key));
-        shard.stats.kept().saturating_add(bytes) <= shard.capacity
+        shard.taken().saturating_add(bytes) <= shard.capacity
     }
 
-    /// Keeps a block that the caller made, if there is room that no block takes: nobody asked for
-    /// it yet, so none is evicted for it. `make` is called where there is room for `bytes` bytes.
+    /// Keeps a block that the caller made, if there is room that nothing takes: nobody asked for it
+    /// yet, so nothing is evicted for it. `make` is called where there is room for `bytes` bytes.
     pub(crate) fn offer(&self, key: BlockKey, bytes: u64, make: impl FnOnce() -> Option<V>) {
         let has_room = |shard: &Shard<V, E>, bytes: u64| {
             let weight = bytes.saturating_add(OVERHEAD);
-            let fits = shard.stats.kept().saturating_add(weight) <= shard.capacity;
+            let fits = shard.taken().saturating_add(weight) <= shard.capacity;
             (fits && !shard.index.contains_key(&key)).then_some(weight)
         };
         if has_room(&lock(self.shard(key)), bytes).is_none() {

@@ -84,12 +84,16 @@ enum Step {
     Capacity(u64),
     Lend(u64, u64),
     TakeBack(u64),
+    Offer(u64, u64),
+    Remove(u64),
 }
 
 fn steps() -> impl Strategy<Value = Step> {
     let (number, weight) = (0..20_u64, OVERHEAD..OVERHEAD + 60);
     prop_oneof![
-        8 => (number.clone(), weight).prop_map(|(n, weight)| Step::Get(n, weight)),
+        8 => (number.clone(), weight.clone()).prop_map(|(n, weight)| Step::Get(n, weight)),
+        2 => (number.clone(), weight).prop_map(|(n, weight)| Step::Offer(n, weight)),
+        1 => number.clone().prop_map(Step::Remove),
         1 => number.clone().prop_map(Step::Fail),
         1 => number.prop_map(Step::Drop),
         1 => (0..1_500_u64).prop_map(Step::Capacity),
@@ -157,6 +161,27 @@ proptest! {
                 Step::TakeBack(number) => {
                     let has_lent = cache.has_lent(key(number));
                     prop_assert_eq!(cache.take_back(key(number)), has_lent);
+                }
+                Step::Offer(number, weight) => {
+                    let (lent, mut is_made) = (cache.stats().lent, false);
+                    cache.offer(key(number), weight - OVERHEAD, || {
+                        is_made = true;
+                        Some(block(weight))
+                    });
+                    let after: Vec<_> =
+                        kept(&cache).into_iter().filter(|kept| !before.contains(kept)).collect();
+                    let made = Some((key(number), weight)).filter(|_| is_made);
+                    prop_assert_eq!(after, Vec::from_iter(made));
+                    prop_assert_eq!(cache.stats().lent, lent);
+                    prop_assert!(before.iter().all(|kept| is_kept(&cache, kept.0)));
+                    // Each question was a hit.
+                    hits += before.len() as u64;
+                    given.extend(made);
+                }
+                Step::Remove(number) => {
+                    cache.remove(key(number));
+                    let left = before.iter().filter(|kept| kept.0 != key(number));
+                    prop_assert_eq!(kept(&cache), Vec::from_iter(left.copied()));
                 }
             }
             let lent = (0..8).filter(|&n| cache.has_lent(key(n))).count();
