@@ -248,6 +248,8 @@ impl BufferCursor {
         begin(&mut iter);
         while let Some((key, seq, kind, value)) = iter.entry() {
             let start = self.bytes.len();
+            // The others will be about as long.
+            self.bytes.reserve((self.most - self.chunk.len()) * (key.len() + value.len()));
             self.bytes.extend_from_slice(key);
             let middle = self.bytes.len();
             self.bytes.extend_from_slice(value);

@@ -523,6 +523,8 @@ impl Place {
         let shared = block.header(start)?.shared;
         let beginning = key.get(..shared).filter(|_| shared <= same)?;
         self.key.clear();
+        // Keys of a table are often of one length.
+        self.key.reserve(key.len());
         self.key.extend_from_slice(beginning);
         self.next = start;
         self.decode(block)
