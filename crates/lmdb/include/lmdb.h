@@ -320,7 +320,8 @@ int mdb_cursor_key_rank(MDB_cursor *cursor, const MDB_val *key, const MDB_val *d
  * of this function with that cursor. */
 int mdb_cursor_list_dup(MDB_cursor *cursor, const MDB_val **values, mdb_size_t *countp);
 /* Stops (and with 0 lets go on) the calls of the environment, in every thread: the next call of a
- * transaction answers EINTR. May be called in a signal handler. */
+ * transaction answers EINTR, but MDB_NEXT may go on to the end of its page first. May be called in
+ * a signal handler. */
 int mdb_env_set_interrupt(MDB_env *env, int onoff);
 
 #ifdef __cplusplus

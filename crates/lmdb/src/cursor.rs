@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::code::Answer;
 use crate::handles::View;
 use crate::place::{Place, Stop};
-use crate::txn::{Body, Txn, on_body};
+use crate::txn::{BLOCKED, Body, Txn, on_body};
 
 mod change;
 
@@ -55,10 +55,12 @@ impl Cursor {
         self.is_brief = view.is_brief();
     }
 
-    /// Whether MDB_NEXT surely needs more than [`Cursor::next_ahead`].
+    /// MDB_NEXT to the next key of the leaf, if it is known to stand in one piece and its value is
+    /// short: by as few steps as that takes, none of which asks whether the transaction may go on.
+    /// `None`, and nothing done, elsewhere.
     #[inline(always)]
-    pub(crate) fn is_ahead_done(&self) -> bool {
-        self.ahead.is_done()
+    pub(crate) fn next_short(&mut self) -> Option<(Val, Val)> {
+        self.ahead.step_short(|key, value| (Val::of(key), Val::of(value)))
     }
 
     /// Whether the next key is known to stand in one piece.
@@ -67,8 +69,8 @@ impl Cursor {
         self.ahead.is_stored()
     }
 
-    /// MDB_NEXT to such a key, by as few steps as that takes. `None`, and nothing done, for all
-    /// that [`Cursor::next_ahead`] has to see to. `txn` is the cursor's.
+    /// MDB_NEXT to such a key. `None`, and nothing done, for all that needs the leaf itself. `txn`
+    /// is the cursor's.
     #[inline(always)]
     pub(crate) fn next_stored(&mut self, txn: &Txn) -> Option<(Val, Val)> {
         if !txn.goes_on() {
@@ -76,6 +78,12 @@ impl Cursor {
         }
         let (key, value) = self.ahead.step_stored()?;
         Some((Val::of(key), Val::of(value)))
+    }
+
+    /// Whether [`Cursor::next_ahead`] is the step to the next key.
+    #[inline(always)]
+    pub(crate) fn is_next_dense(&self) -> bool {
+        self.ahead.is_dense()
     }
 
     /// MDB_NEXT, where it is a step inside a leaf of which the cursor knows already that it is one.
@@ -93,6 +101,43 @@ impl Cursor {
         let room = arena.key_room()?;
         let (key, value) = self.ahead.step()?.joined(room);
         Some((arena.short(key), Val::of(value)))
+    }
+
+    /// MDB_NEXT from the last key of a leaf whose keys stand in one piece, where the cursor knows
+    /// already which leaf is next. `None`, and nothing done, elsewhere. `txn` is the cursor's.
+    #[inline(always)]
+    pub(crate) fn next_stored_leaf(&mut self, txn: &Txn) -> Option<(Val, Val)> {
+        if txn.flags & BLOCKED != 0 {
+            return None;
+        }
+        let (key, value) = self.ahead.next_stored_leaf()?;
+        Some((Val::of(key), Val::of(value)))
+    }
+
+    /// The same from the last key of another leaf.
+    #[inline(always)]
+    pub(crate) fn next_leaf(&mut self, txn: &mut Txn) -> Option<(Val, Val)> {
+        if txn.flags & BLOCKED != 0 {
+            return None;
+        }
+        let arena = match self.is_brief {
+            true => self.own.rewound(),
+            false => &mut txn.arena,
+        };
+        let (key, value) = self.ahead.next_leaf(arena.key_room()?)?;
+        Some((arena.short(key), Val::of(value)))
+    }
+
+    /// Whether MDB_NEXT leads to another value of the key, as far as it knows. Nothing is ahead.
+    #[inline(always)]
+    pub(crate) fn has_next_value(&self) -> bool {
+        self.place.cursor().is_some_and(hedgerow::tree::Cursor::has_next_value)
+    }
+
+    /// Whether it knows its leaf, and what is ahead of it there, or was.
+    #[inline(always)]
+    pub(crate) fn has_ahead(&self) -> bool {
+        self.ahead.is_of_leaf()
     }
 
     /// Prepares the entries that MDB_NEXT will give without checking where the cursor stands; false
@@ -140,7 +185,7 @@ impl Cursor {
     pub(crate) fn settle(&mut self) {
         if self.ahead.is_of_leaf() {
             if let Some(cursor) = self.place.cursor_mut() {
-                cursor.follow(&self.ahead);
+                cursor.follow(&mut self.ahead);
             }
             self.ahead.forget();
         }
@@ -198,6 +243,9 @@ impl<S: Snapshot> Here<'_, S> {
     /// MDB_GET_CURRENT.
     #[inline(always)]
     pub(crate) fn current(self) -> Option<(Val, Val)> {
+        if let Some((key, value)) = self.place.cursor()?.current_stored(self.txn) {
+            return Some((self.arena.stored(key), Val::of(value)));
+        }
         let key = self.place.key_here(self.txn, self.arena, self.changes)?;
         let cursor = self.place.cursor_mut()?;
         let value = cursor.current_joined(self.txn, self.arena.room())?;

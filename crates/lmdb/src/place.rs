@@ -89,6 +89,11 @@ impl Place {
     }
 
     #[inline(always)]
+    pub(crate) fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
+    }
+
+    #[inline(always)]
     pub(crate) fn cursor_mut(&mut self) -> Option<&mut Cursor> {
         self.cursor.as_mut()
     }

@@ -104,25 +104,23 @@ unsafe extern "C" fn mdb_cursor_get(
     // SAFETY: the promises of `ffi`.
     unsafe {
         let Some(this) = cursor.as_mut() else { return libc::EINVAL };
-        // A cursor that knows what is ahead has a read transaction.
-        if op == op::NEXT && this.is_next_stored() {
-            let txn = this.txn;
-            return match this.next_stored(&*txn) {
-                Some(pair) => give(key, data, pair),
-                None => get_next_ahead(cursor, key, data, op),
-            };
+        if op == op::NEXT {
+            // A cursor that knows what is ahead has a read transaction.
+            if let Some(pair) = this.next_short() {
+                return give(key, data, pair);
+            }
+            if this.is_next_dense() {
+                return get_next_ahead(cursor, key, data, op);
+            }
+            if this.has_ahead() {
+                return get_next(cursor, key, data, op);
+            }
+            return get_next_from_here(cursor, key, data, op);
         }
-        if op == op::NEXT && !this.is_ahead_done() {
-            return get_next_ahead(cursor, key, data, op);
-        }
-        if this.txn.is_null() {
-            return MDB_BAD_TXN;
-        }
-        // The steps inside a leaf are looked for first.
-        match (op, this.is_writing) {
-            (_, true) => get_writing(cursor, key, data, op),
-            (op::NEXT, false) => get_next(cursor, key, data, op),
-            (_, false) => get_other(cursor, key, data, op),
+        match this.is_writing {
+            _ if this.txn.is_null() => MDB_BAD_TXN,
+            true => get_writing(cursor, key, data, op),
+            false => get_other(cursor, key, data, op),
         }
     }
 }
@@ -201,27 +199,67 @@ stepping! {
 }
 
 parts! {
-    /// MDB_NEXT where the cursor knows what is ahead.
-    fn get_next_ahead(cursor, key, data, _op) {
+    /// MDB_NEXT of a cursor that knows, or knew, what is ahead in its leaf.
+    fn get_next(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        match this.next_stored_leaf(&*txn) {
+            Some(pair) => give(key, data, pair),
+            None if this.is_next_stored() => get_next_stored(cursor, key, data, op),
+            None => get_next_leaf(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_NEXT to a key that is known to stand in one piece.
+    fn get_next_stored(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        match this.next_stored(&*txn) {
+            Some(pair) => give(key, data, pair),
+            None => get_next_in_group(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_NEXT in another leaf, where the cursor knows what is ahead.
+    fn get_next_ahead(cursor, key, data, op) {
         let this = &mut *cursor;
         let txn = this.txn;
         match this.next_ahead(&mut *txn) {
             Some(pair) => give(key, data, pair),
-            None => get_next_in_group(cursor, key, data, op::NEXT),
+            None => get_next_in_group(cursor, key, data, op),
         }
     }
 
-    /// MDB_NEXT where it does not.
-    fn get_next(cursor, key, data, op) {
+    /// MDB_NEXT to another leaf, where the cursor knows which one.
+    fn get_next_leaf(cursor, key, data, op) {
+        let this = &mut *cursor;
+        let txn = this.txn;
+        match this.next_leaf(&mut *txn) {
+            Some(pair) => give(key, data, pair),
+            None => get_next_anew(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_NEXT of a cursor that does not know what is ahead, or whose transaction has ended.
+    fn get_next_from_here(cursor, key, data, op) {
+        let this = &mut *cursor;
+        match this.is_writing {
+            _ if this.txn.is_null() => MDB_BAD_TXN,
+            true => get_writing(cursor, key, data, op),
+            false if this.has_next_value() => get_next_in_group(cursor, key, data, op),
+            false => get_next_anew(cursor, key, data, op),
+        }
+    }
+
+    /// MDB_NEXT in a read transaction, where the cursor does not know what is ahead.
+    fn get_next_anew(cursor, key, data, op) {
         let this = &mut *cursor;
         let txn = this.txn;
         // The pages of its transaction's snapshot live until that ends or is reset: both first
         // settle its cursors, of which this is one.
         match this.look_ahead(&mut *txn) {
-            true => match this.next_stored(&*txn) {
-                Some(pair) => give(key, data, pair),
-                None => get_next_ahead(cursor, key, data, op),
-            },
+            true if this.is_next_stored() => get_next_stored(cursor, key, data, op),
+            true => get_next_ahead(cursor, key, data, op),
             false => get_next_in_group(cursor, key, data, op),
         }
     }

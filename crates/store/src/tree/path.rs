@@ -128,6 +128,20 @@ impl Path {
         Ok(true)
     }
 
+    /// Whether neighbouring leaves have been gone to for so long that it is taken for a scan, of
+    /// which all has been read ahead that is below the last branch.
+    #[inline(always)]
+    pub(crate) fn is_scan(&self) -> bool {
+        self.moved >= SCAN_LEAVES
+    }
+
+    /// Has gone on by so many leaves below the last branch, the last one of them being `leaf`.
+    pub(crate) fn go_on(&mut self, leaves: usize, leaf: PageRef) {
+        self.steps[0] = Step { page: leaf, slot: 0 };
+        self.steps[1].slot += leaves as u32;
+        self.moved += leaves as i64;
+    }
+
     /// Goes on to the next leaf; `None` (and no change) at the end.
     #[inline(always)]
     pub(crate) fn next_leaf<'p, P: Pages>(&mut self, pages: &'p P) -> Result<Option<Page<'p>>> {

@@ -158,11 +158,11 @@ impl WriteTxn {
         let state = self.turn.state();
         let space = &state.pages.space;
         let behind = space.usual_end().saturating_sub(state.pages.base.end);
+        if behind >= state.pages.base.end || !state.free.has_snapshots() {
+            return false;
+        }
         let last = u64::from(space.last_pages);
-        let room = state.free.room_pages(&state.pages).saturating_sub(last);
-        state.free.has_snapshots()
-            && behind < state.pages.base.end
-            && state.free.held_pages() > room
+        state.free.held_pages() > state.free.room_pages(&state.pages).saturating_sub(last)
     }
 
     /// Whether nothing of a table has changed or moved since an earlier change of the transaction.

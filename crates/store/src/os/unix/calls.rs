@@ -100,8 +100,11 @@ pub(in crate::os) fn write_parts(
     while let Some(part) = parts.get(first) {
         let beyond = if end - offset > call_max as u64 { offset % call_max as u64 } else { 0 };
         let most = call_max - beyond as usize;
-        // A single part is cheaper without a list.
-        let written = if part.len() - skip >= most || first + 1 == parts.len() {
+        // A single part is cheaper without a list, and all parts without another one.
+        let is_all = (first, skip) == (0, 0) && parts.len() <= PARTS_MAX;
+        let written = if is_all && parts.len() > 1 && end - offset <= most as u64 {
+            again(|| rustix::io::pwritev(file, parts, offset))?
+        } else if part.len() - skip >= most || first + 1 == parts.len() {
             let end = part.len().min(skip.saturating_add(most));
             again(|| rustix::io::pwrite(file, &part[skip..end], offset))?
         } else {

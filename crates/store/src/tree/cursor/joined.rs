@@ -123,6 +123,16 @@ impl Cursor {
         (self.state == State::On && self.has_leaf(txn)).then(|| self.page())
     }
 
+    /// Key and value under the cursor, if both stand in one piece in an ALIGNED leaf, the value
+    /// alone.
+    #[inline(always)]
+    pub fn current_stored<'t, S: Snapshot>(&self, txn: &'t S) -> Option<(&'t [u8], &'t [u8])> {
+        if self.leaf.layout() != Layout::Aligned {
+            return None;
+        }
+        self.leaf_here(txn)?.plain_record_in(Layout::Aligned, self.offset_here())
+    }
+
     /// Whether the key had another value in the same leaf when the cursor was put on this one.
     #[inline(always)]
     pub fn has_next_value(&self) -> bool {

@@ -43,6 +43,11 @@ impl Page<'_> {
         PageRef(self.word(self.children_at() + 4 * i))
     }
 
+    /// Where in memory the reference to child `i` stands; `i` may be the number of children.
+    pub(crate) fn child_address(self, i: usize) -> *const u8 {
+        self.address().wrapping_add(self.children_at() + 4 * i)
+    }
+
     /// The first child from `from` on that is a changed page, and its slot.
     pub(crate) fn changed_child(self, from: usize) -> Option<(usize, PageRef)> {
         if self.is_leaf() {

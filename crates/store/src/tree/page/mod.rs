@@ -177,6 +177,31 @@ impl<'a> Page<'a> {
         u32::from_le(unsafe { self.base.add(at).cast::<u32>().read_unaligned() })
     }
 
+    /// Whether the bytes of the lengths in a slot of an ALIGNED leaf, which is at an aligned
+    /// address, have no top bit.
+    #[inline(always)]
+    pub(crate) fn has_short_slot(self, address: *const u8) -> bool {
+        debug_assert!(address.addr().is_multiple_of(4));
+        debug_assert!(address.addr() + 4 <= self.base.addr() + self.size);
+        // SAFETY: inside the page by the type's invariant, and aligned, since headers and heads
+        // take multiples of 4.
+        let slot = unsafe { address.cast::<u32>().read_volatile() };
+        slot & u32::from_ne_bytes([0, 0, 0x80, 0x80]) == 0
+    }
+
+    /// The parts of such a slot: where the record stands, and the bytes of its lengths. Each has a
+    /// load of its own: the compiler would take them from one load, by four instructions more.
+    #[inline(always)]
+    fn short_slot(self, address: *const u8) -> (usize, usize, usize) {
+        debug_assert!(self.has_short_slot(address));
+        // SAFETY: as in `has_short_slot`.
+        let (at, key, value) = unsafe {
+            let at = address.cast::<u16>().read_volatile();
+            (at, address.add(2).read_volatile(), address.add(3).read_volatile())
+        };
+        (usize::from(u16::from_le(at)), usize::from(key), usize::from(value))
+    }
+
     #[inline(always)]
     fn long(self, at: usize) -> u64 {
         debug_assert!(at + 8 <= self.size);
@@ -201,6 +226,12 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(crate) fn address(self) -> *const u8 {
         self.base
+    }
+
+    /// Whether its numbers and records are aligned in memory, too.
+    #[inline(always)]
+    pub(crate) fn is_at_aligned_address(self) -> bool {
+        self.base.addr().is_multiple_of(4)
     }
 
     #[inline(always)]
@@ -291,6 +322,13 @@ impl<'a> Page<'a> {
     #[inline(always)]
     pub(crate) fn first_offset_address(self) -> *const u8 {
         self.base.wrapping_add(self.heads_at() + 4 * self.len())
+    }
+
+    /// The same in an ALIGNED leaf, which has no shared bytes.
+    #[inline(always)]
+    pub(crate) fn first_aligned_offset_address(self) -> *const u8 {
+        debug_assert!(self.is_aligned_leaf());
+        self.base.wrapping_add(HEADER_LEN + 4 * self.len())
     }
 
     #[inline(always)]

@@ -145,6 +145,12 @@ impl<'a> Page<'a> {
         self.flags() & ALIGNED != 0
     }
 
+    /// Whether it is such a leaf.
+    #[inline(always)]
+    pub(crate) fn is_aligned_leaf(self) -> bool {
+        self.is_leaf() && self.is_aligned()
+    }
+
     /// How the records of a leaf stand.
     #[inline(always)]
     pub(crate) fn layout(self) -> Layout {
@@ -170,6 +176,16 @@ impl<'a> Page<'a> {
             Layout::Dense => self.dense_plain_record(at),
             Layout::Aligned => self.aligned_plain_record(at),
         }
+    }
+
+    /// The same in an ALIGNED leaf at an aligned address; [`Page::has_short_slot`] of that slot.
+    #[inline(always)]
+    pub(crate) fn short_record(self, address: *const u8) -> (&'a [u8], &'a [u8]) {
+        let (at, key, value) = self.short_slot(address);
+        // The record begins at an even address, and the value at the next one after the key.
+        let base = self.address().addr();
+        let value_at = ((base + at + key + 1) & !1) - base;
+        (self.slice(at, key), self.slice(value_at, value))
     }
 
     #[inline(always)]
