@@ -33,8 +33,8 @@ use crate::{Error, Result};
 /// device has something to do while the next ones are searched for.
 const READS_A_TURN: RangeInclusive<usize> = 8..=32;
 
-/// While the cache has room, a read brings this many bytes of a table: the blocks after the one that
-/// is wanted are there then without a read of their own.
+/// While the cache has room, a read brings this many bytes of a table: the blocks after the one
+/// that is wanted are there then without a read of their own.
 const TOGETHER_BYTES: u64 = 64 << 10;
 
 /// A thread keeps the memory of at most this many values, of at most this many bytes, for the next
