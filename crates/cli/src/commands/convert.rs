@@ -3,6 +3,8 @@
 mod engines;
 #[cfg(unix)]
 mod leveldb;
+#[cfg(unix)]
+mod part;
 
 use std::path::PathBuf;
 
@@ -34,8 +36,9 @@ fn answer(tables: &Tables, json: bool) -> Result<Exit, Failure> {
 /// and the other way round. The number of entries of each table is compared at the end.
 ///
 /// A database of LevelDB becomes one of our library with LevelDB's interface; it is only read, and
-/// every entry of both is compared at the end. Stopped or killed, the same command goes on where it
-/// came to. --to-leveldb does the reverse with a table of a store.
+/// every entry of both is compared at the end. --to-leveldb does the reverse with a table of a
+/// store. Stopped or killed, the same command goes on where it came to: what came over so far is
+/// beside the new store, in a folder of its name and ".part".
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// LMDB's folder (with its data.mdb) or data file
@@ -48,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["from_lmdb", "from", "main_table"])]
     from_leveldb: Option<PathBuf>,
     /// Make a database of LevelDB, with the entries of one table
-    #[arg(long, requires = "from")]
+    #[arg(long, requires = "from", conflicts_with_all = ["from_lmdb", "from_leveldb"])]
     to_leveldb: bool,
     /// The table that becomes a database of LevelDB; by default the one of our library with
     /// LevelDB's interface, or "main"

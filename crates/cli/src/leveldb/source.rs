@@ -60,12 +60,23 @@ impl Database {
     /// is damaged.
     pub(crate) fn open(folder: &Path, salvage: bool) -> Result<Self, Failure> {
         let path = folder.join(CURRENT);
-        let current = fs::read_to_string(&path).map_err(|e| refused("read", &path, &e))?;
+        let none = |what: &str| {
+            Failure::other(format!("{} is no database of LevelDB: {what}", folder.display()))
+        };
+        let current = match fs::read_to_string(&path) {
+            Ok(current) => current,
+            Err(error) => {
+                return Err(match error.kind() {
+                    io::ErrorKind::NotFound if folder.exists() => none("it has no file CURRENT"),
+                    io::ErrorKind::NotADirectory => none("it is no folder"),
+                    io::ErrorKind::InvalidData => none("CURRENT names no manifest"),
+                    _ => refused("read", &path, &error),
+                });
+            }
+        };
         let name = current.strip_suffix('\n').filter(|name| name.starts_with("MANIFEST-"));
-        let name = name.filter(|name| !name.contains('/')).ok_or_else(|| {
-            let folder = folder.display();
-            Failure::other(format!("{folder} is no database of LevelDB: CURRENT names no manifest"))
-        })?;
+        let name = name.filter(|name| !name.contains('/'));
+        let name = name.ok_or_else(|| none("CURRENT names no manifest"))?;
         let lock = lock(folder)?;
         let path = folder.join(name);
         let bytes = fs::read(&path).map_err(|e| refused("read", &path, &e))?;
@@ -98,8 +109,10 @@ impl Database {
     /// What tells this state of the database from others.
     pub(crate) fn identity(&self) -> String {
         let Manifest { next_file, last_sequence, tables, .. } = &self.manifest;
-        let logged = self.logged.len();
-        format!("{next_file} {last_sequence} {} {logged}", tables.len())
+        let in_logs = self.logged.values().map(|(sequence, _)| *sequence);
+        let newest = in_logs.fold(*last_sequence, u64::max);
+        let (tables, logged) = (tables.len(), self.logged.len());
+        format!("entry {newest}, file {next_file}, {tables} tables, {logged} keys in logs")
     }
 
     /// Logs that are in no table, the oldest first.
