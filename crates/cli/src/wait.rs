@@ -1,6 +1,8 @@
 //! Waiting for other processes: for the turn to write, and for a store that only one process may
 //! have open. Says after a while which process is being waited for, and gives up after `--timeout`.
 
+#[cfg(unix)]
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,6 +18,10 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Whether a store that others have open can be opened is tried again after so long.
 const ROUND: Duration = Duration::from_millis(20);
+
+/// How long a process that was killed may take to be gone.
+#[cfg(unix)]
+const LEAVING: Duration = Duration::from_secs(3);
 
 /// How long this run of the command waits; for ever if nothing was said.
 static TIMEOUT: OnceLock<Duration> = OnceLock::new();
@@ -87,6 +93,27 @@ pub(crate) fn opening<T>(path: &Path, open: impl Fn() -> StoreResult<T>) -> Resu
         std::thread::sleep(ROUND.min(*timeout - waited));
         signals::check()?;
     }
+}
+
+/// Locks a file, by which one command at a time works in a folder. Waits for another one as long as
+/// `--timeout` says, or a moment: a process that was killed may not be gone at once.
+#[cfg(unix)]
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let patience = TIMEOUT.get().copied().unwrap_or(LEAVING);
+    // Where the system has no such locks, nobody is kept away.
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if begun.elapsed() >= patience {
+            let (other, waited) = (name(holder(path)), begun.elapsed().as_secs_f64());
+            let folder = path.parent().unwrap_or(path).display();
+            return Err(Failure::other(format!(
+                "{other} is at work in {folder}; gave up after {waited:.1} s (--timeout)"
+            )));
+        }
+        std::thread::sleep(ROUND);
+        signals::check()?;
+    }
+    Ok(())
 }
 
 /// A process that holds a lock on a file, as far as the system shows it.

@@ -29,6 +29,7 @@ use crate::portable::TableHeader;
 use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
+use crate::wait;
 
 /// Progress is shown, and Ctrl-C checked for, once in this many entries.
 const STRIDE: u64 = 1 << 12;
@@ -149,7 +150,7 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
             (Box::new(Loader::new(store, false)), last)
         }
         Engine::Lsm => {
-            let db = Options::new().create(true).open(place)?;
+            let db = wait::opening(place, || Options::new().create(true).open(place))?;
             let space = db.keyspace(face::table().0, Default::default())?;
             let last = db.cursor(&space)?.last()?.map(|entry| entry.key.to_vec());
             (Box::new(Filler::new(db, false)), last)

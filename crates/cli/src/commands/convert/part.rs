@@ -2,12 +2,13 @@
 //! gone on with there, however the command that began it ended, and takes its place when it is
 //! complete.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::draft::check_vacant;
 use crate::exit::Failure;
+use crate::wait;
 
 /// What the database is made of. Locked while a command works on it.
 const SOURCE: &str = "SOURCE";
@@ -44,10 +45,7 @@ impl Part {
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&note);
         let mut source = opened.map_err(refused)?;
-        if let Err(TryLockError::WouldBlock) = source.try_lock() {
-            let folder = folder.display();
-            return Err(Failure::other(format!("another command is at work in {folder}")));
-        }
+        wait::lock(&source, &note)?;
         let mut there = String::new();
         source.read_to_string(&mut there).map_err(refused)?;
         if there != about {
