@@ -13,6 +13,7 @@
 //! | `manifest` | edits: which tables there are |
 //! | `block`, `table` | reading sorted tables |
 //! | `compression` | what blocks may be compressed with |
+//! | `rebuild` | which tables there are, where no manifest says it |
 //! | `source` | a database as its live entries in order |
 //! | `bloom`, `build` | writing sorted tables |
 //! | `kept` | which tables are complete of a database that is being written |
@@ -28,6 +29,7 @@ pub(crate) mod face;
 mod kept;
 mod log;
 mod manifest;
+mod rebuild;
 pub(crate) mod source;
 mod table;
 pub(crate) mod target;

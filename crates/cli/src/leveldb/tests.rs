@@ -129,6 +129,55 @@ fn a_flipped_byte_is_refused_and_salvage_names_what_is_lost() {
     }
 }
 
+/// Without the manifest all tables are read. What counted as deleted may be back, which is said.
+#[test]
+fn a_damaged_manifest_is_refused_and_salvage_reads_all_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = entries(6_000);
+    write(folder.path(), &entries);
+    let [manifest, current] = ["MANIFEST-000001", "CURRENT"].map(|name| folder.path().join(name));
+    let sound = [&manifest, &current].map(|path| std::fs::read(path).unwrap());
+    let holds = |what: &str| {
+        let refusal = Database::open(folder.path(), false).map(drop).unwrap_err();
+        assert!(format!("{refusal:?}").contains("--salvage"), "{what}: {refusal:?}");
+        let mut database = Database::open(folder.path(), true).unwrap();
+        assert!(read(&mut database, None).unwrap() == entries, "{what}");
+        let after = &entries[3_000].0;
+        assert!(read(&mut database, Some(after)).unwrap() == entries[3_001..], "{what}");
+        assert_eq!(database.lost().len(), 1, "{what}");
+    };
+    for at in 0..sound[0].len() {
+        let mut bytes = sound[0].clone();
+        bytes[at] ^= 4;
+        std::fs::write(&manifest, bytes).unwrap();
+        holds("a flipped byte");
+    }
+    std::fs::remove_file(&manifest).unwrap();
+    holds("no manifest");
+    std::fs::write(&manifest, &sound[0]).unwrap();
+    for at in 0..sound[1].len() {
+        let mut bytes = sound[1].clone();
+        bytes[at] ^= 4;
+        std::fs::write(&current, bytes).unwrap();
+        holds("another CURRENT");
+    }
+    std::fs::remove_file(&current).unwrap();
+    holds("no CURRENT");
+}
+
+/// As they would be in a database of another order whose manifest cannot be read.
+#[test]
+fn keys_that_are_not_in_their_order_are_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = [b"a", b"c", b"b", b"d"].map(|key| (key.to_vec(), Vec::new()));
+    write(folder.path(), &entries.to_vec());
+    let mut database = Database::open(folder.path(), false).unwrap();
+    assert!(read(&mut database, None).is_err());
+    let mut database = Database::open(folder.path(), true).unwrap();
+    assert_eq!(read(&mut database, None).unwrap(), entries[..2]);
+    assert_eq!(database.lost()[0].after.as_deref(), Some(&b"c"[..]));
+}
+
 #[test]
 fn other_folders_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -191,8 +191,8 @@ fn sources_and_targets_that_do_not_fit_are_named() {
         "new: there is a file, or a folder that is not empty",
     );
     refused(&["--from-leveldb", "old", "file"], "file: there is a file, or a folder");
-    refused(&["--from-leveldb", "empty", "x"], "empty is no database of LevelDB: it has no file");
-    refused(&["--from-leveldb", "file", "x"], "file is no database of LevelDB: it is no folder");
+    refused(&["--from-leveldb", "empty", "x"], "empty is no database of LevelDB: empty/CURRENT");
+    refused(&["--from-leveldb", "file", "x"], "file is no database of LevelDB: file/CURRENT");
     refused(&["--from-leveldb", "none", "x"], "none/CURRENT: No such file");
     refused(&["--from-leveldb", "new", "x"], "new is a database of our library already");
     refused(&["--from", "old", "--to-leveldb", "x"], "old is a database of LevelDB already");
