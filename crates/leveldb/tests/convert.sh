@@ -89,7 +89,8 @@ came_to() {
     case $1 in
     to) wc -l < "$new.part/TABLES" ;;
     tree) "$hedgerow" count "$new.part/new/data.hdg" -t leveldb ;;
-    lsm) "$hedgerow" scan "$new.part/new/lsm" -t leveldb --keys-only | wc -l ;;
+    # The process that was killed may not be gone at once.
+    lsm) "$hedgerow" --timeout 30 scan "$new.part/new/lsm" -t leveldb --keys-only | wc -l ;;
     esac 2> /dev/null || echo 0
 }
 

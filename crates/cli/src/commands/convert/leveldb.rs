@@ -5,7 +5,7 @@
 //! order, so that the last key of the new database says how far that is.
 
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use hedgerow::lsm::{Options, Readable};
@@ -51,7 +51,7 @@ pub(super) fn from_leveldb(from: &Path, args: &Args, json: bool) -> Result<Exit,
     let engine = args.engine.unwrap_or(Engine::Tree);
     let about = format!(
         "{} of LevelDB, to the engine {engine:?}: {}",
-        full(from).display(),
+        super::full(from).display(),
         source.identity()
     );
     let part = Part::begin(to, &about)?;
@@ -62,7 +62,7 @@ pub(super) fn from_leveldb(from: &Path, args: &Args, json: bool) -> Result<Exit,
     });
     let compared = accept(&part, compared)?;
     face::publish(part.path(), engine).map_err(|failure| part.kept(failure))?;
-    part.publish(to)?;
+    part.publish(part.path(), to)?;
     report(compared, source.lost(), json)
 }
 
@@ -80,7 +80,7 @@ pub(super) fn to_leveldb(from: &Path, args: &Args, json: bool) -> Result<Exit, F
     let about = format!(
         "the table {} of {}, to LevelDB: {}",
         shown(&table.0),
-        full(from).display(),
+        super::full(from).display(),
         store.identity()
     );
     let part = Part::begin(&args.store, &about)?;
@@ -89,7 +89,7 @@ pub(super) fn to_leveldb(from: &Path, args: &Args, json: bool) -> Result<Exit, F
         compare(&mut written, store.entries(None)?)
     });
     let compared = accept(&part, compared)?;
-    part.publish(&args.store)?;
+    part.publish(part.path(), &args.store)?;
     report(compared, &[], json)
 }
 
@@ -115,11 +115,6 @@ fn accept(part: &Part, compared: Result<Verdict, Failure>) -> Result<Compared, F
             Err(failure)
         }
     }
-}
-
-/// A path in full, as far as that can be said.
-fn full(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Now and then says how far it is.
@@ -150,7 +145,7 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
             (Box::new(Loader::new(store, false)), last)
         }
         Engine::Lsm => {
-            let db = wait::opening(place, || Options::new().create(true).open(place))?;
+            let db = wait::opening_left(place, || Options::new().create(true).open(place))?;
             let space = db.keyspace(face::table().0, Default::default())?;
             let last = db.cursor(&space)?.last()?.map(|entry| entry.key.to_vec());
             (Box::new(Filler::new(db, false)), last)
@@ -165,6 +160,7 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
         step(&progress, number, read)
     });
     // What was put before a failure need not be put again.
+    signals::calm();
     let finished = filler.finish();
     put.and(finished.map(drop))
 }

@@ -83,11 +83,11 @@ impl Part {
         ))
     }
 
-    /// Gives the database its name.
-    pub(super) fn publish(self, to: &Path) -> Result<(), Failure> {
+    /// Gives what was made, at a path of the folder, its name. It must not be open.
+    pub(super) fn publish(&self, made: &Path, to: &Path) -> Result<(), Failure> {
         let renamed = || -> io::Result<()> {
             File::open(&self.new)?.sync_all()?;
-            fs::rename(&self.new, to)?;
+            fs::rename(made, to)?;
             let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
         };
