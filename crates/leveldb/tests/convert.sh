@@ -103,7 +103,7 @@ killed() {
     milliseconds=$((($(date +%s%N) - begin) / 1000000))
     rm -r "$new"
     while [ "$count" -lt "$kills" ]; do
-        wait=$((1 + $(od -An -N4 -tu4 /dev/urandom) % (milliseconds / 8 + 1)))
+        wait=$((1 + $(od -An -N4 -tu4 /dev/urandom) % (milliseconds / 3 + 1)))
         status=0
         timeout -s KILL "$(printf '%d.%03d' $((wait / 1000)) $((wait % 1000)))" \
             "$hedgerow" convert "$@" "$new" > said 2>&1 || status=$?
