@@ -23,15 +23,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// For a store that will be at `to`, where a folder holds its data file.
     pub(crate) fn tree(to: &Path) -> Result<Self, Failure> {
-        let Paths { data, lock } = Paths::of(to);
-        if !is_free(&data) {
-            return Err(exists(&data, "it exists already; choose another path"));
-        }
-        let is_lock = || matches!(identify(&lock), Ok(Some(FileKind::Lock | FileKind::Lmdb)));
-        if !is_free(&lock) && !is_lock() {
-            return Err(exists(&lock, "it is in the way of the store's lock file"));
-        }
-        Self::beside(data)
+        Self::beside(free_file(to)?)
     }
 
     /// For the directory of a store of the engine lsm, which does not exist or is empty.
@@ -74,6 +66,19 @@ impl Drop for Draft {
             false => remove_tree(&self.path),
         }
     }
+}
+
+/// The data file of a store that will be at `to`, if it can be made there.
+pub(crate) fn free_file(to: &Path) -> Result<PathBuf, Failure> {
+    let Paths { data, lock } = Paths::of(to);
+    if !is_free(&data) {
+        return Err(exists(&data, "it exists already; choose another path"));
+    }
+    let is_lock = || matches!(identify(&lock), Ok(Some(FileKind::Lock | FileKind::Lmdb)));
+    if !is_free(&lock) && !is_lock() {
+        return Err(exists(&lock, "it is in the way of the store's lock file"));
+    }
+    Ok(data)
 }
 
 /// Whether a directory can be made at a path: nothing is there, or an empty folder.

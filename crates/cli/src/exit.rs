@@ -78,9 +78,16 @@ impl Failure {
         Self::Other(message.into())
     }
 
-    /// A failed system call on a file: "could not {doing} {name}: ...".
+    /// A failed system call on a file: "could not {doing} {name}: ...", and what to do about it.
     pub(crate) fn io(doing: &str, name: impl std::fmt::Display, error: &io::Error) -> Self {
-        Self::Other(format!("could not {doing} {name}: {error}"))
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull => "; make room there and try again",
+            io::ErrorKind::FileTooLarge => {
+                "; raise the limit on the size of files (ulimit -f) and try again"
+            }
+            _ => "",
+        };
+        Self::Other(format!("could not {doing} {name}: {error}{advice}"))
     }
 
     /// Adds a sentence to the message, if there is one to add to.

@@ -102,6 +102,12 @@ impl Environment {
         Ok(is_needed.then_some(main).into_iter().chain(named).collect())
     }
 
+    /// The number of the commit that is read.
+    pub(crate) fn commit(&self) -> usize {
+        // SAFETY: the transaction is live.
+        unsafe { ffi::mdb_txn_id(self.txn.raw) }
+    }
+
     /// Calls `take` with every entry in order.
     pub(crate) fn for_each(&self, database: &Database, take: &mut Take<'_>) -> Result<(), Failure> {
         let mut cursor = Cursor::open(&self.txn, database.handle).map_err(Failure::Other)?;

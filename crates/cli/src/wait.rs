@@ -1,6 +1,8 @@
 //! Waiting for other processes: for the turn to write, and for a store that only one process may
 //! have open. Says after a while which process is being waited for, and gives up after `--timeout`.
 
+#[cfg(any(unix, feature = "lmdb"))]
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,6 +18,10 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Whether a store that others have open can be opened is tried again after so long.
 const ROUND: Duration = Duration::from_millis(20);
+
+/// How long a process that was killed may take to be gone.
+#[cfg(any(unix, feature = "lmdb"))]
+const LEAVING: Duration = Duration::from_secs(3);
 
 /// How long this run of the command waits; for ever if nothing was said.
 static TIMEOUT: OnceLock<Duration> = OnceLock::new();
@@ -67,14 +73,37 @@ pub(crate) fn begin_write(store: &Store) -> Result<WriteTxn, Failure> {
 /// Opens a log-structured store, which one process has open at a time, or several that read: with
 /// `--timeout` waits until the others have closed it.
 pub(crate) fn opening<T>(path: &Path, open: impl Fn() -> StoreResult<T>) -> Result<T, Failure> {
+    opening_within(TIMEOUT.get().copied(), path, open)
+}
+
+/// As [`opening`], for a store that a process has left which was killed.
+#[cfg(unix)]
+pub(crate) fn opening_left<T>(
+    path: &Path,
+    open: impl Fn() -> StoreResult<T>,
+) -> Result<T, Failure> {
+    opening_within(Some(patience()), path, open)
+}
+
+/// What `--timeout` says, or a moment: a process that was killed may not be gone at once.
+#[cfg(any(unix, feature = "lmdb"))]
+fn patience() -> Duration {
+    TIMEOUT.get().copied().unwrap_or(LEAVING)
+}
+
+fn opening_within<T>(
+    patience: Option<Duration>,
+    path: &Path,
+    open: impl Fn() -> StoreResult<T>,
+) -> Result<T, Failure> {
     let (begun, mut is_told) = (Instant::now(), false);
     loop {
         let result = signals::while_opening(&open)?;
-        let (Err(Error::Locked { .. }), Some(timeout)) = (&result, TIMEOUT.get()) else {
+        let (Err(Error::Locked { .. }), Some(timeout)) = (&result, patience) else {
             return Ok(result?);
         };
         let (waited, holder) = (begun.elapsed(), || name(holder(&path.join("LOCK"))));
-        if waited >= *timeout {
+        if waited >= timeout {
             let waited = waited.as_secs_f64();
             return Err(Failure::other(format!(
                 "{} has the store open; gave up after {waited:.1} s (--timeout)",
@@ -84,9 +113,30 @@ pub(crate) fn opening<T>(path: &Path, open: impl Fn() -> StoreResult<T>) -> Resu
         if waited >= SILENCE && !std::mem::replace(&mut is_told, true) {
             eprintln!("waiting for {}, which has the store open", holder());
         }
-        std::thread::sleep(ROUND.min(*timeout - waited));
+        std::thread::sleep(ROUND.min(timeout - waited));
         signals::check()?;
     }
+}
+
+/// Locks a file, by which one command at a time works in a folder; waits for another one with
+/// [`patience`].
+#[cfg(any(unix, feature = "lmdb"))]
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let patience = patience();
+    // Where the system has no such locks, nobody is kept away.
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if begun.elapsed() >= patience {
+            let (other, waited) = (name(holder(path)), begun.elapsed().as_secs_f64());
+            let folder = path.parent().unwrap_or(path).display();
+            return Err(Failure::other(format!(
+                "{other} is at work in {folder}; gave up after {waited:.1} s (--timeout)"
+            )));
+        }
+        std::thread::sleep(ROUND);
+        signals::check()?;
+    }
+    Ok(())
 }
 
 /// A process that holds a lock on a file, as far as the system shows it.

@@ -78,6 +78,7 @@ void WriteBatch::Append(const WriteBatch& source) {
 }
 
 Status WriteBatch::Iterate(Handler* handler) const {
+  if (handler == nullptr) return Status::InvalidArgument("no handler was given");
   char* error = nullptr;
   inside_each(rep_.data(), rep_.size(), handler, PutTo, DeleteFrom, &error);
   return StatusOf(error);

@@ -39,6 +39,11 @@ void AssignTo(void* string, const char* value, size_t len) {
   static_cast<std::string*>(string)->assign(value, len);
 }
 
+// Where there is a null pointer in place of something.
+Status NothingGiven(const char* what) {
+  return Status::InvalidArgument(std::string("no ") + what + " was given");
+}
+
 // Options for the C functions; the comparator is to outlive databases opened with them.
 struct COptions {
   leveldb_options_t* options = leveldb_options_create();
@@ -150,6 +155,7 @@ class OpenDB final : public DB {
   }
 
   Status Get(const ReadOptions& options, const Slice& key, std::string* value) override {
+    if (value == nullptr) return NothingGiven("place for the value");
     char* error = nullptr;
     const leveldb_snapshot_t* snapshot = HeldBy(options);
     if (inside_get(inside, snapshot, key.data(), key.size(), value, AssignTo, &error) != 0) {
@@ -171,6 +177,7 @@ class OpenDB final : public DB {
   }
 
   bool GetProperty(const Slice& property, std::string* value) override {
+    if (value == nullptr) return false;
     value->clear();
     char* text = leveldb_property_value(inside, property.ToString().c_str());
     if (text == nullptr) return false;
@@ -180,6 +187,7 @@ class OpenDB final : public DB {
   }
 
   void GetApproximateSizes(const Range* range, int n, uint64_t* sizes) override {
+    if (range == nullptr || sizes == nullptr) return;
     for (int i = 0; i < n; i++) {
       const char* start = range[i].start.data();
       const char* limit = range[i].limit.data();
@@ -249,6 +257,7 @@ Status DB::Delete(const WriteOptions& options, const Slice& key) {
 }
 
 Status DB::Open(const Options& options, const std::string& name, DB** dbptr) {
+  if (dbptr == nullptr) return NothingGiven("place for the database");
   *dbptr = nullptr;
   const Place place(options, name);
   if (!place.status.ok()) return place.status;

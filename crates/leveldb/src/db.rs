@@ -25,7 +25,7 @@ pub(crate) struct Db {
 impl Db {
     /// Opens the database in a folder, or makes it.
     pub(crate) fn open(name: &[u8], options: &Options) -> Result<Self> {
-        let folder = folder::path_of(name);
+        let folder = folder::path_of(name)?;
         // What is wrong shows when the lock is taken.
         let _ = fs::create_dir(&folder);
         let lock = FileLock::take(&folder.join(LOCK))?;
@@ -115,7 +115,7 @@ impl Db {
 
     /// Makes a copy of the newest state, a database of its own, in a folder that is not there yet.
     pub(crate) fn backup(&self, name: &[u8]) -> Result<()> {
-        let to = folder::path_of(name);
+        let to = folder::path_of(name)?;
         fs::create_dir(&to).map_err(|error| Status::io(&to, &error))?;
         let current = current(self.engine.kind(), &self.comparator);
         current.announce(&to)?;
@@ -210,7 +210,7 @@ fn log_in(folder: &Path) -> Arc<Log> {
 /// Removes a database: only files of ours, and the folder if it is empty then. One that is not
 /// there is removed already.
 pub(crate) fn destroy(name: &[u8]) -> Result<()> {
-    let folder = folder::path_of(name);
+    let folder = folder::path_of(name)?;
     if !folder.is_dir() {
         return Ok(());
     }
@@ -232,7 +232,7 @@ pub(crate) fn destroy(name: &[u8]) -> Result<()> {
 /// Brings what can be read over to new files, and makes `CURRENT` anew. Where there is nothing, an
 /// empty database is made.
 pub(crate) fn repair(name: &[u8], options: &Options) -> Result<()> {
-    let folder = folder::path_of(name);
+    let folder = folder::path_of(name)?;
     // What is wrong shows when the lock is taken.
     let _ = fs::create_dir(&folder);
     let _lock = FileLock::take(&folder.join(LOCK))?;

@@ -9,6 +9,8 @@ use crate::status::Result;
 
 mod flusher;
 mod lsm;
+#[cfg(test)]
+mod power;
 mod tree;
 
 /// The name of the one table, or keyspace, with a database's entries.

@@ -220,11 +220,16 @@ pub(crate) fn new_log(folder: &Path) -> Option<File> {
     File::create(log).ok()
 }
 
-/// The folder of a path that a program gave; an empty one is the current folder, as for LevelDB it
-/// is not.
-pub(crate) fn path_of(name: &[u8]) -> PathBuf {
+/// The path that a program gave.
+///
+/// # Errors
+/// If it is empty: it would be the current folder, which LevelDB does not mean by it.
+pub(crate) fn path_of(name: &[u8]) -> Result<PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
-    PathBuf::from(std::ffi::OsStr::from_bytes(name))
+    match name {
+        [] => Err(Status::invalid("no name was given")),
+        _ => Ok(PathBuf::from(std::ffi::OsStr::from_bytes(name))),
+    }
 }
 
 #[cfg(test)]

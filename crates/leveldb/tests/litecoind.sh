@@ -1,12 +1,14 @@
 #!/bin/sh
 # Runs litecoind, a node whose databases are LevelDB's, on LevelDB as Debian packages it and on this
 # library, both engines: a private chain with transactions, kills at random moments, an index made
-# anew. What the node says of its coins must be the same everywhere.
+# anew; its databases converted, and back. What the node says of its coins must be the same
+# everywhere.
 #
-#     litecoind.sh [LIBRARY]
+#     litecoind.sh [LIBRARY HEDGEROW]
 #
-# LIBRARY is our libleveldb.so.1d; without it one is built (PROFILE and CARGO_TARGET_DIR as for
-# ../install.sh). Needs litecoind (Debian's package). BLOCKS and KILLS say how many of them.
+# LIBRARY is our libleveldb.so.1d and HEDGEROW our command; without them they are built (PROFILE and
+# CARGO_TARGET_DIR as for ../install.sh). Needs litecoind (Debian's package). BLOCKS and KILLS say
+# how many of them.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,11 +18,15 @@ work=$(mktemp -d -p "${WORK_FOLDER:-${TMPDIR:-/tmp}}")
 node=
 trap '[ -z "$node" ] || kill -9 "$node" 2> /dev/null || true; rm -rf "$work"' EXIT
 
-if [ $# -ge 1 ]; then
+if [ $# -eq 2 ]; then
     sh "$here/headers.sh" "$work/ours"
     cp "$1" "$work/ours/lib/libleveldb.so.1d"
+    hedgerow=$(realpath "$2")
 else
     sh "$here/../install.sh" "$work/ours"
+    root=$(cd "$here/../../.." && pwd)
+    (cd "$root" && cargo build --release -p hedgerow-cli) >&2
+    hedgerow=${CARGO_TARGET_DIR:-$root/target}/release/hedgerow
 fi
 original=$(dirname "$(/sbin/ldconfig -p | sed -n 's/.*libleveldb\.so\.1d .*=> //p' | head -n 1)")
 
@@ -86,6 +92,20 @@ same() {
     diff "$work/expected" "$work/found" >&2 || fail "$name: other coins $1"
 }
 
+# The databases of a node, in its folder.
+databases="chainstate blocks/index indexes/txindex"
+
+# convert_all ARGUMENTS...: puts what the command makes of each database in its place.
+convert_all() {
+    for database in $databases; do
+        place=$data/regtest/$database
+        mv "$place" "$place.old"
+        "$hedgerow" convert "$@" "$place.old" "$place" > "$work/said" ||
+            fail "$name: $database is not converted: $(cat "$work/said")"
+        rm -r "$place.old"
+    done
+}
+
 # A random number below another one.
 below() { echo $(($(od -An -N2 -tu2 /dev/urandom) % $1)); }
 
@@ -113,4 +133,21 @@ for engine in tree lsm; do
     [ "$(cli verifychain 4 0)" = true ] || fail "$name: verifychain fails"
     stop
     echo "$name: $height blocks, $kills kills, an index made anew: the same coins"
+    rm -r "$data"
+    # The databases that the node made on LevelDB, converted, and back.
+    cp -r "$work/chain" "$data"
+    convert_all --engine "$engine" --from-leveldb
+    start -disablewallet
+    grep -q "^engine $engine" "$data/regtest/chainstate/CURRENT" || fail "$name: another engine"
+    same "after its databases were converted"
+    [ "$(cli verifychain 4 0)" = true ] || fail "$name: verifychain fails"
+    stop
+    convert_all --to-leveldb --from
+    libraries=$original
+    start -disablewallet
+    same "after its databases were converted back"
+    [ "$(cli verifychain 4 0)" = true ] || fail "$name: verifychain fails on LevelDB"
+    stop
+    rm -r "$data"
+    echo "$name: databases of LevelDB converted, and back: the same coins"
 done

@@ -1,10 +1,14 @@
 //! `convert`: a store from another system's files, or from one of the other engine.
 
 mod engines;
+#[cfg(feature = "lmdb")]
+mod from_lmdb;
 #[cfg(unix)]
 mod leveldb;
+#[cfg(any(unix, feature = "lmdb"))]
+mod part;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -12,6 +16,12 @@ use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::open::Name;
+
+/// A path in full, as far as that can be said.
+#[cfg(any(unix, feature = "lmdb"))]
+fn full(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
 
 /// What came over: tables, and how many entries each has.
 type Tables = Vec<(Name, u64)>;
@@ -30,12 +40,14 @@ fn answer(tables: &Tables, json: bool) -> Result<Exit, Failure> {
 /// Make a store from a database of LMDB or LevelDB or of the other engine, or one for LevelDB
 ///
 /// From LMDB, the entries of the main database go to the table "main", and each named database to a
-/// table of its name, with its options. A store of the engine tree becomes one of the engine lsm,
-/// and the other way round. The number of entries of each table is compared at the end.
+/// table of its name, with its options. A database of LevelDB becomes one of our library with
+/// LevelDB's interface; --to-leveldb does the reverse with a table of a store. The source is only
+/// read, and every entry of both is compared at the end. Stopped or killed, the same command goes
+/// on where it came to: what came over so far is beside the new store, in a folder of its name and
+/// ".part".
 ///
-/// A database of LevelDB becomes one of our library with LevelDB's interface; it is only read, and
-/// every entry of both is compared at the end. Stopped or killed, the same command goes on where it
-/// came to. --to-leveldb does the reverse with a table of a store.
+/// A store of the engine tree becomes one of the engine lsm, and the other way round. The number of
+/// entries of each table is compared at the end.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// LMDB's folder (with its data.mdb) or data file
@@ -48,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["from_lmdb", "from", "main_table"])]
     from_leveldb: Option<PathBuf>,
     /// Make a database of LevelDB, with the entries of one table
-    #[arg(long, requires = "from")]
+    #[arg(long, requires = "from", conflicts_with_all = ["from_lmdb", "from_leveldb"])]
     to_leveldb: bool,
     /// The table that becomes a database of LevelDB; by default the one of our library with
     /// LevelDB's interface, or "main"
@@ -105,132 +117,5 @@ mod from_lmdb {
             "this build of hedgerow cannot read {from}: it was made without the feature \"lmdb\"; \
              either use one that has it, or: mdb_dump -a {from} | hedgerow load {store}"
         )))
-    }
-}
-
-#[cfg(feature = "lmdb")]
-mod from_lmdb {
-    use std::path::Path;
-
-    use hedgerow::tree::Store;
-
-    use super::{Args, Tables, answer};
-    use crate::codec::shown;
-    use crate::draft::{self, Draft};
-    use crate::exit::{Exit, Failure};
-    use crate::lmdb::{Database, Environment};
-    use crate::loader::{Fill, Loader, Target};
-    use crate::open::{self, Name, OrderName};
-    use crate::portable::{DuplicatesHeader, TableHeader};
-    use crate::progress::{Progress, Unit};
-    use crate::table_flags::TableFlags;
-
-    pub(super) fn run(from: &Path, args: &Args, json: bool) -> Result<Exit, Failure> {
-        let environment = Environment::open(from).map_err(Failure::Other)?;
-        let databases = environment.databases().map_err(Failure::Other)?;
-        check_names(&databases, &args.main_table)?;
-        let draft = Draft::tree(&args.store)?;
-        let store = draft::create(&draft)?;
-        let total = databases.iter().map(|database| database.entries).sum();
-        let progress = Progress::new("converting", Unit::Items, Some(total));
-        let mut loader = Loader::new(store.clone(), false);
-        for database in &databases {
-            let (name, header) = (table_name(database, args), header(database, args));
-            let options = header.options(&TableFlags::default()).map_err(Failure::Other)?;
-            loader.begin_table(name.clone(), &Target::Exactly(&options))?;
-            convert(&environment, database, &name, &mut loader, &progress)?;
-        }
-        loader.finish()?;
-        drop((progress, loader));
-        compare(&store, &databases, from, args)?;
-        drop(store);
-        draft.publish()?;
-        report(&databases, args, json)?;
-        Ok(Exit::Done)
-    }
-
-    fn table_name(database: &Database, args: &Args) -> Name {
-        database.name.clone().map_or_else(|| args.main_table.clone(), Name)
-    }
-
-    fn check_names(databases: &[Database], main: &Name) -> Result<(), Failure> {
-        let clash = databases.iter().any(|database| database.name.as_ref() == Some(&main.0));
-        let has_main = databases.iter().any(|database| database.name.is_none());
-        if clash && has_main {
-            let main = shown(&main.0);
-            return Err(Failure::other(format!(
-                "there are both entries in the main database and a database named \"{main}\"; give \
-                 the main one another table with --main-table"
-            )));
-        }
-        Ok(())
-    }
-
-    fn convert(
-        environment: &Environment,
-        database: &Database,
-        name: &Name,
-        loader: &mut Loader,
-        progress: &Progress,
-    ) -> Result<(), Failure> {
-        progress.message(shown(&name.0));
-        environment.for_each(database, &mut |key, value| {
-            loader.put(key, value)?;
-            let put = loader.loaded().put;
-            if put.is_multiple_of(1 << 12) {
-                progress.at(put);
-                crate::signals::check()?;
-            }
-            Ok(())
-        })
-    }
-
-    /// LMDB's flags in our words. As in LMDB, keys and values are kept in one piece by default.
-    fn header(database: &Database, args: &Args) -> TableHeader {
-        let order = |integer: bool, reverse: bool| match (integer, reverse) {
-            (true, _) => OrderName::Integer,
-            (false, true) => OrderName::Reverse,
-            (false, false) => OrderName::Bytewise,
-        };
-        let duplicates = database.duplicates.then(|| DuplicatesHeader {
-            order: order(database.integer_values, database.reverse_values),
-            fixed: database.fixed_values,
-            size: None,
-        });
-        let order = order(database.integer_keys, database.reverse_keys);
-        let prefix_compression = Some(args.prefix_compression);
-        TableHeader { name: None, order, duplicates, prefix_compression, user_flags: 0 }
-    }
-
-    /// Every table must have the entries that its database says it has.
-    fn compare(
-        store: &Store,
-        databases: &[Database],
-        from: &Path,
-        args: &Args,
-    ) -> Result<(), Failure> {
-        let txn = store.begin_read()?;
-        for database in databases {
-            let name = table_name(database, args);
-            let count = open::info(&txn, &name)?.count.values;
-            if count != database.entries {
-                return Err(Failure::Other(format!(
-                    "{}: LMDB counts {} entries in {}, but {count} came over; the file may be \
-                     damaged, or written by a variant of LMDB with another page layout",
-                    from.display(),
-                    database.entries,
-                    shown(&name.0),
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn report(databases: &[Database], args: &Args, json: bool) -> Result<(), Failure> {
-        let tables: Tables = databases
-            .iter()
-            .map(|database| (table_name(database, args), database.entries))
-            .collect();
-        answer(&tables, json).map(drop)
     }
 }

@@ -4,9 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
+use crc_fast::Digest;
+use rustix::process::{Resource, getrlimit};
+
 use super::bloom;
 use super::coding::{Kind, masked_sum, numbered, put_varint};
 use super::compression::{NONE, SNAPPY, snap};
+use super::kept::{self, Complete};
 use super::manifest::TableFile;
 use super::table::{FOOTER_BYTES, MAGIC, Place};
 
@@ -58,11 +62,50 @@ impl Block {
     }
 }
 
+/// The file of a table.
+struct Output {
+    file: BufWriter<File>,
+    /// How long it is by now.
+    at: u64,
+    /// Over all that was written.
+    sum: Digest,
+    /// The longest file that the process may write: beyond it the system would end it by a signal.
+    most: u64,
+}
+
+impl Output {
+    fn new(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: BufWriter::with_capacity(1 << 18, File::create_new(path)?),
+            at: 0,
+            sum: kept::new_sum(),
+            most: getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX),
+        })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let end = self.at + bytes.len() as u64;
+        if end > self.most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.file.write_all(bytes)?;
+        self.sum.update(bytes);
+        self.at = end;
+        Ok(())
+    }
+
+    /// Brings all to stable storage; the length and the sum.
+    fn finish(self) -> io::Result<(u64, u64)> {
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        Ok((self.at, self.sum.finalize()))
+    }
+}
+
 /// A table that is being written.
 pub(super) struct Builder {
-    file: BufWriter<File>,
+    out: Output,
     number: u64,
-    at: u64,
     block: Block,
     index: Block,
     smallest: Option<Vec<u8>>,
@@ -78,9 +121,8 @@ impl Builder {
     /// Makes a table of a number; its name is `path`.
     pub(super) fn new(path: &Path, number: u64) -> io::Result<Self> {
         Ok(Self {
-            file: BufWriter::with_capacity(1 << 18, File::create_new(path)?),
+            out: Output::new(path)?,
             number,
-            at: 0,
             block: Block::new(RESTART_EVERY),
             index: Block::new(1),
             smallest: None,
@@ -94,7 +136,7 @@ impl Builder {
 
     /// How long the table is by now.
     pub(super) fn bytes(&self) -> u64 {
-        self.at + self.block.bytes.len() as u64
+        self.out.at + self.block.bytes.len() as u64
     }
 
     /// Adds an entry, whose key comes after all others.
@@ -112,7 +154,7 @@ impl Builder {
             return Ok(());
         }
         let block = std::mem::replace(&mut self.block, Block::new(RESTART_EVERY)).finish();
-        self.end_filters_before(self.at);
+        self.end_filters_before(self.out.at);
         self.part_hashes.append(&mut self.hashes);
         let place = match snap(&block) {
             Some(snapped) => self.write(&snapped, SNAPPY)?,
@@ -136,16 +178,16 @@ impl Builder {
 
     /// Writes a block with what stands after it.
     fn write(&mut self, block: &[u8], kind: u8) -> io::Result<Place> {
-        let place = Place { offset: self.at, bytes: block.len() as u64 };
-        self.file.write_all(block)?;
-        self.file.write_all(&[kind])?;
-        self.file.write_all(&masked_sum([block, &[kind]]).to_le_bytes())?;
-        self.at += block.len() as u64 + super::table::TRAILER_BYTES as u64;
+        let place = Place { offset: self.out.at, bytes: block.len() as u64 };
+        let sum = masked_sum([block, &[kind]]).to_le_bytes();
+        self.out.append(block)?;
+        self.out.append(&[kind])?;
+        self.out.append(&sum)?;
         Ok(place)
     }
 
     /// Ends the table; it is on stable storage then.
-    pub(super) fn finish(mut self) -> io::Result<TableFile> {
+    pub(super) fn finish(mut self) -> io::Result<Complete> {
         self.end_block()?;
         let next = (self.filter_ends.len() as u64 + 1) << FILTER_PART_SHIFT;
         self.end_filters_before(next);
@@ -159,12 +201,11 @@ impl Builder {
         let mut footer = [encoded(names), encoded(index)].concat();
         footer.resize(FOOTER_BYTES - size_of::<u64>(), 0);
         footer.extend_from_slice(&MAGIC.to_le_bytes());
-        self.file.write_all(&footer)?;
-        self.at += footer.len() as u64;
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
+        self.out.append(&footer)?;
+        let (bytes, sum) = self.out.finish()?;
         let smallest = self.smallest.unwrap_or_default();
-        Ok(TableFile { number: self.number, bytes: self.at, smallest, largest: self.largest })
+        let table = TableFile { number: self.number, bytes, smallest, largest: self.largest };
+        Ok(Complete { table, sum })
     }
 
     /// All filters, where each begins, where that list begins, and the size of a part.

@@ -15,6 +15,8 @@ const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 
+const BEYOND: &str = "a record reaches beyond its block";
+
 /// The records of a log.
 pub(super) struct Records {
     /// Each with the offset at which it begins.
@@ -41,11 +43,27 @@ fn piece<'b>(rest: &mut Reader<'b>) -> Option<Result<Piece<'b>, &'static str>> {
         // Space that was allocated in advance.
         return None;
     }
-    let Some(bytes) = rest.take(len) else { return Some(Err("a record reaches beyond its block")) };
+    let Some(bytes) = rest.take(len) else { return Some(Err(BEYOND)) };
     Some(match has_sum([&[kind], bytes], sum) {
         true => Ok(Piece { kind, bytes }),
         false => Err("a record has another checksum than it should"),
     })
+}
+
+/// Whether a piece that is too short, at the end of a log, was left so by a writer that was killed,
+/// and does not only have a wrong length: then it would be whole with another one, or others would
+/// follow.
+fn is_torn(rest: &[u8]) -> bool {
+    let is_whole = |at: usize| {
+        let mut rest = Reader(&rest[at..]);
+        matches!(piece(&mut rest), Some(Ok(Piece { kind: FULL..=LAST, .. })))
+    };
+    let mut header = Reader(rest);
+    let (sum, _) = (header.u32(), header.take(2));
+    let kind = header.byte();
+    let is_to_the_end =
+        matches!((sum, kind), (Some(sum), Some(kind)) if has_sum([&[kind], header.0], sum));
+    !is_to_the_end && !(1..rest.len()).any(is_whole)
 }
 
 /// Reads a log. Where a block is damaged, its rest is left out.
@@ -57,14 +75,13 @@ pub(super) fn read(path: &Path, file: &[u8]) -> Records {
         let mut rest = Reader(block);
         loop {
             let at = (index * BLOCK_BYTES + block.len() - rest.0.len()) as u64;
+            let here = rest.0;
             let piece = match piece(&mut rest) {
                 None => break,
                 Some(Ok(piece)) => piece,
                 Some(Err(what)) => {
                     begun = None;
-                    // A writer that was killed leaves a piece that is too short at the end.
-                    let is_torn = index + 1 == last && what.contains("beyond");
-                    if !is_torn {
+                    if index + 1 < last || what != BEYOND || !is_torn(here) {
                         records.damage.push(Damage::new(path, at, what));
                     }
                     break;
@@ -149,7 +166,10 @@ mod tests {
             assert!(read.damage.is_empty(), "{cut}: {:?}", read.damage);
             assert!(read.whole.len() < records().len());
         }
-        for at in [3, 10, 40_000, log.len() - 2] {
+        // Lengths of the last two records, of the one before with others after it, and contents.
+        let lengths = [5, 6].map(|at| log.len() - 5 - HEADER_BYTES + at);
+        let before = lengths.map(|at| at - 32_768 - HEADER_BYTES);
+        for at in [3, 10, 40_000, log.len() - 2].into_iter().chain(lengths).chain(before) {
             let mut flipped = log.clone();
             flipped[at] ^= 1;
             let read = read(Path::new("log"), &flipped);

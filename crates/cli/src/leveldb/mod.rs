@@ -13,8 +13,10 @@
 //! | `manifest` | edits: which tables there are |
 //! | `block`, `table` | reading sorted tables |
 //! | `compression` | what blocks may be compressed with |
+//! | `rebuild` | which tables there are, where no manifest says it |
 //! | `source` | a database as its live entries in order |
 //! | `bloom`, `build` | writing sorted tables |
+//! | `kept` | which tables are complete of a database that is being written |
 //! | `target` | writing a database |
 //! | `face` | the folders of our own library with LevelDB's interface |
 
@@ -24,14 +26,17 @@ mod build;
 mod coding;
 mod compression;
 pub(crate) mod face;
+mod kept;
 mod log;
 mod manifest;
+mod rebuild;
 pub(crate) mod source;
 mod table;
 pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
@@ -40,6 +45,11 @@ use crate::exit::Failure;
 pub(crate) const CURRENT: &str = "CURRENT";
 /// The comparator that is used where a program gives none.
 pub(crate) const BYTEWISE: &[u8] = b"leveldb.BytewiseComparator";
+
+/// Whether a folder is a database of LevelDB.
+pub(crate) fn is_database(folder: &Path) -> bool {
+    fs::read(folder.join(CURRENT)).is_ok_and(|bytes| bytes.starts_with(b"MANIFEST-"))
+}
 
 /// What is wrong in a file of LevelDB, from some byte on.
 #[derive(Clone, Debug, PartialEq, Eq)]

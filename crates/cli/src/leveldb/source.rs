@@ -17,7 +17,7 @@ use super::block::Entries;
 use super::coding::{Kind, Reader, parts_of};
 use super::manifest::{Manifest, TableFile};
 use super::table::{Problem, Table};
-use super::{BYTEWISE, CURRENT, Damage, log};
+use super::{BYTEWISE, CURRENT, Damage, log, rebuild};
 use crate::codec::shown;
 use crate::exit::Failure;
 
@@ -59,17 +59,23 @@ impl Database {
     /// If it is no database of LevelDB, is in use, has an order of its own, or, without `salvage`,
     /// is damaged.
     pub(crate) fn open(folder: &Path, salvage: bool) -> Result<Self, Failure> {
-        let path = folder.join(CURRENT);
-        let current = fs::read_to_string(&path).map_err(|e| refused("read", &path, &e))?;
-        let name = current.strip_suffix('\n').filter(|name| name.starts_with("MANIFEST-"));
-        let name = name.filter(|name| !name.contains('/')).ok_or_else(|| {
-            let folder = folder.display();
-            Failure::other(format!("{folder} is no database of LevelDB: CURRENT names no manifest"))
-        })?;
         let lock = lock(folder)?;
-        let path = folder.join(name);
-        let bytes = fs::read(&path).map_err(|e| refused("read", &path, &e))?;
-        let manifest = Manifest::read(&path, &bytes)?;
+        let mut lost = Vec::new();
+        let manifest = match read_manifest(folder) {
+            Ok(manifest) => manifest,
+            Err(Problem::Damage(Damage { path, what, .. })) if !rebuild::has_files(folder) => {
+                let (folder, path) = (folder.display(), path.display());
+                return Err(Failure::other(format!(
+                    "{folder} is no database of LevelDB: {path}: {what}"
+                )));
+            }
+            Err(Problem::Damage(damage)) if salvage => {
+                lost.push(Lost { damage, after: None, until: None });
+                rebuild::manifest(folder).map_err(|e| refused("list", folder, &e))?
+            }
+            Err(Problem::Damage(damage)) => return Err(damage.into()),
+            Err(Problem::Io(path, error)) => return Err(refused("read", &path, &error)),
+        };
         if manifest.comparator != BYTEWISE {
             return Err(Failure::other(format!(
                 "{} is in the order \"{}\", which is a function of the program that made it; only \
@@ -78,8 +84,7 @@ impl Database {
                 shown(&manifest.comparator)
             )));
         }
-        let (logged, lost) = (BTreeMap::new(), Vec::new());
-        let folder = folder.to_path_buf();
+        let (logged, folder) = (BTreeMap::new(), folder.to_path_buf());
         let mut database = Self { folder, manifest, logged, lost, salvage, _lock: lock };
         database.read_logs()?;
         Ok(database)
@@ -98,8 +103,10 @@ impl Database {
     /// What tells this state of the database from others.
     pub(crate) fn identity(&self) -> String {
         let Manifest { next_file, last_sequence, tables, .. } = &self.manifest;
-        let logged = self.logged.len();
-        format!("{next_file} {last_sequence} {} {logged}", tables.len())
+        let in_logs = self.logged.values().map(|(sequence, _)| *sequence);
+        let newest = in_logs.fold(*last_sequence, u64::max);
+        let (tables, logged) = (tables.len(), self.logged.len());
+        format!("entry {newest}, file {next_file}, {tables} tables, {logged} keys in logs")
     }
 
     /// Logs that are in no table, the oldest first.
@@ -108,11 +115,11 @@ impl Database {
         let mut numbers = Vec::new();
         for entry in entries {
             let name = entry.map_err(|e| refused("list", &self.folder, &e))?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_suffix(".log")?.parse().ok());
-            numbers.extend(number.filter(|&number: &u64| {
-                number >= self.manifest.log_number
-                    || self.manifest.previous_log != 0 && number == self.manifest.previous_log
-            }));
+            let Some((number, "log")) = name.to_str().and_then(rebuild::parse) else { continue };
+            let Manifest { log_number, previous_log, .. } = self.manifest;
+            if number >= log_number || previous_log != 0 && number == previous_log {
+                numbers.push(number);
+            }
         }
         numbers.sort_unstable();
         for number in numbers {
@@ -204,13 +211,34 @@ impl Database {
     }
 }
 
+/// Reads the manifest that `CURRENT` names.
+fn read_manifest(folder: &Path) -> Result<Manifest, Problem> {
+    let path = folder.join(CURRENT);
+    let damage = |what| Problem::Damage(Damage::new(&path, 0, what));
+    let current = fs::read(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if folder.exists() => damage("the file is not there"),
+        io::ErrorKind::NotADirectory => damage("the file is not there"),
+        _ => Problem::Io(path.clone(), error),
+    })?;
+    let name = std::str::from_utf8(&current).ok().and_then(|name| name.strip_suffix('\n'));
+    let name = name.filter(|name| matches!(rebuild::parse(name), Some((_, "manifest"))));
+    let path = folder.join(name.ok_or_else(|| damage("it names no manifest"))?);
+    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Problem::Damage(Damage::new(&path, 0, "the file is not there")),
+        _ => Problem::Io(path.clone(), error),
+    })?;
+    Manifest::read(&path, &bytes).map_err(Problem::Damage)
+}
+
 /// The lock of a database, taken as a reader's; none where there is no such file.
 fn lock(folder: &Path) -> Result<Option<File>, Failure> {
     let path = folder.join("LOCK");
     let file = match File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(refused("open", &path, &error)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => return Ok(None),
+            _ => return Err(refused("open", &path, &error)),
+        },
     };
     match fcntl_lock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(Some(file)),
@@ -240,7 +268,7 @@ struct Chain {
 impl Chain {
     fn new(tables: Vec<TableFile>, after: Option<&[u8]>) -> Self {
         let after = after.map(<[u8]>::to_vec);
-        Self { tables: tables.into(), open: None, last: after.clone(), after }
+        Self { tables: tables.into(), open: None, last: None, after }
     }
 
     /// Whether nothing up to a key of a table is wanted.
@@ -256,7 +284,12 @@ impl Chain {
             }
             let Some((table, at, entries)) = &mut self.open else { continue };
             if let Some(open) = entries {
-                match open.next().map(|entry| entry.and_then(entry_of)) {
+                let read = open.next().map(|pair| {
+                    let entry = entry_of(pair?)?;
+                    let is_next = self.last.as_ref().is_none_or(|last| *last <= entry.key);
+                    is_next.then_some(entry).ok_or("keys that are not in their order")
+                });
+                match read {
                     Some(Ok(entry)) => {
                         self.last = Some(entry.key.clone());
                         return Ok(Some(entry));
@@ -266,7 +299,11 @@ impl Chain {
                         let damage = table.damage_at(place.offset, what);
                         let until = until(table, *at - 1);
                         *entries = None;
-                        of.lose(damage, self.last.clone(), until)?;
+                        of.lose(
+                            damage,
+                            self.last.as_ref().or(self.after.as_ref()).cloned(),
+                            until,
+                        )?;
                     }
                     None => *entries = None,
                 }
@@ -286,7 +323,8 @@ impl Chain {
                 Ok(read) => *entries = Some(read),
                 Err(problem) => {
                     let until = until(table, *at - 1);
-                    lose_problem(of, problem, self.last.clone(), until)?;
+                    let last = self.last.as_ref().or(self.after.as_ref()).cloned();
+                    lose_problem(of, problem, last, until)?;
                 }
             }
         }

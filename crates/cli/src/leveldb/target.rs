@@ -6,7 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::build::{Builder, SEQUENCE};
-use super::manifest::{LEVELS, Manifest};
+use super::coding::parts_of;
+use super::kept::{self, Kept};
+use super::manifest::{LEVELS, Manifest, TableFile};
 use super::{BYTEWISE, CURRENT};
 use crate::exit::Failure;
 
@@ -19,15 +21,33 @@ pub(crate) struct Target {
     folder: PathBuf,
     manifest: Manifest,
     table: Option<Builder>,
+    kept: Kept,
 }
 
 impl Target {
-    /// Begins one in a folder that is empty.
-    pub(crate) fn new(folder: &Path) -> Self {
-        // The manifest has the first number.
-        let manifest =
-            Manifest { comparator: BYTEWISE.to_vec(), next_file: 2, ..Manifest::default() };
-        Self { folder: folder.to_path_buf(), manifest, table: None }
+    /// Begins one in a folder, or goes on with one that was left there; `list` is a file that says
+    /// which tables are complete.
+    pub(crate) fn begin(folder: &Path, list: &Path) -> Result<Self, Failure> {
+        let (kept, tables) = Kept::begin(list, folder)?;
+        let manifest = Manifest {
+            comparator: BYTEWISE.to_vec(),
+            next_file: kept::FIRST,
+            ..Manifest::default()
+        };
+        let mut target = Self { folder: folder.to_path_buf(), manifest, table: None, kept };
+        tables.into_iter().for_each(|table| target.note(table));
+        Ok(target)
+    }
+
+    /// The last key that is there.
+    pub(crate) fn last(&self) -> Option<&[u8]> {
+        let (_, table) = self.manifest.tables.last_key_value()?;
+        parts_of(&table.largest).map(|(key, ..)| key)
+    }
+
+    fn note(&mut self, table: TableFile) {
+        self.manifest.next_file = table.number + 1;
+        self.manifest.tables.insert((LEVELS - 1, table.number), table);
     }
 
     fn refused(&self, error: &io::Error) -> Failure {
@@ -40,8 +60,7 @@ impl Target {
             Some(table) => table,
             None => {
                 let number = self.manifest.next_file;
-                self.manifest.next_file += 1;
-                let path = self.folder.join(format!("{number:06}.ldb"));
+                let path = kept::path_of(&self.folder, number);
                 let table = Builder::new(&path, number).map_err(|e| self.refused(&e))?;
                 self.table.insert(table)
             }
@@ -52,8 +71,9 @@ impl Target {
 
     fn end_table(&mut self) -> Result<(), Failure> {
         if let Some(table) = self.table.take() {
-            let table = table.finish().map_err(|e| self.refused(&e))?;
-            self.manifest.tables.insert((LEVELS - 1, table.number), table);
+            let complete = table.finish().map_err(|e| self.refused(&e))?;
+            self.kept.add(&complete)?;
+            self.note(complete.table);
         }
         Ok(())
     }

@@ -25,7 +25,8 @@ fn entries(count: u32) -> Entries {
 }
 
 fn write(folder: &Path, entries: &Entries) {
-    let mut target = Target::new(folder);
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let mut target = Target::begin(folder, list.path()).unwrap();
     entries.iter().for_each(|(key, value)| target.put(key, value).unwrap());
     target.finish().unwrap();
 }
@@ -52,6 +53,45 @@ fn what_is_written_is_read_from_any_key_on() {
             assert_eq!(read(&mut database, Some(after)).unwrap(), entries[at + 1..]);
         }
     }
+}
+
+/// Stopped after any number of entries, it goes on after the last table that was complete, and the
+/// files are those of a database that was written in one go.
+#[test]
+fn writing_goes_on_after_the_last_complete_table() {
+    let mut random = 1_u64;
+    let mut value = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 16).to_le_bytes()
+    };
+    let mut entry = |n: u32| (n.to_be_bytes().to_vec(), (0..40).flat_map(|_| value()).collect());
+    let entries: Entries = (0..100_000).map(&mut entry).collect();
+    let [whole, part] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    write(whole.path(), &entries);
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let mut done = 0;
+    for stop in [10, 30_000, 30_001, 85_000, entries.len()] {
+        let mut target = Target::begin(part.path(), list.path()).unwrap();
+        let from = match target.last() {
+            Some(last) => entries.partition_point(|(key, _)| key.as_slice() <= last),
+            None => 0,
+        };
+        assert!(from >= done, "{from} entries are kept, {done} were");
+        done = from;
+        let put = |(key, value): &(Vec<u8>, Vec<u8>)| target.put(key, value).unwrap();
+        entries[from..stop.max(from)].iter().for_each(put);
+        if stop == entries.len() {
+            assert!(done > 60_000, "{done} entries were kept");
+            target.finish().unwrap();
+        }
+    }
+    for file in std::fs::read_dir(whole.path()).unwrap() {
+        let file = file.unwrap();
+        let written = std::fs::read(part.path().join(file.file_name())).unwrap();
+        assert!(written == std::fs::read(file.path()).unwrap(), "{:?}", file.file_name());
+    }
+    let mut database = Database::open(part.path(), false).unwrap();
+    assert!(read(&mut database, None).unwrap() == entries);
 }
 
 #[test]
@@ -87,6 +127,55 @@ fn a_flipped_byte_is_refused_and_salvage_names_what_is_lost() {
         }
         assert!(found.peek().is_none());
     }
+}
+
+/// Without the manifest all tables are read. What counted as deleted may be back, which is said.
+#[test]
+fn a_damaged_manifest_is_refused_and_salvage_reads_all_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = entries(6_000);
+    write(folder.path(), &entries);
+    let [manifest, current] = ["MANIFEST-000001", "CURRENT"].map(|name| folder.path().join(name));
+    let sound = [&manifest, &current].map(|path| std::fs::read(path).unwrap());
+    let holds = |what: &str| {
+        let refusal = Database::open(folder.path(), false).map(drop).unwrap_err();
+        assert!(format!("{refusal:?}").contains("--salvage"), "{what}: {refusal:?}");
+        let mut database = Database::open(folder.path(), true).unwrap();
+        assert!(read(&mut database, None).unwrap() == entries, "{what}");
+        let after = &entries[3_000].0;
+        assert!(read(&mut database, Some(after)).unwrap() == entries[3_001..], "{what}");
+        assert_eq!(database.lost().len(), 1, "{what}");
+    };
+    for at in 0..sound[0].len() {
+        let mut bytes = sound[0].clone();
+        bytes[at] ^= 4;
+        std::fs::write(&manifest, bytes).unwrap();
+        holds("a flipped byte");
+    }
+    std::fs::remove_file(&manifest).unwrap();
+    holds("no manifest");
+    std::fs::write(&manifest, &sound[0]).unwrap();
+    for at in 0..sound[1].len() {
+        let mut bytes = sound[1].clone();
+        bytes[at] ^= 4;
+        std::fs::write(&current, bytes).unwrap();
+        holds("another CURRENT");
+    }
+    std::fs::remove_file(&current).unwrap();
+    holds("no CURRENT");
+}
+
+/// As they would be in a database of another order whose manifest cannot be read.
+#[test]
+fn keys_that_are_not_in_their_order_are_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = [b"a", b"c", b"b", b"d"].map(|key| (key.to_vec(), Vec::new()));
+    write(folder.path(), &entries.to_vec());
+    let mut database = Database::open(folder.path(), false).unwrap();
+    assert!(read(&mut database, None).is_err());
+    let mut database = Database::open(folder.path(), true).unwrap();
+    assert_eq!(read(&mut database, None).unwrap(), entries[..2]);
+    assert_eq!(database.lost()[0].after.as_deref(), Some(&b"c"[..]));
 }
 
 #[test]

@@ -127,6 +127,43 @@ fn integers_that_lead_longer_values_come_over_in_their_order() {
     assert_eq!(sandbox.ok(&["dump", "t", "--all"]), dumped);
 }
 
+/// A kill, a stop and a limit on the length of files: each time the same command goes on.
+#[test]
+fn a_conversion_goes_on_where_it_came_to() {
+    let sandbox = Sandbox::new();
+    let keys: Vec<Vec<u8>> = (0..20_000).map(|n| format!("{n:05}").into_bytes()).collect();
+    let entries: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &b"value"[..])).collect();
+    let first = (Some("first"), 0, &entries[..15_000]);
+    let (empty, many) =
+        ((Some("none"), 0, &[][..]), (Some("pairs"), ffi::MDB_DUPSORT, &entries[..]));
+    make(&sandbox.path("old"), &[first, empty, many]);
+    let convert = ["convert", "--from-lmdb", "old", "s"];
+    let kept = "is kept in s.part: the same command goes on from there";
+    sandbox.limited("-f 200", &convert).is(3).says("ulimit -f").says(kept);
+    sandbox.ok(&convert);
+    assert!(!sandbox.path("s.part").exists());
+    let whole = sandbox.ok(&["dump", "s", "--all"]);
+    std::fs::rename(sandbox.path("s"), sandbox.path("whole")).unwrap();
+    let part = "s.part/new/data.hdg";
+    let part_has_all = || {
+        sandbox.limited("-f 200", &convert).is(3).says(kept);
+        std::fs::copy(sandbox.path("whole"), sandbox.path(part)).unwrap();
+    };
+    // As it is left by a command that was killed after some commits: the first tables are whole,
+    // and of the last one a part is there.
+    part_has_all();
+    sandbox.ok(&["delete", part, "-t", "pairs", "--from", "10000"]);
+    sandbox.ok(&convert);
+    assert_eq!(sandbox.ok(&["dump", "s", "--all"]), whole);
+    std::fs::remove_file(sandbox.path("s")).unwrap();
+    // Every entry is compared.
+    part_has_all();
+    sandbox.ok(&["put", part, "-t", "first", "00007", "other"]);
+    sandbox.run(&convert).is(3).says("first differs from its database at the key \"00007\"");
+    assert!(!sandbox.path("s.part").exists());
+    assert!(!sandbox.path("s").exists());
+}
+
 #[test]
 fn a_data_file_alone_is_enough() {
     let sandbox = Sandbox::new();

@@ -6,6 +6,8 @@
 mod bad_input;
 mod demo;
 mod entries;
+#[cfg(unix)]
+mod leveldb;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod lsm;

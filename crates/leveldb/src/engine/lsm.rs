@@ -24,7 +24,16 @@ impl Lsm {
     pub(crate) fn open(folder: &Path, options: &Options, create: bool) -> Result<Self> {
         let opening = hedgerow::lsm::Options::new().create(create);
         let opening = opening.memory_limit(options.memory());
-        let db = opening.open(folder.join(LSM))?;
+        Self::of(opening, &folder.join(LSM), options)
+    }
+
+    /// Opens a store, with options that may have another system.
+    pub(super) fn of(
+        opening: hedgerow::lsm::Options,
+        path: &Path,
+        options: &Options,
+    ) -> Result<Self> {
+        let db = opening.open(path)?;
         let keyspace = db.keyspace(NAME, KeyspaceOptions::default())?;
         let lazy = if options.in_memory { Durability::None } else { Durability::Eventual };
         Ok(Self { db, keyspace, lazy })

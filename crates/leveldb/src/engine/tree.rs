@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hedgerow::Durability;
 use hedgerow::tree::{
-    CopyOptions, Cursor, Entry, Interrupt, Loss, Order, ReadTxn, Snapshot as _, Store, Table,
-    TableOptions, TableStat, WriteTxn,
+    Builder, CopyOptions, Cursor, Entry, Interrupt, Loss, Order, ReadTxn, Snapshot as _, Store,
+    Table, TableOptions, TableStat, WriteTxn,
 };
 
 use super::flusher::{DELAY, Flusher};
@@ -59,8 +59,12 @@ impl Tree {
         if options.in_memory {
             builder = builder.durability(Durability::None);
         }
-        let store = builder.create(folder.join(TREE[0]))?;
-        let tree = Self::new(store, options);
+        Self::make(builder, &folder.join(TREE[0]), options)
+    }
+
+    /// Makes a store, with a builder that may have another system.
+    pub(super) fn make(builder: Builder, path: &Path, options: &Options) -> Result<Self> {
+        let tree = Self::new(builder.create(path)?, options);
         tree.store.write(|txn| txn.create_table(NAME, &tree.table).map(drop))?;
         Ok(tree)
     }
@@ -73,7 +77,7 @@ impl Tree {
         Ok(tree)
     }
 
-    fn new(store: Store, options: &Options) -> Self {
+    pub(super) fn new(store: Store, options: &Options) -> Self {
         let (table, is_custom) = table_options(options);
         let flusher = (!options.in_memory).then(|| Flusher::new(store.clone(), DELAY));
         Self { flusher, store, table, is_custom, is_compacted: AtomicBool::new(false) }

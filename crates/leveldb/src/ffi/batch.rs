@@ -71,8 +71,9 @@ unsafe extern "C" fn leveldb_writebatch_put(
 ) {
     // SAFETY: promises 1 to 3.
     unsafe {
-        let op = Op { key: bytes(key, klen), value: Some(bytes(val, vlen)) };
-        change(batch, |batch| batch.add(op));
+        change(batch, |batch| {
+            batch.add(Op { key: bytes(key, klen)?, value: Some(bytes(val, vlen)?) })
+        });
     }
 }
 
@@ -88,8 +89,7 @@ unsafe extern "C" fn leveldb_writebatch_delete(
 ) {
     // SAFETY: promises 1 to 3.
     unsafe {
-        let op = Op { key: bytes(key, klen), value: None };
-        change(batch, |batch| batch.add(op));
+        change(batch, |batch| batch.add(Op { key: bytes(key, klen)?, value: None }));
     }
 }
 

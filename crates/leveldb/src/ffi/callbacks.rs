@@ -1,13 +1,13 @@
 //! What a caller gives: comparators, and filters, which are not asked. Caches and environments.
 
 use std::cmp::Ordering;
-use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{allocated, boxed, drop_boxed};
+use super::{allocated, boxed, drop_boxed, text};
 use crate::options::{BYTEWISE, Comparator};
 
 type Destructor = unsafe extern "C" fn(*mut c_void);
@@ -55,7 +55,7 @@ impl GivenComparator {
         };
         let state = self.state;
         // SAFETY: the caller's function gives a string of C.
-        let name = unsafe { CStr::from_ptr(name(state.get())) }.to_bytes().to_vec();
+        let name = unsafe { text(name(state.get())) }.to_vec();
         if name == BYTEWISE {
             return Comparator::default();
         }

@@ -72,7 +72,7 @@ unsafe extern "C" fn leveldb_put(
     // SAFETY: promises 1, 2 and 4.
     unsafe {
         guard(errptr, || {
-            let op = Op { key: bytes(key, keylen), value: Some(bytes(val, vallen)) };
+            let op = Op { key: bytes(key, keylen)?, value: Some(bytes(val, vallen)?) };
             thing(db, "database")?.write(&[op], is_sync(options))
         });
     }
@@ -93,7 +93,7 @@ unsafe extern "C" fn leveldb_delete(
     // SAFETY: promises 1, 2 and 4.
     unsafe {
         guard(errptr, || {
-            let op = Op { key: bytes(key, keylen), value: None };
+            let op = Op { key: bytes(key, keylen)?, value: None };
             thing(db, "database")?.write(&[op], is_sync(options))
         });
     }
@@ -136,7 +136,7 @@ unsafe extern "C" fn leveldb_get(
     // SAFETY: promises 1, 2 and 4.
     unsafe {
         let found = guard(errptr, || {
-            thing(db, "database")?.get(snapshot_of(options), bytes(key, keylen), copy)
+            thing(db, "database")?.get(snapshot_of(options), bytes(key, keylen)?, copy)
         });
         let (at, len) = found.flatten().unwrap_or((std::ptr::null_mut(), 0));
         if let Some(vallen) = vallen.as_mut() {
@@ -210,12 +210,18 @@ unsafe extern "C" fn leveldb_approximate_sizes(
     limit_lens: *const usize,
     sizes: *mut u64,
 ) {
+    if starts.is_null() || start_lens.is_null() || limits.is_null() || limit_lens.is_null() {
+        return;
+    }
+    if sizes.is_null() {
+        return;
+    }
     for index in 0..usize::try_from(ranges).unwrap_or(0) {
         // SAFETY: promises 1 and 2, and the arrays are that long.
         unsafe {
             let size = guard(std::ptr::null_mut(), || {
-                let from = bytes(*starts.add(index), *start_lens.add(index));
-                let to = bytes(*limits.add(index), *limit_lens.add(index));
+                let from = bytes(*starts.add(index), *start_lens.add(index))?;
+                let to = bytes(*limits.add(index), *limit_lens.add(index))?;
                 Ok(thing(db, "database")?.approximate_size(from, to))
             });
             *sizes.add(index) = size.unwrap_or(0);

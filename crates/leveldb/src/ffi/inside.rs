@@ -32,7 +32,7 @@ unsafe extern "C" fn inside_get(
     // SAFETY: promises 1, 2 and 4.
     unsafe {
         let found = guard(errptr, || {
-            thing(db, "database")?.get(snapshot.as_ref(), bytes(key, keylen), |value| {
+            thing(db, "database")?.get(snapshot.as_ref(), bytes(key, keylen)?, |value| {
                 let Some(value) = value else { return false };
                 give(state, value.as_ptr().cast::<c_char>(), value.len());
                 true
@@ -66,7 +66,7 @@ unsafe extern "C" fn inside_write(
 ) {
     // SAFETY: promises 1, 2 and 4.
     unsafe {
-        guard(errptr, || thing(db, "database")?.write_batch(bytes(batch, len), sync));
+        guard(errptr, || thing(db, "database")?.write_batch(bytes(batch, len)?, sync));
     }
 }
 
@@ -85,7 +85,7 @@ unsafe extern "C" fn inside_each(
 ) {
     // SAFETY: promises 2 and 4.
     unsafe {
-        guard(errptr, || each(bytes(batch, len), state, Some(put), Some(deleted)));
+        guard(errptr, || each(bytes(batch, len)?, state, Some(put), Some(deleted)));
     }
 }
 
@@ -143,7 +143,7 @@ unsafe extern "C" fn inside_set_hints(options: *mut Options, in_memory: bool, ca
 unsafe extern "C" fn inside_lock(name: *const c_char, errptr: *mut *mut c_char) -> *mut FileLock {
     // SAFETY: promises 2 and 4.
     unsafe {
-        let taken = guard(errptr, || FileLock::take(&folder::path_of(text(name))));
+        let taken = guard(errptr, || FileLock::take(&folder::path_of(text(name))?));
         taken.map_or(std::ptr::null_mut(), boxed)
     }
 }

@@ -140,8 +140,7 @@ unsafe extern "C" fn leveldb_iter_seek_to_last(iterator: *mut Iterator) {
 unsafe extern "C" fn leveldb_iter_seek(iterator: *mut Iterator, k: *const c_char, len: usize) {
     // SAFETY: promises 1 to 3.
     unsafe {
-        let key = bytes(k, len);
-        on(iterator, |iterator| iterator.go(Move::Seek(key)));
+        on(iterator, |iterator| iterator.go(Move::Seek(bytes(k, len)?)));
     }
 }
 

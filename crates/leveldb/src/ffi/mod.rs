@@ -30,17 +30,23 @@ mod manage;
 mod options;
 mod own;
 
-/// The bytes that a pointer and a length name; none for a null pointer.
+/// The bytes that a pointer and a length name; a null pointer may name none.
+///
+/// # Errors
+/// If it is null and is said to name some, or if no memory is that long.
 ///
 /// # Safety
 /// Promise 2; they are not used after the call.
 #[inline]
-unsafe fn bytes<'c>(at: *const c_char, len: usize) -> &'c [u8] {
-    if at.is_null() {
-        return &[];
+unsafe fn bytes<'c>(at: *const c_char, len: usize) -> Result<&'c [u8]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if at.is_null() || len > isize::MAX as usize {
+        return Err(missing("string"));
     }
     // SAFETY: promise 2.
-    unsafe { std::slice::from_raw_parts(at.cast::<u8>(), len) }
+    Ok(unsafe { std::slice::from_raw_parts(at.cast::<u8>(), len) })
 }
 
 /// The bytes of a string of C, without the zero at its end.
@@ -145,5 +151,5 @@ unsafe fn drop_boxed<T>(at: *mut T) {
 #[cfg(test)]
 pub(crate) fn copy_for_tests(string: crate::engine::Str) -> Vec<u8> {
     // SAFETY: tests look at it before the place moves.
-    unsafe { bytes(string.at.cast::<c_char>(), string.len) }.to_vec()
+    unsafe { bytes(string.at.cast::<c_char>(), string.len) }.unwrap().to_vec()
 }

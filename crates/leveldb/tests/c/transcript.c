@@ -232,7 +232,8 @@ static void batches(leveldb_t *db)
 	leveldb_writebatch_put(more, "more", 4, "m", 1);
 	leveldb_writebatch_delete(more, "", 0);
 	leveldb_writebatch_append(batch, more);
-	leveldb_writebatch_append(batch, leveldb_writebatch_create());
+	leveldb_writebatch_clear(more);
+	leveldb_writebatch_append(batch, more);
 	leveldb_writebatch_iterate(batch, "appended:", on_put, on_delete);
 	leveldb_writeoptions_set_sync(writing, 1);
 	leveldb_write(db, writing, batch, &err);

@@ -113,6 +113,7 @@ void Refusals() {
   CHECK(Table::Open(options, nullptr, 0, &table).IsNotSupportedError() && table == nullptr);
   CHECK(TableBuilder(options, nullptr).Finish().IsNotSupportedError());
   CHECK(DumpFile(Env::Default(), "db/CURRENT", nullptr).IsNotSupportedError());
+  DB* second = nullptr;
   CHECK(DB::Open(options, "long", &db).ok());
   CHECK(db->Put(WriteOptions(), std::string(1 << 20, 'k'), "").ok());
   CHECK(db->Put(WriteOptions(), std::string((1 << 20) + 1, 'k'), "").IsInvalidArgument());
@@ -122,6 +123,15 @@ void Refusals() {
   CHECK(db->Write(WriteOptions(), &batch).IsInvalidArgument());
   std::string value;
   CHECK(db->Get(ReadOptions(), "a", &value).IsNotFound());
+  // Null pointers in place of what is to be filled.
+  CHECK(DB::Open(options, "none", nullptr).IsInvalidArgument());
+  CHECK(DB::Open(options, "", &second).IsInvalidArgument() && second == nullptr);
+  CHECK(DestroyDB("", options).IsInvalidArgument());
+  CHECK(db->Get(ReadOptions(), "a", nullptr).IsInvalidArgument());
+  CHECK(!db->GetProperty("leveldb.stats", nullptr));
+  db->GetApproximateSizes(nullptr, 3, nullptr);
+  CHECK(batch.Iterate(nullptr).IsInvalidArgument());
+  CHECK(db->Write(WriteOptions(), nullptr).ok());
   delete db;
   // Misuse of the C interface has an answer, too.
   char* error = nullptr;

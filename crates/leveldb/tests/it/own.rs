@@ -18,6 +18,15 @@ fn functions_of_our_own_and_refusals() {
     }
 }
 
+#[test]
+fn misuse_is_an_error_and_no_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("c/misuse.c", folder.path());
+    for engine in ["tree", "lsm"] {
+        assert_eq!(run(&program, &[], library(), engine), "done\n");
+    }
+}
+
 /// Threads that write, read and iterate at once; each batch is seen as a whole or not at all.
 #[test]
 fn threads_see_whole_batches() {

@@ -1,12 +1,11 @@
 //! From and to databases of LevelDB.
 //!
-//! The new database is made beside its place, in a folder that ends in `.part`, and takes its place
-//! when every entry of both has been compared. `from_leveldb` goes on with such a folder where it
-//! was stopped or killed: entries are put in order, so that the last key is how far it came.
+//! The new database is made beside its place, and takes its place when every entry of both has
+//! been compared. Stopped or killed, the same command goes on where it came to: entries come in
+//! order, so that the last key of the new database says how far that is.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::ops::Bound;
+use std::path::Path;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use hedgerow::lsm::{Options, Readable};
@@ -15,13 +14,14 @@ use serde_json::json;
 
 use super::super::lsm::{self, Filler};
 use super::Args;
+use super::part::Part;
 use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use crate::leveldb::face;
 use crate::leveldb::source::{Database, Lost};
 use crate::leveldb::target::Target;
+use crate::leveldb::{face, is_database};
 use crate::loader::{self, Fill, Loader};
 use crate::open::{self, Engine, MAIN, Name, StoreArg};
 use crate::output::Output;
@@ -29,11 +29,10 @@ use crate::portable::TableHeader;
 use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
+use crate::wait;
 
 /// Progress is shown, and Ctrl-C checked for, once in this many entries.
 const STRIDE: u64 = 1 << 12;
-/// In a folder that is being made: what it is made of.
-const SOURCE: &str = "SOURCE";
 
 /// Entries one after the other.
 type Entries<'s> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Failure>> + 's>;
@@ -41,53 +40,81 @@ type Entries<'s> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Failure>> 
 /// Makes a database of our library of one of LevelDB.
 pub(super) fn from_leveldb(from: &Path, args: &Args, json: bool) -> Result<Exit, Failure> {
     let to = &args.store;
+    if face::is_face(from) {
+        return Err(Failure::other(format!(
+            "{} is a database of our library already, and none of LevelDB",
+            from.display()
+        )));
+    }
     check_vacant(to)?;
     let mut source = Database::open(from, args.salvage)?;
     let engine = args.engine.unwrap_or(Engine::Tree);
-    let about = format!("{} {engine:?} {}\n", full(from).display(), source.identity());
+    let about = format!(
+        "{} of LevelDB, to the engine {engine:?}: {}",
+        super::full(from).display(),
+        source.identity()
+    );
     let part = Part::begin(to, &about)?;
     let place = face::place_for(engine, part.path());
-    fill(&mut source, engine, &place).map_err(|failure| {
-        failure.and("what came over so far is kept: the same command goes on from there")
-    })?;
-    let store = Reading::open(engine, &place, &face::table())?;
-    let compared = compare(&mut source, store.entries()?);
-    drop(store);
-    // What differs is not gone on with.
-    let compared = compared.inspect_err(|_| part.remove())?;
-    face::publish(part.path(), engine)?;
-    part.publish(to)?;
+    let compared = fill(&mut source, engine, &place).and_then(|()| {
+        let store = Reading::open(engine, &place, &face::table())?;
+        compare(&mut source, store.entries(None)?)
+    });
+    let compared = accept(&part, compared)?;
+    face::publish(part.path(), engine).map_err(|failure| part.kept(failure))?;
+    part.publish(part.path(), to)?;
     report(compared, source.lost(), json)
 }
 
 /// Makes a database of LevelDB of a table of a store.
 pub(super) fn to_leveldb(from: &Path, args: &Args, json: bool) -> Result<Exit, Failure> {
+    if is_database(from) {
+        return Err(Failure::other(format!("{} is a database of LevelDB already", from.display())));
+    }
     check_vacant(&args.store)?;
     let table = args.table.clone().unwrap_or_else(|| match face::is_face(from) {
         true => face::table(),
         false => Name(MAIN.into()),
     });
     let store = Reading::open(Engine::of(from), &face::store_at(from), &table)?;
-    let part = Part::begin(&args.store, "")?;
-    let progress = Progress::new("converting", Unit::Items, store.count()?);
-    let mut target = Target::new(part.path());
-    for (put, entry) in (1..).zip(store.entries()?) {
+    let about = format!(
+        "the table {} of {}, to LevelDB: {}",
+        shown(&table.0),
+        super::full(from).display(),
+        store.identity()
+    );
+    let part = Part::begin(&args.store, &about)?;
+    let compared = write_out(&store, &part).and_then(|()| {
+        let mut written = Database::open(part.path(), false)?;
+        compare(&mut written, store.entries(None)?)
+    });
+    let compared = accept(&part, compared)?;
+    part.publish(part.path(), &args.store)?;
+    report(compared, &[], json)
+}
+
+/// Writes the entries that are in no complete table yet.
+fn write_out(store: &Reading, part: &Part) -> Result<(), Failure> {
+    let mut target = Target::begin(part.path(), &part.list())?;
+    let last = target.last().map(<[u8]>::to_vec);
+    let progress = Progress::new("converting", Unit::Items, store.count(last.as_deref())?);
+    for (put, entry) in (1..).zip(store.entries(last.as_deref())?) {
         let (key, value) = entry?;
         target.put(&key, &value)?;
         step(&progress, put, put)?;
     }
-    target.finish()?;
-    drop(progress);
-    let mut written = Database::open(part.path(), false)?;
-    let compared = compare(&mut written, store.entries()?)?;
-    drop(written);
-    part.publish(&args.store)?;
-    report(compared, &[], json)
+    target.finish()
 }
 
-/// A path in full, as far as that can be said.
-fn full(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+/// What differs is not gone on with; after any other failure it is.
+fn accept(part: &Part, compared: Result<Verdict, Failure>) -> Result<Compared, Failure> {
+    match compared.map_err(|failure| part.kept(failure))? {
+        Verdict::Same(compared) => Ok(compared),
+        Verdict::Different(failure) => {
+            part.remove();
+            Err(failure)
+        }
+    }
 }
 
 /// Now and then says how far it is.
@@ -97,50 +124,6 @@ fn step(progress: &Progress, number: u64, at: u64) -> Result<(), Failure> {
         signals::check()?;
     }
     Ok(())
-}
-
-/// A folder in which a database is being made.
-struct Part(PathBuf);
-
-impl Part {
-    /// Takes the folder up where it was left, if it is made of the same and that is said; else it
-    /// is made anew.
-    fn begin(to: &Path, about: &str) -> Result<Self, Failure> {
-        let mut path = to.as_os_str().to_owned();
-        path.push(".part");
-        let part = Self(path.into());
-        let (path, note) = (part.path(), part.path().join(SOURCE));
-        let refused = |error: io::Error| Failure::io("make", path.display(), &error);
-        match fs::read_to_string(&note) {
-            Ok(there) if there == about && !about.is_empty() => return Ok(part),
-            Ok(_) => part.remove(),
-            Err(_) if path.exists() => check_vacant(path)?,
-            Err(_) => {}
-        }
-        fs::create_dir_all(path).and_then(|()| fs::write(&note, about)).map_err(refused)?;
-        Ok(part)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// What cannot be removed is left: there is another failure to tell of.
-    fn remove(&self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-
-    /// Gives the folder its name.
-    fn publish(self, to: &Path) -> Result<(), Failure> {
-        let renamed = || -> io::Result<()> {
-            fs::remove_file(self.0.join(SOURCE))?;
-            File::open(&self.0)?.sync_all()?;
-            fs::rename(&self.0, to)?;
-            let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-        };
-        renamed().map_err(|error| Failure::io("give a name to", to.display(), &error))
-    }
 }
 
 /// Puts the entries that are not there yet into a store.
@@ -162,7 +145,7 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
             (Box::new(Loader::new(store, false)), last)
         }
         Engine::Lsm => {
-            let db = Options::new().create(true).open(place)?;
+            let db = wait::opening_left(place, || Options::new().create(true).open(place))?;
             let space = db.keyspace(face::table().0, Default::default())?;
             let last = db.cursor(&space)?.last()?.map(|entry| entry.key.to_vec());
             (Box::new(Filler::new(db, false)), last)
@@ -177,13 +160,14 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
         step(&progress, number, read)
     });
     // What was put before a failure need not be put again.
-    filler.finish()?;
-    put
+    signals::calm();
+    let finished = filler.finish();
+    put.and(finished.map(drop))
 }
 
 /// A store that is read: one state of it.
 enum Reading {
-    Tree(ReadTxn, hedgerow::tree::Table),
+    Tree(Store, ReadTxn, hedgerow::tree::Table),
     Lsm(hedgerow::lsm::Reader, hedgerow::lsm::Keyspace),
 }
 
@@ -202,7 +186,7 @@ impl Reading {
                     )));
                 }
                 let table = txn.table(&table.0)?;
-                Self::Tree(txn, table)
+                Self::Tree(store, txn, table)
             }
             Engine::Lsm => {
                 let db = lsm::read_at(path)?;
@@ -213,23 +197,40 @@ impl Reading {
         })
     }
 
-    /// How many entries there are; not known at once of a store of the engine lsm.
-    fn count(&self) -> Result<Option<u64>, Failure> {
+    /// What tells this state of the store from others.
+    fn identity(&self) -> String {
+        match self {
+            Self::Tree(store, txn, _) => {
+                let id = u128::from_be_bytes(store.id());
+                format!("store {id:032x}, commit {}", txn.id())
+            }
+            Self::Lsm(db, _) => format!("commit {}", db.newest_commit()),
+        }
+    }
+
+    /// How many entries come after a key; not known at once of a store of the engine lsm.
+    fn count(&self, after: Option<&[u8]>) -> Result<Option<u64>, Failure> {
         Ok(match self {
-            Self::Tree(txn, table) => Some(txn.count(*table)?.keys),
+            Self::Tree(_, txn, table) => Some(txn.count_range(*table, keys(after))?.keys),
             Self::Lsm(..) => None,
         })
     }
 
-    fn entries(&self) -> Result<Entries<'_>, Failure> {
+    /// The entries that come after a key.
+    fn entries(&self, after: Option<&[u8]>) -> Result<Entries<'_>, Failure> {
         Ok(match self {
-            Self::Tree(txn, table) => Box::new(txn.range(*table, ..)?.map(|entry| {
+            Self::Tree(_, txn, table) => Box::new(txn.range(*table, keys(after))?.map(|entry| {
                 let entry = entry?;
                 Ok((entry.key.to_vec(), entry.value.to_vec()))
             })),
-            Self::Lsm(db, space) => Box::new(db.range(space, ..)?.map(|entry| Ok(entry?))),
+            Self::Lsm(db, space) => Box::new(db.range(space, keys(after))?.map(|entry| Ok(entry?))),
         })
     }
+}
+
+/// The keys after one, or all.
+fn keys(after: Option<&[u8]>) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
 }
 
 /// What two databases have in common: how many entries, and a sum over them in their order.
@@ -246,35 +247,52 @@ fn add(sum: &mut Digest, key: &[u8], value: &[u8]) {
     }
 }
 
+/// How a comparison ends.
+enum Verdict {
+    Same(Compared),
+    /// With what is to be said of it.
+    Different(Failure),
+}
+
 /// Reads both sides, entry by entry.
 ///
 /// # Errors
-/// If one side has an entry that the other one has not.
-fn compare(leveldb: &mut Database, mut ours: Entries<'_>) -> Result<Compared, Failure> {
+/// Those of reading.
+fn compare(leveldb: &mut Database, mut ours: Entries<'_>) -> Result<Verdict, Failure> {
     let progress = Progress::new("comparing", Unit::Bytes, Some(leveldb.bytes()));
     let sum = || Digest::new(CrcAlgorithm::Crc64Nvme);
-    let (mut sums, mut entries) = ([sum(), sum()], 0);
+    let (mut sums, mut entries, mut differs) = ([sum(), sum()], 0, false);
     let differ = |key: &[u8]| {
         let key = shown(key);
         Failure::other(format!("the two databases differ at the key \"{key}\"; nothing was made"))
     };
-    leveldb.for_each(None, &mut |key, value, read| {
-        let (our_key, our_value) = ours.next().unwrap_or_else(|| Err(differ(key)))?;
-        if (key, value) != (&our_key, &our_value) {
-            return Err(differ(key));
-        }
+    let seen = leveldb.for_each(None, &mut |key, value, read| {
+        let (our_key, our_value) = match ours.next().transpose()? {
+            Some(entry) if (key, value) == (&entry.0, &entry.1) => entry,
+            _ => {
+                differs = true;
+                return Err(differ(key));
+            }
+        };
         add(&mut sums[0], key, value);
         add(&mut sums[1], &our_key, &our_value);
         entries += 1;
         step(&progress, entries, read)
-    })?;
-    if let Some(more) = ours.next() {
-        return Err(differ(&more?.0));
+    });
+    match seen {
+        Err(failure) if differs => return Ok(Verdict::Different(failure)),
+        seen => seen?,
     }
-    match sums.map(|sum| sum.finalize()) {
-        [hash, ours] if hash == ours => Ok(Compared { entries, hash }),
-        _ => Err(Failure::other("the sums over both databases differ; nothing was made")),
+    if let Some(more) = ours.next().transpose()? {
+        return Ok(Verdict::Different(differ(&more.0)));
     }
+    Ok(match sums.map(|sum| sum.finalize()) {
+        [hash, ours] if hash == ours => Verdict::Same(Compared { entries, hash }),
+        _ => {
+            let differ = "the sums over both databases differ; nothing was made";
+            Verdict::Different(Failure::other(differ))
+        }
+    })
 }
 
 fn report(compared: Compared, lost: &[Lost], json: bool) -> Result<Exit, Failure> {
