@@ -24,6 +24,8 @@ const TOMBSTONES_MAX: usize = 256;
 pub(crate) const ENTRY_BYTES: usize = 48;
 /// What a range tombstone takes besides its keys.
 const TOMBSTONE_BYTES: usize = 256;
+/// A group with this many operations is put in in the order of its keys.
+const MANY: u32 = 32;
 /// A cursor copies this many entries at first, and twice as many each time it goes on, up to ...
 const CHUNK_MIN: usize = 2;
 /// ... this many.
@@ -55,9 +57,18 @@ impl Buffer {
     /// Does what a group of the log says; values that are separated stand in `segment`. `false` if
     /// the group makes no sense.
     pub(crate) fn apply(&self, segment: u32, group: &Group<'_>) -> bool {
-        let insert =
-            |key: &[u8], seq, kind, value: &[u8]| self.points.insert(key, seq, kind, value);
-        self.apply_by(segment, group, insert)
+        if group.count < MANY {
+            let insert =
+                |key: &[u8], seq, kind, value: &[u8]| self.points.insert(key, seq, kind, value);
+            return self.apply_by(segment, group, insert);
+        }
+        let mut made = Vec::new();
+        let make = |key: &[u8], seq, kind, value: &[u8]| {
+            made.push(self.points.make(key, seq, kind, value));
+        };
+        let is_whole = self.apply_by(segment, group, make);
+        self.points.insert_all(made);
+        is_whole
     }
 
     /// The same, but that no entry is found before [`Buffer::put_in`].
@@ -76,11 +87,11 @@ impl Buffer {
         &self,
         segment: u32,
         group: &Group<'_>,
-        put: impl Fn(&[u8], u64, Kind, &[u8]),
+        mut put: impl FnMut(&[u8], u64, Kind, &[u8]),
     ) -> bool {
         let mut ops = Ops::new(group.body);
         let (mut seq, mut bytes) = (group.seq, 0);
-        let put = |key: &[u8], seq, kind, value: &[u8]| {
+        let mut put = |key: &[u8], seq, kind, value: &[u8]| {
             self.keys.put(filter::hash(key));
             put(key, seq, kind, value);
         };

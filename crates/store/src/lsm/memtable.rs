@@ -54,6 +54,17 @@ impl<'k> Target<'k> {
         Self { key_head: head(key), key, seq }
     }
 
+    /// The place of a node.
+    fn of(node: NodeRef<'k>) -> Self {
+        Self { key_head: node.key_head(), key: node.key(), seq: node.seq() }
+    }
+
+    /// The order of two places.
+    fn order(&self, other: &Self) -> Order {
+        let keys = || self.key.cmp(other.key).then_with(|| other.seq.cmp(&self.seq));
+        self.key_head.cmp(&other.key_head).then_with(keys)
+    }
+
     /// How many levels the node of this place is in: one with probability 3/4, two with 3/16, and
     /// so on.
     fn height(&self) -> usize {
@@ -76,6 +87,26 @@ impl<'k> Target<'k> {
         }
     }
 }
+
+/// An entry in memory of its memtable that is not in the order yet.
+pub(crate) struct Made<'m> {
+    /// [`head`] of the key: it is compared again and again.
+    key_head: u64,
+    node: NodeRef<'m>,
+}
+
+impl<'m> Made<'m> {
+    fn new(node: NodeRef<'m>) -> Self {
+        Self { key_head: node.key_head(), node }
+    }
+
+    fn place(&self) -> Target<'m> {
+        Target { key_head: self.key_head, key: self.node.key(), seq: self.node.seq() }
+    }
+}
+
+/// The last node before a place in a level, and the first one not before it.
+type Gap<'m> = (NodeRef<'m>, Option<NodeRef<'m>>);
 
 impl Memtable {
     /// An empty one.
@@ -114,31 +145,60 @@ impl Memtable {
         self.nodes.set_aside(self.nodes.make(height, key, seq, kind, value));
     }
 
-    /// Puts in what was set aside, by one thread: in their order, each after the one before.
+    /// Puts in what was set aside, by one thread.
     pub(crate) fn put_in(&self) {
-        let mut nodes: Vec<_> = self.nodes.take_aside().map(|n| (n.key_head(), n)).collect();
+        let mut nodes: Vec<_> = self.nodes.take_aside().map(Made::new).collect();
         // As they were set aside, which may be their order already.
         nodes.reverse();
-        nodes.sort_unstable_by(|(a_head, a), (b_head, b)| {
-            let keys = || a.key().cmp(b.key()).then_with(|| b.seq().cmp(&a.seq()));
-            a_head.cmp(b_head).then_with(keys)
-        });
-        let height = nodes.iter().map(|(_, node)| node.height()).max().unwrap_or(1);
-        self.raise(height);
-        let mut gaps = [(self.nodes.head(), None); HEIGHT_MAX];
-        for (at, &(key_head, node)) in nodes.iter().enumerate() {
-            if let Some((_, later)) = nodes.get(at + AHEAD) {
-                later.prefetch();
+        self.insert_all(nodes);
+    }
+
+    /// An entry that is to be put in with others, by [`Memtable::insert_all`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Memtable::insert`].
+    pub(crate) fn make(&self, key: &[u8], seq: u64, kind: Kind, value: &[u8]) -> Made<'_> {
+        let height = Target::new(key, seq).height();
+        Made::new(self.nodes.make(height, key, seq, kind, value))
+    }
+
+    /// Puts entries of this memtable in, in their order, each from the place of the one before:
+    /// that waits for memory less than a search for each.
+    pub(crate) fn insert_all(&self, mut made: Vec<Made<'_>>) {
+        made.sort_unstable_by(|a, b| a.place().order(&b.place()));
+        let height = made.iter().map(|made| made.node.height()).max().unwrap_or(1);
+        let listed = self.raise(height);
+        let Some(first) = made.first() else { return };
+        let mut gaps = self.gaps(&first.place(), listed);
+        for (at, one) in made.iter().enumerate() {
+            if let Some(later) = made.get(at + AHEAD) {
+                later.node.prefetch();
             }
-            let target = Target { key_head, key: node.key(), seq: node.seq() };
+            let (place, node) = (one.place(), one.node);
+            self.move_on(&mut gaps[..listed], &place);
             for (level, gap) in gaps.iter_mut().enumerate().take(node.height()) {
-                // Nodes that are there already stand before, after or in between.
-                *gap = walk(gap.0, level, &target, None);
                 while !self.nodes.link(level, gap.0, gap.1, node) {
-                    *gap = walk(gap.0, level, &target, None);
+                    // Another thread linked a node there.
+                    *gap = walk(gap.0, level, &place, None);
                 }
                 gap.0 = node;
             }
+        }
+    }
+
+    /// Moves the gaps of all levels on to a place, none of which is after it: from the lowest level
+    /// whose gap still holds the place.
+    fn move_on<'m>(&'m self, gaps: &mut [Gap<'m>], place: &Target<'_>) {
+        let holds = |gap: &Gap<'_>| gap.1.is_none_or(|next| !place.is_after(next));
+        let top = gaps.iter().position(holds).unwrap_or(gaps.len());
+        let mut above = gaps.get(top).map_or(self.nodes.head(), |gap| gap.0);
+        for level in (0..top).rev() {
+            let here = gaps[level].0;
+            let is_further = above != self.nodes.head() && Target::of(above).is_after(here);
+            let from = if here == self.nodes.head() || is_further { above } else { here };
+            gaps[level] = walk(from, level, place, None);
+            above = gaps[level].0;
         }
     }
 
@@ -195,7 +255,7 @@ impl Memtable {
 
     /// The last node before a place and the first one not before it, in the lowest level.
     #[inline]
-    fn gap(&self, target: &Target<'_>) -> (NodeRef<'_>, Option<NodeRef<'_>>) {
+    fn gap(&self, target: &Target<'_>) -> Gap<'_> {
         let mut gap = (self.nodes.head(), None);
         for level in (0..self.height.load(Ordering::Relaxed) as usize).rev() {
             gap = walk(gap.0, level, target, gap.1);
@@ -204,11 +264,7 @@ impl Memtable {
     }
 
     /// The same in each of the lowest `height` levels.
-    fn gaps(
-        &self,
-        target: &Target<'_>,
-        height: usize,
-    ) -> [(NodeRef<'_>, Option<NodeRef<'_>>); HEIGHT_MAX] {
+    fn gaps(&self, target: &Target<'_>, height: usize) -> [Gap<'_>; HEIGHT_MAX] {
         let mut gap = (self.nodes.head(), None);
         let mut gaps = [gap; HEIGHT_MAX];
         for level in (0..height).rev() {
@@ -227,7 +283,7 @@ fn walk<'m>(
     level: usize,
     target: &Target<'_>,
     known: Option<NodeRef<'m>>,
-) -> (NodeRef<'m>, Option<NodeRef<'m>>) {
+) -> Gap<'m> {
     let mut before = from;
     loop {
         let next = before.next(level);

@@ -145,6 +145,60 @@ proptest! {
     }
 }
 
+/// Many at once go in among those that are there, and beside those that other threads put in: all
+/// of them, in their order, and in the levels that lead to them.
+#[test]
+fn threads_put_in_many_at_once() {
+    const THREADS: u64 = 3;
+    let (batches, each) = if cfg!(miri) { (2, 10) } else { (40, 300) };
+    let memtable = Memtable::new();
+    // The finaliser of SplitMix64 spreads the numbers.
+    let key = |number: u64| {
+        let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (bits ^ (bits >> 27)).to_be_bytes()
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let memtable = &memtable;
+            scope.spawn(move || {
+                for batch in 0..batches {
+                    let numbers = (0..each).map(|n| (batch * each + n) * THREADS + thread);
+                    if batch % 4 == 3 {
+                        numbers.for_each(|n| memtable.insert(&key(n), n, Kind::Inline, b"one"));
+                        continue;
+                    }
+                    let make = |n| memtable.make(&key(n), n, Kind::Inline, b"many");
+                    memtable.insert_all(numbers.map(make).collect());
+                }
+            });
+        }
+    });
+    let all = THREADS * batches * each;
+    let found = walk_forward(&memtable);
+    assert_eq!(found.len() as u64, all);
+    assert!(found.windows(2).all(|two| two[0].0 < two[1].0));
+    assert!((0..all).all(|n| memtable.get(&key(n), n).is_some_and(|found| found.0 == n)));
+    // Each level has the nodes that are that high, in their order.
+    let mut below = found.len();
+    for level in 1..HEIGHT_MAX {
+        let (mut count, mut last) = (0, memtable.nodes.head());
+        while let Some(next) = last.next(level) {
+            assert!(next.height() > level && (count == 0 || last.key() < next.key()));
+            (count, last) = (count + 1, next);
+        }
+        assert!(count <= below);
+        below = count;
+    }
+    let high = |found: &MemEntry<'_>| Target::new(found.0, found.1).height() > 1;
+    let mut second = 0;
+    let mut at = memtable.nodes.head().next(1);
+    while let Some(node) = at {
+        (second, at) = (second + 1, node.next(1));
+    }
+    assert_eq!(second, found.iter().filter(|found| high(found)).count());
+}
+
 #[test]
 fn threads_set_entries_aside() {
     let memtable = Memtable::new();
@@ -258,11 +312,14 @@ fn schedules() {
             .map(|thread| {
                 let memtable = Arc::clone(&memtable);
                 shuttle::thread::spawn(move || {
-                    for n in 0..6_u64 {
-                        let key = [(n * 5 % 6 * 2 + thread) as u8];
-                        memtable.insert(&key, n, Kind::Inline, &[7; 3_000]);
-                        assert!(memtable.get(&key, n).is_some());
+                    let key = |n: u64| [(n * 5 % 6 * 2 + thread) as u8];
+                    for n in 0..3_u64 {
+                        memtable.insert(&key(n), n, Kind::Inline, &[7; 3_000]);
+                        assert!(memtable.get(&key(n), n).is_some());
                     }
+                    let make = |n| memtable.make(&key(n), n, Kind::Inline, &[7; 3_000]);
+                    memtable.insert_all((3..6).map(make).collect());
+                    assert!((3..6).all(|n| memtable.get(&key(n), n).is_some()));
                 })
             })
             .collect();
