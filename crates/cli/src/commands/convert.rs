@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::codec::shown;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use crate::open::{MAIN, Name};
+use crate::open::Name;
 
 /// A path in full, as far as that can be said.
 #[cfg(any(unix, feature = "lmdb"))]
@@ -94,10 +94,11 @@ pub(crate) struct Args {
     prefix_compression: bool,
 }
 
+#[cfg(feature = "lmdb")]
 impl Args {
     /// The table that has the entries of LMDB's main database.
     fn main_table(&self) -> Name {
-        self.main_table.clone().unwrap_or_else(|| Name(MAIN.into()))
+        self.main_table.clone().unwrap_or_else(|| Name(crate::open::MAIN.into()))
     }
 }
 
@@ -117,9 +118,9 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         (Some(from), _) => engines::run(from, &args.store, json),
         (None, Some(from_lmdb)) => from_lmdb::run(from_lmdb, &args, json),
         (None, None) => Err(Failure::usage(
-            "say what is converted: --from STORE (a store of the other engine), --from-lmdb PATH \
-             (a database of LMDB), or --from-leveldb FOLDER (one of LevelDB); text goes through \
-             `load`",
+            "say what is converted: --from STORE (a store, to the other engine or with --to-lmdb \
+             or --to-leveldb), --from-lmdb PATH (a database of LMDB), or --from-leveldb FOLDER \
+             (one of LevelDB); text goes through `load`",
         )),
     }
 }

@@ -1,7 +1,8 @@
 //! To LMDB: every table of a store to a database of a new environment.
 //!
 //! The data file is written beside its place, in one pass, and takes its place when it was read
-//! back through LMDB and every entry of both was compared.
+//! back through LMDB and every entry of both was compared. What a command left that was killed is
+//! written over.
 
 use std::fs::File;
 use std::path::Path;
