@@ -2,6 +2,8 @@
 //! subcommand does stands in its own file under `commands`. A library only so that fuzzers can call
 //! [`portable::fuzz::dump`].
 
+#[cfg(unix)]
+mod appender;
 mod codec;
 mod commands;
 mod draft;
@@ -13,6 +15,8 @@ mod leveldb;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod lmdb_flags;
+#[cfg(all(unix, feature = "lmdb"))]
+mod lmdb_target;
 mod loader;
 #[cfg(unix)]
 mod mdb;

@@ -94,6 +94,33 @@ impl Flags {
         SIGNED | self.0
     }
 
+    /// The flags of LMDB's own database for the entries of a table; an error if it has no such.
+    #[cfg(all(unix, feature = "lmdb"))]
+    pub(crate) fn of_lmdb(info: &TableInfo) -> Result<u16, String> {
+        let header = TableHeader::of(info);
+        let Self(flags) = Self::of_orders(&header);
+        let value_order = header.duplicates.as_ref().map(|duplicates| &duplicates.order);
+        let is_custom = |order: &OrderName| matches!(order, OrderName::Custom(_));
+        let is_led = value_order.is_some_and(|order| *order == OrderName::Custom(LEADING.into()));
+        let own = !(COUNTED | PREFIX_COMPRESSION);
+        match header.user_flags {
+            _ if is_custom(&header.order) => Err("its order is a function".to_owned()),
+            _ if value_order.is_some_and(is_custom) && !is_led => {
+                Err("the order of its values is a function".to_owned())
+            }
+            other if other != 0 && Self::signed(other).is_none() => {
+                Err(format!("it has user flags ({other:#x})"))
+            }
+            _ => Ok((flags & own) as u16),
+        }
+    }
+
+    /// Whether LMDB's main database with these flags can have named ones in it.
+    #[cfg(all(unix, feature = "lmdb"))]
+    pub(crate) fn can_hold_others(flags: u16) -> bool {
+        u32::from(flags) & (DUP_SORT | INTEGER_KEY) == 0
+    }
+
     /// Whether there is one that only DLMDB knows.
     pub(crate) fn has_dlmdb(self) -> bool {
         self.0 & (COUNTED | PREFIX_COMPRESSION) != 0

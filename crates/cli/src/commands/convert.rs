@@ -1,4 +1,4 @@
-//! `convert`: a store from another system's files, or from one of the other engine.
+//! `convert`: a store from another system's files, or from one of the other engine; and back.
 
 mod engines;
 #[cfg(feature = "lmdb")]
@@ -7,6 +7,8 @@ mod from_lmdb;
 mod leveldb;
 #[cfg(any(unix, feature = "lmdb"))]
 mod part;
+#[cfg(all(unix, feature = "lmdb"))]
+mod to_lmdb;
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +39,7 @@ fn answer(tables: &Tables, json: bool) -> Result<Exit, Failure> {
     })
 }
 
-/// Make a store from a database of LMDB or LevelDB or of the other engine, or one for LevelDB
+/// Make a store from a database of LMDB or LevelDB or of the other engine, or one for them
 ///
 /// From LMDB, the entries of the main database go to the table "main", and each named database to a
 /// table of its name, with its options. A database of LevelDB becomes one of our library with
@@ -45,6 +47,11 @@ fn answer(tables: &Tables, json: bool) -> Result<Exit, Failure> {
 /// read, and every entry of both is compared at the end. Stopped or killed, the same command goes
 /// on where it came to: what came over so far is beside the new store, in a folder of its name and
 /// ".part".
+///
+/// --to-lmdb does the reverse of --from-lmdb: a folder with a data.mdb, in which the table "main" is
+/// the main database (in a store of our library with LMDB's interface the one without a name is).
+/// Where that table cannot have the others in it, as LMDB keeps them, it is a named database.
+/// Killed, the same command begins anew; stopped or refused, nothing is left.
 ///
 /// A store of the engine tree becomes one of the engine lsm, and the other way round. The number of
 /// entries of each table is compared at the end.
@@ -54,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     from_lmdb: Option<PathBuf>,
     /// A store
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["from_lmdb", "main_table"])]
+    #[arg(long, value_name = "STORE", conflicts_with = "from_lmdb")]
     from: Option<PathBuf>,
     /// LevelDB's folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["from_lmdb", "from", "main_table"])]
@@ -62,10 +69,14 @@ pub(crate) struct Args {
     /// Make a database of LevelDB, with the entries of one table
     #[arg(long, requires = "from", conflicts_with_all = ["from_lmdb", "from_leveldb"])]
     to_leveldb: bool,
+    /// Make an environment of LMDB, with all tables
+    #[arg(long, requires = "from", conflicts_with_all = ["from_lmdb", "from_leveldb",
+        "to_leveldb"])]
+    to_lmdb: bool,
     /// The table that becomes a database of LevelDB; by default the one of our library with
     /// LevelDB's interface, or "main"
     #[arg(long, requires = "to_leveldb", value_name = "NAME", value_parser = crate::open::parse_name)]
-    table: Option<crate::open::Name>,
+    table: Option<Name>,
     /// The engine of what is made of a database of LevelDB
     #[arg(long, requires = "from_leveldb")]
     engine: Option<crate::open::Engine>,
@@ -74,18 +85,28 @@ pub(crate) struct Args {
     salvage: bool,
     /// The new store
     store: PathBuf,
-    /// The table that takes the entries of the main database, in the text format
-    #[arg(long, default_value = crate::open::MAIN, value_name = "NAME",
-        value_parser = crate::open::parse_name)]
-    main_table: crate::open::Name,
+    /// The table that has the entries of LMDB's main database, in the text format [default: main]
+    #[arg(long, value_name = "NAME", value_parser = crate::open::parse_name)]
+    main_table: Option<Name>,
     /// Store common beginnings of keys, and of the values of a key, once: the store is smaller, but
     /// programs that use it through LMDB's interface then get copies
     #[arg(long, requires = "from_lmdb")]
     prefix_compression: bool,
 }
 
+#[cfg(feature = "lmdb")]
+impl Args {
+    /// The table that has the entries of LMDB's main database.
+    fn main_table(&self) -> Name {
+        self.main_table.clone().unwrap_or_else(|| Name(crate::open::MAIN.into()))
+    }
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
+    if args.main_table.is_some() && args.from.is_some() && !args.to_lmdb {
+        return Err(Failure::usage("--main-table is for --from-lmdb and --to-lmdb"));
+    }
     #[cfg(unix)]
     match (&args.from, &args.from_leveldb) {
         (Some(from), _) if args.to_leveldb => return leveldb::to_leveldb(from, &args, json),
@@ -93,13 +114,31 @@ pub(crate) fn run(args: Args, json: bool) -> Result<Exit, Failure> {
         _ => {}
     }
     match (&args.from, &args.from_lmdb) {
+        (Some(from), _) if args.to_lmdb => to_lmdb::run(from, &args, json),
         (Some(from), _) => engines::run(from, &args.store, json),
         (None, Some(from_lmdb)) => from_lmdb::run(from_lmdb, &args, json),
         (None, None) => Err(Failure::usage(
-            "say what is converted: --from STORE (a store of the other engine), --from-lmdb PATH \
-             (a database of LMDB), or --from-leveldb FOLDER (one of LevelDB); text goes through \
-             `load`",
+            "say what is converted: --from STORE (a store, to the other engine or with --to-lmdb \
+             or --to-leveldb), --from-lmdb PATH (a database of LMDB), or --from-leveldb FOLDER \
+             (one of LevelDB); text goes through `load`",
         )),
+    }
+}
+
+#[cfg(not(all(unix, feature = "lmdb")))]
+mod to_lmdb {
+    use std::path::Path;
+
+    use super::Args;
+    use crate::exit::{Exit, Failure};
+
+    pub(super) fn run(from: &Path, args: &Args, _json: bool) -> Result<Exit, Failure> {
+        let (from, to) = (from.display(), args.store.display());
+        Err(Failure::other(format!(
+            "this build of hedgerow cannot write a database of LMDB: it was made without the \
+             feature \"lmdb\"; either use one that has it, or: hedgerow dump {from} --all | \
+             mdb_load {to}"
+        )))
     }
 }
 

@@ -1,11 +1,10 @@
 //! Building a sorted table: blocks of entries, a filter, an index, a footer. Keys come in order.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::path::Path;
 
 use crc_fast::Digest;
-use rustix::process::{Resource, getrlimit};
 
 use super::bloom;
 use super::coding::{Kind, masked_sum, numbered, put_varint};
@@ -13,6 +12,7 @@ use super::compression::{NONE, SNAPPY, snap};
 use super::kept::{self, Complete};
 use super::manifest::TableFile;
 use super::table::{FOOTER_BYTES, MAGIC, Place};
+use crate::appender::Appender;
 
 /// A block of entries is ended at this length.
 const BLOCK_BYTES: usize = 4096;
@@ -64,41 +64,27 @@ impl Block {
 
 /// The file of a table.
 struct Output {
-    file: BufWriter<File>,
-    /// How long it is by now.
-    at: u64,
+    file: Appender,
     /// Over all that was written.
     sum: Digest,
-    /// The longest file that the process may write: beyond it the system would end it by a signal.
-    most: u64,
 }
 
 impl Output {
     fn new(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            file: BufWriter::with_capacity(1 << 18, File::create_new(path)?),
-            at: 0,
-            sum: kept::new_sum(),
-            most: getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX),
-        })
+        Ok(Self { file: Appender::new(File::create_new(path)?), sum: kept::new_sum() })
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let end = self.at + bytes.len() as u64;
-        if end > self.most {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.file.write_all(bytes)?;
+        self.file.append(bytes)?;
         self.sum.update(bytes);
-        self.at = end;
         Ok(())
     }
 
     /// Brings all to stable storage; the length and the sum.
     fn finish(self) -> io::Result<(u64, u64)> {
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        Ok((self.at, self.sum.finalize()))
+        let bytes = self.file.bytes();
+        self.file.finish()?.sync_all()?;
+        Ok((bytes, self.sum.finalize()))
     }
 }
 
@@ -136,7 +122,7 @@ impl Builder {
 
     /// How long the table is by now.
     pub(super) fn bytes(&self) -> u64 {
-        self.out.at + self.block.bytes.len() as u64
+        self.out.file.bytes() + self.block.bytes.len() as u64
     }
 
     /// Adds an entry, whose key comes after all others.
@@ -154,7 +140,7 @@ impl Builder {
             return Ok(());
         }
         let block = std::mem::replace(&mut self.block, Block::new(RESTART_EVERY)).finish();
-        self.end_filters_before(self.out.at);
+        self.end_filters_before(self.out.file.bytes());
         self.part_hashes.append(&mut self.hashes);
         let place = match snap(&block) {
             Some(snapped) => self.write(&snapped, SNAPPY)?,
@@ -178,7 +164,7 @@ impl Builder {
 
     /// Writes a block with what stands after it.
     fn write(&mut self, block: &[u8], kind: u8) -> io::Result<Place> {
-        let place = Place { offset: self.out.at, bytes: block.len() as u64 };
+        let place = Place { offset: self.out.file.bytes(), bytes: block.len() as u64 };
         let sum = masked_sum([block, &[kind]]).to_le_bytes();
         self.out.append(block)?;
         self.out.append(&[kind])?;

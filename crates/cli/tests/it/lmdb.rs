@@ -1,5 +1,5 @@
-//! convert --from-lmdb on environments that the test makes with LMDB itself. The only test file
-//! with `unsafe`, for LMDB's C functions.
+//! convert --from-lmdb on environments that the test makes with LMDB itself, and what LMDB does
+//! with those of --to-lmdb. The only test file with `unsafe`, for LMDB's C functions.
 
 #![expect(unsafe_code, reason = "LMDB is a C library")]
 
@@ -202,4 +202,83 @@ fn a_database_named_like_the_main_table_is_a_clash_with_a_way_out() {
     sandbox.ok(&["convert", "--from-lmdb", "old", "s", "--main-table", "top"]);
     assert_eq!(sandbox.ok(&["scan", "s"]), "a\t1\n");
     assert_eq!(sandbox.ok(&["scan", "s", "-t", "top"]), "b\t2\n");
+}
+
+/// Entries of a database.
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Puts or deletes entries of a database that LMDB did not make.
+fn change(folder: &Path, name: &str, entries: &Entries, deletes: bool) {
+    let (path, name) = (folder.to_str().unwrap(), CString::new(name).unwrap());
+    let path = CString::new(path).unwrap();
+    let (mut env, mut txn, mut handle) = (ptr::null_mut(), ptr::null_mut(), 0);
+    // SAFETY: the calls come in the order that LMDB asks for, with pointers to places of our own
+    // and strings that end with a zero byte.
+    unsafe {
+        check(ffi::mdb_env_create(&raw mut env));
+        check(ffi::mdb_env_set_maxdbs(env, 16));
+        check(ffi::mdb_env_set_mapsize(env, 1 << 30));
+        check(ffi::mdb_env_open(env, path.as_ptr(), 0, 0o600));
+        check(ffi::mdb_txn_begin(env, ptr::null_mut(), 0, &raw mut txn));
+        check(ffi::mdb_dbi_open(txn, name.as_ptr(), 0, &raw mut handle));
+    }
+    for (key, value) in entries {
+        let (mut key, mut value) = (val(key), val(value));
+        let (key, value) = (&raw mut key, &raw mut value);
+        // SAFETY: the transaction and the handle are live; LMDB only reads the bytes.
+        check(unsafe {
+            match deletes {
+                true => ffi::mdb_del(txn, handle, key, value),
+                false => ffi::mdb_put(txn, handle, key, value, 0),
+            }
+        });
+    }
+    // SAFETY: both are live and not used again.
+    unsafe {
+        check(ffi::mdb_txn_commit(txn));
+        ffi::mdb_env_close(env);
+    }
+}
+
+/// Entries go, until none is left, and come back: LMDB joins and splits the pages.
+#[test]
+fn lmdb_changes_what_was_converted_to_it() {
+    let sandbox = Sandbox::new();
+    // Of several values a key has 1, 2, 4, 8, ... of them.
+    let pair = |n: u32| {
+        let key = (n + 1).ilog2();
+        (format!("{key:05}").into_bytes(), n.wrapping_mul(0x9E37_79B1).to_be_bytes().to_vec())
+    };
+    let plain = |n: u32| (format!("{n:07}").into_bytes(), vec![b'v'; (n % 301 * 17) as usize]);
+    let kinds: [(&str, &[&str], Entries); 3] = [
+        ("any", &["--duplicates"], (0..10_000).map(pair).collect()),
+        ("fixed", &["--duplicates", "--value-size", "4"], (0..10_000).map(pair).collect()),
+        ("plain", &[], (0..5000).map(plain).collect()),
+    ];
+    for (name, options, entries) in &kinds {
+        sandbox.ok(&[&["create", "s", "-t", name], *options].concat());
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let line = |(key, value): &(Vec<u8>, Vec<u8>)| format!("{}\t{}\n", hex(key), hex(value));
+        let lines: String = entries.iter().map(line).collect();
+        let load = ["load", "s", "-t", name, "--as", "lines", "--format", "hex"];
+        sandbox.feed(&load, lines.as_bytes()).is(0);
+    }
+    sandbox.ok(&["convert", "--from", "s", "--to-lmdb", "new"]);
+    let scan =
+        |store: &str, name: &str| sandbox.ok(&["scan", store, "-t", name, "--format", "hex"]);
+    for (name, _, entries) in &kinds {
+        let (even, odd): (Vec<_>, Vec<_>) =
+            entries.iter().cloned().enumerate().partition(|(n, _)| n % 2 == 0);
+        let [even, odd] =
+            [even, odd].map(|half| half.into_iter().map(|(_, e)| e).collect::<Entries>());
+        let folder = sandbox.path("new");
+        change(&folder, name, &odd, true);
+        change(&folder, name, &even, true);
+        change(&folder, name, &even, false);
+        change(&folder, name, &odd, false);
+    }
+    sandbox.ok(&["convert", "--from-lmdb", "new", "back"]);
+    for (name, ..) in &kinds {
+        assert!(scan("s", name) == scan("back", name), "{name}");
+    }
 }

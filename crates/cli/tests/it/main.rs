@@ -24,6 +24,8 @@ mod scarce;
 mod scripts;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(all(unix, feature = "lmdb"))]
+mod to_lmdb;
 #[cfg(unix)]
 mod tools;
 mod whole;

@@ -28,14 +28,15 @@ const STORE: &str = "data.hdg";
 pub(super) fn run(from: &Path, args: &Args, json: bool) -> Result<Exit, Failure> {
     let environment = Environment::open(from).map_err(Failure::Other)?;
     let databases = environment.databases().map_err(Failure::Other)?;
-    check_names(&databases, &args.main_table)?;
+    let main = args.main_table();
+    check_names(&databases, &main)?;
     let to = draft::free_file(&args.store)?;
     let total = databases.iter().map(|database| database.entries).sum();
     let about = format!(
         "{} of LMDB, the main database to the table {}, prefix compression {}: commit {}, {total} \
          entries",
         super::full(from).display(),
-        shown(&args.main_table.0),
+        shown(&main.0),
         args.prefix_compression,
         environment.commit(),
     );
@@ -57,7 +58,7 @@ pub(super) fn run(from: &Path, args: &Args, json: bool) -> Result<Exit, Failure>
 }
 
 fn table_name(database: &Database, args: &Args) -> Name {
-    database.name.clone().map_or_else(|| args.main_table.clone(), Name)
+    database.name.clone().map_or_else(|| args.main_table(), Name)
 }
 
 fn check_names(databases: &[Database], main: &Name) -> Result<(), Failure> {

@@ -53,6 +53,7 @@ pub(super) const EXAMPLES: &[(&str, &str, &str)] = &[
         "find . -print0 | hedgerow load files --as lines -0 --keys-only",
     ),
     ("convert", "A database of LMDB:", "hedgerow convert --from-lmdb /var/lib/db fruit"),
+    ("convert", "And back:", "hedgerow convert --from fruit --to-lmdb db"),
     #[cfg(feature = "sql")]
     (
         "sql",
