@@ -194,13 +194,18 @@ impl Block {
         self.count
     }
 
+    /// How many it can have: what it says is not trusted, and each takes four bytes at least.
+    fn entries_max(&self) -> usize {
+        (self.count as usize).min(self.end / 4)
+    }
+
     /// All bytes before the tail.
     pub(crate) fn content(&self) -> &[u8] {
         &self.bytes[..self.end]
     }
 
     pub(crate) fn memory(&self) -> usize {
-        let more = self.count as usize / MORE_EVERY * size_of::<(u32, u32)>();
+        let more = self.entries_max() / MORE_EVERY * size_of::<(u32, u32)>();
         self.bytes.len() + self.heads.memory() + more
     }
 

@@ -73,7 +73,7 @@ impl<H: Head> Heads<H> {
         let mut place = Place::default();
         place.last(block).ok()?;
         let common = &first[..common(first, place.entry(block)?.key)];
-        let mut numbers = Vec::with_capacity(block.count as usize / every + 1);
+        let mut numbers = Vec::with_capacity(block.entries_max() / every + 1);
         let mut count = 0;
         place.first(block).ok()?;
         while let Some(entry) = place.entry(block) {
