@@ -30,6 +30,8 @@ const MANY: u32 = 32;
 const CHUNK_MIN: usize = 2;
 /// ... this many.
 const CHUNK_MAX: usize = 32;
+/// It reserves this many bytes for them at most.
+const RESERVED_MAX: usize = 4 << 10;
 
 /// The newest entries and range tombstones.
 pub(crate) struct Buffer {
@@ -259,8 +261,9 @@ impl BufferCursor {
         begin(&mut iter);
         while let Some((key, seq, kind, value)) = iter.entry() {
             let start = self.bytes.len();
-            // The others will be about as long.
-            self.bytes.reserve((self.most - self.chunk.len()) * (key.len() + value.len()));
+            // The others will be about as long; room for long ones is not taken beforehand.
+            let others = (self.most - self.chunk.len()).saturating_mul(key.len() + value.len());
+            self.bytes.reserve(others.min(RESERVED_MAX));
             self.bytes.extend_from_slice(key);
             let middle = self.bytes.len();
             self.bytes.extend_from_slice(value);

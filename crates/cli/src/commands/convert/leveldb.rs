@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::super::lsm::{self, Filler};
 use super::Args;
-use super::part::Part;
+use super::part::{self, Part};
 use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
@@ -200,11 +200,9 @@ impl Reading {
     /// What tells this state of the store from others.
     fn identity(&self) -> String {
         match self {
-            Self::Tree(store, txn, _) => {
-                let id = u128::from_be_bytes(store.id());
-                format!("store {id:032x}, commit {}", txn.id())
-            }
-            Self::Lsm(db, _) => format!("commit {}", db.newest_commit()),
+            Self::Tree(store, txn, _) => part::state(Some(store.id()), txn.id()),
+            // It may have no identity yet, and a reader gives it none.
+            Self::Lsm(db, _) => part::state(db.id().ok(), db.newest_commit()),
         }
     }
 

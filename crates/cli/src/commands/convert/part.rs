@@ -97,6 +97,13 @@ impl Part {
     }
 }
 
+/// In words, what tells a state of a store from others.
+#[cfg(unix)]
+pub(super) fn state(store: Option<[u8; 16]>, commit: u64) -> String {
+    let store = store.map(|id| format!("store {:032x}, ", u128::from_be_bytes(id)));
+    format!("{}commit {commit}", store.unwrap_or_default())
+}
+
 /// Writes a text in place of what a file has.
 fn write(file: &mut File, text: &str) -> io::Result<()> {
     file.set_len(0)?;

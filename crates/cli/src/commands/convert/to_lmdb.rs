@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::super::lsm;
 use super::Args;
-use super::part::Part;
+use super::part::{self, Part};
 use crate::codec::shown;
 use crate::draft::check_vacant;
 use crate::exit::{Exit, Failure};
@@ -255,11 +255,9 @@ impl Source {
     /// What tells this state of the store from others.
     fn identity(&self) -> String {
         match self {
-            Self::Tree(store, txn) => {
-                let id = u128::from_be_bytes(store.id());
-                format!("store {id:032x}, commit {}", txn.id())
-            }
-            Self::Lsm(db) => format!("commit {}", db.newest_commit()),
+            Self::Tree(store, txn) => part::state(Some(store.id()), txn.id()),
+            // It may have no identity yet, and a reader gives it none.
+            Self::Lsm(db) => part::state(db.id().ok(), db.newest_commit()),
         }
     }
 

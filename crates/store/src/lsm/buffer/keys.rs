@@ -8,11 +8,12 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::lsm::files::memory::KEYS_PART;
 use crate::sync::atomic::AtomicU64;
 
 /// There is one word for each this many bytes of a full buffer: about one absent key in a hundred
 /// is taken for one that may be there if entries take 100 bytes, and five if they take 50.
-const BYTES_A_WORD: usize = 512;
+const BYTES_A_WORD: usize = KEYS_PART as usize * size_of::<AtomicU64>();
 /// Right for buffers of up to 2 GiB.
 const WORDS: RangeInclusive<usize> = 8..=4 << 20;
 

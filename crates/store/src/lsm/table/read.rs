@@ -52,7 +52,7 @@ impl Finder {
             let footer = footer.and_then(|bytes| Footer::decode(bytes, meta.number));
             footer.map_err(|reason| Error::corrupt_at(path, at, reason))
         })?;
-        let index = read_block(handle, meta.number, footer.index, at)?.with_heads();
+        let index = read_block(handle, meta.number, footer.index, at)?;
         let lines = match index.count() {
             0 => Some(Heads::default()),
             _ => Heads::of_every(1, &index),

@@ -117,7 +117,8 @@ fn kept(cache: &Bytes) -> Vec<(BlockKey, u64)> {
     list
 }
 
-/// Offers a block; gives it if it was taken. Nothing else may have changed.
+/// Offers a block; gives it if it was taken, which it is where there is room for it and it is not
+/// there. Nothing else may have changed.
 fn offer(
     cache: &Bytes,
     key: BlockKey,
@@ -125,12 +126,15 @@ fn offer(
     before: &[(BlockKey, u64)],
 ) -> Option<(BlockKey, u64)> {
     let (lent, mut is_made) = (cache.stats().lent, false);
+    let is_there = before.iter().any(|kept| kept.0 == key);
+    let has_room = cache.has_room(key, weight);
     cache.offer(key, weight - OVERHEAD, || {
         is_made = true;
         Some(block(weight))
     });
     let (same, others): (Vec<_>, Vec<_>) =
         kept(cache).into_iter().partition(|kept| before.contains(kept));
+    assert_eq!(is_made, has_room && !is_there);
     let made = Some((key, weight)).filter(|_| is_made);
     assert_eq!(others, Vec::from_iter(made));
     assert_eq!((same.as_slice(), cache.stats().lent), (before, lent));
