@@ -217,6 +217,20 @@ impl OrderName {
         }
     }
 
+    /// The order of keys in LMDB's database with these flags, of which the reversed one goes first.
+    pub(crate) fn of_lmdb_keys(is_integer: bool, is_reverse: bool) -> Self {
+        if is_reverse { Self::Reverse } else { Self::of_lmdb_values(is_integer, false) }
+    }
+
+    /// The order of a key's values in LMDB's database with these flags, of which integers go first.
+    pub(crate) fn of_lmdb_values(is_integer: bool, is_reverse: bool) -> Self {
+        match (is_integer, is_reverse) {
+            (true, _) => Self::Integer,
+            (false, true) => Self::Reverse,
+            (false, false) => Self::Bytewise,
+        }
+    }
+
     /// The name of its function; none of an order without one.
     fn function(&self) -> &str {
         match self {

@@ -2,6 +2,12 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::exit::Failure;
+use crate::signals;
+
+/// A walk over entries shows how far it is, and looks for Ctrl-C, once in this many.
+const STRIDE: u64 = 1 << 12;
+
 /// What a bar counts.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
@@ -52,6 +58,18 @@ impl Progress {
     /// Shows that `done` is done.
     pub(crate) fn at(&self, done: u64) {
         self.bar.set_position(done);
+    }
+
+    /// After an entry, of this number, that leaves `done` done: shows it now and then.
+    ///
+    /// # Errors
+    /// Ctrl-C, which it also looks for now and then.
+    pub(crate) fn entry(&self, number: u64, done: u64) -> Result<(), Failure> {
+        if number.is_multiple_of(STRIDE) {
+            self.at(done);
+            signals::check()?;
+        }
+        Ok(())
     }
 
     /// Shows that `done` of `total` is done, where the total may still change.

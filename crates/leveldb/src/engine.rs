@@ -216,36 +216,25 @@ pub(crate) enum Move<'k> {
     Prev,
 }
 
+/// The entry to which a move led: it stands there until the next one.
+#[derive(Clone, Copy)]
+pub(crate) struct Here {
+    pub(crate) key: Str,
+    /// `None` where it is still to be read.
+    pub(crate) value: Option<Str>,
+}
+
 impl Place {
-    /// Moves; whether there is an entry. Where there is none, only `First`, `Last` and `Seek` lead
-    /// to one again.
+    /// Moves to an entry. Where there is none, only `First`, `Last` and `Seek` lead to one again.
     #[inline]
-    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<bool> {
+    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
         match self {
             Self::Tree(place) => place.go(to),
             Self::Lsm(place) => place.go(to),
         }
     }
 
-    /// The key of the entry to which the last move led: it stands there until the next one.
-    #[inline]
-    pub(crate) fn key(&self) -> Str {
-        match self {
-            Self::Tree(place) => place.key(),
-            Self::Lsm(place) => place.key(),
-        }
-    }
-
-    /// The entry's value, as long as its key; `None` where it is still to be read.
-    #[inline]
-    pub(crate) fn value_here(&self) -> Option<Str> {
-        match self {
-            Self::Tree(place) => Some(place.value()),
-            Self::Lsm(place) => place.value_here(),
-        }
-    }
-
-    /// The entry's value.
+    /// The value of the entry to which the last move led, as long as its key.
     pub(crate) fn value(&mut self) -> Result<Str> {
         match self {
             Self::Tree(place) => Ok(place.value()),

@@ -22,9 +22,6 @@ use crate::signals;
 use crate::sums::{SumArg, Sums};
 use crate::table_flags::TableFlags;
 
-/// Progress is shown, and Ctrl-C checked for, once in this many entries.
-const STRIDE: u64 = 1 << 12;
-
 /// Read tables from portable text, Arrow or Parquet files: what `dump` or another program wrote
 ///
 /// The store and its tables are made if they do not exist. Entries are committed in batches: after
@@ -205,11 +202,7 @@ impl<'a> Load<'a> {
 
     fn step(&self) -> Result<(), Failure> {
         let loaded = self.loader.loaded();
-        if (loaded.put + loaded.kept).is_multiple_of(STRIDE) {
-            self.progress.at(self.bytes.load(Ordering::Relaxed));
-            signals::check()?;
-        }
-        Ok(())
+        self.progress.entry(loaded.put + loaded.kept, self.bytes.load(Ordering::Relaxed))
     }
 
     fn bad(&self, BadInput { line, reason }: BadInput) -> Failure {

@@ -187,8 +187,11 @@ impl Header {
 
     fn table(self) -> TableHeader {
         let several = self.duplicates || self.dup_fixed || self.integer_dup || self.reverse_dup;
-        let order = order_name(self.own.order, self.integer_key, self.reverse_key);
-        let value_order = order_name(self.own.value_order, self.integer_dup, self.reverse_dup);
+        let custom = |name: Option<String>| name.map(OrderName::Custom);
+        let order = custom(self.own.order)
+            .unwrap_or_else(|| OrderName::of_lmdb_keys(self.integer_key, self.reverse_key));
+        let value_order = custom(self.own.value_order)
+            .unwrap_or_else(|| OrderName::of_lmdb_values(self.integer_dup, self.reverse_dup));
         let fixed = (self.dup_fixed || self.own.value_size.is_some()) && !self.any_size;
         let duplicates = several.then_some(DuplicatesHeader {
             order: value_order,
@@ -202,15 +205,6 @@ impl Header {
         let prefix_compression = self.own.prefix_compression;
         let name = self.escaped_name.or(self.name);
         TableHeader { name, order, duplicates, prefix_compression, user_flags }
-    }
-}
-
-fn order_name(custom: Option<String>, integer: bool, reverse: bool) -> OrderName {
-    match custom {
-        Some(name) => OrderName::Custom(name),
-        None if integer => OrderName::Integer,
-        None if reverse => OrderName::Reverse,
-        None => OrderName::Bytewise,
     }
 }
 

@@ -74,15 +74,28 @@ fn all_databases_come_over_with_their_options() {
                 &[(b"k", &two), (b"k", &one)],
             ),
             (Some("ends"), ffi::MDB_REVERSEKEY, &[(b"ab", b"1"), (b"ba", b"2")]),
+            // LMDB takes the second flag for keys, and the first for values.
+            (
+                Some("both"),
+                ffi::MDB_INTEGERKEY
+                    | ffi::MDB_REVERSEKEY
+                    | ffi::MDB_DUPSORT
+                    | ffi::MDB_DUPFIXED
+                    | ffi::MDB_INTEGERDUP
+                    | ffi::MDB_REVERSEDUP,
+                &[(b"ab", &two), (b"cba", &two), (b"cba", &one)],
+            ),
             // Values of the length of a named database's record are entries all the same.
             (None, 0, &[(b"entry", b"of main"), (b"looks like one", &record)]),
         ],
     );
     let report = sandbox.json(&["convert", "--from-lmdb", "old", "s"]);
-    assert_eq!(report["tables"].as_array().unwrap().len(), 6);
+    assert_eq!(report["tables"].as_array().unwrap().len(), 7);
     assert_eq!(sandbox.ok(&["scan", "s", "-t", "plain"]), "a\t1\nb\t\\00\\ff\n");
     assert_eq!(sandbox.ok(&["scan", "s", "-t", "many"]), "a\t1\na\t2\nb\t1\n");
     assert_eq!(sandbox.ok(&["scan", "s", "-t", "ends", "--keys-only"]), "ba\nab\n");
+    let both = sandbox.ok(&["scan", "s", "-t", "both", "--value-format", "hex"]);
+    assert_eq!(both, "cba\t01000000\ncba\t02000000\nab\t02000000\n");
     let numbers = sandbox.ok(&["scan", "s", "-t", "numbers", "--key-format", "hex"]);
     let values: Vec<_> = numbers.lines().map(|line| line.split('\t').nth(1).unwrap()).collect();
     assert_eq!(values, ["one", "two"]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
-use crate::engine::{Move, Str};
+use crate::engine::{Here, Move, Str};
 
 fn options(kind: Kind) -> Options {
     Options { create: true, engine: Some(kind), ..Options::default() }
@@ -29,12 +29,12 @@ fn entries(db: &Db, at: Option<&Snapshot>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let walk = |from: Move<'_>, step: Move<'_>| {
         let mut place = db.place(at).unwrap();
         let mut found = Vec::new();
-        let mut is_there = place.go(from).unwrap();
-        while is_there {
-            let (key, value) = (place.key(), place.value().unwrap());
-            assert!(place.value_here().is_none_or(|here| here.len == value.len));
-            found.push((copy(key), copy(value)));
-            is_there = place.go(step).unwrap();
+        let mut here = place.go(from).unwrap();
+        while let Some(Here { key, value }) = here {
+            let read = place.value().unwrap();
+            assert!(value.is_none_or(|here| copy(here) == copy(read)));
+            found.push((copy(key), copy(read)));
+            here = place.go(step).unwrap();
         }
         found
     };
@@ -91,7 +91,7 @@ fn random_batches_are_what_a_map_makes_of_them() {
             let key = random.string(6);
             assert_eq!(get(&db, None, &key), model.get(&key).cloned());
             let mut place = db.place(None).unwrap();
-            let sought = place.go(Move::Seek(&key)).unwrap().then(|| copy(place.key()));
+            let sought = place.go(Move::Seek(&key)).unwrap().map(|here| copy(here.key));
             assert_eq!(sought.as_ref(), model.range(key..).next().map(|(key, _)| key));
             assert_eq!(db.count().unwrap(), model.len() as u64);
             if round % 20 == 7 {

@@ -7,7 +7,7 @@ use std::path::Path;
 use hedgerow::Durability;
 use hedgerow::lsm::{Batch, Cursor, Db, Keyspace, KeyspaceOptions, Loss, Readable, Snapshot};
 
-use super::{LEVELS, Level, Move, NAME, Str};
+use super::{Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
 use crate::folder::{LSM, SALVAGED, remove_folder};
 use crate::options::Options;
@@ -130,7 +130,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<bool> {
+    #[inline]
+    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
         self.value = None;
         let found = match to {
             Move::First => self.cursor.first()?,
@@ -139,30 +140,19 @@ impl Place {
             Move::Next => self.cursor.next()?,
             Move::Prev => self.cursor.prev()?,
         };
-        Ok(found.is_some())
-    }
-
-    pub(crate) fn key(&self) -> Str {
-        match self.cursor.current() {
-            Ok(Some(entry)) => Str::of(entry.key),
-            _ => Str::NONE,
-        }
-    }
-
-    /// The value, unless it is to be read.
-    pub(crate) fn value_here(&self) -> Option<Str> {
-        self.cursor.current().ok().flatten()?.value_here().map(Str::of)
+        Ok(found.map(|entry| Here {
+            key: Str::of(entry.key),
+            value: entry.value_here().map(Str::of),
+        }))
     }
 
     pub(crate) fn value(&mut self) -> Result<Str> {
-        if let Some(value) = self.value_here() {
-            return Ok(value);
-        }
         if self.value.is_none() {
-            self.value = match self.cursor.current()? {
-                Some(entry) => Some(entry.value()?),
-                None => None,
-            };
+            let Some(entry) = self.cursor.current()? else { return Ok(Str::NONE) };
+            if let Some(value) = entry.value_here() {
+                return Ok(Str::of(value));
+            }
+            self.value = Some(entry.value()?);
         }
         Ok(self.value.as_deref().map_or(Str::NONE, Str::of))
     }

@@ -15,7 +15,7 @@ use hedgerow::tree::{
 };
 
 use super::flusher::{DELAY, Flusher};
-use super::{LEVELS, Level, Move, NAME, Str};
+use super::{Here, LEVELS, Level, Move, NAME, Str};
 use crate::batch::Op;
 use crate::folder::{SALVAGED, TREE, remove, remove_folder};
 use crate::options::Options;
@@ -257,7 +257,7 @@ impl Place {
     }
 
     #[inline]
-    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<bool> {
+    pub(crate) fn go(&mut self, to: Move<'_>) -> Result<Option<Here>> {
         let Self { cursor, view, entry } = self;
         let txn = &view.txn;
         let found = match to {
@@ -267,15 +267,10 @@ impl Place {
             Move::First => cursor.first(txn)?,
             Move::Last => cursor.last(txn)?,
         };
-        if let Some(found) = &found {
-            entry.keep(found);
-        }
-        Ok(found.is_some())
-    }
-
-    #[inline]
-    pub(crate) fn key(&self) -> Str {
-        Str::of(&self.entry.key)
+        Ok(found.map(|found| {
+            entry.keep(&found);
+            Here { key: Str::of(&entry.key), value: Some(entry.value) }
+        }))
     }
 
     #[inline]

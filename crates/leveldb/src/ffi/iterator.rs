@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use super::{bytes, drop_boxed, guard, tell};
-use crate::engine::{Move, Place, Str};
+use crate::engine::{Here, Move, Place, Str};
 use crate::status::{Result, Status};
 
 /// `leveldb_iterator_t`.
@@ -43,16 +43,10 @@ impl Iterator {
         }
         let Some(place) = &mut self.place else { return Ok(()) };
         self.shown = NOTHING;
-        if !place.go(to)? {
-            return Ok(());
+        if let Some(Here { key, value }) = place.go(to)? {
+            let has_value = value.is_some();
+            self.shown = Shown { is_valid: true, has_value, key, value: value.unwrap_or(Str::NONE) };
         }
-        let here = place.value_here();
-        self.shown = Shown {
-            is_valid: true,
-            has_value: here.is_some(),
-            key: place.key(),
-            value: here.unwrap_or(Str::NONE),
-        };
         Ok(())
     }
 

@@ -110,11 +110,10 @@ impl Merge {
     }
 
     /// Puts all other sources on the other side of the current entry.
-    fn turn(&mut self, forward: bool) -> Result<()> {
-        if self.forward == forward {
-            return Ok(());
-        }
-        self.forward = forward;
+    #[cold]
+    fn turn(&mut self) -> Result<()> {
+        self.forward = !self.forward;
+        let forward = self.forward;
         let Some(&Standing { source: current, .. }) = self.order.first() else { return Ok(()) };
         let Some((key, seq)) = self.place(current) else { return Ok(()) };
         let key = key.to_vec();
@@ -150,12 +149,16 @@ impl Source for Merge {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.turn(true)?;
+        if !self.forward {
+            self.turn()?;
+        }
         self.step(|source| source.next())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.turn(false)?;
+        if self.forward {
+            self.turn()?;
+        }
         self.step(|source| source.prev())
     }
 

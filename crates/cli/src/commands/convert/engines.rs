@@ -13,12 +13,8 @@ use crate::loader::{Fill, Loader, Target};
 use crate::open::{self, Engine, Name, StoreArg};
 use crate::portable::TableHeader;
 use crate::progress::{Progress, Unit};
-use crate::signals;
 use crate::table_flags::TableFlags;
 use hedgerow::lsm::Readable;
-
-/// Progress is shown, and Ctrl-C checked for, once in this many entries.
-const STRIDE: u64 = 1 << 12;
 
 /// Makes a store of the other engine.
 pub(super) fn run(from: &Path, to: &Path, json: bool) -> Result<Exit, Failure> {
@@ -37,11 +33,7 @@ fn put(
 ) -> Result<(), Failure> {
     fill.put(key, value)?;
     let put = fill.loaded().put;
-    if put.is_multiple_of(STRIDE) {
-        progress.at(put);
-        signals::check()?;
-    }
-    Ok(())
+    progress.entry(put, put)
 }
 
 fn to_lsm(from: &Path, to: &Path) -> Result<Tables, Failure> {

@@ -20,8 +20,6 @@ use crate::progress::{Progress, Unit};
 use crate::signals;
 use crate::table_flags::TableFlags;
 
-/// Progress is shown, and Ctrl-C checked for, once in this many entries.
-const STRIDE: u64 = 1 << 12;
 /// The store while it is being made.
 const STORE: &str = "data.hdg";
 
@@ -124,27 +122,18 @@ fn convert(
         }
         loader.put(key, value)?;
         let put = loader.loaded().put;
-        if put.is_multiple_of(STRIDE) {
-            progress.at(put);
-            signals::check()?;
-        }
-        Ok(())
+        progress.entry(put, put)
     })
 }
 
 /// LMDB's flags in our words. As in LMDB, keys and values are kept in one piece by default.
 fn header(database: &Database, args: &Args) -> TableHeader {
-    let order = |integer: bool, reverse: bool| match (integer, reverse) {
-        (true, _) => OrderName::Integer,
-        (false, true) => OrderName::Reverse,
-        (false, false) => OrderName::Bytewise,
-    };
     let duplicates = database.duplicates.then(|| DuplicatesHeader {
-        order: order(database.integer_values, database.reverse_values),
+        order: OrderName::of_lmdb_values(database.integer_values, database.reverse_values),
         fixed: database.fixed_values,
         size: None,
     });
-    let order = order(database.integer_keys, database.reverse_keys);
+    let order = OrderName::of_lmdb_keys(database.integer_keys, database.reverse_keys);
     let prefix_compression = Some(args.prefix_compression);
     TableHeader { name: None, order, duplicates, prefix_compression, user_flags: 0 }
 }
@@ -186,11 +175,7 @@ fn compare(
                 )));
             }
             compared += 1;
-            if compared.is_multiple_of(STRIDE) {
-                progress.at(compared);
-                signals::check()?;
-            }
-            Ok(())
+            progress.entry(compared, compared)
         });
         match seen {
             Err(failure) if differs => return Ok(Some(failure)),

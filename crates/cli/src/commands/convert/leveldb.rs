@@ -31,9 +31,6 @@ use crate::signals;
 use crate::table_flags::TableFlags;
 use crate::wait;
 
-/// Progress is shown, and Ctrl-C checked for, once in this many entries.
-const STRIDE: u64 = 1 << 12;
-
 /// Entries one after the other.
 type Entries<'s> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Failure>> + 's>;
 
@@ -101,7 +98,7 @@ fn write_out(store: &Reading, part: &Part) -> Result<(), Failure> {
     for (put, entry) in (1..).zip(store.entries(last.as_deref())?) {
         let (key, value) = entry?;
         target.put(&key, &value)?;
-        step(&progress, put, put)?;
+        progress.entry(put, put)?;
     }
     target.finish()
 }
@@ -115,15 +112,6 @@ fn accept(part: &Part, compared: Result<Verdict, Failure>) -> Result<Compared, F
             Err(failure)
         }
     }
-}
-
-/// Now and then says how far it is.
-fn step(progress: &Progress, number: u64, at: u64) -> Result<(), Failure> {
-    if number.is_multiple_of(STRIDE) {
-        progress.at(at);
-        signals::check()?;
-    }
-    Ok(())
 }
 
 /// Puts the entries that are not there yet into a store.
@@ -157,7 +145,7 @@ fn fill(source: &mut Database, engine: Engine, place: &Path) -> Result<(), Failu
     let put = source.for_each(last.as_deref(), &mut |key, value, read| {
         filler.put(key, value)?;
         number += 1;
-        step(&progress, number, read)
+        progress.entry(number, read)
     });
     // What was put before a failure need not be put again.
     signals::calm();
@@ -275,7 +263,7 @@ fn compare(leveldb: &mut Database, mut ours: Entries<'_>) -> Result<Verdict, Fai
         add(&mut sums[0], key, value);
         add(&mut sums[1], &our_key, &our_value);
         entries += 1;
-        step(&progress, entries, read)
+        progress.entry(entries, read)
     });
     match seen {
         Err(failure) if differs => return Ok(Verdict::Different(failure)),

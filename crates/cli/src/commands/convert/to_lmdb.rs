@@ -25,11 +25,8 @@ use crate::lmdb_flags::Flags;
 use crate::lmdb_target::{Refused, Table, Target, wrong_name};
 use crate::open::{self, Engine, StoreArg};
 use crate::progress::{Progress, Unit};
-use crate::signals;
 use crate::sums;
 
-/// Progress is shown, and Ctrl-C checked for, once in this many entries.
-const STRIDE: u64 = 1 << 12;
 /// The data file in the environment's folder.
 const DATA: &str = "data.mdb";
 
@@ -143,11 +140,7 @@ fn progress(doing: &'static str, main: Option<&Kept>, named: &[Kept]) -> Progres
 /// Counts an entry, and now and then says how far it is.
 fn step(progress: &Progress, done: &mut u64) -> Result<(), Failure> {
     *done += 1;
-    if done.is_multiple_of(STRIDE) {
-        progress.at(*done);
-        signals::check()?;
-    }
-    Ok(())
+    progress.entry(*done, *done)
 }
 
 /// What a table and its database have in common.

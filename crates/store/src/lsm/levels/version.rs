@@ -542,13 +542,15 @@ impl Source for LevelCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.cursor.as_mut().map_or(Ok(()), TableCursor::next)?;
-        self.skip_forward()
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.next()?;
+        if cursor.is_entry() { Ok(()) } else { self.skip_forward() }
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.cursor.as_mut().map_or(Ok(()), TableCursor::prev)?;
-        self.skip_back()
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.prev()?;
+        if cursor.is_entry() { Ok(()) } else { self.skip_back() }
     }
 
     fn entry(&self) -> Option<crate::lsm::entry::Entry<'_>> {

@@ -24,7 +24,8 @@ pub(super) struct Stored {
 pub struct Entry<'c> {
     /// The key.
     pub key: &'c [u8],
-    stored: &'c Stored,
+    kind: Kind,
+    value: &'c [u8],
     view: &'c View,
 }
 
@@ -35,21 +36,23 @@ impl Default for Stored {
 }
 
 impl Stored {
-    /// A copy of an entry, in the memory of this one.
-    fn with(mut self, entry: crate::lsm::entry::Entry<'_>) -> Self {
+    /// Becomes a copy of an entry of its key.
+    fn set(&mut self, entry: crate::lsm::entry::Entry<'_>) {
         self.kind = entry.kind;
-        self.key.clear();
-        self.key.extend_from_slice(entry.key);
-        self.value.clear();
-        self.value.extend_from_slice(entry.value);
-        self
+        copy(&mut self.value, entry.value);
     }
+}
+
+/// Makes `to` a copy of `from`.
+fn copy(to: &mut Vec<u8>, from: &[u8]) {
+    to.clear();
+    to.extend_from_slice(from);
 }
 
 impl<'c> Entry<'c> {
     /// The value, where it stands beside the key; `None` if it is a separated one.
     pub fn value_here(&self) -> Option<&'c [u8]> {
-        (self.stored.kind == Kind::Inline).then_some(self.stored.value.as_slice())
+        (self.kind == Kind::Inline).then_some(self.value)
     }
 
     /// The value. A separated one is read now.
@@ -58,7 +61,7 @@ impl<'c> Entry<'c> {
     /// [`Error::Corrupt`](crate::Error::Corrupt) or [`Error::Io`](crate::Error::Io) if it cannot be
     /// read.
     pub fn value(&self) -> Result<Vec<u8>> {
-        Ok(self.view.value(self.stored.kind, &self.stored.value)?.unwrap_or_default())
+        Ok(self.view.value(self.kind, self.value)?.unwrap_or_default())
     }
 }
 
@@ -86,11 +89,15 @@ impl Covers {
         })
     }
 
+    /// Whether one over a key is newer than an entry of it.
+    #[inline]
+    fn hides(&self, key: &[u8], seq: u64, at: u64) -> bool {
+        let is_empty = self.buffers.is_empty() && self.tables.is_empty();
+        !is_empty && self.newest(key, at) >= seq
+    }
+
     /// The newest one over a key; 0 if there is none.
     fn newest(&self, key: &[u8], at: u64) -> u64 {
-        if self.buffers.is_empty() && self.tables.is_empty() {
-            return 0;
-        }
         let buffers = self.buffers.iter().map(|pieces| pieces.cover(key, at));
         let tables = self.tables.iter().map(|table| table.pieces().cover(key, at));
         buffers.chain(tables).max().unwrap_or(0)
@@ -123,12 +130,23 @@ pub struct Cursor {
     keyspace: u32,
     merge: Merge,
     covers: Covers,
-    here: Option<Stored>,
-    /// The memory of an entry before.
-    spare: Stored,
-    /// Whether `merge` stands at the entry here, or after the last one of the keyspace; else it
-    /// stands before all entries of the key here.
-    forward: bool,
+    standing: Standing,
+    /// The entry here, if that is where the cursor stands.
+    kept: Stored,
+    /// The key from which a step leads.
+    from: Vec<u8>,
+    /// A key of which the newest version that is seen was a tombstone.
+    deleted: Vec<u8>,
+}
+
+/// Where a cursor stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Nowhere,
+    /// On the entry at which `merge` stands.
+    Merge,
+    /// On the entry that is kept. `merge` stands before all entries of its key.
+    Kept,
 }
 
 impl Cursor {
@@ -148,9 +166,16 @@ impl Cursor {
                 sources.push(Box::new(LevelCursor::new(Arc::clone(tables), Pace::Searching)));
             }
         }
-        let (covers, merge) = (Covers::new(&view)?, Merge::new(sources));
-        let spare = Stored::default();
-        Ok(Self { view, keyspace, merge, covers, here: None, spare, forward: true })
+        Ok(Self {
+            covers: Covers::new(&view)?,
+            view,
+            keyspace,
+            merge: Merge::new(sources),
+            standing: Standing::Nowhere,
+            kept: Stored::default(),
+            from: Vec::new(),
+            deleted: Vec::new(),
+        })
     }
 
     /// Moves to the first entry.
@@ -177,7 +202,9 @@ impl Cursor {
     /// As [`Cursor::first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>> {
         self.seek_full(&full_key(self.keyspace, key))?;
-        self.here.take_if(|here| here.key[KEYSPACE_BYTES..] != *key);
+        if self.current()?.is_none_or(|entry| entry.key != key) {
+            self.standing = Standing::Nowhere;
+        }
         self.current()
     }
 
@@ -226,8 +253,18 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::first`].
     pub fn current(&self) -> Result<Option<Entry<'_>>> {
-        let Some(stored) = &self.here else { return Ok(None) };
-        Ok(Some(Entry { key: &stored.key[KEYSPACE_BYTES..], stored, view: &self.view }))
+        let Some((full, kind, value)) = self.here() else { return Ok(None) };
+        Ok(Some(Entry { key: &full[KEYSPACE_BYTES..], kind, value, view: &self.view }))
+    }
+
+    /// The full key of the entry under the cursor, and its kind and value as in its source.
+    #[inline]
+    pub(super) fn here(&self) -> Option<(&[u8], Kind, &[u8])> {
+        match self.standing {
+            Standing::Nowhere => None,
+            Standing::Merge => self.merge.entry().map(|entry| (entry.key, entry.kind, entry.value)),
+            Standing::Kept => Some((&self.kept.key, self.kept.kind, &self.kept.value)),
+        }
     }
 
     /// What it sees.
@@ -235,116 +272,113 @@ impl Cursor {
         &self.view
     }
 
-    /// Takes the entry under the cursor, which stays there.
-    pub(super) fn stored(&mut self) -> Option<&mut Stored> {
-        self.here.as_mut()
-    }
-
     /// Moves to the first entry at or after a full key.
     pub(super) fn seek_full(&mut self, full: &[u8]) -> Result<()> {
-        self.leave();
+        self.standing = Standing::Nowhere;
         self.merge.seek(full, u64::MAX)?;
-        self.here = self.settle_forward(None)?;
-        Ok(())
+        self.settle_forward(false)
     }
 
     /// Moves to the last entry before a full key.
     pub(super) fn seek_full_before(&mut self, full: &[u8]) -> Result<()> {
-        self.leave();
+        self.standing = Standing::Nowhere;
         self.merge.seek_before(full, u64::MAX)?;
-        self.here = self.settle_back()?;
-        Ok(())
+        self.settle_back()
     }
 
     /// Whether it moved to a next entry.
     pub(super) fn step(&mut self) -> Result<bool> {
-        let Some(here) = self.here.take() else { return Ok(self.first()?.is_some()) };
-        if !self.forward {
-            self.merge.seek(&here.key, u64::MAX)?;
+        match self.leave() {
+            Standing::Nowhere => return Ok(self.first()?.is_some()),
+            Standing::Merge => self.merge.next()?,
+            Standing::Kept => self.merge.seek(&self.from, u64::MAX)?,
         }
-        let next = self.settle_forward(Some(&here.key))?;
-        Ok(self.arrive(next, here))
+        self.settle_forward(true)?;
+        self.has_moved()
     }
 
     /// Whether it moved to a previous entry.
     pub(super) fn step_back(&mut self) -> Result<bool> {
-        let Some(here) = self.here.take() else { return Ok(self.last()?.is_some()) };
-        if self.forward {
-            self.merge.seek_before(&here.key, u64::MAX)?;
+        match self.leave() {
+            Standing::Nowhere => return Ok(self.last()?.is_some()),
+            Standing::Merge => self.merge.seek_before(&self.from, u64::MAX)?,
+            Standing::Kept => {}
         }
-        let before = self.settle_back()?;
-        Ok(self.arrive(before, here))
+        self.settle_back()?;
+        self.has_moved()
     }
 
-    /// Stands nowhere.
-    fn leave(&mut self) {
-        if let Some(here) = self.here.take() {
-            self.spare = here;
+    /// Stands nowhere, and gives where it stood; the key there is that from which a step leads.
+    #[inline]
+    fn leave(&mut self) -> Standing {
+        match self.standing {
+            Standing::Nowhere => {}
+            Standing::Merge => {
+                if let Some(entry) = self.merge.entry() {
+                    copy(&mut self.from, entry.key);
+                }
+            }
+            Standing::Kept => std::mem::swap(&mut self.from, &mut self.kept.key),
         }
+        std::mem::replace(&mut self.standing, Standing::Nowhere)
     }
 
-    /// Stands on an entry if there is one, and else stays; whether there is.
-    fn arrive(&mut self, at: Option<Stored>, from: Stored) -> bool {
-        let moved = at.is_some();
-        match at {
-            Some(at) => (self.here, self.spare) = (Some(at), from),
-            None => self.here = Some(from),
+    /// After a step: false if it led nowhere, and then it is taken back.
+    #[inline]
+    fn has_moved(&mut self) -> Result<bool> {
+        let moved = self.standing != Standing::Nowhere;
+        if !moved {
+            let from = std::mem::take(&mut self.from);
+            self.seek_full(&from)?;
         }
-        moved
+        Ok(moved)
     }
 
     fn is_inside(&self, key: &[u8]) -> bool {
         key.starts_with(&self.keyspace.to_be_bytes())
     }
 
-    /// The next entry, from the place of the merge on, whose key is not `skipped`.
-    fn settle_forward(&mut self, skipped: Option<&[u8]>) -> Result<Option<Stored>> {
-        self.forward = true;
-        // A key of which the newest version that is seen was a tombstone.
-        let mut deleted: Option<Vec<u8>> = None;
-        while let Some(entry) = self.merge.entry() {
-            if !self.is_inside(entry.key) {
-                return Ok(None);
-            }
-            let is = |key: Option<&[u8]>| key.is_some_and(|key| key == entry.key);
-            if entry.seq <= self.view.at && !is(skipped) && !is(deleted.as_deref()) {
-                let is_there = entry.kind != Kind::Tombstone
-                    && self.covers.newest(entry.key, self.view.at) < entry.seq;
-                if is_there {
-                    return Ok(Some(std::mem::take(&mut self.spare).with(entry)));
+    /// Goes on from the place of the merge to an entry that is seen, which for a step must be of
+    /// another key than that from which it leads; nowhere if there is none in the keyspace.
+    fn settle_forward(&mut self, is_step: bool) -> Result<()> {
+        let mut is_deleted = false;
+        while let Some(entry) = self.merge.entry().filter(|entry| self.is_inside(entry.key)) {
+            let is_over =
+                is_step && entry.key == self.from || is_deleted && entry.key == self.deleted;
+            if entry.seq <= self.view.at && !is_over {
+                let hides = || self.covers.hides(entry.key, entry.seq, self.view.at);
+                if entry.kind != Kind::Tombstone && !hides() {
+                    self.standing = Standing::Merge;
+                    return Ok(());
                 }
-                deleted = Some(entry.key.to_vec());
+                is_deleted = true;
+                copy(&mut self.deleted, entry.key);
             }
             self.merge.next()?;
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// The last entry, from the place of the merge backwards. In this direction the oldest version
-    /// of a key comes first.
-    fn settle_back(&mut self) -> Result<Option<Stored>> {
-        self.forward = false;
-        while let Some(entry) = self.merge.entry() {
-            if !self.is_inside(entry.key) {
-                return Ok(None);
-            }
-            let mut newest = std::mem::take(&mut self.spare).with(entry);
+    /// Goes back from the place of the merge to an entry that is seen, and keeps it; nowhere if
+    /// there is none in the keyspace. In this direction the oldest version of a key comes first.
+    fn settle_back(&mut self) -> Result<()> {
+        while let Some(entry) = self.merge.entry().filter(|entry| self.is_inside(entry.key)) {
+            copy(&mut self.kept.key, entry.key);
             let mut seq = None;
-            while let Some(entry) = self.merge.entry().filter(|entry| entry.key == newest.key) {
+            while let Some(entry) = self.merge.entry().filter(|entry| entry.key == self.kept.key) {
                 if entry.seq <= self.view.at {
                     seq = Some(entry.seq);
-                    newest.kind = entry.kind;
-                    newest.value.clear();
-                    newest.value.extend_from_slice(entry.value);
+                    self.kept.set(entry);
                 }
                 self.merge.prev()?;
             }
-            let is_seen = |seq| self.covers.newest(&newest.key, self.view.at) < seq;
-            if newest.kind != Kind::Tombstone && seq.is_some_and(is_seen) {
-                return Ok(Some(newest));
+            let Stored { key, kind, .. } = &self.kept;
+            let is_seen = |seq| !self.covers.hides(key, seq, self.view.at);
+            if *kind != Kind::Tombstone && seq.is_some_and(is_seen) {
+                self.standing = Standing::Kept;
+                break;
             }
-            self.spare = newest;
         }
-        Ok(None)
+        Ok(())
     }
 }

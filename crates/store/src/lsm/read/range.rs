@@ -248,12 +248,10 @@ impl Way {
             return Ok(None);
         }
         let (from, to) = (self.part.from.as_slice(), self.part.to.as_slice());
-        let is_inside = |stored: &&mut Stored| (from..to).contains(&stored.key.as_slice());
-        let Some(stored) = self.cursor.stored().filter(is_inside) else { return Ok(None) };
+        let here = self.cursor.here().filter(|(full, ..)| (from..to).contains(full));
+        let Some((full, kind, value)) = here else { return Ok(None) };
         self.state = State::Inside;
-        let key = stored.key[KEYSPACE_BYTES..].to_vec();
-        let value = std::mem::take(&mut stored.value);
-        Ok(Some(Stored { key, kind: stored.kind, value }))
+        Ok(Some(Stored { key: full[KEYSPACE_BYTES..].to_vec(), kind, value: value.to_vec() }))
     }
 
     /// Collects entries whose values are read together.

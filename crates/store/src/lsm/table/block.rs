@@ -413,6 +413,45 @@ pub(crate) struct Place {
     value: Range<usize>,
     start: usize,
     next: usize,
+    /// The entries before this one, as far as they are known: steps back lead there.
+    passed: Passed,
+}
+
+/// Entries that follow each other, of one block.
+#[derive(Clone, Debug, Default)]
+struct Passed {
+    /// Where each begins, and where its key ends in `keys`.
+    entries: Vec<(usize, usize)>,
+    keys: Vec<u8>,
+}
+
+/// Not more bytes of keys of entries that were passed are known.
+const PASSED_BYTES_MAX: usize = 1 << 16;
+
+impl Passed {
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.keys.clear();
+    }
+
+    /// Adds the entry after those.
+    fn push(&mut self, start: usize, key: &[u8]) {
+        if self.keys.len() + key.len() > PASSED_BYTES_MAX {
+            self.clear();
+        }
+        self.keys.extend_from_slice(key);
+        self.entries.push((start, self.keys.len()));
+    }
+
+    /// Takes the last one: its key goes to `key`, and it begins at what it gives.
+    fn pop(&mut self, key: &mut Vec<u8>) -> Option<usize> {
+        let (start, end) = self.entries.pop()?;
+        let begin = self.entries.last().map_or(0, |(_, end)| *end);
+        key.clear();
+        key.extend_from_slice(&self.keys[begin..end]);
+        self.keys.truncate(begin);
+        Some(start)
+    }
 }
 
 impl Place {
@@ -437,11 +476,7 @@ impl Place {
         if block.restarts == 0 {
             return self.go_to(block, block.end);
         }
-        self.go_to(block, block.restart(block.restarts - 1))?;
-        while self.next < block.end {
-            self.next(block)?;
-        }
-        Ok(())
+        self.pass_to(block, block.restarts - 1, block.end)
     }
 
     /// Moves to the entry that begins at `at`, at a restart.
@@ -451,9 +486,25 @@ impl Place {
         self.next(block)
     }
 
+    /// Moves from a restart to the last entry that begins before `end`.
+    fn pass_to(
+        &mut self,
+        block: &Block,
+        restart: usize,
+        end: usize,
+    ) -> Result<(), &'static str> {
+        self.go_to(block, block.restart(restart))?;
+        while self.next < end && self.kind.is_some() {
+            self.passed.push(self.start, &self.key);
+            self.decode(block).ok_or(MALFORMED)?;
+        }
+        Ok(())
+    }
+
     /// To the next entry.
     #[inline]
     pub(crate) fn next(&mut self, block: &Block) -> Result<(), &'static str> {
+        self.passed.clear();
         if self.next >= block.end {
             self.kind = None;
             return Ok(());
@@ -461,41 +512,45 @@ impl Place {
         self.decode(block).ok_or(MALFORMED)
     }
 
+    /// Becomes the entry after this one, of which the key is still the one here.
     #[inline]
     fn decode(&mut self, block: &Block) -> Option<()> {
-        let mut reader = Reader::new(&block.bytes[self.next..block.end]);
-        let shared = reader.size()?;
-        let rest = reader.size()?;
-        let value = reader.size()?;
-        let tag = reader.number()?;
+        let Header { shared, rest, value, tag } = block.header(self.next)?;
         if shared > self.key.len() {
             return None;
         }
         self.kind = Some(Kind::from_byte((tag & 3) as u8)?);
         self.key.truncate(shared);
-        self.key.extend_from_slice(reader.take(rest)?);
+        self.key.extend_from_slice(&block.bytes[rest]);
         self.seq = tag >> 2;
-        let from = self.next + reader.position();
-        reader.take(value)?;
-        self.value = from..from + value;
-        (self.start, self.next) = (self.next, from + value);
+        (self.start, self.next) = (self.next, value.end);
+        self.value = value;
         Some(())
     }
 
     /// To the entry before.
     pub(crate) fn prev(&mut self, block: &Block) -> Result<(), &'static str> {
         let here = self.start;
-        let index = self.restart_before(block, here);
-        let Some(index) = index else {
+        if let Some(start) = self.passed.pop(&mut self.key) {
+            return self.stand_at(block, start).ok_or(MALFORMED);
+        }
+        let Some(restart) = self.restart_before(block, here) else {
             self.kind = None;
             return Ok(());
         };
-        self.go_to(block, block.restart(index))?;
-        while self.next < here && self.kind.is_some() {
-            self.next(block)?;
-        }
+        self.pass_to(block, restart, here)?;
         // Restarts that do not ascend must not lead round in a circle.
         if self.kind.is_some() && self.start >= here { Err(MALFORMED) } else { Ok(()) }
+    }
+
+    /// Becomes the entry that begins at `start`, whose key is already here.
+    fn stand_at(&mut self, block: &Block, start: usize) -> Option<()> {
+        let Header { value, tag, .. } = block.header(start)?;
+        self.kind = Some(Kind::from_byte((tag & 3) as u8)?);
+        self.seq = tag >> 2;
+        (self.start, self.next) = (start, value.end);
+        self.value = value;
+        Some(())
     }
 
     /// The last restart before a byte.
@@ -527,6 +582,7 @@ impl Place {
         let (start, same) = block.more()?.before(block, key)?;
         let shared = block.header(start)?.shared;
         let beginning = key.get(..shared).filter(|_| shared <= same)?;
+        self.passed.clear();
         self.key.clear();
         // Keys of a table are often of one length.
         self.key.reserve(key.len());

@@ -530,12 +530,12 @@ impl Source for TableCursor {
 
     fn next(&mut self) -> Result<()> {
         self.step(Place::next)?;
-        self.skip_forward()
+        if self.place.is_entry() { Ok(()) } else { self.skip_forward() }
     }
 
     fn prev(&mut self) -> Result<()> {
         self.step(Place::prev)?;
-        self.skip_back()
+        if self.place.is_entry() { Ok(()) } else { self.skip_back() }
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

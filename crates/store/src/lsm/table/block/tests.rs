@@ -109,6 +109,33 @@ fn both_directions_and_every_seek() {
     }
 }
 
+/// Short keys, and keys of which not all that were passed are remembered.
+#[test]
+fn any_walk_is_that_of_the_list() {
+    for (more, steps) in [(0, 20_000), (9_000, 2_000)] {
+        let mut list = entries(90);
+        list.iter_mut().for_each(|entry| entry.0.resize(entry.0.len() + more, b'-'));
+        let block = block(&list);
+        let (mut place, mut at, mut state) = (Place::default(), list.len(), 5_u64);
+        for _ in 0..if cfg!(miri) { 100 } else { steps } {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (action, number) = (state >> 60, (state >> 33) as usize % list.len());
+            match action {
+                0 => (at, _) = (list.len() - 1, place.last(&block).unwrap()),
+                1 => {
+                    place.seek(&block, &list[number].0, list[number].1).unwrap();
+                    at = number;
+                }
+                _ if at == list.len() => (at, _) = (0, place.first(&block).unwrap()),
+                2..=5 => (at, _) = (at + 1, place.next(&block).unwrap()),
+                _ => (at, _) = (at.wrapping_sub(1), place.prev(&block).unwrap()),
+            }
+            at = at.min(list.len());
+            assert_eq!(owned(&place, &block).as_ref(), list.get(at));
+        }
+    }
+}
+
 #[test]
 fn every_changed_bit_is_noticed() {
     let mut builder = BlockBuilder::default();
