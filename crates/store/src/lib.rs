@@ -8,7 +8,7 @@
 //! | a store is | one file: a copy-on-write B+tree | a directory: a log and sorted tables |
 //! | counts, ranks, positions | exact, in one or two descents | estimated counts only |
 //! | transactions | many readers and one writer; nested | atomic batches; optimistic |
-//! | begin with | [`tree::Store`], [`tree::TypedTable`] | [`lsm::Options`], [`lsm::Db`] |
+//! | begin with | [`tree::Store`], [`tree::TypedTable`] | [`lsm::Db`], [`lsm::TypedKeyspace`] |
 //!
 //! [`key`] holds order-preserving encodings for typed keys.
 //!

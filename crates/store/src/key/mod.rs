@@ -1,7 +1,8 @@
 //! Order-preserving encodings: typed keys and values as byte strings.
 //!
 //! A [`KeyCode`] type is encoded so that the bytewise order of the encodings is the order of the
-//! values; [`TypedTable`](crate::tree::TypedTable) puts such types on top of the byte tables. The
+//! values; [`TypedTable`](crate::tree::TypedTable) and
+//! [`TypedKeyspace`](crate::lsm::TypedKeyspace) put such types on top of the tables of bytes. The
 //! encodings are part of a store's format and never change. This module knows no tables and no
 //! pages.
 //!
@@ -26,6 +27,7 @@ mod number;
 mod range;
 mod text;
 mod time;
+pub(crate) mod typed;
 
 #[cfg(test)]
 mod tests;

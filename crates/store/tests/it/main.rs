@@ -24,6 +24,7 @@ mod lsm;
 mod lsm_cache;
 mod lsm_keyspaces;
 mod lsm_transactions;
+mod lsm_typed;
 mod memory;
 mod orders;
 mod processes;

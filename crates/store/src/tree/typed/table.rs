@@ -3,12 +3,13 @@
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::{TypedRange, encode, encode_bounds, fingerprint};
+use super::{TypedRange, decode_entry};
 use crate::Result;
+use crate::key::typed::{self, check, encode, encode_bounds, fingerprint, type_names};
 use crate::key::{KeyCode, ValueCode};
 use crate::tree::{Bytes, Rank, Snapshot, Table, TableOptions, WriteTxn};
 
-const KIND: &str = "table";
+const KIND: &str = typed::TABLE;
 
 /// A table from keys of type `K` to values of type `V`, as seen by one transaction.
 ///
